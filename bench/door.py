@@ -23,7 +23,7 @@ from side import Side
 from stage import Stage, Stuck
 
 from jobforge import calls, db
-from jobforge.security.api_keys import make_key
+from jobforge.security.api_keys import generate_api_key
 from jobforge.types.api_keys import Role
 
 _LOGIN = "bench_server"
@@ -43,7 +43,7 @@ class Door:
     log: Path
 
     def make_key(self, tenant_id: UUID, role: Role) -> str:
-        key = make_key()
+        key = generate_api_key()
         call = calls.create_api_key(
             "bench", role, lookup=key.lookup, hash=key.hash, tenant_id=tenant_id
         )

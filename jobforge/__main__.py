@@ -10,7 +10,7 @@ def main() -> None:
     from jobforge.cli import main as run  # noqa: PLC0415 - Ctrl-C is heard while it is imported
 
     try:
-        interrupts.allow()
+        interrupts.raise_on_interrupt()
         run()
     finally:
         interrupts.finish()

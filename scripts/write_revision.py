@@ -4,7 +4,7 @@ An older release refuses to migrate a database that has a greater number (migrat
 the number and the checksum of the files that it belongs to.
 """
 
-from jobforge.db.schema_files import REVISION, SQL, fingerprint, revision
+from jobforge.db.schema_files import REVISION, SQL, fingerprint, read_revision
 
 
 def main() -> None:
@@ -12,7 +12,7 @@ def main() -> None:
     recorded = path.read_text(encoding="utf-8").split() if path.exists() else ["0", ""]
     current = fingerprint()
     if recorded[1] != current:
-        path.write_text(f"{revision() + 1} {current}\n", encoding="utf-8")
+        path.write_text(f"{read_revision() + 1} {current}\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

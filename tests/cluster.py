@@ -24,7 +24,7 @@ from psycopg import sql
 from psycopg.rows import DictRow, dict_row
 
 from jobforge.db.migrate import migrate
-from jobforge.embedded import Embedded, Server
+from jobforge.embedded import Embedded, PostgresServer
 from jobforge.embedded.binaries import find_binaries
 from jobforge.testing.cluster import SETTINGS
 
@@ -67,7 +67,7 @@ class Database:
     """The database of one test."""
 
     name: str
-    server: Server
+    server: PostgresServer
 
     @property
     def url(self) -> str:
@@ -175,7 +175,7 @@ class Cluster:
     def embedded(self) -> Embedded:
         return Embedded(self.folder / "pg", bin_dir=BINARIES, settings=_SETTINGS)
 
-    def start(self) -> Server:
+    def start(self) -> PostgresServer:
         """The running server, with the template database in it."""
         embedded = self.embedded()
         embedded.start()
@@ -205,7 +205,7 @@ _left: list[Database] = []
 
 
 @contextmanager
-def fresh_database(server: Server, template: str = TEMPLATE) -> Iterator[Database]:
+def fresh_database(server: PostgresServer, template: str = TEMPLATE) -> Iterator[Database]:
     """A clone of the template. It is dropped when the next one is made, or else with the server:
     Postgres sleeps for 100 ms when it is to drop a database while a session there is ending."""
     fresh = Database(f"test_{uuid.uuid4().hex[:16]}", server)
@@ -253,7 +253,7 @@ def wait_until(
         time.sleep(poll_s)
 
 
-def _make_template(server: Server) -> None:
+def _make_template(server: PostgresServer) -> None:
     with psycopg.connect(server.url(), autocommit=True) as admin:
         admin.execute("select pg_advisory_lock(hashtext(%s))", [TEMPLATE])
         if _exists(admin, "select from pg_database where datname = %s", TEMPLATE):

@@ -20,7 +20,7 @@ from cluster import (
     make_folder,
 )
 
-from jobforge.embedded import Embedded, Server
+from jobforge.embedded import Embedded, PostgresServer
 
 pytest_plugins = ["attacks"]
 
@@ -60,13 +60,13 @@ def folder() -> Iterator[Path]:
 
 
 @pytest.fixture(scope="session")
-def server(request: pytest.FixtureRequest) -> Server:
+def server(request: pytest.FixtureRequest) -> PostgresServer:
     """The one Postgres of this run."""
     return request.config.stash[CLUSTER].start()
 
 
 @pytest.fixture
-def database(server: Server) -> Iterator[Database]:
+def database(server: PostgresServer) -> Iterator[Database]:
     """A migrated database of the test's own."""
     with fresh_database(server) as fresh:
         yield fresh

@@ -12,6 +12,6 @@ __all__ = ["create_app"]
 
 def create_app(config: Config) -> "FastAPI":
     """The application, to be run by any ASGI server; its database is opened when it starts."""
-    from jobforge.api.app import make_app  # noqa: PLC0415 - FastAPI comes with jobforge[server]
+    from jobforge.api.app import build_app  # noqa: PLC0415 - FastAPI comes with jobforge[server]
 
-    return make_app(config)
+    return build_app(config)

@@ -8,16 +8,16 @@ import asyncio
 
 from jobforge.observability import logs
 
-_TOGETHER_S = 0.01
+_FLUSH_AFTER_S = 0.01
 
 
-class Journal:
+class AccessLog:
     def __init__(self) -> None:
-        self._lines: list[logs.Line] = []
+        self._lines: list[logs.LogLine] = []
 
-    def add(self, line: logs.Line) -> None:
+    def add(self, line: logs.LogLine) -> None:
         if not self._lines:
-            asyncio.get_running_loop().call_later(_TOGETHER_S, self.write)
+            asyncio.get_running_loop().call_later(_FLUSH_AFTER_S, self.write)
         self._lines.append(line)
 
     def write(self) -> None:

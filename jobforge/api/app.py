@@ -15,19 +15,19 @@ from starlette.routing import compile_path
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from jobforge.api import openapi
-from jobforge.api.access_log import Journal
+from jobforge.api.access_log import AccessLog
 from jobforge.api.auth.permissions import PREFIX, RULES
 from jobforge.api.caller import TENANT_HEADER
 from jobforge.api.dashboard import MOUNT, Dashboard
-from jobforge.api.fast_path import Lane
-from jobforge.api.middleware import Envelope
+from jobforge.api.fast_path import FastPath
+from jobforge.api.middleware import RequestMiddleware
 from jobforge.api.problems import (
-    problem_of,
-    problem_of_http,
-    problem_of_request,
-    request_id_of,
+    get_request_id,
+    problem_from_error,
+    problem_from_http_exception,
+    problem_from_validation_error,
 )
-from jobforge.api.request_metrics import Traffic
+from jobforge.api.request_metrics import RequestMetrics
 from jobforge.api.routes import (
     audit,
     connectors,
@@ -52,7 +52,7 @@ from jobforge.api.routes import (
     workers,
     workflows,
 )
-from jobforge.api.state import Server
+from jobforge.api.state import ServerState
 from jobforge.config import Config
 from jobforge.db import Database
 from jobforge.errors import ConfigError, JobForgeError, Json
@@ -86,24 +86,24 @@ _ROUTERS = [
 ]
 _SHORTCUTS = {("POST", f"{PREFIX}/jobs"): jobs.create_plain_job}
 _METHODS = [(compile_path(path)[0], method) for method, path in RULES]
-_OURS = ["X-Request-Id", "Retry-After", "Idempotent-Replayed"]
+_EXPOSED_HEADERS = ["X-Request-Id", "Retry-After", "Idempotent-Replayed"]
 
 
-def make_app(config: Config) -> FastAPI:
+def build_app(config: Config) -> FastAPI:
     """The application; its database is opened when it starts, not before."""
-    traffic = Traffic()
-    journal = Journal() if config.access_log else None
+    traffic = RequestMetrics()
+    journal = AccessLog() if config.access_log else None
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        async with _database(config) as database, asyncio.TaskGroup() as group:
-            app.state.server = server = Server(config, database, traffic)
-            group.create_task(server.progress.run())
+        async with _open_database(config) as database, asyncio.TaskGroup() as group:
+            app.state.server = server = ServerState(config, database, traffic)
+            group.create_task(server.operations_loop.run())
             group.create_task(server.hub.run())
-            group.create_task(server.fleet.run())
-            group.create_task(server.recording.run())
+            group.create_task(server.remote_workers.run())
+            group.create_task(server.store_use_loop.run())
             if server.artifacts.is_configured:
-                group.create_task(server.sweeping.run())
+                group.create_task(server.artifact_sweep_loop.run())
             try:
                 yield
             finally:
@@ -124,14 +124,14 @@ def make_app(config: Config) -> FastAPI:
     app.add_api_route(f"{PREFIX}/openapi.json", app.show_document, include_in_schema=False)
     dashboard = Dashboard()
     if dashboard.is_built:
-        app.add_api_route("/", _lead_to_dashboard, include_in_schema=False)
+        app.add_api_route("/", _redirect_to_dashboard, include_in_schema=False)
     app.mount(MOUNT, dashboard)  # files for everybody; what they show, the routes above decide
-    app.add_exception_handler(JobForgeError, _refuse)
-    app.add_exception_handler(RequestValidationError, _refuse_values)
-    app.add_exception_handler(HTTPException, _refuse_route)
-    app.add_exception_handler(Exception, _hand_on)
-    inner = _allowing(config.cors_origins, Lane(app.enter, shortcuts=_SHORTCUTS))
-    app.entrance = Envelope(inner, journal=journal, traffic=traffic)
+    app.add_exception_handler(JobForgeError, _handle_jobforge_error)
+    app.add_exception_handler(RequestValidationError, _handle_validation_error)
+    app.add_exception_handler(HTTPException, _handle_http_exception)
+    app.add_exception_handler(Exception, _reraise)
+    inner = _add_cors(config.cors_origins, FastPath(app.call_fastapi, shortcuts=_SHORTCUTS))
+    app.outer_app = RequestMiddleware(inner, access_log=journal, metrics=traffic)
     return app
 
 
@@ -142,26 +142,26 @@ class _Application(FastAPI):
     the lane leads past all of it.
     """
 
-    entrance: ASGIApp
+    outer_app: ASGIApp
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         scope["app"] = self
-        await self.entrance(scope, receive, send)
+        await self.outer_app(scope, receive, send)
 
-    async def enter(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def call_fastapi(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Behind the entrance: FastAPI itself."""
         await super().__call__(scope, receive, send)
 
     def openapi(self) -> dict[str, Any]:
         if self.openapi_schema is None:
-            self.openapi_schema = openapi.document(self)
+            self.openapi_schema = openapi.build_document(self)
         return self.openapi_schema
 
     async def show_document(self) -> dict[str, Json]:
         return self.openapi()
 
 
-def _allowing(origins: Sequence[str], app: ASGIApp) -> ASGIApp:
+def _add_cors(origins: Sequence[str], app: ASGIApp) -> ASGIApp:
     """Pages of these origins may use it."""
     if not origins:
         return app
@@ -173,12 +173,12 @@ def _allowing(origins: Sequence[str], app: ASGIApp) -> ASGIApp:
             *("Authorization", "Content-Type", "Idempotency-Key", "traceparent"),
             TENANT_HEADER,
         ],
-        expose_headers=_OURS,
+        expose_headers=_EXPOSED_HEADERS,
     )
 
 
 @asynccontextmanager
-async def _database(config: Config) -> AsyncIterator[Database]:
+async def _open_database(config: Config) -> AsyncIterator[Database]:
     if config.database_url is None:
         raise ConfigError("the server needs a database", field="database_url")
     database = Database(
@@ -191,27 +191,27 @@ async def _database(config: Config) -> AsyncIterator[Database]:
         yield database
 
 
-async def _lead_to_dashboard(request: Request) -> Response:
+async def _redirect_to_dashboard(request: Request) -> Response:
     return RedirectResponse(f"{request.scope.get('root_path', '')}{MOUNT}/")
 
 
-async def _refuse(request: Request, error: Exception) -> Response:
+async def _handle_jobforge_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, JobForgeError)  # noqa: S101 - as it was registered
-    return problem_of(error, request_id_of(request))
+    return problem_from_error(error, get_request_id(request))
 
 
-async def _refuse_values(request: Request, error: Exception) -> Response:
+async def _handle_validation_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)  # noqa: S101 - as it was registered
-    return problem_of_request(error, request_id_of(request))
+    return problem_from_validation_error(error, get_request_id(request))
 
 
-async def _hand_on(_: Request, error: Exception) -> Response:
+async def _reraise(_: Request, error: Exception) -> Response:
     raise error  # the envelope tells it, and answers
 
 
-async def _refuse_route(request: Request, error: Exception) -> Response:
+async def _handle_http_exception(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)  # noqa: S101 - as it was registered
-    answer = problem_of_http(error, request_id_of(request))
+    answer = problem_from_http_exception(error, get_request_id(request))
     path = request.scope["path"]
     # Starlette names those of the first route alone.
     methods = sorted({method for pattern, method in _METHODS if pattern.match(path)})

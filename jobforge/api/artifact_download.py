@@ -8,12 +8,12 @@ import asyncio
 
 from starlette.responses import RedirectResponse, Response, StreamingResponse
 
-from jobforge.api.state import Server
-from jobforge.artifacts.marker import Of, artifact_of
+from jobforge.api.state import ServerState
+from jobforge.artifacts.marker import ArtifactSource, find_artifact_key
 from jobforge.types.jobs import Job
 
 _LINK_S = 300.0
-_SAFE = {
+_SAFE_HEADERS = {
     "Content-Type": "application/octet-stream",
     "X-Content-Type-Options": "nosniff",
     "Content-Security-Policy": "default-src 'none'; sandbox",
@@ -21,16 +21,18 @@ _SAFE = {
 }
 
 
-async def download(server: Server, job: Job, of: Of | None, *, may_redirect: bool) -> Response:
+async def download(
+    server: ServerState, job: Job, of: ArtifactSource | None, *, may_redirect: bool
+) -> Response:
     """Raises ArtifactNotFound."""
-    key, store = artifact_of(job, of), server.artifacts.store
+    key, store = find_artifact_key(job, of), server.artifacts.store
     if may_redirect and server.config.artifact_links:
-        link = await asyncio.to_thread(store.link, key.path, _LINK_S)
+        link = await asyncio.to_thread(store.sign_url, key.path, _LINK_S)
         if link is not None:
             return RedirectResponse(link, 307, {"Cache-Control": "private, no-store"})
     size = await asyncio.to_thread(store.size, key.path)
     headers = {
-        **_SAFE,
+        **_SAFE_HEADERS,
         "Content-Length": str(size),
         "Content-Disposition": f'attachment; filename="{job.id}-{key.file}"',
     }

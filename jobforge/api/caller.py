@@ -11,11 +11,11 @@ from starlette.requests import Request
 from jobforge import calls
 from jobforge.api.auth.principal import Principal
 from jobforge.api.schemas.jobs import NewJob
-from jobforge.api.state import Server
+from jobforge.api.state import ServerState
 from jobforge.calls import Call
 from jobforge.errors import Forbidden, Invalid, NotFound, TenantRequired
 from jobforge.payloads.size import may_have_large_payload
-from jobforge.sdk.tenancy import as_uuid
+from jobforge.sdk.tenancy import parse_tenant_uuid
 from jobforge.types.api_keys import Role
 from jobforge.types.jobs import JobRequest
 
@@ -25,10 +25,10 @@ TENANT_HEADER = "X-JobForge-Tenant"
 
 
 @dataclass(frozen=True, slots=True)
-class Calling:
+class CallerContext:
     """One request's way to the engine."""
 
-    server: Server
+    server: ServerState
     principal: Principal
     traceparent: str | None
 
@@ -39,15 +39,15 @@ class Calling:
             raise TenantRequired(f"name the tenant: {TENANT_HEADER}: <id or slug>")
         return self.principal.tenant_id
 
-    def request(self, job: NewJob) -> JobRequest:
+    def to_job_request(self, job: NewJob) -> JobRequest:
         """The job that a body asks for, in the caller's name, and in its trace unless it says."""
-        made = job.request(self.principal.actor)
+        made = job.to_job_request(self.principal.actor)
         if self.traceparent is None or made.traceparent is not None:
             return made
         return made._replace(traceparent=self.traceparent)
 
     @property
-    def sees_addresses(self) -> bool:
+    def can_see_addresses(self) -> bool:
         """Whether the role may change webhooks and connectors.
 
         Others see neither their paths nor their headers, which may hold tokens.
@@ -56,15 +56,15 @@ class Calling:
 
     async def run(self, call: Call[T]) -> T:
         """For the tenant; the database sees to it that nothing else is touched."""
-        return await self.run_installation(call.for_tenant(self.tenant_id))
+        return await self.run_as_actor(call.for_tenant(self.tenant_id))
 
     async def run_for_tenant_or_all(self, call: Call[T]) -> T:
         """For the tenant; of one of the installation who named none, for all of it."""
         if self.principal.tenant_id is None and self.principal.role is Role.SUPER_ADMIN:
-            return await self.run_installation(call)
+            return await self.run_as_actor(call)
         return await self.run(call)
 
-    async def fitting(
+    async def offload_large_payloads(
         self, tenant_id: UUID, jobs: list[JobRequest], body: bytes
     ) -> list[JobRequest]:
         """The jobs that a body asks for; payloads that no row can hold are in the store by then."""
@@ -72,63 +72,67 @@ class Calling:
             return jobs
         return await asyncio.to_thread(self.server.artifacts.put_payloads, tenant_id, jobs)
 
-    async def run_installation(self, call: Call[T]) -> T:
+    async def run_as_actor(self, call: Call[T]) -> T:
         """In the caller's name alone, for what belongs to no tenant."""
-        return await self.server.database.run(call.under("app.actor", self.principal.actor))
+        return await self.server.database.run(call.with_setting("app.actor", self.principal.actor))
 
 
-async def for_tenant(request: Request, server: Server, principal: Principal) -> Principal:
+async def apply_tenant_header(
+    request: Request, server: ServerState, principal: Principal
+) -> Principal:
     """The principal, for the tenant that the header names."""
     named = request.headers[TENANT_HEADER]
     if principal.role is not Role.SUPER_ADMIN:
-        if not await _is_named(server, named, principal.tenant_id):
+        if not await _is_own_tenant(server, named, principal.tenant_id):
             raise Forbidden("this key is of another tenant")
         return principal
-    tenant_id = await _find(server, named)
-    await server.accesses.note(principal.actor, tenant_id, f"{request.method} {request.url.path}")
+    tenant_id = await _find_tenant(server, named)
+    await server.access_auditor.record(
+        principal.actor, tenant_id, f"{request.method} {request.url.path}"
+    )
     return replace(principal, tenant_id=tenant_id)
 
 
-async def _is_named(server: Server, named: str, own: UUID | None) -> bool:
+async def _is_own_tenant(server: ServerState, named: str, own: UUID | None) -> bool:
     """Whether that is the tenant's id or slug. A name of another tenant takes as long as one that
     does not exist: neither is remembered, and the database looks among the tenant's own."""
     if own is None:
         return False
     try:
-        tenant_id = _id_of(named)
+        tenant_id = _parse_tenant_id(named)
         if tenant_id is None and server.slugs.get(named) == own:
             return True
         if tenant_id is None:
             found = await server.database.run(calls.find_tenant(named).for_tenant(own))
-            tenant_id = server.slugs.keep(named, found)
+            tenant_id = server.slugs.put(named, found)
     except (Invalid, NotFound):
         return False
     return tenant_id == own
 
 
-async def _find(server: Server, named: str) -> UUID:
-    known = _id_of(named) or server.slugs.get(named)
+async def _find_tenant(server: ServerState, named: str) -> UUID:
+    known = _parse_tenant_id(named) or server.slugs.get(named)
     if known is not None:
         return known
     try:
         found = await server.database.run(calls.find_tenant(named))
     except NotFound as error:
         raise NotFound(f"there is no tenant {named}", field=TENANT_HEADER) from error
-    return server.slugs.keep(named, found)
+    return server.slugs.put(named, found)
 
 
-def _id_of(named: str) -> UUID | None:
+def _parse_tenant_id(named: str) -> UUID | None:
     """The id that was named; None for a slug. Raises Invalid."""
     if not named or len(named) > 200 or not named.isprintable():
         raise Invalid(f"{TENANT_HEADER} is an id or a slug", field=TENANT_HEADER)
-    return as_uuid(named)
+    return parse_tenant_uuid(named)
 
 
-async def caller_of(request: Request) -> Calling:
+async def get_caller(request: Request) -> CallerContext:
     """As the guard of every route has found it."""
     calling = request.scope["jobforge.calling"]
-    assert isinstance(calling, Calling)  # noqa: S101 - it has put it there
+    assert isinstance(calling, CallerContext)  # noqa: S101 - it has put it there
     return calling
 
 
-Caller = Annotated[Calling, Depends(caller_of)]
+Caller = Annotated[CallerContext, Depends(get_caller)]

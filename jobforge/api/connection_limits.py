@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from jobforge.api.problems import problem_of_http
+from jobforge.api.problems import problem_from_http_exception
 from jobforge.config import Config
 
 PEER = "jobforge.peer"  # in a request's scope: the address of the connection itself
@@ -19,11 +19,11 @@ _RESERVED_FILES = 64  # for everything that is not a connection of a client or o
 
 
 @dataclass(slots=True)
-class Connections:
+class ConnectionLimiter:
     """The open connections of one server."""
 
-    most: int
-    most_per_address: int
+    max_total: int
+    max_per_address: int
     header_timeout_s: float
     body_timeout_s: float
     _open: int = 0
@@ -32,25 +32,25 @@ class Connections:
     def open(self, address: str | None) -> bool:
         """Count a connection; False when there are too many. Without an address (that of a trusted
         proxy, which connects for all its clients) only the limit of all applies."""
-        if self._open >= self.most or not self.begin(address):
+        if self._open >= self.max_total or not self.acquire(address):
             return False
         self._open += 1
         return True
 
     def close(self, address: str | None) -> None:
         self._open -= 1
-        self.end(address)
+        self.release(address)
 
-    def begin(self, address: str | None) -> bool:
+    def acquire(self, address: str | None) -> bool:
         """Count something that an address has open; False when it has too much."""
         if address is None:
             return True
-        if self._by_address[address] >= self.most_per_address:
+        if self._by_address[address] >= self.max_per_address:
             return False
         self._by_address[address] += 1
         return True
 
-    def end(self, address: str | None) -> None:
+    def release(self, address: str | None) -> None:
         if address is None:
             return
         self._by_address[address] -= 1
@@ -64,30 +64,30 @@ class ForwardedLimit:
     Its connections are the proxy's own, so they cannot be counted. uvicorn has already read
     X-Forwarded-For, and only from the proxies that FORWARDED_ALLOW_IPS names."""
 
-    def __init__(self, app: ASGIApp, connections: Connections) -> None:
+    def __init__(self, app: ASGIApp, connections: ConnectionLimiter) -> None:
         self._app = app
         self._connections = connections
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         address = _forwarded_address(scope)
-        if not self._connections.begin(address):
-            await problem_of_http(HTTPException(503), "")(scope, receive, send)
+        if not self._connections.acquire(address):
+            await problem_from_http_exception(HTTPException(503), "")(scope, receive, send)
             return
         try:
             await self._app(scope, receive, send)
         finally:
-            self._connections.end(address)
+            self._connections.release(address)
 
 
-def connections_of(config: Config) -> Connections:
+def limiter_from_config(config: Config) -> ConnectionLimiter:
     """As the settings say, and no more than this process may have files open."""
     files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     most = config.client_connections
     if files != resource.RLIM_INFINITY:
         most = min(most, max(1, files - config.server_connections - _RESERVED_FILES))
-    return Connections(
-        most=most,
-        most_per_address=max(1, min(config.client_connections_per_address, most // 2)),
+    return ConnectionLimiter(
+        max_total=most,
+        max_per_address=max(1, min(config.client_connections_per_address, most // 2)),
         header_timeout_s=config.header_timeout_s,
         body_timeout_s=config.body_timeout_s,
     )

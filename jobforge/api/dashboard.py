@@ -24,7 +24,7 @@ from jobforge.api.auth.permissions import PREFIX
 MOUNT = "/ui"
 _PAGE = "index.html"
 _ASSETS = "assets/"  # their names change with their content
-_FOR_EVER = "public, max-age=31536000, immutable"
+_CACHE_FOREVER = "public, max-age=31536000, immutable"
 _HEADERS = {
     "content-security-policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
@@ -34,8 +34,8 @@ _HEADERS = {
     "cross-origin-opener-policy": "same-origin",
     "vary": "accept-encoding",
 }
-_TEXTS = (".html", ".js", ".css", ".svg", ".json")
-_UNBUILT = """\
+_COMPRESSIBLE = (".html", ".js", ".css", ".svg", ".json")
+_NOT_BUILT_PAGE = """\
 <!doctype html><html lang="en"><meta charset="utf-8"><title>JobForge</title>
 <h1>The dashboard is not in this build</h1>
 <p>It was built with JOBFORGE_SKIP_UI, or from a checkout without <code>make ui</code>.
@@ -53,9 +53,9 @@ class _File:
         return mimetypes.guess_type(self.name)[0] or "application/octet-stream"
 
     @cached_property
-    def compressed(self) -> bytes | None:
+    def gzipped_body(self) -> bytes | None:
         """When it is asked for first: most servers of a test are never asked."""
-        if not self.name.endswith(_TEXTS):
+        if not self.name.endswith(_COMPRESSIBLE):
             return None
         return gzip.compress(self.body, mtime=0)
 
@@ -77,16 +77,16 @@ class Dashboard:
         root = scope.get("root_path", "")
         scope["jobforge.route"] = MOUNT
         path = scope["path"].removeprefix(root).lstrip("/")
-        answer = self._answer(path, root, Headers(scope=scope))
+        answer = self._respond(path, root, Headers(scope=scope))
         await answer(scope, receive, send)
 
-    def _answer(self, path: str, root: str, headers: Headers) -> Response:
+    def _respond(self, path: str, root: str, headers: Headers) -> Response:
         file = self._files.get(path) if path != _PAGE else None
         if file is None and path.startswith(_ASSETS):
             raise HTTPException(404)
-        caching = _FOR_EVER if path.startswith(_ASSETS) else "no-cache"
+        caching = _CACHE_FOREVER if path.startswith(_ASSETS) else "no-cache"
         file = file or self._page(root)
-        packed = file.compressed if "gzip" in headers.get("accept-encoding", "") else None
+        packed = file.gzipped_body if "gzip" in headers.get("accept-encoding", "") else None
         answer = Response(packed or file.body, media_type=file.media_type, headers=_HEADERS)
         answer.headers["cache-control"] = caching
         if packed:
@@ -102,7 +102,7 @@ class Dashboard:
     def _render(self, root: str) -> str:
         api = root.removesuffix(MOUNT) + PREFIX
         if _PAGE not in self._files:
-            return _UNBUILT.format(api=html.escape(api))
+            return _NOT_BUILT_PAGE.format(api=html.escape(api))
         config = {"base": root, "api": api, "version": __version__}
         block = json.dumps(config).replace("<", "\\u003c")
         text = self._files[_PAGE].body.decode()

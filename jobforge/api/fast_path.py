@@ -14,15 +14,15 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from jobforge.api import guard, request_body
 from jobforge.api.auth.permissions import RULES
-from jobforge.api.problems import problem_of, request_id_of
-from jobforge.api.request_body import Body
-from jobforge.api.state import Server
+from jobforge.api.problems import get_request_id, problem_from_error
+from jobforge.api.request_body import ParsedBody
+from jobforge.api.state import ServerState
 from jobforge.errors import JobForgeError
 
-Shortcut = Callable[[Request, Body], Coroutine[Any, Any, Response | None]]
+Shortcut = Callable[[Request, ParsedBody], Coroutine[Any, Any, Response | None]]
 
 
-class Lane:
+class FastPath:
     """`shortcuts` are by method and path. One answers None for what it leaves to its route."""
 
     def __init__(self, app: ASGIApp, *, shortcuts: Mapping[tuple[str, str], Shortcut]) -> None:
@@ -36,22 +36,22 @@ class Lane:
             return
         rule, shortcut = found
         scope["jobforge.route"] = rule.path
-        server: Server = scope["app"].state.server
+        server: ServerState = scope["app"].state.server
         request = Request(scope, receive)
         try:
             await guard.admit(request, server, rule)
             body = await request_body.read(request, guard.body_limit(server, rule.path))
             answer = await shortcut(request, body)
         except JobForgeError as error:
-            await problem_of(error, request_id_of(request))(scope, receive, send)
+            await problem_from_error(error, get_request_id(request))(scope, receive, send)
             return
         if answer is None:
-            await self._app(scope, _again(body.raw, receive), send)
+            await self._app(scope, _replay_body(body.raw, receive), send)
         else:
             await answer(scope, receive, send)
 
 
-def _again(body: bytes, receive: Receive) -> Receive:
+def _replay_body(body: bytes, receive: Receive) -> Receive:
     """The body that was read, for the next reader."""
     messages: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 

@@ -25,100 +25,100 @@ from uvicorn.config import Config
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-from jobforge.api.connection_limits import PEER, Connections
+from jobforge.api.connection_limits import PEER, ConnectionLimiter
 from jobforge.api.live import sse
-from jobforge.api.problems import problem_of_http
+from jobforge.api.problems import problem_from_http_exception
 
 _HEAD = b"HTTP/1.1 "
 _LENGTH = b"\r\ncontent-length: "
 _LONGEST_HEAD = 65_536
-_NOT_AT_ALL = struct.pack("ii", 1, 0)
+_LINGER_ZERO = struct.pack("ii", 1, 0)
 _LEAST_BYTES_PER_S = 500  # of a body; mobile networks are faster
 
 
-class Protocol(HttpToolsProtocol):
+class LimitedHttpProtocol(HttpToolsProtocol):
     """uvicorn's, on a transport of ours."""
 
-    _head: int | None = None  # bytes of one that has begun, without its first packet
+    _head_bytes: int | None = None  # bytes of one that has begun, without its first packet
     _is_in_body = False
     _body_bytes = 0  # since the timer of the body started
     _timer: asyncio.TimerHandle | None = None
-    _timed: Literal["head", "body"] | None = None
+    _timed_part: Literal["head", "body"] | None = None
 
-    def __init__(self, *args: Any, connections: Connections, **options: Any) -> None:  # noqa: ANN401 - uvicorn's own
+    def __init__(self, *args: Any, connections: ConnectionLimiter, **options: Any) -> None:  # noqa: ANN401 - uvicorn's own
         super().__init__(*args, **options)
         self._limits = connections
         self._address: str | None = None  # that the connection is counted under
         self._is_counted = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
-        self._joining = Joining(transport)
-        super().connection_made(self._joining)  # type: ignore[arg-type]  # all that it uses is there
+        self._coalescing = CoalescingTransport(transport)
+        super().connection_made(self._coalescing)  # type: ignore[arg-type]  # all that it uses is there
         host = self.client[0] if self.client else None
         self._address = None if host is None or _is_trusted(self.config, host) else host
         self._is_counted = self._limits.open(self._address)
         if self._is_counted:
-            self._time("head")
+            self._start_timer("head")
         else:
-            self._refuse(503)
+            self._send_error(503)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._time(None)
+        self._start_timer(None)
         if self._is_counted:
             self._is_counted = False
             self._limits.close(self._address)
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        if self._head is not None:
-            if self._head > _LONGEST_HEAD:
+        if self._head_bytes is not None:
+            if self._head_bytes > _LONGEST_HEAD:
                 self.send_400_response("")
                 return
-            self._head += len(data)  # it may end in these, and a body follow
+            self._head_bytes += len(data)  # it may end in these, and a body follow
         self._body_bytes += len(data)
         super().data_received(data)
         if self.transport.is_closing():
-            self._time(None)
+            self._start_timer(None)
         elif self._is_in_body:
-            self._time("body")
-        elif self._head is not None or self._is_idle():
-            self._time("head")
+            self._start_timer("body")
+        elif self._head_bytes is not None or self._is_idle():
+            self._start_timer("head")
         else:
-            self._time(None)
+            self._start_timer(None)
 
     def on_message_begin(self) -> None:
-        self._head = 0
+        self._head_bytes = 0
         super().on_message_begin()
         scope: dict[str, Any] = self.scope  # type: ignore[assignment]  # with a key of ours
         scope[PEER] = self.client
 
     def on_headers_complete(self) -> None:
-        self._head = None
+        self._head_bytes = None
         self._is_in_body = True
-        self._time(None)  # the next timer is that of what follows, also in a pipeline
+        self._start_timer(None)  # the next timer is that of what follows, also in a pipeline
         super().on_headers_complete()
 
     def on_message_complete(self) -> None:
         self._is_in_body = False
-        self._time(None)
+        self._start_timer(None)
         super().on_message_complete()
 
     def on_response_complete(self) -> None:
-        self._joining.flush()  # what answers HEAD has no body
+        self._coalescing.flush()  # what answers HEAD has no body
         super().on_response_complete()
 
     def send_400_response(self, msg: str) -> None:  # noqa: ARG002 - ours says more
-        self._refuse(400)
+        self._send_error(400)
 
-    def _time(self, what: Literal["head", "body"] | None) -> None:
+    def _start_timer(self, what: Literal["head", "body"] | None) -> None:
         """Start the timer of what the connection is to send next; data does not restart it."""
-        if what == self._timed:
+        if what == self._timed_part:
             return
         if self._timer is not None:
             self._timer.cancel()
-        self._timer, self._timed = None, what
+        self._timer, self._timed_part = None, what
         if what == "head":
-            self._timer = self.loop.call_later(self._limits.header_timeout_s, self._end_late)
+            self._timer = self.loop.call_later(self._limits.header_timeout_s, self._time_out)
         elif what == "body":
             self._body_bytes = 0
             self._timer = self.loop.call_later(self._limits.body_timeout_s, self._check_body)
@@ -128,17 +128,17 @@ class Protocol(HttpToolsProtocol):
         seconds = self._limits.body_timeout_s
         is_read = not self.cycle.response_complete
         if is_read and (self.flow.read_paused or self._body_bytes >= _LEAST_BYTES_PER_S * seconds):
-            self._timed = None
-            self._time("body")
+            self._timed_part = None
+            self._start_timer("body")
         else:
-            self._end_late()
+            self._time_out()
 
-    def _end_late(self) -> None:
+    def _time_out(self) -> None:
         if self.transport.is_closing():
             return
-        has_begun = self._head is not None or self._is_in_body
-        if has_begun and not (self._timed == "body" and self.cycle.response_started):
-            self._refuse(408)
+        has_begun = self._head_bytes is not None or self._is_in_body
+        if has_begun and not (self._timed_part == "body" and self.cycle.response_started):
+            self._send_error(408)
         else:
             self.transport.close()
 
@@ -147,9 +147,9 @@ class Protocol(HttpToolsProtocol):
         cycle: RequestResponseCycle | None = self.cycle  # None before the first
         return cycle is None or cycle.response_complete
 
-    def _refuse(self, status: int) -> None:
+    def _send_error(self, status: int) -> None:
         request_id = uuid4().hex
-        answer = problem_of_http(HTTPException(status), request_id)
+        answer = problem_from_http_exception(HTTPException(status), request_id)
         answer.headers.update({"x-request-id": request_id, "connection": "close"})
         head = b"".join(b"%s: %s\r\n" % header for header in answer.raw_headers)
         line = f"HTTP/1.1 {status} {HTTPStatus(status).phrase}\r\n".encode()
@@ -163,38 +163,38 @@ def _is_trusted(config: Config, host: str) -> bool:
     return isinstance(reader, ProxyHeadersMiddleware) and host in reader.trusted_hosts
 
 
-class Joining:
+class CoalescingTransport:
     """A transport that holds back a head which tells the length of its body, until that comes."""
 
     def __init__(self, transport: asyncio.Transport) -> None:
         self._transport = transport
-        self._held = b""
+        self._held_head = b""
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - whatever else a transport can do
         return getattr(self._transport, name)
 
     def write(self, data: bytes) -> None:
-        if self._held:
-            data, self._held = self._held + data, b""
+        if self._held_head:
+            data, self._held_head = self._held_head + data, b""
         elif data.startswith(_HEAD) and _LENGTH in data:
-            self._held = data
+            self._held_head = data
             return
         self._transport.write(data)
 
     def flush(self) -> None:
-        if self._held:
+        if self._held_head:
             self.write(b"")
 
     def close(self) -> None:
         self.flush()
         self._transport.close()
-        self._expect_reader()
+        self._abort_if_unread()
 
-    def _expect_reader(self, before: int | None = None) -> None:
+    def _abort_if_unread(self, before: int | None = None) -> None:
         left = self._transport.get_write_buffer_size()
         if left == before:
             # Else the kernel would keep what it has of it, and the connection.
-            self.get_extra_info("socket").setsockopt(SOL_SOCKET, SO_LINGER, _NOT_AT_ALL)
+            self.get_extra_info("socket").setsockopt(SOL_SOCKET, SO_LINGER, _LINGER_ZERO)
             self._transport.abort()
         elif left:
-            asyncio.get_running_loop().call_later(sse.STUCK_S, self._expect_reader, left)
+            asyncio.get_running_loop().call_later(sse.SEND_TIMEOUT_S, self._abort_if_unread, left)

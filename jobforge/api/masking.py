@@ -17,69 +17,69 @@ from jobforge.types.webhooks import Webhook
 from jobforge.types.workflows import WorkflowDetail, WorkflowInfo
 
 
-def made_jobs(jobs: Iterable[Enqueued]) -> list[dict[str, Json]]:
+def created_jobs_to_json(jobs: Iterable[Enqueued]) -> list[dict[str, Json]]:
     return [{"id": job.job_id, "status": job.status} for job in jobs]
 
 
-def masked_history(history: JobHistory) -> JobHistory:
+def mask_history(history: JobHistory) -> JobHistory:
     return replace(
         history,
-        job=masked_job(history.job),
-        attempts=masked_attempts(history.attempts),
-        events=masked_events(history.events),
+        job=mask_job(history.job),
+        attempts=mask_attempts(history.attempts),
+        events=mask_job_events(history.events),
     )
 
 
-def masked_job(job: Job) -> Job:
+def mask_job(job: Job) -> Job:
     return replace(
         job,
         payload=mask(job.payload),
         result=mask(job.result),
         error=mask(job.error),
-        cancel_reason=_text(job.cancel_reason),
+        cancel_reason=_mask_optional_text(job.cancel_reason),
     )
 
 
-def masked_listings(jobs: Iterable[JobListing]) -> list[JobListing]:
+def mask_listings(jobs: Iterable[JobListing]) -> list[JobListing]:
     return [job if job.error is None else replace(job, error=mask(job.error)) for job in jobs]
 
 
-def masked_attempts(attempts: Iterable[Attempt]) -> list[Attempt]:
+def mask_attempts(attempts: Iterable[Attempt]) -> list[Attempt]:
     return [
         replace(
             attempt,
             error=mask(attempt.error),
-            stdout_tail=_text(attempt.stdout_tail),
-            stderr_tail=_text(attempt.stderr_tail),
+            stdout_tail=_mask_optional_text(attempt.stdout_tail),
+            stderr_tail=_mask_optional_text(attempt.stderr_tail),
         )
         for attempt in attempts
     ]
 
 
-def masked_events(events: Iterable[JobEvent]) -> list[JobEvent]:
+def mask_job_events(events: Iterable[JobEvent]) -> list[JobEvent]:
     return [replace(event, data=mask(event.data)) for event in events]
 
 
-def masked_event(event: Event) -> Event:
+def mask_event(event: Event) -> Event:
     return replace(event, data=mask(event.data))
 
 
-def masked_trigger(trigger: Trigger) -> Trigger:
+def mask_trigger(trigger: Trigger) -> Trigger:
     return replace(trigger, payload=mask(trigger.payload))
 
 
-def masked_steps(steps: Iterable[StoredStep]) -> list[StoredStep]:
+def mask_steps(steps: Iterable[StoredStep]) -> list[StoredStep]:
     return [replace(step, result=mask(step.result), match=mask(step.match)) for step in steps]
 
 
-def masked_workflow(workflow: WorkflowInfo) -> WorkflowInfo:
+def mask_workflow(workflow: WorkflowInfo) -> WorkflowInfo:
     return replace(workflow, input=mask(workflow.input), callbacks=mask(workflow.callbacks))
 
 
-def masked_detail(detail: WorkflowDetail) -> WorkflowDetail:
+def mask_workflow_detail(detail: WorkflowDetail) -> WorkflowDetail:
     return replace(
         detail,
-        workflow=masked_workflow(detail.workflow),
+        workflow=mask_workflow(detail.workflow),
         nodes=[
             node if node.error is None else replace(node, error=mask(node.error))
             for node in detail.nodes
@@ -88,35 +88,35 @@ def masked_detail(detail: WorkflowDetail) -> WorkflowDetail:
     )
 
 
-def masked_failures(groups: Iterable[FailureGroup]) -> list[FailureGroup]:
+def mask_failures(groups: Iterable[FailureGroup]) -> list[FailureGroup]:
     return [replace(group, error=mask(group.error)) for group in groups]
 
 
-def masked_audit(entries: Iterable[AuditEntry]) -> list[AuditEntry]:
+def mask_audit(entries: Iterable[AuditEntry]) -> list[AuditEntry]:
     return [replace(entry, detail=mask(entry.detail)) for entry in entries]
 
 
-def masked_webhook(webhook: Webhook) -> Webhook:
+def mask_webhook(webhook: Webhook) -> Webhook:
     """As a viewer sees it: the path of its URL may hold a token."""
-    return replace(webhook, url=_origin_of(webhook.url))
+    return replace(webhook, url=_mask_url_path(webhook.url))
 
 
-def masked_connector(config: ConnectorConfig) -> ConnectorConfig:
+def mask_connector(config: ConnectorConfig) -> ConnectorConfig:
     """As a viewer sees it: its URL without the path, and the names of its headers."""
     shown = dict(config.settings)
     if isinstance(shown.get("url"), str):
-        shown["url"] = _origin_of(shown["url"])
+        shown["url"] = _mask_url_path(shown["url"])
     if isinstance(shown.get("headers"), dict):
         shown["headers"] = dict.fromkeys(shown["headers"], MARKER)
     return replace(config, settings=shown)
 
 
-def _origin_of(url: str) -> str:
+def _mask_url_path(url: str) -> str:
     parts = urlsplit(url)
     origin = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
     has_more = parts.path not in {"", "/"} or parts.query or parts.fragment
     return f"{origin}/{MARKER}" if has_more else f"{origin}/"
 
 
-def _text(text: str | None) -> str | None:
+def _mask_optional_text(text: str | None) -> str | None:
     return None if text is None else mask_text(text)

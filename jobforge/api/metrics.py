@@ -10,15 +10,15 @@ from collections.abc import Iterator, Sequence
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily, Metric
 
 from jobforge import __version__, calls
-from jobforge.api.request_metrics import Traffic
+from jobforge.api.request_metrics import RequestMetrics
 from jobforge.db import Database
 from jobforge.db.doctor import probes
-from jobforge.db.doctor.probes import Horizon
+from jobforge.db.doctor.probes import VacuumBlocker
 from jobforge.observability import prometheus
 from jobforge.types.health import Gauge
 
 _FRESH_S = 1.0
-_TENANTS = 20  # that are told apart
+_MAX_TENANTS = 20  # that are told apart
 
 # By the engine's names: ours, what it means, and the labels that subject and state are.
 _GAUGES: dict[str, tuple[str, str, list[str]]] = {
@@ -91,30 +91,32 @@ _COUNTERS: dict[str, tuple[str, str, list[str]]] = {
 }
 
 
-class Scrapes:
-    def __init__(self, database: Database, traffic: Traffic) -> None:
+class MetricsCollector:
+    def __init__(self, database: Database, traffic: RequestMetrics) -> None:
         self._database = database
         self._traffic = traffic
         self._lock = asyncio.Lock()
         self._seen: list[Metric] = []
         self._seen_at = 0.0
 
-    async def page(self) -> bytes:
+    async def render(self) -> bytes:
         async with self._lock:
             if time.monotonic() - self._seen_at > _FRESH_S:
-                self._seen = [*await self._look()]
+                self._seen = [*await self._collect()]
                 self._seen_at = time.monotonic()
-        return prometheus.page([*self._seen, *self._traffic.families()])
+        return prometheus.render_page([*self._seen, *self._traffic.families()])
 
-    async def _look(self) -> Iterator[Metric]:
+    async def _collect(self) -> Iterator[Metric]:
         began = time.perf_counter()
-        gauges = await self._database.run(calls.read_gauges(_TENANTS))
-        held = await self._database.run(probes.horizon())
+        gauges = await self._database.run(calls.read_gauges(_MAX_TENANTS))
+        held = await self._database.run(probes.vacuum_blockers())
         took_s = time.perf_counter() - began
-        return _families(gauges, held, took_s)
+        return _build_families(gauges, held, took_s)
 
 
-def _families(gauges: Sequence[Gauge], held: Sequence[Horizon], took_s: float) -> Iterator[Metric]:
+def _build_families(
+    gauges: Sequence[Gauge], held: Sequence[VacuumBlocker], took_s: float
+) -> Iterator[Metric]:
     by_name: dict[str, list[Gauge]] = {}
     for each in gauges:
         by_name.setdefault(each.gauge, []).append(each)

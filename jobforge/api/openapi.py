@@ -13,7 +13,7 @@ from jobforge.errors import JobForgeError, Json
 from jobforge.types.api_keys import Role
 
 _METHODS = ("get", "put", "post", "patch", "delete")
-_TITLES = {
+_STATUS_DESCRIPTIONS = {
     400: "The body is no sound JSON, or no tenant is named.",
     401: "Nobody is behind this request: no key or token, or one that does not hold.",
     403: "The role or the scopes do not allow it.",
@@ -35,7 +35,7 @@ Errors are problem+json with a stable `code`. Lists have `items`; pass `next` on
 """
 
 
-def document(app: FastAPI) -> dict[str, Json]:
+def build_document(app: FastAPI) -> dict[str, Json]:
     """The whole document, of OpenAPI 3.1."""
     found = get_openapi(
         title="JobForge",
@@ -50,8 +50,10 @@ def document(app: FastAPI) -> dict[str, Json]:
     described = Problem.model_json_schema(ref_template="#/components/schemas/{model}")
     schemas.update(described.pop("$defs"))
     schemas["Problem"] = described
-    found["components"]["securitySchemes"] = _WAYS_IN
-    found["components"]["responses"] = {str(status): _refusal(status) for status in _TITLES}
+    found["components"]["securitySchemes"] = _SECURITY_SCHEMES
+    found["components"]["responses"] = {
+        str(status): _refusal(status) for status in _STATUS_DESCRIPTIONS
+    }
     for path, operations in found["paths"].items():
         for method in _METHODS:
             if method in operations:
@@ -59,11 +61,13 @@ def document(app: FastAPI) -> dict[str, Json]:
     return found
 
 
-def codes_of(status: int) -> list[str]:
+def list_error_codes(status: int) -> list[str]:
     """The codes that a status may come with."""
     if status == 500:
         return ["internal"]
-    return sorted({kind.code for kind in _tree(JobForgeError) if _status_of(kind) == status})
+    return sorted(
+        {kind.code for kind in _list_subclasses(JobForgeError) if _status_of(kind) == status}
+    )
 
 
 def _complete(operation: dict[str, Json], rule: Rule) -> None:
@@ -95,9 +99,9 @@ def _statuses(operation: dict[str, Json], rule: Rule) -> set[int]:
 
 
 def _refusal(status: int) -> dict[str, Any]:
-    codes = ", ".join(f"`{code}`" for code in codes_of(status))
+    codes = ", ".join(f"`{code}`" for code in list_error_codes(status))
     refusal: dict[str, Any] = {
-        "description": f"{_TITLES[status]} Codes: {codes}.",
+        "description": f"{_STATUS_DESCRIPTIONS[status]} Codes: {codes}.",
         "content": {
             "application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}
         },
@@ -111,12 +115,12 @@ def _status_of(kind: type[JobForgeError]) -> int | None:
     return next((status for parent, status in STATUSES if issubclass(kind, parent)), None)
 
 
-def _tree(root: type[JobForgeError]) -> list[type[JobForgeError]]:
-    leaves = [leaf for child in root.__subclasses__() for leaf in _tree(child)]
+def _list_subclasses(root: type[JobForgeError]) -> list[type[JobForgeError]]:
+    leaves = [leaf for child in root.__subclasses__() for leaf in _list_subclasses(child)]
     return [root, *leaves]
 
 
-_WAYS_IN = {
+_SECURITY_SCHEMES = {
     "key": {
         "type": "http",
         "scheme": "bearer",

@@ -18,7 +18,7 @@ _IDLE_S = 2.0
 _LONGEST_IDLE_S = 30.0
 
 
-class Progress:
+class OperationsLoop:
     """`nudge` is for whoever has just started an operation."""
 
     def __init__(self, database: Database, artifacts: Artifacts) -> None:
@@ -34,7 +34,7 @@ class Progress:
                 advanced = await self._advance()
                 pause = _IDLE_S
             except JobForgeError as error:
-                logs.emit("operation.stuck", "warning", error=logs.error_of(error))
+                logs.emit("operation.stuck", "warning", error=logs.error_fields(error))
                 advanced, pause = False, min(2 * pause, _LONGEST_IDLE_S)
             if not advanced:
                 await self._wait(pause)

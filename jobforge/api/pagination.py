@@ -14,9 +14,9 @@ from jobforge.errors import Invalid
 T = TypeVar("T")
 
 DEFAULT_LIMIT = 50
-MOST = 200
+MAX_LIMIT = 200
 
-Limit = Annotated[int, Query(ge=1, le=MOST, description="How many at most.")]
+PageLimit = Annotated[int, Query(ge=1, le=MAX_LIMIT, description="How many at most.")]
 Cursor = Annotated[
     str | None,
     Query(max_length=500, description="`next` of the page before.", examples=[None]),
@@ -36,17 +36,17 @@ class Items(BaseModel, Generic[T]):
     items: list[T]
 
 
-def page(items: Sequence[T], limit: int, key: Callable[[T], object]) -> dict[str, Any]:
+def build_page(items: Sequence[T], limit: int, key: Callable[[T], object]) -> dict[str, Any]:
     """A full page may be the last one; the next is empty then."""
     last = str(key(items[-1])) if len(items) >= limit else None
-    return {"items": items, "next": None if last is None else write_cursor(last)}
+    return {"items": items, "next": None if last is None else encode_cursor(last)}
 
 
-def write_cursor(last: str) -> str:
+def encode_cursor(last: str) -> str:
     return base64.urlsafe_b64encode(last.encode()).rstrip(b"=").decode()
 
 
-def read_cursor(cursor: str | None) -> str | None:
+def decode_cursor(cursor: str | None) -> str | None:
     """Raises Invalid."""
     if cursor is None:
         return None
@@ -60,9 +60,9 @@ def read_cursor(cursor: str | None) -> str | None:
     return text
 
 
-def read_id(cursor: str | None) -> UUID | None:
+def decode_id_cursor(cursor: str | None) -> UUID | None:
     """A cursor whose key is an id; raises Invalid."""
-    text = read_cursor(cursor)
+    text = decode_cursor(cursor)
     try:
         return None if text is None else UUID(text)
     except ValueError as error:

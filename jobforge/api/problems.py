@@ -16,7 +16,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
 from jobforge import errors
-from jobforge.api.responses import Answer
+from jobforge.api.responses import JsonResponse
 from jobforge.errors import JobForgeError, Json
 from jobforge.observability import logs
 from jobforge.redact import mask, mask_text
@@ -46,7 +46,7 @@ STATUSES: list[tuple[type[JobForgeError], int]] = [
 ]
 _RETRY_AFTER_S = {429: 1.0, 503: 1.0}
 # Facts of an error that help nobody outside.
-_INSIDE = ("sqlstate", "field")
+_PRIVATE_FACTS = ("sqlstate", "field")
 
 
 class Fault(BaseModel):
@@ -87,47 +87,49 @@ class Problem(BaseModel):
     request_id: str
 
 
-def problem_of(error: JobForgeError, request_id: str) -> Answer:
+def problem_from_error(error: JobForgeError, request_id: str) -> JsonResponse:
     status = next((status for kind, status in STATUSES if isinstance(error, kind)), None)
     if status is None:
-        logs.emit("request.failed", "error", error=logs.error_of(error))
-        return _internal(request_id)
-    facts = _facts(error)
-    faults = facts.pop("errors", None) or _faults_of(error)
-    text = _first_line(error) if _is_foreign(error) else error.message
-    told = _Told(status, error.code, mask_text(text), _shown(faults), mask(facts))
-    return told.answer(request_id)
+        logs.emit("request.failed", "error", error=logs.error_fields(error))
+        return _internal_error(request_id)
+    facts = _public_facts(error)
+    faults = facts.pop("errors", None) or _faults_from_error(error)
+    text = _default_message(error) if _has_foreign_text(error) else error.message
+    told = _ProblemFields(status, error.code, mask_text(text), _format_faults(faults), mask(facts))
+    return told.to_response(request_id)
 
 
-def problem_of_request(error: RequestValidationError, request_id: str) -> Answer:
+def problem_from_validation_error(error: RequestValidationError, request_id: str) -> JsonResponse:
     """What pydantic found; never what was given, which may be a secret."""
     faults = [
-        {"field": _place(fault["loc"]), "message": _message(fault), "type": fault["type"]}
+        {"field": _field_path(fault["loc"]), "message": _message(fault), "type": fault["type"]}
         for fault in error.errors()
     ]
     first = faults[0]
     is_unknown = first["type"] == _EXTRA
     code = errors.UnknownField.code if is_unknown else errors.Invalid.code
-    told = _Told(422, code, f"{first['field']}: {first['message']}", _shown(faults))
-    return told.answer(request_id)
+    told = _ProblemFields(
+        422, code, f"{first['field']}: {first['message']}", _format_faults(faults)
+    )
+    return told.to_response(request_id)
 
 
-def problem_of_http(error: HTTPException, request_id: str) -> Answer:
+def problem_from_http_exception(error: HTTPException, request_id: str) -> JsonResponse:
     """What the framework itself refuses: no such route, another method."""
     status = error.status_code
     code, text = _HTTP_ERRORS.get(status, ("error", HTTPStatus(status).phrase))
-    told = _Told(status, code, text)
-    answer = told.answer(request_id)
+    told = _ProblemFields(status, code, text)
+    answer = told.to_response(request_id)
     answer.headers.update(error.headers or {})
     return answer
 
 
-def problem_of_bug(error: Exception, request_id: str) -> Answer:
-    logs.emit("request.failed", "error", error=logs.error_of(error))
-    return _internal(request_id)
+def problem_from_unexpected_error(error: Exception, request_id: str) -> JsonResponse:
+    logs.emit("request.failed", "error", error=logs.error_fields(error))
+    return _internal_error(request_id)
 
 
-def request_id_of(request: Request) -> str:
+def get_request_id(request: Request) -> str:
     return str(request.scope.get("jobforge.request_id", ""))
 
 
@@ -142,7 +144,7 @@ _EXTRA = "extra_forbidden"
 
 
 @dataclass(frozen=True, slots=True)
-class _Told:
+class _ProblemFields:
     """A problem, before it is known of which request."""
 
     status: int
@@ -151,7 +153,7 @@ class _Told:
     faults: Sequence[dict[str, str]] = ()
     facts: Mapping[str, Json] = field(default_factory=dict)
 
-    def answer(self, request_id: str) -> Answer:
+    def to_response(self, request_id: str) -> JsonResponse:
         body = {
             "type": _BASE + self.code,
             "title": HTTPStatus(self.status).phrase,
@@ -162,7 +164,7 @@ class _Told:
             "facts": self.facts,
             "request_id": request_id,
         }
-        answer = Answer(body, self.status)
+        answer = JsonResponse(body, self.status)
         answer.headers["content-type"] = "application/problem+json"
         if self.status in _RETRY_AFTER_S:
             wait_s = self.facts.get("retry_after_s", _RETRY_AFTER_S[self.status])
@@ -172,18 +174,18 @@ class _Told:
         return answer
 
 
-def _facts(error: JobForgeError) -> dict[str, Json]:
+def _public_facts(error: JobForgeError) -> dict[str, Json]:
     if isinstance(error, errors.NotFound):
         return {}  # only what was asked for: no body repeats an id that is not there
-    return {name: value for name, value in error.detail.items() if name not in _INSIDE}
+    return {name: value for name, value in error.detail.items() if name not in _PRIVATE_FACTS}
 
 
-def _internal(request_id: str) -> Answer:
+def _internal_error(request_id: str) -> JsonResponse:
     text = "something went wrong inside; the server's log has it under this request id"
-    return _Told(500, "internal", text).answer(request_id)
+    return _ProblemFields(500, "internal", text).to_response(request_id)
 
 
-def _place(location: tuple[int | str, ...]) -> str:
+def _field_path(location: tuple[int | str, ...]) -> str:
     """Where a value stands, without the word for the part of the request that it is in."""
     return ".".join(map(str, location[1:])) or str(location[0])
 
@@ -197,17 +199,17 @@ def _message(fault: Mapping[str, Json]) -> str:
     return str(fault["msg"])
 
 
-def _shown(faults: Sequence[Mapping[str, Json]]) -> list[dict[str, str]]:
-    return [_fault(fault) for fault in faults[:_MOST_FAULTS]]
+def _format_faults(faults: Sequence[Mapping[str, Json]]) -> list[dict[str, str]]:
+    return [_format_fault(fault) for fault in faults[:_MOST_FAULTS]]
 
 
-def _faults_of(error: JobForgeError) -> list[dict[str, Json]]:
+def _faults_from_error(error: JobForgeError) -> list[dict[str, Json]]:
     if not error.field:
         return []
     return [{"field": error.field, "message": error.message, "type": error.code}]
 
 
-def _fault(fault: Mapping[str, Json]) -> dict[str, str]:
+def _format_fault(fault: Mapping[str, Json]) -> dict[str, str]:
     return {
         "field": str(fault.get("field", "")),
         "message": mask_text(str(fault.get("message", ""))),
@@ -215,12 +217,12 @@ def _fault(fault: Mapping[str, Json]) -> dict[str, str]:
     }
 
 
-def _is_foreign(error: JobForgeError) -> bool:
+def _has_foreign_text(error: JobForgeError) -> bool:
     """Whether the text is Postgres's own or a store's, which may name what is inside."""
     if isinstance(error, errors.Contended | errors.Unavailable | errors.ArtifactUnavailable):
         return True
     return type(error) is errors.Denied and not error.detail
 
 
-def _first_line(error: JobForgeError) -> str:
+def _default_message(error: JobForgeError) -> str:
     return (type(error).__doc__ or "").splitlines()[0]

@@ -33,8 +33,8 @@ from jobforge.errors import (
     WrongMediaType,
 )
 
-_DEEPEST = 70  # the 64 levels of a payload, and what stands around it
-LARGE = 65_536  # bytes; parsing fewer takes less time than another thread does to start
+_MAX_DEPTH = 70  # the 64 levels of a payload, and what stands around it
+LARGE_BYTES = 65_536  # bytes; parsing fewer takes less time than another thread does to start
 _PARSERS = ThreadPoolExecutor(2, thread_name_prefix="body")
 # Python's scanner in C keeps the interpreter's lock while it reads arrays of arrays or strings.
 _MANY_ARRAYS = 50_000
@@ -45,7 +45,7 @@ _BRACKETS = bytes.maketrans(b"{}", b"[]")
 _NO_BRACKETS = bytes(set(range(256)) - set(b'[]{}"\\'))
 
 
-class Body(NamedTuple):
+class ParsedBody(NamedTuple):
     """As it came, and parsed; without a body, nothing and None."""
 
     raw: bytes
@@ -55,29 +55,29 @@ class Body(NamedTuple):
 class JsonRequest(Request):
     """A request whose body was read already."""
 
-    def __init__(self, request: Request, body: Body) -> None:
+    def __init__(self, request: Request, body: ParsedBody) -> None:
         super().__init__(request.scope, request.receive)
-        self._read = body
+        self._parsed_body = body
 
     async def body(self) -> bytes:
-        return self._read.raw
+        return self._parsed_body.raw
 
     async def json(self) -> Any:  # noqa: ANN401 - as Starlette has it
-        return self._read.value
+        return self._parsed_body.value
 
 
-async def read(request: Request, limit: int) -> Body:
-    raw = await _read(request, limit)
+async def read(request: Request, limit: int) -> ParsedBody:
+    raw = await _read_bytes(request, limit)
     if not raw:
-        return Body(raw, None)
+        return ParsedBody(raw, None)
     headers = request.headers
     if "content-encoding" in headers and headers["content-encoding"] != "identity":
         raise WrongMediaType("compressed bodies are not taken")
     if _MEDIA_TYPE.fullmatch(headers.get("content-type", "")) is None:
         raise WrongMediaType
-    if len(raw) <= LARGE:
-        return Body(raw, parse(raw))
-    return Body(raw, await asyncio.get_running_loop().run_in_executor(_PARSERS, parse, raw))
+    if len(raw) <= LARGE_BYTES:
+        return ParsedBody(raw, parse(raw))
+    return ParsedBody(raw, await asyncio.get_running_loop().run_in_executor(_PARSERS, parse, raw))
 
 
 def parse(raw: bytes) -> Json:
@@ -86,16 +86,16 @@ def parse(raw: bytes) -> Json:
         text = raw.decode("utf-8")
     except UnicodeDecodeError as error:
         raise BadBody("the body is not UTF-8") from error
-    is_nested = raw.count(b"[") + raw.count(b"{") > _DEEPEST
+    is_nested = raw.count(b"[") + raw.count(b"{") > _MAX_DEPTH
     has_escapes = "\0" in text or "\\u" in text
-    if len(raw) > LARGE:
-        with _no_collection():
+    if len(raw) > LARGE_BYTES:
+        with _pause_gc():
             decoder = _INTERRUPTIBLE if raw.count(b"[") > _MANY_ARRAYS else _DECODER
             value = _decode(decoder, text)
             if is_nested or has_escapes:
                 _check_tree(value)
         return value
-    if is_nested and _depth(raw) > _DEEPEST:
+    if is_nested and _depth(raw) > _MAX_DEPTH:
         raise _too_deep()
     value = _decode(_DECODER, text)
     if has_escapes:
@@ -115,7 +115,7 @@ def _decode(decoder: json.JSONDecoder, text: str) -> Json:
         raise _too_deep() from error
 
 
-async def _read(request: Request, limit: int) -> bytes:
+async def _read_bytes(request: Request, limit: int) -> bytes:
     told = request.headers.get("content-length", "0")
     if told.isdigit() and int(told) > limit:
         raise _too_large(limit)
@@ -144,7 +144,7 @@ def _depth(raw: bytes) -> int:
         bare = _STRING.sub(b"", raw).translate(None, _NO_BRACKETS)
     brackets = bare.replace(b'"', b"").translate(_BRACKETS)
     depth = 0
-    while brackets and depth <= _DEEPEST:
+    while brackets and depth <= _MAX_DEPTH:
         inner = brackets.replace(b"[]", b"")
         if len(inner) == len(brackets):
             return depth  # they do not match; the parser will say so
@@ -161,7 +161,7 @@ def _check_tree(value: Json, depth: int = 0) -> None:
         if not value.isascii() and any("\ud800" <= character <= "\udfff" for character in value):
             raise LoneSurrogate
     elif isinstance(value, dict | list):
-        if depth == _DEEPEST:
+        if depth == _MAX_DEPTH:
             raise _too_deep()
         if isinstance(value, dict):
             for name in value:
@@ -172,27 +172,27 @@ def _check_tree(value: Json, depth: int = 0) -> None:
 
 
 def _too_deep() -> TooDeep:
-    return TooDeep(f"the body has more than {_DEEPEST} levels")
+    return TooDeep(f"the body has more than {_MAX_DEPTH} levels")
 
 
-_collecting = threading.Lock()
-_parsing = 0
+_gc_lock = threading.Lock()
+_active_parses = 0
 
 
 @contextmanager
-def _no_collection() -> Iterator[None]:
+def _pause_gc() -> Iterator[None]:
     """Millions of new values would make the garbage collector look at them again and again, and
     nothing else runs in that time. None of them is garbage."""
-    global _parsing  # noqa: PLW0603 - the collector is the process's own, too
-    with _collecting:
-        _parsing += 1
+    global _active_parses  # noqa: PLW0603 - the collector is the process's own, too
+    with _gc_lock:
+        _active_parses += 1
         gc.disable()
     try:
         yield
     finally:
-        with _collecting:
-            _parsing -= 1
-            if not _parsing:
+        with _gc_lock:
+            _active_parses -= 1
+            if not _active_parses:
                 gc.enable()
 
 
@@ -222,7 +222,7 @@ _DECODER = json.JSONDecoder(
 )
 
 
-class _Interruptible(json.JSONDecoder):
+class _InterruptibleDecoder(json.JSONDecoder):
     """The same in Python, slower: other threads run in between."""
 
     def __init__(self) -> None:
@@ -232,4 +232,4 @@ class _Interruptible(json.JSONDecoder):
         self.scan_once = py_make_scanner(self)
 
 
-_INTERRUPTIBLE = _Interruptible()
+_INTERRUPTIBLE = _InterruptibleDecoder()

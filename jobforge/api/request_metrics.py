@@ -6,22 +6,24 @@ from collections.abc import Iterator
 from prometheus_client.core import CounterMetricFamily, Metric
 
 from jobforge.observability import prometheus
-from jobforge.observability.metrics import CALL_SECONDS, Histogram
+from jobforge.observability.metrics import CALL_DURATION_BUCKETS_S, Histogram
 
 _UNKNOWN = "unknown"
 
 
-class Traffic:
+class RequestMetrics:
     """By route as api/auth/permissions.py has them: what stands in their places may be anything."""
 
     def __init__(self) -> None:
-        self._answers: Counter[tuple[str, str, int]] = Counter()
-        self._seconds: defaultdict[str, Histogram] = defaultdict(lambda: Histogram(CALL_SECONDS))
+        self._responses: Counter[tuple[str, str, int]] = Counter()
+        self._seconds: defaultdict[str, Histogram] = defaultdict(
+            lambda: Histogram(CALL_DURATION_BUCKETS_S)
+        )
 
     def add(self, method: str, route: str | None, status: int, took_s: float) -> None:
         if route is None:
             method = route = _UNKNOWN
-        self._answers[method, route, status] += 1
+        self._responses[method, route, status] += 1
         self._seconds[route].add(took_s)
 
     def families(self) -> Iterator[Metric]:
@@ -30,7 +32,7 @@ class Traffic:
             "Requests that were answered.",
             labels=["method", "route", "status"],
         )
-        for (method, route, status), count in self._answers.items():
+        for (method, route, status), count in self._responses.items():
             answers.add_metric([method, route, str(status)], count)
         yield answers
         yield prometheus.histogram(

@@ -17,7 +17,7 @@ from starlette.responses import Response
 _OPTIONS = orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_PASSTHROUGH_SUBCLASS
 
 
-class Answer(Response):
+class JsonResponse(Response):
     """A body of JSON; nothing at all for 204."""
 
     media_type = "application/json"
@@ -32,14 +32,14 @@ def encode(value: object) -> bytes:
     try:
         return _encode(value)
     except TypeError:  # an integer that is longer than 64 bits
-        return written(value, _encode)
+        return encode_exact(value, _encode)
 
 
 def _encode(value: object) -> bytes:
-    return orjson.dumps(value, default=_plain, option=_OPTIONS)
+    return orjson.dumps(value, default=_to_plain, option=_OPTIONS)
 
 
-def _plain(value: Any) -> object:  # noqa: ANN401 - whatever orjson does not know
+def _to_plain(value: Any) -> object:  # noqa: ANN401 - whatever orjson does not know
     if isinstance(value, datetime):
         return value.astimezone(UTC).isoformat().replace("+00:00", "Z")
     if isinstance(value, str):  # members of enumerations
@@ -49,10 +49,10 @@ def _plain(value: Any) -> object:  # noqa: ANN401 - whatever orjson does not kno
     raise TypeError(f"{type(value).__name__} is no JSON")
 
 
-Leaf = Callable[[object], bytes]
+LeafEncoder = Callable[[object], bytes]
 
 
-def written(value: object, leaf: Leaf) -> bytes:
+def encode_exact(value: object, leaf: LeafEncoder) -> bytes:
     """`leaf` writes what has no parts."""
     if isinstance(value, int | Decimal) and not isinstance(value, bool):
         return format(Decimal(value), "f").encode()
@@ -63,10 +63,10 @@ def written(value: object, leaf: Leaf) -> bytes:
         value = value._asdict()
     if isinstance(value, dict):
         members = (
-            json.dumps(str(name)).encode() + b":" + written(inner, leaf)
+            json.dumps(str(name)).encode() + b":" + encode_exact(inner, leaf)
             for name, inner in value.items()
         )
         return b"{" + b",".join(members) + b"}"
     if isinstance(value, list | tuple):
-        return b"[" + b",".join(written(inner, leaf) for inner in value) + b"]"
+        return b"[" + b",".join(encode_exact(inner, leaf) for inner in value) + b"]"
     return leaf(value)

@@ -15,29 +15,29 @@ import uvicorn
 from fastapi import FastAPI
 
 from jobforge.api import create_app
-from jobforge.api.connection_limits import ForwardedLimit, connections_of
+from jobforge.api.connection_limits import ForwardedLimit, limiter_from_config
 from jobforge.api.dashboard import MOUNT
-from jobforge.api.http_protocol import Protocol
-from jobforge.api.state import Server
+from jobforge.api.http_protocol import LimitedHttpProtocol
+from jobforge.api.state import ServerState
 from jobforge.config import Config
 from jobforge.errors import ConfigError
 from jobforge.observability import logs
 from jobforge.process import interrupts
-from jobforge.security.api_keys import KeyText
+from jobforge.security.api_keys import PlaintextApiKey
 
 _DRAIN_S = 10
 _FORCED_S = 2
 _BACKLOG = 2048
-_LOOK_S = 0.2
-_LINK_S = 600.0
+_POLL_S = 0.2
+_SIGN_IN_LINK_S = 600.0
 
 
 def uvicorn_config(app: FastAPI, config: Config) -> uvicorn.Config:
     """How uvicorn runs the application, with our limits on connections."""
-    connections = connections_of(config)
+    connections = limiter_from_config(config)
     return uvicorn.Config(
         ForwardedLimit(app, connections),
-        http=partial(Protocol, connections=connections),  # type: ignore[arg-type]  # it is only called
+        http=partial(LimitedHttpProtocol, connections=connections),  # type: ignore[arg-type]  # it is only called
         log_config=None,
         lifespan="on",
         access_log=False,
@@ -47,12 +47,12 @@ def uvicorn_config(app: FastAPI, config: Config) -> uvicorn.Config:
     )
 
 
-class Listener(uvicorn.Server):
+class HttpServer(uvicorn.Server):
     """uvicorn, which leaves the signals to us and tells the application when it is to end."""
 
     def __init__(self, app: FastAPI, config: Config) -> None:
         self._app = app
-        self.is_decided = threading.Event()  # whether it could start
+        self.startup_done = threading.Event()  # whether it could start
         super().__init__(uvicorn_config(app, config))
 
     def capture_signals(self) -> nullcontext[None]:  # type: ignore[override]  # the same to `with`
@@ -66,8 +66,8 @@ class Listener(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         if self.started:
-            logs.emit("server.listening", url=url_of((sockets or [])[0]))
-        self.is_decided.set()
+            logs.emit("server.listening", url=url_from_socket((sockets or [])[0]))
+        self.startup_done.set()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         # Streams go on until they are told; uvicorn waits for them first.
@@ -80,20 +80,20 @@ class Listener(uvicorn.Server):
                     await self.lifespan.shutdown()
 
 
-async def listen(config: Config, *, until_stdin_closes: bool) -> int:
+async def serve(config: Config, *, until_stdin_closes: bool) -> int:
     """Serves until it is told to stop. The exit code is 1 when it was told so twice."""
     _quiet_uvicorn()
-    listener = Listener(create_app(config), config)
+    listener = HttpServer(create_app(config), config)
     interrupts.on_stop_signals(asyncio.get_running_loop(), listener.stop)
     if until_stdin_closes:
-        _on_end_of_stdin(listener)
-    bound = bind(config.server_host, config.server_port)
+        _stop_on_stdin_eof(listener)
+    bound = bind_socket(config.server_host, config.server_port)
     await listener.serve(sockets=[bound])
     logs.emit("server.stopped")
     return 1 if listener.force_exit or not listener.started else 0
 
 
-def new_loop() -> asyncio.AbstractEventLoop:
+def create_event_loop() -> asyncio.AbstractEventLoop:
     """uvloop's where it is installed."""
     try:
         import uvloop  # noqa: PLC0415 - it is not installed everywhere
@@ -103,43 +103,43 @@ def new_loop() -> asyncio.AbstractEventLoop:
 
 
 @dataclass(frozen=True, slots=True)
-class Served:
+class RunningServer:
     """A server that listens."""
 
     url: str
     app: FastAPI
 
-    def sign_in_link(self, key: KeyText, tenant: str) -> str:
+    def create_sign_in_link(self, key: PlaintextApiKey, tenant: str) -> str:
         """Leads to the tenant's dashboard, signed in; once, and for as long as somebody may take
         to click on it."""
-        server: Server = self.app.state.server
-        ticket = server.authentication.tickets.make(key, _LINK_S)
+        server: ServerState = self.app.state.server
+        ticket = server.authentication.tickets.create(key, _SIGN_IN_LINK_S)
         return f"{self.url}{MOUNT}/t/{tenant}/#ticket={ticket}"
 
 
 @contextmanager
-def listening(config: Config) -> Iterator[Served]:
+def serve_in_thread(config: Config) -> Iterator[RunningServer]:
     """A server in a thread, for `dev`; on another port when its own is taken."""
     _quiet_uvicorn()
     try:
-        bound = bind(config.server_host, config.server_port)
+        bound = bind_socket(config.server_host, config.server_port)
     except ConfigError:
-        bound = bind(config.server_host, 0)
-    url = url_of(bound)
+        bound = bind_socket(config.server_host, 0)
+    url = url_from_socket(bound)
     app = create_app(config)
-    listener = Listener(app, config)
+    listener = HttpServer(app, config)
     thread = threading.Thread(target=listener.run, kwargs={"sockets": [bound]}, daemon=True)
     thread.start()
-    while thread.is_alive() and not listener.is_decided.wait(_LOOK_S):
+    while thread.is_alive() and not listener.startup_done.wait(_POLL_S):
         pass  # a busy machine takes its time
     try:
-        yield Served(url, app)
+        yield RunningServer(url, app)
     finally:
         listener.stop()
         thread.join(timeout=_DRAIN_S)
 
 
-def bind(host: str, port: int) -> socket.socket:
+def bind_socket(host: str, port: int) -> socket.socket:
     """Raises ConfigError when the port is taken, or the host is not ours."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     # asyncio sends at once (TCP_NODELAY) only on sockets that say what they are.
@@ -159,7 +159,7 @@ def bind(host: str, port: int) -> socket.socket:
     return bound
 
 
-def url_of(bound: socket.socket) -> str:
+def url_from_socket(bound: socket.socket) -> str:
     host, port = bound.getsockname()[:2]
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
@@ -169,7 +169,7 @@ def _quiet_uvicorn() -> None:
         logging.getLogger(name).setLevel(logging.WARNING)
 
 
-def _on_end_of_stdin(listener: Listener) -> None:
+def _stop_on_stdin_eof(listener: HttpServer) -> None:
     loop = asyncio.get_running_loop()
     stdin = sys.stdin.fileno()
 

@@ -2,50 +2,52 @@
 
 from functools import cached_property
 
-from jobforge.api.auth.access_audit import Accesses
+from jobforge.api.auth.access_audit import AccessAuditor
 from jobforge.api.auth.authentication import Authentication
-from jobforge.api.auth.rate_limit import Rates
-from jobforge.api.enqueue_batcher import Creations
+from jobforge.api.auth.rate_limit import RateLimiter
+from jobforge.api.enqueue_batcher import EnqueueBatcher
 from jobforge.api.live.hub import Hub
-from jobforge.api.live.stream_limits import Streams
-from jobforge.api.metrics import Scrapes
-from jobforge.api.operations_loop import Progress
-from jobforge.api.payload_check import Payloads
-from jobforge.api.request_metrics import Traffic
-from jobforge.api.workers.ownership import Fleet
+from jobforge.api.live.stream_limits import StreamLimiter
+from jobforge.api.metrics import MetricsCollector
+from jobforge.api.operations_loop import OperationsLoop
+from jobforge.api.payload_check import PayloadChecker
+from jobforge.api.request_metrics import RequestMetrics
+from jobforge.api.workers.ownership import RemoteWorkers
 from jobforge.artifacts import open_artifacts
-from jobforge.artifacts.store_identity import StoreUse
-from jobforge.artifacts.sweep import Sweep
+from jobforge.artifacts.store_identity import StoreRecorder
+from jobforge.artifacts.sweep import ArtifactSweeper
 from jobforge.config import Config
-from jobforge.connectors.egress import Policy, policy_of, read_url
+from jobforge.connectors.egress import Policy, policy_from_config, read_url
 from jobforge.db import Database
-from jobforge.db.loop import Loop
+from jobforge.db.loop import BackgroundLoop
 from jobforge.errors import Unavailable
-from jobforge.sdk.tenancy import Slugs
+from jobforge.sdk.tenancy import TenantIdCache
 from jobforge.security.vault import Vault, open_vault
 
 
-class Server:
+class ServerState:
     """Made before the first request; its database is opened and closed by the application."""
 
-    def __init__(self, config: Config, database: Database, traffic: Traffic) -> None:
+    def __init__(self, config: Config, database: Database, traffic: RequestMetrics) -> None:
         self.config = config
         self.database = database
         self.authentication = Authentication(config, database)
-        self.rates = Rates(config, database)
-        self.creations = Creations(database)
-        self.payloads = Payloads(database)
+        self.rate_limiter = RateLimiter(config, database)
+        self.enqueue_batcher = EnqueueBatcher(database)
+        self.payload_checker = PayloadChecker(database)
         self.hub = Hub(database)
-        self.streams = Streams(config.streams_per_key)
-        self.fleet = Fleet(database)
-        self.accesses = Accesses(database)
-        self.scrapes = Scrapes(database, traffic)
-        self.slugs = Slugs()
+        self.stream_limiter = StreamLimiter(config.streams_per_key)
+        self.remote_workers = RemoteWorkers(database)
+        self.access_auditor = AccessAuditor(database)
+        self.metrics_collector = MetricsCollector(database, traffic)
+        self.slugs = TenantIdCache()
         self.artifacts = open_artifacts(config)
-        self.progress = Progress(database, self.artifacts)
-        self.sweeping = Loop("sweep", Sweep(database.run, self.artifacts).step)
-        using = StoreUse("server", self.artifacts, database.run)
-        self.recording = Loop("artifact store", using.step)
+        self.operations_loop = OperationsLoop(database, self.artifacts)
+        self.artifact_sweep_loop = BackgroundLoop(
+            "sweep", ArtifactSweeper(database.run, self.artifacts).step
+        )
+        using = StoreRecorder("server", self.artifacts, database.run)
+        self.store_use_loop = BackgroundLoop("artifact store", using.step)
         self._is_closing = False
 
     @cached_property
@@ -60,16 +62,16 @@ class Server:
     @cached_property
     def policy(self) -> Policy:
         """What connectors may reach."""
-        return policy_of(self.config)
+        return policy_from_config(self.config)
 
     def close(self) -> None:
         """The end is near: what lasts is to end by itself."""
         self._is_closing = True
-        self.progress.stop()
+        self.operations_loop.stop()
         self.hub.stop()
-        self.fleet.stop()
-        self.sweeping.stop()
-        self.recording.stop()
+        self.remote_workers.stop()
+        self.artifact_sweep_loop.stop()
+        self.store_use_loop.stop()
 
     def check_open(self) -> None:
         """Raises Unavailable."""

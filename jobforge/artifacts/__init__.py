@@ -6,8 +6,8 @@ are too large for a row (payloads/size.py), how a row then says where its docume
 """
 
 from jobforge.artifacts.artifacts import Artifacts, open_artifacts
-from jobforge.artifacts.keys import Key
-from jobforge.artifacts.marker import marker_in
+from jobforge.artifacts.keys import ArtifactKey
+from jobforge.artifacts.marker import marker_from_json
 from jobforge.artifacts.store import Store
 
-__all__ = ["Artifacts", "Key", "Store", "marker_in", "open_artifacts"]
+__all__ = ["ArtifactKey", "Artifacts", "Store", "marker_from_json", "open_artifacts"]

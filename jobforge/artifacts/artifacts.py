@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import UUID, uuid4
 
-from jobforge.artifacts.folder_store import Folder
-from jobforge.artifacts.keys import Key, new_key, read_ref
+from jobforge.artifacts.folder_store import FolderStore
+from jobforge.artifacts.keys import ArtifactKey, new_key, read_ref
 from jobforge.artifacts.marker import Marker
 from jobforge.artifacts.store import Store
 from jobforge.errors import (
@@ -16,7 +16,7 @@ from jobforge.errors import (
     NoArtifactStore,
     PayloadTooLarge,
 )
-from jobforge.payloads.size import PAYLOAD_LIMIT, large_payloads
+from jobforge.payloads.size import PAYLOAD_LIMIT, find_large_payloads
 from jobforge.types.jobs import JobRequest
 
 if TYPE_CHECKING:
@@ -55,18 +55,18 @@ class Artifacts:
         if self._url is None:
             raise ArtifactUnavailable(f"no artifact store is configured: {_HOW}")
         if not self._url.startswith("s3://"):
-            return Folder(Path(self._url))
-        from jobforge.artifacts.s3_store import Bucket  # noqa: PLC0415 - obstore is an extra
+            return FolderStore(Path(self._url))
+        from jobforge.artifacts.s3_store import BucketStore  # noqa: PLC0415 - obstore is an extra
 
-        return Bucket(self._url, self._credentials)
+        return BucketStore(self._url, self._credentials)
 
-    def put(self, key: Key, data: bytes | Iterable[bytes]) -> Marker:
+    def put(self, key: ArtifactKey, data: bytes | Iterable[bytes]) -> Marker:
         """Raises PayloadTooLarge before anything is to be found; NoArtifactStore."""
         if not self.is_configured:
             raise NoArtifactStore(
                 f"{key.file} needs an artifact store, and none is configured: {_HOW}", hint=_HINT
             )
-        measured = _Measured([data] if isinstance(data, bytes) else data, self.limit)
+        measured = _MeasuredStream([data] if isinstance(data, bytes) else data, self.limit)
         if isinstance(data, bytes):
             for _ in measured:
                 pass
@@ -78,7 +78,7 @@ class Artifacts:
     def read(self, marker: Marker, tenant_id: UUID) -> bytes:
         """Raises Invalid for another tenant's, ArtifactNotFound when it is not what was put."""
         key = read_ref(marker.ref, tenant_id)
-        measured = _Measured(self.store.open(key.path), self.limit)
+        measured = _MeasuredStream(self.store.open(key.path), self.limit)
         read = b"".join(measured)
         if measured.size != marker.bytes or measured.digest.hexdigest() != marker.sha256:
             raise ArtifactNotFound(f"the artifact {key.path} is not what was put there")
@@ -91,7 +91,7 @@ class Artifacts:
         finds that nobody needs them.
         """
         found = list(jobs)
-        for index, text in large_payloads(jobs).items():
+        for index, text in find_large_payloads(jobs).items():
             if not self.is_configured:
                 raise NoArtifactStore(
                     f"the payload of {len(text):,} bytes is too large for a row, and no artifact"
@@ -127,7 +127,7 @@ def _credentials(config: "Config") -> dict[str, str]:
     return {name: value for name, value in given.items() if value is not None}
 
 
-class _Measured:
+class _MeasuredStream:
     """Pieces as they pass, and what they were; PayloadTooLarge past the limit."""
 
     def __init__(self, pieces: Iterable[bytes], limit: int) -> None:

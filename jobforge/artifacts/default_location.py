@@ -10,7 +10,7 @@ from jobforge.config import Config
 from jobforge.embedded import Embedded
 
 
-def located(config: Config, database_url: str | None) -> Config:
+def with_default_artifacts(config: Config, database_url: str | None) -> Config:
     """The settings, with the store that belongs to this database. None is that of dev."""
     if config.artifacts is not None or not _is_of_dev(config, database_url):
         return config

@@ -15,10 +15,10 @@ from jobforge.artifacts.artifacts import Artifacts
 from jobforge.calls import Call
 from jobforge.observability import logs
 
-Run = Callable[[Call[Any]], Awaitable[Any]]
+RunCall = Callable[[Call[Any]], Awaitable[Any]]
 
 
-async def erase_artifacts(run: Run, artifacts: Artifacts) -> bool:
+async def erase_artifacts(run: RunCall, artifacts: Artifacts) -> bool:
     """Does so for the next tenant; False when none waits for it. Raises ArtifactUnavailable."""
     found = await run(calls.next_erasure(has_store=artifacts.is_configured))
     if found is None:

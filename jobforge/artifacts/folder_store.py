@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from uuid import UUID, uuid4
 
-from jobforge.artifacts.keys import check_path, check_prefix, folder_of
+from jobforge.artifacts.keys import check_path, check_prefix, parse_folder
 from jobforge.errors import ArtifactNotFound, ArtifactUnavailable
 
 _PIECE = 256 * 1024
@@ -19,10 +19,10 @@ _INCOMING = ".incoming"
 _IDENTITY = ".store-id"
 _ABANDONED_S = 86_400.0
 # A folder may be swept away between its making and the renaming of a file into it.
-_TRIES = 3
+_RENAME_ATTEMPTS = 3
 
 
-class Folder:
+class FolderStore:
     """A Store."""
 
     def __init__(self, root: Path) -> None:
@@ -30,7 +30,7 @@ class Folder:
 
     def identity(self) -> UUID:
         file = self._root / _IDENTITY
-        with _explained(_IDENTITY):
+        with _translate_errors(_IDENTITY):
             if not file.exists():
                 self._root.mkdir(mode=0o700, parents=True, exist_ok=True)
                 aside = self._root / f"{_IDENTITY}.{uuid4().hex}"
@@ -38,11 +38,11 @@ class Folder:
                 with suppress(FileExistsError):  # another process was first
                     file.hardlink_to(aside)  # whole at once, and never replaced
                 aside.unlink()
-            return _parsed(file.read_text())
+            return _parse_identity(file.read_text())
 
     def put(self, path: str, data: bytes | Iterable[bytes]) -> None:
         target = self._root / check_path(path)
-        with _explained(path):
+        with _translate_errors(path):
             incoming = self._root / _INCOMING
             incoming.mkdir(mode=0o700, parents=True, exist_ok=True)
             aside = incoming / uuid4().hex
@@ -54,17 +54,20 @@ class Folder:
                 raise
 
     def open(self, path: str) -> Iterator[bytes]:
-        with _explained(path), (self._root / check_path(path)).open("rb", buffering=0) as file:
+        with (
+            _translate_errors(path),
+            (self._root / check_path(path)).open("rb", buffering=0) as file,
+        ):
             while piece := file.read(_PIECE):
                 yield piece
 
     def size(self, path: str) -> int:
-        with _explained(path):
+        with _translate_errors(path):
             return (self._root / check_path(path)).stat().st_size
 
     def delete(self, path: str) -> None:
         target = self._root / check_path(path)
-        with _explained(path):
+        with _translate_errors(path):
             target.unlink(missing_ok=True)
             self._prune(target.parent)
 
@@ -72,25 +75,25 @@ class Folder:
         from shutil import rmtree  # noqa: PLC0415 - not in every job (docs/decisions/0020)
 
         target = self._root / check_prefix(prefix)
-        with _explained(prefix):
+        with _translate_errors(prefix):
             with suppress(FileNotFoundError):
                 rmtree(target)
             self._prune(target.parent)
 
-    def folders(self) -> Iterator[str]:
+    def list_folders(self) -> Iterator[str]:
         self._clear_incoming()
         for tenant in _names(self._root):
             for day in _names(self._root / tenant):
                 for folder in _names(self._root / tenant / day):
-                    found = folder_of(f"{tenant}/{day}/{folder}/_")
+                    found = parse_folder(f"{tenant}/{day}/{folder}/_")
                     if found is not None:
                         yield found
 
-    def link(self, path: str, seconds: float) -> None:
+    def sign_url(self, path: str, seconds: float) -> None:
         """Nobody serves the files of a folder."""
 
     def _rename(self, aside: Path, target: Path) -> None:
-        for left in reversed(range(_TRIES)):
+        for left in reversed(range(_RENAME_ATTEMPTS)):
             target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             try:
                 aside.replace(target)
@@ -117,7 +120,7 @@ class Folder:
                     aside.unlink()
 
 
-def _parsed(text: str) -> UUID:
+def _parse_identity(text: str) -> UUID:
     try:
         return UUID(text.strip())
     except ValueError:
@@ -152,7 +155,7 @@ def _names(folder: Path) -> list[str]:
 
 
 @contextmanager
-def _explained(path: str) -> Iterator[None]:
+def _translate_errors(path: str) -> Iterator[None]:
     try:
         yield
     except FileNotFoundError as error:

@@ -23,7 +23,7 @@ _PATH = re.compile(rf"({_FOLDER.pattern})/({_FILE.pattern})")
 
 
 @dataclass(frozen=True, slots=True)
-class Key:
+class ArtifactKey:
     tenant_id: UUID
     day: date
     folder: UUID
@@ -43,11 +43,11 @@ class Key:
         return PREFIX + self.path
 
 
-def new_key(tenant_id: UUID, folder: UUID, file: str) -> Key:
-    return Key(tenant_id, datetime.now(UTC).date(), folder, file)
+def new_key(tenant_id: UUID, folder: UUID, file: str) -> ArtifactKey:
+    return ArtifactKey(tenant_id, datetime.now(UTC).date(), folder, file)
 
 
-def read_ref(ref: object, tenant_id: UUID) -> Key:
+def read_ref(ref: object, tenant_id: UUID) -> ArtifactKey:
     """Invalid when it names no artifact, or another tenant's."""
     found = _PATH.fullmatch(ref.removeprefix(PREFIX)) if isinstance(ref, str) else None
     if found is None or not str(ref).startswith(PREFIX):
@@ -55,7 +55,7 @@ def read_ref(ref: object, tenant_id: UUID) -> Key:
     _, tenant, day, folder, file = found.groups()
     if tenant != str(tenant_id):
         raise Invalid("the artifact is not of this tenant", field="artifact_ref")
-    return Key(tenant_id, _day(day), UUID(folder), file)
+    return ArtifactKey(tenant_id, _day(day), UUID(folder), file)
 
 
 def check_path(path: str) -> str:
@@ -72,7 +72,7 @@ def check_prefix(prefix: str) -> str:
     return prefix
 
 
-def folder_of(path: str) -> str | None:
+def parse_folder(path: str) -> str | None:
     """Of something found in a store; None if it is none of ours."""
     found = _PATH.fullmatch(path)
     return found and found[1]

@@ -9,15 +9,15 @@ one.
 from dataclasses import dataclass
 from typing import Literal
 
-from jobforge.artifacts.keys import PREFIX, Key, read_ref
+from jobforge.artifacts.keys import PREFIX, ArtifactKey, read_ref
 from jobforge.errors import ArtifactNotFound, Invalid, Json
 from jobforge.types.jobs import Job
 from jobforge.types.jsonb import decode
 
-Of = Literal["payload", "result"]
+ArtifactSource = Literal["payload", "result"]
 
 _NAME = "$artifact"
-BEGINNING = f'{{"{_NAME}":'
+MARKER_PREFIX = f'{{"{_NAME}":'
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,10 +34,10 @@ class Marker:
 
 def is_marked(text: str) -> bool:
     """Whether a document, as text, may be a marker."""
-    return text.startswith(BEGINNING)
+    return text.startswith(MARKER_PREFIX)
 
 
-def marker_in(document: Json) -> Marker | None:
+def marker_from_json(document: Json) -> Marker | None:
     """None: the document is what it says itself."""
     if not isinstance(document, dict) or len(document) != 1:
         return None
@@ -50,19 +50,19 @@ def marker_in(document: Json) -> Marker | None:
     return Marker(ref, size, sha256)
 
 
-def artifact_made(result: Json) -> str | None:
+def read_artifact_ref(result: Json) -> str | None:
     """The file that a result names as what its job has made."""
     made = result.get("artifact") if isinstance(result, dict) else None
     return made if isinstance(made, str) and made.startswith(PREFIX) else None
 
 
-def artifact_of(job: Job, of: Of | None = None) -> Key:
+def find_artifact_key(job: Job, of: ArtifactSource | None = None) -> ArtifactKey:
     """The file to show for a job: what it made, its large result, or its large payload.
 
     Raises ArtifactNotFound, for another tenant's too.
     """
-    payload, result = marker_in(job.payload), marker_in(job.result)
-    in_result = result.ref if result else artifact_made(job.result)
+    payload, result = marker_from_json(job.payload), marker_from_json(job.result)
+    in_result = result.ref if result else read_artifact_ref(job.result)
     refs = {
         "payload": payload and payload.ref,
         "result": in_result,
@@ -74,6 +74,6 @@ def artifact_of(job: Job, of: Of | None = None) -> Key:
         raise ArtifactNotFound("the job has no such artifact") from error
 
 
-def marker_of(text: str) -> Marker | None:
+def marker_from_text(text: str) -> Marker | None:
     """As `marker_in`, of a document as text."""
-    return marker_in(decode(text)) if is_marked(text) else None
+    return marker_from_json(decode(text)) if is_marked(text) else None

@@ -13,7 +13,7 @@ from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 from uuid import UUID, uuid4
 
-from jobforge.artifacts.keys import check_path, check_prefix, folder_of
+from jobforge.artifacts.keys import check_path, check_prefix, parse_folder
 from jobforge.errors import ArtifactNotFound, ArtifactUnavailable, ConfigError
 
 try:
@@ -29,11 +29,11 @@ _LISTED_AT_ONCE = 1_000
 _TIMEOUT_S = 30
 
 
-class Bucket:
+class BucketStore:
     """A Store."""
 
     def __init__(self, url: str, credentials: Mapping[str, str]) -> None:
-        self._store = _opened(url, credentials)
+        self._store = _open_store(url, credentials)
 
     def identity(self) -> UUID:
         try:
@@ -41,12 +41,12 @@ class Bucket:
         except ArtifactNotFound:
             pass
         # Another process may be doing the same: only one of them creates it.
-        with _explained(_IDENTITY), suppress(AlreadyExistsError):
+        with _translate_errors(_IDENTITY), suppress(AlreadyExistsError):
             obstore.put(self._store, _IDENTITY, str(uuid4()).encode(), mode="create")
         return self._read_identity()
 
     def _read_identity(self) -> UUID:
-        with _explained(_IDENTITY):
+        with _translate_errors(_IDENTITY):
             text = bytes(obstore.get(self._store, _IDENTITY).bytes()).decode(errors="replace")
         try:
             return UUID(text.strip())
@@ -54,53 +54,53 @@ class Bucket:
             raise ArtifactUnavailable(f"the object {_IDENTITY} does not contain an id") from None
 
     def put(self, path: str, data: bytes | Iterable[bytes]) -> None:
-        with _explained(path):
+        with _translate_errors(path):
             # In parts when it is long: then its name appears with the last of them.
             obstore.put(self._store, check_path(path), data)
 
     def open(self, path: str) -> Iterator[bytes]:
-        with _explained(path):
+        with _translate_errors(path):
             for piece in obstore.get(self._store, check_path(path)).stream(min_chunk_size=_PIECE):
                 yield bytes(piece)
 
     def size(self, path: str) -> int:
-        with _explained(path):
+        with _translate_errors(path):
             return int(obstore.head(self._store, check_path(path))["size"])
 
     def delete(self, path: str) -> None:
         self._delete([check_path(path)])
 
     def delete_prefix(self, prefix: str) -> None:
-        for paths in self._listed(check_prefix(prefix)):
+        for paths in self._iter_path_batches(check_prefix(prefix)):
             self._delete(paths)
 
-    def folders(self) -> Iterator[str]:
+    def list_folders(self) -> Iterator[str]:
         last = None
-        for paths in self._listed(None):
+        for paths in self._iter_path_batches(None):
             for path in paths:
-                folder = folder_of(path)
+                folder = parse_folder(path)
                 if folder is not None and folder != last:
                     yield folder
                     last = folder
 
-    def link(self, path: str, seconds: float) -> str | None:
-        with _explained(path):
+    def sign_url(self, path: str, seconds: float) -> str | None:
+        with _translate_errors(path):
             return obstore.sign(self._store, "GET", check_path(path), timedelta(seconds=seconds))
 
-    def _listed(self, prefix: str | None) -> Iterator[list[str]]:
-        with _explained(prefix or "all"):
+    def _iter_path_batches(self, prefix: str | None) -> Iterator[list[str]]:
+        with _translate_errors(prefix or "all"):
             for batch in obstore.list(self._store, prefix, chunk_size=_LISTED_AT_ONCE):
                 yield [found["path"] for found in batch]
 
     def _delete(self, paths: list[str]) -> None:
         try:
-            with _explained(paths[0]):
+            with _translate_errors(paths[0]):
                 obstore.delete(self._store, paths)
         except ArtifactNotFound:
             return
 
 
-def _opened(url: str, credentials: Mapping[str, str]) -> S3Store:
+def _open_store(url: str, credentials: Mapping[str, str]) -> S3Store:
     parts = urlsplit(url)
     given = dict(parse_qsl(parts.query))
     endpoint, region = given.pop("endpoint", None), given.pop("region", None)
@@ -129,7 +129,7 @@ def _opened(url: str, credentials: Mapping[str, str]) -> S3Store:
 
 
 @contextmanager
-def _explained(path: str) -> Iterator[None]:
+def _translate_errors(path: str) -> Iterator[None]:
     try:
         yield
     except (NotFoundError, FileNotFoundError) as error:

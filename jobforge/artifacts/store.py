@@ -32,9 +32,9 @@ class Store(Protocol):
     def delete_prefix(self, prefix: str) -> None:
         """All of a tenant, or of a folder."""
 
-    def folders(self) -> Iterator[str]:
+    def list_folders(self) -> Iterator[str]:
         """`<tenant>/<day>/<folder>` of all that there is, each once. Clears away what was begun
         a day ago and never finished."""
 
-    def link(self, path: str, seconds: float) -> str | None:
+    def sign_url(self, path: str, seconds: float) -> str | None:
         """An address under which anybody may read it for so long; None where there are none."""

@@ -13,31 +13,33 @@ from typing import Any
 from jobforge import calls
 from jobforge.artifacts.artifacts import Artifacts
 from jobforge.calls import Call
-from jobforge.db.loop import Loop
+from jobforge.db.loop import BackgroundLoop
 from jobforge.observability import logs
 from jobforge.types.health import StoreKind, StoreUser
 
 # list_artifact_stores leaves out workers and servers that were silent for two hours.
 _EVERY_S = 1800.0
 
-Run = Callable[[Call[Any]], Awaitable[Any]]
+RunCall = Callable[[Call[Any]], Awaitable[Any]]
 
 
-class StoreUse:
+class StoreRecorder:
     """The step of a Loop: records the store of this process, and warns when others differ."""
 
-    def __init__(self, kind: StoreKind, artifacts: Artifacts, run: Run) -> None:
+    def __init__(self, kind: StoreKind, artifacts: Artifacts, run: RunCall) -> None:
         self._kind = kind
         self._artifacts = artifacts
         self._run = run
 
-    async def step(self, loop: Loop) -> None:
-        await self._run(await asyncio.to_thread(recording, self._kind, self._artifacts))
+    async def step(self, loop: BackgroundLoop) -> None:
+        await self._run(
+            await asyncio.to_thread(build_store_record_call, self._kind, self._artifacts)
+        )
         _warn(await self._run(calls.list_artifact_stores()))
-        await loop.rest(_EVERY_S)
+        await loop.wait_for_wake(_EVERY_S)
 
 
-def recording(kind: StoreKind, artifacts: Artifacts) -> Call[None]:
+def build_store_record_call(kind: StoreKind, artifacts: Artifacts) -> Call[None]:
     """The call that records it. Raises ArtifactUnavailable when the store does not answer."""
     return calls.record_artifact_store(
         artifacts.store.identity() if artifacts.is_configured else None,
@@ -53,6 +55,6 @@ def _warn(users: Sequence[StoreUser]) -> None:
         logs.emit(
             "artifacts.stores_differ",
             level="warning",
-            stores=[user.described() for user in users],
+            stores=[user.describe() for user in users],
             hint="set artifacts to one folder or bucket for all processes; see: jobforge doctor",
         )

@@ -17,7 +17,7 @@ from jobforge import calls
 from jobforge.artifacts.artifacts import Artifacts
 from jobforge.artifacts.erasure import erase_artifacts
 from jobforge.calls import Call
-from jobforge.db.loop import Loop
+from jobforge.db.loop import BackgroundLoop
 from jobforge.errors import ArtifactUnavailable
 from jobforge.observability import logs
 
@@ -25,43 +25,43 @@ _EVERY_S = 3600.0
 _ERASE_EVERY_S = 10.0
 _AT_ONCE = 500
 # So many that cannot be deleted, and it is the store itself that fails.
-_MOST_KEPT = 20
+_MAX_DELETE_FAILURES = 20
 
-Run = Callable[[Call[Any]], Awaitable[Any]]
+RunCall = Callable[[Call[Any]], Awaitable[Any]]
 
 
-class Sweep:
+class ArtifactSweeper:
     """The step of a Loop. Without a store it only confirms erasures."""
 
-    def __init__(self, run: Run, artifacts: Artifacts) -> None:
+    def __init__(self, run: RunCall, artifacts: Artifacts) -> None:
         self._run = run
         self._artifacts = artifacts
         self._due_at = _next_sweep()
 
-    async def step(self, loop: Loop) -> None:
-        await loop.rest(_ERASE_EVERY_S * random.uniform(0.5, 1))  # noqa: S311 - no secret
+    async def step(self, loop: BackgroundLoop) -> None:
+        await loop.wait_for_wake(_ERASE_EVERY_S * random.uniform(0.5, 1))  # noqa: S311 - no secret
         if loop.is_stopped:
             return
         await erase_artifacts(self._run, self._artifacts)
         if self._artifacts.is_configured and time.monotonic() >= self._due_at:
             self._due_at = _next_sweep()
             if await self._run(calls.start_artifact_sweep(every_s=_EVERY_S)):
-                await sweep(self._run, self._artifacts)
+                await sweep_artifacts(self._run, self._artifacts)
 
 
-async def sweep(run: Run, artifacts: Artifacts) -> int:
+async def sweep_artifacts(run: RunCall, artifacts: Artifacts) -> int:
     """Goes through the whole store, a batch at a time; answers how many folders went."""
-    found = await asyncio.to_thread(artifacts.store.folders)
+    found = await asyncio.to_thread(artifacts.store.list_folders)
     swept = 0
     kept: list[ArtifactUnavailable] = []
-    while batch := await asyncio.to_thread(_next, found):
+    while batch := await asyncio.to_thread(_take_batch, found):
         for folder in await run(calls.unused_artifacts(batch)):
             try:
                 await asyncio.to_thread(artifacts.store.delete_prefix, folder)
                 swept += 1
             except ArtifactUnavailable as error:  # one that is not ours must not keep the others
                 kept.append(error)
-                if len(kept) >= _MOST_KEPT:
+                if len(kept) >= _MAX_DELETE_FAILURES:
                     raise
     if swept:
         logs.emit("artifacts.swept", folders=swept)
@@ -74,5 +74,5 @@ def _next_sweep() -> float:
     return time.monotonic() + _EVERY_S * random.uniform(0.5, 1)  # noqa: S311 - no secret
 
 
-def _next(found: Iterator[str]) -> list[str]:
+def _take_batch(found: Iterator[str]) -> list[str]:
     return list(islice(found, _AT_ONCE))

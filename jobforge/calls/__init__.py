@@ -13,7 +13,7 @@ touches no setting: for logins in jobforge_service, on connections that are not 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from jobforge.calls.call import Answer, Call
+from jobforge.calls.call import Call, PendingResult
 
 if TYPE_CHECKING:
     from jobforge.calls.admin import (
@@ -193,8 +193,8 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
-    "Answer",
     "Call",
+    "PendingResult",
     "add_to_batch",
     "add_workflow_jobs",
     "advance_operations",

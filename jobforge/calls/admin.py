@@ -164,7 +164,7 @@ def apply_retention(
         (history_days, dead_days, limit, audit_days, kind),
         rows.value,
     )
-    return call.under("statement_timeout", "10min")
+    return call.with_setting("statement_timeout", "10min")
 
 
 def regate_jobs(after: SweepPosition | None = None, *, limit: int = 5000) -> Call[SweepPosition]:

@@ -16,14 +16,14 @@ from jobforge.types.jsonb import encode
 _HEAD = "!iiIii"
 
 
-class Packed(bytes):
+class BinaryArray(bytes):
     """The bytes of an array, of the type `oid`."""
 
     oid: ClassVar[int]
     element: ClassVar[int]
 
     @classmethod
-    def of(cls, elements: Sequence[bytes]) -> Self:
+    def from_elements(cls, elements: Sequence[bytes]) -> Self:
         """Each with its length before it."""
         return cls(pack(_HEAD, 1, 1, cls.element, len(elements), 1) + b"".join(elements))
 
@@ -39,15 +39,15 @@ class Packed(bytes):
         return found
 
 
-class Leases(Packed):
+class LeaseArray(BinaryArray):
     oid, element = 1016, 20  # bigint
 
 
-class Ids(Packed):
+class UuidArray(BinaryArray):
     oid, element = 2951, 2950  # uuid
 
 
-class Documents(Packed):
+class JsonbArray(BinaryArray):
     oid, element = 3807, 3802  # jsonb
 
 
@@ -55,17 +55,19 @@ _LENGTH_OF_LEASE, _LENGTH_OF_ID, _NULL = (pack("!i", length) for length in (8, 1
 _JSONB_VERSION = b"\1"
 
 
-def packed_tokens(tokens: Sequence[tuple[UUID, UUID, int]]) -> tuple[Ids, Ids, Leases]:
+def pack_tokens(
+    tokens: Sequence[tuple[UUID, UUID, int]],
+) -> tuple[UuidArray, UuidArray, LeaseArray]:
     """Tenants, jobs and leases."""
     tenants, jobs, leases = zip(*tokens, strict=True)
     return (
-        Ids.of([_LENGTH_OF_ID + tenant_id.bytes for tenant_id in tenants]),
-        Ids.of([_LENGTH_OF_ID + job_id.bytes for job_id in jobs]),
-        Leases.of([_LENGTH_OF_LEASE + lease.to_bytes(8, "big") for lease in leases]),
+        UuidArray.from_elements([_LENGTH_OF_ID + tenant_id.bytes for tenant_id in tenants]),
+        UuidArray.from_elements([_LENGTH_OF_ID + job_id.bytes for job_id in jobs]),
+        LeaseArray.from_elements([_LENGTH_OF_LEASE + lease.to_bytes(8, "big") for lease in leases]),
     )
 
 
-def unpacked_tokens(tenants: Ids, jobs: Ids, leases: Leases) -> list[Token]:
+def unpack_tokens(tenants: UuidArray, jobs: UuidArray, leases: LeaseArray) -> list[Token]:
     parts = zip(tenants.elements(), jobs.elements(), leases.elements(), strict=True)
     return [
         Token(UUID(bytes=tenant), UUID(bytes=job), int.from_bytes(lease or b"", "big"))
@@ -73,12 +75,14 @@ def unpacked_tokens(tenants: Ids, jobs: Ids, leases: Leases) -> list[Token]:
     ]
 
 
-def packed_documents(values: Sequence[Json]) -> Documents:
+def pack_documents(values: Sequence[Json]) -> JsonbArray:
     """None is the null of SQL. Invalid when one cannot be sent."""
-    return Documents.of([_NULL if value is None else _document(value) for value in values])
+    return JsonbArray.from_elements(
+        [_NULL if value is None else _document(value) for value in values]
+    )
 
 
-def unpacked_documents(documents: Documents) -> list[str | None]:
+def unpack_documents(documents: JsonbArray) -> list[str | None]:
     """Texts of JSON."""
     texts = documents.elements()
     return [None if text is None else text.removeprefix(_JSONB_VERSION).decode() for text in texts]

@@ -16,14 +16,14 @@ _TENANT = "app.tenant_id"
 _FUNCTION = re.compile(r"\b(?:select|from)\s+jobforge\.(\w+)\(")
 
 
-class Answer(NamedTuple, Generic[T]):
+class PendingResult(NamedTuple, Generic[T]):
     """What a call was answered: how many rows, and what reads them, once, when it suits."""
 
-    rows: int
+    row_count: int
     read: Callable[[], Awaitable[T]]
 
     @classmethod
-    def known(cls, rows: int, value: T) -> "Answer[T]":
+    def from_value(cls, rows: int, value: T) -> "PendingResult[T]":
         """One that was read already."""
 
         async def read() -> T:
@@ -32,7 +32,7 @@ class Answer(NamedTuple, Generic[T]):
         return cls(rows, read)
 
 
-class Held(NamedTuple):
+class HeldLease(NamedTuple):
     """A running job, and the worker that holds it."""
 
     worker_id: UUID
@@ -52,7 +52,7 @@ class Call(NamedTuple, Generic[T_co]):
     parameters: Sequence[object]
     decode: Callable[[Rows], T_co]
     settings: tuple[tuple[str, str], ...] = ()
-    held: Held | None = None
+    held_lease: HeldLease | None = None
     is_frequent: bool = False
 
     @property
@@ -61,17 +61,17 @@ class Call(NamedTuple, Generic[T_co]):
         found = _FUNCTION.search(self.sql)
         return found and found[1]
 
-    def then(self, make: Callable[[T_co], U]) -> "Call[U]":
+    def map_result(self, make: Callable[[T_co], U]) -> "Call[U]":
         """The same call, whose answer is made into something else."""
         decode = self.decode
         return Call(self.sql, self.parameters, lambda rows: make(decode(rows)), *self[3:])
 
     def for_tenant(self, tenant_id: UUID) -> "Call[T_co]":
-        return self.under(_TENANT, str(tenant_id))
+        return self.with_setting(_TENANT, str(tenant_id))
 
-    def within(self, worker_id: UUID, token: Token) -> "Call[T_co]":
+    def under_lease(self, worker_id: UUID, token: Token) -> "Call[T_co]":
         """For the tenant of a running job, and, where a server asks, in the name of its lease."""
-        return self.for_tenant(token.tenant_id)._replace(held=Held(worker_id, token))
+        return self.for_tenant(token.tenant_id)._replace(held_lease=HeldLease(worker_id, token))
 
     @property
     def is_for_tenant(self) -> bool:
@@ -82,5 +82,5 @@ class Call(NamedTuple, Generic[T_co]):
         """The tenant that it was set for."""
         return dict(self.settings).get(_TENANT)
 
-    def under(self, setting: str, value: str) -> "Call[T_co]":
+    def with_setting(self, setting: str, value: str) -> "Call[T_co]":
         return self._replace(settings=(*self.settings, (setting, value)))

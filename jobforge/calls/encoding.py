@@ -3,10 +3,10 @@
 from collections.abc import Iterable, Sequence
 
 from jobforge.errors import Invalid, Json
-from jobforge.types.jobs import Alike, JobRequest, Note, Outcome, OutcomeReport, Token
-from jobforge.types.jsonb import encode, legible
+from jobforge.types.jobs import JobRequest, Note, Outcome, OutcomeReport, Token, UniformJobs
+from jobforge.types.jsonb import encode, replace_unencodable
 
-_NOTHING_MORE = (None,) * len(OutcomeReport._fields[5:])
+_NO_DETAILS = (None,) * len(OutcomeReport._fields[5:])
 
 
 def encode_jobs(jobs: Sequence[JobRequest]) -> str:
@@ -19,11 +19,11 @@ def encode_jobs(jobs: Sequence[JobRequest]) -> str:
         raise
 
 
-def encode_alike(jobs: Alike) -> tuple[str, str, str]:
+def encode_alike(jobs: UniformJobs) -> tuple[str, str, str]:
     """Their definition, payloads and options; Invalid as above."""
     try:
         payloads = encode([payload or {} for payload in jobs.payloads], "payloads")
-        return jobs.shared.definition, payloads, encode(jobs.shared.options(), "options")
+        return jobs.template.definition, payloads, encode(jobs.template.options(), "options")
     except Invalid:
         for index, job in enumerate(jobs):
             _refuse_faulty(index, job)
@@ -38,30 +38,30 @@ def encode_notes(notes: Sequence[Note]) -> str:
     try:
         return encode([note._asdict() for note in notes], "notes")
     except Invalid:
-        worded = [note._replace(data=_worded(note.data)) for note in notes]
+        worded = [note._replace(data=_sanitize_value(note.data)) for note in notes]
         return encode([note._asdict() for note in worded], "notes")
 
 
 def encode_report(report: OutcomeReport) -> str:
-    return encode(storable(report).to_json(), "outcome")
+    return encode(sanitize_report(report).to_json(), "outcome")
 
 
 def encode_reports(reports: Sequence[OutcomeReport]) -> str:
     try:
-        return encode([_written(report) for report in reports], "outcomes")
+        return encode([_report_to_json(report) for report in reports], "outcomes")
     except Invalid:
-        return encode([storable(report).to_json() for report in reports], "outcomes")
+        return encode([sanitize_report(report).to_json() for report in reports], "outcomes")
 
 
-def storable(report: OutcomeReport) -> OutcomeReport:
+def sanitize_report(report: OutcomeReport) -> OutcomeReport:
     """The report if it can be sent, else the next best: an attempt has to be settled somehow.
 
     What describes a failure is put into words. A result must be kept as it is or not at all, so
     one that cannot be is a final failure, as one that is too large is for the engine.
     """
-    if _fault(report.to_json()) is None:
+    if _find_fault(report.to_json()) is None:
         return report
-    fault = _fault(report.result)
+    fault = _find_fault(report.result)
     if fault is not None:
         message = fault.message.replace("outcome", "the result", 1)
         return OutcomeReport(
@@ -71,12 +71,12 @@ def storable(report: OutcomeReport) -> OutcomeReport:
             error={"type": "InvalidResult", "message": message},
             final=True,
         )
-    return OutcomeReport(*report[:6], *(_worded(value) for value in report[6:]))
+    return OutcomeReport(*report[:6], *(_sanitize_value(value) for value in report[6:]))
 
 
-def _written(report: OutcomeReport) -> dict[str, Json]:
+def _report_to_json(report: OutcomeReport) -> dict[str, Json]:
     """As its to_json, in a third of the time for the plain success that most of them are."""
-    if report[5:] != _NOTHING_MORE:
+    if report[5:] != _NO_DETAILS:
         return report.to_json()
     return {
         "tenant_id": report.tenant_id,
@@ -87,11 +87,11 @@ def _written(report: OutcomeReport) -> dict[str, Json]:
     }
 
 
-def _worded(value: Json) -> Json:
-    return value if _fault(value) is None else legible(value)
+def _sanitize_value(value: Json) -> Json:
+    return value if _find_fault(value) is None else replace_unencodable(value)
 
 
-def _fault(value: Json) -> Invalid | None:
+def _find_fault(value: Json) -> Invalid | None:
     try:
         encode(value, "outcome")
     except Invalid as fault:

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from jobforge.calls import rows
 from jobforge.calls.call import Call
-from jobforge.calls.rows import Rows, reader
+from jobforge.calls.rows import Rows, make_reader
 from jobforge.errors import Json
 from jobforge.types.events import (
     DeliveryOutcome,
@@ -24,8 +24,8 @@ from jobforge.types.jsonb import encode
 
 EVERY_EVENT = EventFilter()
 
-_read_event_delivery = reader(EventDelivery)
-_read_trigger = reader(EventTrigger)
+_read_event_delivery = make_reader(EventDelivery)
+_read_trigger = make_reader(EventTrigger)
 
 
 def emit_event(

@@ -9,7 +9,7 @@ from uuid import UUID
 from jobforge.calls import rows
 from jobforge.calls.call import Call
 from jobforge.calls.encoding import encode_alike, encode_jobs
-from jobforge.calls.rows import STATUSES, Rows, reader
+from jobforge.calls.rows import STATUSES, Rows, make_reader
 from jobforge.errors import Invalid, Json
 from jobforge.types.job_history import (
     Attempt,
@@ -21,7 +21,6 @@ from jobforge.types.job_history import (
     StoredStep,
 )
 from jobforge.types.jobs import (
-    Alike,
     Enqueued,
     EnqueueStatus,
     Job,
@@ -31,16 +30,17 @@ from jobforge.types.jobs import (
     JobRequest,
     State,
     SummaryLine,
+    UniformJobs,
 )
 from jobforge.types.jsonb import encode
 
 EVERY_JOB = JobFilter()
 
-_read_job = reader(Job)
-_read_attempt = reader(Attempt)
-_read_event = reader(JobEvent)
-_read_relative = reader(Relative)
-_read_membership = reader(Membership)
+_read_job = make_reader(Job)
+_read_attempt = make_reader(Attempt)
+_read_event = make_reader(JobEvent)
+_read_relative = make_reader(Relative)
+_read_membership = make_reader(Membership)
 
 
 def enqueue_job(job: JobRequest, *, tenant_id: UUID | None = None) -> Call[Enqueued]:
@@ -48,7 +48,7 @@ def enqueue_job(job: JobRequest, *, tenant_id: UUID | None = None) -> Call[Enque
     return Call(
         "select job_id, status from jobforge.enqueue_job(%s, %s::jsonb, %s::jsonb, %s)",
         (job.definition, payload, encode(job.options(), "options"), tenant_id),
-        _enqueued_one,
+        _enqueued_job,
         is_frequent=True,
     )
 
@@ -60,16 +60,16 @@ def enqueue_jobs(
     return Call(
         "select index, job_id, status from jobforge.enqueue_jobs(%s::jsonb, %s)",
         (encode_jobs(jobs), tenant_id),
-        rows.enqueued,
+        rows.enqueued_jobs,
     )
 
 
-def enqueue_alike(jobs: Alike, *, tenant_id: UUID | None = None) -> Call[Iterable[Enqueued]]:
+def enqueue_alike(jobs: UniformJobs, *, tenant_id: UUID | None = None) -> Call[Iterable[Enqueued]]:
     """As enqueue_jobs, for jobs that share everything but their payloads."""
     return Call(
         "select jobforge.enqueue_alike(%s, %s::jsonb, %s::jsonb, %s)",
         (*encode_alike(jobs), tenant_id),
-        partial(_created, len(jobs.payloads)),
+        partial(_created_jobs, len(jobs.payloads)),
         is_frequent=True,
     )
 
@@ -235,12 +235,12 @@ def _state(rows: Rows) -> State:
     return State(rows[0][0])
 
 
-def _enqueued_one(rows: Rows) -> Enqueued:
+def _enqueued_job(rows: Rows) -> Enqueued:
     job_id, status = rows[0]
     return Enqueued(job_id, STATUSES[status])
 
 
-def _created(jobs: int, rows: Rows) -> Iterable[Enqueued]:
+def _created_jobs(jobs: int, rows: Rows) -> Iterable[Enqueued]:
     first: UUID = rows[0][0]  # the others count on from it
     ids = [first] if jobs == 1 else [UUID(int=first.int + n) for n in range(jobs)]
     # One at a time: as many tuples again, kept, would set off the garbage collector.

@@ -30,7 +30,7 @@ def create_api_key(
         raise Invalid("expires_at needs a time zone", field="expires_at")
     return Call(
         "select jobforge.create_api_key(%s, %s, %s, %s, %s::text[], %s, %s)",
-        (name, role, lookup, hash, _listed(scopes), expires_at, tenant_id),
+        (name, role, lookup, hash, _list_or_none(scopes), expires_at, tenant_id),
         rows.value,
     )
 
@@ -95,7 +95,7 @@ def is_session_ended(session_id: bytes) -> Call[bool]:
     return Call("select jobforge.is_session_ended(%s)", (session_id,), rows.value)
 
 
-def _listed(scopes: Sequence[str] | None) -> list[str] | None:
+def _list_or_none(scopes: Sequence[str] | None) -> list[str] | None:
     return None if scopes is None else list(scopes)
 
 

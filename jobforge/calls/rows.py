@@ -46,7 +46,7 @@ def column(rows: Rows) -> list[Any]:
     return [row[0] for row in rows]
 
 
-def enqueued(rows: Rows) -> list[Enqueued]:
+def enqueued_jobs(rows: Rows) -> list[Enqueued]:
     # The engine answers keys it found taken first; callers get the order of their request.
     ordered = sorted(rows, key=itemgetter(0))
     return [Enqueued(job_id, STATUSES[status]) for _, job_id, status in ordered]
@@ -59,7 +59,7 @@ def read_lineage(document: dict[str, Json]) -> Lineage:
     )
 
 
-def reader(kind: Callable[..., T]) -> Callable[[dict[str, Json]], T]:
+def make_reader(kind: Callable[..., T]) -> Callable[[dict[str, Json]], T]:
     """Makes a dataclass from a JSON object; members that it has no field for are left out."""
     converters = {name: _converter(hint) for name, hint in get_type_hints(kind).items()}
 
@@ -92,5 +92,5 @@ _FROM_JSON: dict[Any, Callable[[Json], Json]] = {
     DeliveryOutcome: DeliveryOutcome,
     WorkflowState: WorkflowState,
 }
-_read_parent = reader(ParentJob)
-_read_family = reader(Family)
+_read_parent = make_reader(ParentJob)
+_read_family = make_reader(Family)

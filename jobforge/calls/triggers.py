@@ -20,7 +20,7 @@ from jobforge.types.triggers import (
     Trigger,
     TriggerFilter,
     TriggerType,
-    read_due,
+    read_due_schedules,
 )
 
 EVERY_TRIGGER = TriggerFilter()
@@ -164,7 +164,7 @@ def _firings(rows: Rows) -> list[Firing]:
 
 
 def _due_schedules(rows: Rows) -> DueSchedules:
-    return read_due(rows[0][0])
+    return read_due_schedules(rows[0][0])
 
 
 def _read_trigger(row: Row) -> Trigger:

@@ -6,7 +6,7 @@ from typing import LiteralString, TypeVar
 from uuid import UUID
 
 from jobforge.calls import rows
-from jobforge.calls.binary_arrays import packed_documents, packed_tokens
+from jobforge.calls.binary_arrays import pack_documents, pack_tokens
 from jobforge.calls.call import Call
 from jobforge.calls.encoding import (
     encode_notes,
@@ -73,7 +73,7 @@ def register_worker(
 ) -> Call[None]:
     return Call(
         "select jobforge.register_worker(%s, %s, %s::integer, %s, %s, %s::integer, %s, %s)",
-        (worker_id, list(queues), slots, _listed(definitions), host, pid, build, isolation),
+        (worker_id, list(queues), slots, _list_or_none(definitions), host, pid, build, isolation),
         rows.nothing,
     )
 
@@ -107,9 +107,9 @@ def claim_jobs(
         _CLAIM_JOBS,
         (
             *(worker_id, worker_id, list(limits), list(limits.values())),
-            *(_listed(definitions), _listed(tenants), lease_s, registered),
+            *(_list_or_none(definitions), _list_or_none(tenants), lease_s, registered),
         ),
-        _claimed,
+        _claimed_jobs,
         is_frequent=True,
     )
 
@@ -169,7 +169,7 @@ def complete_jobs(worker_id: UUID, reports: Sequence[OutcomeReport]) -> Call[lis
     return Call(
         "select job_id, lease, status, state from jobforge.complete_jobs(%s, %s::jsonb)",
         (worker_id, encode_reports(reports)),
-        _settled,
+        _settled_jobs,
     )
 
 
@@ -182,8 +182,8 @@ def succeed_jobs(
         select job_id, lease
           from jobforge.succeed_jobs(%s, %s::uuid[], %s::uuid[], %s::bigint[], %s::jsonb[])
         """,
-        (worker_id, *packed_tokens(tokens), None if results is None else packed_documents(results)),
-        _unsettled,
+        (worker_id, *pack_tokens(tokens), None if results is None else pack_documents(results)),
+        _unsettled_leases,
         is_frequent=True,
     )
 
@@ -192,7 +192,7 @@ def release_jobs(worker_id: UUID, tokens: Iterable[Token]) -> Call[list[Settled]
     return Call(
         "select job_id, lease, status, state from jobforge.release_jobs(%s, %s::jsonb)",
         (worker_id, encode_tokens(tokens)),
-        _settled,
+        _settled_jobs,
     )
 
 
@@ -201,7 +201,7 @@ def note_jobs(worker_id: UUID, notes: Sequence[Note]) -> Call[list[Noted]]:
     return Call(
         "select job_id, lease, status from jobforge.note_jobs(%s, %s::jsonb)",
         (worker_id, encode_notes(notes)),
-        _noted,
+        _noted_jobs,
     )
 
 
@@ -210,7 +210,7 @@ def save_steps(worker_id: UUID, steps: Sequence[Step]) -> Call[list[SaveStatus]]
     return Call(
         "select job_id, lease, name, index, status from jobforge.save_steps(%s, %s::jsonb)",
         (worker_id, encode([step.to_json() for step in steps], "steps")),
-        lambda found: _saved(found, steps),
+        lambda found: _save_statuses(found, steps),
     )
 
 
@@ -236,20 +236,20 @@ def enqueue_children(
           from jobforge.enqueue_children(%s, %s, %s::bigint, %s, %s::integer, %s::jsonb)
         """,
         (worker_id, token.job_id, token.lease, name, index, encode(list(jobs), "jobs")),
-        rows.enqueued,
+        rows.enqueued_jobs,
     )
-    return call.within(worker_id, token)
+    return call.under_lease(worker_id, token)
 
 
 def reap_jobs(*, limit: int = 500) -> Call[list[Reaped]]:
     return Call(
         "select tenant_id, job_id, lease, state from jobforge.reap_jobs(%s::integer)",
         (limit,),
-        _reaped,
+        _reaped_jobs,
     )
 
 
-def _listed(names: Sequence[T] | None) -> list[T] | None:
+def _list_or_none(names: Sequence[T] | None) -> list[T] | None:
     return None if names is None else list(names)
 
 
@@ -257,33 +257,33 @@ def _state_if_any(rows: Rows) -> State | None:
     return None if rows[0][0] is None else State(rows[0][0])
 
 
-def _claimed(rows: Rows) -> list[ClaimedJob]:
+def _claimed_jobs(rows: Rows) -> list[ClaimedJob]:
     return list(map(ClaimedJob._make, rows))
 
 
-def _settled(rows: Rows) -> list[Settled]:
+def _settled_jobs(rows: Rows) -> list[Settled]:
     return [
         Settled(job_id, lease, _SETTLE_STATUSES[status], _STATES[state] if state else None)
         for job_id, lease, status, state in rows
     ]
 
 
-def _unsettled(rows: Rows) -> list[tuple[UUID, int]]:
+def _unsettled_leases(rows: Rows) -> list[tuple[UUID, int]]:
     """Ids and leases."""
     return list(rows)
 
 
-def _noted(rows: Rows) -> list[Noted]:
+def _noted_jobs(rows: Rows) -> list[Noted]:
     return [Noted(job_id, lease, status == "lost") for job_id, lease, status in rows]
 
 
-def _saved(rows: Rows, steps: Sequence[Step]) -> list[SaveStatus]:
+def _save_statuses(rows: Rows, steps: Sequence[Step]) -> list[SaveStatus]:
     # The engine answers in the order in which it locked the jobs.
     told = {row[:4]: SaveStatus(row[4]) for row in rows}
     return [told[step.job_id, step.lease, step.name, step.index] for step in steps]
 
 
-def _reaped(rows: Rows) -> list[Reaped]:
+def _reaped_jobs(rows: Rows) -> list[Reaped]:
     return [
         Reaped(tenant_id, job_id, lease, State(state)) for tenant_id, job_id, lease, state in rows
     ]

@@ -7,7 +7,7 @@ from uuid import UUID
 from jobforge.calls import rows
 from jobforge.calls.call import Call
 from jobforge.calls.encoding import encode_jobs
-from jobforge.calls.rows import STATUSES, Rows, read_lineage, reader
+from jobforge.calls.rows import STATUSES, Rows, make_reader, read_lineage
 from jobforge.errors import Json
 from jobforge.types.jobs import Enqueued, JobRequest, Token
 from jobforge.types.jsonb import encode
@@ -24,11 +24,11 @@ from jobforge.types.workflows import (
     WorkflowState,
 )
 
-EVERYTHING = WorkflowFilter()
-PLAIN = BatchRequest()
+EVERY_WORKFLOW = WorkflowFilter()
+EMPTY_BATCH = BatchRequest()
 
-_read_workflow = reader(WorkflowInfo)
-_read_node = reader(NodeInfo)
+_read_workflow = make_reader(WorkflowInfo)
+_read_node = make_reader(NodeInfo)
 
 
 def enqueue_workflow(
@@ -54,7 +54,7 @@ def get_workflow(
 
 
 def list_workflows(
-    which: WorkflowFilter = EVERYTHING,
+    which: WorkflowFilter = EVERY_WORKFLOW,
     *,
     limit: int = 50,
     before: UUID | None = None,
@@ -91,7 +91,7 @@ def retry_workflow(
 
 
 def create_batch(
-    batch: BatchRequest = PLAIN,
+    batch: BatchRequest = EMPTY_BATCH,
     jobs: Sequence[JobRequest] = (),
     *,
     tenant_id: UUID | None = None,
@@ -113,7 +113,7 @@ def add_to_batch(
     return Call(
         "select index, job_id, status from jobforge.add_to_batch(%s, %s::jsonb, %s)",
         (batch_id, encode_jobs(jobs), tenant_id),
-        rows.enqueued,
+        rows.enqueued_jobs,
     )
 
 
@@ -126,7 +126,7 @@ def get_batch(batch_id: UUID, *, tenant_id: UUID | None = None) -> Call[Workflow
 
 
 def list_batches(
-    which: WorkflowFilter = EVERYTHING,
+    which: WorkflowFilter = EVERY_WORKFLOW,
     *,
     limit: int = 50,
     before: UUID | None = None,
@@ -157,7 +157,7 @@ def load_parents(worker_id: UUID, token: Token) -> Call[Lineage]:
         (worker_id, token.job_id, token.lease),
         _lineage,
     )
-    return call.within(worker_id, token)
+    return call.under_lease(worker_id, token)
 
 
 def add_workflow_jobs(
@@ -169,7 +169,7 @@ def add_workflow_jobs(
         (worker_id, token.job_id, token.lease, encode(list(nodes), "nodes")),
         _node_jobs,
     )
-    return call.within(worker_id, token)
+    return call.under_lease(worker_id, token)
 
 
 def _made_workflow(rows: Rows) -> MadeWorkflow:

@@ -43,7 +43,7 @@ from jobforge.cli.commands import (
     workers,
     workflows,
 )
-from jobforge.cli.error_reporting import INTERNAL, fail
+from jobforge.cli.error_reporting import INTERNAL_ERROR_HINT, fail
 
 app = typer.Typer(
     name="jobforge",
@@ -103,16 +103,16 @@ def version() -> None:
 
 def main() -> None:
     """The entry point of the commands `jobforge` and `jf`."""
-    _write_what_can_be_written()
+    _escape_unencodable_output()
     try:
         app()
     except errors.JobForgeError as error:
         fail(error)
     except Exception as error:  # noqa: BLE001 - a traceback is for --debug only
-        fail(errors.JobForgeError(f"{type(error).__name__}: {error}", hint=INTERNAL))
+        fail(errors.JobForgeError(f"{type(error).__name__}: {error}", hint=INTERNAL_ERROR_HINT))
 
 
-def _write_what_can_be_written() -> None:
+def _escape_unencodable_output() -> None:
     """As stderr does: a sign that the locale does not have is shown by its number."""
     if isinstance(sys.stdout, TextIOWrapper) and sys.stdout.errors == "strict":
         sys.stdout.reconfigure(errors="backslashreplace")

@@ -5,12 +5,12 @@ from pathlib import Path
 from jobforge.config import load
 from jobforge.errors import ConfigError
 
-_USUAL = "app.py"
+_DEFAULT_APP = "app.py"
 
 
 def find_target(given: str | None) -> str:
     """The app that was named, in the command or the settings, or app.py here."""
-    found = look_for_target(given)
+    found = find_target_or_none(given)
     if found is None:
         raise ConfigError(
             "no app is named, and there is no app.py here",
@@ -19,8 +19,8 @@ def find_target(given: str | None) -> str:
     return found
 
 
-def look_for_target(given: str | None) -> str | None:
+def find_target_or_none(given: str | None) -> str | None:
     named = load(flags={"app": given}).app
     if named is not None:
         return named
-    return _USUAL if Path(_USUAL).is_file() else None
+    return _DEFAULT_APP if Path(_DEFAULT_APP).is_file() else None

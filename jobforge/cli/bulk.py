@@ -14,22 +14,22 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from uuid import UUID
 
-    from jobforge.cli.tenant_session import Session
+    from jobforge.cli.tenant_session import TenantSession
     from jobforge.types.jobs import JobFilter
     from jobforge.types.operations import Operation, OperationKind, OperationOptions
 
 _PAUSE_S = 0.2
-_SOON_S = 10.0  # so long it may take until somebody has begun
-_COUNTED = 100_000  # counts stop there
+_START_TIMEOUT_S = 10.0  # so long it may take until somebody has begun
+_COUNT_LIMIT = 100_000  # counts stop there
 
 
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only count.")]
-Wait = Annotated[bool, typer.Option("--wait/--no-wait", help="Watch it until it is done.")]
+WaitOption = Annotated[bool, typer.Option("--wait/--no-wait", help="Watch it until it is done.")]
 
 
 @dataclass(frozen=True, slots=True)
-class Manner:
+class BulkFlags:
     """What the flags of a command say of it."""
 
     yes: bool
@@ -38,18 +38,18 @@ class Manner:
     everything: bool = False
 
 
-def operate(
-    session: "Session",
+def run_bulk_operation(
+    session: "TenantSession",
     kind: "OperationKind",
     which: "JobFilter",
     options: "OperationOptions",
-    manner: Manner,
+    manner: BulkFlags,
 ) -> None:
     """Ends the command with 1 when the operation failed."""
     from jobforge import calls
 
     count = session.run(calls.count_jobs(kind, which))
-    words = f"{'at least ' if count >= _COUNTED else ''}{count:,} job{'s' * (count != 1)}"
+    words = f"{'at least ' if count >= _COUNT_LIMIT else ''}{count:,} job{'s' * (count != 1)}"
     if manner.dry_run:
         output.note(f"{kind} would act on {words}")
         typer.echo(str(count))
@@ -62,7 +62,7 @@ def operate(
     operation_id = session.run(calls.start_operation(kind, which, options))
     typer.echo(str(operation_id))
     if manner.wait:
-        watch(session, operation_id)
+        watch_operation(session, operation_id)
 
 
 def read_secret(name: str) -> str:
@@ -84,8 +84,8 @@ def confirm(question: str, *, hint: str = "--yes does not ask") -> None:
     typer.confirm(output.clean(question), abort=True, err=True)
 
 
-def watch(
-    session: "Session", operation_id: "UUID", advance: "Callable[[], bool] | None" = None
+def watch_operation(
+    session: "TenantSession", operation_id: "UUID", advance: "Callable[[], bool] | None" = None
 ) -> "Operation":
     """Shows the progress until the operation has ended; exit code 1 when it failed.
 
@@ -95,18 +95,21 @@ def watch(
 
     began = time.monotonic()
     waits_for: str | None = None
-    with output.progress("working") as tell:
+    with output.show_progress("working") as tell:
         while True:
             operation = session.run(calls.get_operation(operation_id))
             tell(operation.done + operation.skipped, operation.matched)
             if operation.finished_at is not None:
                 break
-            if operation.reason not in (None, waits_for) and time.monotonic() - began > _SOON_S:
+            if (
+                operation.reason not in (None, waits_for)
+                and time.monotonic() - began > _START_TIMEOUT_S
+            ):
                 waits_for = operation.reason
                 output.note(f"\n{waits_for}")
             if advance is not None and advance():
                 continue
-            if operation.started_at is None and time.monotonic() - began > _SOON_S:
+            if operation.started_at is None and time.monotonic() - began > _START_TIMEOUT_S:
                 raise Conflict(
                     "nobody has begun the operation; it stays, and goes on by itself",
                     hint="start a worker or a server: jobforge worker, jobforge server",

@@ -6,20 +6,20 @@ from threading import Thread
 
 import typer
 
-from jobforge.cli.engine import Engine, Way, reached
+from jobforge.cli.engine import CliEngine, ConnectionOptions, open_engine
 
-_PATIENCE_S = 1.0
+_TIMEOUT_S = 1.0
 _MOST = 200
 
 
-def definitions(context: typer.Context) -> list[str]:
+def complete_definitions(context: typer.Context) -> list[str]:
     from jobforge import calls
 
     call = calls.list_definitions(limit=_MOST)
-    return offered(context, lambda engine: (each.key for each in engine.run(call)))
+    return complete_from_engine(context, lambda engine: (each.key for each in engine.run(call)))
 
 
-def suggestion(engine: Engine, definition: str) -> str:
+def suggest_definition(engine: CliEngine, definition: str) -> str:
     """What to try where there is no such definition."""
     from difflib import get_close_matches
 
@@ -32,33 +32,37 @@ def suggestion(engine: Engine, definition: str) -> str:
     return "jobforge defs list has those that are known; a worker makes its app's known"
 
 
-def queues(context: typer.Context) -> list[str]:
+def complete_queues(context: typer.Context) -> list[str]:
     from jobforge import calls
 
-    return offered(context, lambda engine: (each.name for each in engine.run(calls.list_queues())))
+    return complete_from_engine(
+        context, lambda engine: (each.name for each in engine.run(calls.list_queues()))
+    )
 
 
-def tenants(context: typer.Context) -> list[str]:
+def complete_tenants(context: typer.Context) -> list[str]:
     from jobforge import calls
 
-    return offered(
+    return complete_from_engine(
         context,
         lambda engine: (each.slug or str(each.id) for each in engine.run(calls.list_tenants())),
     )
 
 
-def offered(context: typer.Context, read: Callable[[Engine], Iterable[str]]) -> list[str]:
+def complete_from_engine(
+    context: typer.Context, read: Callable[[CliEngine], Iterable[str]]
+) -> list[str]:
     """What is read from the engine that the words typed so far name; nothing if that fails."""
     found: list[str] = []
     flags = (context.params.get(name) for name in ("database_url", "server", "api_key"))
-    way = Way(*flags)
+    way = ConnectionOptions(*flags)
 
     def ask() -> None:
         # Somebody types, and an error would stand in the middle of it.
-        with suppress(Exception), reached(way) as engine:
+        with suppress(Exception), open_engine(way) as engine:
             found.extend(read(engine))
 
     asking = Thread(target=ask, daemon=True)
     asking.start()
-    asking.join(_PATIENCE_S)
+    asking.join(_TIMEOUT_S)
     return list(found)

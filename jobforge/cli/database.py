@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from jobforge.config import Config, load
-from jobforge.config.database_url import check_url, explained_url
+from jobforge.config.database_url import check_url, redact_url_error
 from jobforge.errors import ConfigError, Unavailable
 from jobforge.process import interrupts
 
 if TYPE_CHECKING:
     from jobforge.db.migrate import Connection
 
-DatabaseUrl = Annotated[
+DatabaseUrlOption = Annotated[
     str | None,
     typer.Option(
         "--database-url",
@@ -41,7 +41,7 @@ def connect(flag: str | None) -> "Connection":
     url = find_url(flag)
     check_url(url)
     try:
-        with interrupts.enforced(), url_explained():
+        with interrupts.enforce_exit(), explain_url_errors():
             return psycopg.connect(
                 url, autocommit=True, connect_timeout=10, application_name="jobforge"
             )
@@ -53,7 +53,7 @@ def connect(flag: str | None) -> "Connection":
 
 
 @contextmanager
-def url_explained() -> Iterator[None]:
+def explain_url_errors() -> Iterator[None]:
     """Within it, a URL that cannot be read is told as such."""
     import psycopg
 
@@ -81,4 +81,4 @@ def _dev_url(config: Config) -> str:
 
 
 def _one_line(error: Exception) -> str:
-    return " ".join(explained_url(str(error)).split())
+    return " ".join(redact_url_error(str(error)).split())

@@ -6,7 +6,7 @@ from uuid import uuid4
 
 if TYPE_CHECKING:
     from jobforge.db.migrate import Connection
-    from jobforge.security.api_keys import KeyText
+    from jobforge.security.api_keys import PlaintextApiKey
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 import shutil
 import sys
 
-TENANT = "acme"
+DEV_TENANT = "acme"
 
 
-def prepare(conn: "Connection") -> int:
+def prepare_database(conn: "Connection") -> int:
     """Brings the schema up to date and makes the tenant; answers how many files were applied."""
     from jobforge import calls, db
     from jobforge.db.migrate import migrate
@@ -30,26 +30,26 @@ def prepare(conn: "Connection") -> int:
 
     applied = len(migrate(conn))
     try:
-        db.run(conn, calls.find_tenant(TENANT))
+        db.run(conn, calls.find_tenant(DEV_TENANT))
     except NotFound:
-        db.run(conn, calls.put_tenant(uuid4(), {"slug": TENANT}))
+        db.run(conn, calls.put_tenant(uuid4(), {"slug": DEV_TENANT}))
     return applied
 
 
-def find_key(path: Path, conn: "Connection") -> "KeyText":
+def find_or_create_key(path: Path, conn: "Connection") -> "PlaintextApiKey":
     """The super admin's key of this folder: the one that is there, unless it was ended."""
     from jobforge import calls, db
-    from jobforge.security.api_keys import make_key, read_key
+    from jobforge.security.api_keys import generate_api_key, parse_api_key
     from jobforge.types.api_keys import Role
 
-    kept = read_key(path.read_text(encoding="utf-8").strip()) if path.exists() else None
+    kept = parse_api_key(path.read_text(encoding="utf-8").strip()) if path.exists() else None
     if kept is not None:
         found = db.run(conn, calls.find_api_key(kept.lookup))
-        if found is not None and found.is_live and kept.fits(found.hash):
+        if found is not None and found.is_live and kept.matches_hash(found.hash):
             return kept
         if found is not None:
             kept = None
-    key = kept or make_key()
+    key = kept or generate_api_key()
     call = calls.create_api_key("dev", Role.SUPER_ADMIN, lookup=key.lookup, hash=key.hash)
     db.run(conn, call)
     path.touch(mode=0o600)
@@ -61,25 +61,27 @@ _SAMPLES = {"integer": ":=1", "number": ":=1.5", "boolean": ":=true", "array": "
 
 
 def print_introduction(definitions: "Iterable[Definition[..., Any]]") -> None:
-    own = program()
+    own = find_program()
     typer.echo("\n  Jobs of the app, and how to run them from another terminal:")
     for definition in definitions:
         if not definition.settings.key.endswith(":hooks"):
-            typer.echo(f"    {own} enqueue {sample(definition)} --tenant acme --wait")
+            typer.echo(
+                f"    {own} enqueue {format_sample_arguments(definition)} --tenant acme --wait"
+            )
     typer.echo(f"    {own} jobs list --tenant acme\n")
 
 
-def sample(definition: "Definition[..., Any]") -> str:
+def format_sample_arguments(definition: "Definition[..., Any]") -> str:
     """The key, and a value for each parameter that has to be given."""
     schema = definition.registration().get("parameters") or {}
     properties: dict[str, Json] = schema.get("properties", {})
     required = [name for name in properties if name in schema.get("required", ())]
     return " ".join(
-        [definition.settings.key, *(_value(name, properties[name]) for name in required)]
+        [definition.settings.key, *(_sample_value(name, properties[name]) for name in required)]
     )
 
 
-def _value(name: str, schema: dict[str, Json]) -> str:
+def _sample_value(name: str, schema: dict[str, Json]) -> str:
     kind = schema.get("type")
     if kind == "object":
         return f"{name}:='{{}}'"
@@ -89,7 +91,7 @@ def _value(name: str, schema: dict[str, Json]) -> str:
 _NAME = "jobforge"
 
 
-def program() -> str:
+def find_program() -> str:
     """Its name alone where a shell would find it, else its path."""
     own = Path(sys.executable).with_name(_NAME)
     if not own.exists() or shutil.which(_NAME) == str(own):

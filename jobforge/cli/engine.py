@@ -11,8 +11,8 @@ from uuid import UUID
 
 import typer
 
-from jobforge.cli.database import DatabaseUrl, find_url
-from jobforge.cli.options import Command, replaced
+from jobforge.cli.database import DatabaseUrlOption, find_url
+from jobforge.cli.options import CommandFunction, replace_parameter
 from jobforge.config import load
 from jobforge.errors import (
     ConfigError,
@@ -27,7 +27,7 @@ from jobforge.process import interrupts
 
 if TYPE_CHECKING:
     from jobforge.artifacts import Artifacts
-    from jobforge.artifacts.marker import Of
+    from jobforge.artifacts.marker import ArtifactSource
     from jobforge.calls import Call
     from jobforge.client.address import ServerAddress
     from jobforge.client.transport import Transport
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-ServerUrl = Annotated[
+ServerUrlOption = Annotated[
     str | None,
     typer.Option(
         "--server",
@@ -46,16 +46,20 @@ ServerUrl = Annotated[
     ),
 ]
 _KEY_HELP = "The key to the server; better by JOBFORGE_KEY, which nobody sees."
-ApiKey = Annotated[str | None, typer.Option("--api-key", "--key", metavar="KEY", help=_KEY_HELP)]
+ApiKeyOption = Annotated[
+    str | None, typer.Option("--api-key", "--key", metavar="KEY", help=_KEY_HELP)
+]
 # Where --key is that of a job.
-ApiKeyAlone = Annotated[str | None, typer.Option("--api-key", metavar="KEY", help=_KEY_HELP)]
+ApiKeyOptionWithoutAlias = Annotated[
+    str | None, typer.Option("--api-key", metavar="KEY", help=_KEY_HELP)
+]
 
-MadeKey = tuple[UUID, str]  # its id, and its text, which is shown once
+KeyIdAndText = tuple[UUID, str]  # its id, and its text, which is shown once
 _RETRIES = 2  # somebody waits
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
+class ConnectionOptions:
     """What the flags of a command say of it."""
 
     database_url: str | None = None
@@ -64,14 +68,14 @@ class Way:
 
     def find_server(self) -> "ServerAddress | None":
         """None when a database is meant. ConfigError when both are named, or no key is."""
-        from jobforge.client.address import configured
+        from jobforge.client.address import address_from_config
 
         flags = {"database_url": self.database_url, "server": self.server, "key": self.api_key}
-        return configured(load(flags=flags))
+        return address_from_config(load(flags=flags))
 
 
 @dataclass(frozen=True, slots=True)
-class Direct:
+class DirectEngine:
     """A connection to the database, of which the engine's errors are ours."""
 
     conn: "Connection"
@@ -85,17 +89,17 @@ class Direct:
         """A login has none."""
         return None
 
-    def fitting(self, job: "JobRequest", tenant_id: UUID) -> "JobRequest":
+    def prepare_job(self, job: "JobRequest", tenant_id: UUID) -> "JobRequest":
         """The job to be enqueued: its payload checked, and in the store if no row can hold it."""
         from jobforge.payloads.size import has_large_payload
 
-        self._check(job)
+        self._check_payload(job)
         if not has_large_payload([job.payload]):
             return job
-        (fitting,) = self._artifacts().put_payloads(tenant_id, [job])
+        (fitting,) = self._open_artifacts().put_payloads(tenant_id, [job])
         return fitting
 
-    def _check(self, job: "JobRequest") -> None:
+    def _check_payload(self, job: "JobRequest") -> None:
         """As a server does. What cannot be seen is left to the engine and the worker."""
         from jobforge import calls
         from jobforge.payloads import json_schema
@@ -108,18 +112,20 @@ class Direct:
         except (Denied, NotFound):
             return
         try:
-            json_schema.check(json_schema.compiled(key, found.parameters), job.payload)
+            json_schema.check_payload(
+                json_schema.compile_validator(key, found.parameters), job.payload
+            )
         except InvalidPayload as error:
             hint = f"jobforge defs schema {job.definition}"
             raise InvalidPayload(error.message, field=error.field, hint=hint) from error
 
     @contextmanager
-    def artifact(self, job: "Job", of: "Of | None") -> "Iterator[Iterator[bytes]]":
+    def open_artifact(self, job: "Job", of: "ArtifactSource | None") -> "Iterator[Iterator[bytes]]":
         """The pieces of a job's artifact."""
-        from jobforge.artifacts.marker import artifact_of
+        from jobforge.artifacts.marker import find_artifact_key
 
-        path = artifact_of(job, of).path  # also without a store, a job may have none
-        yield self._artifacts().store.open(path)
+        path = find_artifact_key(job, of).path  # also without a store, a job may have none
+        yield self._open_artifacts().store.open(path)
 
     def create_key(
         self,
@@ -129,14 +135,14 @@ class Direct:
         scopes: Sequence[str] | None,
         expires_at: datetime | None,
         tenant_id: UUID | None,
-    ) -> MadeKey:
+    ) -> KeyIdAndText:
         from jobforge import calls
         from jobforge.api.auth.permissions import SCOPES
-        from jobforge.security.api_keys import make_key
+        from jobforge.security.api_keys import generate_api_key
 
         for scope in set(scopes or ()) - set(SCOPES):
             raise Invalid(f"there is no scope {scope}", field="scopes", hint="such as jobs:read")
-        made = make_key()
+        made = generate_api_key()
         call = calls.create_api_key(
             name,
             role,
@@ -154,7 +160,7 @@ class Direct:
         from jobforge.artifacts.erasure import delete_folders
 
         folders = self.run(calls.erase_job(job_id).for_tenant(tenant_id))
-        delete_folders(self._artifacts(), folders)
+        delete_folders(self._open_artifacts(), folders)
 
     def advance_erasure(self, tenant_id: UUID) -> bool:
         """Makes one step of the tenant's erasure; False when no step is due."""
@@ -162,7 +168,7 @@ class Direct:
 
         if self.run(calls.advance_operations().for_tenant(tenant_id)) is not None:
             return True
-        artifacts = self._artifacts()
+        artifacts = self._open_artifacts()
         waiting = calls.next_erasure(has_store=artifacts.is_configured)
         found = self.run(waiting.for_tenant(tenant_id))
         if found is None:
@@ -170,23 +176,23 @@ class Direct:
         artifacts.delete_tenant(tenant_id)
         return self.run(calls.confirm_erasure(found))
 
-    def rotate_key(self, key_id: UUID, *, overlap_s: float) -> MadeKey:
+    def rotate_key(self, key_id: UUID, *, overlap_s: float) -> KeyIdAndText:
         from jobforge import calls
-        from jobforge.security.api_keys import make_key
+        from jobforge.security.api_keys import generate_api_key
 
-        made = make_key()
+        made = generate_api_key()
         call = calls.rotate_api_key(key_id, lookup=made.lookup, hash=made.hash, overlap_s=overlap_s)
         return self.run(call), made.text
 
-    def _artifacts(self) -> "Artifacts":
+    def _open_artifacts(self) -> "Artifacts":
         from jobforge.artifacts import open_artifacts
-        from jobforge.artifacts.default_location import located
+        from jobforge.artifacts.default_location import with_default_artifacts
 
-        return open_artifacts(located(load(), self.conn.info.dsn))
+        return open_artifacts(with_default_artifacts(load(), self.conn.info.dsn))
 
 
 @dataclass(frozen=True, slots=True)
-class Remote:
+class RemoteEngine:
     """A server, which makes keys by itself."""
 
     transport: "Transport"
@@ -200,15 +206,15 @@ class Remote:
 
         return self.transport.run(whoami()).tenant_id
 
-    def fitting(self, job: "JobRequest", tenant_id: UUID) -> "JobRequest":  # noqa: ARG002 - of the protocol
+    def prepare_job(self, job: "JobRequest", tenant_id: UUID) -> "JobRequest":  # noqa: ARG002 - of the protocol
         """The server sees to it."""
         return job
 
     @contextmanager
-    def artifact(self, job: "Job", of: "Of | None") -> "Iterator[Iterator[bytes]]":
-        from jobforge.client.artifact import Wanted, pieces
+    def open_artifact(self, job: "Job", of: "ArtifactSource | None") -> "Iterator[Iterator[bytes]]":
+        from jobforge.client.artifact import ArtifactRequest, open_chunks
 
-        with pieces(self.transport, Wanted(job.id, of, job.tenant_id)) as found:
+        with open_chunks(self.transport, ArtifactRequest(job.id, of, job.tenant_id)) as found:
             yield found
 
     def create_key(
@@ -219,7 +225,7 @@ class Remote:
         scopes: Sequence[str] | None,
         expires_at: datetime | None,
         tenant_id: UUID | None,
-    ) -> MadeKey:
+    ) -> KeyIdAndText:
         from jobforge.client.requests import create_key
 
         made = self.transport.run(
@@ -237,51 +243,57 @@ class Remote:
         """The server makes the steps."""
         return False
 
-    def rotate_key(self, key_id: UUID, *, overlap_s: float) -> MadeKey:
+    def rotate_key(self, key_id: UUID, *, overlap_s: float) -> KeyIdAndText:
         from jobforge.client.requests import rotate_key
 
         made = self.transport.run(rotate_key(key_id, overlap_s=overlap_s))
         return made.id, made.text
 
 
-Engine = Direct | Remote
+CliEngine = DirectEngine | RemoteEngine
 
 
 @contextmanager
-def reached(way: Way) -> Iterator[Engine]:
+def open_engine(way: ConnectionOptions) -> Iterator[CliEngine]:
     """The engine, by whichever way; what cannot be reached is told with what to do."""
     server = way.find_server()
     if server is not None:
-        with served(server) as engine:
+        with open_remote_engine(server) as engine:
             yield engine
         return
     from jobforge import db
 
-    with interrupts.enforced(), explained(), db.connect(find_url(way.database_url)) as conn:
-        yield Direct(conn)
+    with (
+        interrupts.enforce_exit(),
+        explain_database_errors(),
+        db.connect(find_url(way.database_url)) as conn,
+    ):
+        yield DirectEngine(conn)
 
 
-def on_engine(command: Command) -> Command:
+def with_engine(command: CommandFunction) -> CommandFunction:
     """A command that gets the `engine`; the options that say where it is are added to it."""
 
     @wraps(command)
     def run(
         *, database_url: str | None, server: str | None, api_key: str | None, **given: object
     ) -> None:
-        with reached(Way(database_url, server, api_key)) as engine:
+        with open_engine(ConnectionOptions(database_url, server, api_key)) as engine:
             command(engine=engine, **given)
 
-    return replaced(run, "engine", options_of(command))
+    return replace_parameter(run, "engine", connection_options(command))
 
 
-def options_of(command: Command) -> dict[str, Any]:
+def connection_options(command: CommandFunction) -> dict[str, Any]:
     """Those that lead to the engine. A key that the command knows already is that of a job."""
-    key = ApiKeyAlone if "key" in inspect.signature(command).parameters else ApiKey
-    return {"database_url": DatabaseUrl, "server": ServerUrl, "api_key": key}
+    key = (
+        ApiKeyOptionWithoutAlias if "key" in inspect.signature(command).parameters else ApiKeyOption
+    )
+    return {"database_url": DatabaseUrlOption, "server": ServerUrlOption, "api_key": key}
 
 
 @contextmanager
-def explained() -> Iterator[None]:
+def explain_database_errors() -> Iterator[None]:
     """Within it, a database that cannot be reached is told with what to do."""
     try:
         yield
@@ -293,7 +305,7 @@ def explained() -> Iterator[None]:
 
 
 @contextmanager
-def explained_server() -> Iterator[None]:
+def explain_server_errors() -> Iterator[None]:
     """As `explained`, for a server and its key."""
     try:
         yield
@@ -319,7 +331,7 @@ def explained_server() -> Iterator[None]:
 
 
 @contextmanager
-def served(server: "ServerAddress") -> Iterator[Remote]:
+def open_remote_engine(server: "ServerAddress") -> Iterator[RemoteEngine]:
     """As `reached`, where a server is meant for certain."""
     try:
         from jobforge.client.transport import Transport
@@ -327,7 +339,7 @@ def served(server: "ServerAddress") -> Iterator[Remote]:
         raise ConfigError(str(error)) from error
     transport = Transport(replace(server, retries=_RETRIES))
     try:
-        with interrupts.enforced(), explained_server():
-            yield Remote(transport)
+        with interrupts.enforce_exit(), explain_server_errors():
+            yield RemoteEngine(transport)
     finally:
         transport.close()

@@ -9,7 +9,7 @@ import typer
 from jobforge import errors
 from jobforge.cli import output
 from jobforge.process import interrupts
-from jobforge.process.hardening import masked
+from jobforge.process.hardening import mask_passwords
 
 # The first class that fits decides; 2 is for wrong use, 130 for Ctrl-C and 1 for a reader of our
 # output that went away, all from typer.
@@ -29,11 +29,11 @@ EXIT_CODES: list[tuple[type[errors.JobForgeError], int]] = [
     (errors.TooManyRequests, 7),
     (errors.JobForgeError, 1),
 ]
-_LISTED = {
+_GROUPS_WITH_LIST = {
     *("jobs", "workflows", "triggers", "events", "webhooks", "connectors"),
     *("defs", "queues", "tenants", "keys", "workers"),
 }
-INTERNAL = "this is a bug in jobforge; --debug before the command shows where"
+INTERNAL_ERROR_HINT = "this is a bug in jobforge; --debug before the command shows where"
 
 
 def fail(error: errors.JobForgeError) -> NoReturn:
@@ -43,7 +43,7 @@ def fail(error: errors.JobForgeError) -> NoReturn:
         sys.exit(interrupts.EXIT_CODE)
     if "--debug" in sys.argv:
         raise error
-    message, hint = _shown(error.message), _shown(error.hint or _next_step(error))
+    message, hint = _sanitize(error.message), _sanitize(error.hint or _default_hint(error))
     if {"--json", "--jsonl"} & set(sys.argv):
         body = {"code": error.code, "message": message, "hint": hint or None}
         request_id = _request_id(error)
@@ -66,7 +66,7 @@ def _request_id(error: BaseException | None) -> str | None:
     return None
 
 
-def _next_step(error: errors.JobForgeError) -> str:
+def _default_hint(error: errors.JobForgeError) -> str:
     """For what the engine says without one."""
     if isinstance(error, errors.UnknownDefinition):
         return "jobforge defs list has those that are known; a worker makes its app's known"
@@ -77,12 +77,12 @@ def _next_step(error: errors.JobForgeError) -> str:
     if isinstance(error, errors.Contended):
         return "try again"
     group = next((word for word in sys.argv[1:] if not word.startswith("-")), "")
-    if type(error) is errors.NotFound and group in _LISTED:
+    if type(error) is errors.NotFound and group in _GROUPS_WITH_LIST:
         return f"jobforge {group} list"
     return ""
 
 
-def _shown(text: str) -> str:
+def _sanitize(text: str) -> str:
     from jobforge.redact import log_scope, redact_text
 
-    return output.clean(redact_text(masked(text), log_scope()))
+    return output.clean(redact_text(mask_passwords(text), log_scope()))

@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from jobforge.cli.options import did_you_mean
-from jobforge.cli.time_args import parse_past
+from jobforge.cli.options import suggest_similar
+from jobforge.cli.time_args import parse_time_or_age
 from jobforge.errors import Invalid
 
 _WORDS = re.compile(r'(?:[^\s"]+|"[^"]*")+')
@@ -34,23 +34,23 @@ def parse_query(text: str, states: Iterable[str]) -> dict[str, Any]:
         raise Invalid(f"--where has a quote without its end: {text}", field="where")
     known, said = tuple(states), dict[str, Any]()
     for word in _WORDS.findall(text):
-        name, value = _name_and_value(word)
+        name, value = _parse_term(word)
         if name == "state":
-            said.setdefault(name, []).extend(_state(each, known) for each in value.split(","))
+            said.setdefault(name, []).extend(_parse_state(each, known) for each in value.split(","))
         elif name in said:
             raise Invalid(f"--where names {name} twice", field="where")
         elif name.startswith("created_"):
-            said[name] = parse_past(value, f"{name}: of --where")
+            said[name] = parse_time_or_age(value, f"{name}: of --where")
         else:
             said[name] = value
     return said
 
 
-def _name_and_value(word: str) -> tuple[str, str]:
+def _parse_term(word: str) -> tuple[str, str]:
     label, colon, quoted = word.partition(":")
     name = _OTHER_NAMES.get(label.lower(), label.lower())
     if not colon or name not in _NAMES:
-        near = did_you_mean(f"{name}:", (f"{each}:" for each in (*_NAMES, *_OTHER_NAMES)))
+        near = suggest_similar(f"{name}:", (f"{each}:" for each in (*_NAMES, *_OTHER_NAMES)))
         known = f"the words are {', '.join(f'{each}:' for each in _NAMES)}"
         raise Invalid(
             f"--where does not understand {word}",
@@ -63,11 +63,11 @@ def _name_and_value(word: str) -> tuple[str, str]:
     return name, value
 
 
-def _state(text: str, known: tuple[str, ...]) -> str:
+def _parse_state(text: str, known: tuple[str, ...]) -> str:
     if text not in known:
         raise Invalid(
             f"state: of --where is one of {', '.join(known)}, not {text!r}",
             field="where",
-            hint=did_you_mean(text, known),
+            hint=suggest_similar(text, known),
         )
     return text

@@ -8,18 +8,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from jobforge.cli import completions
-from jobforge.cli.bulk import Manner, operate
+from jobforge.cli.bulk import BulkFlags, run_bulk_operation
 from jobforge.cli.filter_query import parse_query
-from jobforge.cli.options import Command, one_of, replaced
+from jobforge.cli.options import CommandFunction, check_choice, replace_parameter
 from jobforge.errors import Invalid
 
 if TYPE_CHECKING:
-    from jobforge.cli.tenant_session import Session
+    from jobforge.cli.tenant_session import TenantSession
     from jobforge.types.jobs import JobFilter, JobListing
     from jobforge.types.operations import OperationKind, OperationOptions
 
-All = Annotated[bool, typer.Option("--all", help="All of the tenant's; instead of a filter.")]
-Key = Annotated[str | None, typer.Option(help="Only the job with this idempotency key.")]
+AllOption = Annotated[bool, typer.Option("--all", help="All of the tenant's; instead of a filter.")]
+IdempotencyKeyOption = Annotated[
+    str | None, typer.Option(help="Only the job with this idempotency key.")
+]
 
 _OPTIONS: dict[str, Any] = {
     "state": Annotated[
@@ -30,9 +32,11 @@ _OPTIONS: dict[str, Any] = {
         ),
     ],
     "definition": Annotated[
-        str | None, typer.Option(metavar="KEY", autocompletion=completions.definitions)
+        str | None, typer.Option(metavar="KEY", autocompletion=completions.complete_definitions)
     ],
-    "queue": Annotated[str | None, typer.Option(metavar="NAME", autocompletion=completions.queues)],
+    "queue": Annotated[
+        str | None, typer.Option(metavar="NAME", autocompletion=completions.complete_queues)
+    ],
     "tag": Annotated[str | None, typer.Option(metavar="TAG")],
 }
 _WHERE = Annotated[
@@ -45,7 +49,7 @@ _WHERE = Annotated[
 _MOST_IN_A_PAGE = 200
 
 
-def with_filter(command: Command) -> Command:
+def with_filter(command: CommandFunction) -> CommandFunction:
     """A command that gets `which`: the jobs that the options above name."""
 
     @wraps(command)
@@ -54,15 +58,15 @@ def with_filter(command: Command) -> Command:
 
         states = (*State, "failed")
         for state in said["state"] or ():
-            one_of("state", state, states)
+            check_choice("state", state, states)
         options = {name: said.pop(name) or None for name in _OPTIONS}
-        which = narrowed(JobFilter(**parse_query(where or "", states)), options)
+        which = narrow_filter(JobFilter(**parse_query(where or "", states)), options)
         command(which=which, **said)
 
-    return replaced(run, "which", {**_OPTIONS, "where": _WHERE})
+    return replace_parameter(run, "which", {**_OPTIONS, "where": _WHERE})
 
 
-def narrowed(which: "JobFilter", options: Mapping[str, Any]) -> "JobFilter":
+def narrow_filter(which: "JobFilter", options: Mapping[str, Any]) -> "JobFilter":
     """What both say; states add up. Invalid where one contradicts the other."""
     given = {name: value for name, value in options.items() if value is not None}
     for name, value in given.items():
@@ -74,8 +78,8 @@ def narrowed(which: "JobFilter", options: Mapping[str, Any]) -> "JobFilter":
     return replace(which, **given)
 
 
-def pages(
-    session: "Session", which: "JobFilter", limit: int | None
+def list_pages(
+    session: "TenantSession", which: "JobFilter", limit: int | None
 ) -> "Iterator[list[JobListing]]":
     """The jobs, newest first, so many at most; None is all of them."""
     from jobforge import calls
@@ -91,12 +95,12 @@ def pages(
         before = page[-1].id
 
 
-def operate_on_all(
-    session: "Session",
+def run_filtered_operation(
+    session: "TenantSession",
     kind: "OperationKind",
     which: "JobFilter",
     options: "OperationOptions",
-    manner: Manner,
+    manner: BulkFlags,
 ) -> None:
     """On every job that is named; Invalid when neither a filter nor --all is."""
     if not which.to_json() and not manner.everything:
@@ -105,4 +109,4 @@ def operate_on_all(
             hint="--where, --state, --definition, --queue, --tag, or --all; "
             "with --dry-run they are counted",
         )
-    operate(session, kind, which, options, manner)
+    run_bulk_operation(session, kind, which, options, manner)

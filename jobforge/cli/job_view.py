@@ -20,39 +20,40 @@ _ATTEMPT_FIELDS = (
 _STEP_FIELDS = ("at", "kind", "name", "index", "state", "result", "match", "jobs", "until")
 
 
-def document(history: "JobHistory", steps: "Sequence[StoredStep]") -> dict[str, Json]:
+def to_history_document(history: "JobHistory", steps: "Sequence[StoredStep]") -> dict[str, Json]:
     """What the engine knows, with secrets hidden wherever a program's words may stand."""
     return {
-        "job": whole(history.job),
+        "job": to_job_document(history.job),
         "attempts": [
-            _hidden(attempt, "error", "stdout_tail", "stderr_tail") for attempt in history.attempts
+            _redact_fields(attempt, "error", "stdout_tail", "stderr_tail")
+            for attempt in history.attempts
         ],
-        "events": [_hidden(event, "data") for event in history.events],
+        "events": [_redact_fields(event, "data") for event in history.events],
         "parents": [asdict(parent) for parent in history.parents],
         "children": [asdict(child) for child in history.children],
         "workflow": history.workflow and asdict(history.workflow),
-        "steps": [_hidden(step, "result", "match") for step in steps],
+        "steps": [_redact_fields(step, "result", "match") for step in steps],
     }
 
 
-def whole(job: "Job") -> dict[str, Json]:
+def to_job_document(job: "Job") -> dict[str, Json]:
     """A job with all its fields."""
-    return _hidden(job, "payload", "result", "error", "cancel_reason")
+    return _redact_fields(job, "payload", "result", "error", "cancel_reason")
 
 
-def listed(job: "JobListing") -> dict[str, Json]:
+def to_listing_document(job: "JobListing") -> dict[str, Json]:
     """A job as a list has it."""
-    return _hidden(job, "error")
+    return _redact_fields(job, "error")
 
 
-def _hidden(
+def _redact_fields(
     thing: "Job | JobListing | Attempt | JobEvent | StoredStep", *names: str
 ) -> dict[str, Json]:
-    return {**asdict(thing), **{name: _redacted(getattr(thing, name)) for name in names}}
+    return {**asdict(thing), **{name: _redact(getattr(thing, name)) for name in names}}
 
 
 def print_history(history: "JobHistory", steps: "Sequence[StoredStep]") -> None:
-    told = document(history, steps)
+    told = to_history_document(history, steps)
     output.print_fields({name: told["job"][name] for name in told["job"] if name != "lease"})
     for attempt, shown in zip(history.attempts, told["attempts"], strict=True):
         _print_attempt(attempt, shown)
@@ -66,7 +67,7 @@ def print_history(history: "JobHistory", steps: "Sequence[StoredStep]") -> None:
 
 
 def _print_attempt(attempt: "Attempt", shown: dict[str, Json]) -> None:
-    typer.echo(f"\nattempt {attempt.attempt}: {_attempt_words(attempt)}")
+    typer.echo(f"\nattempt {attempt.attempt}: {_describe_attempt(attempt)}")
     output.print_fields({name: shown[name] for name in _ATTEMPT_FIELDS}, indent=2)
     for stream in ("stdout_tail", "stderr_tail"):
         if shown[stream]:
@@ -79,17 +80,19 @@ def _print_section(title: str, rows: list[dict[str, Json]], names: tuple[str, ..
         return
     typer.echo(f"\n{title}")
     for row in rows:
-        words = (output.cell(row[name]) for name in names if row[name] != {})
+        words = (output.format_cell(row[name]) for name in names if row[name] != {})
         typer.echo("  " + "  ".join(word for word in words if word))
 
 
-def _attempt_words(attempt: "Attempt") -> str:
+def _describe_attempt(attempt: "Attempt") -> str:
     if attempt.ended_at is None:
         return "in progress"
-    return f"{attempt.outcome} after {output.span(attempt.ended_at - attempt.started_at)}"
+    return (
+        f"{attempt.outcome} after {output.format_duration(attempt.ended_at - attempt.started_at)}"
+    )
 
 
-def _redacted(value: Json) -> Json:
+def _redact(value: Json) -> Json:
     from jobforge.redact import redact
 
     return redact(value)

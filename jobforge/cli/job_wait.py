@@ -12,57 +12,57 @@ from jobforge.cli import output
 from jobforge.errors import Json, WaitTimeout
 
 if TYPE_CHECKING:
-    from jobforge.cli.tenant_session import Session
+    from jobforge.cli.tenant_session import TenantSession
     from jobforge.types.job_history import JobEvent, JobHistory
     from jobforge.types.jobs import Job
 
-Timeout = Annotated[
+TimeoutOption = Annotated[
     str | None,
     typer.Option(metavar="DURATION", help="How long to wait, such as 90s; else for ever."),
 ]
 
-_ENDED = {"succeeded", "canceled", "dead"}
-_SAID = ("progress", "log", "event")
+_FINAL_STATES = {"succeeded", "canceled", "dead"}
+_NOTE_KINDS = ("progress", "log", "event")
 _PAGE = 200
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 1.0
 
 
-def wait(
-    session: "Session",
+def wait_for_job(
+    session: "TenantSession",
     job_id: UUID,
     *,
     timeout_s: float | None = None,
-    say: Callable[["JobEvent"], None] | None = None,
+    on_note: Callable[["JobEvent"], None] | None = None,
 ) -> "Job":
     """The job when it has ended; `say` is told each of its notes. Raises WaitTimeout, NotFound."""
     heard: datetime | None = None
-    for history in _looks(session, job_id, timeout_s):
+    for history in _poll_job(session, job_id, timeout_s):
         # Read after the state: what a job said is there before its end is.
-        while say is not None:
-            notes = _notes(session, job_id, heard)
+        while on_note is not None:
+            notes = _list_notes(session, job_id, heard)
             for note in notes:
-                say(note)
+                on_note(note)
                 heard = note.at
             if len(notes) < _PAGE:
                 break
-        if history.job.state in _ENDED:
+        if history.job.state in _FINAL_STATES:
             return history.job
     raise WaitTimeout(f"job {job_id} has not ended after {timeout_s:g} seconds")
 
 
-def note_said(note: "JobEvent") -> None:
+def print_note(note: "JobEvent") -> None:
     """A note as a line for people."""
-    typer.echo(f"{note.at.astimezone():%H:%M:%S}  {output.clean(words(note))}")
+    typer.echo(f"{note.at.astimezone():%H:%M:%S}  {output.clean(format_note(note))}")
 
 
-def note_said_as_json(note: "JobEvent") -> None:
+def print_note_as_json(note: "JobEvent") -> None:
     from jobforge.redact import redact
 
     data = redact(note.data)
     output.print_json_line({"at": note.at, "kind": note.kind, "actor": note.actor, "data": data})
 
 
-def ending(job: "Job") -> dict[str, Json]:
+def to_finished_document(job: "Job") -> dict[str, Json]:
     """How a job ended, as programs read it."""
     from jobforge.redact import redact
 
@@ -76,17 +76,19 @@ def ending(job: "Job") -> dict[str, Json]:
     }
 
 
-def print_ending(job: "Job", *, as_json: bool) -> None:
+def print_finished_job(job: "Job", *, as_json: bool) -> None:
     """Ends the command with 1 unless the job succeeded."""
     if as_json:
-        output.print_json(ending(job))
+        output.print_json(to_finished_document(job))
     else:
-        typer.echo(_sentence(job))
+        typer.echo(_format_finished_job(job))
     if job.state != "succeeded":
         raise typer.Exit(1)
 
 
-def _looks(session: "Session", job_id: UUID, timeout_s: float | None) -> Iterator["JobHistory"]:
+def _poll_job(
+    session: "TenantSession", job_id: UUID, timeout_s: float | None
+) -> Iterator["JobHistory"]:
     from jobforge import calls
 
     deadline = None if timeout_s is None else time.monotonic() + timeout_s
@@ -100,37 +102,37 @@ def _looks(session: "Session", job_id: UUID, timeout_s: float | None) -> Iterato
         pause = min(pause * 1.5, _LONGEST_PAUSE_S)
 
 
-def _notes(session: "Session", job_id: UUID, after: datetime | None) -> list["JobEvent"]:
+def _list_notes(session: "TenantSession", job_id: UUID, after: datetime | None) -> list["JobEvent"]:
     from jobforge import calls
 
-    return session.run(calls.list_notes(job_id, after=after, kinds=_SAID, limit=_PAGE))
+    return session.run(calls.list_notes(job_id, after=after, kinds=_NOTE_KINDS, limit=_PAGE))
 
 
-def words(note: "JobEvent") -> str:
+def format_note(note: "JobEvent") -> str:
     from jobforge.redact import redact
 
     data = {name: value for name, value in dict(redact(note.data)).items() if name != "lease"}
     if note.kind == "progress":
-        return _progress(data)
+        return _format_progress(data)
     if note.kind == "event":
-        return f"event {data.pop('name', '')} {output.cell(data.get('data'))}".rstrip()
+        return f"event {data.pop('name', '')} {output.format_cell(data.get('data'))}".rstrip()
     level, message = data.pop("level", "info"), data.pop("message", "")
-    fields = " ".join(f"{name}={output.cell(value)}" for name, value in data.items())
+    fields = " ".join(f"{name}={output.format_cell(value)}" for name, value in data.items())
     return f"{level:<8}{message} {fields}".rstrip()
 
 
-def _progress(data: dict[str, Json]) -> str:
+def _format_progress(data: dict[str, Json]) -> str:
     total = data.get("total")
     amount = f"{data.get('done')}/{total}" if total is not None else f"{data.get('done')}"
     return f"progress {amount} {data.get('message') or ''}".rstrip()
 
 
-def _sentence(job: "Job") -> str:
+def _format_finished_job(job: "Job") -> str:
     from jobforge.redact import redact
 
-    took = output.span((job.finished_at or job.created_at) - job.created_at)
+    took = output.format_duration((job.finished_at or job.created_at) - job.created_at)
     if job.state == "succeeded":
-        result = "" if job.result is None else f"  {output.cell(redact(job.result))}"
+        result = "" if job.result is None else f"  {output.format_cell(redact(job.result))}"
         return f"✓ {job.id} succeeded in {took}{result}"
     error = dict(redact(job.error or {}))
     cause = error.get("message") or job.cancel_reason or ""

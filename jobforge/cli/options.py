@@ -8,16 +8,16 @@ import typer
 
 from jobforge.errors import Invalid
 
-Command = Callable[..., None]
+CommandFunction = Callable[..., None]
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print ids only.")]
-Limit = Annotated[int, typer.Option(min=1, max=200, metavar="N", help="How many at most.")]
-App = Annotated[
+LimitOption = Annotated[int, typer.Option(min=1, max=200, metavar="N", help="How many at most.")]
+AppArgument = Annotated[
     str | None,
     typer.Argument(metavar="[APP]", help="app.py, app.py:name, package.module; else app.py."),
 ]
-Payload = Annotated[
+PayloadArgument = Annotated[
     list[str] | None,
     typer.Argument(
         metavar="[NAME=TEXT | NAME:=JSON | @FILE]...",
@@ -34,7 +34,9 @@ MetricsPort = Annotated[
 ]
 
 
-def replaced(run: Command, parameter: str, options: Mapping[str, Any]) -> Command:
+def replace_parameter(
+    run: CommandFunction, parameter: str, options: Mapping[str, Any]
+) -> CommandFunction:
     """`run`, which wraps a command, as typer shall see it: these options for that parameter."""
     own = inspect.signature(run).parameters.values()
     parameters = [each for each in own if each.name != parameter] + [
@@ -46,7 +48,7 @@ def replaced(run: Command, parameter: str, options: Mapping[str, Any]) -> Comman
     return run
 
 
-def one_of(option: str, text: str, words: Iterable[str]) -> str:
+def check_choice(option: str, text: str, words: Iterable[str]) -> str:
     """The text; Invalid, with the words that it may be, when it is none of them."""
     known = list(words)
     if text not in known:
@@ -54,7 +56,7 @@ def one_of(option: str, text: str, words: Iterable[str]) -> str:
     return text
 
 
-def did_you_mean(word: str, known: Iterable[str]) -> str | None:
+def suggest_similar(word: str, known: Iterable[str]) -> str | None:
     """A question, if one of them is nearly that word."""
     from difflib import get_close_matches
 
@@ -62,6 +64,6 @@ def did_you_mean(word: str, known: Iterable[str]) -> str | None:
     return f"did you mean {near[0]}?" if near else None
 
 
-def given(**settings: Any) -> dict[str, Any]:  # noqa: ANN401 - as the engine takes them
+def omit_none(**settings: Any) -> dict[str, Any]:  # noqa: ANN401 - as the engine takes them
     """Those that were said."""
     return {name: value for name, value in settings.items() if value is not None}

@@ -19,7 +19,7 @@ import typer
 from jobforge import config
 from jobforge.errors import Invalid, Json
 
-Row = Mapping[str, Json]
+OutputRow = Mapping[str, Json]
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
 _BAR = 24
@@ -31,7 +31,7 @@ def is_terminal() -> bool:
     return sys.stdout.isatty()
 
 
-def print_rows(rows: Sequence[Row], *, as_json: bool) -> None:
+def print_rows(rows: Sequence[OutputRow], *, as_json: bool) -> None:
     """A list of things, all with the same fields."""
     if as_json:
         print_array(rows)
@@ -39,11 +39,11 @@ def print_rows(rows: Sequence[Row], *, as_json: bool) -> None:
         print_table([rows])
 
 
-def print_table(pages: Iterable[Sequence[Row]]) -> None:
+def print_table(pages: Iterable[Sequence[OutputRow]]) -> None:
     """Rows as they come; on a terminal a page is as wide as those before it, or wider."""
     widths: list[int] = []
     for rows in pages:
-        lines = [[cell(value) for value in row.values()] for row in rows]
+        lines = [[format_cell(value) for value in row.values()] for row in rows]
         if is_terminal() and rows:
             if not widths:
                 lines.insert(0, [name.upper().replace("_", " ") for name in rows[0]])
@@ -53,7 +53,7 @@ def print_table(pages: Iterable[Sequence[Row]]) -> None:
             typer.echo(("  " if is_terminal() else "\t").join(line).rstrip())
 
 
-def print_thing(fields: Row, *, as_json: bool) -> None:
+def print_record(fields: OutputRow, *, as_json: bool) -> None:
     """One thing, whole."""
     if as_json:
         print_json(dict(fields))
@@ -61,12 +61,12 @@ def print_thing(fields: Row, *, as_json: bool) -> None:
         print_fields(fields)
 
 
-def print_fields(fields: Row, *, indent: int = 0) -> None:
+def print_fields(fields: OutputRow, *, indent: int = 0) -> None:
     """One thing, a line for each field that it has."""
     given = {name: value for name, value in fields.items() if value not in (None, [], {}, "")}
     width = max(map(len, given), default=0)
     for name, value in given.items():
-        typer.echo(f"{' ' * indent}{name.ljust(width)}  {cell(value)}")
+        typer.echo(f"{' ' * indent}{name.ljust(width)}  {format_cell(value)}")
 
 
 def print_value(name: str, value: object, *, as_json: bool) -> None:
@@ -83,15 +83,15 @@ def print_ids(ids: Iterable[object]) -> None:
 
 
 def print_json(value: Json) -> None:
-    typer.echo(_dumped(value))
+    typer.echo(_dump_json(value))
 
 
-def print_array(rows: Iterable[Row]) -> None:
+def print_array(rows: Iterable[OutputRow]) -> None:
     """As one value of JSON, a member as soon as it comes."""
     begin, between, end = ("[\n", ",\n", "\n]") if is_terminal() else ("[", ", ", "]")
     before = begin
     for row in rows:
-        member = indented(_dumped(dict(row)), "  ") if is_terminal() else _dumped(dict(row))
+        member = indented(_dump_json(dict(row)), "  ") if is_terminal() else _dump_json(dict(row))
         typer.echo(before + member, nl=False)
         before = between
     typer.echo("[]" if before == begin else end)
@@ -99,11 +99,11 @@ def print_array(rows: Iterable[Row]) -> None:
 
 def print_json_line(value: Json) -> None:
     """One of a stream of values."""
-    typer.echo(line_of_json(value))
+    typer.echo(to_json_line(value))
 
 
-def line_of_json(value: Json) -> str:
-    return json.dumps(value, default=text_of)
+def to_json_line(value: Json) -> str:
+    return json.dumps(value, default=to_text)
 
 
 def print_block(text: str, *, indent: int = 0) -> None:
@@ -120,7 +120,7 @@ def save(pieces: Iterable[bytes], to: str) -> None:
         sys.stdout.buffer.flush()
         return
     target = Path(to)
-    with _beside(target) as aside:
+    with _open_sibling_file(target) as aside:
         try:
             for piece in pieces:
                 aside.write(piece)
@@ -132,12 +132,14 @@ def save(pieces: Iterable[bytes], to: str) -> None:
 
 
 @contextmanager
-def progress(label: str, *, in_data: bool = False) -> Iterator[Callable[[int, int | None], None]]:
+def show_progress(
+    label: str, *, data_on_terminal: bool = False
+) -> Iterator[Callable[[int, int | None], None]]:
     """Tells so many of so many as a bar, where people watch; it is gone at the end.
 
     None is for how many nobody knows. Where the data itself goes to the terminal, nothing is told.
     """
-    is_watched = sys.stderr.isatty() and not in_data
+    is_watched = sys.stderr.isatty() and not data_on_terminal
 
     def tell(done: int, total: int | None) -> None:
         if not is_watched or total == 0:
@@ -164,22 +166,22 @@ def clean(text: str) -> str:
     return _CONTROL.sub(lambda found: ascii(found[0])[1:-1], text)
 
 
-def cell(value: Json) -> str:
+def format_cell(value: Json) -> str:
     """A value as people read it: times relative on a terminal, structures as JSON."""
     if isinstance(value, datetime) and is_terminal():
-        return relative(value)
+        return format_relative_time(value)
     if isinstance(value, dict | list | bool):
-        return _clean_json(json.dumps(value, default=text_of, ensure_ascii=False))
-    return clean(text_of(value))
+        return _escape_json_controls(json.dumps(value, default=to_text, ensure_ascii=False))
+    return clean(to_text(value))
 
 
-def text_of(value: Json) -> str:
+def to_text(value: Json) -> str:
     if isinstance(value, datetime):
         return value.astimezone(UTC).isoformat(timespec="milliseconds")
     return "" if value is None else str(value)
 
 
-def span(duration: timedelta) -> str:
+def format_duration(duration: timedelta) -> str:
     """A duration in two figures or so: `0.2 s`, `41 s`, `3 m`."""
     seconds = duration.total_seconds()
     for unit, letter in _UNITS:
@@ -188,13 +190,17 @@ def span(duration: timedelta) -> str:
     return f"{seconds:.0f} s" if seconds >= 10 else f"{max(seconds, 0):.1f} s"
 
 
-def relative(moment: datetime) -> str:
+def format_relative_time(moment: datetime) -> str:
     """How long ago it was, or will be."""
     now = datetime.now(UTC)
-    return f"{span(now - moment)} ago" if moment <= now else f"in {span(moment - now)}"
+    return (
+        f"{format_duration(now - moment)} ago"
+        if moment <= now
+        else f"in {format_duration(moment - now)}"
+    )
 
 
-def _beside(target: Path) -> "IO[bytes]":
+def _open_sibling_file(target: Path) -> "IO[bytes]":
     """A new file in the folder of another one, for what will take its place."""
     if target.exists() and not target.is_file():
         raise Invalid(f"{target} is no file")  # nor may a file take the place of a device
@@ -209,16 +215,16 @@ def _widths(lines: list[list[str]], before: list[int]) -> list[int]:
     return list(map(max, widths, before)) if before else widths
 
 
-def _dumped(value: Json) -> str:
-    return json.dumps(value, default=text_of, indent=2 if is_terminal() else None)
+def _dump_json(value: Json) -> str:
+    return json.dumps(value, default=to_text, indent=2 if is_terminal() else None)
 
 
-def _clean_json(text: str) -> str:
+def _escape_json_controls(text: str) -> str:
     """JSON leaves those above 0x7e as they are; its own escapes keep it JSON."""
     return _CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
-def warn_of_misspelt() -> None:
+def warn_of_misspelled_settings() -> None:
     """For what goes on for long: nobody would see that a setting is not what it should be."""
-    for name, meant in config.misspelt().items():
+    for name, meant in config.find_misspelled().items():
         note(f"warning: {name} sets nothing; did you mean {meant}?")

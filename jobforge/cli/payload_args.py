@@ -14,7 +14,7 @@ def parse_payload(arguments: Sequence[str]) -> dict[str, Json]:
     """What comes later goes before what came earlier, so a file can be amended."""
     payload: dict[str, Json] = {}
     for argument in arguments:
-        payload |= _file(argument[1:]) if argument.startswith("@") else _member(argument)
+        payload |= _read_file(argument[1:]) if argument.startswith("@") else _parse_member(argument)
     return payload
 
 
@@ -26,7 +26,7 @@ def parse_json(text: str, name: str) -> Json:
         raise Invalid(f"{name} is not JSON: {error}", field=name, hint=_FORMS) from error
 
 
-def _member(argument: str) -> dict[str, Json]:
+def _parse_member(argument: str) -> dict[str, Json]:
     name, equals, value = argument.partition("=")
     is_json = name.endswith(":")
     name = name.removesuffix(":")
@@ -35,7 +35,7 @@ def _member(argument: str) -> dict[str, Json]:
     return {name: parse_json(value, name) if is_json else value}
 
 
-def _file(path: str) -> dict[str, Json]:
+def _read_file(path: str) -> dict[str, Json]:
     try:
         text = sys.stdin.read() if path == "-" else Path(path).read_text(encoding="utf-8")
     except (OSError, ValueError) as error:

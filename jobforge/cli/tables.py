@@ -9,7 +9,7 @@ from typing import Annotated, Any, TypeVar
 import typer
 
 from jobforge.cli import output
-from jobforge.cli.options import AsJson, Command, did_you_mean, replaced
+from jobforge.cli.options import AsJson, CommandFunction, replace_parameter, suggest_similar
 from jobforge.errors import Invalid
 
 T = TypeVar("T")
@@ -28,7 +28,7 @@ _OPTIONS: dict[str, Any] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class ListingFormat:
     """What the options above say."""
 
     as_json: bool
@@ -36,7 +36,7 @@ class Form:
     field_names: str | None
 
 
-def in_form(command: Command) -> Command:
+def with_listing_format(command: CommandFunction) -> CommandFunction:
     """A command that gets the `form` of its list; the options that say it are added to it."""
 
     @wraps(command)
@@ -49,18 +49,18 @@ def in_form(command: Command) -> Command:
     ) -> None:
         if as_json and as_json_lines:
             raise Invalid("--json and --jsonl exclude each other")
-        command(form=Form(bool(as_json), bool(as_json_lines), field_names), **given)
+        command(form=ListingFormat(bool(as_json), bool(as_json_lines), field_names), **given)
 
-    return replaced(run, "form", _OPTIONS)
+    return replace_parameter(run, "form", _OPTIONS)
 
 
 def print_listing(
     things: Sequence[T],
     kind: type[T],
-    line: Callable[[T], output.Row] | None = None,
-    document: Callable[[T], output.Row] | None = None,
+    line: Callable[[T], output.OutputRow] | None = None,
+    document: Callable[[T], output.OutputRow] | None = None,
     *,
-    form: Form,
+    form: ListingFormat,
     quiet: bool = False,
 ) -> None:
     """What was listed: `line` has what people read, `document` everything; else all fields."""
@@ -70,17 +70,17 @@ def print_listing(
 def print_pages(
     pages: Iterable[Sequence[T]],
     kind: type[T],
-    line: Callable[[T], output.Row] | None = None,
-    document: Callable[[T], output.Row] | None = None,
+    line: Callable[[T], output.OutputRow] | None = None,
+    document: Callable[[T], output.OutputRow] | None = None,
     *,
-    form: Form,
+    form: ListingFormat,
     quiet: bool = False,
 ) -> None:
     """As print_listing, for as many pages as come."""
-    whole: Callable[[T], output.Row] = document or asdict  # type: ignore[assignment] # of a dataclass
+    whole: Callable[[T], output.OutputRow] = document or asdict  # type: ignore[assignment] # of a dataclass
     shown = whole if form.as_json or form.as_json_lines or line is None else line
     if form.field_names is not None:
-        shown = partial(_some, whole, chosen_fields(form.field_names, kind))
+        shown = partial(_pick_fields, whole, parse_field_names(form.field_names, kind))
     rows = ([shown(thing) for thing in page] for page in pages)
     if quiet:
         output.print_ids(thing.id for thing in chain.from_iterable(pages))  # type: ignore[attr-defined] # who has -q lists what has ids
@@ -93,14 +93,14 @@ def print_pages(
         output.print_table(rows)
 
 
-def chosen_fields(text: str, kind: type[Any]) -> list[str]:
+def parse_field_names(text: str, kind: type[Any]) -> list[str]:
     """Those that --fields names; Invalid, with all that there are, when there is no such one."""
     known = [each.name for each in fields(kind)]
     names = [name.strip() for name in text.split(",")]
     for name in names:
         if name not in known:
             all_of_them = f"the fields are {', '.join(known)}"
-            near = did_you_mean(name, known)
+            near = suggest_similar(name, known)
             raise Invalid(
                 f"there is no field {name!r}",
                 field="fields",
@@ -109,6 +109,8 @@ def chosen_fields(text: str, kind: type[Any]) -> list[str]:
     return names
 
 
-def _some(whole: Callable[[T], output.Row], names: Sequence[str], thing: T) -> output.Row:
+def _pick_fields(
+    whole: Callable[[T], output.OutputRow], names: Sequence[str], thing: T
+) -> output.OutputRow:
     row = whole(thing)
     return {name: row[name] for name in names}

@@ -11,8 +11,8 @@ from uuid import UUID
 import typer
 
 from jobforge.cli import completions
-from jobforge.cli.engine import Engine, Way, options_of, reached
-from jobforge.cli.options import Command, replaced
+from jobforge.cli.engine import CliEngine, ConnectionOptions, connection_options, open_engine
+from jobforge.cli.options import CommandFunction, replace_parameter
 from jobforge.config import load
 from jobforge.errors import Denied, Forbidden, Invalid, NotFound, TenantRequired
 
@@ -21,76 +21,78 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-Tenant = Annotated[
+TenantOption = Annotated[
     str | None,
     typer.Option(
         "--tenant",
         metavar="SLUG|ID",
-        autocompletion=completions.tenants,
+        autocompletion=completions.complete_tenants,
         help="The tenant; otherwise JOBFORGE_TENANT or jobforge.toml.",
     ),
 ]
-TenantOrAll = Annotated[
+TenantOrAllOption = Annotated[
     str | None,
     typer.Option(
         "--tenant",
         metavar="SLUG|ID|*",
-        autocompletion=completions.tenants,
+        autocompletion=completions.complete_tenants,
         help="The tenant; otherwise JOBFORGE_TENANT or jobforge.toml. '*' is all of them.",
     ),
 ]
-Kind = Literal["event", "job", "trigger", "webhook", "workflow"]
+ResourceKind = Literal["event", "job", "trigger", "webhook", "workflow"]
 
 
-def _ids(context: typer.Context) -> list[str]:
+def _complete_ids(context: typer.Context) -> list[str]:
     """For a shell: the newest ids of what the group of commands is about."""
     kind = str(context.parent and context.parent.info_name).removesuffix("s")
     named = context.params.get("tenant")
 
-    def read(engine: Engine) -> list[str]:
-        newest = _listing(cast("Kind", kind))(limit=_OFFERED)
-        return [str(each.id) for each in Session(engine, find_tenant(engine, named)).run(newest)]
+    def read(engine: CliEngine) -> list[str]:
+        newest = _list_call(cast("ResourceKind", kind))(limit=_MAX_COMPLETIONS)
+        return [
+            str(each.id) for each in TenantSession(engine, find_tenant(engine, named)).run(newest)
+        ]
 
-    return completions.offered(context, read)
+    return completions.complete_from_engine(context, read)
 
 
-Id = Annotated[
+IdArgument = Annotated[
     str,
     typer.Argument(
         metavar="ID",
-        autocompletion=_ids,
+        autocompletion=_complete_ids,
         help="An id, or the first 8 characters of it or more.",
     ),
 ]
 
 _SHORTEST = 8
-_EVERY = "*"
-_OFFERED = 20
+_ALL_TENANTS = "*"
+_MAX_COMPLETIONS = 20
 _PREFIX = re.compile(r"[0-9a-f]{8}[0-9a-f-]*", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
-class Session:
+class TenantSession:
     """In which every call is made for one tenant."""
 
-    engine: Engine
+    engine: CliEngine
     tenant_id: UUID
 
     def run(self, call: "Call[T]") -> T:
         return self.engine.run(call.for_tenant(self.tenant_id))
 
-    def find(self, kind: Kind, text: str) -> UUID:
+    def find_id(self, kind: ResourceKind, text: str) -> UUID:
         """That one of the tenant whose id this is, or starts with."""
         if not _PREFIX.fullmatch(text):
             raise Invalid(
-                f"{text!r} is no id of {_one(kind)}, nor its first {_SHORTEST} characters",
+                f"{text!r} is no id of {_with_article(kind)}, nor its first {_SHORTEST} characters",
                 hint=f"jobforge {kind}s list",
             )
         digits = text.replace("-", "").lower()
         if len(digits) >= 32:
-            return _uuid(text)
+            return _parse_uuid(text)
         # Ids are listed downwards, so those that start so come first below the last possible one.
-        listed = self.run(_listing(kind)(limit=2, before=UUID(digits.ljust(32, "f"))))
+        listed = self.run(_list_call(kind)(limit=2, before=UUID(digits.ljust(32, "f"))))
         found = [each.id for each in listed if each.id.hex.startswith(digits)]
         if not found:
             raise NotFound(f"the tenant has no {kind} {text}…", hint=f"jobforge {kind}s list")
@@ -99,14 +101,14 @@ class Session:
         return UUID(str(found[0]))
 
 
-def _one(kind: Kind) -> str:
+def _with_article(kind: ResourceKind) -> str:
     return f"{'an' if kind == 'event' else 'a'} {kind}"
 
 
-def _listing(kind: Kind) -> "Callable[..., Call[list[Any]]]":
+def _list_call(kind: ResourceKind) -> "Callable[..., Call[list[Any]]]":
     from jobforge import calls
 
-    lists: dict[Kind, Callable[..., Call[list[Any]]]] = {
+    lists: dict[ResourceKind, Callable[..., Call[list[Any]]]] = {
         "event": calls.list_events,
         "job": calls.list_jobs,
         "trigger": calls.list_triggers,
@@ -116,7 +118,7 @@ def _listing(kind: Kind) -> "Callable[..., Call[list[Any]]]":
     return lists[kind]
 
 
-def in_session(command: Command) -> Command:
+def with_tenant_session(command: CommandFunction) -> CommandFunction:
     """A command that gets a session as its `scope`; for whom and where are options of it."""
 
     @wraps(command)
@@ -128,19 +130,19 @@ def in_session(command: Command) -> Command:
         api_key: str | None,
         **given: object,
     ) -> None:
-        with session(Way(database_url, server, api_key), tenant) as scope:
+        with open_tenant_session(ConnectionOptions(database_url, server, api_key), tenant) as scope:
             command(scope=scope, **given)
 
-    return replaced(run, "scope", {"tenant": Tenant, **options_of(command)})
+    return replace_parameter(run, "scope", {"tenant": TenantOption, **connection_options(command)})
 
 
 @contextmanager
-def session(way: Way, tenant: str | None) -> Iterator[Session]:
-    with reached(way) as engine:
-        yield Session(engine, find_tenant(engine, tenant))
+def open_tenant_session(way: ConnectionOptions, tenant: str | None) -> Iterator[TenantSession]:
+    with open_engine(way) as engine:
+        yield TenantSession(engine, find_tenant(engine, tenant))
 
 
-def find_tenant(engine: Engine, flag: str | None) -> UUID:
+def find_tenant(engine: CliEngine, flag: str | None) -> UUID:
     """The tenant that the flag or the settings name, by its id or its slug; else the key's own."""
     from jobforge import calls
 
@@ -176,9 +178,9 @@ def find_tenant(engine: Engine, flag: str | None) -> UUID:
         ) from error
 
 
-def find_tenant_or_all(engine: Engine, flag: str | None) -> UUID | None:
+def find_tenant_or_all(engine: CliEngine, flag: str | None) -> UUID | None:
     """As `find_tenant`; None, for all tenants, when it is `*` or none is named anywhere."""
-    if load(flags={"tenant": flag}).tenant == _EVERY:
+    if load(flags={"tenant": flag}).tenant == _ALL_TENANTS:
         return None
     try:
         return find_tenant(engine, flag)
@@ -186,7 +188,7 @@ def find_tenant_or_all(engine: Engine, flag: str | None) -> UUID | None:
         return None
 
 
-def _uuid(text: str) -> UUID:
+def _parse_uuid(text: str) -> UUID:
     try:
         return UUID(text)
     except ValueError as error:

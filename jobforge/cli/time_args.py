@@ -27,7 +27,7 @@ def parse_rate(text: str, option: str) -> tuple[int, float]:
     return int(count), parse_duration(length, option)
 
 
-def parse_pace(text: str, option: str) -> float:
+def parse_rate_per_second(text: str, option: str) -> float:
     """So many a second: a rate, or a number, which is just that."""
     if _NUMBER.fullmatch(text.strip()):
         return float(text)
@@ -38,7 +38,7 @@ def parse_pace(text: str, option: str) -> float:
         raise Invalid(f"{option} is a rate such as 10, 10/s or 600/m, not {text!r}") from error
 
 
-def parse_past(text: str, option: str) -> datetime:
+def parse_time_or_age(text: str, option: str) -> datetime:
     """A time, or how long ago it was."""
     if text[:4].isdecimal() and "-" in text:
         return parse_moment(text, option)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 from uuid import UUID
 
 from jobforge.cli import output
-from jobforge.cli.engine import Engine
+from jobforge.cli.engine import CliEngine
 from jobforge.cli.tenant_session import find_tenant_or_all
 from jobforge.errors import Denied, Json
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from jobforge.types.workers import WorkerInfo
 
 T = TypeVar("T")
-Rows = list[dict[str, Json]]
+OverviewRows = list[dict[str, Json]]
 
 _JOBS = 50
 _CAUSE = 80  # so many characters of it
@@ -30,7 +30,7 @@ _WINDOW = timedelta(hours=1)
 
 
 @dataclass(frozen=True, slots=True)
-class Tenant:
+class TenantUsage:
     """What a tenant used in the last hour."""
 
     id: UUID
@@ -48,7 +48,7 @@ class Overview:
     at: datetime
     tenant: str | None
     queues: "list[QueueInfo]"
-    tenants: list[Tenant] | None
+    tenants: list[TenantUsage] | None
     workers: "list[WorkerInfo] | None"
     jobs: "list[JobListing]"
 
@@ -62,36 +62,38 @@ class Overview:
             words.append(f"{live:,} worker{'s' * (live != 1)} live")
         return ", ".join(words)
 
-    def rows(self) -> dict[str, Rows]:
+    def to_rows(self) -> dict[str, OverviewRows]:
         """As people read them, by what they are about."""
         return {
-            "queues": [queue_line(each) for each in self.queues],
+            "queues": [to_queue_row(each) for each in self.queues],
             "tenants": [asdict(each) for each in self.tenants or ()],
-            "workers": [worker_line(each) for each in self.workers or ()],
-            "jobs": [job_line(each) for each in self.jobs],
+            "workers": [to_worker_row(each) for each in self.workers or ()],
+            "jobs": [to_job_row(each) for each in self.jobs],
         }
 
 
-def look(engine: Engine, tenant: str | None, *, jobs_of: str | None, state: str) -> Overview:
+def read_overview(
+    engine: CliEngine, tenant: str | None, *, jobs_tenant_id: str | None, state: str
+) -> Overview:
     """`tenant` is a slug or an id; without one, all. The jobs are those of `jobs_of`, an id, or
     of whoever works most."""
     from jobforge import calls
 
     named = find_tenant_or_all(engine, tenant)
-    tenants = _allowed(lambda: _tenants(engine)) if named is None else None
-    workers = _allowed(lambda: engine.run(calls.list_workers()))
-    shown = named or _chosen(tenants or [], jobs_of)
+    tenants = _read_if_allowed(lambda: _read_tenants(engine)) if named is None else None
+    workers = _read_if_allowed(lambda: engine.run(calls.list_workers()))
+    shown = named or _pick_tenant(tenants or [], jobs_tenant_id)
     return Overview(
         at=datetime.now(UTC),
-        tenant=tenant if named and tenant else _name(tenants or [], shown),
+        tenant=tenant if named and tenant else _tenant_label(tenants or [], shown),
         queues=engine.run(calls.list_queues(tenant_id=named)),
         tenants=tenants,
         workers=workers and [each for each in workers if each.state != "stopped"],
-        jobs=_jobs(engine, shown, state) if shown else [],
+        jobs=_list_jobs(engine, shown, state) if shown else [],
     )
 
 
-def queue_line(queue: "QueueInfo") -> dict[str, Json]:
+def to_queue_row(queue: "QueueInfo") -> dict[str, Json]:
     limits = [f"{queue.max_running} running"] if queue.max_running else []
     if queue.rate_limit:
         limits.append(f"{queue.rate_limit} in {queue.rate_period_s:g} s")
@@ -106,7 +108,7 @@ def queue_line(queue: "QueueInfo") -> dict[str, Json]:
     }
 
 
-def worker_line(worker: "WorkerInfo") -> dict[str, Json]:
+def to_worker_row(worker: "WorkerInfo") -> dict[str, Json]:
     return {
         "id": worker.id,
         "state": worker.state,
@@ -122,7 +124,7 @@ def worker_line(worker: "WorkerInfo") -> dict[str, Json]:
     }
 
 
-def job_line(job: "JobListing") -> dict[str, Json]:
+def to_job_row(job: "JobListing") -> dict[str, Json]:
     from jobforge.redact import redact
 
     error = dict(redact(job.error or {}))
@@ -138,19 +140,23 @@ def job_line(job: "JobListing") -> dict[str, Json]:
     }
 
 
-def _tenants(engine: Engine) -> list[Tenant]:
+def _read_tenants(engine: CliEngine) -> list[TenantUsage]:
     """Those with settings, and those that worked in the last hour; who worked most comes first."""
     from jobforge import calls
 
     since = datetime.now(UTC) - _WINDOW
     known = {tenant.id: tenant for tenant in engine.run(calls.list_tenants())}
     used = {each.tenant_id: each for each in engine.run(calls.meter_tenants(since))}
-    tenants = [_tenant(each, known.get(each), used.get(each)) for each in {**used, **known}]
+    tenants = [
+        _to_tenant_usage(each, known.get(each), used.get(each)) for each in {**used, **known}
+    ]
     return sorted(tenants, key=lambda tenant: (-tenant.attempts, str(tenant.slug)))
 
 
-def _tenant(tenant_id: UUID, known: "TenantInfo | None", used: "Usage | None") -> Tenant:
-    return Tenant(
+def _to_tenant_usage(
+    tenant_id: UUID, known: "TenantInfo | None", used: "Usage | None"
+) -> TenantUsage:
+    return TenantUsage(
         tenant_id,
         slug=known.slug if known else None,
         attempts=used.attempts if used else 0,
@@ -160,7 +166,7 @@ def _tenant(tenant_id: UUID, known: "TenantInfo | None", used: "Usage | None") -
     )
 
 
-def _jobs(engine: Engine, tenant_id: UUID, state: str) -> "list[JobListing]":
+def _list_jobs(engine: CliEngine, tenant_id: UUID, state: str) -> "list[JobListing]":
     from jobforge import calls
     from jobforge.redact import redact
     from jobforge.types.jobs import JobFilter
@@ -169,16 +175,16 @@ def _jobs(engine: Engine, tenant_id: UUID, state: str) -> "list[JobListing]":
     return [replace(job, error=redact(job.error)) for job in engine.run(call)]
 
 
-def _chosen(tenants: list[Tenant], tenant_id: str | None) -> UUID | None:
+def _pick_tenant(tenants: list[TenantUsage], tenant_id: str | None) -> UUID | None:
     return UUID(tenant_id) if tenant_id else next((tenant.id for tenant in tenants), None)
 
 
-def _name(tenants: list[Tenant], shown: UUID | None) -> str | None:
+def _tenant_label(tenants: list[TenantUsage], shown: UUID | None) -> str | None:
     slugs = {tenant.id: tenant.slug for tenant in tenants}
     return None if shown is None else slugs.get(shown) or str(shown)
 
 
-def _allowed(read: Callable[[], T]) -> T | None:
+def _read_if_allowed(read: Callable[[], T]) -> T | None:
     try:
         return read()
     except Denied:

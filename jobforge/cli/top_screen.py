@@ -13,18 +13,18 @@ from textual.binding import Binding, BindingType
 from textual.widgets import DataTable, Footer, Static
 
 from jobforge.cli import output
-from jobforge.cli.top_data import Overview, Rows
+from jobforge.cli.top_data import Overview, OverviewRows
 from jobforge.errors import JobForgeError, Json
 from jobforge.process import interrupts
 
-Read = Callable[[str | None, str], Overview]
+OverviewReader = Callable[[str | None, str], Overview]
 
-_LEAVING_S = 3.0
-_ID = 18  # characters of an id that tell it from its neighbours
+_EXIT_TIMEOUT_S = 3.0
+_ID_CHARS = 18  # characters of an id that tell it from its neighbours
 _STATES = ("running", "failed")
 
 
-class Screen(App[None]):
+class TopApp(App[None]):
     """Looks by itself, again and again; `read` takes a tenant and a state of its jobs."""
 
     TITLE = "jobforge top"
@@ -45,7 +45,7 @@ class Screen(App[None]):
         ("tab", "app.focus_next", "Next table"),
     ]
 
-    def __init__(self, read: Read, first: Overview, *, every_s: float) -> None:
+    def __init__(self, read: OverviewReader, first: Overview, *, every_s: float) -> None:
         super().__init__()
         self._read = read
         self._first = first
@@ -71,16 +71,18 @@ class Screen(App[None]):
 
     def on_mount(self) -> None:
         self._show(self._first)
-        self.set_interval(self._every_s, self._look_unless_paused)
+        self.set_interval(self._every_s, self._load_unless_paused)
 
     def action_interrupt(self) -> None:
-        interrupts.exit_within(interrupts.EXIT_CODE, _LEAVING_S)  # it may be waiting for an answer
+        interrupts.exit_within(
+            interrupts.EXIT_CODE, _EXIT_TIMEOUT_S
+        )  # it may be waiting for an answer
         self.exit(return_code=interrupts.EXIT_CODE)
 
     def action_pause(self) -> None:
         self._is_paused = not self._is_paused
-        self._say("paused; p goes on" if self._is_paused else "…")
-        self._look_unless_paused()
+        self._show_summary("paused; p goes on" if self._is_paused else "…")
+        self._load_unless_paused()
 
     def action_sort(self) -> None:
         if isinstance(self.focused, Pane):
@@ -92,12 +94,12 @@ class Screen(App[None]):
 
     def action_failed(self) -> None:
         self._state = _STATES[self._state == _STATES[0]]
-        self.look()
+        self.load_overview()
 
     @on(DataTable.RowSelected, "#tenants")
     def choose(self, selected: DataTable.RowSelected) -> None:
         self._chosen = selected.row_key.value
-        self.look()
+        self.load_overview()
 
     @on(DataTable.HeaderSelected)
     def sort(self, selected: DataTable.HeaderSelected) -> None:
@@ -105,27 +107,27 @@ class Screen(App[None]):
             selected.data_table.sort_by(str(selected.column_key.value))
 
     @work(thread=True, exclusive=True)
-    def look(self) -> None:
+    def load_overview(self) -> None:
         try:
             seen = self._read(self._chosen, self._state)
         except JobForgeError as error:
-            self.call_from_thread(self._say, f"{error.message}; looking again")
+            self.call_from_thread(self._show_summary, f"{error.message}; looking again")
         else:
             self.call_from_thread(self._show, seen)
 
-    def _look_unless_paused(self) -> None:
+    def _load_unless_paused(self) -> None:
         if not self._is_paused:
-            self.look()
+            self.load_overview()
 
     def _show(self, seen: Overview) -> None:
-        self._say(f"{seen.at.astimezone():%H:%M:%S}  {seen.summary}")
-        rows = seen.rows()
+        self._show_summary(f"{seen.at.astimezone():%H:%M:%S}  {seen.summary}")
+        rows = seen.to_rows()
         for pane in self.query(Pane):
             pane.show(rows[str(pane.id)])
         jobs = self.query_one("#jobs", Pane)
         jobs.border_title = f"{self._state} jobs of {seen.tenant or 'nobody'}"
 
-    def _say(self, words: str) -> None:
+    def _show_summary(self, words: str) -> None:
         self.query_one("#summary", Static).update(output.clean(words))
 
 
@@ -135,11 +137,11 @@ class Pane(DataTable[Text]):
     def __init__(self, name: str) -> None:
         super().__init__(id=name, cursor_type="row", zebra_stripes=True)
         self.border_title = name
-        self._rows: Rows = []
+        self._rows: OverviewRows = []
         self._by: str | None = None
         self._is_reversed = False
 
-    def show(self, rows: Rows) -> None:
+    def show(self, rows: OverviewRows) -> None:
         self._rows = rows
         row = self.cursor_row
         self.clear(columns=True)
@@ -147,7 +149,7 @@ class Pane(DataTable[Text]):
             self.add_column(self._title(name), key=name)
         for each in self._sorted():
             key = str(each.get("id") or each.get("name"))
-            self.add_row(*map(_shown, each.values()), key=key)
+            self.add_row(*map(_to_cell, each.values()), key=key)
         self.move_cursor(row=row)
 
     def sort_by(self, name: str) -> None:
@@ -171,7 +173,7 @@ class Pane(DataTable[Text]):
         arrow = ("▼" if self._is_reversed else "▲") if name == self._by else ""
         return f"{name.upper().replace('_', ' ')}{arrow}"
 
-    def _sorted(self) -> Rows:
+    def _sorted(self) -> OverviewRows:
         by = self._by
         if by is None:
             return self._rows[::-1] if self._is_reversed else self._rows
@@ -182,10 +184,12 @@ class Pane(DataTable[Text]):
         )
 
 
-def _shown(value: Json) -> Text:
+def _to_cell(value: Json) -> Text:
     # Not as markup: names and errors are anybody's words.
     if isinstance(value, datetime):
-        return Text(output.relative(value))
+        return Text(output.format_relative_time(value))
     if isinstance(value, UUID):
-        return Text(str(value)[:_ID])
-    return Text(output.cell(value), justify="right" if isinstance(value, int | float) else "left")
+        return Text(str(value)[:_ID_CHARS])
+    return Text(
+        output.format_cell(value), justify="right" if isinstance(value, int | float) else "left"
+    )

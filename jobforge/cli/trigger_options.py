@@ -6,18 +6,20 @@ from typing import Annotated, Any
 import typer
 
 from jobforge.cli import completions
-from jobforge.cli.options import Command, Payload, given, replaced
+from jobforge.cli.options import CommandFunction, PayloadArgument, omit_none, replace_parameter
 from jobforge.cli.payload_args import parse_json, parse_payload
 from jobforge.cli.time_args import parse_duration, parse_moment
 from jobforge.errors import Json
 
 DefinitionOption = Annotated[
     str | None,
-    typer.Option("--definition", "-d", metavar="KEY", autocompletion=completions.definitions),
+    typer.Option(
+        "--definition", "-d", metavar="KEY", autocompletion=completions.complete_definitions
+    ),
 ]
 
 _OPTIONS: dict[str, Any] = {
-    "payload": Payload,
+    "payload": PayloadArgument,
     "definition": DefinitionOption,
     "cron": Annotated[
         str | None, typer.Option(metavar="CRON", help="Five fields, or @daily and such.")
@@ -61,18 +63,18 @@ _OPTIONS: dict[str, Any] = {
 }
 
 
-def with_settings(command: Command) -> Command:
+def with_trigger_settings(command: CommandFunction) -> CommandFunction:
     """A command that gets `settings`: those of the options above that were said."""
 
     @wraps(command)
     def run(**said: Any) -> None:  # noqa: ANN401 - as the options have it
         options = {name: said.pop(name) for name in _OPTIONS}
-        command(settings=_read(**options), **said)
+        command(settings=_parse_settings(**options), **said)
 
-    return replaced(run, "settings", _OPTIONS)
+    return replace_parameter(run, "settings", _OPTIONS)
 
 
-def _read(
+def _parse_settings(
     *,
     payload: list[str] | None,
     tz: str | None,
@@ -83,19 +85,19 @@ def _read(
     dedupe_window: str | None,
     **others: str | int | None,
 ) -> dict[str, Json]:
-    return given(
+    return omit_none(
         payload=parse_payload(payload) if payload else None,
         timezone=tz,
-        jitter_s=_seconds(jitter, "--jitter"),
+        jitter_s=_parse_seconds(jitter, "--jitter"),
         starts_at=_moment(starts, "--starts"),
         ends_at=_moment(ends, "--ends"),
         filter=None if filter_ is None else parse_json(filter_, "--filter"),
-        dedupe_window_s=_seconds(dedupe_window, "--dedupe-window"),
+        dedupe_window_s=_parse_seconds(dedupe_window, "--dedupe-window"),
         **others,
     )
 
 
-def _seconds(text: str | None, option: str) -> int | None:
+def _parse_seconds(text: str | None, option: str) -> int | None:
     return None if text is None else round(parse_duration(text, option))
 
 

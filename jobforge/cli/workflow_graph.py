@@ -48,7 +48,7 @@ Edges = Sequence[tuple[str, str]]
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class GraphRow:
     """`signs` are the lanes; without a label they only lead from one line to the next."""
 
     signs: str
@@ -56,9 +56,9 @@ class Line:
     states: tuple[str, ...] = ()
 
 
-def draw(states: Mapping[str, str], edges: Edges) -> list[Line]:
+def draw(states: Mapping[str, str], edges: Edges) -> list[GraphRow]:
     """The lines for nodes, by name, and the edges between them, parents first."""
-    groups = _alike(states, edges)
+    groups = _group_alike(states, edges)
     home = {name: group for group, names in groups.items() for name in names}
     children: dict[str, list[str]] = {group: [] for group in groups}
     parents: dict[str, set[str]] = {group: set() for group in groups}
@@ -67,11 +67,11 @@ def draw(states: Mapping[str, str], edges: Edges) -> list[Line]:
             children[home[parent]].append(home[child])
             parents[home[child]].add(home[parent])
     lanes = _Lanes()
-    lines: list[Line] = []
-    for group in _in_order(groups, parents):
+    lines: list[GraphRow] = []
+    for group in _order_groups(groups, parents):
         names = groups[group]
         found = tuple(states[name] for name in names)
-        lines += lanes.node(group, _label(names), found, children[group])
+        lines += lanes.draw_node(group, _group_label(names), found, children[group])
     return lines
 
 
@@ -81,18 +81,18 @@ class _Lanes:
 
     columns: list[str | None] = field(default_factory=list)
 
-    def node(
+    def draw_node(
         self, name: str, label: str, states: tuple[str, ...], children: Sequence[str]
-    ) -> Iterator[Line]:
+    ) -> Iterator[GraphRow]:
         own = self._column(name)
         cells = ["│" if lane is not None else " " for lane in self.columns]
-        cells[own] = _sign(states)
-        yield Line(" ".join(cells).rstrip(), label, states)
+        cells[own] = _state_sign(states)
+        yield GraphRow(" ".join(cells).rstrip(), label, states)
         before = list(self.columns)
         self.columns[own] = None
         targets = {self._column(child) for child in children}
         if targets and targets != {own}:
-            yield Line(self._joined(own, targets, before))
+            yield GraphRow(self._draw_joints(own, targets, before))
         while self.columns and self.columns[-1] is None:
             self.columns.pop()
 
@@ -107,7 +107,7 @@ class _Lanes:
         self.columns.append(name)
         return len(self.columns) - 1
 
-    def _joined(self, own: int, targets: set[int], before: list[str | None]) -> str:
+    def _draw_joints(self, own: int, targets: set[int], before: list[str | None]) -> str:
         first, last = min(own, *targets), max(own, *targets)
         cells = []
         for column, lane in enumerate(self.columns):
@@ -120,7 +120,7 @@ class _Lanes:
         return "".join(cells).rstrip()
 
 
-def _alike(states: Mapping[str, str], edges: Edges) -> dict[str, list[str]]:
+def _group_alike(states: Mapping[str, str], edges: Edges) -> dict[str, list[str]]:
     """Names by the first of those that come after and before the same ones, where many do."""
     after: dict[str, set[str]] = {name: set() for name in states}
     before: dict[str, set[str]] = {name: set() for name in states}
@@ -139,7 +139,7 @@ def _alike(states: Mapping[str, str], edges: Edges) -> dict[str, list[str]]:
     return groups
 
 
-def _in_order(groups: Iterable[str], parents: Mapping[str, set[str]]) -> Iterator[str]:
+def _order_groups(groups: Iterable[str], parents: Mapping[str, set[str]]) -> Iterator[str]:
     """Parents before children, otherwise as they are."""
     left, drawn = list(groups), set[str]()
     while left:
@@ -149,11 +149,11 @@ def _in_order(groups: Iterable[str], parents: Mapping[str, set[str]]) -> Iterato
         yield ready
 
 
-def _sign(states: tuple[str, ...]) -> str:
+def _state_sign(states: tuple[str, ...]) -> str:
     if len(states) == 1:
         return _SIGNS.get(states[0], "?")
     return _SIGNS.get(states[0], "?") if len(set(states)) == 1 else "◍"
 
 
-def _label(names: Sequence[str]) -> str:
+def _group_label(names: Sequence[str]) -> str:
     return names[0] if len(names) == 1 else f"{names[0]} … {names[-1]} ({len(names)})"

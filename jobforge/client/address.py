@@ -43,7 +43,7 @@ def server_address(  # noqa: PLR0913 - one for each thing that can be said
     return ServerAddress(_url(server), _key(key), named, timeout_s, retries, trust_env)
 
 
-def configured(config: "Config") -> ServerAddress | None:
+def address_from_config(config: "Config") -> ServerAddress | None:
     """The server that the settings name, if they do; ConfigError when they name a database too."""
     if config.server is None:
         return None

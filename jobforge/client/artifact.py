@@ -8,21 +8,21 @@ from uuid import UUID
 
 import httpx2
 
-from jobforge.artifacts.marker import Of
-from jobforge.client.errors import error_of, error_of_transport
+from jobforge.artifacts.marker import ArtifactSource
+from jobforge.client.errors import error_from_response, error_from_transport
 from jobforge.client.request import TENANT_HEADER
 from jobforge.client.transport import AsyncTransport, Transport
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class ArtifactRequest:
     """Of which job; the tenant as the transport has it, unless it is named."""
 
     job_id: UUID
-    of: Of | None = None
+    of: ArtifactSource | None = None
     tenant_id: UUID | None = None
 
-    def parts(self) -> dict[str, Any]:
+    def request_kwargs(self) -> dict[str, Any]:
         tenant = {} if self.tenant_id is None else {TENANT_HEADER: str(self.tenant_id)}
         of = {} if self.of is None else {"of": self.of}
         return {
@@ -34,26 +34,28 @@ class Wanted:
 
 
 @contextmanager
-def pieces(transport: Transport, wanted: Wanted) -> Iterator[Iterator[bytes]]:
+def open_chunks(transport: Transport, wanted: ArtifactRequest) -> Iterator[Iterator[bytes]]:
     """Raises what the server refuses."""
     try:
-        with transport.http.stream(**wanted.parts()) as response:
+        with transport.http.stream(**wanted.request_kwargs()) as response:
             if not response.is_success:
                 response.read()
-                raise error_of(response)
+                raise error_from_response(response)
             yield response.iter_bytes()
     except httpx2.HTTPError as error:
-        raise error_of_transport(error, transport.address.url) from error
+        raise error_from_transport(error, transport.address.url) from error
 
 
 @asynccontextmanager
-async def apieces(transport: AsyncTransport, wanted: Wanted) -> AsyncIterator[AsyncIterator[bytes]]:
+async def aopen_chunks(
+    transport: AsyncTransport, wanted: ArtifactRequest
+) -> AsyncIterator[AsyncIterator[bytes]]:
     """As `pieces`, for async code."""
     try:
-        async with transport.http.stream(**wanted.parts()) as response:
+        async with transport.http.stream(**wanted.request_kwargs()) as response:
             if not response.is_success:
                 await response.aread()
-                raise error_of(response)
+                raise error_from_response(response)
             yield response.aiter_bytes()
     except httpx2.HTTPError as error:
-        raise error_of_transport(error, transport.address.url) from error
+        raise error_from_transport(error, transport.address.url) from error

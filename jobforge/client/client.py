@@ -11,11 +11,11 @@ from typing import Any, Generic, ParamSpec, Self, TypeVar, overload
 from uuid import UUID
 
 from jobforge import calls
-from jobforge.artifacts.marker import Of
+from jobforge.artifacts.marker import ArtifactSource
 from jobforge.calls import Call
 from jobforge.client import artifact, requests, stream
 from jobforge.client.address import server_address
-from jobforge.client.request import Request
+from jobforge.client.request import ApiRequest
 from jobforge.client.stream import StreamEvent
 from jobforge.client.transport import AsyncTransport, Transport
 
@@ -23,10 +23,10 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class Method(Generic[P, T]):
+class ClientMethod(Generic[P, T]):
     """A method of clients: at once for a Client, to be awaited for an AsyncClient."""
 
-    def __init__(self, build: Callable[P, Call[T]] | Callable[P, Request[T]]) -> None:
+    def __init__(self, build: Callable[P, Call[T]] | Callable[P, ApiRequest[T]]) -> None:
         self._build = build
         self.__doc__ = build.__doc__
 
@@ -46,7 +46,7 @@ class Method(Generic[P, T]):
         return ask
 
 
-class Operations:
+class ClientOperations:
     """What both clients can do, and what they are told."""
 
     def __init__(  # noqa: PLR0913 - the settings of a client
@@ -66,101 +66,101 @@ class Operations:
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self._address.url}>"
 
-    enqueue_job = Method(calls.enqueue_job)
-    enqueue_jobs = Method(calls.enqueue_jobs)
-    get_job = Method(calls.get_job)
-    list_jobs = Method(calls.list_jobs)
-    list_notes = Method(calls.list_notes)
-    list_steps = Method(calls.list_steps)
-    explain_job = Method(calls.explain_job)
-    cancel_job = Method(calls.cancel_job)
-    retry_job = Method(calls.retry_job)
-    erase_job = Method(calls.erase_job)
-    reschedule_job = Method(calls.reschedule_job)
-    edit_job = Method(calls.edit_job)
-    summarize = Method(calls.summarize)
+    enqueue_job = ClientMethod(calls.enqueue_job)
+    enqueue_jobs = ClientMethod(calls.enqueue_jobs)
+    get_job = ClientMethod(calls.get_job)
+    list_jobs = ClientMethod(calls.list_jobs)
+    list_notes = ClientMethod(calls.list_notes)
+    list_steps = ClientMethod(calls.list_steps)
+    explain_job = ClientMethod(calls.explain_job)
+    cancel_job = ClientMethod(calls.cancel_job)
+    retry_job = ClientMethod(calls.retry_job)
+    erase_job = ClientMethod(calls.erase_job)
+    reschedule_job = ClientMethod(calls.reschedule_job)
+    edit_job = ClientMethod(calls.edit_job)
+    summarize = ClientMethod(calls.summarize)
 
-    list_failures = Method(calls.list_failures)
-    annotate_failure = Method(calls.annotate_failure)
-    count_jobs = Method(calls.count_jobs)
-    start_operation = Method(calls.start_operation)
-    get_operation = Method(calls.get_operation)
-    list_operations = Method(calls.list_operations)
-    cancel_operation = Method(calls.cancel_operation)
+    list_failures = ClientMethod(calls.list_failures)
+    annotate_failure = ClientMethod(calls.annotate_failure)
+    count_jobs = ClientMethod(calls.count_jobs)
+    start_operation = ClientMethod(calls.start_operation)
+    get_operation = ClientMethod(calls.get_operation)
+    list_operations = ClientMethod(calls.list_operations)
+    cancel_operation = ClientMethod(calls.cancel_operation)
 
-    emit_event = Method(calls.emit_event)
-    get_event = Method(calls.get_event)
-    list_events = Method(calls.list_events)
-    replay_event = Method(calls.replay_event)
-    list_event_deliveries = Method(calls.list_event_deliveries)
-    try_trigger = Method(requests.try_trigger)
+    emit_event = ClientMethod(calls.emit_event)
+    get_event = ClientMethod(calls.get_event)
+    list_events = ClientMethod(calls.list_events)
+    replay_event = ClientMethod(calls.replay_event)
+    list_event_deliveries = ClientMethod(calls.list_event_deliveries)
+    try_trigger = ClientMethod(requests.try_trigger)
 
-    create_trigger = Method(calls.create_trigger)
-    edit_trigger = Method(calls.edit_trigger)
-    delete_trigger = Method(calls.delete_trigger)
-    get_trigger = Method(calls.get_trigger)
-    list_triggers = Method(calls.list_triggers)
-    run_trigger = Method(calls.run_trigger)
-    backfill_trigger = Method(calls.backfill_trigger)
-    list_firings = Method(calls.list_firings)
+    create_trigger = ClientMethod(calls.create_trigger)
+    edit_trigger = ClientMethod(calls.edit_trigger)
+    delete_trigger = ClientMethod(calls.delete_trigger)
+    get_trigger = ClientMethod(calls.get_trigger)
+    list_triggers = ClientMethod(calls.list_triggers)
+    run_trigger = ClientMethod(calls.run_trigger)
+    backfill_trigger = ClientMethod(calls.backfill_trigger)
+    list_firings = ClientMethod(calls.list_firings)
 
-    enqueue_workflow = Method(calls.enqueue_workflow)
-    get_workflow = Method(calls.get_workflow)
-    list_workflows = Method(calls.list_workflows)
-    cancel_workflow = Method(calls.cancel_workflow)
-    retry_workflow = Method(calls.retry_workflow)
-    create_batch = Method(calls.create_batch)
-    add_to_batch = Method(calls.add_to_batch)
-    close_batch = Method(calls.close_batch)
-    get_batch = Method(calls.get_batch)
-    list_batches = Method(calls.list_batches)
-    cancel_batch = Method(calls.cancel_batch)
+    enqueue_workflow = ClientMethod(calls.enqueue_workflow)
+    get_workflow = ClientMethod(calls.get_workflow)
+    list_workflows = ClientMethod(calls.list_workflows)
+    cancel_workflow = ClientMethod(calls.cancel_workflow)
+    retry_workflow = ClientMethod(calls.retry_workflow)
+    create_batch = ClientMethod(calls.create_batch)
+    add_to_batch = ClientMethod(calls.add_to_batch)
+    close_batch = ClientMethod(calls.close_batch)
+    get_batch = ClientMethod(calls.get_batch)
+    list_batches = ClientMethod(calls.list_batches)
+    cancel_batch = ClientMethod(calls.cancel_batch)
 
-    list_definitions = Method(calls.list_definitions)
-    get_definition = Method(calls.get_definition)
-    put_definition = Method(calls.put_definition)
-    override_definition = Method(calls.override_definition)
-    pause_definition = Method(calls.pause_definition)
-    resume_definition = Method(calls.resume_definition)
+    list_definitions = ClientMethod(calls.list_definitions)
+    get_definition = ClientMethod(calls.get_definition)
+    put_definition = ClientMethod(calls.put_definition)
+    override_definition = ClientMethod(calls.override_definition)
+    pause_definition = ClientMethod(calls.pause_definition)
+    resume_definition = ClientMethod(calls.resume_definition)
 
-    list_queues = Method(calls.list_queues)
-    list_holders = Method(calls.list_holders)
-    put_queue = Method(calls.put_queue)
-    pause_queue = Method(calls.pause_queue)
-    resume_queue = Method(calls.resume_queue)
+    list_queues = ClientMethod(calls.list_queues)
+    list_holders = ClientMethod(calls.list_holders)
+    put_queue = ClientMethod(calls.put_queue)
+    pause_queue = ClientMethod(calls.pause_queue)
+    resume_queue = ClientMethod(calls.resume_queue)
 
-    list_workers = Method(calls.list_workers)
-    drain_worker = Method(calls.drain_worker)
-    stop_worker = Method(calls.stop_worker)
+    list_workers = ClientMethod(calls.list_workers)
+    drain_worker = ClientMethod(calls.drain_worker)
+    stop_worker = ClientMethod(calls.stop_worker)
 
-    list_tenants = Method(calls.list_tenants)
-    find_tenant = Method(calls.find_tenant)
-    put_tenant = Method(calls.put_tenant)
-    pause_tenant = Method(calls.pause_tenant)
-    resume_tenant = Method(calls.resume_tenant)
-    delete_tenant = Method(calls.delete_tenant)
+    list_tenants = ClientMethod(calls.list_tenants)
+    find_tenant = ClientMethod(calls.find_tenant)
+    put_tenant = ClientMethod(calls.put_tenant)
+    pause_tenant = ClientMethod(calls.pause_tenant)
+    resume_tenant = ClientMethod(calls.resume_tenant)
+    delete_tenant = ClientMethod(calls.delete_tenant)
 
-    create_key = Method(requests.create_key)
-    rotate_key = Method(requests.rotate_key)
-    revoke_api_key = Method(calls.revoke_api_key)
-    list_api_keys = Method(calls.list_api_keys)
-    whoami = Method(requests.whoami)
-    create_webhook = Method(requests.create_webhook)
-    rotate_webhook = Method(requests.rotate_webhook)
-    get_webhook = Method(calls.get_webhook)
-    list_webhooks = Method(calls.list_webhooks)
-    edit_webhook = Method(calls.edit_webhook)
-    delete_webhook = Method(calls.delete_webhook)
-    test_webhook = Method(calls.test_webhook)
-    list_deliveries = Method(calls.list_deliveries)
-    redeliver = Method(calls.redeliver)
+    create_key = ClientMethod(requests.create_key)
+    rotate_key = ClientMethod(requests.rotate_key)
+    revoke_api_key = ClientMethod(calls.revoke_api_key)
+    list_api_keys = ClientMethod(calls.list_api_keys)
+    whoami = ClientMethod(requests.whoami)
+    create_webhook = ClientMethod(requests.create_webhook)
+    rotate_webhook = ClientMethod(requests.rotate_webhook)
+    get_webhook = ClientMethod(calls.get_webhook)
+    list_webhooks = ClientMethod(calls.list_webhooks)
+    edit_webhook = ClientMethod(calls.edit_webhook)
+    delete_webhook = ClientMethod(calls.delete_webhook)
+    test_webhook = ClientMethod(calls.test_webhook)
+    list_deliveries = ClientMethod(calls.list_deliveries)
+    redeliver = ClientMethod(calls.redeliver)
 
-    list_audit = Method(calls.list_audit)
-    get_statistics = Method(calls.get_statistics)
-    meter_tenants = Method(calls.meter_tenants)
+    list_audit = ClientMethod(calls.list_audit)
+    get_statistics = ClientMethod(calls.get_statistics)
+    meter_tenants = ClientMethod(calls.meter_tenants)
 
 
-class Client(Operations):
+class Client(ClientOperations):
     """Any thread may use it. `tenant`, an id or a slug, is for keys that belong to none.
 
     What was lost on the way is sent again, up to `retries` times, where that does no harm; jobs
@@ -178,14 +178,14 @@ class Client(Operations):
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def run(self, asked: Call[T] | Request[T]) -> T:
+    def run(self, asked: Call[T] | ApiRequest[T]) -> T:
         return self._transport.run(asked)
 
     def open_artifact(
-        self, job_id: UUID, *, of: Of | None = None
+        self, job_id: UUID, *, of: ArtifactSource | None = None
     ) -> AbstractContextManager[Iterator[bytes]]:
         """What a job made, piece by piece, within a `with`; or its large result or payload."""
-        return artifact.pieces(self._transport, artifact.Wanted(job_id, of))
+        return artifact.open_chunks(self._transport, artifact.ArtifactRequest(job_id, of))
 
     def stream(
         self,
@@ -196,13 +196,13 @@ class Client(Operations):
         after: str | None = None,
     ) -> Iterator[StreamEvent]:
         """What happens to jobs, for as long as it is read; `after` is the id of the last event."""
-        return stream.read(self._transport, stream.Reading(jobs, definitions, states, after))
+        return stream.read(self._transport, stream.StreamState(jobs, definitions, states, after))
 
     def close(self) -> None:
         self._transport.close()
 
 
-class AsyncClient(Operations):
+class AsyncClient(ClientOperations):
     """As Client, for async code; of one event loop."""
 
     @cached_property
@@ -215,13 +215,13 @@ class AsyncClient(Operations):
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
-    async def run(self, asked: Call[T] | Request[T]) -> T:
+    async def run(self, asked: Call[T] | ApiRequest[T]) -> T:
         return await self._transport.run(asked)
 
     def open_artifact(
-        self, job_id: UUID, *, of: Of | None = None
+        self, job_id: UUID, *, of: ArtifactSource | None = None
     ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
-        return artifact.apieces(self._transport, artifact.Wanted(job_id, of))
+        return artifact.aopen_chunks(self._transport, artifact.ArtifactRequest(job_id, of))
 
     def stream(
         self,
@@ -231,7 +231,7 @@ class AsyncClient(Operations):
         states: Sequence[str] = (),
         after: str | None = None,
     ) -> AsyncIterator[StreamEvent]:
-        return stream.aread(self._transport, stream.Reading(jobs, definitions, states, after))
+        return stream.aread(self._transport, stream.StreamState(jobs, definitions, states, after))
 
     async def close(self) -> None:
         await self._transport.close()

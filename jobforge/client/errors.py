@@ -28,7 +28,7 @@ _BY_STATUS: Mapping[int, type[JobForgeError]] = {
 _NEVER_SENT = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout)
 
 
-def error_of(response: httpx2.Response) -> JobForgeError:
+def error_from_response(response: httpx2.Response) -> JobForgeError:
     problem = _problem(response.content)
     if response.status_code == 404:
         problem.setdefault("code", "no_such_route")  # whoever answers has nothing of ours there
@@ -45,7 +45,7 @@ def error_of(response: httpx2.Response) -> JobForgeError:
     return kind(str(text), field=faults[0].get("field"), detail=detail)
 
 
-def error_of_transport(error: httpx2.HTTPError, url: str) -> Unavailable:
+def error_from_transport(error: httpx2.HTTPError, url: str) -> Unavailable:
     reason = " ".join(str(error).split()) or type(error).__name__
     return Unavailable(
         f"the server at {url} does not answer: {reason}",
@@ -53,10 +53,10 @@ def error_of_transport(error: httpx2.HTTPError, url: str) -> Unavailable:
     )
 
 
-def answer_of(response: httpx2.Response) -> Json:
+def read_response(response: httpx2.Response) -> Json:
     """What the server answers; raises what it refuses."""
     if not response.is_success:
-        raise error_of(response)
+        raise error_from_response(response)
     if not response.content:
         return None
     try:

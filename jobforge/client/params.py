@@ -22,17 +22,17 @@ from jobforge.errors import Invalid, Json
 from jobforge.types.jsonb import decode
 
 # A route whose parameters are not sent one by one has a function for them.
-Arguments = str | Callable[[Sequence[Any]], Mapping[str, Json]]
+ParameterSpec = str | Callable[[Sequence[Any]], Mapping[str, Json]]
 TENANT = "tenant_id"
 
 
-class Written(str):
+class RawJson(str):
     """JSON already."""
 
     __slots__ = ()
 
 
-def members(arguments: Arguments, parameters: Sequence[Any]) -> dict[str, Json]:
+def name_parameters(arguments: ParameterSpec, parameters: Sequence[Any]) -> dict[str, Json]:
     """What is to be sent, by name; Invalid when a name comes twice."""
     if callable(arguments):
         return dict(arguments(parameters))
@@ -45,14 +45,18 @@ def members(arguments: Arguments, parameters: Sequence[Any]) -> dict[str, Json]:
     return found
 
 
-def written(given: Mapping[str, Json]) -> bytes:
+def encode_body(given: Mapping[str, Json]) -> bytes:
     """The body of a request. JSON stays the text that it is, so numbers stay exact."""
     inner = (f"{_text(name)}:{_text(value)}" for name, value in given.items())
     return f"{{{','.join(inner)}}}".encode()
 
 
 def query(given: Mapping[str, Json]) -> list[tuple[str, str]]:
-    return [(name, _word(each)) for name, value in given.items() for each in _each(value)]
+    return [
+        (name, _format_query_value(each))
+        for name, value in given.items()
+        for each in _as_sequence(value)
+    ]
 
 
 def _member(word: str, given: Json) -> Iterator[tuple[str, Json]]:
@@ -64,7 +68,7 @@ def _member(word: str, given: Json) -> Iterator[tuple[str, Json]]:
     elif word.startswith("*"):
         yield from decode(given).items()
     else:
-        yield name, Written(given) if word.endswith(":json") else given
+        yield name, RawJson(given) if word.endswith(":json") else given
 
 
 def _cursor(last: object) -> str:
@@ -73,14 +77,14 @@ def _cursor(last: object) -> str:
 
 
 def _text(value: Json) -> str:
-    return value if isinstance(value, Written) else orjson.dumps(value).decode()
+    return value if isinstance(value, RawJson) else orjson.dumps(value).decode()
 
 
-def _each(value: Json) -> Sequence[Json]:
+def _as_sequence(value: Json) -> Sequence[Json]:
     return value if isinstance(value, list | tuple) else [value]
 
 
-def _word(value: Json) -> str:
+def _format_query_value(value: Json) -> str:
     if isinstance(value, datetime):
         return value.isoformat()
     return str(value).lower() if isinstance(value, bool) else str(value)

@@ -9,11 +9,11 @@ from jobforge.errors import Json
 T_co = TypeVar("T_co", covariant=True)
 
 TENANT_HEADER = "X-JobForge-Tenant"
-ONCE_HEADER = "Idempotency-Key"
+IDEMPOTENCY_KEY_HEADER = "Idempotency-Key"
 
 
 @dataclass(frozen=True, slots=True)
-class Request(Generic[T_co]):
+class ApiRequest(Generic[T_co]):
     """`read` makes of the answer what was asked for.
 
     Is it repeatable, it does no harm to send it again when its answer was lost.

@@ -8,15 +8,15 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from uuid import UUID
 
-from jobforge.client.params import written
-from jobforge.client.request import TENANT_HEADER, Request
+from jobforge.client.params import encode_body
+from jobforge.client.request import TENANT_HEADER, ApiRequest
 from jobforge.errors import Invalid, Json
 from jobforge.types.api_keys import Role
 from jobforge.types.events import DeliveryOutcome, Reaction
 
 
 @dataclass(frozen=True, slots=True)
-class MadeKey:
+class CreatedKey:
     """`text` is shown this once."""
 
     id: UUID
@@ -40,36 +40,38 @@ def create_key(
     scopes: Sequence[str] | None = None,
     expires_at: datetime | None = None,
     tenant_id: UUID | None = None,
-) -> Request[MadeKey]:
+) -> ApiRequest[CreatedKey]:
     if expires_at is not None and expires_at.tzinfo is None:
         raise Invalid("expires_at needs a time zone", field="expires_at")
     body = {"name": name, "role": role, "scopes": list(scopes or ()), "expires_at": expires_at}
-    return Request("POST", "/keys", _made_key, body=written(body), headers=_for_tenant(tenant_id))
+    return ApiRequest(
+        "POST", "/keys", _read_created_key, body=encode_body(body), headers=_for_tenant(tenant_id)
+    )
 
 
 def rotate_key(
     key_id: UUID, *, overlap_s: float = 0, tenant_id: UUID | None = None
-) -> Request[MadeKey]:
+) -> ApiRequest[CreatedKey]:
     """A new key of the same kind; the old one ends after the overlap."""
-    return Request(
+    return ApiRequest(
         "POST",
         f"/keys/{key_id}/rotate",
-        _made_key,
-        body=written({"overlap_s": overlap_s}),
+        _read_created_key,
+        body=encode_body({"overlap_s": overlap_s}),
         headers=_for_tenant(tenant_id),
     )
 
 
-def whoami() -> Request[Identity]:
-    return Request("GET", "/session", _identity, is_repeatable=True)
+def whoami() -> ApiRequest[Identity]:
+    return ApiRequest("GET", "/session", _identity, is_repeatable=True)
 
 
 def _for_tenant(tenant_id: UUID | None) -> dict[str, str]:
     return {} if tenant_id is None else {TENANT_HEADER: str(tenant_id)}
 
 
-def _made_key(answer: Json) -> MadeKey:
-    return MadeKey(UUID(answer["id"]), answer["key"])
+def _read_created_key(answer: Json) -> CreatedKey:
+    return CreatedKey(UUID(answer["id"]), answer["key"])
 
 
 def _identity(answer: Json) -> Identity:
@@ -83,7 +85,7 @@ def _identity(answer: Json) -> Identity:
 
 
 @dataclass(frozen=True, slots=True)
-class MadeWebhook:
+class CreatedWebhook:
     """`secret` is shown this once."""
 
     id: UUID
@@ -92,25 +94,25 @@ class MadeWebhook:
 
 def create_webhook(
     settings: Mapping[str, Json], *, tenant_id: UUID | None = None
-) -> Request[MadeWebhook]:
-    return Request(
+) -> ApiRequest[CreatedWebhook]:
+    return ApiRequest(
         "POST",
         "/webhooks",
-        lambda answer: MadeWebhook(UUID(answer["id"]), answer["secret"]),
-        body=written(settings),
+        lambda answer: CreatedWebhook(UUID(answer["id"]), answer["secret"]),
+        body=encode_body(settings),
         headers=_for_tenant(tenant_id),
     )
 
 
 def rotate_webhook(
     webhook_id: UUID, *, overlap_s: float, tenant_id: UUID | None = None
-) -> Request[str]:
+) -> ApiRequest[str]:
     """Answers the new secret; the old one signs beside it until the overlap ends."""
-    return Request(
+    return ApiRequest(
         "POST",
         f"/webhooks/{webhook_id}/rotate",
         _webhook_secret,
-        body=written({"overlap_s": overlap_s}),
+        body=encode_body({"overlap_s": overlap_s}),
         headers=_for_tenant(tenant_id),
     )
 
@@ -121,23 +123,23 @@ def _webhook_secret(answer: Json) -> str:
 
 def try_trigger(
     trigger_id: UUID, event_id: UUID, *, tenant_id: UUID | None = None
-) -> Request[Reaction]:
+) -> ApiRequest[Reaction]:
     """What the trigger would make of a past event; changes nothing."""
 
     def read(answer: Json) -> Reaction:
         outcome = DeliveryOutcome(answer["outcome"])
         return Reaction(trigger_id, outcome, answer["reason"], answer["job"])
 
-    return Request(
+    return ApiRequest(
         "POST",
         f"/triggers/{trigger_id}/test",
         read,
-        body=written({"event_id": event_id}),
+        body=encode_body({"event_id": event_id}),
         headers=_for_tenant(tenant_id),
         is_repeatable=True,
     )
 
 
-def read_findings() -> Request[list[dict[str, Json]]]:
+def read_findings() -> ApiRequest[list[dict[str, Json]]]:
     """What a doctor at the server's place finds."""
-    return Request("GET", "/database", lambda answer: answer["findings"], is_repeatable=True)
+    return ApiRequest("GET", "/database", lambda answer: answer["findings"], is_repeatable=True)

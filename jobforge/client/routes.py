@@ -12,21 +12,21 @@ from uuid import UUID, uuid4
 
 from jobforge.calls import Call
 from jobforge.calls.rows import Rows
-from jobforge.client.params import TENANT, Arguments, members, query, written
-from jobforge.client.request import ONCE_HEADER, TENANT_HEADER, Request
+from jobforge.client.params import TENANT, ParameterSpec, encode_body, name_parameters, query
+from jobforge.client.request import IDEMPOTENCY_KEY_HEADER, TENANT_HEADER, ApiRequest
 from jobforge.client.rows import (
-    Read,
+    RowReader,
+    created_batch,
+    created_job,
+    created_jobs,
+    created_workflow,
     document,
     documents,
     history,
-    made_batch,
-    made_job,
-    made_jobs,
-    made_workflow,
-    nothing,
-    one,
+    no_rows,
     record,
     records,
+    single_value,
     workflow,
 )
 from jobforge.errors import Conflict, Json, TenantRequired
@@ -49,70 +49,72 @@ from jobforge.types.workers import WorkerInfo
 T = TypeVar("T")
 
 _ALWAYS_WITH_BODY = {"PATCH", "PUT"}
-_EVERYTHING_SAID = ("progress", "log", "event")
+_ALL_NOTE_KINDS = ("progress", "log", "event")
 
 
 @dataclass(frozen=True, slots=True)
 class Route:
     """`once`: under an idempotency key of its own. `again`: to repeat it changes nothing."""
 
-    where: str
-    arguments: Arguments
-    rows: Read
-    once: bool = False
-    again: bool = False
+    endpoint: str
+    arguments: ParameterSpec
+    read_rows: RowReader
+    has_idempotency_key: bool = False
+    is_repeatable: bool = False
 
 
 Routes = Mapping[str, Route]
 
 
-def request_of(call: Call[T], routes: Routes) -> Request[T]:
+def request_from_call(call: Call[T], routes: Routes) -> ApiRequest[T]:
     """Conflict when only a database can run it."""
     route = routes.get(call.function or "")
     if route is None:
         raise Conflict(f"{call.function} is not offered over HTTP: it needs a database")
-    given = members(route.arguments, call.parameters)
+    given = name_parameters(route.arguments, call.parameters)
     tenant = given.pop(TENANT, None) or call.tenant
-    if call.held is not None:
-        given |= {"worker_id": call.held.worker_id, "job": call.held.token._asdict()}
+    if call.held_lease is not None:
+        given |= {"worker_id": call.held_lease.worker_id, "job": call.held_lease.token._asdict()}
         tenant = None  # it is that of the job
-    method, _, pattern = route.where.partition(" ")
+    method, _, pattern = route.endpoint.partition(" ")
     in_path = {name: value for name, value in given.items() if f"{{{name}}}" in pattern}
     others = {name: value for name, value in given.items() if name not in in_path}
     is_read = method == "GET"
-    return Request(
+    return ApiRequest(
         method,
         pattern.format(**{name: quote(str(value), safe="") for name, value in in_path.items()}),
-        lambda answer: call.decode(route.rows(answer)),
+        lambda answer: call.decode(route.read_rows(answer)),
         query=query(others) if is_read else (),
-        body=None if is_read or not (others or method in _ALWAYS_WITH_BODY) else written(others),
-        headers=_headers(tenant, once=route.once),
-        is_repeatable=method != "POST" or route.once or route.again,
+        body=None
+        if is_read or not (others or method in _ALWAYS_WITH_BODY)
+        else encode_body(others),
+        headers=_headers(tenant, once=route.has_idempotency_key),
+        is_repeatable=method != "POST" or route.has_idempotency_key or route.is_repeatable,
     )
 
 
 def _headers(tenant: object, *, once: bool) -> dict[str, str]:
     headers = {} if tenant is None else {TENANT_HEADER: str(tenant)}
-    return {**headers, ONCE_HEADER: uuid4().hex} if once else headers
+    return {**headers, IDEMPOTENCY_KEY_HEADER: uuid4().hex} if once else headers
 
 
 def _notes(parameters: Sequence[Any]) -> dict[str, Json]:
     job_id, after, kinds, limit, tenant_id = parameters
-    given = members("job_id cursor limit tenant_id", (job_id, after, limit, tenant_id))
-    return {**given, "kind": kinds or _EVERYTHING_SAID}
+    given = name_parameters("job_id cursor limit tenant_id", (job_id, after, limit, tenant_id))
+    return {**given, "kind": kinds or _ALL_NOTE_KINDS}
 
 
-def _counting(parameters: Sequence[Any]) -> dict[str, Json]:
+def _count_members(parameters: Sequence[Any]) -> dict[str, Json]:
     kind, which, tenant_id = parameters
-    return {"kind": kind, "filter": _which(which), TENANT: tenant_id}
+    return {"kind": kind, "filter": _read_filter(which), TENANT: tenant_id}
 
 
-def _starting(parameters: Sequence[Any]) -> dict[str, Json]:
+def _operation_members(parameters: Sequence[Any]) -> dict[str, Json]:
     kind, which, options, tenant_id = parameters
-    return {**_counting((kind, which, tenant_id)), **decode(options)}
+    return {**_count_members((kind, which, tenant_id)), **decode(options)}
 
 
-def _which(text: str) -> dict[str, Json]:
+def _read_filter(text: str) -> dict[str, Json]:
     which: dict[str, Json] = decode(text)
     if isinstance(which.get("state"), str):
         which["state"] = [which["state"]]
@@ -130,17 +132,22 @@ def _no_folders(_: Json) -> Rows:
     return [([],)]
 
 
-_state = one("state")
-_id = one("id", UUID)
-_fire_at = one("fire_at", datetime.fromisoformat)
+_state = single_value("state")
+_id = single_value("id", UUID)
+_fire_at = single_value("fire_at", datetime.fromisoformat)
 _event = record(Event)
 
 ROUTES: Routes = {
     # A tenant's jobs.
     "enqueue_job": Route(
-        "POST /jobs", "definition payload:json *options tenant_id", made_job, once=True
+        "POST /jobs",
+        "definition payload:json *options tenant_id",
+        created_job,
+        has_idempotency_key=True,
     ),
-    "enqueue_jobs": Route("POST /jobs/batch", "jobs:json tenant_id", made_jobs, once=True),
+    "enqueue_jobs": Route(
+        "POST /jobs/batch", "jobs:json tenant_id", created_jobs, has_idempotency_key=True
+    ),
     "get_job": Route("GET /jobs/{job_id}", "job_id tenant_id", history),
     "list_jobs": Route("GET /jobs", "*filter limit cursor tenant_id order", records(JobListing)),
     "list_notes": Route("GET /jobs/{job_id}/logs", _notes, records(JobEvent)),
@@ -148,19 +155,23 @@ ROUTES: Routes = {
     "explain_job": Route("GET /jobs/{job_id}/explain", "job_id tenant_id", records(Explanation)),
     "summarize": Route("GET /summary", "window_s tenant_id", records(SummaryLine)),
     "cancel_job": Route(
-        "POST /jobs/{job_id}/cancel", "job_id reason tenant_id", _state, again=True
+        "POST /jobs/{job_id}/cancel", "job_id reason tenant_id", _state, is_repeatable=True
     ),
-    "erase_job": Route("POST /jobs/{job_id}/erase", "job_id tenant_id", _no_folders, again=True),
+    "erase_job": Route(
+        "POST /jobs/{job_id}/erase", "job_id tenant_id", _no_folders, is_repeatable=True
+    ),
     "retry_job": Route("POST /jobs/{job_id}/retry", "job_id payload:json attempts tenant_id", _id),
     "reschedule_job": Route(
-        "POST /jobs/{job_id}/reschedule", "job_id run_at! tenant_id", _state, again=True
+        "POST /jobs/{job_id}/reschedule", "job_id run_at! tenant_id", _state, is_repeatable=True
     ),
     "edit_job": Route("PATCH /jobs/{job_id}", "job_id *changes tenant_id", _state),
     # Its events.
     "emit_event": Route("POST /events", "name data:json *options tenant_id", _id),
     "get_event": Route("GET /events/{event_id}", "event_id tenant_id", _event),
     "list_events": Route("GET /events", "*filter limit cursor tenant_id", records(EventListing)),
-    "replay_event": Route("POST /events/{event_id}/replay", "event_id tenant_id", one("replay")),
+    "replay_event": Route(
+        "POST /events/{event_id}/replay", "event_id tenant_id", single_value("replay")
+    ),
     "list_event_deliveries": Route(
         "GET /triggers/{trigger_id}/deliveries",
         "trigger_id limit cursor tenant_id outcome",
@@ -168,16 +179,19 @@ ROUTES: Routes = {
     ),
     # What makes jobs by itself.
     "create_trigger": Route("POST /triggers", "type *settings tenant_id", _id),
-    "edit_trigger": Route("PATCH /triggers/{id}", "id *changes tenant_id", nothing),
-    "delete_trigger": Route("DELETE /triggers/{id}", "id tenant_id", nothing),
+    "edit_trigger": Route("PATCH /triggers/{id}", "id *changes tenant_id", no_rows),
+    "delete_trigger": Route("DELETE /triggers/{id}", "id tenant_id", no_rows),
     "get_trigger": Route("GET /triggers/{id}", "id tenant_id", record(Trigger)),
     "list_triggers": Route("GET /triggers", "*filter limit cursor tenant_id", records(Trigger)),
     "run_trigger": Route("POST /triggers/{id}/run", "id tenant_id", _fire_at),
     "backfill_trigger": Route(
-        "POST /triggers/{id}/backfill", "id times tenant_id", one("firings"), again=True
+        "POST /triggers/{id}/backfill",
+        "id times tenant_id",
+        single_value("firings"),
+        is_repeatable=True,
     ),
     "declare_triggers": Route(
-        "POST /worker/triggers", "declared:json definitions", nothing, again=True
+        "POST /worker/triggers", "declared:json definitions", no_rows, is_repeatable=True
     ),
     "list_firings": Route(
         "GET /triggers/{id}/firings", "id limit cursor tenant_id", records(Firing)
@@ -187,60 +201,74 @@ ROUTES: Routes = {
         "GET /failures", "*filter limit cursor tenant_id", records(FailureGroup)
     ),
     "annotate_failure": Route(
-        "PATCH /failures/{fingerprint}", "fingerprint *changes tenant_id", nothing
+        "PATCH /failures/{fingerprint}", "fingerprint *changes tenant_id", no_rows
     ),
-    "count_jobs": Route("POST /operations/count", _counting, one("jobs"), again=True),
-    "start_operation": Route("POST /operations", _starting, _id),
+    "count_jobs": Route(
+        "POST /operations/count", _count_members, single_value("jobs"), is_repeatable=True
+    ),
+    "start_operation": Route("POST /operations", _operation_members, _id),
     "get_operation": Route("GET /operations/{id}", "id tenant_id", record(Operation)),
     "list_operations": Route("GET /operations", "limit cursor tenant_id", records(Operation)),
-    "cancel_operation": Route("POST /operations/{id}/cancel", "id tenant_id", _state, again=True),
+    "cancel_operation": Route(
+        "POST /operations/{id}/cancel", "id tenant_id", _state, is_repeatable=True
+    ),
     # Jobs that belong together.
-    "enqueue_workflow": Route("POST /workflows", "*workflow tenant_id", made_workflow),
+    "enqueue_workflow": Route("POST /workflows", "*workflow tenant_id", created_workflow),
     "get_workflow": Route("GET /workflows/{id}", "id limit tenant_id", workflow),
     "list_workflows": Route("GET /workflows", "*filter limit cursor tenant_id", documents),
     "cancel_workflow": Route(
-        "POST /workflows/{id}/cancel", "id reason tenant_id", _state, again=True
+        "POST /workflows/{id}/cancel", "id reason tenant_id", _state, is_repeatable=True
     ),
-    "retry_workflow": Route("POST /workflows/{id}/retry", "id from tenant_id", one("jobs")),
-    "create_batch": Route("POST /batches", "*batch jobs:json tenant_id", made_batch),
-    "add_to_batch": Route("POST /batches/{id}/jobs", "id jobs:json tenant_id", made_jobs),
-    "close_batch": Route("POST /batches/{id}/close", "id tenant_id", _state, again=True),
+    "retry_workflow": Route(
+        "POST /workflows/{id}/retry", "id from tenant_id", single_value("jobs")
+    ),
+    "create_batch": Route("POST /batches", "*batch jobs:json tenant_id", created_batch),
+    "add_to_batch": Route("POST /batches/{id}/jobs", "id jobs:json tenant_id", created_jobs),
+    "close_batch": Route("POST /batches/{id}/close", "id tenant_id", _state, is_repeatable=True),
     "get_batch": Route("GET /batches/{id}", "id tenant_id", document),
     "list_batches": Route("GET /batches", "*filter limit cursor tenant_id", documents),
-    "cancel_batch": Route("POST /batches/{id}/cancel", "id reason tenant_id", _state, again=True),
+    "cancel_batch": Route(
+        "POST /batches/{id}/cancel", "id reason tenant_id", _state, is_repeatable=True
+    ),
     # The installation.
     "list_definitions": Route(
         "GET /definitions", "prefix limit cursor", records(DefinitionListing)
     ),
     "get_definition": Route("GET /definitions/{key}", "key version", record(DefinitionInfo)),
     "put_definition": Route(
-        "PUT /definitions/{key}/versions/{version}", "key version *settings", nothing
+        "PUT /definitions/{key}/versions/{version}", "key version *settings", no_rows
     ),
-    "override_definition": Route("PATCH /definitions/{key}", "key *overrides", nothing),
-    "pause_definition": Route("POST /definitions/{key}/pause", "key", nothing, again=True),
-    "resume_definition": Route("POST /definitions/{key}/resume", "key", nothing, again=True),
+    "override_definition": Route("PATCH /definitions/{key}", "key *overrides", no_rows),
+    "pause_definition": Route("POST /definitions/{key}/pause", "key", no_rows, is_repeatable=True),
+    "resume_definition": Route(
+        "POST /definitions/{key}/resume", "key", no_rows, is_repeatable=True
+    ),
     "list_queues": Route("GET /queues", "tenant_id", records(QueueInfo)),
     "list_holders": Route("GET /queues/{queue}/holders", "queue limit", records(SlotHolder)),
-    "put_queue": Route("PATCH /queues/{queue}", "queue *settings", nothing),
-    "pause_queue": Route("POST /queues/{queue}/pause", "queue", nothing, again=True),
-    "resume_queue": Route("POST /queues/{queue}/resume", "queue", nothing, again=True),
+    "put_queue": Route("PATCH /queues/{queue}", "queue *settings", no_rows),
+    "pause_queue": Route("POST /queues/{queue}/pause", "queue", no_rows, is_repeatable=True),
+    "resume_queue": Route("POST /queues/{queue}/resume", "queue", no_rows, is_repeatable=True),
     "list_workers": Route("GET /workers", "", records(WorkerInfo)),
-    "drain_worker": Route("POST /workers/{worker_id}/drain", "worker_id", nothing, again=True),
-    "stop_worker": Route("POST /workers/{worker_id}/stop", "worker_id", nothing, again=True),
+    "drain_worker": Route(
+        "POST /workers/{worker_id}/drain", "worker_id", no_rows, is_repeatable=True
+    ),
+    "stop_worker": Route(
+        "POST /workers/{worker_id}/stop", "worker_id", no_rows, is_repeatable=True
+    ),
     # Who shares it. The tenant of these is what they are about, so it is in the path.
     "list_tenants": Route("GET /tenants", "", records(TenantInfo)),
-    "put_tenant": Route("PATCH /tenants/{id}", "id *settings", nothing),
-    "delete_tenant": Route("DELETE /tenants/{id}", "id", _id, again=True),
-    "pause_tenant": Route("POST /tenants/{id}/pause", "id", nothing, again=True),
-    "resume_tenant": Route("POST /tenants/{id}/resume", "id", nothing, again=True),
+    "put_tenant": Route("PATCH /tenants/{id}", "id *settings", no_rows),
+    "delete_tenant": Route("DELETE /tenants/{id}", "id", _id, is_repeatable=True),
+    "pause_tenant": Route("POST /tenants/{id}/pause", "id", no_rows, is_repeatable=True),
+    "resume_tenant": Route("POST /tenants/{id}/resume", "id", no_rows, is_repeatable=True),
     # The server looks up the slug, and says for whom it would act.
     "find_tenant": Route("GET /session", "tenant_id", _tenant),
     "list_api_keys": Route("GET /keys", "limit cursor tenant_id", records(ApiKey)),
-    "revoke_api_key": Route("DELETE /keys/{key_id}", "key_id tenant_id", nothing),
+    "revoke_api_key": Route("DELETE /keys/{key_id}", "key_id tenant_id", no_rows),
     # Configurations of connectors. The server chooses their ids, and seals their secrets.
     "create_connector_config": Route("POST /connectors", "- *config tenant_id", _id),
     "edit_connector_config": Route(
-        "PATCH /connectors/{config_id}", "config_id *config tenant_id", nothing
+        "PATCH /connectors/{config_id}", "config_id *config tenant_id", no_rows
     ),
     "get_connector_config": Route(
         "GET /connectors/{config_id}", "config_id tenant_id", record(ConnectorConfig)
@@ -249,21 +277,23 @@ ROUTES: Routes = {
         "GET /connectors", "limit cursor tenant_id", records(ConnectorConfig)
     ),
     "delete_connector_config": Route(
-        "DELETE /connectors/{config_id}", "config_id tenant_id", nothing
+        "DELETE /connectors/{config_id}", "config_id tenant_id", no_rows
     ),
     # Webhooks; requests.py creates them, and new secrets.
     "get_webhook": Route("GET /webhooks/{id}", "id tenant_id", record(Webhook)),
     "list_webhooks": Route("GET /webhooks", "limit cursor tenant_id", records(Webhook)),
-    "edit_webhook": Route("PATCH /webhooks/{id}", "id *changes - tenant_id", nothing),
-    "delete_webhook": Route("DELETE /webhooks/{id}", "id tenant_id", nothing),
-    "test_webhook": Route("POST /webhooks/{id}/test", "id tenant_id", one("delivery_id", UUID)),
+    "edit_webhook": Route("PATCH /webhooks/{id}", "id *changes - tenant_id", no_rows),
+    "delete_webhook": Route("DELETE /webhooks/{id}", "id tenant_id", no_rows),
+    "test_webhook": Route(
+        "POST /webhooks/{id}/test", "id tenant_id", single_value("delivery_id", UUID)
+    ),
     "list_deliveries": Route(
         "GET /webhooks/{id}/deliveries", "id state limit cursor tenant_id", records(Delivery)
     ),
     "redeliver": Route(
         "POST /webhooks/{id}/deliveries/{delivery_id}/redeliver",
         "id delivery_id tenant_id",
-        one("job_id", UUID),
+        single_value("job_id", UUID),
     ),
     "get_statistics": Route(
         "GET /statistics", "since until step_s *filter by tenant_id", records(Statistic)

@@ -13,25 +13,25 @@ from uuid import UUID
 from jobforge.calls.rows import Row, Rows
 from jobforge.errors import Json
 
-Read = Callable[[Json], Rows]
-Convert = Callable[[Json], Any]
+RowReader = Callable[[Json], Rows]
+Converter = Callable[[Json], Any]
 
 
-def nothing(_: Json) -> Rows:
+def no_rows(_: Json) -> Rows:
     return []
 
 
-def one(name: str, convert: Convert | None = None) -> Read:
+def single_value(name: str, convert: Converter | None = None) -> RowReader:
     """The one value that an answer has."""
-    return lambda answer: [(_converted(answer[name], convert),)]
+    return lambda answer: [(_convert(answer[name], convert),)]
 
 
-def record(kind: type) -> Read:
+def record(kind: type) -> RowReader:
     """One thing, with the fields of that class as columns."""
     return lambda answer: [_row(_columns(kind), answer)]
 
 
-def records(kind: type) -> Read:
+def records(kind: type) -> RowReader:
     """A list of things."""
 
     def read(answer: Json) -> Rows:
@@ -41,7 +41,7 @@ def records(kind: type) -> Read:
     return read
 
 
-def items(**columns: Convert | None) -> Read:
+def items(**columns: Converter | None) -> RowReader:
     """A list of things, by the names of their columns."""
     named = list(columns.items())
     return lambda answer: [_row(named, item) for item in answer["items"]]
@@ -51,22 +51,22 @@ def history(answer: Json) -> Rows:
     return [(answer["job"], answer["attempts"], answer["events"])]
 
 
-def made_job(answer: Json) -> Rows:
+def created_job(answer: Json) -> Rows:
     return [(UUID(answer["id"]), answer["status"])]
 
 
-def made_jobs(answer: Json) -> Rows:
+def created_jobs(answer: Json) -> Rows:
     made = enumerate(answer["items"])
     return [(index, UUID(job["id"]), job["status"]) for index, job in made]
 
 
-def made_workflow(answer: Json) -> Rows:
+def created_workflow(answer: Json) -> Rows:
     workflow_id = UUID(answer["id"])
     jobs = ((each["node"], UUID(each["job_id"])) for each in answer["nodes"])
     return [(workflow_id, None, None), *((workflow_id, node, job_id) for node, job_id in jobs)]
 
 
-def made_batch(answer: Json) -> Rows:
+def created_batch(answer: Json) -> Rows:
     batch_id = UUID(answer["id"])
     made = enumerate(answer["jobs"])
     jobs = ((batch_id, index, UUID(job["id"]), job["status"]) for index, job in made)
@@ -92,20 +92,20 @@ def heartbeat(answer: Json) -> Rows:
     return [(None, None, answer["command"]), *beats]
 
 
-def _row(columns: list[tuple[str, Convert | None]], item: Json) -> Row:
-    return tuple(_converted(item.get(name), convert) for name, convert in columns)
+def _row(columns: list[tuple[str, Converter | None]], item: Json) -> Row:
+    return tuple(_convert(item.get(name), convert) for name, convert in columns)
 
 
-def _converted(value: Json, convert: Convert | None) -> Any:  # noqa: ANN401 - as the call has it
+def _convert(value: Json, convert: Converter | None) -> Any:  # noqa: ANN401 - as the call has it
     return value if value is None or convert is None else convert(value)
 
 
 @cache
-def _columns(kind: type) -> list[tuple[str, Convert | None]]:
+def _columns(kind: type) -> list[tuple[str, Converter | None]]:
     return [(name, _converter(hint)) for name, hint in get_type_hints(kind).items()]
 
 
-def _converter(hint: Any) -> Convert | None:  # noqa: ANN401 - a type as hints spell it
+def _converter(hint: Any) -> Converter | None:  # noqa: ANN401 - a type as hints spell it
     parts = get_args(hint) or (hint,)
     return next((_CONVERTERS[part] for part in parts if part in _CONVERTERS), None)
 
@@ -114,7 +114,7 @@ def _ids(texts: list[str]) -> list[UUID]:
     return list(map(UUID, texts))
 
 
-_CONVERTERS: dict[Any, Convert] = {
+_CONVERTERS: dict[Any, Converter] = {
     UUID: UUID,
     list[UUID]: _ids,
     datetime: datetime.fromisoformat,

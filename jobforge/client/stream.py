@@ -10,7 +10,7 @@ from uuid import UUID
 
 import httpx2
 
-from jobforge.client.errors import error_of, error_of_transport
+from jobforge.client.errors import error_from_response, error_from_transport
 from jobforge.client.params import query
 from jobforge.errors import Json, TooManyRequests, Unavailable
 from jobforge.types.jsonb import decode
@@ -32,7 +32,7 @@ class StreamEvent:
     id: str | None
 
 
-class Reading:
+class StreamState:
     """Of one stream: what it is asked for, how far it is, and when to come back."""
 
     def __init__(
@@ -47,7 +47,7 @@ class Reading:
         self._lines: dict[str, str] = {}
         self._breaks = 0
 
-    def parts(self) -> dict[str, Json]:
+    def request_kwargs(self) -> dict[str, Json]:
         headers = {} if self.last_id is None else {"last-event-id": self.last_id}
         return {
             "method": "GET",
@@ -57,7 +57,7 @@ class Reading:
             "timeout": httpx2.Timeout(_SILENT_S),
         }
 
-    def event_of(self, line: str) -> StreamEvent | None:
+    def feed_line(self, line: str) -> StreamEvent | None:
         """What a line completes."""
         if line:
             label, _, text = line.partition(":")
@@ -70,7 +70,7 @@ class Reading:
             return None
         return StreamEvent(lines.get("event", "message"), decode(lines["data"]), self.last_id)
 
-    def pause_s(self) -> float:
+    def next_pause_s(self) -> float:
         """After a break; the longer, the more there were without a word in between."""
         self._lines = {}
         pause: float = min(_LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2**self._breaks)
@@ -78,39 +78,39 @@ class Reading:
         return pause * random.uniform(0.5, 1)  # noqa: S311 - no secret
 
 
-def read(transport: "Transport", reading: Reading) -> Iterator[StreamEvent]:
+def read(transport: "Transport", reading: StreamState) -> Iterator[StreamEvent]:
     """For as long as the server lets us; a break is gone over."""
     while True:
         try:
-            with transport.http.stream(**reading.parts()) as response:
+            with transport.http.stream(**reading.request_kwargs()) as response:
                 if not response.is_success:
                     response.read()
-                    raise error_of(response)
-                yield from filter(None, map(reading.event_of, response.iter_lines()))
+                    raise error_from_response(response)
+                yield from filter(None, map(reading.feed_line, response.iter_lines()))
         except (httpx2.HTTPError, Unavailable, TooManyRequests) as error:
-            _explain_first(reading, error, transport.address.url)
-        time.sleep(reading.pause_s())
+            _raise_before_first_event(reading, error, transport.address.url)
+        time.sleep(reading.next_pause_s())
 
 
-async def aread(transport: "AsyncTransport", reading: Reading) -> AsyncIterator[StreamEvent]:
+async def aread(transport: "AsyncTransport", reading: StreamState) -> AsyncIterator[StreamEvent]:
     """As `read`, for async code."""
     while True:
         try:
-            async with transport.http.stream(**reading.parts()) as response:
+            async with transport.http.stream(**reading.request_kwargs()) as response:
                 if not response.is_success:
                     await response.aread()
-                    raise error_of(response)
+                    raise error_from_response(response)
                 async for line in response.aiter_lines():
-                    event = reading.event_of(line)
+                    event = reading.feed_line(line)
                     if event is not None:
                         yield event
         except (httpx2.HTTPError, Unavailable, TooManyRequests) as error:
-            _explain_first(reading, error, transport.address.url)
-        await asyncio.sleep(reading.pause_s())
+            _raise_before_first_event(reading, error, transport.address.url)
+        await asyncio.sleep(reading.next_pause_s())
 
 
-def _explain_first(reading: Reading, error: Exception, url: str) -> None:
+def _raise_before_first_event(reading: StreamState, error: Exception, url: str) -> None:
     """Whoever never got a word is told; a stream that has begun is gone on with."""
     if reading.last_id is not None:
         return
-    raise error_of_transport(error, url) if isinstance(error, httpx2.HTTPError) else error
+    raise error_from_transport(error, url) if isinstance(error, httpx2.HTTPError) else error

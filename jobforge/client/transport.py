@@ -6,16 +6,16 @@ from typing import Any, TypeVar
 
 from jobforge.calls import Call
 from jobforge.client.address import ServerAddress
-from jobforge.client.request import TENANT_HEADER, Request
-from jobforge.client.retry import Patience
-from jobforge.client.routes import ROUTES, Routes, request_of
+from jobforge.client.request import TENANT_HEADER, ApiRequest
+from jobforge.client.retry import RetryPolicy
+from jobforge.client.routes import ROUTES, Routes, request_from_call
 from jobforge.errors import JobForgeError, Json
 from jobforge.observability import tracing
 
 try:
     import httpx2
 
-    from jobforge.client.errors import answer_of, error_of_transport
+    from jobforge.client.errors import error_from_transport, read_response
 except ImportError as error:
     raise ImportError('over HTTP httpx2 is needed: pip install "jobforge[http]"') from error
 
@@ -33,14 +33,14 @@ class Transport:
         self._routes = routes
         self.http = httpx2.Client(**_settings(address))
 
-    def run(self, asked: Call[T] | Request[T]) -> T:
-        request = asked if isinstance(asked, Request) else request_of(asked, self._routes)
-        patience = Patience(self.address.retries)
+    def run(self, asked: Call[T] | ApiRequest[T]) -> T:
+        request = asked if isinstance(asked, ApiRequest) else request_from_call(asked, self._routes)
+        patience = RetryPolicy(self.address.retries)
         while True:
             try:
                 return request.read(self._send(request))
             except JobForgeError as error:
-                pause_s = patience.pause_s(request, error)
+                pause_s = patience.next_pause_s(request, error)
                 if pause_s is None:
                     raise
             time.sleep(pause_s)
@@ -48,11 +48,11 @@ class Transport:
     def close(self) -> None:
         self.http.close()
 
-    def _send(self, request: Request[object]) -> Json:
+    def _send(self, request: ApiRequest[object]) -> Json:
         try:
-            return answer_of(self.http.request(**_parts(request)))
+            return read_response(self.http.request(**_parts(request)))
         except httpx2.HTTPError as error:
-            raise error_of_transport(error, self.address.url) from error
+            raise error_from_transport(error, self.address.url) from error
 
 
 class AsyncTransport:
@@ -63,14 +63,14 @@ class AsyncTransport:
         self._routes = routes
         self.http = httpx2.AsyncClient(**_settings(address))
 
-    async def run(self, asked: Call[T] | Request[T]) -> T:
-        request = asked if isinstance(asked, Request) else request_of(asked, self._routes)
-        patience = Patience(self.address.retries)
+    async def run(self, asked: Call[T] | ApiRequest[T]) -> T:
+        request = asked if isinstance(asked, ApiRequest) else request_from_call(asked, self._routes)
+        patience = RetryPolicy(self.address.retries)
         while True:
             try:
                 return request.read(await self._send(request))
             except JobForgeError as error:
-                pause_s = patience.pause_s(request, error)
+                pause_s = patience.next_pause_s(request, error)
                 if pause_s is None:
                     raise
             await asyncio.sleep(pause_s)
@@ -78,14 +78,14 @@ class AsyncTransport:
     async def close(self) -> None:
         await self.http.aclose()
 
-    def drop(self) -> None:
+    def abort(self) -> None:
         """After its loop was closed: the sockets go with it."""
 
-    async def _send(self, request: Request[object]) -> Json:
+    async def _send(self, request: ApiRequest[object]) -> Json:
         try:
-            return answer_of(await self.http.request(**_parts(request)))
+            return read_response(await self.http.request(**_parts(request)))
         except httpx2.HTTPError as error:
-            raise error_of_transport(error, self.address.url) from error
+            raise error_from_transport(error, self.address.url) from error
 
 
 def _settings(address: ServerAddress) -> dict[str, Any]:
@@ -103,11 +103,11 @@ def _settings(address: ServerAddress) -> dict[str, Any]:
     }
 
 
-def _parts(request: Request[object]) -> dict[str, Any]:
+def _parts(request: ApiRequest[object]) -> dict[str, Any]:
     headers = dict(request.headers)
     if request.body is not None:
         headers["content-type"] = "application/json"
-    traceparent = tracing.current()
+    traceparent = tracing.current_traceparent()
     if traceparent is not None:
         headers["traceparent"] = traceparent
     return {

@@ -14,18 +14,18 @@ from uuid import UUID
 
 import orjson
 
-from jobforge.calls import Answer, Call
-from jobforge.calls.binary_arrays import unpacked_documents, unpacked_tokens
+from jobforge.calls import Call, PendingResult
+from jobforge.calls.binary_arrays import unpack_documents, unpack_tokens
 from jobforge.calls.rows import Rows
 from jobforge.client.address import ServerAddress
-from jobforge.client.params import Written, written
+from jobforge.client.params import RawJson, encode_body
 from jobforge.client.requests import whoami
 from jobforge.client.routes import ROUTES, Route, Routes
-from jobforge.client.rows import Read, heartbeat, items, made_jobs, nothing, one
+from jobforge.client.rows import RowReader, created_jobs, heartbeat, items, no_rows, single_value
 from jobforge.client.transport import AsyncTransport
 from jobforge.errors import Conflict, Denied, Json, TooManyRequests, Unauthenticated, Unavailable
 from jobforge.types.api_keys import Role
-from jobforge.types.jobs import ClaimedJob, sent
+from jobforge.types.jobs import ClaimedJob, encode_timestamp
 
 T = TypeVar("T")
 
@@ -35,59 +35,59 @@ _WAIT_S = 2.0
 _TIMEOUT_S = 10.0
 
 
-class Server:
+class HttpEngine:
     """A server as a worker's database."""
 
     can_listen = False
-    keeps_operations = True
+    runs_bulk_operations = True
     poll_s = 0.05  # between two claims that have waited already
 
     def __init__(self, address: ServerAddress) -> None:
         # A loop that fails tries again by itself, and knows what else to do meanwhile.
         self._address = replace(address, timeout_s=_TIMEOUT_S, retries=0)
-        self._own = Link(self._address)
+        self._link = HttpLink(self._address)
 
     async def open(self) -> None:
         """Raises Unavailable when it cannot be reached, Denied when it does not take the key."""
-        identity = await self._own.transport.run(whoami())
+        identity = await self._link.transport.run(whoami())
         if identity.role not in {Role.WORKER, Role.SUPER_ADMIN}:
             raise Denied(f"the key's role is {identity.role}, and a worker's must be worker")
 
     async def run(self, call: Call[T]) -> T:
-        return await self._own.run(call)
+        return await self._link.run(call)
 
-    def link(self, *, durable: bool = True) -> "Link":  # noqa: ARG002 - the server decides on that
-        return Link(self._address)
+    def create_link(self, *, durable: bool = True) -> "HttpLink":  # noqa: ARG002 - the server decides on that
+        return HttpLink(self._address)
 
     def listen(self, *channels: str) -> NoReturn:
         raise Conflict(f"nobody can listen to {', '.join(channels)} over HTTP")
 
     async def close(self) -> None:
-        await self._own.close()
+        await self._link.close()
 
 
-class Link:
+class HttpLink:
     """Connections of one of a worker's loops."""
 
     def __init__(self, address: ServerAddress) -> None:
-        self.transport = AsyncTransport(address, WORK)
+        self.transport = AsyncTransport(address, WORKER_ROUTES)
 
     async def run(self, call: Call[T]) -> T:
-        if call.function in _DONE_BY_SERVERS:
+        if call.function in _SERVER_SIDE_CALLS:
             return call.decode([])
-        with _waited_out():
+        with _translate_refusals():
             return await self.transport.run(call)
 
-    async def ask(self, call: Call[T]) -> Answer[T]:
+    async def send(self, call: Call[T]) -> PendingResult[T]:
         answer = await self.run(call)
-        return Answer.known(len(answer) if isinstance(answer, Sized) else 1, answer)
+        return PendingResult.from_value(len(answer) if isinstance(answer, Sized) else 1, answer)
 
     async def close(self) -> None:
         await self.transport.close()
 
 
 @contextmanager
-def _waited_out() -> Iterator[None]:
+def _translate_refusals() -> Iterator[None]:
     """What is over after a while must look so: a worker gives up what is refused for good."""
     try:
         yield
@@ -111,22 +111,24 @@ def _claim(parameters: Sequence[Any]) -> dict[str, Json]:
 
 def _definition(parameters: Sequence[Any]) -> dict[str, Json]:
     key, version, settings = parameters
-    one = written({"key": key, "version": version, "settings": Written(settings)})
-    return {"definitions": Written(f"[{one.decode()}]")}
+    one = encode_body({"key": key, "version": version, "settings": RawJson(settings)})
+    return {"definitions": RawJson(f"[{one.decode()}]")}
 
 
 def _successes(parameters: Sequence[Any]) -> dict[str, Json]:
     worker_id, tenants, jobs, leases, documents = parameters
-    tokens = unpacked_tokens(tenants, jobs, leases)
-    results = [None] * len(tokens) if documents is None else unpacked_documents(documents)
+    tokens = unpack_tokens(tenants, jobs, leases)
+    results = [None] * len(tokens) if documents is None else unpack_documents(documents)
     outcomes = (
-        written({**token._asdict(), "outcome": "succeeded", "result": Written(result or "null")})
+        encode_body(
+            {**token._asdict(), "outcome": "succeeded", "result": RawJson(result or "null")}
+        )
         for token, result in zip(tokens, results, strict=True)
     )
-    return {"worker_id": worker_id, "outcomes": Written(f"[{b','.join(outcomes).decode()}]")}
+    return {"worker_id": worker_id, "outcomes": RawJson(f"[{b','.join(outcomes).decode()}]")}
 
 
-def _unsettled(answer: Json) -> Rows:
+def _unsettled_rows(answer: Json) -> Rows:
     return [
         (UUID(item["job_id"]), item["lease"]) for item in answer["items"] if item["status"] != "ok"
     ]
@@ -136,10 +138,10 @@ def _lineage(answer: Json) -> Rows:
     return [(answer["parents"], answer["workflow"])]
 
 
-_settled: Read = items(job_id=UUID, lease=None, status=None, state=None)
+_settled_rows: RowReader = items(job_id=UUID, lease=None, status=None, state=None)
 
 
-def claimed(answer: Json) -> Rows:
+def claimed_job_rows(answer: Json) -> Rows:
     return [_claimed_job(item) for item in answer["items"]]
 
 
@@ -154,7 +156,7 @@ def _claimed_job(item: Json) -> ClaimedJob:
         item["attempt"],
         item["max_attempts"],
         item["timeout_s"],
-        sent(datetime.fromisoformat(item["started_at"])),
+        encode_timestamp(datetime.fromisoformat(item["started_at"])),
         item["source"],
         item["correlation_id"],
         item["traceparent"],
@@ -173,16 +175,16 @@ def _text(payload: Json) -> str:
         return json.dumps(payload)
 
 
-WORK: Routes = {
+WORKER_ROUTES: Routes = {
     "register_worker": Route(
         "POST /worker/register",
         "worker_id queues slots definitions host pid build isolation",
-        nothing,
+        no_rows,
     ),
-    "unregister_worker": Route("POST /worker/unregister", "worker_id", nothing),
-    "put_definition": Route("POST /worker/definitions", _definition, nothing),
+    "unregister_worker": Route("POST /worker/unregister", "worker_id", no_rows),
+    "put_definition": Route("POST /worker/definitions", _definition, no_rows),
     "declare_triggers": ROUTES["declare_triggers"],
-    "claim_jobs": Route("POST /worker/jobs/claim", _claim, claimed),
+    "claim_jobs": Route("POST /worker/jobs/claim", _claim, claimed_job_rows),
     "heartbeat_jobs": Route(
         "POST /worker/jobs/heartbeat",
         "worker_id jobs:json lease_s memory_bytes clock",
@@ -199,12 +201,12 @@ WORK: Routes = {
         items(job_id=UUID, lease=None, name=None, index=None, status=None),
     ),
     "enqueue_children": Route(
-        "POST /worker/jobs/children", "- - - name index jobs:json", made_jobs
+        "POST /worker/jobs/children", "- - - name index jobs:json", created_jobs
     ),
-    "complete_jobs": Route("POST /worker/jobs/complete", "worker_id outcomes:json", _settled),
-    "succeed_jobs": Route("POST /worker/jobs/complete", _successes, _unsettled),
-    "release_jobs": Route("POST /worker/release", "worker_id jobs:json", _settled),
-    "enqueue_jobs": Route("POST /worker/jobs/enqueue", "jobs:json -", made_jobs),
+    "complete_jobs": Route("POST /worker/jobs/complete", "worker_id outcomes:json", _settled_rows),
+    "succeed_jobs": Route("POST /worker/jobs/complete", _successes, _unsettled_rows),
+    "release_jobs": Route("POST /worker/release", "worker_id jobs:json", _settled_rows),
+    "enqueue_jobs": Route("POST /worker/jobs/enqueue", "jobs:json -", created_jobs),
     "load_parents": Route("POST /worker/jobs/parents", "- - -", _lineage),
     "add_workflow_jobs": Route(
         "POST /worker/jobs/nodes", "- - - nodes:json", items(node=None, job_id=UUID)
@@ -214,7 +216,7 @@ WORK: Routes = {
         "limit",
         items(tenant_id=UUID, job_id=UUID, lease=None, state=None),
     ),
-    "ensure_partitions": Route("POST /worker/partitions", "-", one("made")),
+    "ensure_partitions": Route("POST /worker/partitions", "-", single_value("made")),
 }
 # Upkeep that needs no worker where there is a server.
-_DONE_BY_SERVERS = {"advance_operations"}
+_SERVER_SIDE_CALLS = {"advance_operations"}

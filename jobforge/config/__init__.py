@@ -119,7 +119,7 @@ def load(
     """The settings as this process finds them; the arguments stand in for its surroundings."""
     variables = environment() if environ is None else environ
     found = _find(flags or {}, variables, folder or Path())
-    settings = {name: _parsed(name, each) for name, each in found.items()}
+    settings = {name: _parse_setting(name, each) for name, each in found.items()}
     for name in {"database_url", "listen_url"} & settings.keys() if environ is None else ():
         settings[name] = DatabaseUrl(settings[name]).with_password()
     config = Config(**settings)
@@ -129,7 +129,7 @@ def load(
     return config
 
 
-def origins() -> dict[str, str]:
+def find_origins() -> dict[str, str]:
     """What set each setting that is not at its default: a variable, a file."""
     found = _find({}, environment(), Path())
     return {name: each.origin for name, each in found.items()}
@@ -140,7 +140,7 @@ def secret_files(config: Config) -> list[Path]:
     urls = filter(None, (config.database_url, config.listen_url))
     found = [path for url in urls for path in DatabaseUrl(url).secret_files()]
     for layer in _layers({}, environment(), Path()):
-        found += [_parsed(name, layer[name]) for name in _SECRET_FILES if name in layer]
+        found += [_parse_setting(name, layer[name]) for name in _SECRET_FILES if name in layer]
         origins = {
             each.origin.partition(" [")[0] for name, each in layer.items() if _is_secret(name)
         }
@@ -154,7 +154,7 @@ def _is_secret(name: str) -> bool:
     return name not in _SECRET_FILES and is_secret(name)
 
 
-def misspelt(environ: Mapping[str, str] | None = None) -> dict[str, str]:
+def find_misspelled(environ: Mapping[str, str] | None = None) -> dict[str, str]:
     """Variables that set nothing, and those that were probably meant."""
     found = environment() if environ is None else environ
     known = {f"JOBFORGE_{name.upper()}" for name in (*_PARSERS, *_SECRET_FILES, "profile")}
@@ -177,25 +177,27 @@ def is_secret(name: str) -> bool:
     return not next(each.repr for each in fields(Config) if each.name == name)
 
 
-def wants_colour(environ: Mapping[str, str] | None = None) -> bool:
+def wants_color(environ: Mapping[str, str] | None = None) -> bool:
     """Whether a terminal may be given colours, as no-color.org has it."""
     found = environment() if environ is None else environ
     return not found.get("NO_COLOR") and found.get("TERM") != "dumb"
 
 
-class _Found(NamedTuple):
+class _SettingValue(NamedTuple):
     value: Json
     origin: str
 
 
-_Layer = dict[str, _Found]
+_Layer = dict[str, _SettingValue]
 
 
 def _find(flags: Mapping[str, Json], environ: Mapping[str, str], folder: Path) -> _Layer:
     merged: _Layer = {}
     for layer in reversed(_layers(flags, environ, folder)):
         given = _with_secrets_from_files(layer)
-        merged = {name: found for name, found in merged.items() if _RIVALS.get(name) not in given}
+        merged = {
+            name: found for name, found in merged.items() if _ALTERNATIVES.get(name) not in given
+        }
         merged |= given
     return merged
 
@@ -212,7 +214,7 @@ def _layers(flags: Mapping[str, Json], environ: Mapping[str, str], folder: Path)
 
 def _from_flags(flags: Mapping[str, Json]) -> _Layer:
     return {
-        name: _Found(value, _FLAGS.get(name) or f"--{name.replace('_', '-')}")
+        name: _SettingValue(value, _FLAGS.get(name) or f"--{name.replace('_', '-')}")
         for name, value in flags.items()
         if value is not None
     }
@@ -221,7 +223,7 @@ def _from_flags(flags: Mapping[str, Json]) -> _Layer:
 def _from_environment(environ: Mapping[str, str]) -> _Layer:
     variables = {name: f"JOBFORGE_{name.upper()}" for name in (*_PARSERS, *_SECRET_FILES)}
     return {
-        name: _Found(environ[variable], variable)
+        name: _SettingValue(environ[variable], variable)
         for name, variable in variables.items()
         if environ.get(variable)
     }
@@ -230,11 +232,11 @@ def _from_environment(environ: Mapping[str, str]) -> _Layer:
 def _from_file(folder: Path) -> _Layer:
     own = folder / "jobforge.toml"
     if own.exists():
-        return _known(str(own), _toml(own))
+        return _read_table(str(own), _toml(own))
     project = folder / "pyproject.toml"
     if not project.exists():
         return {}
-    return _known(str(project), _toml(project).get("tool", {}).get("jobforge", {}))
+    return _read_table(str(project), _toml(project).get("tool", {}).get("jobforge", {}))
 
 
 def _from_user_file(environ: Mapping[str, str]) -> list[_Layer]:
@@ -253,8 +255,8 @@ def _from_user_file(environ: Mapping[str, str]) -> list[_Layer]:
             field="profile",
             hint=f"there are: {', '.join(profiles)}" if profiles else "it has none",
         )
-    chosen = _known(f"{path} [profiles.{profile}]", profiles[profile]) if profile else {}
-    return [chosen, _known(str(path), table)]
+    chosen = _read_table(f"{path} [profiles.{profile}]", profiles[profile]) if profile else {}
+    return [chosen, _read_table(str(path), table)]
 
 
 def _user_file(environ: Mapping[str, str]) -> Path | None:
@@ -271,7 +273,7 @@ def _toml(path: Path) -> dict[str, Json]:
         raise ConfigError(f"{path} cannot be read: {error}") from error
 
 
-def _known(origin: str, table: dict[str, Json]) -> _Layer:
+def _read_table(origin: str, table: dict[str, Json]) -> _Layer:
     names = (*_PARSERS, *_SECRET_FILES)
     for name in table:
         if name not in names:
@@ -280,7 +282,7 @@ def _known(origin: str, table: dict[str, Json]) -> _Layer:
                 field=name,
                 hint=_did_you_mean(name) or f"the settings are: {', '.join(names)}",
             )
-    return {name: _Found(value, origin) for name, value in table.items()}
+    return {name: _SettingValue(value, origin) for name, value in table.items()}
 
 
 def _did_you_mean(name: str) -> str | None:
@@ -298,12 +300,12 @@ def _with_secrets_from_files(layer: _Layer) -> _Layer:
                 field=name,
                 hint="keep one of the two",
             )
-        layer[target] = _Found(_read_secret(name, layer.pop(name)), name)
+        layer[target] = _SettingValue(_read_secret(name, layer.pop(name)), name)
     return layer
 
 
-def _read_secret(name: str, found: _Found) -> str:
-    path = _parsed(name, found)
+def _read_secret(name: str, found: _SettingValue) -> str:
+    path = _parse_setting(name, found)
     try:
         return str(path.read_text(encoding="utf-8").strip())
     except (OSError, ValueError) as error:
@@ -313,15 +315,15 @@ def _read_secret(name: str, found: _Found) -> str:
         ) from error
 
 
-def _parsed(name: str, found: _Found) -> Json:
+def _parse_setting(name: str, found: _SettingValue) -> Json:
     parser = _PARSERS.get(name, parse.path)
     try:
         return parser(found.value)
-    except parse.Wrong as wrong:
+    except parse.InvalidValue as wrong:
         raise ConfigError(f"{name} must be {wrong}", field=name, hint=_set_by(found)) from None
 
 
-def _set_by(found: _Found) -> str:
+def _set_by(found: _SettingValue) -> str:
     return f"it is set by {found.origin}"
 
 
@@ -458,4 +460,4 @@ _FLAGS = {
     "server_port": "--port",
 }
 # Either leads to the engine: whoever names the one does not mean the other.
-_RIVALS = {"database_url": "server", "server": "database_url"}
+_ALTERNATIVES = {"database_url": "server", "server": "database_url"}

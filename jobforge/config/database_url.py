@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from jobforge.errors import ConfigError
-from jobforge.process.environment import PASSWORD, environment, withheld
+from jobforge.process.environment import PASSWORD, environment, withheld_variables
 
 # A parameter of the URL, the variable and the file that stand in for it.
 _FILES = (
@@ -24,7 +24,7 @@ class DatabaseUrl:
 
     def with_password(self) -> str:
         """The URL with PGPASSWORD in it if libpq can no longer find that in the environment."""
-        password = withheld().get(PASSWORD)
+        password = withheld_variables().get(PASSWORD)
         if not password:
             return self.text
         from psycopg.conninfo import make_conninfo  # noqa: PLC0415 - seldom needed
@@ -70,7 +70,7 @@ def check_url(url: str, *, field: str = "database_url") -> None:
         )
 
 
-def explained_url(text: str) -> str:
+def redact_url_error(text: str) -> str:
     """What libpq and psycopg say about a URL that cannot be used, without any part of its password.
 
     They quote what they could not read. A password that was not percent-encoded is cut at any sign,

@@ -13,13 +13,13 @@ Parser = Callable[[Json], Json]
 _NO_USER = 2**32 - 1  # "unchanged" in system calls
 
 
-class Wrong(ValueError):
+class InvalidValue(ValueError):
     """What a value should have been."""
 
 
 def text(value: Json) -> str:
     if not isinstance(value, str):
-        raise Wrong(f"a text, not {value!r}")
+        raise InvalidValue(f"a text, not {value!r}")
     return value
 
 
@@ -32,7 +32,7 @@ def boolean(value: Json) -> bool:
         return value
     word = value.strip().lower() if isinstance(value, str) else ""
     if word not in _BOOLEANS:
-        raise Wrong(f"true or false, not {value!r}")
+        raise InvalidValue(f"true or false, not {value!r}")
     return _BOOLEANS[word]
 
 
@@ -44,7 +44,7 @@ _BOOLEANS = {
 
 def whole(low: int, high: int) -> Parser:
     def parse(value: Json) -> int:
-        wrong = Wrong(f"a whole number from {low:,} to {high:,}, not {value!r}")
+        wrong = InvalidValue(f"a whole number from {low:,} to {high:,}, not {value!r}")
         if isinstance(value, bool) or not isinstance(value, int | str):
             raise wrong
         try:
@@ -60,7 +60,7 @@ def whole(low: int, high: int) -> Parser:
 
 def seconds(low: float, high: float) -> Parser:
     def parse(value: Json) -> float:
-        wrong = Wrong(f"a number of seconds from {low:g} to {high:g}, not {value!r}")
+        wrong = InvalidValue(f"a number of seconds from {low:g} to {high:g}, not {value!r}")
         if isinstance(value, bool) or not isinstance(value, int | float | str):
             raise wrong
         try:
@@ -79,14 +79,14 @@ def user_range(value: Json) -> tuple[int, int]:
     match = re.fullmatch(r"(\d{1,10})-(\d{1,10})", str(value))
     first, last = (int(match[1]), int(match[2])) if match else (0, 0)
     if not 0 < first < last < _NO_USER:
-        raise Wrong(f"a range of user IDs such as 200000-265535, not {value!r}")
+        raise InvalidValue(f"a range of user IDs such as 200000-265535, not {value!r}")
     return first, last
 
 
 def one_of(*words: str) -> Parser:
     def parse(value: Json) -> str:
         if not isinstance(value, str) or value.lower() not in words:
-            raise Wrong(f"one of {', '.join(words)}, not {value!r}")
+            raise InvalidValue(f"one of {', '.join(words)}, not {value!r}")
         return value.lower()
 
     return parse
@@ -97,7 +97,7 @@ def names(pattern: str) -> Parser:
         names = _items(value)
         for name in names:
             if not re.fullmatch(pattern, name):
-                raise Wrong(f"a list of names, and {name!r} is none")
+                raise InvalidValue(f"a list of names, and {name!r} is none")
         return tuple(names)
 
     return parse
@@ -108,7 +108,7 @@ def _items(value: Json) -> list[str]:
     if isinstance(value, str):
         value = value.split(",")
     if not isinstance(value, list | tuple) or not all(isinstance(item, str) for item in value):
-        raise Wrong(f"a list of texts, not {value!r}")
+        raise InvalidValue(f"a list of texts, not {value!r}")
     return [item.strip() for item in value if item.strip()]
 
 
@@ -118,23 +118,25 @@ def queues(value: Json) -> dict[str, int | None]:
         # Names of queues may hold colons themselves.
         name, _, slots = item.rpartition(":") if re.search(r":\d+\Z", item) else (item, "", None)
         if not re.fullmatch(_QUEUE_NAME, name):
-            raise Wrong(f"queues with their slots, as in mail:10,default:4, and not {item!r}")
+            raise InvalidValue(
+                f"queues with their slots, as in mail:10,default:4, and not {item!r}"
+            )
         if name in queues:
-            raise Wrong(f"different queues, and {name} is there twice")
+            raise InvalidValue(f"different queues, and {name} is there twice")
         queues[name] = None if slots is None else whole(1, 100_000)(slots)
     return queues
 
 
 def tables(value: Json) -> dict[str, dict[str, Json]]:
     if not isinstance(value, dict) or not all(isinstance(table, dict) for table in value.values()):
-        raise Wrong("tables of jobforge.toml, as in [commands.thumbnail]")
+        raise InvalidValue("tables of jobforge.toml, as in [commands.thumbnail]")
     return value
 
 
 def origin(value: Json) -> str:
     given = text(value).rstrip("/").lower()
     if not re.fullmatch(r"https?://[a-z0-9.:\[\]-]+", given):
-        raise Wrong(f"scheme and host, as in https://jobs.example.com, not {value!r}")
+        raise InvalidValue(f"scheme and host, as in https://jobs.example.com, not {value!r}")
     return given
 
 
@@ -144,7 +146,7 @@ def origins(value: Json) -> tuple[str, ...]:
 
 def secret(value: Json) -> str:
     if len(text(value)) < _SHORTEST_SECRET:
-        raise Wrong(f"a secret of at least {_SHORTEST_SECRET} characters")
+        raise InvalidValue(f"a secret of at least {_SHORTEST_SECRET} characters")
     return text(value)
 
 
@@ -152,10 +154,10 @@ def algorithms(value: Json) -> tuple[str, ...]:
     names = _items(value)
     for name in names:
         if name not in _ALGORITHMS:
-            raise Wrong(f"some of {', '.join(_ALGORITHMS)}, and {name!r} is none")
+            raise InvalidValue(f"some of {', '.join(_ALGORITHMS)}, and {name!r} is none")
     if len({name.startswith("HS") for name in names}) > 1:
         # A public key must never be taken for a shared secret.
-        raise Wrong("either algorithms of a shared secret or of a public key, not both")
+        raise InvalidValue("either algorithms of a shared secret or of a public key, not both")
     return tuple(names)
 
 
@@ -165,7 +167,9 @@ def roles(value: Json) -> dict[str, str]:
     roles = {str(word): str(role) for word, role in pairs}
     for role in roles.values():
         if role not in _ROLES:
-            raise Wrong(f"words and roles, as in admin:tenant_admin, and {role!r} is no role")
+            raise InvalidValue(
+                f"words and roles, as in admin:tenant_admin, and {role!r} is no role"
+            )
     return roles
 
 

@@ -13,14 +13,14 @@ from jobforge.connectors.registry import (
     connector_target,
     make_connectors,
 )
-from jobforge.connectors.services import Tools
+from jobforge.connectors.services import ConnectorServices
 
 __all__ = [
     "QUEUE",
     "SLOTS",
     "Connector",
     "ConnectorJob",
-    "Tools",
+    "ConnectorServices",
     "are_installed",
     "connector_registrations",
     "connector_target",

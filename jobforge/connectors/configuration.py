@@ -15,7 +15,7 @@ from jobforge import calls
 from jobforge.connectors.connector import ConnectorJob
 from jobforge.connectors.egress.headers import check_headers
 from jobforge.errors import Invalid, InvalidPayload, Json, NotFound
-from jobforge.redact import JOB, NO_SECRETS, Scope, connector_scope
+from jobforge.redact import CURRENT_SCOPE, NO_SECRETS, RedactionScope, connector_scope
 from jobforge.sdk.retry import Dead
 
 if TYPE_CHECKING:
@@ -31,13 +31,13 @@ _REFERENCE = re.compile(r"\{\{\s*secret\.([A-Za-z_][A-Za-z0-9_]{0,49})\s*\}\}")
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Opened:
+class OpenedConfiguration:
     """What a job uses of a configuration; of none without one."""
 
     url: str | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
     secrets: Mapping[str, str] = field(default_factory=dict)
-    scope: Scope = NO_SECRETS  # the same secrets, as they are hidden in what comes back
+    scope: RedactionScope = NO_SECRETS  # the same secrets, as they are hidden in what comes back
 
     def fill(self, text: str) -> str:
         """The text with `{{secret.name}}` replaced."""
@@ -49,9 +49,9 @@ class Opened:
         return self.secrets[found[1]]
 
 
-async def open_configuration(job: ConnectorJob[Any], name: str) -> Opened:
+async def open_configuration(job: ConnectorJob[Any], name: str) -> OpenedConfiguration:
     """Return it with all its secrets, which are hidden in the output of this job alone."""
-    from jobforge.security.vault import Place  # noqa: PLC0415 - it loads cryptography
+    from jobforge.security.vault import SealContext  # noqa: PLC0415 - it loads cryptography
 
     try:
         kept = await job.call(calls.open_connector_config(name))
@@ -63,16 +63,18 @@ async def open_configuration(job: ConnectorJob[Any], name: str) -> Opened:
     found: dict[str, str] = {}
     for secret, where in kept.secrets.items():
         if "from" in where:
-            found[secret] = job.tools.secrets.lookup_of_tenant(where["from"], job.tenant_id)
+            found[secret] = job.services.secrets.lookup_for_tenant(where["from"], job.tenant_id)
             continue
         if key is None:
-            key = await job.call(job.vault.key_of(job.tenant_id))
-        place = Place(_TABLE, kept.id, f"secrets.{secret}")
+            key = await job.call(job.vault.build_tenant_key_call(job.tenant_id))
+        place = SealContext(_TABLE, kept.id, f"secrets.{secret}")
         found[secret] = key.open(place, base64.b64decode(where["sealed"])).decode()
-    scope = JOB.get() or connector_scope(job.claimed.payload_json)
+    scope = CURRENT_SCOPE.get() or connector_scope(job.claimed.payload_json)
     for value in found.values():
         scope.add(value)
-    return Opened(kept.settings.get("url"), kept.settings.get("headers") or {}, found, scope)
+    return OpenedConfiguration(
+        kept.settings.get("url"), kept.settings.get("headers") or {}, found, scope
+    )
 
 
 def check_settings(settings: Mapping[str, Json], policy: "Policy") -> None:
@@ -95,17 +97,17 @@ def needs_seal(secrets: Mapping[str, Json]) -> bool:
     return any(isinstance(secret, Mapping) and "value" in secret for secret in secrets.values())
 
 
-def sealed_secrets(
+def seal_secrets(
     secrets: Mapping[str, Json], config_id: UUID, key: "TenantKey | None"
 ) -> dict[str, Json]:
     """`{"value": …}` sealed for its place; references, and None for one to be taken back, as is."""
     if len(secrets) > _MOST_SECRETS:
         raise Invalid(f"a configuration has at most {_MOST_SECRETS} secrets", field="secrets")
-    return {name: _kept(name, secret, config_id, key) for name, secret in secrets.items()}
+    return {name: _seal_secret(name, secret, config_id, key) for name, secret in secrets.items()}
 
 
-def _kept(name: str, secret: Json, config_id: UUID, key: "TenantKey | None") -> Json:
-    from jobforge.security.vault import Place  # noqa: PLC0415 - it loads cryptography
+def _seal_secret(name: str, secret: Json, config_id: UUID, key: "TenantKey | None") -> Json:
+    from jobforge.security.vault import SealContext  # noqa: PLC0415 - it loads cryptography
 
     if secret is None or (isinstance(secret, Mapping) and set(secret) == {"from"}):
         return secret
@@ -115,5 +117,5 @@ def _kept(name: str, secret: Json, config_id: UUID, key: "TenantKey | None") -> 
             f'a secret is {{"value": text}} or {{"from": "env:NAME"}}, and {name} is neither',
             field=f"secrets.{name}",
         )
-    sealed = key.seal(Place(_TABLE, config_id, f"secrets.{name}"), value.encode())
+    sealed = key.seal(SealContext(_TABLE, config_id, f"secrets.{name}"), value.encode())
     return {"sealed": base64.b64encode(sealed).decode()}

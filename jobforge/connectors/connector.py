@@ -9,21 +9,21 @@ from pydantic import BaseModel
 
 from jobforge.artifacts import Artifacts
 from jobforge.calls import Call
-from jobforge.connectors.services import Tools
+from jobforge.connectors.services import ConnectorServices
 from jobforge.errors import Json
 from jobforge.payloads.signature import Parameters, Shape
 from jobforge.redact import connector_scope
 from jobforge.sdk.definition import Definition
-from jobforge.sdk.engine_client import Client
-from jobforge.sdk.enqueue import Target
+from jobforge.sdk.engine_client import EngineClient
+from jobforge.sdk.enqueue import EnqueueTarget
 from jobforge.sdk.hooks import Hooks
 from jobforge.sdk.retry import Retry
-from jobforge.sdk.settings import Settings
-from jobforge.types.current_job import CURRENT
+from jobforge.sdk.settings import DefinitionSettings
+from jobforge.types.current_job import CURRENT_JOB
 from jobforge.types.jobs import ClaimedJob
 
 if TYPE_CHECKING:
-    from jobforge.connectors.egress import Egress
+    from jobforge.connectors.egress import EgressClient
     from jobforge.security.vault import Vault
 
 QUEUE = "connectors"
@@ -39,7 +39,7 @@ class ConnectorJob(Generic[P]):
     payload: P
     claimed: ClaimedJob
     worker_id: UUID
-    tools: Tools
+    services: ConnectorServices
 
     @property
     def tenant_id(self) -> UUID:
@@ -59,22 +59,22 @@ class ConnectorJob(Generic[P]):
         return self.claimed.traceparent
 
     @property
-    def egress(self) -> "Egress":
+    def egress(self) -> "EgressClient":
         """The only way out: the guarded client."""
-        return self.tools.egress
+        return self.services.egress
 
     @property
     def vault(self) -> "Vault":
-        return self.tools.vault
+        return self.services.vault
 
     @property
     def artifacts(self) -> Artifacts:
         """Where to put files. One that the result names as `artifact` becomes the job's."""
-        return self.tools.artifacts
+        return self.services.artifacts
 
     async def call(self, call: Call[T]) -> T:
         """Asks the engine, for the tenant of the job."""
-        return await self.tools.run(call.within(self.worker_id, self.claimed.token))
+        return await self.services.run(call.under_lease(self.worker_id, self.claimed.token))
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +90,8 @@ class Connector(Generic[P]):
     retry: Retry = field(default_factory=Retry)
 
     @property
-    def settings(self) -> Settings:
-        return Settings(
+    def settings(self) -> DefinitionSettings:
+        return DefinitionSettings(
             key=self.key,
             version=self.version,
             queue=QUEUE,
@@ -105,59 +105,63 @@ class Connector(Generic[P]):
         )
 
 
-class ConnectorTarget(Target):
+class ConnectorTarget(EnqueueTarget):
     """A connector as an app enqueues its jobs, whoever serves them."""
 
-    def __init__(self, connector: Connector[Any], client: Client) -> None:
+    def __init__(self, connector: Connector[Any], client: EngineClient) -> None:
         self.settings = connector.settings
         self.client = client
         self._payload = Shape(connector.payload)
 
     @property
     def parameters(self) -> Parameters:
-        return _Fields((), self._payload, None, 0)
+        return _FieldParameters((), self._payload, None, 0)
 
     @property
     def result(self) -> Shape:
         return _ANY
 
 
-class _Fields(Parameters):
+class _FieldParameters(Parameters):
     """The fields of the payload, by name."""
 
-    def payload(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Json]:
+    def build_payload(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Json]:
         given = self.bind(args, kwargs)
-        self.arguments(given)
+        self.read_arguments(given)
         return given
 
 
 class ConnectorDefinition(Definition[..., Json]):
     """A connector as a worker serves it."""
 
-    makes_artifacts = True
-    redaction = staticmethod(connector_scope)
+    can_create_artifacts = True
+    build_redaction_scope = staticmethod(connector_scope)
 
     def __init__(
-        self, connector: Connector[Any], worker_id: UUID, tools: Tools, client: Client
+        self,
+        connector: Connector[Any],
+        worker_id: UUID,
+        tools: ConnectorServices,
+        client: EngineClient,
     ) -> None:
         self._connector = connector
         self._worker_id = worker_id
-        self._tools = tools
+        self._services = tools
         self.parameters = Parameters(("payload",), Shape(connector.payload), "payload", 1)
         self.result = _ANY
-        super().__init__(self._run, connector.settings, client, Hooks(_nothing))
+        super().__init__(self._run, connector.settings, client, Hooks(_do_nothing))
 
     async def _run(self, payload: Any) -> Json:  # noqa: ANN401 - of the connector's model
-        claimed = CURRENT.get()
+        claimed = CURRENT_JOB.get()
         assert claimed is not None  # noqa: S101 - the runner has set it
-        await self._tools.make_ready()
+        await self._services.preload()
         return await self._connector.run(
-            ConnectorJob(payload, claimed, self._worker_id, self._tools)
+            ConnectorJob(payload, claimed, self._worker_id, self._services)
         )
 
 
 _ANY = Shape(Any)
 
 
-def _nothing() -> None:
+def _do_nothing() -> None:
     """What changes when a connector gets hooks: it never does."""

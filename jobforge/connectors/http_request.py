@@ -14,21 +14,21 @@ from urllib.parse import urljoin
 import orjson
 from pydantic import BaseModel, ConfigDict, Field
 
-from jobforge.connectors.configuration import NAME, Opened, open_configuration
+from jobforge.connectors.configuration import NAME, OpenedConfiguration, open_configuration
 from jobforge.connectors.connector import Connector, ConnectorJob
-from jobforge.connectors.egress.headers import REFUSED_PATTERN
+from jobforge.connectors.egress.headers import FORBIDDEN_HEADERS_PATTERN
 from jobforge.errors import Invalid, InvalidPayload, Json, UnexpectedStatus
-from jobforge.redact import Scope, hide_values
-from jobforge.redact.background import off_the_loop
+from jobforge.redact import RedactionScope, hide_values
+from jobforge.redact.background import run_off_loop
 from jobforge.sdk.retry import Dead
 from jobforge.types.jsonb import decode, encode
 
 if TYPE_CHECKING:
-    from jobforge.connectors.egress import Request, Response
+    from jobforge.connectors.egress import EgressRequest, EgressResponse
 
-Method = Literal["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
-Header = Annotated[str, Field(pattern=r"^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}$")]
-Value = Annotated[str, Field(max_length=8192, pattern=r"^[\t -~\u0080-\u00ff]*$")]
+HttpMethod = Literal["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
+HeaderName = Annotated[str, Field(pattern=r"^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}$")]
+HeaderValue = Annotated[str, Field(max_length=8192, pattern=r"^[\t -~\u0080-\u00ff]*$")]
 Status = Annotated[int, Field(ge=100, le=599)]
 
 _MOST_HEADERS = 50
@@ -37,7 +37,7 @@ _LONGEST_TAIL = 2_000
 _LONGEST_PAUSE_S = 3600.0
 _DEEPEST = 60  # a result has 64 levels, and this stands within one
 # What may well be another answer the next time; any other 4xx would be the same.
-_PASSING = frozenset((408, 425, 429))
+_TRANSIENT_STATUSES = frozenset((408, 425, 429))
 
 
 class HttpRequest(BaseModel):
@@ -46,13 +46,13 @@ class HttpRequest(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     url: Annotated[str, Field(min_length=1, max_length=2048, pattern=r"^[^\x00-\x20\x7f\\]+$")]
-    method: Method = "GET"
+    method: HttpMethod = "GET"
     config: Annotated[str, Field(pattern=NAME)] | None = None
-    headers: Annotated[dict[Header, Value], Field(max_length=_MOST_HEADERS)] = Field(
+    headers: Annotated[dict[HeaderName, HeaderValue], Field(max_length=_MOST_HEADERS)] = Field(
         default_factory=dict,
         json_schema_extra={
             "additionalProperties": False,
-            "propertyNames": {"not": {"pattern": REFUSED_PATTERN}},
+            "propertyNames": {"not": {"pattern": FORBIDDEN_HEADERS_PATTERN}},
         },
     )
     body: Json = None
@@ -63,20 +63,20 @@ class HttpRequest(BaseModel):
 
 async def run(job: ConnectorJob[HttpRequest]) -> Json:
     asked = job.payload
-    opened = await open_configuration(job, asked.config) if asked.config else Opened()
+    opened = await open_configuration(job, asked.config) if asked.config else OpenedConfiguration()
     try:
         request = _request(job, opened)
         response = await job.egress.send(request)
     except Invalid as error:
         raise InvalidPayload(error.message, field=error.field) from None
-    answer = await off_the_loop(len(response.body), _answer, response, opened.scope)
+    answer = await run_off_loop(len(response.body), _result_from_response, response, opened.scope)
     if not _is_expected(response.status, asked.expected_status):
-        raise _unexpected(response, answer)
+        raise _unexpected_status_error(response, answer)
     return answer
 
 
-def _request(job: ConnectorJob[HttpRequest], opened: Opened) -> "Request":
-    from jobforge.connectors.egress import Request  # noqa: PLC0415 - it loads the HTTP client
+def _request(job: ConnectorJob[HttpRequest], opened: OpenedConfiguration) -> "EgressRequest":
+    from jobforge.connectors.egress import EgressRequest  # noqa: PLC0415 - it loads the HTTP client
 
     asked = job.payload
     given = {**opened.headers, **asked.headers}
@@ -92,13 +92,13 @@ def _request(job: ConnectorJob[HttpRequest], opened: Opened) -> "Request":
         *filled.items(),
         *((name, value) for name, value in own.items() if value and name.lower() not in named),
     ]
-    return Request(
+    return EgressRequest(
         asked.method,
         _url(job, opened),
         headers=headers,
         body=body,
         # What a configuration has is for its origin, also where no secret is filled in.
-        private=frozenset(
+        private_headers=frozenset(
             name for name, value in given.items() if name in opened.headers or filled[name] != value
         ),
         redirects=asked.redirects,
@@ -107,7 +107,7 @@ def _request(job: ConnectorJob[HttpRequest], opened: Opened) -> "Request":
     )
 
 
-def _url(job: ConnectorJob[HttpRequest], opened: Opened) -> str:
+def _url(job: ConnectorJob[HttpRequest], opened: OpenedConfiguration) -> str:
     from jobforge.connectors.egress import read_url  # noqa: PLC0415 - it loads the HTTP client
 
     if opened.url is None:
@@ -131,7 +131,7 @@ def _is_expected(status: int, expected: list[int] | None) -> bool:
     return 200 <= status < 300 if expected is None else status in expected
 
 
-def _answer(response: "Response", scope: Scope) -> dict[str, Json]:
+def _result_from_response(response: "EgressResponse", scope: RedactionScope) -> dict[str, Json]:
     """The result, in which the configuration's secrets are hidden that the server sent back."""
     headers: dict[str, str] = {}
     for name, value in response.headers[:_MOST_HEADERS]:
@@ -146,7 +146,7 @@ def _answer(response: "Response", scope: Scope) -> dict[str, Json]:
     }
 
 
-def _content(response: "Response", scope: Scope) -> dict[str, Json]:
+def _content(response: "EgressResponse", scope: RedactionScope) -> dict[str, Json]:
     """One of json, text and base64, whichever holds it.
 
     JSON is parsed first and secrets are hidden in its strings, so that it stays JSON.
@@ -168,7 +168,7 @@ def _content(response: "Response", scope: Scope) -> dict[str, Json]:
     return {"text": scope.hide(text)}
 
 
-def _base64(body: bytes, scope: Scope) -> str:
+def _base64(body: bytes, scope: RedactionScope) -> str:
     return scope.hide(base64.b64encode(body).decode())
 
 
@@ -179,14 +179,16 @@ def _is_deeper(document: Json, most: int) -> bool:
     return most == 0 or any(_is_deeper(each, most - 1) for each in inner)
 
 
-def _unexpected(response: "Response", answer: dict[str, Json]) -> UnexpectedStatus:
+def _unexpected_status_error(
+    response: "EgressResponse", answer: dict[str, Json]
+) -> UnexpectedStatus:
     shown = answer.get("text", answer.get("json"))
     tail = shown if isinstance(shown, str) or shown is None else orjson.dumps(shown).decode()
     error = UnexpectedStatus(
         f"the answer has status {response.status}",
         detail={"status": response.status, "body": (tail or "")[:_LONGEST_TAIL]},
     )
-    error.is_final = 400 <= response.status < 500 and response.status not in _PASSING
+    error.is_final = 400 <= response.status < 500 and response.status not in _TRANSIENT_STATUSES
     if not error.is_final:
         error.retry_in_s = _retry_after(response.header("retry-after"))
     return error

@@ -10,11 +10,11 @@ from jobforge.calls import Call
 from jobforge.connectors.connector import Connector, ConnectorDefinition, ConnectorTarget
 from jobforge.connectors.http_request import HTTP_REQUEST
 from jobforge.connectors.report_generate import REPORT_GENERATE
-from jobforge.connectors.services import Tools
+from jobforge.connectors.services import ConnectorServices
 from jobforge.connectors.webhook_deliver import WEBHOOK_DELIVER
 from jobforge.errors import Invalid
 from jobforge.payloads.signature import Shape
-from jobforge.sdk.engine_client import Client
+from jobforge.sdk.engine_client import EngineClient
 
 SLOTS = 10
 _PREFIX = "connector."
@@ -27,12 +27,14 @@ def are_installed() -> bool:
     return all(map(find_spec, ("httpx2", "cryptography")))
 
 
-def make_connectors(worker_id: UUID, *, tools: Tools, client: Client) -> list[ConnectorDefinition]:
+def make_connectors(
+    worker_id: UUID, *, services: ConnectorServices, client: EngineClient
+) -> list[ConnectorDefinition]:
     """All of them, for one worker."""
-    return [ConnectorDefinition(each, worker_id, tools, client) for each in CONNECTORS]
+    return [ConnectorDefinition(each, worker_id, services, client) for each in CONNECTORS]
 
 
-def connector_target(key: str, client: Client) -> ConnectorTarget:
+def connector_target(key: str, client: EngineClient) -> ConnectorTarget:
     """To enqueue jobs of it: `http.request`, or its whole key."""
     for each in CONNECTORS:
         if key in {each.key, each.key.removeprefix(_PREFIX)}:

@@ -19,15 +19,15 @@ import orjson
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
 from jobforge import calls
-from jobforge.artifacts import Artifacts, marker_in
+from jobforge.artifacts import Artifacts, marker_from_json
 from jobforge.artifacts.keys import PREFIX, new_key, read_ref
 from jobforge.calls import Call
 from jobforge.connectors.connector import Connector, ConnectorJob
 from jobforge.connectors.report import (
     Column,
-    Row,
+    ReportRow,
     Table,
-    columns_of,
+    infer_columns,
     write_csv,
     write_html,
     write_json,
@@ -41,11 +41,11 @@ from jobforge.types.jsonb import decode
 _MOST_ROWS = 1_000_000
 _PAGE = 200
 # So many rows are looked at to find out which columns there are.
-_LOOKED_AT = 100
+_SAMPLED_ROWS = 100
 # An artifact that is larger is read line by line; a line is one row.
 _READ_WHOLE = 8 * 1024**2
 _LONGEST_LINE = 1024**2
-_PATIENCE_S = 60.0
+_CALL_TIMEOUT_S = 60.0
 
 # Apart from those that the worker itself needs: a report may take minutes.
 _THREADS = ThreadPoolExecutor(4, "report")
@@ -83,7 +83,7 @@ class RowsOfArtifact(_Part):
     path: Text | None = None
 
 
-class Which(_Part):
+class ReportJobFilter(_Part):
     """As the list of jobs takes it."""
 
     state: Annotated[list[str], Field(max_length=9)] | None = None
@@ -99,7 +99,7 @@ class Which(_Part):
 class ListOfJobs(_Part):
     """Jobs of the tenant, newest first."""
 
-    jobs: Which
+    jobs: ReportJobFilter
 
 
 class ColumnChoice(_Part):
@@ -118,9 +118,9 @@ class ReportRequest(_Part):
 
 
 async def run(job: ConnectorJob[ReportRequest]) -> Json:
-    ask = _Asking(job)
+    ask = _ThreadedEngine(job)
     try:
-        return await asyncio.get_running_loop().run_in_executor(_THREADS, _made, job, ask)
+        return await asyncio.get_running_loop().run_in_executor(_THREADS, _make_report, job, ask)
     except PayloadTooLarge as error:
         raise Dead(error.message) from error
     except Invalid as error:
@@ -129,7 +129,7 @@ async def run(job: ConnectorJob[ReportRequest]) -> Json:
         ask.end()
 
 
-class _Asking:
+class _ThreadedEngine:
     """The engine, for the thread in which a report is made; it ends when the job does."""
 
     def __init__(self, job: ConnectorJob[ReportRequest]) -> None:
@@ -140,7 +140,7 @@ class _Asking:
     def run(self, call: Call[Any]) -> Any:  # noqa: ANN401 - as the call has it
         self.check()
         asked = asyncio.run_coroutine_threadsafe(self._job.call(call), self._loop)
-        return asked.result(_PATIENCE_S)
+        return asked.result(_CALL_TIMEOUT_S)
 
     def check(self) -> None:
         """Nobody waits for the report any more: the thread is to end as well."""
@@ -151,25 +151,27 @@ class _Asking:
         self._is_over.set()
 
 
-def _made(job: ConnectorJob[ReportRequest], ask: _Asking) -> dict[str, Json]:
+def _make_report(job: ConnectorJob[ReportRequest], ask: _ThreadedEngine) -> dict[str, Json]:
     asked, artifacts = job.payload, job.artifacts
     rows = _rows(asked, job.tenant_id, artifacts, ask)
-    first = list(islice(rows, _LOOKED_AT))
-    columns = columns_of(first) if asked.columns is None else [_column(c) for c in asked.columns]
-    table = Table(columns, _checked(chain(first, rows), ask), asked.title, asked.max_rows)
+    first = list(islice(rows, _SAMPLED_ROWS))
+    columns = infer_columns(first) if asked.columns is None else [_column(c) for c in asked.columns]
+    table = Table(
+        columns, _check_periodically(chain(first, rows), ask), asked.title, asked.max_rows
+    )
     key = new_key(job.tenant_id, job.job_id, f"report-{job.claimed.lease}.{asked.format}")
     marker = artifacts.put(key, _WRITERS[asked.format](table))
     return {
         "artifact": marker.ref,
         "format": asked.format,
         "rows": table.count,
-        "truncated": table.is_cut,
+        "truncated": table.is_truncated,
         "bytes": marker.bytes,
         "sha256": marker.sha256,
     }
 
 
-def _checked(rows: Iterator[Row], ask: _Asking) -> Iterator[Row]:
+def _check_periodically(rows: Iterator[ReportRow], ask: _ThreadedEngine) -> Iterator[ReportRow]:
     for number, row in enumerate(rows):
         if number % _PAGE == 0:
             ask.check()
@@ -183,8 +185,8 @@ def _column(choice: str | ColumnChoice) -> Column:
 
 
 def _rows(
-    asked: ReportRequest, tenant_id: UUID, artifacts: Artifacts, ask: _Asking
-) -> Iterator[Row]:
+    asked: ReportRequest, tenant_id: UUID, artifacts: Artifacts, ask: _ThreadedEngine
+) -> Iterator[ReportRow]:
     match asked.source:
         case GivenRows(rows=rows):
             return iter(rows)
@@ -196,7 +198,7 @@ def _rows(
             return _jobs(ask, which)
 
 
-def _job(ask: _Asking, job_id: UUID) -> Job:
+def _job(ask: _ThreadedEngine, job_id: UUID) -> Job:
     try:
         job: Job = ask.run(calls.get_job(job_id)).job
     except NotFound:
@@ -209,11 +211,11 @@ def _job(ask: _Asking, job_id: UUID) -> Job:
 
 
 def _result(artifacts: Artifacts, job: Job) -> Json:
-    marker = marker_in(job.result)
+    marker = marker_from_json(job.result)
     return job.result if marker is None else decode(artifacts.read(marker, job.tenant_id))
 
 
-def _rows_in(document: Json, path: str | None) -> Iterator[Row]:
+def _rows_in(document: Json, path: str | None) -> Iterator[ReportRow]:
     for name in path.split(".") if path else ():
         document = document.get(name) if isinstance(document, dict) else None
     if isinstance(document, list):
@@ -223,7 +225,7 @@ def _rows_in(document: Json, path: str | None) -> Iterator[Row]:
     raise Dead("there are no rows: it must be a list of objects, or an object")
 
 
-def _rows_of_file(artifacts: Artifacts, file: str, path: str | None) -> Iterator[Row]:
+def _rows_of_file(artifacts: Artifacts, file: str, path: str | None) -> Iterator[ReportRow]:
     if artifacts.store.size(file) > _READ_WHOLE:
         return _rows_on_lines(artifacts.store.open(file))
     whole = b"".join(artifacts.store.open(file))
@@ -235,7 +237,7 @@ def _rows_of_file(artifacts: Artifacts, file: str, path: str | None) -> Iterator
     return _rows_in(document, path or ("rows" if is_report else None))
 
 
-def _rows_on_lines(pieces: Iterator[bytes]) -> Iterator[Row]:
+def _rows_on_lines(pieces: Iterator[bytes]) -> Iterator[ReportRow]:
     """Rows of JSON Lines, or of an array that has each of its elements on a line."""
     for line in _lines(pieces):
         text = line.strip().rstrip(b",")
@@ -258,18 +260,18 @@ def _lines(pieces: Iterator[bytes]) -> Iterator[bytes]:
     yield rest
 
 
-def _jobs(ask: _Asking, which: Which) -> Iterator[Row]:
+def _jobs(ask: _ThreadedEngine, which: ReportJobFilter) -> Iterator[ReportRow]:
     wanted = JobFilter(**which.model_dump(exclude_none=True))
     before: UUID | None = None
     while True:
         page: list[JobListing] = ask.run(calls.list_jobs(wanted, limit=_PAGE, before=before))
-        yield from map(_shown, page)
+        yield from map(_row_from_listing, page)
         if len(page) < _PAGE:
             return
         before = page[-1].id
 
 
-def _shown(job: JobListing) -> Row:
+def _row_from_listing(job: JobListing) -> ReportRow:
     """As the list of jobs shows it: secrets are masked."""
     fields = {**asdict(job), "error": mask(job.error)}
     return {name: _text(value) for name, value in fields.items()}

@@ -11,27 +11,27 @@ from jobforge.config import Config
 from jobforge.security.secrets import Secrets
 
 if TYPE_CHECKING:
-    from jobforge.connectors.egress import Egress
+    from jobforge.connectors.egress import EgressClient
     from jobforge.security.vault import Vault
 
 T = TypeVar("T")
 
 
-class Engine(Protocol):
+class CallRunner(Protocol):
     """What runs calls: the worker's database."""
 
     def run(self, call: Call[T]) -> Awaitable[T]: ...
 
 
-class Tools:
+class ConnectorServices:
     """The engine, the guarded client, the vault and the artifacts."""
 
-    def __init__(self, engine: Engine, config: Config) -> None:
+    def __init__(self, engine: CallRunner, config: Config) -> None:
         self._engine = engine
         self._config = config
         self._is_ready = False
 
-    async def make_ready(self) -> None:
+    async def preload(self) -> None:
         """Before the first job: to load a client and to look up names would hold up the loop."""
         if not self._is_ready:
             await asyncio.to_thread(getattr, self, "egress")
@@ -49,7 +49,7 @@ class Tools:
         return Secrets(self._config.secrets_dir)
 
     @cached_property
-    def egress(self) -> "Egress":
+    def egress(self) -> "EgressClient":
         from jobforge.connectors.egress import open_egress  # noqa: PLC0415 - it loads the HTTP client
 
         return open_egress(self._config)

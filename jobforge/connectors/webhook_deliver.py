@@ -17,16 +17,16 @@ from jobforge.connectors.connector import Connector, ConnectorJob
 from jobforge.errors import EgressError, Invalid, Json
 from jobforge.observability import logs
 from jobforge.redact import mask_text
-from jobforge.redact.background import off_the_loop
+from jobforge.redact.background import run_off_loop
 from jobforge.sdk.retry import Cancel, Dead, Retry
-from jobforge.security.webhook_signature import signed_headers
-from jobforge.types.webhooks import TEST, OpenDelivery
+from jobforge.security.webhook_signature import sign_headers
+from jobforge.types.webhooks import TEST_EVENT, OpenDelivery
 
 if TYPE_CHECKING:
-    from jobforge.connectors.egress import Egress, Request
+    from jobforge.connectors.egress import EgressClient, EgressRequest
 
 # Seconds before the second attempt, the third and so on: the last comes after 17 h 35 min.
-SCHEDULE = (5, 300, 1_800, 7_200, 18_000, 36_000)
+RETRY_DELAYS_S = (5, 300, 1_800, 7_200, 18_000, 36_000)
 DEADLINE_S = 30.0
 
 _KEPT_BYTES = 4096
@@ -44,7 +44,7 @@ class WebhookDelivery(BaseModel):
 
 
 @dataclass(frozen=True, slots=True)
-class _Sent:
+class _SendResult:
     """What came of it; without an error it was delivered."""
 
     status: int | None = None
@@ -61,7 +61,7 @@ async def _run(job: ConnectorJob[WebhookDelivery]) -> Json:
     delivery = await job.call(calls.open_delivery(endpoint_id, delivery_id))
     if delivery is None:
         raise Cancel("the webhook was deleted, or the message is older than the history")
-    is_test = delivery.event == TEST
+    is_test = delivery.event == TEST_EVENT
     if delivery.disabled_reason is not None and not is_test:
         raise Cancel(f"the webhook is disabled: {delivery.disabled_reason}")
     if delivery.delivered_at is not None:  # and the worker that did it could not say so any more
@@ -78,16 +78,16 @@ async def _run(job: ConnectorJob[WebhookDelivery]) -> Json:
     raise Retry(sent.error, after=_wait_s(job.claimed.attempt))
 
 
-async def _request(job: ConnectorJob[WebhookDelivery], delivery: OpenDelivery) -> "Request":
-    from jobforge.connectors.egress import Request  # noqa: PLC0415 - it loads the HTTP client
-    from jobforge.security.webhook_secrets import opened  # noqa: PLC0415 - it loads cryptography
+async def _request(job: ConnectorJob[WebhookDelivery], delivery: OpenDelivery) -> "EgressRequest":
+    from jobforge.connectors.egress import EgressRequest  # noqa: PLC0415 - it loads the HTTP client
+    from jobforge.security.webhook_secrets import open_secret  # noqa: PLC0415 - it loads cryptography
 
-    key = await job.call(job.vault.key_of(job.tenant_id))
-    secrets = [opened(key, job.payload.endpoint_id, sealed) for sealed in delivery.secrets]
+    key = await job.call(job.vault.build_tenant_key_call(job.tenant_id))
+    secrets = [open_secret(key, job.payload.endpoint_id, sealed) for sealed in delivery.secrets]
     body = delivery.message.encode()
     headers = {"content-type": "application/json"}
-    headers |= signed_headers(job.payload.delivery_id, body, secrets)
-    return Request(
+    headers |= sign_headers(job.payload.delivery_id, body, secrets)
+    return EgressRequest(
         "POST",
         delivery.url,
         tuple(headers.items()),
@@ -99,24 +99,24 @@ async def _request(job: ConnectorJob[WebhookDelivery], delivery: OpenDelivery) -
     )
 
 
-async def _send(egress: "Egress", request: "Request") -> _Sent:
+async def _send(egress: "EgressClient", request: "EgressRequest") -> _SendResult:
     try:
         answer = await egress.send(request)
     except (EgressError, Invalid) as error:
-        return _Sent(error=f"{error.code}: {error.message}")
-    response = await off_the_loop(len(answer.body), _legible, answer.body)
+        return _SendResult(error=f"{error.code}: {error.message}")
+    response = await run_off_loop(len(answer.body), _clean_response, answer.body)
     if 200 <= answer.status <= 299:
-        return _Sent(answer.status, response)
-    return _Sent(answer.status, response, f"the receiver answered {answer.status}")
+        return _SendResult(answer.status, response)
+    return _SendResult(answer.status, response, f"the receiver answered {answer.status}")
 
 
 def _wait_s(attempt: int) -> float:
     """Some time more at random, so that an outage is not followed by a rush."""
-    wait_s = SCHEDULE[min(attempt, len(SCHEDULE)) - 1]
+    wait_s = RETRY_DELAYS_S[min(attempt, len(RETRY_DELAYS_S)) - 1]
     return wait_s * random.uniform(1, 1.1)  # noqa: S311 - no secret
 
 
-def _legible(body: bytes) -> str:
+def _clean_response(body: bytes) -> str:
     """The start of a response, fit to be shown. Redacted before it is cut."""
     text = mask_text(body[:_READ_BYTES].decode(errors="replace"))
     shown = _CONTROL.sub("\N{REPLACEMENT CHARACTER}", text)
@@ -128,5 +128,7 @@ WEBHOOK_DELIVER = Connector(
     payload=WebhookDelivery,
     run=_run,
     description="Sends a signed message to a webhook endpoint.",
-    retry=Retry(max_attempts=len(SCHEDULE) + 1, base=SCHEDULE[0], cap=SCHEDULE[-1]),
+    retry=Retry(
+        max_attempts=len(RETRY_DELAYS_S) + 1, base=RETRY_DELAYS_S[0], cap=RETRY_DELAYS_S[-1]
+    ),
 )

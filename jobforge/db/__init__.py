@@ -15,17 +15,17 @@ from jobforge.db.connection import (
     tenant,
     transaction,
 )
-from jobforge.db.database import Database, Scope
-from jobforge.db.link import Link
+from jobforge.db.database import Database, TenantTransaction
+from jobforge.db.link import DedicatedConnection
 from jobforge.db.pool import Pool
 
 __all__ = [
     "AsyncConnection",
     "Connection",
     "Database",
-    "Link",
+    "DedicatedConnection",
     "Pool",
-    "Scope",
+    "TenantTransaction",
     "arun",
     "atransaction",
     "connect",

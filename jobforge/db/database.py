@@ -20,13 +20,18 @@ from jobforge.db.connection import (
     AsyncConnection,
     arun,
     check_committed,
-    has_news,
+    has_pending_input,
 )
 from jobforge.db.doctor.server_facts import Inspection, inspect
-from jobforge.db.driver import DEFAULT_TIMEOUTS, Explained, Timeouts, settings
-from jobforge.db.link import Link
-from jobforge.db.prepared import AsyncSession
-from jobforge.db.watched import Wire
+from jobforge.db.driver import (
+    DEFAULT_TIMEOUTS,
+    DriverErrorTranslator,
+    Timeouts,
+    build_connect_kwargs,
+)
+from jobforge.db.link import DedicatedConnection
+from jobforge.db.prepared import AsyncPreparedConnection
+from jobforge.db.watched import FastConnection
 from jobforge.errors import ConfigError, Conflict
 
 T = TypeVar("T")
@@ -48,18 +53,20 @@ class Database:
         listen_url: str | None = None,
         timeouts: Timeouts = DEFAULT_TIMEOUTS,
     ) -> None:
-        self._settings = settings(url, behind_pooler=behind_pooler, timeouts=timeouts)
+        self._settings = build_connect_kwargs(url, behind_pooler=behind_pooler, timeouts=timeouts)
         self._behind_pooler = behind_pooler
         self._listen_settings = self._settings
         if listen_url:
-            self._listen_settings = settings(listen_url, behind_pooler=False, timeouts=timeouts)
+            self._listen_settings = build_connect_kwargs(
+                listen_url, behind_pooler=False, timeouts=timeouts
+            )
         self.can_listen = bool(listen_url) or not behind_pooler
-        self.keeps_operations = False
-        self._made: weakref.WeakSet[AsyncSession] = weakref.WeakSet()
+        self.runs_bulk_operations = False
+        self._connections: weakref.WeakSet[AsyncPreparedConnection] = weakref.WeakSet()
         self._pool = AsyncConnectionPool(
-            connection_class=AsyncSession,
+            connection_class=AsyncPreparedConnection,
             kwargs=self._settings,
-            configure=self._keep,
+            configure=self._remember_connection,
             min_size=1,
             max_size=size,
             timeout=10,
@@ -67,27 +74,27 @@ class Database:
             open=False,
         )
         # Behind a pooler nothing can be prepared; and of a single connection none is left over.
-        self._wire = None if behind_pooler or size < 2 else Wire(self._pool)
+        self._fast_connection = None if behind_pooler or size < 2 else FastConnection(self._pool)
 
     async def open(self) -> None:
         """Raises Unavailable at once, and says why, when the database cannot be reached."""
-        with Explained():
+        with DriverErrorTranslator():
             # The pool would try again in silence until its time is up.
             await (await psycopg.AsyncConnection.connect(**self._settings)).close()
             await self._pool.open(wait=True)
 
     async def close(self) -> None:
-        if self._wire is not None:
-            await self._wire.close()
+        if self._fast_connection is not None:
+            await self._fast_connection.close()
         await self._pool.close()
 
-    def drop(self) -> None:
+    def abort(self) -> None:
         """Ends its connections after its loop was closed, where nothing can be awaited."""
-        for conn in list(self._made):
+        for conn in list(self._connections):
             conn.pgconn.finish()
 
-    async def _keep(self, conn: AsyncSession) -> None:
-        self._made.add(conn)
+    async def _remember_connection(self, conn: AsyncPreparedConnection) -> None:
+        self._connections.add(conn)
 
     async def __aenter__(self) -> Self:
         await self.open()
@@ -101,14 +108,14 @@ class Database:
         async with self.connection() as conn:
             if call.settings or not call.is_frequent or self._behind_pooler:
                 return await arun(conn, call)
-            with Explained():
-                return await prepared.aask(conn, call)
+            with DriverErrorTranslator():
+                return await prepared.arun(conn, call)
 
-    async def run_swiftly(self, call: Call[T]) -> T:
+    async def run_fast(self, call: Call[T]) -> T:
         """As `run`, for a frequent call without settings; who gives up does not undo it."""
-        if self._wire is None or self._wire.is_taken:
+        if self._fast_connection is None or self._fast_connection.is_busy:
             return await self.run(call)
-        return await self._wire.run(call)
+        return await self._fast_connection.run(call)
 
     async def run_all(self, tenant_id: UUID, calls: Iterable[Call[T]]) -> list[T]:
         """All in one transaction. Each goes out as soon as it is made: meanwhile the server works
@@ -116,7 +123,7 @@ class Database:
         """
         sent = []
         async with self.tenant(tenant_id) as scope:
-            with Explained():
+            with DriverErrorTranslator():
                 for call in calls:
                     cursor = psycopg.AsyncCursor(scope.connection, row_factory=tuple_row)
                     await cursor.execute(call.sql, call.parameters, binary=True)
@@ -124,17 +131,17 @@ class Database:
                 return [call.decode(await cursor.fetchall()) for call, cursor in sent]
 
     @asynccontextmanager
-    async def tenant(self, tenant_id: UUID) -> AsyncIterator["Scope"]:
+    async def tenant(self, tenant_id: UUID) -> AsyncIterator["TenantTransaction"]:
         """A transaction in the name of a tenant: commits at the end, rolls back on an error."""
         async with self.connection() as conn:
-            with Explained() as explained:
+            with DriverErrorTranslator() as explained:
                 try:
                     # What opens the transaction travels with the first call.
                     async with conn.pipeline():
                         await conn.execute("begin")
                         await conn.execute(SET_LOCAL, ("app.tenant_id", str(tenant_id)))
-                        with explained.except_from_body():
-                            yield Scope(conn)
+                        with explained.pass_through_body_errors():
+                            yield TenantTransaction(conn)
                         commit = await conn.execute("commit")
                     check_committed(commit.statusmessage)
                 finally:
@@ -142,18 +149,20 @@ class Database:
                         await conn.rollback()
 
     @asynccontextmanager
-    async def connection(self) -> AsyncIterator[AsyncSession]:
+    async def connection(self) -> AsyncIterator[AsyncPreparedConnection]:
         """A connection of the pool, in autocommit, for a transaction of the caller's own."""
-        with Explained():
+        with DriverErrorTranslator():
             conn = await self._pool.getconn()
         try:
             yield conn
         finally:
             await self._pool.putconn(conn)
 
-    def link(self, *, durable: bool = True) -> Link:
+    def create_link(self, *, durable: bool = True) -> DedicatedConnection:
         """A connection apart from the pool, for one loop."""
-        return Link(self._settings, durable=durable, behind_pooler=self._behind_pooler)
+        return DedicatedConnection(
+            self._settings, durable=durable, behind_pooler=self._behind_pooler
+        )
 
     @asynccontextmanager
     async def listen(self, *channels: str) -> AsyncIterator[AsyncIterator[str]]:
@@ -163,13 +172,13 @@ class Database:
                 "LISTEN does not work through a pooler",
                 hint="give a URL that leads to Postgres itself, or rely on polling",
             )
-        with Explained():
+        with DriverErrorTranslator():
             conn = await psycopg.AsyncConnection.connect(**self._listen_settings)
         async with conn:
-            with Explained():
+            with DriverErrorTranslator():
                 for channel in channels:
                     await conn.execute(sql.SQL("listen {}").format(sql.Identifier(channel)))
-            async with aclosing(_notified(conn)) as names:
+            async with aclosing(_iter_notifications(conn)) as names:
                 yield names
 
     async def inspect(self) -> Inspection:
@@ -179,7 +188,7 @@ class Database:
 
 
 @dataclass(frozen=True, slots=True)
-class Scope:
+class TenantTransaction:
     """An open transaction; the first call also carries what opened it."""
 
     connection: AsyncConnection
@@ -191,11 +200,11 @@ class Scope:
 
 
 async def _acheck(conn: AsyncConnection) -> None:
-    if has_news(conn):
+    if has_pending_input(conn):
         await AsyncConnectionPool.check_connection(conn)
 
 
-async def _notified(conn: AsyncConnection) -> AsyncGenerator[str, None]:
+async def _iter_notifications(conn: AsyncConnection) -> AsyncGenerator[str, None]:
     # Not by the driver, which looks ten times a second whether it was told to stop.
     news, socket = asyncio.Event(), conn.fileno()
     loop = asyncio.get_running_loop()
@@ -204,7 +213,7 @@ async def _notified(conn: AsyncConnection) -> AsyncGenerator[str, None]:
         while True:
             await news.wait()
             news.clear()
-            with Explained():
+            with DriverErrorTranslator():
                 conn.pgconn.consume_input()
             while notice := conn.pgconn.notifies():
                 yield notice.relname.decode(conn.info.encoding)

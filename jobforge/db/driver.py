@@ -15,9 +15,9 @@ from psycopg.conninfo import conninfo_to_dict
 from psycopg.pq import Format
 from psycopg.types.json import set_json_loads
 
-from jobforge.calls.binary_arrays import Documents, Ids, Leases, Packed
-from jobforge.config.database_url import check_url, explained_url
-from jobforge.db.sqlstates import from_sqlstate
+from jobforge.calls.binary_arrays import BinaryArray, JsonbArray, LeaseArray, UuidArray
+from jobforge.config.database_url import check_url, redact_url_error
+from jobforge.db.sqlstates import error_from_sqlstate
 from jobforge.errors import (
     ConfigError,
     Conflict,
@@ -39,8 +39,11 @@ _NETWORK = {
 }
 # Without a password, which would be hidden as if it were one.
 URL_HINT = "postgresql://user@host:port/database"
-FAILED_BEFORE = "nothing was done: an earlier call of this transaction has failed"
-_AFTER_A_FAILURE = (psycopg.errors.PipelineAborted, psycopg.errors.InFailedSqlTransaction)
+EARLIER_CALL_FAILED = "nothing was done: an earlier call of this transaction has failed"
+_ABORTED_TRANSACTION_ERRORS = (
+    psycopg.errors.PipelineAborted,
+    psycopg.errors.InFailedSqlTransaction,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,14 +70,14 @@ class Timeouts:
 DEFAULT_TIMEOUTS = Timeouts()
 
 
-def settings(url: str, *, behind_pooler: bool, timeouts: Timeouts) -> dict[str, Any]:
+def build_connect_kwargs(url: str, *, behind_pooler: bool, timeouts: Timeouts) -> dict[str, Any]:
     """What psycopg.connect is given. What the URL itself says goes before our own wishes."""
     check_url(url)
     try:
         given = conninfo_to_dict(url)
     except psycopg.ProgrammingError as error:
         raise ConfigError(
-            f"the database URL is wrong: {explained_url(str(error)).strip()}", hint=URL_HINT
+            f"the database URL is wrong: {redact_url_error(str(error)).strip()}", hint=URL_HINT
         ) from error
     merged = {**_NETWORK, **given, "autocommit": True, "context": _ADAPTERS}
     if behind_pooler:
@@ -88,14 +91,14 @@ class _PackedDumper(Dumper):
 
     format = Format.BINARY
 
-    def dump(self, obj: Packed) -> Packed:
+    def dump(self, obj: BinaryArray) -> BinaryArray:
         return obj
 
 
 def _adapters() -> AdaptersMap:
     adapters = AdaptersMap(psycopg.adapters)
     set_json_loads(jsonb.decode, adapters)
-    for kind in (Ids, Leases, Documents):
+    for kind in (UuidArray, LeaseArray, JsonbArray):
         adapters.register_dumper(kind, type(kind.__name__, (_PackedDumper,), {"oid": kind.oid}))
     return adapters
 
@@ -103,7 +106,7 @@ def _adapters() -> AdaptersMap:
 _ADAPTERS = _adapters()
 
 
-class Explained:
+class DriverErrorTranslator:
     """Within it, errors of the driver are raised as ours."""
 
     __slots__ = ("_from_body",)
@@ -117,12 +120,12 @@ class Explained:
     def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
         if error is None or error is self._from_body:
             return
-        explained = explanation(error)
+        explained = translate_error(error)
         if explained is not None:
             raise explained from error
 
     @contextmanager
-    def except_from_body(self) -> Iterator[None]:
+    def pass_through_body_errors(self) -> Iterator[None]:
         """What the caller's own code raises may be an error of another database's driver."""
         try:
             yield
@@ -131,26 +134,26 @@ class Explained:
             raise
 
 
-def explanation(error: BaseException) -> JobForgeError | None:
+def translate_error(error: BaseException) -> JobForgeError | None:
     """Our error for one of the driver's; None when it is a fault of the calling code."""
     if isinstance(error, UnicodeEncodeError):
         return Invalid(f"a text cannot be sent: {error}")
-    if isinstance(error, _AFTER_A_FAILURE):
-        return Conflict(FAILED_BEFORE)
+    if isinstance(error, _ABORTED_TRANSACTION_ERRORS):
+        return Conflict(EARLIER_CALL_FAILED)
     if isinstance(error, psycopg.Error):
-        return _explanation_of_driver(error)
+        return _translate_driver_error(error)
     return None
 
 
-def _explanation_of_driver(error: psycopg.Error) -> JobForgeError | None:
+def _translate_driver_error(error: psycopg.Error) -> JobForgeError | None:
     diagnosis = error.diag
     message = diagnosis.message_primary or " ".join(str(error).split())
     if isinstance(error, psycopg.DataError):
         return Invalid(message)
     if diagnosis.sqlstate is not None:
-        return from_sqlstate(
+        return error_from_sqlstate(
             diagnosis.sqlstate, message, diagnosis.message_detail, diagnosis.message_hint
         )
     if isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
-        return Unavailable(explained_url(message))
+        return Unavailable(redact_url_error(message))
     return None  # a fault of the calling code, such as a wrong number of parameters

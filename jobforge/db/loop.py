@@ -15,13 +15,13 @@ _FIRST_PAUSE_S = 0.05
 _LONGEST_PAUSE_S = 5.0
 
 
-class Loop:
+class BackgroundLoop:
     """`ring` ends a rest of the step early; so does `stop`."""
 
-    def __init__(self, name: str, step: Callable[["Loop"], Awaitable[None]]) -> None:
+    def __init__(self, name: str, step: Callable[["BackgroundLoop"], Awaitable[None]]) -> None:
         self._name = name
         self._step = step
-        self._bell = asyncio.Event()
+        self._wake_event = asyncio.Event()
         self._stopped = asyncio.Event()
         self._failures = 0
 
@@ -34,34 +34,34 @@ class Loop:
             try:
                 await self._step(self)
             except Exception as error:  # noqa: BLE001 - a worker outlives whatever happens in a step
-                self._tell(error)
+                self._log_first_failure(error)
                 await self._recover()
             else:
-                self.went_well()
+                self.reset_failures()
 
     def stop(self) -> None:
         self._stopped.set()
-        self.ring()
+        self.wake()
 
-    def went_well(self) -> None:
+    def reset_failures(self) -> None:
         """The next failure is the first again; for a step that goes on for long."""
         self._failures = 0
 
-    def ring(self) -> None:
-        self._bell.set()
+    def wake(self) -> None:
+        self._wake_event.set()
 
-    async def rest(self, seconds: float | None = None) -> bool:
+    async def wait_for_wake(self, seconds: float | None = None) -> bool:
         """Until the time is up, or somebody rings, maybe since the last rest: then it is True."""
-        if not self._bell.is_set():
+        if not self._wake_event.is_set():
             try:
                 async with asyncio.timeout(seconds):
-                    await self._bell.wait()
+                    await self._wake_event.wait()
             except TimeoutError:
                 return False
-        self._bell.clear()
+        self._wake_event.clear()
         return True
 
-    def _tell(self, error: Exception) -> None:
+    def _log_first_failure(self, error: Exception) -> None:
         self._failures += 1
         if self._failures > 1 or isinstance(error, Unavailable | Contended):
             return

@@ -18,15 +18,15 @@ from psycopg.rows import tuple_row
 
 from jobforge.db.schema_files import (
     DROP_STALE_FUNCTIONS,
-    ONE_AT_A_TIME,
     REMEMBER_FUNCTIONS,
     REVISION,
     ROLES,
     SEARCH_PATH,
+    SERIALIZE_MIGRATIONS,
     SQL,
     Script,
-    revision,
-    scripts,
+    read_revision,
+    read_scripts,
 )
 from jobforge.errors import JobForgeError, MigrationError, Unavailable
 from jobforge.types.health import AppliedFile
@@ -59,7 +59,7 @@ _IS_FOREIGN = """
 Connection = psycopg.Connection[Any]
 
 
-class State(StrEnum):
+class FileState(StrEnum):
     """How a file stands to what the database has recorded."""
 
     APPLIED = "applied"
@@ -72,27 +72,27 @@ class State(StrEnum):
 @dataclass(frozen=True, slots=True)
 class FileStatus:
     name: str
-    state: State
+    state: FileState
     applied_at: datetime | None
 
     @property
     def is_outdated(self) -> bool:
-        return self.state is not State.APPLIED
+        return self.state is not FileState.APPLIED
 
 
 def status(conn: Connection, root: Path = SQL) -> list[FileStatus]:
     """Every file in order of application, then what is recorded and has no file."""
-    return _compared(_recorded(conn), root)
+    return _compare_files(_read_records(conn), root)
 
 
-def outdated(applied: Iterable[AppliedFile], root: Path = SQL) -> list[str]:
+def list_outdated(applied: Iterable[AppliedFile], root: Path = SQL) -> list[str]:
     """The files that a database, which has applied these, does not have as this release does."""
-    return [each.name for each in _compared(_records(applied), root) if each.is_outdated]
+    return [each.name for each in _compare_files(_records(applied), root) if each.is_outdated]
 
 
 def is_newer(applied: Iterable[AppliedFile], root: Path = SQL) -> bool:
     """Whether a newer release than this one has applied these files."""
-    return _recorded_revision(_records(applied)) > revision(root)
+    return _recorded_revision(_records(applied)) > read_revision(root)
 
 
 def _records(applied: Iterable[AppliedFile]) -> "dict[str, _Record]":
@@ -103,12 +103,12 @@ def _recorded_revision(recorded: "dict[str, _Record]") -> int:
     return int(recorded[REVISION].checksum) if REVISION in recorded else 0
 
 
-def _compared(recorded: "dict[str, _Record]", root: Path) -> list[FileStatus]:
+def _compare_files(recorded: "dict[str, _Record]", root: Path) -> list[FileStatus]:
     recorded = {name: record for name, record in recorded.items() if name != REVISION}
-    files = scripts(root)
+    files = read_scripts(root)
     known = [_status_of(script, recorded.pop(script.name, None)) for script in files]
     gone = [
-        FileStatus(name, State.UNKNOWN, record.applied_at)
+        FileStatus(name, FileState.UNKNOWN, record.applied_at)
         for name, record in sorted(recorded.items())
     ]
     return known + gone
@@ -116,14 +116,14 @@ def _compared(recorded: "dict[str, _Record]", root: Path) -> list[FileStatus]:
 
 def plan(conn: Connection, root: Path = SQL, *, repair: bool = False) -> list[Script]:
     """The files that `migrate` would apply now. Raises MigrationError when it would refuse."""
-    recorded = _recorded(conn)
-    states = {file.name: file.state for file in _compared(recorded, root)}
+    recorded = _read_records(conn)
+    states = {file.name: file.state for file in _compare_files(recorded, root)}
     stale = {name for name, state in states.items() if _makes_due(name, state)}
     _refuse_tampered(states)
     _refuse_newer_database(states)
     if stale or repair:
-        _refuse_newer_revision(_recorded_revision(recorded), revision(root))
-    return [script for script in scripts(root) if _is_due(script, stale, repair=repair)]
+        _refuse_newer_revision(_recorded_revision(recorded), read_revision(root))
+    return [script for script in read_scripts(root) if _is_due(script, stale, repair=repair)]
 
 
 def migrate(
@@ -131,7 +131,7 @@ def migrate(
     *,
     lock_timeout: str = LOCK_TIMEOUT,
     root: Path = SQL,
-    tell: Callable[[int, int], None] | None = None,
+    on_progress: Callable[[int, int], None] | None = None,
 ) -> list[str]:
     """Applies what is due, all or nothing, and returns the names. Safe to run twice and at once.
     `tell` hears how many files of how many are applied.
@@ -141,7 +141,7 @@ def migrate(
     """
     with _transaction(conn, lock_timeout):
         due = plan(conn, root)
-        _apply_all(conn, due, root, tell)
+        _apply_all(conn, due, root, on_progress)
     return [script.name for script in due]
 
 
@@ -150,7 +150,7 @@ def repair(
     *,
     lock_timeout: str = LOCK_TIMEOUT,
     root: Path = SQL,
-    tell: Callable[[int, int], None] | None = None,
+    on_progress: Callable[[int, int], None] | None = None,
 ) -> list[str]:
     """Applies roles, owners, functions, grants and policies whether due or not, and migrations that
     are due, all or nothing. Returns what was wrong with the rights. Safe to run again.
@@ -159,10 +159,10 @@ def repair(
     """
     with _transaction(conn, lock_timeout):
         # They make the record readable, and the tables those of the role that migrates them.
-        for script in scripts(root)[:2]:
+        for script in read_scripts(root)[:2]:
             _apply(conn, script)
         faults = _recorded_faults(conn)
-        _apply_all(conn, plan(conn, root, repair=True), root, tell)
+        _apply_all(conn, plan(conn, root, repair=True), root, on_progress)
         _adopt_history(conn)
     return faults
 
@@ -170,18 +170,18 @@ def repair(
 def create_roles(conn: Connection, root: Path = SQL) -> None:
     """Creates the roles, which a logical backup does not have, before it is restored."""
     with _transaction(conn, LOCK_TIMEOUT):
-        _execute(conn, scripts(root)[0])
+        _execute(conn, read_scripts(root)[0])
 
 
-def drop(conn: Connection) -> None:
+def drop_schema(conn: Connection) -> None:
     """Drops the schemas with all that is in them. Roles stay: they belong to the whole server."""
-    with _transaction(conn, LOCK_TIMEOUT), _explained("drop"):
+    with _transaction(conn, LOCK_TIMEOUT), _translate_errors("drop"):
         conn.execute("drop schema if exists jobforge, jobforge_private cascade")
 
 
 def count_jobs(conn: Connection) -> int:
     """All of all tenants, in whatever state, as far as the login sees them."""
-    with _explained("count"):
+    with _translate_errors("count"):
         cursor = conn.cursor(row_factory=tuple_row)
         cursor.execute("select to_regclass('jobforge.all_jobs') is not null")
         if cursor.fetchone() == (False,):
@@ -216,7 +216,7 @@ def access_faults(conn: Connection) -> list[str]:
             f"the rights cannot be compared: {error.diag.message_primary}", hint=f"run: {REPAIR}"
         ) from error
     except psycopg.Error as error:
-        raise _explanation("jobforge.access_faults", "", error) from error
+        raise _migration_error("jobforge.access_faults", "", error) from error
     return [fault for (fault,) in cursor]
 
 
@@ -233,8 +233,8 @@ class _Record:
     applied_at: datetime
 
 
-def _recorded(conn: Connection) -> dict[str, _Record]:
-    with _explained("jobforge.migrations"), conn.transaction():
+def _read_records(conn: Connection) -> dict[str, _Record]:
+    with _translate_errors("jobforge.migrations"), conn.transaction():
         cursor = conn.cursor(row_factory=tuple_row)
         cursor.execute("select to_regclass('jobforge.migrations') is not null")
         if cursor.fetchone() == (False,):
@@ -275,15 +275,15 @@ def _refuse_restored(cursor: psycopg.Cursor[tuple[Any, ...]]) -> None:
 
 def _status_of(script: Script, record: _Record | None) -> FileStatus:
     if record is None:
-        return FileStatus(script.name, State.DUE, None)
+        return FileStatus(script.name, FileState.DUE, None)
     if record.checksum == script.checksum:
-        return FileStatus(script.name, State.APPLIED, record.applied_at)
-    state = State.TAMPERED if script.is_migration else State.CHANGED
+        return FileStatus(script.name, FileState.APPLIED, record.applied_at)
+    state = FileState.TAMPERED if script.is_migration else FileState.CHANGED
     return FileStatus(script.name, state, record.applied_at)
 
 
-def _refuse_tampered(states: dict[str, State]) -> None:
-    tampered = [name for name, state in states.items() if state is State.TAMPERED]
+def _refuse_tampered(states: dict[str, FileState]) -> None:
+    tampered = [name for name, state in states.items() if state is FileState.TAMPERED]
     if tampered:
         raise MigrationError(
             f"changed after it was applied: {', '.join(tampered)}",
@@ -291,9 +291,9 @@ def _refuse_tampered(states: dict[str, State]) -> None:
         )
 
 
-def _refuse_newer_database(states: dict[str, State]) -> None:
+def _refuse_newer_database(states: dict[str, FileState]) -> None:
     # An older release would put its older functions over newer tables.
-    unknown = [name for name, state in states.items() if state is State.UNKNOWN]
+    unknown = [name for name, state in states.items() if state is FileState.UNKNOWN]
     newer = [name for name in unknown if name.startswith("migrations/")]
     if newer:
         raise MigrationError(
@@ -311,10 +311,10 @@ def _refuse_newer_revision(recorded: int, own: int) -> None:
         )
 
 
-def _makes_due(name: str, state: State) -> bool:
+def _makes_due(name: str, state: FileState) -> bool:
     # A function without a file is to be dropped, which happens when the others are applied.
-    is_gone = state is State.UNKNOWN and name.startswith("functions/")
-    return is_gone or state in (State.DUE, State.CHANGED)
+    is_gone = state is FileState.UNKNOWN and name.startswith("functions/")
+    return is_gone or state in (FileState.DUE, FileState.CHANGED)
 
 
 def _is_due(script: Script, stale: set[str], *, repair: bool) -> bool:
@@ -332,13 +332,13 @@ def _transaction(conn: Connection, lock_timeout: str) -> Iterator[None]:
     if conn.info.transaction_status is not TransactionStatus.IDLE:
         raise MigrationError("the connection is inside a transaction; migrate needs its own")
     with conn.transaction():
-        with _explained("migrate"):
+        with _translate_errors("migrate"):
             # Read committed: the plan must see what an earlier migration, waited for, has done.
             conn.execute("set transaction isolation level read committed")
             conn.execute("set local statement_timeout = 0")
             _set_local(conn, "search_path", SEARCH_PATH)
             _set_local(conn, "lock_timeout", _WAIT_FOR_OTHERS)
-            conn.execute(ONE_AT_A_TIME)
+            conn.execute(SERIALIZE_MIGRATIONS)
             _set_local(conn, "lock_timeout", lock_timeout)
         yield
 
@@ -368,7 +368,7 @@ def _apply_all(
 
 def _adopt_history(conn: Connection) -> None:
     """Counts what was restored from a cluster with more transactions; see roll_up_statistics."""
-    with _explained("jobforge.roll_up_statistics"):
+    with _translate_errors("jobforge.roll_up_statistics"):
         _set_local(conn, "role", "jobforge_owner")
         cursor = conn.cursor(row_factory=tuple_row)
         while cursor.execute(_IS_FOREIGN).fetchone() == (True,):
@@ -379,12 +379,12 @@ def _adopt_history(conn: Connection) -> None:
 def _apply(conn: Connection, script: Script) -> None:
     _execute(conn, script)
     if script.name != ROLES:  # the table that records it comes after it
-        with _explained("jobforge.migrations"):
+        with _translate_errors("jobforge.migrations"):
             _record(conn, script.name, script.checksum)
 
 
 def _execute(conn: Connection, script: Script) -> None:
-    with _explained(script.name, script.text):
+    with _translate_errors(script.name, script.text):
         if script.role:
             _set_local(conn, "role", script.role)
         # Functions call each other: the first one would be checked against what is not there yet.
@@ -407,17 +407,17 @@ def _record(conn: Connection, name: str, checksum: str) -> None:
 
 
 def _drop_stale_functions(conn: Connection) -> None:
-    with _explained("functions"):
+    with _translate_errors("functions"):
         conn.execute(DROP_STALE_FUNCTIONS)
 
 
 def _complete_record(conn: Connection, root: Path) -> None:
     """Roles and revision; functions whose files are gone are forgotten."""
-    files = scripts(root)
+    files = read_scripts(root)
     functions = [script.name for script in files if script.is_function]
-    with _explained("jobforge.migrations"):
+    with _translate_errors("jobforge.migrations"):
         _record(conn, ROLES, files[0].checksum)
-        _record(conn, REVISION, str(revision(root)))
+        _record(conn, REVISION, str(read_revision(root)))
         _set_local(conn, "role", "jobforge_owner")
         conn.execute(
             "delete from jobforge.migrations where name like 'functions/%%' and name <> all(%s)",
@@ -438,14 +438,14 @@ def _recorded_faults(conn: Connection) -> list[str]:
 
 
 @contextmanager
-def _explained(name: str, text: str = "") -> Iterator[None]:
+def _translate_errors(name: str, text: str = "") -> Iterator[None]:
     try:
         yield
     except psycopg.Error as error:
-        raise _explanation(name, text, error) from error
+        raise _migration_error(name, text, error) from error
 
 
-def _explanation(name: str, text: str, error: psycopg.Error) -> JobForgeError:
+def _migration_error(name: str, text: str, error: psycopg.Error) -> JobForgeError:
     diagnosis = error.diag
     if diagnosis.sqlstate is None:
         return Unavailable(str(error).strip())

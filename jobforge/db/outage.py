@@ -3,7 +3,7 @@
 import time
 from typing import TypeVar
 
-from jobforge.calls import Answer, Call
+from jobforge.calls import Call, PendingResult
 from jobforge.db.protocols import Link
 from jobforge.errors import Unavailable
 from jobforge.observability import logs
@@ -16,10 +16,10 @@ class Outage:
 
     def __init__(self) -> None:
         self._since: float | None = None
-        self.ended = 0  # how many there were
+        self.ended_count = 0  # how many there were
 
     @property
-    def is_on(self) -> bool:
+    def is_active(self) -> bool:
         return self._since is not None
 
     def begin(self, error: Unavailable) -> None:
@@ -31,11 +31,11 @@ class Outage:
         if self._since is not None:
             duration_ms = round((time.monotonic() - self._since) * 1000)
             self._since = None
-            self.ended += 1
+            self.ended_count += 1
             logs.emit("database.back", duration_ms=duration_ms)
 
 
-class Line:
+class MonitoredLink:
     """A link whose calls show whether there is an outage."""
 
     def __init__(self, link: Link, outage: Outage) -> None:
@@ -43,11 +43,11 @@ class Line:
         self._outage = outage
 
     async def run(self, call: Call[T]) -> T:
-        return await (await self.ask(call)).read()
+        return await (await self.send(call)).read()
 
-    async def ask(self, call: Call[T]) -> Answer[T]:
+    async def send(self, call: Call[T]) -> PendingResult[T]:
         try:
-            answer = await self._link.ask(call)
+            answer = await self._link.send(call)
         except Unavailable as error:
             self._outage.begin(error)
             raise

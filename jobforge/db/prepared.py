@@ -19,8 +19,8 @@ from psycopg.generators import execute
 from psycopg.pq import ExecStatus, Format, TransactionStatus
 from psycopg.pq.abc import PGresult
 
-from jobforge.calls import Answer, Call
-from jobforge.calls.binary_arrays import Packed
+from jobforge.calls import Call, PendingResult
+from jobforge.calls.binary_arrays import BinaryArray
 
 T = TypeVar("T")
 
@@ -37,7 +37,7 @@ class Statement(NamedTuple):
     text: bytes
 
 
-class Session(psycopg.Connection[Any]):
+class PreparedConnection(psycopg.Connection[Any]):
     """A connection that remembers what was prepared on it."""
 
     prepared: frozenset[Statement] = frozenset()
@@ -47,13 +47,13 @@ class Session(psycopg.Connection[Any]):
         return adapt.Transformer(self)
 
     @cached_property
-    def news(self) -> poll:
+    def input_poll(self) -> poll:
         found = poll()
         found.register(self.pgconn.socket, POLLIN)
         return found
 
 
-class AsyncSession(psycopg.AsyncConnection[Any]):
+class AsyncPreparedConnection(psycopg.AsyncConnection[Any]):
     """As Session, for async code."""
 
     prepared: frozenset[Statement] = frozenset()
@@ -63,81 +63,87 @@ class AsyncSession(psycopg.AsyncConnection[Any]):
         return adapt.Transformer(self)
 
 
-def ask(conn: Session, call: Call[T]) -> T:
+def run(conn: PreparedConnection, call: Call[T]) -> T:
     statement = statement_of(call)
     if statement not in conn.prepared:
-        conn.wait(_preparing(conn, statement))
+        conn.wait(_prepare(conn, statement))
     try:
-        return read(conn, call, _answered(conn, statement, call))
+        return read_result(conn, call, _execute_blocking(conn, statement, call))
     except InvalidSqlStatementName:  # somebody has discarded what the server kept for it
-        conn.wait(_preparing(conn, statement))
-    return read(conn, call, _answered(conn, statement, call))
+        conn.wait(_prepare(conn, statement))
+    return read_result(conn, call, _execute_blocking(conn, statement, call))
 
 
-async def aask(conn: AsyncSession, call: Call[T]) -> T:
+async def arun(conn: AsyncPreparedConnection, call: Call[T]) -> T:
     """As `ask`, for async code."""
     statement = statement_of(call)
     if statement not in conn.prepared:
-        await conn.wait(_preparing(conn, statement))
+        await conn.wait(_prepare(conn, statement))
     try:
-        return read(conn, call, await conn.wait(_asking(conn, statement, call)))
+        return read_result(conn, call, await conn.wait(_execute(conn, statement, call)))
     except InvalidSqlStatementName:  # as above
-        await conn.wait(_preparing(conn, statement))
-    return read(conn, call, await conn.wait(_asking(conn, statement, call)))
+        await conn.wait(_prepare(conn, statement))
+    return read_result(conn, call, await conn.wait(_execute(conn, statement, call)))
 
 
 def statement_of(call: Call[Any]) -> Statement:
-    return _numbered(call.sql)
+    return _make_statement(call.sql)
 
 
-def send(conn: Session | AsyncSession, statement: Statement, call: Call[Any]) -> None:
+def send(
+    conn: PreparedConnection | AsyncPreparedConnection, statement: Statement, call: Call[Any]
+) -> None:
     """One that was prepared; what comes back is for `read`."""
-    given = [None if value is None else _given(conn, value) for value in call.parameters]
-    formats = [_BINARY if isinstance(value, Packed) else _TEXT for value in call.parameters]
+    given = [None if value is None else _dump_parameter(conn, value) for value in call.parameters]
+    formats = [_BINARY if isinstance(value, BinaryArray) else _TEXT for value in call.parameters]
     conn.pgconn.send_query_prepared(statement.name, given, formats, _BINARY)
 
 
-def answer(conn: Session | AsyncSession, call: Call[T], result: PGresult) -> Answer[T]:
+def make_pending_result(
+    conn: PreparedConnection | AsyncPreparedConnection, call: Call[T], result: PGresult
+) -> PendingResult[T]:
     """To be read when it suits, whatever the connection does meanwhile."""
-    check(conn, result)
+    check_result(conn, result)
 
     async def answered() -> T:
-        return read(conn, call, result)
+        return read_result(conn, call, result)
 
-    return Answer(result.ntuples, answered)
+    return PendingResult(result.ntuples, answered)
 
 
-def read(conn: Session | AsyncSession, call: Call[T], result: PGresult) -> T:
-    check(conn, result)
+def read_result(
+    conn: PreparedConnection | AsyncPreparedConnection, call: Call[T], result: PGresult
+) -> T:
+    check_result(conn, result)
     transformer = conn.transformer
     transformer.set_pgresult(result)
     return call.decode(transformer.load_rows(0, result.ntuples, tuple))
 
 
-def check(conn: Session | AsyncSession, result: PGresult) -> None:
+def check_result(conn: PreparedConnection | AsyncPreparedConnection, result: PGresult) -> None:
     """Raises psycopg.Error."""
     if result.status == _FATAL_ERROR:
         raise error_from_result(result, conn.info.encoding)
 
 
 @lru_cache(maxsize=100)
-def _numbered(sql: LiteralString) -> Statement:
+def _make_statement(sql: LiteralString) -> Statement:
     """With places as Postgres itself has them: $1, $2."""
     first, *others = sql.split("%s")
     text = first + "".join(f"${place}{part}" for place, part in enumerate(others, 1))
     return Statement(f"jobforge_{next(_numbers)}".encode(), text.encode())
 
 
-def _answered(conn: Session, statement: Statement, call: Call[Any]) -> PGresult:
+def _execute_blocking(conn: PreparedConnection, statement: Statement, call: Call[Any]) -> PGresult:
     """Waits by itself: to have the driver do it takes longer than all else. Who is interrupted
     loses the connection."""
     pgconn = conn.pgconn
     try:
         send(conn, statement, call)
         if pgconn.flush():  # more than the socket takes at once
-            return conn.wait(_received(conn))
+            return conn.wait(_receive_result(conn))
         while pgconn.is_busy():
-            conn.news.poll()
+            conn.input_poll.poll()
             pgconn.consume_input()
         result = pgconn.get_result()
         while pgconn.get_result() is not None:
@@ -151,24 +157,30 @@ def _answered(conn: Session, statement: Statement, call: Call[Any]) -> PGresult:
     return result
 
 
-def _preparing(conn: Session | AsyncSession, statement: Statement) -> PQGen[None]:
+def _prepare(
+    conn: PreparedConnection | AsyncPreparedConnection, statement: Statement
+) -> PQGen[None]:
     conn.pgconn.send_prepare(*statement)
-    check(conn, (yield from execute(conn.pgconn))[0])
+    check_result(conn, (yield from execute(conn.pgconn))[0])
     conn.prepared |= {statement}
 
 
-def _asking(conn: Session | AsyncSession, statement: Statement, call: Call[Any]) -> PQGen[PGresult]:
+def _execute(
+    conn: PreparedConnection | AsyncPreparedConnection, statement: Statement, call: Call[Any]
+) -> PQGen[PGresult]:
     send(conn, statement, call)
-    return (yield from _received(conn))
+    return (yield from _receive_result(conn))
 
 
-def _received(conn: Session | AsyncSession) -> PQGen[PGresult]:
+def _receive_result(conn: PreparedConnection | AsyncPreparedConnection) -> PQGen[PGresult]:
     results: list[PGresult] = yield from execute(conn.pgconn)
     return results[0]
 
 
-def _given(conn: Session | AsyncSession, value: object) -> abc.Buffer | None:
-    if isinstance(value, Packed):
+def _dump_parameter(
+    conn: PreparedConnection | AsyncPreparedConnection, value: object
+) -> abc.Buffer | None:
+    if isinstance(value, BinaryArray):
         return value
     if isinstance(value, list):
         return conn.transformer.get_dumper(value, PyFormat.TEXT).dump(value)

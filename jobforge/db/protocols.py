@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol, TypeVar
 
-from jobforge.calls import Answer, Call
+from jobforge.calls import Call, PendingResult
 
 T = TypeVar("T")
 
@@ -14,7 +14,7 @@ class Link(Protocol):
 
     async def run(self, call: Call[T]) -> T: ...
 
-    async def ask(self, call: Call[T]) -> Answer[T]: ...
+    async def send(self, call: Call[T]) -> PendingResult[T]: ...
 
     async def close(self) -> None: ...
 
@@ -26,10 +26,10 @@ class Engine(Protocol):
     """
 
     can_listen: bool
-    keeps_operations: bool
+    runs_bulk_operations: bool
 
     async def run(self, call: Call[T]) -> T: ...
 
-    def link(self, *, durable: bool = True) -> Link: ...
+    def create_link(self, *, durable: bool = True) -> Link: ...
 
     def listen(self, *channels: str) -> AbstractAsyncContextManager[AsyncIterator[str]]: ...

@@ -54,7 +54,7 @@ class Script:
         return self.name.startswith("functions/")
 
 
-def scripts(root: Path = SQL) -> list[Script]:
+def read_scripts(root: Path = SQL) -> list[Script]:
     """All files, in the order in which they apply."""
     return [
         _read(root, root / ROLES, None),
@@ -75,7 +75,7 @@ def migration_names(root: Path = SQL) -> set[str]:
     return {path.relative_to(root).as_posix() for path in root.glob("migrations/*.sql")}
 
 
-def revision(root: Path = SQL) -> int:
+def read_revision(root: Path = SQL) -> int:
     """How new these files are: a number that grows with every change; 0 for a folder without one.
 
     The file `revision` has it, followed by the checksum of the files that it belongs to. A test
@@ -87,7 +87,7 @@ def revision(root: Path = SQL) -> int:
 
 def fingerprint(root: Path = SQL) -> str:
     """One checksum of all files."""
-    lines = "".join(f"{script.name} {script.checksum}\n" for script in scripts(root))
+    lines = "".join(f"{script.name} {script.checksum}\n" for script in read_scripts(root))
     return hashlib.sha256(lines.encode()).hexdigest()
 
 
@@ -96,17 +96,17 @@ def render_sql(root: Path = SQL) -> str:
 
     It can be applied again: migrations that are recorded are skipped. So a newer file upgrades.
     """
-    files = scripts(root)
+    files = read_scripts(root)
     functions = ", ".join(f"'{script.name}'" for script in files if script.is_function)
-    head = _HEAD.substitute(search_path=SEARCH_PATH, one_at_a_time=ONE_AT_A_TIME)
+    head = _HEAD.substitute(search_path=SEARCH_PATH, one_at_a_time=SERIALIZE_MIGRATIONS)
     tail = _TAIL.substitute(functions=functions or "''")
-    number, setter = revision(root), "set local"
+    number, setter = read_revision(root), "set local"
     parts = [
-        *(_rendered(script, setter) for script in files[:2]),
+        *(_render_script(script, setter) for script in files[:2]),
         _GUARD.substitute(revision=number),
-        *(_rendered(script, setter) for script in files if script.is_migration),
-        _rendered_functions(files, setter),
-        _rendered_end(files, setter, number),
+        *(_render_script(script, setter) for script in files if script.is_migration),
+        _render_functions(files, setter),
+        _render_access_and_records(files, setter, number),
     ]
     return "\n".join([head, *parts, tail])
 
@@ -119,9 +119,9 @@ def write_supabase(folder: Path, root: Path = SQL) -> list[Path]:
     MigrationError when a newer release wrote the files of this folder.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    _refuse_newer_folder(folder, revision(root))
+    _refuse_newer_folder(folder, read_revision(root))
     written: list[Path] = []
-    for name, text in _supabase_files(scripts(root), revision(root)):
+    for name, text in _supabase_files(read_scripts(root), read_revision(root)):
         # Grants must follow whatever is new before them.
         if text == _newest_text(folder, name) and not (written and name == "access"):
             continue
@@ -139,7 +139,7 @@ def _read(root: Path, path: Path, role: str | None) -> Script:
 # first installation; afterwards the lock is that of a table, which only its owner can take. Without
 # rights on the table, as after a restore, the migration goes on to say so. The catalogue is read by
 # a query: to_regclass would remember, past the wait, that there is no such table.
-ONE_AT_A_TIME = """\
+SERIALIZE_MIGRATIONS = """\
 do $$
 declare
     v_is_there constant text :=
@@ -277,7 +277,7 @@ reset role;
 """
 
 
-def _rendered(script: Script, setter: str) -> str:
+def _render_script(script: Script, setter: str) -> str:
     template = _OTHER
     if script.is_migration:
         template = _MIGRATION
@@ -291,29 +291,29 @@ def _rendered(script: Script, setter: str) -> str:
         quote=_unused_quote(script.text),
         text=script.text.rstrip(),
     )
-    return text if script.is_migration else text + _record(script)
+    return text if script.is_migration else text + _render_record(script)
 
 
-def _record(script: Script) -> str:
+def _render_record(script: Script) -> str:
     """The statements that record a file; roles.sql comes before the table that records it."""
     if script.name == ROLES:
         return ""
     return _RECORD.substitute(name=script.name, checksum=script.checksum)
 
 
-def _rendered_functions(files: list[Script], setter: str) -> str:
-    functions = [_rendered(script, setter) for script in files if script.is_function]
+def _render_functions(files: list[Script], setter: str) -> str:
+    functions = [_render_script(script, setter) for script in files if script.is_function]
     return "\n".join([REMEMBER_FUNCTIONS, *functions, DROP_STALE_FUNCTIONS])
 
 
-def _rendered_end(files: list[Script], setter: str, number: int) -> str:
+def _render_access_and_records(files: list[Script], setter: str, number: int) -> str:
     """Access, and the records that could not be made before."""
     roles, access = files[0], files[-1]
     records = [
         _RECORD.substitute(name=ROLES, checksum=roles.checksum),
         _RECORD.substitute(name=REVISION, checksum=number),
     ]
-    return "\n".join([_rendered(access, setter), *records])
+    return "\n".join([_render_script(access, setter), *records])
 
 
 def _unused_quote(text: str) -> str:
@@ -331,15 +331,15 @@ _VERSION_FORMAT = "%Y%m%d%H%M%S"
 def _supabase_files(files: list[Script], number: int) -> list[tuple[str, str]]:
     setter = "set"
     migrations = [
-        (Path(script.name).stem, _rendered(script, setter))
+        (Path(script.name).stem, _render_script(script, setter))
         for script in files
         if script.is_migration
     ]
     return [
-        ("roles", "\n".join(_rendered(script, setter) for script in files[:2])),
+        ("roles", "\n".join(_render_script(script, setter) for script in files[:2])),
         *migrations,
-        ("functions", _rendered_functions(files, setter)),
-        ("access", _rendered_end(files, setter, number)),
+        ("functions", _render_functions(files, setter)),
+        ("access", _render_access_and_records(files, setter, number)),
     ]
 
 

@@ -5,17 +5,17 @@ import json
 from jobforge.errors import Contended, Denied, JobForgeError, Json, Unavailable, error_classes
 
 
-def from_sqlstate(
+def error_from_sqlstate(
     state: str | None, message: str, detail: str | None, hint: str | None = None
 ) -> JobForgeError:
     """The error that a SQLSTATE stands for; `detail` is its DETAIL, JSON when it is ours."""
-    facts = _facts(detail)
+    facts = _parse_detail(detail)
     if state in _BY_SQLSTATE:
         return _BY_SQLSTATE[state](message, field=facts.get("field"), detail=facts, hint=hint)
     if state == _INSUFFICIENT_PRIVILEGE:
-        return Denied(message, hint=_ROLES)
-    if state in _NOT_THERE:
-        return JobForgeError(message, detail={"sqlstate": state}, hint=_MIGRATE)
+        return Denied(message, hint=_ROLES_HINT)
+    if state in _UNDEFINED_OBJECT:
+        return JobForgeError(message, detail={"sqlstate": state}, hint=_MIGRATE_HINT)
     if state in _CONTENDED:
         return Contended(message, detail={"sqlstate": state})
     if state is None or state.startswith("08") or state in _UNREACHABLE:
@@ -24,12 +24,12 @@ def from_sqlstate(
 
 
 _INSUFFICIENT_PRIVILEGE = "42501"
-_ROLES = (
+_ROLES_HINT = (
     "the login needs jobforge_client, or jobforge_worker for workers, jobforge_admin for operators"
 )
 # invalid_schema_name, undefined_function, undefined_table.
-_NOT_THERE = {"3F000", "42883", "42P01"}
-_MIGRATE = "the schema of this release is not installed there: jobforge db migrate"
+_UNDEFINED_OBJECT = {"3F000", "42883", "42P01"}
+_MIGRATE_HINT = "the schema of this release is not installed there: jobforge db migrate"
 # serialization_failure, deadlock_detected, lock_not_available, and a statement that timed out.
 _CONTENDED = {"40001", "40P01", "55P03", "57014"}
 # too_many_connections, and the server shutting down, having crashed, or still starting.
@@ -39,7 +39,7 @@ _UNREACHABLE = {"53300", "57P01", "57P02", "57P03"}
 _BY_SQLSTATE = {error.sqlstate: error for error in error_classes(JobForgeError) if error.sqlstate}
 
 
-def _facts(detail: str | None) -> dict[str, Json]:
+def _parse_detail(detail: str | None) -> dict[str, Json]:
     # Postgres itself fills DETAIL with prose; only ours is a JSON object.
     if not detail or not detail.startswith("{"):
         return {}

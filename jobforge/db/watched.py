@@ -14,118 +14,118 @@ from psycopg.pq import TransactionStatus
 from psycopg.pq.abc import PGresult
 from psycopg_pool import AsyncConnectionPool
 
-from jobforge.calls import Answer, Call
+from jobforge.calls import Call, PendingResult
 from jobforge.db import prepared
-from jobforge.db.driver import Explained
-from jobforge.db.prepared import AsyncSession
+from jobforge.db.driver import DriverErrorTranslator
+from jobforge.db.prepared import AsyncPreparedConnection
 
 T = TypeVar("T")
 
 
-class Wire:
+class FastConnection:
     """One of a pool, from its first call until it is closed. Who finds it taken asks the pool."""
 
-    def __init__(self, pool: AsyncConnectionPool[AsyncSession]) -> None:
+    def __init__(self, pool: AsyncConnectionPool[AsyncPreparedConnection]) -> None:
         self._pool = pool
-        self._watch: Watch | None = None
-        self.is_taken = False
+        self._watched: WatchedConnection | None = None
+        self.is_busy = False
 
     async def run(self, call: Call[T]) -> T:
         """A call without settings, in a transaction of its own; not while the wire is taken.
 
         Who gives up loses the answer, and the wire its connection; what was sent may be done.
         """
-        self.is_taken = True
+        self.is_busy = True
         try:
-            with Explained():
+            with DriverErrorTranslator():
                 watch = await self._open()
                 return await watch.run(call)
         finally:
-            if self._watch is not None and not self._watch.is_idle:
+            if self._watched is not None and not self._watched.is_idle:
                 await self.close()
-            self.is_taken = False
+            self.is_busy = False
 
     async def close(self) -> None:
-        if self._watch is not None:
-            watch, self._watch = self._watch, None
+        if self._watched is not None:
+            watch, self._watched = self._watched, None
             watch.close()
             await self._pool.putconn(watch.connection)
 
-    async def _open(self) -> "Watch":
-        if self._watch is not None and not self._watch.is_sound():
+    async def _open(self) -> "WatchedConnection":
+        if self._watched is not None and not self._watched.is_healthy():
             await self.close()
-        if self._watch is None:
-            self._watch = Watch(await self._pool.getconn())
-        return self._watch
+        if self._watched is None:
+            self._watched = WatchedConnection(await self._pool.getconn())
+        return self._watched
 
 
-class Watch:
+class WatchedConnection:
     """A connection whose socket is watched."""
 
-    def __init__(self, connection: AsyncSession) -> None:
+    def __init__(self, connection: AsyncPreparedConnection) -> None:
         self.connection = connection
         self._pgconn = connection.pgconn
-        self._answer: asyncio.Future[PGresult] | None = None
+        self._pending: asyncio.Future[PGresult] | None = None
         self._result: PGresult | None = None
-        self._news = poll()
-        self._news.register(self._pgconn.socket, POLLIN)
+        self._input_poll = poll()
+        self._input_poll.register(self._pgconn.socket, POLLIN)
         self._loop = asyncio.get_running_loop()
-        self._watched: int | None = None
-        self.watch()
+        self._watched_socket: int | None = None
+        self.start_watching()
 
     @property
     def is_idle(self) -> bool:
         return self._pgconn.transaction_status == TransactionStatus.IDLE
 
-    def is_sound(self) -> bool:
+    def is_healthy(self) -> bool:
         """Whether it was not cut while nobody used it."""
         # Unasked, the server speaks only to say that it is going.
-        return self.is_idle and not self._news.poll(0)
+        return self.is_idle and not self._input_poll.poll(0)
 
     async def run(self, call: Call[T]) -> T:
         """Raises psycopg.Error."""
-        return prepared.read(self.connection, call, await self._asked(call))
+        return prepared.read_result(self.connection, call, await self._execute(call))
 
-    async def ask(self, call: Call[T]) -> Answer[T]:
+    async def send(self, call: Call[T]) -> PendingResult[T]:
         """As `run`, but reading the answer is left for later."""
-        return prepared.answer(self.connection, call, await self._asked(call))
+        return prepared.make_pending_result(self.connection, call, await self._execute(call))
 
-    def watch(self) -> None:
+    def start_watching(self) -> None:
         """Once more after the driver was used, which ends a watch."""
-        self._watched = self._pgconn.socket
-        self._loop.add_reader(self._watched, self._receive)
+        self._watched_socket = self._pgconn.socket
+        self._loop.add_reader(self._watched_socket, self._receive)
 
     def close(self) -> None:
         """The connection is left as it was, or, where a call is under way, closed."""
-        self._unwatch()
+        self._stop_watching()
         if not self.is_idle:
             self._pgconn.finish()
 
-    async def _asked(self, call: Call[object]) -> PGresult:
+    async def _execute(self, call: Call[object]) -> PGresult:
         query = prepared.statement_of(call)
         if query not in self.connection.prepared:
             await self._prepare(query)
         try:
-            return await self._sent(query, call)
+            return await self._send_and_wait(query, call)
         except InvalidSqlStatementName:  # as in prepared.py
             await self._prepare(query)
-        return await self._sent(query, call)
+        return await self._send_and_wait(query, call)
 
-    async def _sent(self, query: prepared.Statement, call: Call[object]) -> PGresult:
+    async def _send_and_wait(self, query: prepared.Statement, call: Call[object]) -> PGresult:
         prepared.send(self.connection, query, call)
-        result = await self._answer_to_come()
-        prepared.check(self.connection, result)
+        result = await self._next_result()
+        prepared.check_result(self.connection, result)
         return result
 
     async def _prepare(self, query: prepared.Statement) -> None:
         self._pgconn.send_prepare(*query)
-        prepared.check(self.connection, await self._answer_to_come())
+        prepared.check_result(self.connection, await self._next_result())
         self.connection.prepared |= {query}
 
-    def _answer_to_come(self) -> "asyncio.Future[PGresult]":
-        self._answer = answer = self._loop.create_future()
-        if self._watched is None:
-            self.watch()
+    def _next_result(self) -> "asyncio.Future[PGresult]":
+        self._pending = answer = self._loop.create_future()
+        if self._watched_socket is None:
+            self.start_watching()
         if self._pgconn.flush():
             self._loop.add_writer(self._pgconn.socket, self._send_rest)
         return answer
@@ -138,8 +138,8 @@ class Watch:
             self._fail(error)
 
     def _receive(self) -> None:
-        if self._answer is None:
-            self._unwatch()  # as in is_sound; the next call will find out
+        if self._pending is None:
+            self._stop_watching()  # as in is_sound; the next call will find out
             return
         try:
             self._pgconn.consume_input()
@@ -154,23 +154,23 @@ class Watch:
             self._fail(error)
 
     def _deliver(self) -> None:
-        answer, self._answer = self._answer, None
+        answer, self._pending = self._pending, None
         result, self._result = self._result, None
         if answer is not None and result is not None and not answer.done():
             answer.set_result(result)
 
     def _fail(self, error: psycopg.Error) -> None:
-        self._hang_up()
-        if self._answer is not None and not self._answer.done():
-            self._answer.set_exception(error)
+        self._close_socket()
+        if self._pending is not None and not self._pending.done():
+            self._pending.set_exception(error)
 
-    def _hang_up(self) -> None:
+    def _close_socket(self) -> None:
         # At once: libpq may have closed the socket, and the next to be opened has its number.
-        self._unwatch()
+        self._stop_watching()
         self._pgconn.finish()
 
-    def _unwatch(self) -> None:
-        if self._watched is not None:
-            self._loop.remove_reader(self._watched)
-            self._loop.remove_writer(self._watched)
-            self._watched = None
+    def _stop_watching(self) -> None:
+        if self._watched_socket is not None:
+            self._loop.remove_reader(self._watched_socket)
+            self._loop.remove_writer(self._watched_socket)
+            self._watched_socket = None

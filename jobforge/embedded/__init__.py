@@ -35,7 +35,7 @@ from jobforge.errors import EmbeddedError
 SUPERUSER = "postgres"
 
 # Where the data lie when the wanted folder is closed to the account, as root's home is.
-ELSEWHERE = Path("/var/lib/jobforge")
+FALLBACK_DIR = Path("/var/lib/jobforge")
 
 # macOS allows 103 bytes, Linux 107; one limit keeps the choice the same everywhere.
 _SOCKET_PATH_LIMIT = 103
@@ -45,7 +45,7 @@ _CRASH_RETRIES, _RETRIES, _RETRY_PAUSE = 60, 3, 0.25
 
 
 @dataclass(frozen=True, slots=True)
-class Server:
+class PostgresServer:
     """A server that runs, as the postmaster.pid in its data folder describes it."""
 
     pid: int
@@ -80,11 +80,11 @@ class Embedded:
 
     def start(self) -> str:
         """Makes sure that the server runs and answers; returns its URL."""
-        with self._exclusively() as (data, binaries):
+        with self._lock_folder() as (data, binaries):
             if not (data / "PG_VERSION").exists():
                 self._create(data, binaries)
             _check_same_major(data, binaries)
-            server = _joined(data)
+            server = _wait_until_ready(data)
             if server is None:
                 server = self._launch(data, binaries)
                 self.started_here = True
@@ -92,8 +92,8 @@ class Embedded:
 
     def stop(self) -> None:
         """Stops the server, whoever started it. Does nothing when it does not run."""
-        with self._exclusively() as (data, binaries):
-            server = Server.read(data)
+        with self._lock_folder() as (data, binaries):
+            server = PostgresServer.read(data)
             if server is None or not _is_alive(server.pid):
                 return
             stop = ("pg_ctl", "-D", str(data), "-w", "-t", "30", "stop", "-m")
@@ -102,14 +102,14 @@ class Embedded:
             if server.socket_dir != data:
                 shutil.rmtree(server.socket_dir, ignore_errors=True)
 
-    def running(self) -> Server | None:
+    def running(self) -> PostgresServer | None:
         """The server, if it runs and answers."""
-        server = Server.read(_placed(self.data_dir)[0])
+        server = PostgresServer.read(_locate_data(self.data_dir)[0])
         return server if server and _is_alive(server.pid) and _ping(server) == Ping.OK else None
 
     def is_at(self, url: str) -> bool:
         """Whether the URL is one of this server, by its socket or by TCP."""
-        server = Server.read(_placed(self.data_dir)[0])
+        server = PostgresServer.read(_locate_data(self.data_dir)[0])
         if server is None:
             return False
         try:
@@ -130,12 +130,12 @@ class Embedded:
                 f"the Postgres in {self.data_dir} does not listen on TCP",
                 hint="stop it and start it with TCP switched on",
             )
-        password = _password_file(_placed(self.data_dir)[0]).read_text().strip()
+        password = _password_file(_locate_data(self.data_dir)[0]).read_text().strip()
         return f"postgresql://{SUPERUSER}:{password}@{server.tcp_host}:{server.port}/{database}"
 
     @contextmanager
-    def _exclusively(self) -> Iterator[tuple[Path, Binaries]]:
-        data, account = _placed(self.data_dir)
+    def _lock_folder(self) -> Iterator[tuple[Path, Binaries]]:
+        data, account = _locate_data(self.data_dir)
         _refuse_shell_characters(data)
         try:
             make_folders(data.parent)
@@ -144,7 +144,7 @@ class Embedded:
             raise EmbeddedError(f"cannot use the folder {data.parent}: {error.strerror}") from error
         with lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
-            yield data, find_binaries(self.bin_dir).run_by(account)
+            yield data, find_binaries(self.bin_dir).for_account(account)
 
     def _create(self, data: Path, binaries: Binaries) -> None:
         # A killed initdb leaves half a folder, so it works in another one, renamed when complete.
@@ -156,7 +156,7 @@ class Embedded:
         password_file.touch(mode=0o600)
         password_file.write_text(secrets.token_urlsafe(24) + "\n")
         if binaries.account:
-            binaries.account.own(staging, password_file)
+            binaries.account.take_ownership(staging, password_file)
         binaries.run_checked(
             *("initdb", "-D", str(staging), "-U", SUPERUSER, "--pwfile", str(password_file)),
             *("--auth-local=trust", "--auth-host=scram-sha-256"),
@@ -167,9 +167,9 @@ class Embedded:
             staging.rename(data)
         except OSError as error:
             raise EmbeddedError(f"{data} exists and holds no Postgres data") from error
-        _leave_link(self.data_dir, data)
+        _create_symlink(self.data_dir, data)
 
-    def _launch(self, data: Path, binaries: Binaries) -> Server:
+    def _launch(self, data: Path, binaries: Binaries) -> PostgresServer:
         # After a crash the lock file stays and orphaned backends keep the shared memory for a
         # second or two; Postgres refuses to start until they are gone.
         crashed = (data / "postmaster.pid").exists()
@@ -177,13 +177,13 @@ class Embedded:
         said = ""
         for _ in range(_CRASH_RETRIES if crashed else _RETRIES):
             started = self._start_once(data, binaries)
-            server = Server.read(data)
+            server = PostgresServer.read(data)
             if started.returncode == 0 and server is not None:
                 return server
             said = started.stdout
             time.sleep(_RETRY_PAUSE)
         raise EmbeddedError(
-            f"Postgres did not start in {data}: {_last_words(_log(data), said)}",
+            f"Postgres did not start in {data}: {_last_error(_log(data), said)}",
             hint=f"the whole log is in {_log(data)}",
         )
 
@@ -205,13 +205,13 @@ class Embedded:
         return started
 
 
-def _placed(data_dir: Path) -> tuple[Path, Account | None]:
+def _locate_data(data_dir: Path) -> tuple[Path, Account | None]:
     """Where the data really lie, and who runs the server there."""
     data = data_dir.expanduser().resolve()
     account = account_for(data)
     if account is None or account.can_enter(data.parent):
         return data, account
-    elsewhere = ELSEWHERE / hashlib.sha256(str(data).encode()).hexdigest()[:16] / data.name
+    elsewhere = FALLBACK_DIR / hashlib.sha256(str(data).encode()).hexdigest()[:16] / data.name
     return elsewhere, account_for(elsewhere)
 
 
@@ -221,7 +221,7 @@ def _refuse_shell_characters(data: Path) -> None:
         raise EmbeddedError(f'the path {data} may not contain any of " $ ` \\ or a line break')
 
 
-def _leave_link(data_dir: Path, data: Path) -> None:
+def _create_symlink(data_dir: Path, data: Path) -> None:
     wanted = data_dir.expanduser().absolute()
     if wanted.resolve() == data:
         return
@@ -238,9 +238,9 @@ def _check_same_major(data: Path, binaries: Binaries) -> None:
         )
 
 
-def _joined(data: Path) -> Server | None:
+def _wait_until_ready(data: Path) -> PostgresServer | None:
     """The server that runs already; one that is still recovering is waited for."""
-    server = Server.read(data)
+    server = PostgresServer.read(data)
     deadline = time.monotonic() + _START_SECONDS
     while server and _is_alive(server.pid) and time.monotonic() < deadline:
         answer = _ping(server)
@@ -250,7 +250,7 @@ def _joined(data: Path) -> Server | None:
     return None
 
 
-def _ping(server: Server) -> Ping:
+def _ping(server: PostgresServer) -> Ping:
     return Ping(PGconn.ping(server.url().encode()))
 
 
@@ -275,7 +275,7 @@ def _is_zombie(pid: int) -> bool:
 def _drop_lock_of_zombie(data: Path) -> None:
     # In a container whose first process reaps nobody a killed server stays a zombie, and Postgres
     # takes its lock file for that of a live one.
-    server = Server.read(data)
+    server = PostgresServer.read(data)
     if server and _is_zombie(server.pid):
         (data / "postmaster.pid").unlink()
 
@@ -286,7 +286,7 @@ def _socket_dir(data: Path, account: Account | None) -> Path:
         return data
     short = Path(tempfile.mkdtemp(prefix="jobforge-", dir="/tmp"))
     if account:
-        account.own(short)
+        account.take_ownership(short)
     return short
 
 
@@ -304,7 +304,7 @@ def _log(data: Path) -> Path:
     return data / "server.log"
 
 
-def _last_words(log: Path, otherwise: str) -> str:
+def _last_error(log: Path, otherwise: str) -> str:
     try:
         lines = log.read_text(errors="replace").splitlines()
     except OSError:

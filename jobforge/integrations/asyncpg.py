@@ -6,19 +6,19 @@ from uuid import UUID
 import asyncpg  # type: ignore[import-untyped] # it has no types
 
 from jobforge.calls import Call
-from jobforge.db.sqlstates import from_sqlstate
+from jobforge.db.sqlstates import error_from_sqlstate
 from jobforge.errors import Conflict, Invalid, JobForgeError, Unavailable
-from jobforge.integrations.placeholders import positional
+from jobforge.integrations.placeholders import to_positional
 
 T = TypeVar("T")
 
 
 async def arun(conn: Any, call: Call[T]) -> T:  # noqa: ANN401 - a connection, or what a pool lends
     try:
-        records = await conn.fetch(positional(call.sql), *call.parameters)
+        records = await conn.fetch(to_positional(call.sql), *call.parameters)
     except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError) as error:
         raise explanation(error) from error
-    return call.decode([tuple(map(_plain, record)) for record in records])
+    return call.decode([tuple(map(_to_standard_uuid, record)) for record in records])
 
 
 def explanation(error: BaseException) -> JobForgeError:
@@ -28,7 +28,7 @@ def explanation(error: BaseException) -> JobForgeError:
     if isinstance(error, asyncpg.DataError | asyncpg.PostgresSyntaxError | ValueError):
         return Invalid(str(error))
     if isinstance(error, asyncpg.PostgresError):
-        return from_sqlstate(
+        return error_from_sqlstate(
             getattr(error, "sqlstate", None),
             str(error.args[0]),
             getattr(error, "detail", None),
@@ -37,6 +37,6 @@ def explanation(error: BaseException) -> JobForgeError:
     return Unavailable(str(error))
 
 
-def _plain(value: Any) -> Any:  # noqa: ANN401 - of any column
+def _to_standard_uuid(value: Any) -> Any:  # noqa: ANN401 - of any column
     # asyncpg has a UUID of its own, which orjson does not know.
     return UUID(int=value.int) if isinstance(value, UUID) else value

@@ -12,7 +12,7 @@ from django.utils.connection import ConnectionDoesNotExist  # type: ignore[impor
 
 from jobforge.calls import Call
 from jobforge.db import driver
-from jobforge.db.sqlstates import from_sqlstate
+from jobforge.db.sqlstates import error_from_sqlstate
 from jobforge.errors import Conflict, Invalid, JobForgeError
 from jobforge.types import jsonb
 
@@ -22,7 +22,7 @@ _JSONB = 3802  # its type in Postgres; Django has it read as text
 
 
 def run(conn: Any, call: Call[T]) -> T:  # noqa: ANN401 - a connection of Django, or its alias
-    connection = _named(conn) if isinstance(conn, str) else conn
+    connection = _find_connection(conn) if isinstance(conn, str) else conn
     if connection.vendor != "postgresql":
         raise Invalid(f"jobs are enqueued in Postgres, not in {connection.vendor}", field="conn")
     try:
@@ -34,10 +34,10 @@ def run(conn: Any, call: Call[T]) -> T:  # noqa: ANN401 - a connection of Django
         raise _explanation(error) or error from error
     except SynchronousOnlyOperation as error:
         raise Conflict("Django does not block async code: await aenqueue(…)") from error
-    return call.decode([_read(row, columns) for row in rows])
+    return call.decode([_decode_row(row, columns) for row in rows])
 
 
-def _named(alias: str) -> Any:  # noqa: ANN401 - a connection of Django
+def _find_connection(alias: str) -> Any:  # noqa: ANN401 - a connection of Django
     try:
         return connections[alias]
     except (ConnectionDoesNotExist, ImproperlyConfigured):
@@ -45,7 +45,7 @@ def _named(alias: str) -> Any:  # noqa: ANN401 - a connection of Django
         raise Invalid("conn is no alias of a Django database", field="conn") from None
 
 
-def _read(row: tuple[Any, ...], columns: list[int]) -> tuple[Any, ...]:
+def _decode_row(row: tuple[Any, ...], columns: list[int]) -> tuple[Any, ...]:
     return tuple(
         jsonb.decode(value) if column == _JSONB and isinstance(value, str) else value
         for value, column in zip(row, columns, strict=True)
@@ -62,10 +62,10 @@ def _explanation(error: DatabaseError) -> JobForgeError | None:
     if state is not None:
         diagnosis = getattr(driven, "diag", None)
         message = getattr(diagnosis, "message_primary", None) or str(driven)
-        return from_sqlstate(
+        return error_from_sqlstate(
             state,
             message,
             getattr(diagnosis, "message_detail", None),
             getattr(diagnosis, "message_hint", None),
         )
-    return driver.explanation(driven)
+    return driver.translate_error(driven)

@@ -6,7 +6,7 @@ from itertools import count
 
 
 @lru_cache(maxsize=100)
-def positional(sql: str) -> str:
+def to_positional(sql: str) -> str:
     """JSON goes as text: a connection may have a codec of its own that would encode it again."""
     numbers = count(1)
     numbered = re.sub("%s", lambda _: f"${next(numbers)}", sql)

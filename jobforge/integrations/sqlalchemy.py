@@ -13,7 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from jobforge.calls import Call
 from jobforge.db import driver
 from jobforge.errors import Conflict, Invalid, JobForgeError
-from jobforge.integrations.placeholders import positional
+from jobforge.integrations.placeholders import to_positional
 
 T = TypeVar("T")
 
@@ -39,7 +39,7 @@ async def arun(conn: Any, call: Call[T]) -> T:  # noqa: ANN401 - as above, the a
 def _statement(dialect: Dialect, call: Call[Any]) -> tuple[str, tuple[Any, ...]]:
     if dialect.name != "postgresql":
         raise Invalid(f"jobs are enqueued in Postgres, not in {dialect.name}", field="conn")
-    sql = positional(call.sql) if dialect.driver == "asyncpg" else call.sql
+    sql = to_positional(call.sql) if dialect.driver == "asyncpg" else call.sql
     return sql, tuple(call.parameters)
 
 
@@ -53,4 +53,4 @@ def _explanation(error: SQLAlchemyError) -> JobForgeError | None:
         from jobforge.integrations import asyncpg  # noqa: PLC0415 - only where it is installed
 
         return asyncpg.explanation(driven)
-    return driver.explanation(error.orig)
+    return driver.translate_error(error.orig)

@@ -26,11 +26,11 @@ from jobforge import config
 from jobforge.errors import Json
 from jobforge.observability import tracing
 from jobforge.redact import log_scope, redact, redact_text
-from jobforge.types.current_job import CURRENT
+from jobforge.types.current_job import CURRENT_JOB
 from jobforge.types.jobs import ClaimedJob
 
-Level = Literal["debug", "info", "warning", "error", "critical"]
-Format = Literal["json", "text"]
+LogLevel = Literal["debug", "info", "warning", "error", "critical"]
+LogFormat = Literal["json", "text"]
 
 _LEVELS: Mapping[str, int] = {
     "debug": logging.DEBUG,
@@ -39,14 +39,14 @@ _LEVELS: Mapping[str, int] = {
     "error": logging.ERROR,
     "critical": logging.CRITICAL,
 }
-_host = logging.getLogger("jobforge")
-_bound: ContextVar[Mapping[str, Json]] = ContextVar("jobforge_bound", default={})  # noqa: B039 - never changed, only replaced
+_host_logger = logging.getLogger("jobforge")
+_bound_fields: ContextVar[Mapping[str, Json]] = ContextVar("jobforge_bound", default={})  # noqa: B039 - never changed, only replaced
 
 
 def configure(
     *,
-    format: Format | None = None,  # noqa: A002 - the setting's name
-    level: Level = "info",
+    format: LogFormat | None = None,  # noqa: A002 - the setting's name
+    level: LogLevel = "info",
     worker_id: UUID | None = None,
     stream: TextIO | None = None,
 ) -> None:
@@ -58,11 +58,11 @@ def configure(
     root = logging.getLogger()
     root.removeHandler(_handler)
     # Not what captured_output() has put there: lines would come back to us.
-    written = stream or _real(sys.stderr)
+    written = stream or _original_stream(sys.stderr)
     is_terminal = written.isatty()
     _writer = _Writer(
         is_json=format == "json" or (format is None and not is_terminal),
-        is_coloured=is_terminal and config.wants_colour(),
+        is_colored=is_terminal and config.wants_color(),
         threshold=_LEVELS[level],
         worker_id=worker_id,
         stream=written,
@@ -80,46 +80,46 @@ def unconfigure() -> None:
     logging.captureWarnings(capture=False)
 
 
-def is_enabled(level: Level) -> bool:
+def is_enabled(level: LogLevel) -> bool:
     """Whether such a line would be written; ask before gathering costly fields."""
     number = _LEVELS[level]
-    return number >= _writer.threshold if _writer else _host.isEnabledFor(number)
+    return number >= _writer.threshold if _writer else _host_logger.isEnabledFor(number)
 
 
-def emit(event: str, level: Level = "info", **fields: Json) -> None:
+def emit(event: str, level: LogLevel = "info", **fields: Json) -> None:
     """Writes one event, named noun.verb; never raises."""
     if is_enabled(level):
-        write([line_of(event, level, **fields)])
+        write([make_line(event, level, **fields)])
 
 
-def line_of(event: str, level: Level = "info", **fields: Json) -> "Line":
+def make_line(event: str, level: LogLevel = "info", **fields: Json) -> "LogLine":
     """An event as it is here and now, to be written later."""
-    return Line(datetime.now(UTC), level, event, {**_surroundings(), **fields})
+    return LogLine(datetime.now(UTC), level, event, {**_context_fields(), **fields})
 
 
-def write(lines: Sequence["Line"]) -> None:
+def write(lines: Sequence["LogLine"]) -> None:
     """Writes them at once, whatever their level; never raises."""
     if _writer:
         _writer.write(lines)
     else:
         for line in lines:
-            _host.log(_LEVELS[line.level], "%s", line)
+            _host_logger.log(_LEVELS[line.level], "%s", line)
 
 
-def bound(**fields: Json) -> AbstractContextManager[None]:
+def bind_fields(**fields: Json) -> AbstractContextManager[None]:
     """Every event within carries these fields too, also in tasks that start within."""
-    return _Bound(fields)
+    return _FieldBinding(fields)
 
 
 @contextmanager
-def captured_output() -> Iterator[None]:
+def capture_output() -> Iterator[None]:
     """What this process prints comes out as lines too, event "output".
 
     Whatever is written up to a line end is one line. Programs that are started, and libraries that
     write past Python, are not captured.
     """
     before = sys.stdout, sys.stderr
-    taken = _Prints("stdout", sys.stdout), _Prints("stderr", sys.stderr)
+    taken = _CapturedStream("stdout", sys.stdout), _CapturedStream("stderr", sys.stderr)
     sys.stdout, sys.stderr = taken
     try:
         yield
@@ -129,7 +129,7 @@ def captured_output() -> Iterator[None]:
         sys.stdout, sys.stderr = before
 
 
-def fields_of(job: ClaimedJob) -> dict[str, Json]:
+def job_fields(job: ClaimedJob) -> dict[str, Json]:
     """What every line about a job carries."""
     trace_id, span_id = _trace_of(job)
     return {
@@ -142,12 +142,12 @@ def fields_of(job: ClaimedJob) -> dict[str, Json]:
     }
 
 
-def error_of(error: BaseException) -> dict[str, str]:
+def error_fields(error: BaseException) -> dict[str, str]:
     """An exception as a field: type, message and traceback, redacted."""
     scope = log_scope()
     return {
         "type": type(error).__name__,
-        "message": redact_text(_said(error), scope),
+        "message": redact_text(_safe_message(error), scope),
         "traceback": redact_text("".join(traceback.format_exception(error)), scope),
     }
 
@@ -157,20 +157,20 @@ def _trace_of(job: ClaimedJob) -> tuple[str, str | None]:
     parent = tracing.read_traceparent(job.traceparent)
     if parent is None:
         return job.job_id.hex, None
-    is_recorded = parent.is_recorded and tracing.is_on()
+    is_recorded = parent.is_recorded and tracing.is_enabled()
     return parent.trace_id, parent.span_id if is_recorded else None
 
 
-def _surroundings() -> Mapping[str, Json]:
-    job = CURRENT.get()
-    known = _bound.get() if job is None else {**fields_of(job), **_bound.get()}
-    span = tracing.read_traceparent(tracing.current())
+def _context_fields() -> Mapping[str, Json]:
+    job = CURRENT_JOB.get()
+    known = _bound_fields.get() if job is None else {**job_fields(job), **_bound_fields.get()}
+    span = tracing.read_traceparent(tracing.current_traceparent())
     if span is None or not span.is_recorded:
         return known
     return {**known, "trace_id": span.trace_id, "span_id": span.span_id}
 
 
-class _Bound:
+class _FieldBinding:
     """Around every request: a generator would take three times as long."""
 
     __slots__ = ("_fields", "_token")
@@ -179,10 +179,10 @@ class _Bound:
         self._fields = fields
 
     def __enter__(self) -> None:
-        self._token = _bound.set({**_bound.get(), **self._fields})
+        self._token = _bound_fields.set({**_bound_fields.get(), **self._fields})
 
     def __exit__(self, *_: object) -> None:
-        _bound.reset(self._token)
+        _bound_fields.reset(self._token)
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,12 +190,12 @@ class _Writer:
     """How lines are written, and where."""
 
     is_json: bool
-    is_coloured: bool
+    is_colored: bool
     threshold: int
     worker_id: UUID | None
     stream: TextIO
 
-    def write(self, lines: Sequence["Line"]) -> None:
+    def write(self, lines: Sequence["LogLine"]) -> None:
         text = "".join(map(self._text, lines))
         # One call for whole lines, so that those of several threads do not mix.
         with _lock:
@@ -205,22 +205,22 @@ class _Writer:
             except (OSError, ValueError):
                 return  # nobody reads any more; work goes on
 
-    def _text(self, line: "Line") -> str:
+    def _text(self, line: "LogLine") -> str:
         if self.is_json:
             return _json_line(line, self.worker_id)
-        return _text_line(line, is_coloured=self.is_coloured)
+        return _text_line(line, is_coloured=self.is_colored)
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class LogLine:
     """An event that is yet to be put into words."""
 
     at: datetime
-    level: Level
+    level: LogLevel
     event: str
     fields: Mapping[str, Json]
 
-    def shown(self) -> dict[str, Json]:
+    def redacted_fields(self) -> dict[str, Json]:
         shown: dict[str, Json] = redact(
             {k: v for k, v in self.fields.items() if v is not None}, log_scope()
         )
@@ -228,10 +228,10 @@ class Line:
 
     def __str__(self) -> str:
         """As the host's logging has it, which knows the rest."""
-        return " ".join([self.event, *map(_pair, self.shown().items())])
+        return " ".join([self.event, *map(_format_field, self.redacted_fields().items())])
 
 
-def _json_line(line: Line, worker_id: UUID | None) -> str:
+def _json_line(line: LogLine, worker_id: UUID | None) -> str:
     head: dict[str, Json] = {
         "timestamp": line.at.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
         "level": line.level,
@@ -239,7 +239,10 @@ def _json_line(line: Line, worker_id: UUID | None) -> str:
     }
     if worker_id:
         head["worker_id"] = worker_id
-    record = {**head, **{_KEPT.get(key, key): value for key, value in line.shown().items()}}
+    record = {
+        **head,
+        **{_RESERVED_FIELDS.get(key, key): value for key, value in line.redacted_fields().items()},
+    }
     try:
         return orjson.dumps(record).decode() + "\n"
     except TypeError:  # a very long integer, half a surrogate pair
@@ -247,20 +250,20 @@ def _json_line(line: Line, worker_id: UUID | None) -> str:
 
 
 # A field of the caller's must not pass for one of ours.
-_KEPT = {name: f"{name}_" for name in ("timestamp", "level", "event")}
-_COLOURS = {"debug": "2", "info": "32", "warning": "33", "error": "31", "critical": "1;31"}
+_RESERVED_FIELDS = {name: f"{name}_" for name in ("timestamp", "level", "event")}
+_COLORS = {"debug": "2", "info": "32", "warning": "33", "error": "31", "critical": "1;31"}
 _LONGEST_PRINT = 1_000_000
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _CONTROL_OF_BLOCKS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
-def _text_line(line: Line, *, is_coloured: bool) -> str:
-    fields = line.shown()
+def _text_line(line: LogLine, *, is_coloured: bool) -> str:
+    fields = line.redacted_fields()
     block = _traceback_in(fields)
-    shown = " ".join(map(_pair, fields.items()))
+    shown = " ".join(map(_format_field, fields.items()))
     mark, event = f"{line.level:<8}", line.event
     if is_coloured:
-        mark = f"\x1b[{_COLOURS[line.level]}m{mark}\x1b[0m"
+        mark = f"\x1b[{_COLORS[line.level]}m{mark}\x1b[0m"
         event = f"\x1b[1m{event}\x1b[0m"
     time = f"{line.at.astimezone():%H:%M:%S}.{line.at.microsecond // 1000:03d}"
     return f"{time} {mark} {event} {shown}".rstrip() + f"\n{block}"
@@ -272,25 +275,25 @@ def _traceback_in(fields: dict[str, Json]) -> str:
     if not isinstance(error, dict) or "traceback" not in error:
         return ""
     fields["error"] = f"{error.get('type')}: {error.get('message')}"
-    text = _CONTROL_OF_BLOCKS.sub(_visible, str(error["traceback"]))
+    text = _CONTROL_OF_BLOCKS.sub(_escape_control, str(error["traceback"]))
     return "".join(f"    {line}\n" for line in text.splitlines())
 
 
-def _pair(item: tuple[str, Json]) -> str:
+def _format_field(item: tuple[str, Json]) -> str:
     key, value = item
-    return f"{key}={_plain(value)}"
+    return f"{key}={_format_value(value)}"
 
 
-def _plain(value: Json) -> str:
+def _format_value(value: Json) -> str:
     if isinstance(value, str):
-        text = _CONTROL.sub(_visible, value)
+        text = _CONTROL.sub(_escape_control, value)
         return json.dumps(text, ensure_ascii=False) if " " in text or not text else text
     if isinstance(value, dict | list):
-        return _CONTROL.sub(_visible, json.dumps(value, default=str, ensure_ascii=False))
+        return _CONTROL.sub(_escape_control, json.dumps(value, default=str, ensure_ascii=False))
     return str(value)
 
 
-def _visible(match: re.Match[str]) -> str:
+def _escape_control(match: re.Match[str]) -> str:
     return match.group().encode("unicode_escape").decode()
 
 
@@ -302,73 +305,73 @@ class _Handler(logging.Handler):
             return
         try:
             level = _level_of(record.levelno)
-            _writer.write([Line(datetime.now(UTC), level, "log", _fields_of_record(record))])
+            _writer.write([LogLine(datetime.now(UTC), level, "log", _fields_of_record(record))])
         except Exception:  # noqa: BLE001 - a wrong format string; the standard way of telling it
             self.handleError(record)
 
 
 def _fields_of_record(record: logging.LogRecord) -> dict[str, Json]:
     own = {key: value for key, value in vars(record).items() if key not in _OF_EVERY_RECORD}
-    fields = {**_surroundings(), "logger": record.name, "message": record.getMessage(), **own}
+    fields = {**_context_fields(), "logger": record.name, "message": record.getMessage(), **own}
     if record.exc_info and record.exc_info[1] is not None:
-        fields["error"] = error_of(record.exc_info[1])
+        fields["error"] = error_fields(record.exc_info[1])
     return fields
 
 
 _OF_EVERY_RECORD = frozenset((*vars(logging.makeLogRecord({})), "message", "asctime", "taskName"))
 
 
-def _said(error: BaseException) -> str:
+def _safe_message(error: BaseException) -> str:
     try:
         return str(error)
     except Exception:  # noqa: BLE001 - a foreign exception's own code
         return ""
 
 
-def _real(stream: "TextIO | _Prints") -> TextIO:
-    return stream.behind if isinstance(stream, _Prints) else stream
+def _original_stream(stream: "TextIO | _CapturedStream") -> TextIO:
+    return stream.original if isinstance(stream, _CapturedStream) else stream
 
 
-class _Prints(io.TextIOBase):
+class _CapturedStream(io.TextIOBase):
     """Stands in for stdout or stderr."""
 
     encoding = "utf-8"
 
     def __init__(self, name: str, behind: TextIO) -> None:
-        self.behind = behind
+        self.original = behind
         self._name = name
-        self._begun: dict[int, str] = {}  # by thread, so that what they print does not mix
+        self._partial_lines: dict[int, str] = {}  # by thread, so that what they print does not mix
 
     def write(self, text: str, /) -> int:
-        begun = self._begun.pop(threading.get_ident(), "") + text
+        begun = self._partial_lines.pop(threading.get_ident(), "") + text
         if begun.endswith("\n") or len(begun) > _LONGEST_PRINT:
-            self._tell(begun)
+            self._emit_output(begun)
         elif begun:
-            self._begun[threading.get_ident()] = begun
+            self._partial_lines[threading.get_ident()] = begun
         return len(text)
 
     def flush(self) -> None:
-        self._tell(self._begun.pop(threading.get_ident(), ""))
+        self._emit_output(self._partial_lines.pop(threading.get_ident(), ""))
 
     def writable(self) -> bool:
         return True
 
     def fileno(self) -> int:
-        return self.behind.fileno()
+        return self.original.fileno()
 
     @property
-    def buffer(self) -> "_PrintedBytes":
-        return _PrintedBytes(self)
+    def buffer(self) -> "_CapturedBytes":
+        return _CapturedBytes(self)
 
-    def _tell(self, text: str) -> None:
+    def _emit_output(self, text: str) -> None:
         if text.rstrip("\n"):
             emit("output", stream=self._name, message=text.removesuffix("\n"))
 
 
-class _PrintedBytes:
+class _CapturedBytes:
     """For code that writes bytes to `sys.stdout.buffer`."""
 
-    def __init__(self, prints: _Prints) -> None:
+    def __init__(self, prints: _CapturedStream) -> None:
         self._prints = prints
         self.flush = prints.flush
 
@@ -377,11 +380,11 @@ class _PrintedBytes:
         return len(data)
 
 
-def _level_of(number: int) -> Level:
-    return next((name for name, floor in reversed(_NAMED) if number >= floor), "debug")
+def _level_of(number: int) -> LogLevel:
+    return next((name for name, floor in reversed(_LEVELS_ASCENDING) if number >= floor), "debug")
 
 
-_NAMED: list[tuple[Level, int]] = [
+_LEVELS_ASCENDING: list[tuple[LogLevel, int]] = [
     ("debug", logging.DEBUG),
     ("info", logging.INFO),
     ("warning", logging.WARNING),

@@ -11,9 +11,26 @@ from operator import attrgetter
 
 from jobforge.types.jobs import ClaimedJob
 
-SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800, 3600)
-CALL_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5)
-SIZES = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000)
+DURATION_BUCKETS_S = (
+    0.005,
+    0.01,
+    0.025,
+    0.05,
+    0.1,
+    0.25,
+    0.5,
+    1,
+    2.5,
+    5,
+    10,
+    30,
+    60,
+    300,
+    1800,
+    3600,
+)
+CALL_DURATION_BUCKETS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5)
+BATCH_SIZE_BUCKETS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000)
 
 _queue_of: Callable[[ClaimedJob], str] = attrgetter("queue")
 _wait_of: Callable[[ClaimedJob], float] = attrgetter("waited_s")
@@ -44,7 +61,7 @@ class Histogram:
         self.counts[-1] += len(ordered) - below
         self.total += sum(ordered)
 
-    def move(self, value: float) -> None:
+    def replace_zero(self, value: float) -> None:
         """What was added as 0 was this."""
         self.counts[0] -= 1
         self.add(value)
@@ -57,15 +74,15 @@ class Meters:
     """
 
     def __init__(self) -> None:
-        self.readings: dict[str, Callable[[], float]] = {}
-        self.claim_s = Histogram(CALL_SECONDS)
-        self.claim_sizes = Histogram(SIZES)
-        self.settle_s = Histogram(CALL_SECONDS)
-        self.settle_sizes = Histogram(SIZES)
+        self.gauges: dict[str, Callable[[], float]] = {}
+        self.claim_s = Histogram(CALL_DURATION_BUCKETS_S)
+        self.claim_sizes = Histogram(BATCH_SIZE_BUCKETS)
+        self.settle_s = Histogram(CALL_DURATION_BUCKETS_S)
+        self.settle_sizes = Histogram(BATCH_SIZE_BUCKETS)
         self.claimed: Counter[str] = Counter()
         self.first_claims: Counter[str] = Counter()
-        self.waits: defaultdict[str, Histogram] = defaultdict(lambda: Histogram(SECONDS))
-        self.runs: defaultdict[str, Histogram] = defaultdict(lambda: Histogram(SECONDS))
+        self.waits: defaultdict[str, Histogram] = defaultdict(lambda: Histogram(DURATION_BUCKETS_S))
+        self.runs: defaultdict[str, Histogram] = defaultdict(lambda: Histogram(DURATION_BUCKETS_S))
         self.attempts: Counter[tuple[str, str]] = Counter()
         self.retries: Counter[str] = Counter()
         self.dead: Counter[str] = Counter()
@@ -76,12 +93,12 @@ class Meters:
         self.firings = 0
         self.events = 0
 
-    def claim(self, size: int, took_s: float) -> None:
+    def record_claim(self, size: int, took_s: float) -> None:
         """A claim was answered."""
         self.claim_s.add(took_s)
         self.claim_sizes.add(size)
 
-    def receive(self, jobs: Sequence[ClaimedJob]) -> None:
+    def record_received(self, jobs: Sequence[ClaimedJob]) -> None:
         """The jobs of a claim are about to start."""
         self.first_claims.update([job.definition for job in jobs if job.attempt == 1])
         queues = set(map(_queue_of, jobs))
@@ -90,16 +107,16 @@ class Meters:
             self.claimed[queue] += len(own)
             self.waits[queue].add_all(map(_wait_of, own))
 
-    def settle(self, size: int, took_s: float) -> None:
+    def record_settle(self, size: int, took_s: float) -> None:
         """A call that settles jobs was answered."""
         self.settle_s.add(took_s)
         self.settle_sizes.add(size)
 
-    def end(self, outcome: str, ended: Sequence[tuple[ClaimedJob, object, float]]) -> None:
+    def record_ended(self, outcome: str, ended: Sequence[tuple[ClaimedJob, object, float]]) -> None:
         """Attempts were settled with this outcome, after so many seconds each."""
         for definition, times in Counter([each[0].definition for each in ended]).items():
             self.attempts[definition, outcome] += times
             self.runs[definition].add(0.0, times)
         # Most of many short jobs have ended as they began.
         for job, _, seconds in [each for each in ended if each[2]]:
-            self.runs[job.definition].move(seconds)
+            self.runs[job.definition].replace_zero(seconds)

@@ -12,12 +12,12 @@ from jobforge.errors import ConfigError
 from jobforge.observability.metrics import Meters
 
 _MOST_BYTES = 8192  # of a request
-_PATIENCE_S = 5.0
+_REQUEST_TIMEOUT_S = 5.0
 _STATUSES = {200: "OK", 401: "Unauthorized", 404: "Not Found", 405: "Method Not Allowed"}
 
 
 @asynccontextmanager
-async def shown(
+async def serve_metrics(
     meters: Meters, host: str, port: int, token: str | None = None
 ) -> AsyncIterator[int]:
     """While it lasts, the numbers can be read, with a token only by those who send it as a bearer
@@ -32,16 +32,16 @@ async def shown(
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
-            async with asyncio.timeout(_PATIENCE_S):
+            async with asyncio.timeout(_REQUEST_TIMEOUT_S):
                 request = await reader.readuntil(b"\r\n\r\n")
-                method, path = _asked(request)
+                method, path = _parse_request_line(request)
                 status, body, kind = 404, b"", "text/plain"
                 if method != "GET":
                     status = 405
                 elif path == "/metrics" and token is not None and not _has_token(request, token):
                     status = 401
                 elif path == "/metrics":
-                    status, body = 200, prometheus.page(prometheus.families_of(meters))
+                    status, body = 200, prometheus.render_page(prometheus.collect_families(meters))
                     kind = prometheus.CONTENT_TYPE
                 elif path == "/health":
                     status, body, kind = 200, b'{"status":"ok"}', "application/json"
@@ -62,7 +62,7 @@ async def shown(
         yield server.sockets[0].getsockname()[1]
 
 
-def _asked(request: bytes) -> tuple[str, str]:
+def _parse_request_line(request: bytes) -> tuple[str, str]:
     """Method and path, empty when it is no HTTP."""
     words = request.split(b"\r\n", 1)[0].decode("latin-1").split(" ")
     return (words[0], words[1].partition("?")[0]) if len(words) == 3 else ("", "")

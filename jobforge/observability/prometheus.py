@@ -19,7 +19,7 @@ from jobforge.observability.metrics import Histogram, Meters
 
 CONTENT_TYPE = CONTENT_TYPE_PLAIN_0_0_4
 
-_READINGS = {
+_GAUGES = {
     "running": ("jobforge_worker_running_jobs", "Jobs that run in this worker now."),
     "slots": ("jobforge_worker_slots", "How many jobs this worker runs at once."),
     "unsettled": ("jobforge_worker_unsettled_jobs", "Jobs that have ended and are not settled."),
@@ -27,16 +27,18 @@ _READINGS = {
 }
 
 
-def page(families: Iterable[Metric]) -> bytes:
+def render_page(families: Iterable[Metric]) -> bytes:
     """The metrics as text, with those of this process itself."""
-    return generate_latest(_Collected([*families, *ProcessCollector(registry=None).collect()]))
+    return generate_latest(
+        _StaticCollector([*families, *ProcessCollector(registry=None).collect()])
+    )
 
 
-def families_of(meters: Meters) -> Iterator[Metric]:
+def collect_families(meters: Meters) -> Iterator[Metric]:
     """What a worker or a scheduler has counted."""
-    for name, (metric, words) in _READINGS.items():
-        if name in meters.readings:
-            yield GaugeMetricFamily(metric, words, meters.readings[name]())
+    for name, (metric, words) in _GAUGES.items():
+        if name in meters.gauges:
+            yield GaugeMetricFamily(metric, words, meters.gauges[name]())
     yield counter(
         "jobforge_claimed_jobs", "Jobs that this worker claimed.", meters.claimed, "queue"
     )
@@ -48,10 +50,19 @@ def families_of(meters: Meters) -> Iterator[Metric]:
     )
     yield _attempts(meters)
     yield counter(
-        "jobforge_retries", "Attempts after which the job is tried again.", *_of(meters.retries)
+        "jobforge_retries",
+        "Attempts after which the job is tried again.",
+        *_with_definition_label(meters.retries),
     )
-    yield counter("jobforge_dead_jobs", "Attempts after which the job is dead.", *_of(meters.dead))
-    waits, runs = _by("queue", meters.waits), _by("definition", meters.runs)
+    yield counter(
+        "jobforge_dead_jobs",
+        "Attempts after which the job is dead.",
+        *_with_definition_label(meters.dead),
+    )
+    waits, runs = (
+        _label_histograms("queue", meters.waits),
+        _label_histograms("definition", meters.runs),
+    )
     yield histogram("jobforge_wait_seconds", "From queued to claimed.", waits)
     yield histogram("jobforge_run_seconds", "From started to ended.", runs)
     yield histogram("jobforge_claim_seconds", "What a claim took.", {(): meters.claim_s})
@@ -67,9 +78,9 @@ def families_of(meters: Meters) -> Iterator[Metric]:
         ("jobforge_dispatched_events", "Events that were dispatched.", meters.events),
     ):
         yield CounterMetricFamily(metric, words, count)
-    if "reconnects" in meters.readings:
+    if "reconnects" in meters.gauges:
         words = "How often the database answered again after an outage."
-        yield CounterMetricFamily("jobforge_reconnects", words, meters.readings["reconnects"]())
+        yield CounterMetricFamily("jobforge_reconnects", words, meters.gauges["reconnects"]())
 
 
 def counter(name: str, words: str, counts: Mapping[str, int], label: str) -> CounterMetricFamily:
@@ -79,10 +90,10 @@ def counter(name: str, words: str, counts: Mapping[str, int], label: str) -> Cou
     return family
 
 
-Labelled = Mapping[tuple[tuple[str, str], ...], Histogram]
+LabeledHistograms = Mapping[tuple[tuple[str, str], ...], Histogram]
 
 
-def histogram(name: str, words: str, found: Labelled) -> HistogramMetricFamily:
+def histogram(name: str, words: str, found: LabeledHistograms) -> HistogramMetricFamily:
     """`found` has histograms by their labels, as pairs of name and value."""
     names = [label for label, _ in next(iter(found), ())]
     family = HistogramMetricFamily(name, words, labels=names)
@@ -93,7 +104,7 @@ def histogram(name: str, words: str, found: Labelled) -> HistogramMetricFamily:
     return family
 
 
-class _Collected:
+class _StaticCollector:
     def __init__(self, families: list[Metric]) -> None:
         self._families = families
 
@@ -112,9 +123,9 @@ def _attempts(meters: Meters) -> CounterMetricFamily:
     return family
 
 
-def _of(counts: Mapping[str, int]) -> tuple[Mapping[str, int], str]:
+def _with_definition_label(counts: Mapping[str, int]) -> tuple[Mapping[str, int], str]:
     return counts, "definition"
 
 
-def _by(label: str, histograms: Mapping[str, Histogram]) -> Labelled:
+def _label_histograms(label: str, histograms: Mapping[str, Histogram]) -> LabeledHistograms:
     return {((label, value),): each for value, each in histograms.items()}

@@ -12,7 +12,7 @@ from typing import Any, Union, cast, get_args, get_origin
 
 from pydantic_core import CoreSchema
 
-_Schema = dict[str, Any]
+_SchemaDict = dict[str, Any]
 
 _NAMES: tuple[tuple[Any, str], ...] = (
     *((Any, "any"), (bool, "bool"), (float, "float"), (int, "int"), (str, "str")),
@@ -21,7 +21,7 @@ _NAMES: tuple[tuple[Any, str], ...] = (
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class ObjectShape:
     """An object with these members and no others; those that have a default may be missing."""
 
     name: str
@@ -31,16 +31,18 @@ class Table:
 
 def plain_schema(kind: Any) -> CoreSchema | None:  # noqa: ANN401 - a type as hints spell it
     """None for what pydantic has to be asked about."""
-    made = _table(kind) if isinstance(kind, Table) else _scalar(kind) or _container(kind)
+    made = (
+        _object_schema(kind) if isinstance(kind, ObjectShape) else _scalar(kind) or _container(kind)
+    )
     return cast("CoreSchema | None", made)
 
 
-def _scalar(kind: Any) -> _Schema | None:  # noqa: ANN401 - as above
+def _scalar(kind: Any) -> _SchemaDict | None:  # noqa: ANN401 - as above
     # By identity: not all that may stand in a hint can be compared.
     return next(({"type": name} for known, name in _NAMES if known is kind), None)
 
 
-def _container(kind: Any) -> _Schema | None:  # noqa: ANN401 - as above
+def _container(kind: Any) -> _SchemaDict | None:  # noqa: ANN401 - as above
     parts = [plain_schema(part) for part in get_args(kind)]
     if None in parts:
         return None
@@ -54,8 +56,8 @@ def _container(kind: Any) -> _Schema | None:  # noqa: ANN401 - as above
     return None
 
 
-def _table(table: Table) -> _Schema | None:
-    fields: _Schema = {}
+def _object_schema(table: ObjectShape) -> _SchemaDict | None:
+    fields: _SchemaDict = {}
     for name, kind in table.members.items():
         schema = plain_schema(kind)
         if schema is None:

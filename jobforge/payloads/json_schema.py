@@ -13,7 +13,7 @@ Validator = jsonschema_rs.Draft202012Validator
 _MOST_FAULTS = 20
 
 
-def compiled(definition: str, schema: Json) -> Validator | None:
+def compile_validator(definition: str, schema: Json) -> Validator | None:
     """None when there is no schema, or none that can be used."""
     if not isinstance(schema, dict):
         return None
@@ -29,7 +29,7 @@ def compiled(definition: str, schema: Json) -> Validator | None:
         return None
 
 
-def check(validator: Validator | None, payload: Json, path: str = "payload") -> None:
+def check_payload(validator: Validator | None, payload: Json, path: str = "payload") -> None:
     """Raises InvalidPayload, with every fault; `path` leads to the payload."""
     if validator is None or validator.is_valid(payload):
         return

@@ -23,7 +23,7 @@ from pydantic_core import (
 )
 
 from jobforge.errors import Invalid, InvalidPayload, Json
-from jobforge.payloads.core_schema import Table, plain_schema
+from jobforge.payloads.core_schema import ObjectShape, plain_schema
 from jobforge.payloads.round_trip import find_loss, hides_secrets
 from jobforge.types import jsonb
 
@@ -63,7 +63,7 @@ class Shape:
         from pydantic import TypeAdapter  # noqa: PLC0415 - only for types that need it
 
         kind = self._kind
-        return TypeAdapter(_typed_dict(kind) if isinstance(kind, Table) else kind)
+        return TypeAdapter(_typed_dict(kind) if isinstance(kind, ObjectShape) else kind)
 
     def check(self, value: Any) -> Any:  # noqa: ANN401 - whatever the caller gives
         """The value as its type has it; ValidationError when it does not fit."""
@@ -124,13 +124,13 @@ class Parameters:
             raise InvalidPayload(f"{name} was given twice", field=name)
         return {**named, **kwargs}
 
-    def payload(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Json]:
+    def build_payload(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Json]:
         """What a job is enqueued with; InvalidPayload with the path of what does not fit."""
         given = self.bind(args, kwargs) if args else kwargs
         try:
             checked = self.shape.check(given if self.model is None else self._model(given))
         except ValidationError as error:
-            raise explained(error) from error
+            raise error_from_validation(error) from error
         try:
             document: dict[str, Json] = self.shape.write(checked)
         except Invalid as error:
@@ -139,27 +139,27 @@ class Parameters:
             ) from error
         return document
 
-    def arguments(self, payload: dict[str, Json]) -> Arguments:
+    def read_arguments(self, payload: dict[str, Json]) -> Arguments:
         """What the handler is called with."""
         try:
             read = self.shape.read(payload)
         except ValidationError as error:
-            raise explained(error) from error
+            raise error_from_validation(error) from error
         except Invalid as error:
             raise InvalidPayload(error.message, field=error.field) from error
-        return self._named(read)
+        return self._to_arguments(read)
 
-    def read(self, payload_json: str) -> Arguments:
+    def read_json_arguments(self, payload_json: str) -> Arguments:
         """As `arguments`, from a payload as it is stored."""
         try:
-            return self._named(self.shape.read_json(payload_json))
+            return self._to_arguments(self.shape.read_json(payload_json))
         except ValidationError as error:
-            raise explained(error) from error
+            raise error_from_validation(error) from error
 
     def schema(self) -> dict[str, Json]:
         return self.shape.schema()
 
-    def _named(self, read: Any) -> Arguments:  # noqa: ANN401 - of the shape
+    def _to_arguments(self, read: Any) -> Arguments:  # noqa: ANN401 - of the shape
         arguments: Arguments = read if self.model is None else {self.model: read}
         return arguments
 
@@ -184,10 +184,10 @@ def read_parameters(function: Callable[..., Any], *, skip: int = 0) -> Parameter
     positional = sum(parameter.kind is parameter.POSITIONAL_OR_KEYWORD for parameter in parameters)
     model = _only_model(names, hints)
     if model is not None:
-        return Parameters(names, _sendable(name, hints[model]), model, positional)
+        return Parameters(names, _sendable_shape(name, hints[model]), model, positional)
     members = {each: hints.get(each, Any) for each in names}
     defaults = {each.name: each.default for each in parameters if each.default is not each.empty}
-    shape = _sendable(name, Table(name, members, defaults))
+    shape = _sendable_shape(name, ObjectShape(name, members, defaults))
     return Parameters(names, shape, None, positional)
 
 
@@ -205,7 +205,7 @@ def read_hints(function: Callable[..., Any], names: Sequence[str]) -> dict[str, 
     return get_type_hints(wanted, getattr(function, "__globals__", {}), include_extras=True)
 
 
-def explained(error: ValidationError) -> InvalidPayload:
+def error_from_validation(error: ValidationError) -> InvalidPayload:
     """Says where and why, never what was given: that may be a secret."""
     faults = [
         {"field": ".".join(map(str, fault["loc"])), "message": fault["msg"], "type": fault["type"]}
@@ -221,7 +221,7 @@ def explained(error: ValidationError) -> InvalidPayload:
     )
 
 
-def refused(error: Invalid, payload: dict[str, Json]) -> Invalid:
+def locate_refusal(error: Invalid, payload: dict[str, Json]) -> Invalid:
     """What jsonb refused of a payload, with the member that holds it."""
     for name, member in payload.items():
         try:
@@ -256,7 +256,7 @@ def _only_model(names: Sequence[str], hints: Mapping[str, Any]) -> str | None:
     return names[0] if is_model else None
 
 
-def _typed_dict(table: Table) -> Any:  # noqa: ANN401 - a type
+def _typed_dict(table: ObjectShape) -> Any:  # noqa: ANN401 - a type
     from pydantic import ConfigDict, Field  # noqa: PLC0415 - as above
     from typing_extensions import TypedDict  # noqa: PLC0415 - as above
 
@@ -270,7 +270,7 @@ def _typed_dict(table: Table) -> Any:  # noqa: ANN401 - a type
     return made
 
 
-def _sendable(name: str, kind: Any) -> Shape:  # noqa: ANN401 - as in _shape
+def _sendable_shape(name: str, kind: Any) -> Shape:  # noqa: ANN401 - as in _shape
     shape = _shape(name, kind)
     if shape.hides_secrets:
         raise Invalid(

@@ -61,7 +61,7 @@ def has_large_payload(payloads: Sequence[dict[str, Json] | None]) -> bool:
     return any(not fits(encode(each or {}, "payload"), PAYLOAD_LIMIT) for each in payloads)
 
 
-def large_payloads(jobs: Sequence[JobRequest]) -> dict[int, bytes]:
+def find_large_payloads(jobs: Sequence[JobRequest]) -> dict[int, bytes]:
     """By index, those that do not fit, as text."""
     texts = ((index, encode(job.payload or {}, "payload")) for index, job in enumerate(jobs))
     return {index: text.encode() for index, text in texts if not fits(text, PAYLOAD_LIMIT)}

@@ -16,7 +16,7 @@ def environment() -> Mapping[str, str]:
     return _environment
 
 
-def withheld() -> Mapping[str, str]:
+def withheld_variables() -> Mapping[str, str]:
     """The variables that `withhold_credentials` removed."""
     return ChainMap(*_environment.maps[1:])
 

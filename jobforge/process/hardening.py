@@ -27,7 +27,7 @@ _OPTIONS = ("--database-url", "--api-key", "--key")
 _MASK = "***"
 
 
-def hide() -> None:
+def forbid_inspection() -> None:
     """Forbid other processes of this user to read our environment, memory and descriptors.
 
     Also forbids core dumps. Root still may, and so may a debugger that root starts.
@@ -38,16 +38,16 @@ def hide() -> None:
 
 def harden() -> None:
     """Call this first in a program, while it has one thread."""
-    hide()
+    forbid_inspection()
     received = _receive()
     sys.argv[1:] = received.arguments or sys.argv[1:]
     withhold_credentials(received.environment)
-    start = started_with()
+    start = find_start_blocks()
     _erase_environment(*start.environment)
     _mask_arguments(*start.arguments)
 
 
-def masked(text: str) -> str:
+def mask_passwords(text: str) -> str:
     """The text with the passwords of the database URLs and connection strings in it hidden."""
     # Up to the last @: a password that should have been percent-encoded is one all the same.
     without = re.sub(r"(://[^/\s:@]*):\S*@", r"\1:***@", text)
@@ -64,37 +64,37 @@ class Handover:
     whose descriptor it inherits.
     """
 
-    shown: Sequence[str]
+    masked_arguments: Sequence[str]
     environment: Mapping[str, str]
     secrets: bytes
 
     @classmethod
-    def of(cls, arguments: Sequence[str], environment: Mapping[str, str]) -> "Handover":
+    def from_arguments(cls, arguments: Sequence[str], environment: Mapping[str, str]) -> "Handover":
         private = {name: text for name, text in environment.items() if is_credential(name)}
         public = {name: text for name, text in environment.items() if name not in private}
         body = orjson.dumps({"arguments": list(arguments), "environment": private})
-        return cls(_shown(arguments), public, body)
+        return cls(_hide_credentials(arguments), public, body)
 
     def variables(self, descriptor: int) -> dict[str, str]:
         """The environment to start the process with; it inherits this descriptor."""
         return {**self.environment, _DESCRIPTOR: str(descriptor)}
 
 
-class Start(NamedTuple):
+class StartBlocks(NamedTuple):
     """Where in memory the kernel put the arguments and variables of this process."""
 
     arguments: tuple[int, int] = (0, 0)
     environment: tuple[int, int] = (0, 0)
 
 
-def started_with() -> Start:
+def find_start_blocks() -> StartBlocks:
     try:
         about = Path("/proc/self/stat").read_bytes()
     except OSError:
-        return Start()
+        return StartBlocks()
     # The name, in brackets, may itself contain brackets and spaces.
     numbers = [int(word) for word in about.rpartition(b")")[2].split()[45:49]]
-    return Start((numbers[0], numbers[1]), (numbers[2], numbers[3]))
+    return StartBlocks((numbers[0], numbers[1]), (numbers[2], numbers[3]))
 
 
 class _Received(NamedTuple):
@@ -129,20 +129,22 @@ def _mask_arguments(start: int, end: int) -> None:
         return
     block = (ctypes.c_char * (end - start)).from_address(start)
     arguments = block.raw.split(b"\0")
-    shown = [os.fsencode(each) for each in _shown([os.fsdecode(each) for each in arguments])]
+    shown = [
+        os.fsencode(each) for each in _hide_credentials([os.fsdecode(each) for each in arguments])
+    ]
     block.raw = b"\0".join(
         old if new == old else new[: len(old)].ljust(len(old), b"*")
         for old, new in zip(arguments, shown, strict=True)
     )
 
 
-def _shown(arguments: Sequence[str]) -> list[str]:
+def _hide_credentials(arguments: Sequence[str]) -> list[str]:
     """The arguments without credentials."""
     shown: list[str] = []
     is_value = False
     for argument in arguments:
         option, equals, _ = argument.partition("=")
-        if is_value or masked(argument) != argument:
+        if is_value or mask_passwords(argument) != argument:
             shown.append(_MASK)
         elif equals and option in _OPTIONS:
             shown.append(option + equals + _MASK)

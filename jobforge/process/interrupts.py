@@ -47,24 +47,24 @@ def install() -> None:
     """Make Ctrl-C end this process at once, until `allow` is called. Call it in the main thread."""
     global _is_installed  # noqa: PLW0603 - it is true of the process
     _is_installed = True
-    leave()
-    sys.unraisablehook = _report
-    sys.excepthook = _end
+    exit_on_interrupt()
+    sys.unraisablehook = _handle_unraisable
+    sys.excepthook = _handle_uncaught
     # Registered first, so it runs last. What follows is short, and Python resets our handlers in
     # it: a signal would change the exit code.
     atexit.register(_ignore)
 
 
-def allow() -> None:
+def raise_on_interrupt() -> None:
     """From now on Ctrl-C raises KeyboardInterrupt, once; a second Ctrl-C leaves at once."""
     if _is_installed:
         signal.signal(signal.SIGINT, _interrupt)
 
 
-def leave() -> None:
+def exit_on_interrupt() -> None:
     """From now on Ctrl-C ends the process at once: nothing is left to clean up."""
     if _is_installed:
-        signal.signal(signal.SIGINT, _leave)
+        signal.signal(signal.SIGINT, _exit_at_once)
 
 
 def is_interrupted() -> bool:
@@ -75,7 +75,7 @@ def is_interrupted() -> bool:
 def finish() -> None:
     """As `leave`, unless the command handles signals by itself: it has told its exit code."""
     if signal.getsignal(signal.SIGINT) is _interrupt:
-        leave()
+        exit_on_interrupt()
 
 
 def exit_within(code: int, seconds: float) -> None:
@@ -86,7 +86,7 @@ def exit_within(code: int, seconds: float) -> None:
 
 
 @contextmanager
-def enforced() -> Iterator[None]:
+def enforce_exit() -> Iterator[None]:
     """End the process a few seconds after Ctrl-C if it has not ended by itself.
 
     For commands that wait for a database or a server. Does nothing outside the main thread, and
@@ -113,19 +113,19 @@ class StopRequest:
     Not a threading.Event: its lock may be held by the very code that the handler interrupts.
     """
 
-    __slots__ = ("_news", "is_set")
+    __slots__ = ("_wakeups", "is_set")
 
     def __init__(self) -> None:
         self.is_set = False
-        self._news: SimpleQueue[None] = SimpleQueue()  # its put is reentrant
+        self._wakeups: SimpleQueue[None] = SimpleQueue()  # its put is reentrant
 
     def set(self) -> None:
         self.is_set = True
-        self._news.put(None)
+        self._wakeups.put(None)
 
     def wait(self) -> None:
         while not self.is_set:
-            self._news.get()
+            self._wakeups.get()
 
 
 def on_stop_signals(
@@ -151,11 +151,11 @@ def on_stop_signals(
 def _interrupt(_number: int, _frame: FrameType | None) -> None:
     global _is_interrupted  # noqa: PLW0603 - as above
     _is_interrupted = True
-    leave()
+    exit_on_interrupt()
     raise KeyboardInterrupt
 
 
-def _leave(_number: int, _frame: FrameType | None) -> None:
+def _exit_at_once(_number: int, _frame: FrameType | None) -> None:
     os._exit(EXIT_CODE)
 
 
@@ -165,11 +165,11 @@ def _ignore() -> None:
             signal.signal(number, signal.SIG_IGN)
 
 
-def _report(unraisable: "sys.UnraisableHookArgs") -> None:
+def _handle_unraisable(unraisable: "sys.UnraisableHookArgs") -> None:
     if not issubclass(unraisable.exc_type, KeyboardInterrupt):
         sys.__unraisablehook__(unraisable)
         return
-    allow()
+    raise_on_interrupt()
     # Not from here: the handler would run within this hook, where exceptions are discarded too.
     _thread.start_new_thread(_send_again, ())
 
@@ -179,7 +179,9 @@ def _send_again() -> None:
     os.kill(os.getpid(), signal.SIGINT)
 
 
-def _end(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+def _handle_uncaught(
+    kind: type[BaseException], error: BaseException, trace: TracebackType | None
+) -> None:
     if not issubclass(kind, KeyboardInterrupt):
         sys.__excepthook__(kind, error, trace)
         return

@@ -13,30 +13,30 @@ from functools import lru_cache
 from uuid import UUID
 
 from jobforge.errors import Json
-from jobforge.redact.assignments import hide_assigned
+from jobforge.redact.assignments import hide_assignments
 from jobforge.redact.names import is_secret_name
 from jobforge.redact.registry import can_be_hidden
 from jobforge.redact.scope import (
-    APP,
-    HANDED,
-    JOB,
+    APP_SECRETS,
+    CURRENT_SCOPE,
+    JOB_SECRETS,
     MARKER,
     NO_SECRETS,
-    OPERATOR,
-    Scope,
+    OPERATOR_SECRETS,
+    RedactionScope,
     connector_scope,
     current_scope,
     job_scope,
     log_scope,
 )
-from jobforge.redact.shapes import hide_private_keys, hide_shapes, without_pem_end
+from jobforge.redact.shapes import hide_pem_end, hide_private_keys, hide_shapes
 
 __all__ = [
-    "JOB",
+    "CURRENT_SCOPE",
     "MARKER",
+    "NOT_HIDDEN_WARNING",
     "NO_SECRETS",
-    "UNSAFE",
-    "Scope",
+    "RedactionScope",
     "can_be_hidden",
     "connector_scope",
     "hide_values",
@@ -49,13 +49,13 @@ __all__ = [
     "redact_head",
     "redact_tail",
     "redact_text",
-    "register_handed_secret",
+    "register_job_secret",
     "register_operator_secret",
     "register_secret",
 ]
 
 # Why a value is not registered, for a warning.
-UNSAFE = (
+NOT_HIDDEN_WARNING = (
     "not hidden where it is printed: a secret must have 8 characters or more, and 12 if it is a"
     " single word of letters"
 )
@@ -81,27 +81,27 @@ def register_secret(value: str) -> bool:
     Return False for a value that cannot be hidden: one of less than 8 characters, or a single word
     of letters of less than 12.
     """
-    scope = JOB.get()
-    return APP.add(value) if scope is None else scope.add(value)
+    scope = CURRENT_SCOPE.get()
+    return APP_SECRETS.add(value) if scope is None else scope.add(value)
 
 
 def register_operator_secret(value: str) -> bool:
     """Hide a secret of the installation in logs. It is never forgotten."""
-    return OPERATOR.add(value)
+    return OPERATOR_SECRETS.add(value)
 
 
-def register_handed_secret(value: str) -> bool:
+def register_job_secret(value: str) -> bool:
     """Hide a secret that a job was given in logs; the job's own scope hides it in its output."""
-    return HANDED.add(value)
+    return JOB_SECRETS.add(value)
 
 
-def redact(value: Json, scope: Scope | None = None) -> Json:
+def redact(value: Json, scope: RedactionScope | None = None) -> Json:
     """The value with every secret in it hidden; what JSON cannot hold becomes a string.
 
     Without a scope the secrets of the current job are hidden, and outside of a job those of the
     app. In names of fields only the forms of well-known secrets are hidden.
     """
-    return _redacted(value, current_scope() if scope is None else scope, 0)
+    return _redact_value(value, current_scope() if scope is None else scope, 0)
 
 
 def mask(value: Json) -> Json:
@@ -110,7 +110,7 @@ def mask(value: Json) -> Json:
     Whatever is stored was redacted before. Comparing it again, with secrets that this process
     happens to know, would let a tenant test guesses.
     """
-    return _redacted(value, NO_SECRETS, 0)
+    return _redact_value(value, NO_SECRETS, 0)
 
 
 def mask_text(text: str) -> str:
@@ -118,13 +118,17 @@ def mask_text(text: str) -> str:
     return redact_text(text, NO_SECRETS)
 
 
-def redact_text(text: str, scope: Scope | None = None) -> str:
+def redact_text(text: str, scope: RedactionScope | None = None) -> str:
     """The text with every secret in it hidden."""
     hidden = (current_scope() if scope is None else scope).hide(text)
-    return _without_telling(hidden) if len(hidden) > _LONGEST_REMEMBERED else _remembered(hidden)
+    return (
+        _hide_recognizable(hidden)
+        if len(hidden) > _LONGEST_REMEMBERED
+        else _hide_recognizable_cached(hidden)
+    )
 
 
-def hide_values(value: Json, scope: Scope) -> Json:
+def hide_values(value: Json, scope: RedactionScope) -> Json:
     """A JSON document with the scope's values hidden in its strings, and all else as it is.
 
     Names of fields stay. A number becomes the marker if all of it is one of the values.
@@ -140,7 +144,7 @@ def hide_values(value: Json, scope: Scope) -> Json:
     return MARKER if scope.is_secret(str(value)) else value
 
 
-def redact_tail(text: str, scope: Scope | None = None, *, is_cut: bool) -> str:
+def redact_tail(text: str, scope: RedactionScope | None = None, *, is_cut: bool) -> str:
     """The end of an output with every secret hidden, also one that the cut went through.
 
     When `is_cut`, more came before. The first line is then incomplete and is left out, up to 4,096
@@ -149,13 +153,13 @@ def redact_tail(text: str, scope: Scope | None = None, *, is_cut: bool) -> str:
     scope = current_scope() if scope is None else scope
     if not is_cut:
         return redact_text(text, scope)
-    whole = without_pem_end(scope.without_rest(text.lstrip(_HALF)), MARKER)
+    whole = hide_pem_end(scope.strip_cut_value(text.lstrip(_HALF)), MARKER)
     redacted = redact_text(whole, scope)
     line = redacted.find("\n", 0, _LONGEST_AT_CUT)
     return redacted[line + 1 if line >= 0 else _LONGEST_AT_CUT :]
 
 
-def redact_head(text: str, scope: Scope | None = None, *, is_cut: bool) -> str:
+def redact_head(text: str, scope: RedactionScope | None = None, *, is_cut: bool) -> str:
     """The beginning of a text with every secret hidden, also one that the cut went through.
 
     When `is_cut`, more came after; the last 4,096 characters are then left out.
@@ -164,62 +168,64 @@ def redact_head(text: str, scope: Scope | None = None, *, is_cut: bool) -> str:
     return redacted[:-_LONGEST_AT_CUT] if is_cut else redacted
 
 
-def _without_telling(text: str) -> str:
+def _hide_recognizable(text: str) -> str:
     """The text without the secrets that their name or their form gives away."""
     if _FIGURES.fullmatch(text):
         return text
     # Private keys first: they hold lines and signs that the others would take for ends.
-    return hide_shapes(hide_assigned(hide_private_keys(text, MARKER), MARKER), MARKER)
+    return hide_shapes(hide_assignments(hide_private_keys(text, MARKER), MARKER), MARKER)
 
 
 @lru_cache(maxsize=4096)
-def _remembered(text: str) -> str:
+def _hide_recognizable_cached(text: str) -> str:
     """Short texts repeat: states, queues, routes, actors."""
-    return _without_telling(text)
+    return _hide_recognizable(text)
 
 
-def _redacted(value: Json, scope: Scope, depth: int) -> Json:
+def _redact_value(value: Json, scope: RedactionScope, depth: int) -> Json:
     if type(value) is str:
         return redact_text(value, scope)
     if value is None or isinstance(value, _PLAIN):
         return value
     if isinstance(value, _NUMBERS):
-        return _redacted_number(value, scope)
+        return _redact_number(value, scope)
     if isinstance(value, _CONTAINERS):
-        return _redacted_container(value, scope, depth) if depth < _DEEPEST else MARKER
+        return _redact_container(value, scope, depth) if depth < _DEEPEST else MARKER
     return redact_text(_text(value), scope)
 
 
-def _redacted_container(value: Json, scope: Scope, depth: int) -> Json:
+def _redact_container(value: Json, scope: RedactionScope, depth: int) -> Json:
     if isinstance(value, _MAPPINGS):
-        return _redacted_mapping(value, scope, depth)
-    return [_redacted_element(element, scope, depth + 1) for element in value]
+        return _redact_mapping(value, scope, depth)
+    return [_redact_element(element, scope, depth + 1) for element in value]
 
 
-def _redacted_mapping(value: Mapping[Json, Json], scope: Scope, depth: int) -> dict[str, Json]:
+def _redact_mapping(
+    value: Mapping[Json, Json], scope: RedactionScope, depth: int
+) -> dict[str, Json]:
     named = _secret_is_named(value)
     shown = {}
     for key, element in value.items():
-        name, is_secret = _redacted_name(key)
+        name, is_secret = _redact_name(key)
         if (is_secret or (named and key == "value")) and not _is_count(name, element):
-            shown[name] = _hidden(element)
+            shown[name] = _hide_value(element)
         else:
-            shown[name] = _redacted(element, scope, depth + 1)
+            shown[name] = _redact_value(element, scope, depth + 1)
     return shown
 
 
-def _redacted_name(key: Json) -> tuple[str, bool]:
+def _redact_name(key: Json) -> tuple[str, bool]:
     """As it may be shown, and whether a secret stands under it."""
     if type(key) is str and len(key) <= _LONGEST_REMEMBERED:
-        return _remembered_name(key)
+        return _redact_name_cached(key)
     name = _text(key)
-    return _without_telling(name), is_secret_name(name)
+    return _hide_recognizable(name), is_secret_name(name)
 
 
 @lru_cache(maxsize=4096)
-def _remembered_name(name: str) -> tuple[str, bool]:
+def _redact_name_cached(name: str) -> tuple[str, bool]:
     """Names repeat."""
-    return _without_telling(name), is_secret_name(name)
+    return _hide_recognizable(name), is_secret_name(name)
 
 
 def _is_count(name: str, value: Json) -> bool:
@@ -227,13 +233,13 @@ def _is_count(name: str, value: Json) -> bool:
     return type(value) is int and 0 <= value < _MOST_COUNTED and name.lower().endswith("s")
 
 
-def _redacted_element(value: Json, scope: Scope, depth: int) -> Json:
+def _redact_element(value: Json, scope: RedactionScope, depth: int) -> Json:
     """An element of a list; a pair there may be a name and its value, as headers often come."""
     if isinstance(value, list | tuple) and len(value) == 2 and isinstance(value[0], str | bytes):
         name = _text(value[0])
         if is_secret_name(name):
-            return [redact_text(name, scope), _hidden(value[1])]
-    return _redacted(value, scope, depth)
+            return [redact_text(name, scope), _hide_value(value[1])]
+    return _redact_value(value, scope, depth)
 
 
 def _secret_is_named(value: Mapping[Json, Json]) -> bool:
@@ -244,12 +250,12 @@ def _secret_is_named(value: Mapping[Json, Json]) -> bool:
     return any(isinstance(name, str) and is_secret_name(name) for name in names)
 
 
-def _hidden(value: Json) -> Json:
+def _hide_value(value: Json) -> Json:
     """What stands under a secret name: that nothing is there, or a flag, tells no secret."""
     return value if value is None or isinstance(value, bool) or value == "" else MARKER
 
 
-def _redacted_number(value: float | Decimal, scope: Scope) -> Json:
+def _redact_number(value: float | Decimal, scope: RedactionScope) -> Json:
     text = _text(value)
     if scope.is_secret(text):
         return MARKER

@@ -52,7 +52,7 @@ _HARMLESS = frozenset(
 )
 
 
-def hide_assigned(text: str, marker: str) -> str:
+def hide_assignments(text: str, marker: str) -> str:
     """The text without the values of secret names."""
     lowered = text.lower()
     if not any(hint in lowered for hint in _HINTS):
@@ -72,10 +72,10 @@ def hide_assigned(text: str, marker: str) -> str:
     return "".join((*parts, text[done:])) if parts else text
 
 
-Span = tuple[int, int]
+TextSpan = tuple[int, int]
 
 
-def _value(text: str, found: re.Match[str]) -> Span | None:
+def _value(text: str, found: re.Match[str]) -> TextSpan | None:
     """Where the value of this name begins and ends; None when it is no secret."""
     name, name_start = _name(text, found)
     if not is_secret_name(name):
@@ -86,19 +86,19 @@ def _value(text: str, found: re.Match[str]) -> Span | None:
     if not sign and not _stands_for_assignment(name, text[start : start + 1]):
         return None
     if sign.startswith(","):
-        return _beside(text, found, name_start)
-    enclosed = _enclosed(text, start, is_json=bool(found["quote"]))
+        return _match_pair(text, found, name_start)
+    enclosed = _match_enclosed(text, start, is_json=bool(found["quote"]))
     if enclosed or not found["quote"]:
-        return enclosed or _bare(text, start, name=name, name_start=name_start, sign=sign)
+        return enclosed or _match_bare(text, start, name=name, name_start=name_start, sign=sign)
     return _match(_SCALAR, text, start)
 
 
-def _beside(text: str, found: re.Match[str], name_start: int) -> Span | None:
+def _match_pair(text: str, found: re.Match[str], name_start: int) -> TextSpan | None:
     """A value that follows its name as the next element."""
     if not found["quote"]:
         return None
     if found["sign"].rstrip().endswith(":"):
-        return _enclosed(text, found.end(), is_json=True)
+        return _match_enclosed(text, found.end(), is_json=True)
     before = text[max(0, name_start - _LONGEST_BEFORE) : name_start].rstrip("\\\"'b")
     opening = _OPENING.match(text, found.end()) if before.endswith(("[", "(")) else None
     if opening is None:
@@ -109,7 +109,7 @@ def _beside(text: str, found: re.Match[str], name_start: int) -> Span | None:
     return (opening.end(), end) if after.startswith(("]", ")")) else None
 
 
-def _enclosed(text: str, start: int, *, is_json: bool) -> Span | None:
+def _match_enclosed(text: str, start: int, *, is_json: bool) -> TextSpan | None:
     """A value in quotes or brackets."""
     if opening := _OPENING.match(text, start):
         return opening.end(), _closing(text, opening)
@@ -118,7 +118,7 @@ def _enclosed(text: str, start: int, *, is_json: bool) -> Span | None:
     return None
 
 
-def _bare(text: str, start: int, *, name: str, name_start: int, sign: str) -> Span | None:
+def _match_bare(text: str, start: int, *, name: str, name_start: int, sign: str) -> TextSpan | None:
     if is_header_name(name) or (sign == ":" and _begins_a_line(text, name_start)):
         return _match(_LINE, text, start)
     span = _match(_WORD, text, start)
@@ -184,6 +184,6 @@ def _is_prose(name: str, value: str) -> bool:
     return name.lower().endswith("token") and value.rstrip(".,;").isalpha()
 
 
-def _match(pattern: re.Pattern[str], text: str, start: int) -> Span:
+def _match(pattern: re.Pattern[str], text: str, start: int) -> TextSpan:
     matched = pattern.match(text, start)
     return start, matched.end() if matched else start

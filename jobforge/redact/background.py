@@ -18,7 +18,7 @@ LARGE = 16 * 1024
 _THREADS = 2
 
 
-async def off_the_loop(size: int, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+async def run_off_loop(size: int, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
     """Call `work`, in a thread if the size of what it reads is large."""
     if size <= LARGE:
         return work(*args, **kwargs)

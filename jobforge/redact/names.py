@@ -8,12 +8,12 @@ import re
 from functools import lru_cache
 
 # A name longer than this is judged by its end.
-LONGEST = 128
+MAX_NAME_LENGTH = 128
 
 
 def is_secret_name(name: str) -> bool:
     """Whether what such a name holds must not be shown."""
-    return _judged(name[-LONGEST:])
+    return _is_secret_cached(name[-MAX_NAME_LENGTH:])
 
 
 def is_header_name(name: str) -> bool:
@@ -62,7 +62,7 @@ _COUNTING = _words("""
 
 
 @lru_cache(maxsize=4096)
-def _judged(name: str) -> bool:
+def _is_secret_cached(name: str) -> bool:
     words = [word.lower() for word in _WORDS.findall(name)]
     return any(_is_secret_at(words, place) for place in range(len(words)))
 

@@ -35,7 +35,7 @@ _COVERED = re.compile(rb"\x01+")
 _lock = threading.Lock()
 
 
-class Form(NamedTuple):
+class SecretForm(NamedTuple):
     """One way in which a value may be written."""
 
     text: str
@@ -43,7 +43,7 @@ class Form(NamedTuple):
 
 
 # All forms, and the same by their first characters.
-_Index = tuple[tuple[Form, ...], dict[str, list[Form]]]
+_Index = tuple[tuple[SecretForm, ...], dict[str, list[SecretForm]]]
 _EMPTY: _Index = ((), {})
 
 
@@ -60,11 +60,11 @@ def can_be_hidden(value: str) -> bool:
 class Registry:
     """A set of secret values. With `most`, the value registered longest ago makes room."""
 
-    __slots__ = ("_index", "_most", "_values")
+    __slots__ = ("_index", "_max_values", "_values")
 
-    def __init__(self, most: int | None = None) -> None:
-        self._most = most
-        self._values: OrderedDict[str, tuple[Form, ...]] = OrderedDict()
+    def __init__(self, max_values: int | None = None) -> None:
+        self._max_values = max_values
+        self._values: OrderedDict[str, tuple[SecretForm, ...]] = OrderedDict()
         # Built when it is first needed and never changed, because readers take no lock.
         self._index: _Index | None = _EMPTY
 
@@ -82,15 +82,15 @@ class Registry:
             if value in self._values:
                 self._values.move_to_end(value)
                 return True
-            self._values[value] = tuple(Form(form, value) for form in _forms(value))
-            if self._most is not None and len(self._values) > self._most:
+            self._values[value] = tuple(SecretForm(form, value) for form in _forms(value))
+            if self._max_values is not None and len(self._values) > self._max_values:
                 self._values.popitem(last=False)
             self._index = None
         return True
 
-    def candidates(self, text: str) -> Sequence[Form]:
+    def candidates(self, text: str) -> Sequence[SecretForm]:
         """Return the forms to search: of many only those that begin somewhere in the text."""
-        forms, by_start = self._index or self._indexed()
+        forms, by_start = self._index or self._build_index()
         if len(forms) <= min(len(text), _FEW):
             return forms
         starts = {
@@ -100,22 +100,24 @@ class Registry:
         }
         return [form for start in starts for form in by_start[start]]
 
-    def rest_at_start(self, text: str) -> int:
+    def cut_value_length(self, text: str) -> int:
         """Return how many characters at the start are the rest of a value that was cut."""
         start = text[:_SHORTEST_REST]
         if not start.strip():
             return 0
-        forms = [form.text for form in (self._index or self._indexed())[0] if start in form.text]
+        forms = [
+            form.text for form in (self._index or self._build_index())[0] if start in form.text
+        ]
         if not forms:
             return 0
         head = text[: max(map(len, forms))]
         table = _prefix_table(head)
         return max(_overlap(form, head, table) for form in forms)
 
-    def _indexed(self) -> "_Index":
+    def _build_index(self) -> "_Index":
         with _lock:
             forms = tuple(form for forms in self._values.values() for form in forms)
-            by_start: dict[str, list[Form]] = {}
+            by_start: dict[str, list[SecretForm]] = {}
             for form in forms:
                 by_start.setdefault(form.text[:SHORTEST], []).append(form)
             self._index = forms, by_start
@@ -131,18 +133,18 @@ def hide_forms(
     for start, end in _spans(text, forms, is_shown):
         covered = covered or bytearray(len(text))
         covered[start:end] = b"\1" * (end - start)
-    joined = _joined(text) if any(registries) else None
+    joined = _join_lines(text) if any(registries) else None
     if joined is not None:
         forms = [form for each in registries for form in each.candidates(joined.text)]
         for start, end in _spans(joined.text, forms, is_shown):
             covered = covered or bytearray(len(text))
-            first, last = joined.original(start), joined.original(end - 1)
+            first, last = joined.original_position(start), joined.original_position(end - 1)
             covered[first : last + 1] = b"\1" * (last + 1 - first)
-    return _replaced(text, covered, marker) if covered else text
+    return _replace_covered(text, covered, marker) if covered else text
 
 
 def _spans(
-    text: str, forms: Iterable[Form], is_shown: Callable[[str], bool]
+    text: str, forms: Iterable[SecretForm], is_shown: Callable[[str], bool]
 ) -> Iterator[tuple[int, int]]:
     for form, value in forms:
         place = text.find(form)
@@ -153,7 +155,7 @@ def _spans(
             place = text.find(form, place + len(form))
 
 
-def _replaced(text: str, covered: bytearray, marker: str) -> str:
+def _replace_covered(text: str, covered: bytearray, marker: str) -> str:
     """Replace each covered run by one marker."""
     parts: list[str] = []
     done = 0
@@ -163,19 +165,19 @@ def _replaced(text: str, covered: bytearray, marker: str) -> str:
     return "".join((*parts, text[done:]))
 
 
-class _Joined(NamedTuple):
+class _JoinedText(NamedTuple):
     """A text without its single line ends, and the position of each of its pieces."""
 
     text: str
     starts: list[int]
     shifts: list[int]
 
-    def original(self, place: int) -> int:
+    def original_position(self, place: int) -> int:
         """Return the same place in the original text."""
         return place + self.shifts[bisect_right(self.starts, place) - 1]
 
 
-def _joined(text: str) -> _Joined | None:
+def _join_lines(text: str) -> _JoinedText | None:
     if "\n" not in text and "\\n" not in text:
         return None
     pieces: list[str] = []
@@ -190,7 +192,7 @@ def _joined(text: str) -> _Joined | None:
         done = run.end()
         starts.append(length)
         shifts.append(done - length)
-    return _Joined("".join((*pieces, text[done:])), starts, shifts) if pieces else None
+    return _JoinedText("".join((*pieces, text[done:])), starts, shifts) if pieces else None
 
 
 def _prefix_table(text: str) -> list[int]:
@@ -220,14 +222,19 @@ def _overlap(form: str, head: str, table: list[int]) -> int:
 def _forms(value: str) -> Iterator[str]:
     seen: set[str] = set()
     raw = value.encode("utf-8", "surrogatepass")
-    written = (*_escaped(value, raw), *_in_html(value), *_quoted(raw), *_encoded(raw))
+    written = (
+        *_escaped_forms(value, raw),
+        *_html_forms(value),
+        *_percent_encoded_forms(raw),
+        *_base64_and_hex_forms(raw),
+    )
     for form in (value, *written):
         if len(form) >= SHORTEST and form not in seen:
             seen.add(form)
             yield form
 
 
-def _escaped(value: str, raw: bytes) -> Iterator[str]:
+def _escaped_forms(value: str, raw: bytes) -> Iterator[str]:
     once = json.dumps(value)[1:-1]
     legible = json.dumps(value, ensure_ascii=False)[1:-1]
     yield from (once, once.replace("/", r"\/"))  # as PHP has it
@@ -237,7 +244,7 @@ def _escaped(value: str, raw: bytes) -> Iterator[str]:
     yield value.replace("\n", "\r\n")
 
 
-def _in_html(value: str) -> Iterator[str]:
+def _html_forms(value: str) -> Iterator[str]:
     escaped = value.translate(_HTML)
     yield escaped
     # Quotes have several names there.
@@ -246,13 +253,13 @@ def _in_html(value: str) -> Iterator[str]:
         yield from (named.replace('"', "&quot;"), named.replace('"', "&#34;"))
 
 
-def _quoted(raw: bytes) -> Iterator[str]:
+def _percent_encoded_forms(raw: bytes) -> Iterator[str]:
     for form in (quote(raw), quote(raw, safe=""), quote_plus(raw)):
         yield form
         yield re.sub(r"%[0-9A-F]{2}", lambda match: match.group().lower(), form)
 
 
-def _encoded(raw: bytes) -> Iterator[str]:
+def _base64_and_hex_forms(raw: bytes) -> Iterator[str]:
     whole = base64.b64encode(raw).decode()
     yield from (whole, raw.hex(), raw.hex().upper())
     for before in range(3):

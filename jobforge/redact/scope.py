@@ -14,32 +14,32 @@ from jobforge.redact.registry import Registry, hide_forms
 MARKER = "[redacted]"
 
 # The values that `register_secret` was given outside of a job.
-APP = Registry(most=1000)
+APP_SECRETS = Registry(max_values=1000)
 # The installation's own: few, and never forgotten.
-OPERATOR = Registry()
+OPERATOR_SECRETS = Registry()
 # What jobs were given by `ctx.secret`. A rotated secret has a new value each time.
-HANDED = Registry(most=1000)
+JOB_SECRETS = Registry(max_values=1000)
 
 _lock = threading.Lock()
 
 
-class Scope:
+class RedactionScope:
     """The registered secrets that are hidden in one kind of output.
 
     `payload` is that of the job. A value that is in it is shown: the caller knows it already, and
     hiding it would confirm a guess.
     """
 
-    __slots__ = ("_own", "_payload", "_registries", "_shown")
+    __slots__ = ("_own", "_payload", "_registries", "_shown_cache")
 
     def __init__(self, *registries: Registry, payload: str = "") -> None:
         self._registries = registries
         self._payload = payload
         self._own: Registry | None = None
-        self._shown: dict[str, bool] | None = None
+        self._shown_cache: dict[str, bool] | None = None
 
     @property
-    def own(self) -> Registry | None:
+    def own_values(self) -> Registry | None:
         """The values that were added to this scope."""
         return self._own
 
@@ -61,50 +61,50 @@ class Scope:
         """Whether the whole text is one of the values."""
         return any(text in each for each in self._registries) and not self._is_shown(text)
 
-    def without_rest(self, text: str) -> str:
+    def strip_cut_value(self, text: str) -> str:
         """The text without the rest of a value whose beginning was cut off before it."""
-        return text[max((each.rest_at_start(text) for each in self._registries), default=0) :]
+        return text[max((each.cut_value_length(text) for each in self._registries), default=0) :]
 
     def _is_shown(self, value: str) -> bool:
         if not self._payload:
             return False
-        if self._shown is None:
-            self._shown = {}
-        shown = self._shown.get(value)
+        if self._shown_cache is None:
+            self._shown_cache = {}
+        shown = self._shown_cache.get(value)
         if shown is None:
             mine = Registry()
             mine.add(value)
             shown = any(form.text in self._payload for form in mine.candidates(self._payload))
-            self._shown[value] = shown
+            self._shown_cache[value] = shown
         return shown
 
 
-NO_SECRETS = Scope()
-_app = Scope(APP)
+NO_SECRETS = RedactionScope()
+_app = RedactionScope(APP_SECRETS)
 
-JOB: ContextVar[Scope | None] = ContextVar("jobforge_redaction", default=None)
+CURRENT_SCOPE: ContextVar[RedactionScope | None] = ContextVar("jobforge_redaction", default=None)
 
 
-def job_scope(payload: str) -> Scope:
+def job_scope(payload: str) -> RedactionScope:
     """What is hidden in the output of a job of the app."""
-    return Scope(APP, payload=payload)
+    return RedactionScope(APP_SECRETS, payload=payload)
 
 
-def connector_scope(payload: str) -> Scope:
+def connector_scope(payload: str) -> RedactionScope:
     """What is hidden in the output of a connector's job: its configuration's secrets alone.
 
     The text comes from servers that tenants choose, so it must not be compared with anything else.
     """
-    return Scope(payload=payload)
+    return RedactionScope(payload=payload)
 
 
-def current_scope() -> Scope:
+def current_scope() -> RedactionScope:
     """Of the job at hand; outside of a job, what the app has registered."""
-    return JOB.get() or _app
+    return CURRENT_SCOPE.get() or _app
 
 
-def log_scope() -> Scope:
+def log_scope() -> RedactionScope:
     """What is hidden in logs and in messages to the operator."""
-    job = JOB.get()
-    own = () if job is None or job.own is None else (job.own,)
-    return Scope(OPERATOR, HANDED, APP, *own)
+    job = CURRENT_SCOPE.get()
+    own = () if job is None or job.own_values is None else (job.own_values,)
+    return RedactionScope(OPERATOR_SECRETS, JOB_SECRETS, APP_SECRETS, *own)

@@ -81,7 +81,7 @@ def hide_private_keys(text: str, marker: str) -> str:
     return "".join((*parts, text[done:]))
 
 
-def without_pem_end(text: str, marker: str) -> str:
+def hide_pem_end(text: str, marker: str) -> str:
     """The text without the rest of a private key whose beginning was cut off before it."""
     end = _PEM_END.search(text)
     if end is None or _PEM_BEGIN.search(text, 0, end.start()):

@@ -21,10 +21,10 @@ from cronsim import CronSim
 
 from jobforge.errors import Invalid
 
-LONGEST = 100
-OWN_CLOCKS = "tenant"  # for a time zone: that of the tenant whose schedule it is
+MAX_LENGTH = 100
+TENANT_ZONE = "tenant"  # for a time zone: that of the tenant whose schedule it is
 
-NAMES = {
+NICKNAMES = {
     "@yearly": "0 0 1 1 *",
     "@annually": "0 0 1 1 *",
     "@monthly": "0 0 1 * *",
@@ -62,7 +62,7 @@ _FIELDS = (
 _TERM = re.compile(r"(\*|([0-9A-Z]+)(?:-([0-9A-Z]+))?)(?:/([0-9]+))?")
 
 
-class Change(StrEnum):
+class ClockChange(StrEnum):
     """What a change of the clocks did to a time."""
 
     SKIPPED = "skipped"  # the clocks left it out: it fires at the next minute that they show
@@ -70,12 +70,12 @@ class Change(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class FireTime:
     """One time at which a schedule fires."""
 
     at: datetime
     local: datetime
-    change: Change | None
+    change: ClockChange | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ class Cron:
 
     text: str
     zone: ZoneInfo
-    _spelled: str
+    _expanded: str
     _expression: str
     _is_elapsed: bool
 
@@ -94,7 +94,7 @@ class Cron:
 
     def after(self, moment: datetime) -> Iterator[datetime]:
         """Every time it fires after that moment, in order, each once."""
-        return (run.at for run in self._runs(moment))
+        return (run.at for run in self._iter_fire_times(moment))
 
     def between(self, first: datetime, end: datetime) -> Iterator[datetime]:
         """The times from `first` on that lie before `end`."""
@@ -117,21 +117,25 @@ class Cron:
                 return found[-most:]
             window *= 8
 
-    def preview(self, moment: datetime, most: int) -> list[Run]:
+    def preview(self, moment: datetime, most: int) -> list[FireTime]:
         """The next times, with what changes of the clocks do to them."""
-        return list(islice(self._runs(moment), most))
+        return list(islice(self._iter_fire_times(moment), most))
 
-    def words(self) -> str:
+    def describe(self) -> str:
         """As people say it: At 09:00 on Monday through Friday."""
-        return str(CronSim(self._spelled, datetime(2024, 1, 1)).explain())  # noqa: DTZ001 - no time is meant
+        return str(CronSim(self._expanded, datetime(2024, 1, 1)).explain())  # noqa: DTZ001 - no time is meant
 
-    def _runs(self, moment: datetime) -> Iterator[Run]:
-        return self._by_elapsed(moment) if self._is_elapsed else self._by_wall(moment)
+    def _iter_fire_times(self, moment: datetime) -> Iterator[FireTime]:
+        return (
+            self._iter_by_elapsed_time(moment)
+            if self._is_elapsed
+            else self._iter_by_wall_clock(moment)
+        )
 
-    def _by_elapsed(self, moment: datetime) -> Iterator[Run]:
-        again: deque[Run] = deque()
-        for wall in CronSim(self._expression, self._before_repeats(moment)):
-            shown = self._shown(wall)
+    def _iter_by_elapsed_time(self, moment: datetime) -> Iterator[FireTime]:
+        again: deque[FireTime] = deque()
+        for wall in CronSim(self._expression, self._wall_time_before_repeats(moment)):
+            shown = self._find_occurrences(wall)
             # What the clocks show again comes after all that they show the first time.
             while shown and again and again[0].at < shown[0].at:
                 yield again.popleft()
@@ -139,39 +143,39 @@ class Cron:
             yield from (run for run in shown[:1] if run.at > moment)
         yield from again
 
-    def _before_repeats(self, moment: datetime) -> datetime:
+    def _wall_time_before_repeats(self, moment: datetime) -> datetime:
         """The time on the wall, or, while the clocks show one again, one from before that."""
         local = moment.astimezone(self.zone)
-        return local.replace(tzinfo=None) - _repeats_for(local)
+        return local.replace(tzinfo=None) - _measure_repeat(local)
 
-    def _shown(self, wall: datetime) -> list[Run]:
+    def _find_occurrences(self, wall: datetime) -> list[FireTime]:
         """When the clocks show that time: never, once or twice."""
         local = wall.replace(tzinfo=self.zone, fold=0)
-        if not _is_shown(local):
+        if not _is_existing_time(local):
             return []
-        change = _repeated(local)
-        runs = [Run(local.astimezone(UTC), local, change)]
+        change = _find_repeat(local)
+        runs = [FireTime(local.astimezone(UTC), local, change)]
         if change is not None:
             later = local.replace(fold=1)
-            runs.append(Run(later.astimezone(UTC), later, change))
+            runs.append(FireTime(later.astimezone(UTC), later, change))
         return runs
 
-    def _by_wall(self, moment: datetime) -> Iterator[Run]:
+    def _iter_by_wall_clock(self, moment: datetime) -> Iterator[FireTime]:
         last = moment
         # Without a zone the calendar has no gaps; each of its times is then found on the clock.
         # Times never go backwards on the way, except while the clocks show an hour again.
         for wall in CronSim(self._expression, moment.astimezone(self.zone).replace(tzinfo=None)):
-            run = self._on_the_clock(wall)
+            run = self._resolve_wall_time(wall)
             if run.at > last:
                 last = run.at
                 yield run
 
-    def _on_the_clock(self, wall: datetime) -> Run:
-        shown = self._shown(wall)
+    def _resolve_wall_time(self, wall: datetime) -> FireTime:
+        shown = self._find_occurrences(wall)
         if shown:
             return shown[0]
         at = self._first_after_gap(wall.replace(tzinfo=self.zone, fold=0).astimezone(UTC))
-        return Run(at, at.astimezone(self.zone), Change.SKIPPED)
+        return FireTime(at, at.astimezone(self.zone), ClockChange.SKIPPED)
 
     def _first_after_gap(self, at: datetime) -> datetime:
         """The first minute on the other side of a gap.
@@ -193,18 +197,18 @@ class Cron:
 def parse(text: str, zone: str) -> Cron:
     """Invalid says what is wrong, and in `detail["position"]` where, counted from 0."""
     place = read_zone(zone)
-    spelled = _spelled_out(text)
+    spelled = _expand_nickname(text)
     fields = _split(spelled, text)
     values = [_read_field(field, *part, text) for field, part in zip(_FIELDS, fields, strict=True)]
     _check_days(fields, values[2], values[3])
     expression = " ".join(
-        _expression(field, part, found)
+        _to_cronsim_field(field, part, found)
         for field, (part, _), found in zip(_FIELDS, fields, values, strict=True)
     )
     return Cron(
         " ".join(text.split()),
         place,
-        _spelled=" ".join(part for part, _ in fields),
+        _expanded=" ".join(part for part, _ in fields),
         _expression=expression,
         _is_elapsed=len(values[1]) == 24,
     )
@@ -221,34 +225,34 @@ def read_zone(name: str) -> ZoneInfo:
         ) from None
 
 
-def _is_shown(local: datetime) -> bool:
+def _is_existing_time(local: datetime) -> bool:
     return local.astimezone(UTC).astimezone(local.tzinfo).replace(tzinfo=None) == local.replace(
         tzinfo=None
     )
 
 
-def _repeated(local: datetime) -> Change | None:
-    return Change.REPEATED if _repeats_for(local) else None
+def _find_repeat(local: datetime) -> ClockChange | None:
+    return ClockChange.REPEATED if _measure_repeat(local) else None
 
 
-def _repeats_for(local: datetime) -> timedelta:
+def _measure_repeat(local: datetime) -> timedelta:
     """For how long the clocks show times again around that one; of one that is shown at all."""
     first, later = local.replace(fold=0).utcoffset(), local.replace(fold=1).utcoffset()
     return (first or timedelta()) - (later or timedelta())
 
 
-def _spelled_out(text: str) -> str:
-    if len(text) > LONGEST:
-        raise _invalid(f"a schedule has at most {LONGEST} characters", LONGEST)
+def _expand_nickname(text: str) -> str:
+    if len(text) > MAX_LENGTH:
+        raise _invalid(f"a schedule has at most {MAX_LENGTH} characters", MAX_LENGTH)
     if not text.lstrip().startswith("@"):
         return text
     name = text.strip().lower()
-    if name not in NAMES:
+    if name not in NICKNAMES:
         raise _invalid(
-            f"{text.strip()} is not the name of a schedule; there are {', '.join(NAMES)}",
+            f"{text.strip()} is not the name of a schedule; there are {', '.join(NICKNAMES)}",
             text.index("@"),
         )
-    return NAMES[name]
+    return NICKNAMES[name]
 
 
 def _split(spelled: str, text: str) -> list[tuple[str, int]]:
@@ -316,7 +320,7 @@ def _check_days(fields: list[tuple[str, int]], days: set[int], months: set[int])
         raise _invalid("it would never fire: none of the months has such a day", position)
 
 
-def _expression(field: _Field, given: str, values: set[int]) -> str:
+def _to_cronsim_field(field: _Field, given: str, values: set[int]) -> str:
     """The field for cronsim, which reads a star at its beginning as a word about the others."""
     if given.startswith("*") or len(values) == field.most - field.least + 1:
         return given if given.startswith("*") else "*"

@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from jobforge import calls
-from jobforge.db.outage import Line
+from jobforge.db.outage import MonitoredLink
 from jobforge.errors import Contended, Denied, JobForgeError, Json, Unavailable
 from jobforge.observability import logs
 from jobforge.observability.metrics import Meters
-from jobforge.payloads.json_schema import Validator, compiled
+from jobforge.payloads.json_schema import Validator, compile_validator
 from jobforge.scheduler import reaction
-from jobforge.scheduler.reaction import Occurrence, Reader
+from jobforge.scheduler.reaction import ParsedTrigger, TriggeringEvent
 from jobforge.types.events import (
     DeliveryOutcome,
     Dispatched,
@@ -29,11 +29,11 @@ from jobforge.types.events import (
 
 _FIRST = UUID(int=0)
 _MOST_EVENTS = 500  # at once
-_BREATH = 100  # events, after which other tasks have their turn
+_YIELD_EVERY = 100  # events, after which other tasks have their turn
 _MOST_REMEMBERED = 1000
-_LATE_MS = 2000
-_LOOKS_BACK_EVERY_S = 1.0
-_LOOKS_BACK_AFTER = 20  # times as long as it took the last time
+_COMMIT_ALLOWANCE_MS = 2000
+_FULL_SCAN_EVERY_S = 1.0
+_FULL_SCAN_PAUSE_FACTOR = 20  # times as long as it took the last time
 
 
 class Dispatcher:
@@ -41,34 +41,34 @@ class Dispatcher:
 
     def __init__(self, meters: Meters | None = None) -> None:
         self._meters = meters or Meters()
-        self._floor = _Floor()
+        self._cursor = _OutboxCursor()
         self._validators: dict[tuple[str, int | None], tuple[Json, Validator | None]] = {}
 
-    async def dispatch(self, line: Line) -> bool:
+    async def dispatch(self, line: MonitoredLink) -> bool:
         """One batch of events; True when there may be more."""
         started = time.monotonic()
-        after = self._floor.at(started)
+        after = self._cursor.start_after(started)
         pending = await line.run(calls.pending_events(limit=_MOST_EVENTS, after=after))
-        self._floor.looked(after, started, time.monotonic())
+        self._cursor.record_scan(after, started, time.monotonic())
         if not pending.events:
             return False
-        counts = await self._record(line, await self._reactions(pending))
+        counts = await self._record(line, await self._collect_reactions(pending))
         self._meters.events += len(pending.events)
         if after is not None:
-            self._floor.rise(pending.events[-1].id)
+            self._cursor.advance(pending.events[-1].id)
         if counts.get(DeliveryOutcome.FAILED):
             logs.emit("event.failed", "warning", deliveries=counts[DeliveryOutcome.FAILED])
         return True
 
-    async def _reactions(self, pending: PendingEvents) -> list[Dispatched]:
+    async def _collect_reactions(self, pending: PendingEvents) -> list[Dispatched]:
         readers = {
-            trigger.id: reaction.read(trigger, self._validator(trigger, pending))
+            trigger.id: reaction.parse_trigger(trigger, self._validator(trigger, pending))
             for trigger in pending.triggers.values()
         }
         dispatched = []
         for number, event in enumerate(pending.events, 1):
-            dispatched.append(Dispatched(event.id, _reactions_to(event, readers)))
-            if number % _BREATH == 0:
+            dispatched.append(Dispatched(event.id, _react_to_event(event, readers)))
+            if number % _YIELD_EVERY == 0:
                 await asyncio.sleep(0)
         return dispatched
 
@@ -79,17 +79,19 @@ class Dispatcher:
         if known is None or known[0] != schema:
             if len(self._validators) >= _MOST_REMEMBERED:
                 self._validators.clear()
-            known = self._validators[named] = schema, compiled(trigger.definition, schema)
+            known = self._validators[named] = schema, compile_validator(trigger.definition, schema)
         return known[1]
 
-    async def _record(self, line: Line, dispatched: Sequence[Dispatched]) -> dict[str, int]:
+    async def _record(
+        self, line: MonitoredLink, dispatched: Sequence[Dispatched]
+    ) -> dict[str, int]:
         try:
             return await line.run(calls.record_deliveries(dispatched))
         except (Unavailable, Denied):
             raise  # the events come again
         except JobForgeError as error:
             if len(dispatched) == 1:
-                return await _fail(line, dispatched[0], error)
+                return await _record_failure(line, dispatched[0], error)
         # One of them has what the engine cannot take, or somebody's transaction holds a job that
         # waits for it; the others must not wait for that.
         counts: dict[str, int] = {}
@@ -100,7 +102,7 @@ class Dispatcher:
 
 
 @dataclass(slots=True)
-class _Floor:
+class _OutboxCursor:
     """Below which place of the outbox there is nothing to be found.
 
     While somebody's open transaction holds up vacuum, entries of events long dispatched stay in the
@@ -110,28 +112,28 @@ class _Floor:
     still is found then, and whoever waits behind another tenant's many.
     """
 
-    _place: UUID = _FIRST
-    _look_back_at: float = 0.0
+    _position: UUID = _FIRST
+    _full_scan_at: float = 0.0
 
-    def at(self, now: float) -> UUID | None:
+    def start_after(self, now: float) -> UUID | None:
         """Where to begin; None is to look at everything."""
-        return self._place if now < self._look_back_at else None
+        return self._position if now < self._full_scan_at else None
 
-    def looked(self, after: UUID | None, started: float, ended: float) -> None:
+    def record_scan(self, after: UUID | None, started: float, ended: float) -> None:
         if after is None:
-            pause = max(_LOOKS_BACK_EVERY_S, _LOOKS_BACK_AFTER * (ended - started))
-            self._look_back_at = ended + pause
+            pause = max(_FULL_SCAN_EVERY_S, _FULL_SCAN_PAUSE_FACTOR * (ended - started))
+            self._full_scan_at = ended + pause
 
-    def rise(self, last: UUID) -> None:
+    def advance(self, last: UUID) -> None:
         # The first 48 bits of an id are its milliseconds.
-        place = UUID(int=max((last.int >> 80) - _LATE_MS, 0) << 80)
-        self._place = max(place, self._place)
+        place = UUID(int=max((last.int >> 80) - _COMMIT_ALLOWANCE_MS, 0) << 80)
+        self._position = max(place, self._position)
 
 
-def _reactions_to(event: PendingEvent, readers: dict[UUID, Reader]) -> list[Reaction]:
+def _react_to_event(event: PendingEvent, readers: dict[UUID, ParsedTrigger]) -> list[Reaction]:
     if event.name is None:
         return []
-    occurrence = Occurrence(
+    occurrence = TriggeringEvent(
         event.event_id,
         event.name,
         event.created_at,
@@ -144,11 +146,13 @@ def _reactions_to(event: PendingEvent, readers: dict[UUID, Reader]) -> list[Reac
     return [readers[each].react(occurrence) for each in event.triggers if each in readers]
 
 
-async def _fail(line: Line, dispatched: Dispatched, error: JobForgeError) -> dict[str, int]:
+async def _record_failure(
+    line: MonitoredLink, dispatched: Dispatched, error: JobForgeError
+) -> dict[str, int]:
     """What cannot even fail comes again in a while."""
     if not isinstance(error, Contended):
         try:
-            return await line.run(calls.record_deliveries([_failed(dispatched, error)]))
+            return await line.run(calls.record_deliveries([_to_failed(dispatched, error)]))
         except (Unavailable, Denied):
             raise
         except JobForgeError as again:
@@ -157,7 +161,7 @@ async def _fail(line: Line, dispatched: Dispatched, error: JobForgeError) -> dic
     return {}
 
 
-def _failed(dispatched: Dispatched, error: JobForgeError) -> Dispatched:
+def _to_failed(dispatched: Dispatched, error: JobForgeError) -> Dispatched:
     reactions = [
         Reaction(each.trigger_id, DeliveryOutcome.FAILED, error.message)
         for each in dispatched.reactions

@@ -34,7 +34,7 @@ class Condition:
         found = look_up(self.path, values)
         if self.op == "exists":
             return (found is not MISSING) is self.value
-        return found is not MISSING and _HOLDS[self.op](found, self.value)
+        return found is not MISSING and _OPERATORS[self.op](found, self.value)
 
 
 def check_pattern(pattern: Json, *, field: str = "event") -> str:
@@ -48,7 +48,7 @@ def check_pattern(pattern: Json, *, field: str = "event") -> str:
     )
 
 
-def fits(pattern: str, name: str) -> bool:
+def matches_pattern(pattern: str, name: str) -> bool:
     """Whether a trigger with this pattern is for events of this name."""
     return pattern in {name, "*"} or (pattern.endswith(".*") and name.startswith(pattern[:-1]))
 
@@ -80,11 +80,11 @@ def _condition(line: Json, at: str) -> Condition:
     path, op, value = line["path"], line["op"], line.get("value", MISSING)
     if not isinstance(path, str):
         raise Invalid(f"{at}.path must be text", field=f"{at}.path")
-    if not isinstance(op, str) or op not in _VALUES:
-        raise Invalid(f"{at}.op must be one of {', '.join(_VALUES)}", field=f"{at}.op")
+    if not isinstance(op, str) or op not in _OPERAND_RULES:
+        raise Invalid(f"{at}.op must be one of {', '.join(_OPERAND_RULES)}", field=f"{at}.op")
     if op == "exists" and value is MISSING:
         value = True
-    wanted, is_fit = _VALUES[op]
+    wanted, is_fit = _OPERAND_RULES[op]
     if value is MISSING or not is_fit(value):
         raise Invalid(f"{at}.value must be {wanted} for {op}", field=f"{at}.value")
     return Condition(read_path(path, field=f"{at}.path", roots=ROOTS), op, value)
@@ -103,7 +103,7 @@ def _is_choice(value: Json) -> bool:
 
 
 # What the value of each operator must be, in words and as a test.
-_VALUES: Mapping[str, tuple[str, Callable[[Json], bool]]] = {
+_OPERAND_RULES: Mapping[str, tuple[str, Callable[[Json], bool]]] = {
     "eq": ("a JSON value", lambda _: True),
     "ne": ("a JSON value", lambda _: True),
     "in": (f"a list of 1 to {MOST_CHOICES}", _is_choice),
@@ -114,30 +114,32 @@ _VALUES: Mapping[str, tuple[str, Callable[[Json], bool]]] = {
 }
 
 
-def _same(left: Json, right: Json) -> bool:
+def _is_same(left: Json, right: Json) -> bool:
     # Python holds that True == 1; JSON does not.
     if _is_number(left) and _is_number(right):
         return bool(left == right)
     if type(left) is not type(right):
         return False
     if isinstance(left, dict):
-        return left.keys() == right.keys() and all(_same(left[name], right[name]) for name in left)
+        return left.keys() == right.keys() and all(
+            _is_same(left[name], right[name]) for name in left
+        )
     if isinstance(left, list):
-        return len(left) == len(right) and all(map(_same, left, right))
+        return len(left) == len(right) and all(map(_is_same, left, right))
     return bool(left == right)
 
 
-def _comparable(left: Json, right: Json) -> bool:
+def _is_comparable(left: Json, right: Json) -> bool:
     if isinstance(left, str) and isinstance(right, str):
         return True
     return _is_number(left) and _is_number(right)
 
 
-_HOLDS: Mapping[str, Callable[[Json, Json], bool]] = {
-    "eq": _same,
-    "ne": lambda found, value: not _same(found, value),
-    "in": lambda found, value: any(_same(found, choice) for choice in value),
+_OPERATORS: Mapping[str, Callable[[Json, Json], bool]] = {
+    "eq": _is_same,
+    "ne": lambda found, value: not _is_same(found, value),
+    "in": lambda found, value: any(_is_same(found, choice) for choice in value),
     "prefix": lambda found, value: isinstance(found, str) and found.startswith(value),
-    "gt": lambda found, value: _comparable(found, value) and found > value,
-    "lt": lambda found, value: _comparable(found, value) and found < value,
+    "gt": lambda found, value: _is_comparable(found, value) and found > value,
+    "lt": lambda found, value: _is_comparable(found, value) and found < value,
 }

@@ -31,19 +31,19 @@ from jobforge.types.triggers import (
 )
 
 # A firing that is no later than this was not missed: it is what a busy scheduler may take.
-ON_TIME = timedelta(seconds=60)
+ON_TIME_TOLERANCE = timedelta(seconds=60)
 
 _READ_AT_ONCE = 1_000
 _RECORDED_AT_ONCE = 1_000  # firings
-_PLANNED_IN_A_TURN = 50
+_YIELD_EVERY = 50
 _INSTANT = timedelta(microseconds=1)
 _MISSED = "missed: no scheduler was there in time"
 # Not of a schedule, that is: all of them wait until it is over.
-_NOBODYS_FAULT = (Denied, Unavailable)
+_ENGINE_ERRORS = (Denied, Unavailable)
 
 
 @dataclass(frozen=True, slots=True)
-class Next:
+class FiringResult:
     """What a look at the schedules found: whether to look again at once, else when."""
 
     has_more: bool
@@ -51,17 +51,17 @@ class Next:
     recorded: int = 0
 
 
-async def fire(line: Link) -> Next:
+async def fire_due_schedules(line: Link) -> FiringResult:
     """Makes the firings that are due. Whatever happens on the way, none is made twice."""
     due = await line.run(calls.due_schedules(limit=_READ_AT_ONCE))
     if not due.triggers:
         wake_in_s = None if due.wake_at is None else (due.wake_at - due.now).total_seconds()
-        return Next(has_more=False, wake_in_s=wake_in_s)
+        return FiringResult(has_more=False, wake_in_s=wake_in_s)
     recorded, is_stuck = 0, False
     for plans in _batches(await _plan_all(due)):
         try:
             count = await line.run(calls.record_firings(plans))
-        except _NOBODYS_FAULT:
+        except _ENGINE_ERRORS:
             raise
         except JobForgeError:
             is_stuck = True
@@ -69,35 +69,37 @@ async def fire(line: Link) -> Next:
         recorded += count or 0
         if not count and (count is None or any(each.firings for each in plans)):
             # Somebody else is at it, or was quicker: one of us is enough.
-            return Next(has_more=False, recorded=recorded)
-    return Next(has_more=not is_stuck, recorded=recorded)
+            return FiringResult(has_more=False, recorded=recorded)
+    return FiringResult(has_more=not is_stuck, recorded=recorded)
 
 
-def plans_of(due: DueSchedules) -> Iterator[Plan]:
+def iter_plans(due: DueSchedules) -> Iterator[Plan]:
     """What is to come of all that is due, one by one."""
-    targets = {name: _target(name, found) for name, found in due.definitions.items()}
+    targets = {name: _build_target(name, found) for name, found in due.definitions.items()}
     for schedule in due.triggers:
         target = targets[schedule.definition, schedule.version]
-        yield _planned(schedule, due.now, target)
+        yield _plan_or_disable(schedule, due.now, target)
 
 
-def plan(schedule: DueSchedule, now: datetime, definition: "Target") -> Plan:
+def plan_schedule(schedule: DueSchedule, now: datetime, definition: "TargetDefinition") -> Plan:
     """What is to come of a schedule; one that cannot be read is disabled, and says why."""
     try:
-        times = _read(schedule.cron, schedule.zone)
+        times = _parse_cron(schedule.cron, schedule.zone)
     except Invalid as fault:
-        return _unreadable(schedule, fault)
+        return _plan_disabling(schedule, fault)
     asked = [(each.fire_at, each.kind) for each in schedule.pending]
     if not schedule.is_due:
-        return Plan(schedule, schedule.next_run_at, _make(schedule, asked, definition))
-    found = _due_times(times, schedule, now)
-    firings = _make(
+        return Plan(schedule, schedule.next_run_at, _plan_firings(schedule, asked, definition))
+    found = _find_due_times(times, schedule, now)
+    firings = _plan_firings(
         schedule, [*asked, *((at, FiringKind.SCHEDULE) for at in found.firing)], definition
     )
     return Plan(schedule, found.next, [*found.missed, *firings])
 
 
-def values_of(schedule: DueSchedule, fire_at: datetime, previous: datetime | None) -> Json:
+def build_template_values(
+    schedule: DueSchedule, fire_at: datetime, previous: datetime | None
+) -> Json:
     """What a payload's tags find under `schedule`."""
     local = fire_at.astimezone(cron.read_zone(schedule.zone))
     return {
@@ -112,7 +114,7 @@ def values_of(schedule: DueSchedule, fire_at: datetime, previous: datetime | Non
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class TargetDefinition:
     """The definition that a schedule enqueues jobs of."""
 
     name: str
@@ -121,50 +123,54 @@ class Target:
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class _DueTimes:
     firing: list[datetime]
     missed: list[PlannedFiring]
     next: datetime | None
 
 
-def _due_times(times: Cron, schedule: DueSchedule, now: datetime) -> _Found:
-    first = schedule.next_run_at or _first(times, schedule)
+def _find_due_times(times: Cron, schedule: DueSchedule, now: datetime) -> _DueTimes:
+    first = schedule.next_run_at or _find_first_time(times, schedule)
     end = now + _INSTANT
     if schedule.ends_at is not None:
         end = min(end, schedule.ends_at)
     if first is None or first >= end:
-        return _Found([], [], _before_the_end(schedule, first))
-    following = _following(schedule.cron, schedule.zone, first)
+        return _DueTimes([], [], _drop_after_end(schedule, first))
+    following = _find_next_time(schedule.cron, schedule.zone, first)
     if following is None or following > now:
-        firing = [first] if schedule.catch_up is not CatchUp.NONE or first > now - ON_TIME else []
+        firing = (
+            [first]
+            if schedule.catch_up is not CatchUp.NONE or first > now - ON_TIME_TOLERANCE
+            else []
+        )
     else:
-        firing = _caught_up(times, schedule, first, end, now)
+        firing = _select_catch_up_times(times, schedule, first, end, now)
         following = times.next_after(now)
-    missed = _missed(times, first, firing[0] if firing else end)
-    return _Found(firing, missed, _before_the_end(schedule, following))
+    missed = _summarize_missed(times, first, firing[0] if firing else end)
+    return _DueTimes(firing, missed, _drop_after_end(schedule, following))
 
 
-def _first(times: Cron, schedule: DueSchedule) -> datetime | None:
+def _find_first_time(times: Cron, schedule: DueSchedule) -> datetime | None:
     since = schedule.since
     if schedule.starts_at is not None:
         since = max(since, schedule.starts_at - _INSTANT)
     return times.next_after(since)
 
 
-def _caught_up(
+def _select_catch_up_times(
     times: Cron, schedule: DueSchedule, first: datetime, end: datetime, now: datetime
 ) -> list[datetime]:
     """Of all times that are due, those that fire."""
     match schedule.catch_up:
         case CatchUp.NONE:
-            return list(times.between(max(first, now - ON_TIME), end))
+            return list(times.between(max(first, now - ON_TIME_TOLERANCE), end))
         case CatchUp.LAST:
             return times.last_before(end, first=first, most=1)
         case CatchUp.ALL:
             return times.last_before(end, first=first, most=schedule.catch_up_limit)
 
 
-def _missed(times: Cron, first: datetime, end: datetime) -> list[PlannedFiring]:
+def _summarize_missed(times: Cron, first: datetime, end: datetime) -> list[PlannedFiring]:
     """One entry for all that were missed, at the last of them."""
     if first >= end:
         return []
@@ -175,35 +181,39 @@ def _missed(times: Cron, first: datetime, end: datetime) -> list[PlannedFiring]:
     return [PlannedFiring(last, FiringKind.SCHEDULE, outcome=FiringOutcome.SKIPPED, reason=reason)]
 
 
-def _before_the_end(schedule: DueSchedule, at: datetime | None) -> datetime | None:
+def _drop_after_end(schedule: DueSchedule, at: datetime | None) -> datetime | None:
     if at is None or (schedule.ends_at is not None and at >= schedule.ends_at):
         return None
     return at
 
 
-def _make(
-    schedule: DueSchedule, times: Sequence[tuple[datetime, FiringKind]], definition: Target
+def _plan_firings(
+    schedule: DueSchedule,
+    times: Sequence[tuple[datetime, FiringKind]],
+    definition: TargetDefinition,
 ) -> list[PlannedFiring]:
     firings = []
     previous = schedule.last_fired_at
-    payloads = _Payloads.of(schedule, definition)
+    payloads = _PayloadRenderer.from_schedule(schedule, definition)
     for fire_at, kind in times:
-        firings.append(_firing(payloads, fire_at, kind, previous))
+        firings.append(_plan_firing(payloads, fire_at, kind, previous))
         if kind is FiringKind.SCHEDULE:
             previous = fire_at
     return firings
 
 
 @dataclass(frozen=True, slots=True)
-class _Payloads:
+class _PayloadRenderer:
     """A schedule's payloads, from its template."""
 
     schedule: DueSchedule
-    definition: Target
-    read: template.Template | Invalid
+    definition: TargetDefinition
+    payload_template: template.Template | Invalid
 
     @classmethod
-    def of(cls, schedule: DueSchedule, definition: Target) -> "_Payloads":
+    def from_schedule(
+        cls, schedule: DueSchedule, definition: TargetDefinition
+    ) -> "_PayloadRenderer":
         try:
             return cls(
                 schedule,
@@ -213,17 +223,19 @@ class _Payloads:
         except Invalid as fault:
             return cls(schedule, definition, fault)
 
-    def make(self, fire_at: datetime, previous: datetime | None) -> Json:
+    def render(self, fire_at: datetime, previous: datetime | None) -> Json:
         """Raises Invalid."""
-        if isinstance(self.read, Invalid):
-            raise self.read
-        payload = self.read.render({"schedule": values_of(self.schedule, fire_at, previous)})
-        json_schema.check(self.definition.validator, payload)
+        if isinstance(self.payload_template, Invalid):
+            raise self.payload_template
+        payload = self.payload_template.render(
+            {"schedule": build_template_values(self.schedule, fire_at, previous)}
+        )
+        json_schema.check_payload(self.definition.validator, payload)
         return payload
 
 
-def _firing(
-    payloads: _Payloads, fire_at: datetime, kind: FiringKind, previous: datetime | None
+def _plan_firing(
+    payloads: _PayloadRenderer, fire_at: datetime, kind: FiringKind, previous: datetime | None
 ) -> PlannedFiring:
     definition = payloads.definition
     if not definition.is_active:
@@ -232,7 +244,7 @@ def _firing(
             outcome, reason = FiringOutcome.FAILED, f"unknown definition {definition.name}"
         return PlannedFiring(fire_at, kind, outcome=outcome, reason=reason)
     try:
-        payload = payloads.make(fire_at, previous)
+        payload = payloads.render(fire_at, previous)
     except Invalid as fault:
         return PlannedFiring(fire_at, kind, outcome=FiringOutcome.FAILED, reason=fault.message)
     run_at = _run_at(payloads.schedule, fire_at, kind)
@@ -248,7 +260,7 @@ def _run_at(schedule: DueSchedule, fire_at: datetime, kind: FiringKind) -> datet
     return fire_at + timedelta(seconds=share * schedule.jitter_s)
 
 
-def _unreadable(schedule: DueSchedule, fault: Invalid) -> Plan:
+def _plan_disabling(schedule: DueSchedule, fault: Invalid) -> Plan:
     reason = f"{fault.field}: {fault.message}"
     firings = [
         PlannedFiring(each.fire_at, each.kind, outcome=FiringOutcome.FAILED, reason=reason)
@@ -265,7 +277,7 @@ async def _record_singly(line: Link, plans: Sequence[Plan]) -> int | None:
     for each in plans:
         try:
             count = await line.run(calls.record_firings([each]))
-        except _NOBODYS_FAULT:
+        except _ENGINE_ERRORS:
             raise
         except JobForgeError as error:
             logs.emit("schedule.stuck", "warning", trigger=each.of.id, error=error.message)
@@ -278,26 +290,28 @@ async def _record_singly(line: Link, plans: Sequence[Plan]) -> int | None:
 
 async def _plan_all(due: DueSchedules) -> list[Plan]:
     plans = []
-    for each in plans_of(due):
+    for each in iter_plans(due):
         plans.append(each)
-        if len(plans) % _PLANNED_IN_A_TURN == 0:
+        if len(plans) % _YIELD_EVERY == 0:
             await asyncio.sleep(0)  # a worker's other loops have their turn
     return plans
 
 
-def _planned(schedule: DueSchedule, now: datetime, target: Target) -> Plan:
+def _plan_or_disable(schedule: DueSchedule, now: datetime, target: TargetDefinition) -> Plan:
     """Whatever is the matter with one schedule, the others must not suffer for it."""
     try:
-        return plan(schedule, now, target)
+        return plan_schedule(schedule, now, target)
     except Exception as error:  # noqa: BLE001 - it is disabled, and says why
         logs.emit("schedule.failed", "error", trigger=schedule.id, error=repr(error))
-        return _unreadable(schedule, Invalid(repr(error), field="schedule"))
+        return _plan_disabling(schedule, Invalid(repr(error), field="schedule"))
 
 
-def _target(name: tuple[str, int | None], found: NamedDefinition) -> Target:
+def _build_target(name: tuple[str, int | None], found: NamedDefinition) -> TargetDefinition:
     key, version = name
     text = key if version is None else f"{key}@{version}"
-    return Target(text, found.is_active, json_schema.compiled(text, found.parameters))
+    return TargetDefinition(
+        text, found.is_active, json_schema.compile_validator(text, found.parameters)
+    )
 
 
 def _batches(plans: Sequence[Plan]) -> Iterator[list[Plan]]:
@@ -315,11 +329,11 @@ def _batches(plans: Sequence[Plan]) -> Iterator[list[Plan]]:
 
 
 @lru_cache(maxsize=4096)
-def _read(text: str, zone: str) -> Cron:
+def _parse_cron(text: str, zone: str) -> Cron:
     return cron.parse(text, zone)
 
 
 @lru_cache(maxsize=4096)
-def _following(text: str, zone: str, first: datetime) -> datetime | None:
+def _find_next_time(text: str, zone: str, first: datetime) -> datetime | None:
     """Many schedules have the same times."""
-    return _read(text, zone).next_after(first)
+    return _parse_cron(text, zone).next_after(first)

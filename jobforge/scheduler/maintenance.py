@@ -17,7 +17,7 @@ from jobforge import calls
 from jobforge.calls import Call
 from jobforge.calls.admin import RetentionKind
 from jobforge.calls.statistics import MaintenanceTask
-from jobforge.db.loop import Loop
+from jobforge.db.loop import BackgroundLoop
 from jobforge.errors import JobForgeError
 from jobforge.observability import logs
 from jobforge.types.operations import SweepPosition
@@ -36,7 +36,7 @@ _CHECKS_PER_TURN = 20
 # Of the time between two turns: who comes a little early must not lose a whole one.
 _LEAST_SHARE = 0.7
 
-Run = Callable[[Call[Any]], Awaitable[Any]]
+RunCall = Callable[[Call[Any]], Awaitable[Any]]
 
 
 @dataclass(slots=True)
@@ -44,7 +44,7 @@ class _Task:
     """`work` answers whether there was any; the less there is, the longer is the pause."""
 
     name: MaintenanceTask
-    work: Callable[[Loop], Awaitable[bool]]
+    work: Callable[[BackgroundLoop], Awaitable[bool]]
     every_s: float
     longest_pause_s: float
     pause_s: float
@@ -55,26 +55,33 @@ class Maintenance:
     """The step of a Loop."""
 
     def __init__(
-        self, run: Run, *, history_days: int = 14, dead_days: int = 90, audit_days: int = 365
+        self, run: RunCall, *, history_days: int = 14, dead_days: int = 90, audit_days: int = 365
     ) -> None:
         self._run = run
         self._history_days = history_days
         self._dead_days = dead_days
         self._audit_days = audit_days
-        self._checked: SweepPosition | None = None  # where the next turn continues
+        self._checked_position: SweepPosition | None = None  # where the next turn continues
         self._name = f"{socket.gethostname()}:{os.getpid()}"
-        soon = time.monotonic() + _jittered(_SOON_S)
-        later = time.monotonic() + _jittered(_LATER_S)
+        soon = time.monotonic() + _add_jitter(_SOON_S)
+        later = time.monotonic() + _add_jitter(_LATER_S)
         self._tasks = [
-            _Task("statistics", self._add_up, _STATISTICS_S, _IDLE_STATISTICS_S, _SOON_S, soon),
+            _Task(
+                "statistics",
+                self._roll_up_statistics,
+                _STATISTICS_S,
+                _IDLE_STATISTICS_S,
+                _SOON_S,
+                soon,
+            ),
             _Task("partitions", self._make_partitions, _HOUR_S, _HOUR_S, _HOUR_S, soon),
             _Task("blocked_jobs", self._free_blocked, _MINUTE_S, _MINUTE_S, _MINUTE_S, later),
-            _Task("retention", self._clear_away, _HOUR_S, _HOUR_S, _HOUR_S, later),
+            _Task("retention", self._apply_retention, _HOUR_S, _HOUR_S, _HOUR_S, later),
         ]
 
-    async def step(self, loop: Loop) -> None:
+    async def step(self, loop: BackgroundLoop) -> None:
         task = min(self._tasks, key=lambda each: each.due_at)
-        await loop.rest(max(0.0, task.due_at - time.monotonic()))
+        await loop.wait_for_wake(max(0.0, task.due_at - time.monotonic()))
         if loop.is_stopped:
             return
         turn = calls.start_maintenance(
@@ -83,34 +90,34 @@ class Maintenance:
         has_worked = await self._run(turn) and await task.work(loop)
         longer_s = min(2 * task.pause_s, task.longest_pause_s)
         task.pause_s = task.every_s if has_worked else longer_s
-        task.due_at = time.monotonic() + _jittered(task.pause_s)
+        task.due_at = time.monotonic() + _add_jitter(task.pause_s)
 
-    async def _add_up(self, loop: Loop) -> bool:
+    async def _roll_up_statistics(self, loop: BackgroundLoop) -> bool:
         call = calls.roll_up_statistics(limit=_ADDED_AT_ONCE)
         first = added = await self._run(call)
         while added >= _ADDED_AT_ONCE and not loop.is_stopped:
             added = await self._run(call)
         return bool(first)
 
-    async def _make_partitions(self, _: Loop) -> bool:
+    async def _make_partitions(self, _: BackgroundLoop) -> bool:
         return bool(await self._run(calls.ensure_partitions()))
 
-    async def _free_blocked(self, loop: Loop) -> bool:
+    async def _free_blocked(self, loop: BackgroundLoop) -> bool:
         """Check up to 100,000 blocked jobs; the next turn continues behind them."""
         freed = 0
         for _ in range(_CHECKS_PER_TURN):
             position = await self._run(
-                calls.free_blocked_jobs(self._checked, limit=_CHECKED_AT_ONCE)
+                calls.free_blocked_jobs(self._checked_position, limit=_CHECKED_AT_ONCE)
             )
             freed += position.changed
-            self._checked = None if position.is_at_end else position
+            self._checked_position = None if position.is_at_end else position
             if position.is_at_end or loop.is_stopped:
                 break
         if freed:
             logs.emit("jobs.freed", "warning", jobs=freed)
         return bool(freed)
 
-    async def _clear_away(self, loop: Loop) -> bool:
+    async def _apply_retention(self, loop: BackgroundLoop) -> bool:
         """Clear each kind in transactions of its own, so that none depends on another's success.
 
         The history comes first: it grows fastest, and dropping it is cheap.
@@ -119,12 +126,12 @@ class Maintenance:
             if loop.is_stopped:
                 break
             try:
-                await self._clear(kind, loop)
+                await self._apply_retention_kind(kind, loop)
             except JobForgeError as error:
                 logs.emit("history.sweep_failed", "warning", kind=kind, error=error.message)
         return True
 
-    async def _clear(self, kind: RetentionKind, loop: Loop) -> None:
+    async def _apply_retention_kind(self, kind: RetentionKind, loop: BackgroundLoop) -> None:
         call = calls.apply_retention(
             kind,
             history_days=self._history_days,
@@ -144,5 +151,5 @@ class Maintenance:
                 break
 
 
-def _jittered(seconds: float) -> float:
+def _add_jitter(seconds: float) -> float:
     return seconds * random.uniform(0.8, 1)  # noqa: S311 - no secret

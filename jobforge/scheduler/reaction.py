@@ -15,19 +15,19 @@ import orjson
 
 from jobforge.errors import JobForgeError, Json
 from jobforge.payloads import json_schema
-from jobforge.payloads.json_schema import Validator, compiled
+from jobforge.payloads.json_schema import Validator, compile_validator
 from jobforge.scheduler import event_filter, template
 from jobforge.scheduler.event_filter import ROOTS, Condition
 from jobforge.scheduler.template import Template
 from jobforge.types.events import DeliveryOutcome, Event, EventTrigger, Reaction
-from jobforge.types.jsonb import legible
+from jobforge.types.jsonb import replace_unencodable
 from jobforge.types.triggers import Trigger
 
 _MOST_CHARACTERS_OF_REASON = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Occurrence:
+class TriggeringEvent:
     """An event as triggers see it."""
 
     id: UUID
@@ -40,7 +40,7 @@ class Occurrence:
     replay: int = 0
 
     @classmethod
-    def of(cls, event: Event) -> Self:
+    def from_event(cls, event: Event) -> Self:
         """One that has come before."""
         return cls(
             event.id,
@@ -52,7 +52,7 @@ class Occurrence:
             event.data,
         )
 
-    def values(self) -> Mapping[str, Json]:
+    def to_template_values(self) -> Mapping[str, Json]:
         """What templates and filters can speak of."""
         meta = {
             "id": str(self.id),
@@ -65,7 +65,7 @@ class Occurrence:
 
 
 @dataclass(frozen=True, slots=True)
-class Reader:
+class ParsedTrigger:
     """A trigger whose filter and templates were read; `fault` is why they could not be."""
 
     trigger: EventTrigger
@@ -75,22 +75,22 @@ class Reader:
     dedupe_key: Template | None = None
     fault: str | None = None
 
-    def react(self, event: Occurrence) -> Reaction:
+    def react(self, event: TriggeringEvent) -> Reaction:
         if self.fault is not None:
-            return self._failed(self.fault)
+            return self._fail(self.fault)
         try:
             return self._react(event)
         except JobForgeError as error:
-            return self._failed(error.message)
+            return self._fail(error.message)
         except Exception as error:  # noqa: BLE001 - one trigger must not stop the others
-            return self._failed(repr(error))
+            return self._fail(repr(error))
 
-    def _react(self, event: Occurrence) -> Reaction:
-        values = event.values()
+    def _react(self, event: TriggeringEvent) -> Reaction:
+        values = event.to_template_values()
         if not event_filter.matches(self.conditions, values):
             return Reaction(self.trigger.id, DeliveryOutcome.FILTERED)
         payload = self.payload.render(values) if self.payload else {}
-        json_schema.check(self.validator, payload)
+        json_schema.check_payload(self.validator, payload)
         job = {
             "definition": self.trigger.definition,
             "version": self.trigger.version,
@@ -105,7 +105,9 @@ class Reader:
         given = {name: value for name, value in job.items() if value is not None}
         return Reaction(self.trigger.id, DeliveryOutcome.ENQUEUED, job=given)
 
-    def _key(self, event: Occurrence, payload: Json, values: Mapping[str, Json]) -> dict[str, Json]:
+    def _key(
+        self, event: TriggeringEvent, payload: Json, values: Mapping[str, Json]
+    ) -> dict[str, Json]:
         """The job's idempotency key: two events with the same one make one job.
 
         The event's own key decides alone. Without one, events with the same payload (or the same
@@ -123,30 +125,30 @@ class Reader:
             "key_window_s": self.trigger.dedupe_window_s,
         }
 
-    def _failed(self, reason: str) -> Reaction:
-        words = legible(reason)[:_MOST_CHARACTERS_OF_REASON]
+    def _fail(self, reason: str) -> Reaction:
+        words = replace_unencodable(reason)[:_MOST_CHARACTERS_OF_REASON]
         return Reaction(self.trigger.id, DeliveryOutcome.FAILED, words)
 
 
-def read(trigger: EventTrigger, validator: Validator | None = None) -> Reader:
+def parse_trigger(trigger: EventTrigger, validator: Validator | None = None) -> ParsedTrigger:
     """Never raises: a trigger that cannot be read fails with every event, and says why."""
     try:
-        return Reader(
+        return ParsedTrigger(
             trigger,
             validator,
             event_filter.parse(trigger.filter),
             template.parse(trigger.payload, roots=ROOTS),
-            _read_key(trigger.dedupe_key),
+            _parse_dedupe_key(trigger.dedupe_key),
         )
     except JobForgeError as error:
-        return Reader(trigger, fault=error.message)
+        return ParsedTrigger(trigger, fault=error.message)
     except Exception as error:  # noqa: BLE001 - as above
-        return Reader(trigger, fault=repr(error))
+        return ParsedTrigger(trigger, fault=repr(error))
 
 
-def trial(trigger: Trigger, event: Event, parameters: Json) -> Reaction:
+def dry_run(trigger: Trigger, event: Event, parameters: Json) -> Reaction:
     """What the trigger would make of an event, if that came now and it listened."""
-    if trigger.event is None or not event_filter.fits(trigger.event, event.name):
+    if trigger.event is None or not event_filter.matches_pattern(trigger.event, event.name):
         reason = f"{event.name} does not fit {trigger.event or 'a schedule'}"
         return Reaction(trigger.id, DeliveryOutcome.FILTERED, reason)
     as_event_trigger = EventTrigger(
@@ -160,8 +162,8 @@ def trial(trigger: Trigger, event: Event, parameters: Json) -> Reaction:
         trigger.dedupe_window_s,
         trigger.dedupe_key,
     )
-    reader = read(as_event_trigger, compiled(trigger.definition, parameters))
-    return reader.react(Occurrence.of(event))
+    reader = parse_trigger(as_event_trigger, compile_validator(trigger.definition, parameters))
+    return reader.react(TriggeringEvent.from_event(event))
 
 
 def _digest(value: Json) -> str:
@@ -169,10 +171,10 @@ def _digest(value: Json) -> str:
     return hashlib.sha256(text).hexdigest()[:40]
 
 
-def _suffix(event: Occurrence) -> str:
+def _suffix(event: TriggeringEvent) -> str:
     # A replay is asked for in order to make the jobs again.
     return f":{event.replay}" if event.replay else ""
 
 
-def _read_key(text: str | None) -> Template | None:
+def _parse_dedupe_key(text: str | None) -> Template | None:
     return None if text is None else template.parse(text, field="dedupe_key", roots=ROOTS)

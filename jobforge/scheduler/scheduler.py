@@ -9,8 +9,8 @@ frozen holds nothing. What decides that a firing is made once is not the lock bu
 import asyncio
 import random
 
-from jobforge.db.loop import Loop
-from jobforge.db.outage import Line, Outage
+from jobforge.db.loop import BackgroundLoop
+from jobforge.db.outage import MonitoredLink, Outage
 from jobforge.db.protocols import Engine
 from jobforge.observability import logs
 from jobforge.observability.metrics import Meters
@@ -44,63 +44,64 @@ class Scheduler:
         self._database = database
         self._poll_s = poll_s
         self._outage = Outage()
-        self._line = Line(database.link(), self._outage)
+        self._link = MonitoredLink(database.create_link(), self._outage)
         self._meters = meters or Meters()
         self._dispatcher = Dispatcher(self._meters)
         self._is_listening = False
         self._pauses = iter(_PAUSES_S)
-        self._ticking = Loop("scheduler", self._tick)
-        self._listening = Loop("scheduler wakeups", self._listen)
+        self._tick_loop = BackgroundLoop("scheduler", self._tick)
+        self._listen_loop = BackgroundLoop("scheduler wakeups", self._listen)
         # Those of the worker that carries it are about the worker's own connections.
-        self._meters.readings.setdefault("reconnects", lambda: self._outage.ended)
-        self._meters.readings.setdefault("disconnected", lambda: self._outage.is_on)
+        self._meters.gauges.setdefault("reconnects", lambda: self._outage.ended_count)
+        self._meters.gauges.setdefault("disconnected", lambda: self._outage.is_active)
         maintenance = Maintenance(
             database.run, history_days=history_days, dead_days=dead_days, audit_days=audit_days
         )
-        self._maintaining = Loop("maintenance", maintenance.step)
+        self._maintenance_loop = BackgroundLoop("maintenance", maintenance.step)
 
     async def run(self) -> None:
         """Until it is stopped."""
         try:
             async with asyncio.TaskGroup() as group:
                 others = [
-                    group.create_task(loop.run()) for loop in (self._listening, self._maintaining)
+                    group.create_task(loop.run())
+                    for loop in (self._listen_loop, self._maintenance_loop)
                 ]
-                await self._ticking.run()
+                await self._tick_loop.run()
                 for other in others:
                     other.cancel()
         finally:
-            await self._line.close()
+            await self._link.close()
 
     def stop(self) -> None:
         """After the call that is on its way."""
-        self._ticking.stop()
-        self._listening.stop()
-        self._maintaining.stop()
+        self._tick_loop.stop()
+        self._listen_loop.stop()
+        self._maintenance_loop.stop()
 
-    async def _tick(self, loop: Loop) -> None:
-        found = await firing.fire(self._line)
+    async def _tick(self, loop: BackgroundLoop) -> None:
+        found = await firing.fire_due_schedules(self._link)
         self._meters.firings += found.recorded
         if found.recorded:
             logs.emit("schedules.fired", level="debug", firings=found.recorded)
-        has_events = await self._dispatcher.dispatch(self._line)
+        has_events = await self._dispatcher.dispatch(self._link)
         if found.has_more or has_events:
             self._pauses = iter(_PAUSES_S)
             return
         pause = next(self._pauses, _LISTENING_POLL_S if self._is_listening else self._poll_s)
         pause *= random.uniform(0.8, 1)  # noqa: S311 - no secret
-        await loop.rest(pause if found.wake_in_s is None else min(pause, found.wake_in_s))
+        await loop.wait_for_wake(pause if found.wake_in_s is None else min(pause, found.wake_in_s))
 
-    async def _listen(self, loop: Loop) -> None:
+    async def _listen(self, loop: BackgroundLoop) -> None:
         if not self._database.can_listen:
-            await loop.rest()
+            await loop.wait_for_wake()
             return
         try:
             async with self._database.listen(CHANNEL) as names:
                 self._is_listening = True
-                loop.went_well()
-                self._ticking.ring()
+                loop.reset_failures()
+                self._tick_loop.wake()
                 async for _ in names:
-                    self._ticking.ring()
+                    self._tick_loop.wake()
         finally:
             self._is_listening = False

@@ -38,15 +38,15 @@ class Template:
 
     def render(self, values: Mapping[str, Json]) -> Json:
         """The template with its tags replaced; Invalid with the path of what cannot be."""
-        rendered = _filled(self.body, _Filling(values))
-        _measure(rendered, self.field)
+        rendered = _render_body(self.body, _Renderer(values))
+        _check_size(rendered, self.field)
         return rendered
 
 
 def parse(template: Json, *, field: str = "payload", roots: Collection[str] = ()) -> Template:
     """Read a template whose paths start with one of `roots`; Invalid with the path of a fault."""
-    _measure(template, field)
-    return Template(_Reading(roots).read(template, field, 0), field)
+    _check_size(template, field)
+    return Template(_Parser(roots).parse(template, field, 0), field)
 
 
 def check(template: Json, *, field: str = "payload", roots: Collection[str] = ()) -> None:
@@ -87,7 +87,7 @@ class _Tag:
 
 
 @dataclass(frozen=True, slots=True)
-class _Text:
+class _TaggedText:
     """A string with tags in it."""
 
     field: str
@@ -95,74 +95,75 @@ class _Text:
 
 
 @dataclass(slots=True)
-class _Filling:
+class _Renderer:
     """One rendering: the values, and how many bytes may still come of them."""
 
     values: Mapping[str, Json]
-    left: int = MOST_BYTES
+    remaining_bytes: int = MOST_BYTES
 
-    def fill(self, text: _Text) -> Json:
+    def render_text(self, text: _TaggedText) -> Json:
         if len(text.parts) == 1 and isinstance(text.parts[0], _Tag):
-            return self._value(text.parts[0], text.field)[0]
+            return self._resolve(text.parts[0], text.field)[0]
         return "".join(
-            part if isinstance(part, str) else self._words(part, text.field) for part in text.parts
+            part if isinstance(part, str) else self._render_as_text(part, text.field)
+            for part in text.parts
         )
 
-    def _words(self, tag: _Tag, at: str) -> str:
-        value, words = self._value(tag, at)
+    def _render_as_text(self, tag: _Tag, at: str) -> str:
+        value, words = self._resolve(tag, at)
         return value if isinstance(value, str) else words
 
-    def _value(self, tag: _Tag, at: str) -> tuple[Json, str]:
+    def _resolve(self, tag: _Tag, at: str) -> tuple[Json, str]:
         value = look_up(tag.path, self.values)
         for apply in tag.filters:
             value = apply(value, at)
         if value is MISSING:
-            raise Invalid(f"{at}: there is no {_spelled(tag.path)}, and no default", field=at)
+            raise Invalid(f"{at}: there is no {_format_path(tag.path)}, and no default", field=at)
         words = jsonb.encode(value, at)
-        self.left -= len(words)
-        if self.left < 0:
+        self.remaining_bytes -= len(words)
+        if self.remaining_bytes < 0:
             _refuse_size(at)
         return value, words
 
 
 @dataclass(slots=True)
-class _Reading:
+class _Parser:
     """One parsing: what paths may start with, and how many tags there were."""
 
     roots: Collection[str]
-    tags: int = field(default=0)
+    tag_count: int = field(default=0)
 
-    def read(self, value: Json, at: str, depth: int) -> Json:
+    def parse(self, value: Json, at: str, depth: int) -> Json:
         if depth > DEEPEST:
             raise Invalid(f"{at} is nested deeper than {DEEPEST}", field=at)
         if isinstance(value, str):
-            return self._text(value, at)
+            return self._parse_text(value, at)
         if isinstance(value, dict):
             return {
-                _plain(name, at): self.read(inner, f"{at}.{name}", depth + 1)
+                _check_member_name(name, at): self.parse(inner, f"{at}.{name}", depth + 1)
                 for name, inner in value.items()
             }
         if isinstance(value, list):
-            return [self.read(inner, f"{at}.{n}", depth + 1) for n, inner in enumerate(value)]
+            return [self.parse(inner, f"{at}.{n}", depth + 1) for n, inner in enumerate(value)]
         return value
 
-    def _text(self, text: str, at: str) -> str | _Text:
+    def _parse_text(self, text: str, at: str) -> str | _TaggedText:
         parts: list[str | _Tag] = []
         done = 0
         while (start := text.find("{{", done)) >= 0:
             if start > done:
                 parts.append(text[done:start])
-            tag, done = self._tag(text, start, at)
+            tag, done = self._parse_tag(text, start, at)
             parts.append(tag)
         if not parts:
             return text
         if done < len(text):
             parts.append(text[done:])
-        return _Text(at, tuple(parts))
+        return _TaggedText(at, tuple(parts))
 
-    def _tag(self, text: str, start: int, at: str) -> tuple[_Tag, int]:
-        self.tags += 1
-        if self.tags > MOST_TAGS:
+    def _parse_tag(self, text: str, start: int, at: str) -> tuple[_Tag, int]:
+        self.tag_count += 1
+        if self.tag_count > MOST_TAGS:
             raise Invalid(f"{at}: a template has at most {MOST_TAGS} tags", field=at)
         found = _PATH.match(text, start + 2)
         if found is None:
@@ -195,7 +196,7 @@ def _steps(found: re.Match[str], at: str, roots: Collection[str]) -> Path:
 
 def _filter(text: str, start: int, at: str) -> tuple[Callable[[Json, str], Json], int]:
     if found := _JSON.match(text, start):
-        return _as_json, found.end()
+        return _encode_json, found.end()
     if found := _DEFAULT.match(text, start):
         literal, end = _literal(text, found.end(), at)
         if closed := _CLOSED.match(text, end):
@@ -220,7 +221,7 @@ def _no_constant(name: str) -> NoReturn:
 _DECODER = json.JSONDecoder(parse_constant=_no_constant)
 
 
-def _as_json(value: Json, at: str) -> Json:
+def _encode_json(value: Json, at: str) -> Json:
     if value is MISSING:
         return value
     words = jsonb.encode(value, at)
@@ -229,28 +230,28 @@ def _as_json(value: Json, at: str) -> Json:
     return words
 
 
-def _filled(body: Json, filling: _Filling) -> Json:
-    if isinstance(body, _Text):
-        return filling.fill(body)
+def _render_body(body: Json, filling: _Renderer) -> Json:
+    if isinstance(body, _TaggedText):
+        return filling.render_text(body)
     if isinstance(body, dict):
-        return {name: _filled(inner, filling) for name, inner in body.items()}
+        return {name: _render_body(inner, filling) for name, inner in body.items()}
     if isinstance(body, list):
-        return [_filled(inner, filling) for inner in body]
+        return [_render_body(inner, filling) for inner in body]
     return body
 
 
-def _plain(name: str, at: str) -> str:
+def _check_member_name(name: str, at: str) -> str:
     if "{{" in name:
         raise Invalid(f"{at}: a name of a member cannot hold tags", field=at)
     return name
 
 
-def _measure(value: Json, at: str) -> None:
+def _check_size(value: Json, at: str) -> None:
     if len(jsonb.encode(value, at).encode()) > MOST_BYTES:
         _refuse_size(at)
 
 
-def _spelled(path: Path) -> str:
+def _format_path(path: Path) -> str:
     steps = (f"[{step}]" if isinstance(step, int) else f".{step}" for step in path)
     return "".join(steps)[1:80]
 

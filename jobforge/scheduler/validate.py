@@ -8,7 +8,7 @@ from datetime import datetime
 
 from jobforge.errors import Invalid, Json
 from jobforge.scheduler import cron, event_filter, template
-from jobforge.scheduler.cron import OWN_CLOCKS, Cron
+from jobforge.scheduler.cron import TENANT_ZONE, Cron
 from jobforge.types.triggers import Trigger, TriggerType
 
 MOST_BACKFILLED = 1000
@@ -24,10 +24,10 @@ def check(kind: TriggerType, settings: Mapping[str, Json], before: Trigger | Non
 
 def read_cron(text: str, timezone: str, *, tenant_zone: str = "UTC") -> Cron:
     """`tenant_zone` stands for the zone `tenant`."""
-    return cron.parse(text, tenant_zone if timezone == OWN_CLOCKS else timezone)
+    return cron.parse(text, tenant_zone if timezone == TENANT_ZONE else timezone)
 
 
-def times_between(trigger: Trigger, start: datetime, end: datetime) -> list[datetime]:
+def list_fire_times(trigger: Trigger, start: datetime, end: datetime) -> list[datetime]:
     """The times of a schedule from `start` up to `end`; Invalid when they are too many."""
     if trigger.cron is None:
         raise Invalid("only a schedule can be backfilled", field="trigger_id")
@@ -45,7 +45,7 @@ def times_between(trigger: Trigger, start: datetime, end: datetime) -> list[date
 def _check_schedule(settings: Mapping[str, Json], before: Trigger | None) -> None:
     if "timezone" in settings or "cron" in settings:
         text = settings.get("cron", before and before.cron)
-        zone = settings.get("timezone", before.timezone if before else OWN_CLOCKS)
+        zone = settings.get("timezone", before.timezone if before else TENANT_ZONE)
         if isinstance(text, str) and isinstance(zone, str):  # else SQL says what is missing
             read_cron(text, zone)
     if "payload" in settings:

@@ -18,20 +18,20 @@ from jobforge.observability import tracing
 from jobforge.sdk.batch import Batch, BatchHandle
 from jobforge.sdk.command import Command
 from jobforge.sdk.decorator import JobDecorator
-from jobforge.sdk.definition import Decorated, Definition
+from jobforge.sdk.definition import CallableDefinition, Definition
 from jobforge.sdk.duration import Duration
-from jobforge.sdk.engine_client import Client
+from jobforge.sdk.engine_client import EngineClient
 from jobforge.sdk.enqueue import AnyArgs, Enqueuer
 from jobforge.sdk.hooks import Hook, Hooks
-from jobforge.sdk.location import Address, Whereabouts
-from jobforge.sdk.options import Options, Tenant
+from jobforge.sdk.location import AppLocation, DatabaseAddress
+from jobforge.sdk.options import Options, TenantRef
 from jobforge.sdk.pools import Pools
 from jobforge.sdk.retry import Retry
-from jobforge.sdk.settings import Rate, Settings, Size, read_settings
-from jobforge.sdk.tenancy import Ambient
+from jobforge.sdk.settings import DefinitionSettings, Rate, Size, read_settings
+from jobforge.sdk.tenancy import TenantScope
 from jobforge.sdk.transaction import Transaction
 from jobforge.sdk.workflow import Workflow, WorkflowHandle
-from jobforge.types.current_job import CURRENT
+from jobforge.types.current_job import CURRENT_JOB
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -44,7 +44,7 @@ D = TypeVar("D", bound=Definition[..., Any])
 _log = logging.getLogger("jobforge")
 
 
-def registration(definition: Definition[..., Any]) -> Call[None]:
+def build_registration_call(definition: Definition[..., Any]) -> Call[None]:
     """The call that makes a definition known to the database."""
     settings = definition.settings
     return calls.put_definition(settings.key, settings.version, definition.registration())
@@ -59,7 +59,7 @@ class JobForge:
         *,
         server: str | None = None,
         key: str | None = None,
-        tenant: Tenant | None = None,
+        tenant: TenantRef | None = None,
         behind_pooler: bool | None = None,
         django: str | None = None,
         pool_size: int = 4,
@@ -71,7 +71,7 @@ class JobForge:
         """
         if server is not None and (database_url is not None or django is not None):
             raise ConfigError("give the app a server or a database, not both", field="server")
-        self._whereabouts = where = Whereabouts(
+        self._location = where = AppLocation(
             database_url,
             has_database=database_url is not None or django is not None,
             behind_pooler=behind_pooler,
@@ -80,21 +80,21 @@ class JobForge:
             tenant=tenant,
         )
         self._pool_size = pool_size
-        self._defined: dict[str, Definition[..., Any]] = {}
-        self._all: Mapping[str, Definition[..., Any]] = MappingProxyType({})
+        self._own_definitions: dict[str, Definition[..., Any]] = {}
+        self._all_definitions: Mapping[str, Definition[..., Any]] = MappingProxyType({})
         self._hooks = Hooks(self._refresh)
-        self.client = Client(
+        self.client = EngineClient(
             Pools(where.find_address, size=pool_size, find_server=where.find_server),
             tenant=where.default_tenant,
             artifacts=where.artifacts,
             django=django,
         )
-        self.job = JobDecorator(self._add)
+        self.job = JobDecorator(self._add_function)
 
     @property
     def definitions(self) -> Mapping[str, Definition[..., Any]]:
         """By key, with those that run the hooks of others."""
-        return self._all
+        return self._all_definitions
 
     def command(  # noqa: PLR0913 - one for each setting
         self,
@@ -135,7 +135,7 @@ class JobForge:
             rate=rate,
             rate_per_key=rate_per_key,
         )
-        return self._keep(Command(settings, argv, parameters, self.client, self._hooks))
+        return self._add_definition(Command(settings, argv, parameters, self.client, self._hooks))
 
     def connector(self, key: str) -> Enqueuer[..., Json]:
         """Enqueues jobs of a connector, which any worker serves: `jf.connector("http.request")`.
@@ -146,11 +146,11 @@ class JobForge:
 
         return Enqueuer(connector_target(key, self.client), Options())
 
-    def tenant(self, tenant: Tenant) -> Ambient:
+    def tenant(self, tenant: TenantRef) -> TenantScope:
         """Within it, jobs are of this tenant unless another one is named."""
-        return Ambient(tenant)
+        return TenantScope(tenant)
 
-    def transaction(self, tenant: Tenant | None = None) -> "Transaction":
+    def transaction(self, tenant: TenantRef | None = None) -> "Transaction":
         """A psycopg connection in a transaction of the tenant, by `with` or `async with`.
 
         Its `app.tenant_id` is set, so row-level security knows the tenant too. Jobs join it by
@@ -163,7 +163,7 @@ class JobForge:
         name: str,
         data: dict[str, Json] | None = None,
         *,
-        tenant: Tenant | None = None,
+        tenant: TenantRef | None = None,
         conn: Any = None,  # noqa: ANN401 - a connection of any of several libraries
         key: str | None = None,
         correlation_id: str | None = None,
@@ -173,20 +173,22 @@ class JobForge:
         With `conn`, the event is part of that connection's transaction. With `key`, each trigger
         makes one job of all events with this name and key. See docs/events.md.
         """
-        return self.client.emit(_emitting(name, data, key, correlation_id), tenant, conn)
+        return self.client.emit(_build_emit_call(name, data, key, correlation_id), tenant, conn)
 
     async def aemit(  # noqa: PLR0913 - as `emit`
         self,
         name: str,
         data: dict[str, Json] | None = None,
         *,
-        tenant: Tenant | None = None,
+        tenant: TenantRef | None = None,
         conn: Any = None,  # noqa: ANN401 - as above
         key: str | None = None,
         correlation_id: str | None = None,
     ) -> UUID:
         """Like `emit`, for async code."""
-        return await self.client.aemit(_emitting(name, data, key, correlation_id), tenant, conn)
+        return await self.client.aemit(
+            _build_emit_call(name, data, key, correlation_id), tenant, conn
+        )
 
     def workflow(  # noqa: PLR0913 - one for each thing that can be said
         self,
@@ -197,7 +199,7 @@ class JobForge:
         on_success: AnyArgs | None = None,
         on_failure: AnyArgs | None = None,
         on_complete: AnyArgs | None = None,
-        tenant: Tenant | None = None,
+        tenant: TenantRef | None = None,
         conn: Any = None,  # noqa: ANN401 - a connection of any of several libraries
     ) -> Workflow:
         """Jobs that come after each other: `definition.node(…)` within `with` or `async with`.
@@ -226,7 +228,7 @@ class JobForge:
         on_failure: AnyArgs | None = None,
         on_complete: AnyArgs | None = None,
         open: bool = False,  # noqa: A002 - as above
-        tenant: Tenant | None = None,
+        tenant: TenantRef | None = None,
         conn: Any = None,  # noqa: ANN401 - as above
     ) -> Batch:
         """Jobs that belong together: `batch.add(definition.args(…))` within `with`.
@@ -247,11 +249,11 @@ class JobForge:
             conn=conn,
         )
 
-    def workflow_of(self, workflow_id: UUID, *, tenant: Tenant | None = None) -> WorkflowHandle:
+    def workflow_of(self, workflow_id: UUID, *, tenant: TenantRef | None = None) -> WorkflowHandle:
         """One that was enqueued before."""
         return WorkflowHandle(self.client, self.client.tenant_id(tenant), workflow_id)
 
-    def batch_of(self, batch_id: UUID, *, tenant: Tenant | None = None) -> BatchHandle:
+    def batch_of(self, batch_id: UUID, *, tenant: TenantRef | None = None) -> BatchHandle:
         """One that was made before."""
         return BatchHandle(self.client, self.client.tenant_id(tenant), batch_id)
 
@@ -276,9 +278,9 @@ class JobForge:
         """The calls that make all definitions known to the database."""
         # Those that run hooks first: a job that ends needs them to be there.
         ordered = sorted(self.definitions.values(), key=lambda each: each.settings.hooks)
-        return [registration(each) for each in ordered]
+        return [build_registration_call(each) for each in ordered]
 
-    def declaration(self) -> Call[None]:
+    def build_schedule_declaration(self) -> Call[None]:
         """The call that brings the schedules in the database in step with those of the code."""
         declared: list[dict[str, Json]] = [
             {
@@ -286,13 +288,13 @@ class JobForge:
                 "tenant": settings.schedule.tenant or self._own_tenant(settings.key),
                 "settings": settings.schedule.to_json(settings.key),
             }
-            for settings in (each.settings for each in self._defined.values())
+            for settings in (each.settings for each in self._own_definitions.values())
             if settings.schedule is not None
         ]
-        return calls.declare_triggers(declared, list(self._defined))
+        return calls.declare_triggers(declared, list(self._own_definitions))
 
     def _own_tenant(self, key: str) -> str:
-        tenant = self._whereabouts.default_tenant()
+        tenant = self._location.default_tenant()
         if tenant is None:
             raise ConfigError(
                 f"whose schedule is that of {key}? name it by @jf.job(tenant=…), with * for every"
@@ -303,12 +305,12 @@ class JobForge:
 
     def register(self) -> None:
         """Makes all definitions known to the database. Workers do so when they start."""
-        for call in (*self.registrations(), self.declaration()):
+        for call in (*self.registrations(), self.build_schedule_declaration()):
             self.client.run(call)
 
     async def aregister(self) -> None:
         """As `register`, for async code."""
-        for call in (*self.registrations(), self.declaration()):
+        for call in (*self.registrations(), self.build_schedule_declaration()):
             await self.client.arun(call)
 
     def close(self) -> None:
@@ -340,29 +342,31 @@ class JobForge:
 
         Its connections to the one before are closed, and those to this one at the end.
         """
-        pools = Pools(lambda: Address(database_url), size=self._pool_size)
-        before = self.client.move(pools, None, artifacts)
+        pools = Pools(lambda: DatabaseAddress(database_url), size=self._pool_size)
+        before = self.client.switch_database(pools, None, artifacts)
         before[0].close_all()
         try:
             yield
         finally:
-            self.client.move(*before)
+            self.client.switch_database(*before)
             pools.close_all()
 
-    def _add(
-        self, function: Callable[..., Any], settings: Settings
-    ) -> Decorated[..., Any, ..., Any]:
-        return self._keep(Decorated(function, settings, self.client, self._hooks))
+    def _add_function(
+        self, function: Callable[..., Any], settings: DefinitionSettings
+    ) -> CallableDefinition[..., Any, ..., Any]:
+        return self._add_definition(
+            CallableDefinition(function, settings, self.client, self._hooks)
+        )
 
-    def _keep(self, definition: D) -> D:
+    def _add_definition(self, definition: D) -> D:
         key = definition.settings.key
-        if key in self._defined:
+        if key in self._own_definitions:
             raise Conflict(
                 f"there are two definitions {key}: give one of them another key=, or, when it is"
                 " the same job with other parameters, a version= and an upgrade",
                 field="key",
             )
-        self._defined[key] = definition
+        self._own_definitions[key] = definition
         self._refresh()
         return definition
 
@@ -373,22 +377,22 @@ class JobForge:
 
     def _refresh(self) -> None:
         """After a definition or a hook came: which definitions there are."""
-        everything = dict(self._defined)
-        for definition in self._defined.values():
-            definition.note_hooks()
+        everything = dict(self._own_definitions)
+        for definition in self._own_definitions.values():
+            definition.update_hooks_setting()
             if definition.settings.hooks:
                 from jobforge.sdk.hook_job import HooksDefinition  # noqa: PLC0415 - it needs pydantic
 
                 hooks = HooksDefinition(definition, self.client, self._hooks)
                 everything[hooks.settings.key] = hooks
-        self._all = MappingProxyType(everything)
+        self._all_definitions = MappingProxyType(everything)
 
 
-def _emitting(
+def _build_emit_call(
     name: str, data: dict[str, Json] | None, key: str | None, correlation_id: str | None
 ) -> Callable[[UUID | None], Call[UUID]]:
-    job = CURRENT.get()  # what it emits belongs together with it
-    traceparent = tracing.current() or (job and job.traceparent)
+    job = CURRENT_JOB.get()  # what it emits belongs together with it
+    traceparent = tracing.current_traceparent() or (job and job.traceparent)
     return lambda tenant_id: calls.emit_event(
         name,
         data,

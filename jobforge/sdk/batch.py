@@ -10,22 +10,22 @@ from jobforge.calls import Call
 from jobforge.errors import Conflict, Invalid, JobForgeError, Json
 from jobforge.observability import tracing
 from jobforge.sdk.duration import Duration
-from jobforge.sdk.engine_client import Build, Client, Submission, advised
-from jobforge.sdk.enqueue import AnyArgs, checked, request_of
-from jobforge.sdk.handle import Awaited, auntil, until
-from jobforge.sdk.job_scope import batch_by, here, traced
-from jobforge.sdk.options import Tenant
+from jobforge.sdk.engine_client import CallBuilder, EngineClient, Submission, with_hint
+from jobforge.sdk.enqueue import AnyArgs, check_args, request_from_args
+from jobforge.sdk.handle import WaitTarget, apoll_until, poll_until
+from jobforge.sdk.job_scope import inherit_from_current_job, inherit_into_batch, inherit_trace
+from jobforge.sdk.options import TenantRef
 from jobforge.types.jobs import Enqueued, JobRequest
 from jobforge.types.workflows import BatchRequest, MadeBatch, WorkflowInfo, WorkflowState
 
 _MOST_AT_ONCE = 50_000
-_FLUSHED = 1_000
+_FLUSH_SIZE = 1_000
 
 
 class BatchHandle:
     """A batch that was made. Jobs can be added from anywhere until it has ended."""
 
-    def __init__(self, client: Client, tenant_id: UUID, batch_id: UUID) -> None:
+    def __init__(self, client: EngineClient, tenant_id: UUID, batch_id: UUID) -> None:
         self._client = client
         self.id = batch_id
         self.tenant_id = tenant_id
@@ -35,49 +35,49 @@ class BatchHandle:
 
     def progress(self) -> WorkflowInfo:
         """The batch as it is now; `counts` has how many of its jobs are in which state."""
-        return self._client.run_for(self.tenant_id, self._reading)
+        return self._client.run_for_tenant(self.tenant_id, self._build_get_call)
 
     async def aprogress(self) -> WorkflowInfo:
-        return await self._client.arun_for(self.tenant_id, self._reading)
+        return await self._client.arun_for_tenant(self.tenant_id, self._build_get_call)
 
     def wait(self, timeout: Duration | None = None) -> WorkflowInfo:
         """The batch once it has ended; WaitTimeout before that."""
-        return until(self.progress, _is_over, timeout, self._waited_for)
+        return poll_until(self.progress, _is_over, timeout, self._wait_target)
 
     async def await_(self, timeout: Duration | None = None) -> WorkflowInfo:  # noqa: ASYNC109 - as wait
         """As `wait`, for async code."""
-        return await auntil(self.aprogress, _is_over, timeout, self._waited_for)
+        return await apoll_until(self.aprogress, _is_over, timeout, self._wait_target)
 
     def add(self, *jobs: AnyArgs) -> list[Enqueued]:
         """More jobs, made at once. Conflict when the batch has ended."""
         try:
-            return self._client.run_for(self.tenant_id, self._adding(jobs))
+            return self._client.run_for_tenant(self.tenant_id, self._build_add_call(jobs))
         except JobForgeError as error:
-            raise advised(error, None) from error
+            raise with_hint(error, None) from error
 
     async def aadd(self, *jobs: AnyArgs) -> list[Enqueued]:
         try:
-            return await self._client.arun_for(self.tenant_id, self._adding(jobs))
+            return await self._client.arun_for_tenant(self.tenant_id, self._build_add_call(jobs))
         except JobForgeError as error:
-            raise advised(error, None) from error
+            raise with_hint(error, None) from error
 
     def cancel(self, reason: str | None = None) -> WorkflowState:
-        return self._client.run_for(self.tenant_id, self._canceling(reason))
+        return self._client.run_for_tenant(self.tenant_id, self._build_cancel_call(reason))
 
     async def acancel(self, reason: str | None = None) -> WorkflowState:
-        return await self._client.arun_for(self.tenant_id, self._canceling(reason))
+        return await self._client.arun_for_tenant(self.tenant_id, self._build_cancel_call(reason))
 
     @property
-    def _waited_for(self) -> Awaited:
-        return Awaited("batch", self.id, "id")
+    def _wait_target(self) -> WaitTarget:
+        return WaitTarget("batch", self.id, "id")
 
-    def _reading(self, tenant_id: UUID | None) -> Call[WorkflowInfo]:
+    def _build_get_call(self, tenant_id: UUID | None) -> Call[WorkflowInfo]:
         return calls.get_batch(self.id, tenant_id=tenant_id)
 
-    def _canceling(self, reason: str | None) -> Build[WorkflowState]:
+    def _build_cancel_call(self, reason: str | None) -> CallBuilder[WorkflowState]:
         return lambda tenant: calls.cancel_batch(self.id, reason=reason, tenant_id=tenant)
 
-    def _adding(self, jobs: tuple[AnyArgs, ...]) -> Build[list[Enqueued]]:
+    def _build_add_call(self, jobs: tuple[AnyArgs, ...]) -> CallBuilder[list[Enqueued]]:
         requests = _requests(jobs)
         return lambda tenant: calls.add_to_batch(self.id, requests, tenant_id=tenant)
 
@@ -91,7 +91,7 @@ class Batch:
 
     def __init__(  # noqa: PLR0913 - one for each thing that can be said
         self,
-        client: Client,
+        client: EngineClient,
         *,
         name: str | None = None,
         input: Json = None,  # noqa: A002 - as the engine calls it
@@ -100,7 +100,7 @@ class Batch:
         on_failure: AnyArgs | None = None,
         on_complete: AnyArgs | None = None,
         open: bool = False,  # noqa: A002 - as above
-        tenant: Tenant | None = None,
+        tenant: TenantRef | None = None,
         conn: Any = None,  # noqa: ANN401 - a connection of any of several libraries
     ) -> None:
         self._client = client
@@ -108,9 +108,9 @@ class Batch:
             name,
             input,
             correlation_id,
-            on_success=request_of(on_success),
-            on_failure=request_of(on_failure),
-            on_complete=request_of(on_complete),
+            on_success=request_from_args(on_success),
+            on_failure=request_from_args(on_failure),
+            on_complete=request_from_args(on_complete),
             open=open or None,
         )
         self._tenant = tenant
@@ -127,26 +127,26 @@ class Batch:
 
     def add(self, *jobs: AnyArgs) -> None:
         """Jobs as `definition.args(…)` makes them."""
-        if self._is_due_with(jobs):
+        if self._buffer_jobs(jobs):
             self._flush()
 
     async def aadd(self, *jobs: AnyArgs) -> None:
         """As `add`, for async code; needed for an open batch only."""
-        if self._is_due_with(jobs):
+        if self._buffer_jobs(jobs):
             await self._aflush()
 
     def enqueue(self) -> BatchHandle:
         """Makes its jobs: what the end of the `with` block does."""
         self._flush()
         if self._request.open:
-            self._client.submit(self._closing(), self._tenant, self._conn)
+            self._client.submit(self._build_close_submission(), self._tenant, self._conn)
         return self.handle
 
     async def aenqueue(self) -> BatchHandle:
         """As `enqueue`, for async code."""
         await self._aflush()
         if self._request.open:
-            await self._client.asubmit(self._closing(), self._tenant, self._conn)
+            await self._client.asubmit(self._build_close_submission(), self._tenant, self._conn)
         return self.handle
 
     def __enter__(self) -> Self:
@@ -173,11 +173,11 @@ class Batch:
         if kind is None:
             await self.aenqueue()
 
-    def _is_due_with(self, jobs: tuple[AnyArgs, ...]) -> bool:
+    def _buffer_jobs(self, jobs: tuple[AnyArgs, ...]) -> bool:
         """Keeps the jobs; whether those that are kept should go out now."""
         self._jobs += _requests(jobs)
         if self._request.open:
-            return len(self._jobs) >= _FLUSHED
+            return len(self._jobs) >= _FLUSH_SIZE
         if len(self._jobs) > _MOST_AT_ONCE:
             raise Invalid(
                 f"more than {_MOST_AT_ONCE} jobs cannot be made at once: jf.batch(open=True)",
@@ -187,25 +187,27 @@ class Batch:
 
     def _flush(self) -> None:
         if self._handle is None:
-            made = self._client.submit(self._making(), self._tenant, self._conn)
-            self._settle(*made)
+            made = self._client.submit(self._build_create_submission(), self._tenant, self._conn)
+            self._set_handle(*made)
         elif self._jobs:
-            self._client.submit(self._adding(), self._tenant, self._conn)
+            self._client.submit(self._build_add_submission(), self._tenant, self._conn)
         self._jobs = []
 
     async def _aflush(self) -> None:
         if self._handle is None:
-            made = await self._client.asubmit(self._making(), self._tenant, self._conn)
-            self._settle(*made)
+            made = await self._client.asubmit(
+                self._build_create_submission(), self._tenant, self._conn
+            )
+            self._set_handle(*made)
         elif self._jobs:
-            await self._client.asubmit(self._adding(), self._tenant, self._conn)
+            await self._client.asubmit(self._build_add_submission(), self._tenant, self._conn)
         self._jobs = []
 
-    def _settle(self, tenant_id: UUID, made: MadeBatch) -> None:
+    def _set_handle(self, tenant_id: UUID, made: MadeBatch) -> None:
         self._handle = BatchHandle(self._client, tenant_id, made.id)
 
-    def _making(self) -> Submission[MadeBatch]:
-        request, jobs = here(batch_by, self._request), self._jobs
+    def _build_create_submission(self) -> Submission[MadeBatch]:
+        request, jobs = inherit_from_current_job(inherit_into_batch, self._request), self._jobs
         return Submission(
             lambda tenant_id: calls.create_batch(request, jobs, tenant_id=tenant_id),
             "create_batch",
@@ -213,7 +215,7 @@ class Batch:
             lambda answer: MadeBatch(UUID(answer["id"]), []),
         )
 
-    def _adding(self) -> Submission[list[Enqueued]]:
+    def _build_add_submission(self) -> Submission[list[Enqueued]]:
         batch_id, jobs = self.handle.id, self._jobs
         return Submission(
             lambda tenant_id: calls.add_to_batch(batch_id, jobs, tenant_id=tenant_id),
@@ -222,7 +224,7 @@ class Batch:
             lambda _: [],
         )
 
-    def _closing(self) -> Submission[WorkflowState]:
+    def _build_close_submission(self) -> Submission[WorkflowState]:
         batch_id = self.handle.id
         return Submission(
             lambda tenant_id: calls.close_batch(batch_id, tenant_id=tenant_id),
@@ -233,7 +235,9 @@ class Batch:
 
 
 def _requests(jobs: tuple[AnyArgs, ...]) -> Sequence[JobRequest]:
-    return here(traced, tracing.carrying([checked(job).request for job in jobs]))
+    return inherit_from_current_job(
+        inherit_trace, tracing.attach_traceparent([check_args(job).request for job in jobs])
+    )
 
 
 def _is_over(batch: WorkflowInfo) -> bool:

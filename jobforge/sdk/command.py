@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 from pydantic_core import ValidationError
 
 from jobforge.errors import ConfigError, Invalid, InvalidPayload, Json
-from jobforge.payloads.signature import Arguments, Parameters, Shape, explained
-from jobforge.sdk.command_argv import Template, read_template
+from jobforge.payloads.signature import Arguments, Parameters, Shape, error_from_validation
+from jobforge.sdk.command_argv import ArgvTemplate, read_template
 from jobforge.sdk.definition import Definition
-from jobforge.sdk.engine_client import Client
+from jobforge.sdk.engine_client import EngineClient
 from jobforge.sdk.hooks import Hooks
-from jobforge.sdk.settings import Settings
-from jobforge.sdk.verdict import Exit, Verdict
+from jobforge.sdk.settings import DefinitionSettings
+from jobforge.sdk.verdict import ProcessExit, Verdict
 from jobforge.types.jobs import Outcome
 from jobforge.types.jsonb import decode
 
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     import jsonschema_rs
     from pydantic import BaseModel
 
-Schema = dict[str, Json]
-Given: TypeAlias = "Schema | type[BaseModel] | None"
+JsonSchema = dict[str, Json]
+ParametersSource: TypeAlias = "JsonSchema | type[BaseModel] | None"
 
 T = TypeVar("T")
 
@@ -38,23 +38,23 @@ class Command(Definition[..., dict[str, int]]):
 
     def __init__(
         self,
-        settings: Settings,
+        settings: DefinitionSettings,
         argv: Sequence[str],
-        parameters: Given,
-        client: Client,
+        parameters: ParametersSource,
+        client: EngineClient,
         app_hooks: Hooks,
     ) -> None:
         if settings.isolation != "process":
             raise Invalid("a command is a process of its own, never inline", field="isolation")
         self.argv = read_template(argv)
         self.parameters = _parameters(self.argv, parameters)
-        super().__init__(_returning, settings, client, app_hooks)
+        super().__init__(_placeholder_function, settings, client, app_hooks)
 
     def render(self, arguments: Mapping[str, Json]) -> list[str]:
         """The argument list; InvalidPayload when a value cannot stand in it."""
         return self.argv.render(arguments)
 
-    def ended(self, how: Exit) -> Verdict | None:
+    def verdict_from_exit(self, how: ProcessExit) -> Verdict | None:
         """What the program's exit says; None when it was killed and says nothing."""
         if how.code is None:
             return None
@@ -64,7 +64,7 @@ class Command(Definition[..., dict[str, int]]):
         error = {"type": "CommandFailed", "message": message, "exit_code": how.code}
         return Verdict(Outcome.FAILED, error=error)
 
-    def not_started(self, error: Exception) -> Verdict:
+    def verdict_from_start_error(self, error: Exception) -> Verdict:
         """There is no such program, or it cannot be run: so it will be the next time."""
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         message = f"{self._program} cannot be run: {reason}"
@@ -81,31 +81,33 @@ class Command(Definition[..., dict[str, int]]):
 class CommandParameters(Parameters):
     """What the payload of a command is checked by."""
 
-    document: Schema
+    document: JsonSchema
     validator: "jsonschema_rs.Draft202012Validator"
-    checked_by: "type[BaseModel] | None"
+    payload_model: "type[BaseModel] | None"
 
-    def payload(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Json]:
+    def build_payload(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Json]:
         given = self.bind(args, kwargs)
-        self.arguments(given)
+        self.read_arguments(given)
         return given
 
-    def arguments(self, payload: dict[str, Json]) -> Arguments:
+    def read_arguments(self, payload: dict[str, Json]) -> Arguments:
         """The payload, checked, with the defaults of what was left out."""
-        if self.checked_by is not None:
+        if self.payload_model is not None:
             try:
-                return self.checked_by.model_validate(payload).model_dump(mode="json")
+                return self.payload_model.model_validate(payload).model_dump(mode="json")
             except ValidationError as error:
-                raise explained(error) from None  # it shows the values, which may be secrets
+                raise error_from_validation(
+                    error
+                ) from None  # it shows the values, which may be secrets
         for fault in self.validator.iter_errors(payload):
             path = ".".join(map(str, fault.instance_path))
             raise InvalidPayload(f"{path or 'the payload'}: {_rule(fault)}", field=path or None)
         return {**_defaults(self.document), **payload}
 
-    def read(self, payload_json: str) -> Arguments:
-        return self.arguments(decode(payload_json))
+    def read_json_arguments(self, payload_json: str) -> Arguments:
+        return self.read_arguments(decode(payload_json))
 
-    def schema(self) -> Schema:
+    def schema(self) -> JsonSchema:
         return self.document
 
 
@@ -123,7 +125,7 @@ def add_commands(add: Callable[..., Command], tables: Mapping[str, Mapping[str, 
             raise ConfigError(f"{field}: {error.message}", field=field) from error
 
 
-def servable(definitions: Iterable[T], allowed: Collection[str]) -> list[T]:
+def filter_servable(definitions: Iterable[T], allowed: Collection[str]) -> list[T]:
     """The definitions without the commands that are not allowed here."""
     return [
         definition
@@ -132,12 +134,12 @@ def servable(definitions: Iterable[T], allowed: Collection[str]) -> list[T]:
     ]
 
 
-def _returning() -> dict[str, int]:
+def _placeholder_function() -> dict[str, int]:
     """What the type of a command's result is read from; a program runs in its place."""
     raise NotImplementedError
 
 
-def _parameters(template: Template, given: Given) -> CommandParameters:
+def _parameters(template: ArgvTemplate, given: ParametersSource) -> CommandParameters:
     schema = _schema(template, given)
     _check_names(template, schema)
     return CommandParameters(
@@ -147,11 +149,11 @@ def _parameters(template: Template, given: Given) -> CommandParameters:
         positional=len(schema.get("properties", ())),
         document=schema,
         validator=_validator(schema),
-        checked_by=given if isinstance(given, type) else None,
+        payload_model=given if isinstance(given, type) else None,
     )
 
 
-def _schema(template: Template, given: Given) -> Schema:
+def _schema(template: ArgvTemplate, given: ParametersSource) -> JsonSchema:
     if given is None:
         texts = {name: {"type": "string"} for name in template.names}
         return {
@@ -165,7 +167,7 @@ def _schema(template: Template, given: Given) -> Schema:
     return given.model_json_schema()
 
 
-def _check_names(template: Template, schema: Schema) -> None:
+def _check_names(template: ArgvTemplate, schema: JsonSchema) -> None:
     """Every value of the template is one that the payload must have."""
     properties = schema.get("properties", {})
     always = {*schema.get("required", ()), *_defaults(schema)}
@@ -179,12 +181,12 @@ def _check_names(template: Template, schema: Schema) -> None:
             )
 
 
-def _defaults(schema: Schema) -> dict[str, Json]:
+def _defaults(schema: JsonSchema) -> dict[str, Json]:
     properties = schema.get("properties", {}).items()
     return {name: rules["default"] for name, rules in properties if "default" in rules}
 
 
-def _validator(schema: Schema) -> "jsonschema_rs.Draft202012Validator":
+def _validator(schema: JsonSchema) -> "jsonschema_rs.Draft202012Validator":
     import jsonschema_rs  # noqa: PLC0415 - for commands alone
 
     try:

@@ -40,7 +40,7 @@ class Element:
 
 
 @dataclass(frozen=True, slots=True)
-class Template:
+class ArgvTemplate:
     """A whole argument list; `program` is literal."""
 
     program: str
@@ -56,7 +56,7 @@ class Template:
         return [self.program, *(element.render(values) for element in self.elements)]
 
 
-def read_template(argv: Sequence[str]) -> Template:
+def read_template(argv: Sequence[str]) -> ArgvTemplate:
     """Invalid when it is no template: it is written by the programmer, not by the payload."""
     if isinstance(argv, str) or not argv or not all(isinstance(word, str) for word in argv):
         raise Invalid("argv is a list of texts: a program and its arguments", field="argv")
@@ -70,7 +70,7 @@ def read_template(argv: Sequence[str]) -> Template:
         has_values = any(name is not None for _, name in parts)
         elements.append(Element(parts, options_are_over or starts_literally or not has_values))
         options_are_over = options_are_over or word == "--"
-    return Template(_program(argv[0]), tuple(elements))
+    return ArgvTemplate(_program(argv[0]), tuple(elements))
 
 
 def _program(word: str) -> str:

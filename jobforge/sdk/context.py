@@ -17,8 +17,8 @@ from jobforge.errors import Invalid, InvalidResult, Json
 from jobforge.integrations import run_on
 from jobforge.redact import redact_text
 from jobforge.sdk import durable
-from jobforge.sdk.durable import DONE, Done, Durable
-from jobforge.sdk.parents import Origin, OwnWorkflow, Parents
+from jobforge.sdk.durable import NO_OP, DurableContext, NoOpAwaitable
+from jobforge.sdk.parents import LazyLineage, OwnWorkflow, Parents
 from jobforge.sdk.retry import Cancelled
 from jobforge.types.jobs import ClaimedJob, Enqueued, JobRequest, Outcome, OutcomeReport, State
 
@@ -27,7 +27,7 @@ _LONGEST_NAME = 200
 _LONGEST_VALUE = 64 * 1024  # the engine keeps no more of all that is said at once
 
 
-class Channel(durable.Channel, Protocol):
+class Channel(durable.RequestChannel, Protocol):
     """How a running job reaches its worker."""
 
     def note(self, kind: str, data: dict[str, Json]) -> None: ...
@@ -62,20 +62,26 @@ class Log:
         self._channel.note("log", {**_plain_members(fields), **data})
 
 
-class Context(Durable):
+class Context(DurableContext):
     """The job that runs, for its handler."""
 
-    __slots__ = ("_asked", "_completed", "_noticed", "_origin", "_worker_id")
+    __slots__ = (
+        "_completed",
+        "_has_seen_stop_request",
+        "_is_stop_requested",
+        "_lazy_lineage",
+        "_worker_id",
+    )
 
     _channel: Channel
 
     def __init__(self, job: ClaimedJob, channel: Channel, worker_id: UUID | None = None) -> None:
         super().__init__(job, channel)
         self._worker_id = worker_id
-        self._asked = False
-        self._noticed = False
+        self._is_stop_requested = False
+        self._has_seen_stop_request = False
         self._completed = False
-        self._origin: Origin | None = None
+        self._lazy_lineage: LazyLineage | None = None
 
     @property
     def job_id(self) -> UUID:
@@ -144,30 +150,32 @@ class Context(Durable):
     @property
     def parents(self) -> Parents:
         """The jobs that this one came after, and what they returned; docs/workflows.md."""
-        return Parents(self._where_from)
+        return Parents(self._lineage)
 
     @property
     def workflow(self) -> OwnWorkflow:
         """The workflow or batch that this job is of."""
-        return OwnWorkflow(self._where_from)
+        return OwnWorkflow(self._lineage)
 
     @property
     def log(self) -> Log:
         return Log(self._channel)
 
-    def progress(self, done: float, total: float | None = None, message: str | None = None) -> Done:
+    def progress(
+        self, done: float, total: float | None = None, message: str | None = None
+    ) -> NoOpAwaitable:
         """How far the job has come. Only the latest of many in a row may be kept."""
         data = {"done": done, "total": total, "message": message}
         given = {name: value for name, value in data.items() if value is not None}
         self._channel.note("progress", _plain_members(given))
-        return DONE
+        return NO_OP
 
-    def emit(self, name: str, data: Json = None) -> Done:
+    def emit(self, name: str, data: Json = None) -> NoOpAwaitable:
         """An event of the job's own, in its timeline."""
         if not name or len(name) > _LONGEST_NAME:
             raise Invalid(f"the name of an event has 1 to {_LONGEST_NAME} letters", field="name")
-        self._channel.note("event", {"name": name, "data": plain(data)})
-        return DONE
+        self._channel.note("event", {"name": name, "data": to_json_value(data)})
+        return NO_OP
 
     def secret(self, name: str) -> str:
         """A secret of the worker's. Its value is redacted from all that the job says."""
@@ -176,8 +184,8 @@ class Context(Durable):
     @property
     def cancelled(self) -> bool:
         """Whether the job was asked to stop. A handler that has seen it is left to its grace."""
-        self._noticed = self._noticed or self._asked
-        return self._asked
+        self._has_seen_stop_request = self._has_seen_stop_request or self._is_stop_requested
+        return self._is_stop_requested
 
     def check(self) -> None:
         """Raises Cancelled when the job was asked to stop."""
@@ -194,21 +202,21 @@ class Context(Durable):
         if self._worker_id is None:
             raise Invalid("no worker holds this job, so it cannot be completed", field="conn")
         report = OutcomeReport(*self._job.token, Outcome.SUCCEEDED, self._job.started_at, result)
-        done = run_on(conn, complete_job(self._worker_id, report).then(_check_kept))
+        done = run_on(conn, complete_job(self._worker_id, report).map_result(_check_completed))
         self._completed = True
-        return done if hasattr(done, "__await__") else DONE
+        return done if hasattr(done, "__await__") else NO_OP
 
-    def about(self, **fields: Any) -> "Context":  # noqa: ANN401 - fields of a ClaimedJob
+    def with_job_fields(self, **fields: Any) -> "Context":  # noqa: ANN401 - fields of a ClaimedJob
         """The same, speaking of another job: hooks are told of the job that has ended."""
         return Context(self._job._replace(**fields), self._channel)
 
     # The rest is for the runners.
 
     @property
-    def _where_from(self) -> Origin:
-        if self._origin is None:
-            self._origin = Origin(self._channel)
-        return self._origin
+    def _lineage(self) -> LazyLineage:
+        if self._lazy_lineage is None:
+            self._lazy_lineage = LazyLineage(self._channel)
+        return self._lazy_lineage
 
     @property
     def was_completed(self) -> bool:
@@ -220,20 +228,20 @@ class Context(Durable):
         return self._job.payload_json
 
     @property
-    def is_asked(self) -> bool:
+    def is_stop_requested(self) -> bool:
         """As `cancelled`, without the handler having seen it."""
-        return self._asked
+        return self._is_stop_requested
 
     @property
-    def has_noticed(self) -> bool:
+    def has_seen_stop_request(self) -> bool:
         """Whether the handler knows that it was asked to stop."""
-        return self._noticed
+        return self._has_seen_stop_request
 
-    def ask_to_stop(self) -> None:
-        self._asked = True
+    def request_stop(self) -> None:
+        self._is_stop_requested = True
 
 
-def _check_kept(state: State | None) -> None:
+def _check_completed(state: State | None) -> None:
     """The engine settles a result that it cannot keep as a failure. None: it was told before."""
     if state not in {None, State.SUCCEEDED}:
         raise InvalidResult(
@@ -251,10 +259,10 @@ def _short(message: str) -> str:
 
 
 def _plain_members(members: dict[str, Json]) -> dict[str, Json]:
-    return {name: plain(value) for name, value in members.items()}
+    return {name: to_json_value(value) for name, value in members.items()}
 
 
-def plain(value: Json) -> Json:
+def to_json_value(value: Json) -> Json:
     """The value as JSON has it; what JSON cannot hold, or is very long, is put into words."""
     if value is None or type(value) in {float, bool}:
         return value

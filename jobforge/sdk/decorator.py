@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, overload
 from uuid import UUID
 
 from jobforge.errors import Invalid, Json
-from jobforge.sdk.definition import Decorated
+from jobforge.sdk.definition import CallableDefinition
 from jobforge.sdk.duration import Duration
 from jobforge.sdk.retry import Retry
-from jobforge.sdk.schedule import CatchUp, Overlap
-from jobforge.sdk.settings import Isolation, Rate, Settings, Size, read_settings
+from jobforge.sdk.schedule import CatchUpOption, OverlapOption
+from jobforge.sdk.settings import DefinitionSettings, Isolation, Rate, Size, read_settings
 
 if TYPE_CHECKING:
     from jobforge.sdk.context import Context
@@ -23,31 +23,33 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 R = TypeVar("R")
 
-Add = Callable[[Callable[..., Any], Settings], Decorated[..., Any, ..., Any]]
+AddDefinition = Callable[
+    [Callable[..., Any], DefinitionSettings], CallableDefinition[..., Any, ..., Any]
+]
 
 
 @dataclass(frozen=True, slots=True)
 class JobDecorator:
     """Used bare, or called with settings first: both `@jf.job` and `@jf.job(queue="mail")`."""
 
-    add: Add
-    settings: Settings = field(default_factory=read_settings)
+    add: AddDefinition
+    settings: DefinitionSettings = field(default_factory=read_settings)
     is_named: bool = False  # otherwise the key is the function's name
 
     @overload
     def __call__(
         self, function: Callable[Concatenate["Context", P], Coroutine[Any, Any, R]], /
-    ) -> Decorated[Concatenate["Context", P], Coroutine[Any, Any, R], P, R]: ...
+    ) -> CallableDefinition[Concatenate["Context", P], Coroutine[Any, Any, R], P, R]: ...
     @overload
     def __call__(
         self, function: Callable[Concatenate["Context", P], R], /
-    ) -> Decorated[Concatenate["Context", P], R, P, R]: ...
+    ) -> CallableDefinition[Concatenate["Context", P], R, P, R]: ...
     @overload
     def __call__(
         self, function: Callable[P, Coroutine[Any, Any, R]], /
-    ) -> Decorated[P, Coroutine[Any, Any, R], P, R]: ...
+    ) -> CallableDefinition[P, Coroutine[Any, Any, R], P, R]: ...
     @overload
-    def __call__(self, function: Callable[P, R], /) -> Decorated[P, R, P, R]: ...
+    def __call__(self, function: Callable[P, R], /) -> CallableDefinition[P, R, P, R]: ...
     @overload
     def __call__(
         self,
@@ -71,9 +73,9 @@ class JobDecorator:
         rate_per_key: Rate | None = None,
         cron: str | None = None,
         tz: str | None = None,
-        catch_up: CatchUp | None = None,
+        catch_up: CatchUpOption | None = None,
         catch_up_limit: int | None = None,
-        overlap: Overlap | None = None,
+        overlap: OverlapOption | None = None,
         jitter: Duration | None = None,
         tenant: str | UUID | None = None,
         payload: dict[str, Json] | None = None,
@@ -84,7 +86,7 @@ class JobDecorator:
             return self._decorate(function)
         return JobDecorator(self.add, read_settings(**settings), is_named="key" in settings)
 
-    def _decorate(self, function: Callable[..., Any]) -> Decorated[..., Any, ..., Any]:
+    def _decorate(self, function: Callable[..., Any]) -> CallableDefinition[..., Any, ..., Any]:
         if not inspect.isfunction(function):
             raise Invalid(f"a job is made of a function, not of {function!r}")
         key = self.settings.key if self.is_named else function.__name__

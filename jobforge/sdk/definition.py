@@ -23,12 +23,12 @@ from jobforge.payloads.signature import (
     read_result,
 )
 from jobforge.redact import job_scope
-from jobforge.sdk.engine_client import Client
-from jobforge.sdk.enqueue import Enqueuer, Target
+from jobforge.sdk.engine_client import EngineClient
+from jobforge.sdk.enqueue import Enqueuer, EnqueueTarget
 from jobforge.sdk.hooks import Hook, Hooks, run_start_hooks
 from jobforge.sdk.options import Options
-from jobforge.sdk.settings import Settings
-from jobforge.types.jobs import ClaimedJob, sent
+from jobforge.sdk.settings import DefinitionSettings
+from jobforge.types.jobs import ClaimedJob, encode_timestamp
 from jobforge.types.jsonb import decode, encode
 
 if TYPE_CHECKING:
@@ -44,21 +44,27 @@ Upgrade = Callable[[dict[str, Json]], dict[str, Json]]
 U = TypeVar("U", bound=Upgrade)
 
 
-class Definition(Enqueuer[P, R], Target):
+class Definition(Enqueuer[P, R], EnqueueTarget):
     """P are the parameters of its jobs, R is what they return."""
 
-    tells_of_others = False  # its payloads hold those of other jobs, and their results
-    makes_artifacts = False  # its results may name one, as `artifact`
-    redaction = staticmethod(job_scope)  # from a payload: what is hidden in the output of a job
+    has_artifacts_in_payload = False  # its payloads hold those of other jobs, and their results
+    can_create_artifacts = False  # its results may name one, as `artifact`
+    build_redaction_scope = staticmethod(
+        job_scope
+    )  # from a payload: what is hidden in the output of a job
 
     def __init__(
-        self, function: Callable[..., Any], settings: Settings, client: Client, app_hooks: Hooks
+        self,
+        function: Callable[..., Any],
+        settings: DefinitionSettings,
+        client: EngineClient,
+        app_hooks: Hooks,
     ) -> None:
         self.function = function
         self.settings = settings
         self.client = client
         self.is_async = inspect.iscoroutinefunction(function)
-        self.hooks = Hooks(app_hooks.changed)
+        self.hooks = Hooks(app_hooks.on_change)
         self._app_hooks = app_hooks
         self._takes_context = _takes_context(function)
         self._upgrades: dict[int, Upgrade] = {}
@@ -77,7 +83,7 @@ class Definition(Enqueuer[P, R], Target):
         return read_result(self.function)
 
     @property
-    def served(self) -> tuple[str, ...]:
+    def served_versions(self) -> tuple[str, ...]:
         """`key@version` of every version whose jobs it can run, its own first."""
         key, own = self.settings.key, self.settings.version
         oldest = min(self._upgrades, default=own)
@@ -97,19 +103,19 @@ class Definition(Enqueuer[P, R], Target):
             raise Invalid(f"{self.settings.key}: {error.message}") from error
         return self.settings.registration(schema)
 
-    def arguments(self, version: int, payload: dict[str, Json]) -> Arguments:
+    def parse_arguments(self, version: int, payload: dict[str, Json]) -> Arguments:
         """What the handler is given for a payload of that version; InvalidPayload if it is bad."""
         if version != self.settings.version:
-            payload = self._upgraded(version, payload)
-        return self.parameters.arguments(payload)
+            payload = self._upgrade_payload(version, payload)
+        return self.parameters.read_arguments(payload)
 
-    def arguments_of(self, version: int, payload_json: str) -> Arguments:
+    def parse_arguments_json(self, version: int, payload_json: str) -> Arguments:
         """As `arguments`, from a payload as it is stored."""
         if version != self.settings.version:
-            return self.arguments(version, decode(payload_json))
-        return self.parameters.read(payload_json)
+            return self.parse_arguments(version, decode(payload_json))
+        return self.parameters.read_json_arguments(payload_json)
 
-    def imagined(self, payload: dict[str, Json], tenant_id: UUID) -> ClaimedJob:
+    def fake_claimed_job(self, payload: dict[str, Json], tenant_id: UUID) -> ClaimedJob:
         """A job of it that nobody enqueued, for running the function outside a worker."""
         settings, now = self.settings, datetime.now(UTC)
         return ClaimedJob(
@@ -122,7 +128,7 @@ class Definition(Enqueuer[P, R], Target):
             attempt=1,
             max_attempts=settings.max_attempts,
             timeout_s=settings.timeout_s,
-            started=sent(now),
+            started=encode_timestamp(now),
             source="manual",
             correlation_id=None,
             traceparent=None,
@@ -198,18 +204,18 @@ class Definition(Enqueuer[P, R], Target):
         """Decorates `hook(ctx, state)`, called after the job has ended in any way."""
         return self._follow_up(self.hooks.end, hook)
 
-    def note_hooks(self) -> None:
+    def update_hooks_setting(self) -> None:
         """Brings the settings up to date with what hooks there are."""
-        wants = bool(self.hooks.follow_up or self._app_hooks.follow_up)
+        wants = bool(self.hooks.follow_up_hooks or self._app_hooks.follow_up_hooks)
         if wants != self.settings.hooks:
             self.settings = replace(self.settings, hooks=wants)
 
     def _follow_up(self, hooks: list[Hook], hook: H) -> H:
         hooks.append(hook)
-        self.hooks.changed()
+        self.hooks.on_change()
         return hook
 
-    def _upgraded(self, version: int, payload: dict[str, Json]) -> dict[str, Json]:
+    def _upgrade_payload(self, version: int, payload: dict[str, Json]) -> dict[str, Json]:
         for step in range(version, self.settings.version):
             upgrade = self._upgrades.get(step)
             if upgrade is None:
@@ -240,11 +246,15 @@ class Definition(Enqueuer[P, R], Target):
             return  # a type that is defined further down; it is there when it is first used
 
 
-class Decorated(Definition[P, R], Generic[Called, Returned, P, R]):
+class CallableDefinition(Definition[P, R], Generic[Called, Returned, P, R]):
     """A definition that is also called like the function that it was made of, context included."""
 
     def __init__(
-        self, function: Callable[..., Any], settings: Settings, client: Client, app_hooks: Hooks
+        self,
+        function: Callable[..., Any],
+        settings: DefinitionSettings,
+        client: EngineClient,
+        app_hooks: Hooks,
     ) -> None:
         super().__init__(function, settings, client, app_hooks)
         update_wrapper(cast("Callable[..., Any]", self), function)

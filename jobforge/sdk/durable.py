@@ -24,19 +24,19 @@ from jobforge.errors import (
 from jobforge.observability import tracing
 from jobforge.sdk.duration import Duration
 from jobforge.sdk.enqueue import Args, Enqueuer
-from jobforge.sdk.handle import Ended, Handle
+from jobforge.sdk.handle import EndedJob, Handle
 from jobforge.sdk.step_log import (
-    Event,
+    ReceivedEvent,
     Results,
     Scalar,
     StepKey,
-    Steps,
+    StepLog,
     is_async,
-    shape_of,
-    sleeping,
-    waiting_for_event,
-    waiting_for_jobs,
-    written,
+    read_return_shape,
+    serialize_result,
+    suspend_for_event,
+    suspend_for_jobs,
+    suspend_for_sleep,
 )
 from jobforge.types.jobs import ClaimedJob, Enqueued, EnqueueStatus, JobRequest, State
 
@@ -44,15 +44,15 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class Channel(Protocol):
+class RequestChannel(Protocol):
     """How a running job asks its worker for what only the engine can do, under its lease."""
 
-    def ask(self, kind: str, data: Json) -> Json: ...
+    def request(self, kind: str, data: Json) -> Json: ...
 
-    async def aask(self, kind: str, data: Json) -> Json: ...
+    async def request_async(self, kind: str, data: Json) -> Json: ...
 
 
-class Done:
+class NoOpAwaitable:
     """Something that was done at once. Async handlers may await it all the same."""
 
     __slots__ = ()
@@ -62,24 +62,24 @@ class Done:
         yield
 
 
-DONE = Done()
+NO_OP = NoOpAwaitable()
 
 
-class Durable:
+class DurableContext:
     """Steps, waits and children of the job that runs; docs/steps.md explains them."""
 
-    __slots__ = ("_channel", "_job", "_known")
+    __slots__ = ("_channel", "_job", "_loaded_steps")
 
-    def __init__(self, job: ClaimedJob, channel: Channel) -> None:
+    def __init__(self, job: ClaimedJob, channel: RequestChannel) -> None:
         self._job = job
         self._channel = channel
-        self._known: Steps | None = None  # most jobs have none, and pay nothing for them
+        self._loaded_steps: StepLog | None = None  # most jobs have none, and pay nothing for them
 
     @property
-    def _steps(self) -> Steps:
-        if self._known is None:
-            self._known = Steps(self._job.steps_json)
-        return self._known
+    def _steps(self) -> StepLog:
+        if self._loaded_steps is None:
+            self._loaded_steps = StepLog(self._job.steps_json)
+        return self._loaded_steps
 
     @overload
     def step(
@@ -107,19 +107,19 @@ class Durable:
                 f"step {name}: its function is not async, and would hold up the loop: await astep",
                 field="function",
             )
-        key = self._steps.begin("step", name)
-        shape = shape_of(function)
+        key = self._steps.next_key("step", name)
+        shape = read_return_shape(function)
         if key in self._steps:
             return shape.read(self._steps[key])
-        with tracing.stepping(key.name, key.index):
+        with tracing.step_span(key.name, key.index):
             result = function(*args, **kwargs)
             if iscoroutine(result):
                 result.close()
                 raise Invalid(
                     f"step {name}: an async function needs an async handler", field="function"
                 )
-            document = written(key, shape, result)
-            self._channel.ask("save_step", _saving(key, document))
+            document = serialize_result(key, shape, result)
+            self._channel.request("save_step", _to_save_json(key, document))
         return shape.read(document)
 
     @overload
@@ -138,7 +138,7 @@ class Durable:
     def astep(self, name: str, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
         """As `step`, to be awaited; a function that is not async runs in a thread."""
         # The turn is taken when it is called, not when it is awaited.
-        key = self._steps.begin("step", name)
+        key = self._steps.next_key("step", name)
         return self._astep(key, function, args, kwargs)
 
     async def _astep(
@@ -148,10 +148,10 @@ class Durable:
         args: Sequence[Any],
         kwargs: Mapping[str, Any],
     ) -> Any:  # noqa: ANN401 - what the function returns
-        shape = shape_of(function)
+        shape = read_return_shape(function)
         if key in self._steps:
             return shape.read(self._steps[key])
-        with tracing.stepping(key.name, key.index):
+        with tracing.step_span(key.name, key.index):
             if is_async(function):
                 result = await function(*args, **kwargs)
             else:
@@ -160,23 +160,23 @@ class Durable:
                 result = await asyncio.to_thread(function, *args, **kwargs)
                 if isawaitable(result):  # as a lambda may answer
                     result = await result
-            document = written(key, shape, result)
-            await self._channel.aask("save_step", _saving(key, document))
+            document = serialize_result(key, shape, result)
+            await self._channel.request_async("save_step", _to_save_json(key, document))
         return shape.read(document)
 
-    def sleep(self, duration: Duration) -> Done:
+    def sleep(self, duration: Duration) -> NoOpAwaitable:
         """The job goes on after that time, in a new attempt, and needs no slot until then."""
-        key = self._steps.begin("sleep", "sleep")
+        key = self._steps.next_key("sleep", "sleep")
         if key not in self._steps:
-            raise sleeping(key, duration)
-        return DONE
+            raise suspend_for_sleep(key, duration)
+        return NO_OP
 
-    def sleep_until(self, moment: datetime) -> Done:
+    def sleep_until(self, moment: datetime) -> NoOpAwaitable:
         """As `sleep`, until a moment; it needs a time zone."""
-        key = self._steps.begin("sleep", "sleep")
+        key = self._steps.next_key("sleep", "sleep")
         if key not in self._steps:
-            raise sleeping(key, moment)
-        return DONE
+            raise suspend_for_sleep(key, moment)
+        return NO_OP
 
     def wait_for_event(
         self,
@@ -185,28 +185,28 @@ class Durable:
         *,
         timeout: Duration,
         since: datetime | None = None,
-    ) -> Event:
+    ) -> ReceivedEvent:
         """Wait for an event of that name whose data has these values, and return it.
 
         `match` has paths: `{"order.id": 7}`. Events emitted since the job was created count, also
         those emitted while it was still queued, or those emitted after `since`; each event ends
         one wait of the job. The job holds no slot while it waits. Raises EventTimeout.
         """
-        key = self._steps.begin("event", name)
+        key = self._steps.next_key("event", name)
         if key not in self._steps:
-            raise waiting_for_event(key, match, timeout, since)
+            raise suspend_for_event(key, match, timeout, since)
         found = self._steps[key]
         if found is None:
             raise EventTimeout(f"no event {name} has come in time", detail={"event": name})
-        return Event(UUID(found["id"]), name, found["data"])
+        return ReceivedEvent(UUID(found["id"]), name, found["data"])
 
     def enqueue(
         self, definition: Enqueuer[P, R], /, *args: P.args, **kwargs: P.kwargs
     ) -> Handle[R]:
         """A job of that definition, made once in the life of this one."""
         job = definition.args(*args, **kwargs)
-        key = self._steps.begin("enqueue", job.request.definition)
-        (handle,) = self._handles(definition, self._made(key, [job.request]))
+        key = self._steps.next_key("enqueue", job.request.definition)
+        (handle,) = self._handles(definition, self._enqueue_children(key, [job.request]))
         return handle
 
     async def aenqueue(
@@ -214,39 +214,41 @@ class Durable:
     ) -> Handle[R]:
         """As `enqueue`, for async code."""
         job = definition.args(*args, **kwargs)
-        key = self._steps.begin("enqueue", job.request.definition)
-        (handle,) = self._handles(definition, await self._amade(key, [job.request]))
+        key = self._steps.next_key("enqueue", job.request.definition)
+        (handle,) = self._handles(definition, await self._aenqueue_children(key, [job.request]))
         return handle
 
     def enqueue_many(
         self, definition: Enqueuer[P, R], jobs: Iterable[Args[P, R]]
     ) -> list[Handle[R]]:
         """As `enqueue`, for jobs that `definition.args(…)` makes: all or none, as one step."""
-        requests = definition.requests(jobs)
-        key = self._steps.begin("enqueue", definition.key)
-        return self._handles(definition, self._made(key, requests))
+        requests = definition.build_requests(jobs)
+        key = self._steps.next_key("enqueue", definition.key)
+        return self._handles(definition, self._enqueue_children(key, requests))
 
     async def aenqueue_many(
         self, definition: Enqueuer[P, R], jobs: Iterable[Args[P, R]]
     ) -> list[Handle[R]]:
         """As `enqueue_many`, for async code."""
-        requests = definition.requests(jobs)
-        key = self._steps.begin("enqueue", definition.key)
-        return self._handles(definition, await self._amade(key, requests))
+        requests = definition.build_requests(jobs)
+        key = self._steps.next_key("enqueue", definition.key)
+        return self._handles(definition, await self._aenqueue_children(key, requests))
 
-    def _made(self, key: StepKey, requests: Sequence[JobRequest]) -> Json:
+    def _enqueue_children(self, key: StepKey, requests: Sequence[JobRequest]) -> Json:
         if key in self._steps:
             return self._steps[key]
-        return self._channel.ask("enqueue_children", _making(key, requests))
+        return self._channel.request("enqueue_children", _to_enqueue_json(key, requests))
 
-    async def _amade(self, key: StepKey, requests: Sequence[JobRequest]) -> Json:
+    async def _aenqueue_children(self, key: StepKey, requests: Sequence[JobRequest]) -> Json:
         if key in self._steps:
             return self._steps[key]
-        return await self._channel.aask("enqueue_children", _making(key, requests))
+        return await self._channel.request_async(
+            "enqueue_children", _to_enqueue_json(key, requests)
+        )
 
     def _handles(self, definition: Enqueuer[P, R], made: Json) -> list[Handle[R]]:
         jobs = [Enqueued(UUID(job_id), EnqueueStatus(status)) for job_id, status in made]
-        return [definition.handle(self._job.tenant_id, job) for job in jobs]
+        return [definition.build_handle(self._job.tenant_id, job) for job in jobs]
 
     @overload
     def gather(
@@ -267,9 +269,9 @@ class Durable:
             return Results()
         if any(handle.id == self._job.job_id for handle in handles):
             raise Invalid("a job cannot gather itself", field="handles")
-        key = self._steps.begin("gather", "gather")
+        key = self._steps.next_key("gather", "gather")
         if key not in self._steps:
-            raise waiting_for_jobs(key, [handle.id for handle in handles])
+            raise suspend_for_jobs(key, [handle.id for handle in handles])
         found = self._steps[key]
         if isinstance(found, dict):
             raise InvalidResult(
@@ -278,7 +280,7 @@ class Durable:
                 field="handles",
             )
         ended = {each["job_id"]: each for each in found}
-        answers = [_answer(handle, ended.get(str(handle.id))) for handle in handles]
+        answers = [_read_child_result(handle, ended.get(str(handle.id))) for handle in handles]
         if not return_failures:
             for answer in answers:
                 if isinstance(answer, ChildFailed):
@@ -286,12 +288,12 @@ class Durable:
         return Results(answers)
 
 
-def _saving(key: StepKey, result: Json) -> Json:
+def _to_save_json(key: StepKey, result: Json) -> Json:
     return {"name": key.name, "index": key.index, "result": result}
 
 
-def _making(key: StepKey, requests: Sequence[JobRequest]) -> Json:
-    jobs = [request.to_json() for request in tracing.carrying(requests)]
+def _to_enqueue_json(key: StepKey, requests: Sequence[JobRequest]) -> Json:
+    jobs = [request.to_json() for request in tracing.attach_traceparent(requests)]
     return {"name": key.name, "index": key.index, "jobs": jobs}
 
 
@@ -301,10 +303,10 @@ def _is_in_loop() -> bool:
     return asyncio is not None and asyncio._get_running_loop() is not None  # noqa: SLF001 - the public one raises without
 
 
-def _answer(handle: Handle[R], ended: dict[str, Json] | None) -> R | ChildFailed:
+def _read_child_result(handle: Handle[R], ended: dict[str, Json] | None) -> R | ChildFailed:
     if ended is None:
         raise Conflict(f"job {handle.id} was not among those that this gather waited for")
-    child = Ended(
+    child = EndedJob(
         handle.id,
         ended["definition"],
         ended["state"] and State(ended["state"]),
@@ -313,6 +315,6 @@ def _answer(handle: Handle[R], ended: dict[str, Json] | None) -> R | ChildFailed
         ended["reason"],
     )
     try:
-        return handle.answer(child, child.result)
+        return handle.read_result(child, child.result)
     except JobFailed as failure:
         return ChildFailed(failure.message, detail=failure.detail)

@@ -8,7 +8,7 @@ from jobforge.errors import Invalid
 Duration = float | timedelta
 
 
-def seconds(duration: Duration, field: str) -> float:
+def to_seconds(duration: Duration, field: str) -> float:
     """Invalid with the field when it is no duration, or a negative one."""
     if isinstance(duration, timedelta):
         duration = duration.total_seconds()

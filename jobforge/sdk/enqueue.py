@@ -9,32 +9,32 @@ from jobforge.errors import Invalid, Json
 from jobforge.observability import tracing
 from jobforge.payloads.signature import Parameters, Shape
 from jobforge.sdk.duration import Duration
-from jobforge.sdk.engine_client import Client
+from jobforge.sdk.engine_client import EngineClient
 from jobforge.sdk.handle import Handle
 from jobforge.sdk.options import (
-    NOTHING,
+    EMPTY_REQUEST,
     Dedupe,
     OnConflict,
     OnParentFailure,
     Options,
     Parent,
-    Tenant,
-    merged,
+    TenantRef,
+    merge_requests,
     read_options,
 )
-from jobforge.sdk.settings import Settings
-from jobforge.sdk.workflow_nodes import Node, Nodes, Place, building
-from jobforge.types.jobs import Alike, Enqueued, JobRequest
+from jobforge.sdk.settings import DefinitionSettings
+from jobforge.sdk.workflow_nodes import Node, Nodes, WorkflowItem, get_current_nodes
+from jobforge.types.jobs import Enqueued, JobRequest, UniformJobs
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class Target:
+class EnqueueTarget:
     """The definition that jobs are enqueued for, as far as enqueuing goes."""
 
-    settings: Settings
-    client: Client
+    settings: DefinitionSettings
+    client: EngineClient
 
     @property
     def parameters(self) -> Parameters:
@@ -48,28 +48,28 @@ class Target:
 class Args(Generic[P, R]):
     """The checked arguments of one job, for `enqueue_many`."""
 
-    __slots__ = ("maker", "payload", "target")
+    __slots__ = ("enqueuer", "payload", "target")
 
     def __init__(
-        self, target: Target, payload: dict[str, Json] | None, maker: "Enqueuer[P, R]"
+        self, target: EnqueueTarget, payload: dict[str, Json] | None, maker: "Enqueuer[P, R]"
     ) -> None:
         self.target = target
         self.payload = payload
-        self.maker = maker
+        self.enqueuer = maker
 
     @property
     def request(self) -> JobRequest:
-        return self.maker.shared.with_payload(self.payload)
+        return self.enqueuer.template.with_payload(self.payload)
 
 
 AnyArgs = Args[..., Any]
 
 
-def request_of(job: AnyArgs | None) -> JobRequest | None:
-    return None if job is None else checked(job).request
+def request_from_args(job: AnyArgs | None) -> JobRequest | None:
+    return None if job is None else check_args(job).request
 
 
-def checked(job: object) -> AnyArgs:
+def check_args(job: object) -> AnyArgs:
     """Invalid for what `definition.args(…)` did not make, such as the definition itself."""
     if isinstance(job, Args):
         return job
@@ -79,17 +79,17 @@ def checked(job: object) -> AnyArgs:
 class Enqueuer(Generic[P, R]):
     """A definition and the options for its next jobs. Holds nothing open; keep it or drop it."""
 
-    def __init__(self, target: Target, options: Options) -> None:
+    def __init__(self, target: EnqueueTarget, options: Options) -> None:
         self._target = target
         self._options = options
         settings = target.settings
-        self.shared = options.request._replace(definition=settings.key, version=settings.version)
+        self.template = options.request._replace(definition=settings.key, version=settings.version)
         # A node of a workflow that is being built has no job yet.
-        self._has_nodes = any(isinstance(parent, Place) for parent in options.after)
+        self._has_nodes = any(isinstance(parent, WorkflowItem) for parent in options.after)
         if options.after and not self._has_nodes:
-            self.shared = self.shared._replace(after=list(map(_id_of, options.after)))
-        self._may_be_shared = self.shared.may_be_shared and not options.after
-        self._is_plain = options.request[2:] == NOTHING[2:] and not options.after
+            self.template = self.template._replace(after=list(map(_get_parent_id, options.after)))
+        self._can_batch = self.template.can_batch and not options.after
+        self._is_plain = options.request[2:] == EMPTY_REQUEST[2:] and not options.after
 
     @property
     def key(self) -> str:
@@ -104,7 +104,7 @@ class Enqueuer(Generic[P, R]):
     def using(  # noqa: PLR0913 - one for each thing that can be said
         self,
         *,
-        tenant: Tenant | None = None,
+        tenant: TenantRef | None = None,
         conn: Any = None,  # noqa: ANN401 - a connection of any of several libraries
         delay: Duration | None = None,
         at: datetime | None = None,
@@ -148,82 +148,82 @@ class Enqueuer(Generic[P, R]):
             on_parent_failure=on_parent_failure,
             node=node,
         )
-        return Enqueuer(self._target, options.over(self._options))
+        return Enqueuer(self._target, options.override(self._options))
 
     def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Handle[R]:
         """Returns once the job is stored; on a connection that was given, once that commits."""
-        jobs = self._sent(self._target.parameters.payload(args, kwargs))
+        jobs = self._build_request(self._target.parameters.build_payload(args, kwargs))
         tenant_id, (enqueued,) = self._target.client.enqueue(
             jobs, self._options.tenant, self._options.conn
         )
-        return self.handle(tenant_id, enqueued)
+        return self.build_handle(tenant_id, enqueued)
 
     async def aenqueue(self, *args: P.args, **kwargs: P.kwargs) -> Handle[R]:
         """As `enqueue`, for async code."""
-        jobs = self._sent(self._target.parameters.payload(args, kwargs))
+        jobs = self._build_request(self._target.parameters.build_payload(args, kwargs))
         tenant_id, (enqueued,) = await self._target.client.aenqueue(
             jobs, self._options.tenant, self._options.conn
         )
-        return self.handle(tenant_id, enqueued)
+        return self.build_handle(tenant_id, enqueued)
 
     def node(self, *args: P.args, **kwargs: P.kwargs) -> Node[R]:
         """A job of the workflow around this call: `with jf.workflow(…):`. Made with the others."""
         request = self.args(*args, **kwargs).request
-        return self.add_to(building(), request)
+        return self.add_to_nodes(get_current_nodes(), request)
 
     def args(self, *args: P.args, **kwargs: P.kwargs) -> Args[P, R]:
         """Arguments for `enqueue_many`; with options of their own after `using(key=…)`."""
         if self._options.tenant is not None or self._options.conn is not None:
             raise Invalid("tenant and conn are those of enqueue_many, not of one of its jobs")
-        return Args(self._target, self._target.parameters.payload(args, kwargs), self)
+        return Args(self._target, self._target.parameters.build_payload(args, kwargs), self)
 
-    def add_to(self, nodes: Nodes, request: JobRequest) -> Node[R]:
+    def add_to_nodes(self, nodes: Nodes, request: JobRequest) -> Node[R]:
         """What `args` made, as a node."""
         options = self._options
-        (traced,) = tracing.carrying([request._replace(after=None)])
-        return nodes.add(traced, options.node, options.after, self.handle)
+        (traced,) = tracing.attach_traceparent([request._replace(after=None)])
+        return nodes.add(traced, options.node, options.after, self.build_handle)
 
     def enqueue_many(self, jobs: Iterable[Args[P, R]]) -> list[Handle[R]]:
         """All or none, in one transaction; the handles come in the order of the jobs."""
         tenant_id, enqueued = self._target.client.enqueue(
-            self.requests(jobs), self._options.tenant, self._options.conn
+            self.build_requests(jobs), self._options.tenant, self._options.conn
         )
         return self._handles(tenant_id, enqueued)
 
     async def aenqueue_many(self, jobs: Iterable[Args[P, R]]) -> list[Handle[R]]:
         """As `enqueue_many`, for async code."""
         tenant_id, enqueued = await self._target.client.aenqueue(
-            self.requests(jobs), self._options.tenant, self._options.conn
+            self.build_requests(jobs), self._options.tenant, self._options.conn
         )
         return self._handles(tenant_id, enqueued)
 
-    def requests(self, jobs: Iterable[Args[P, R]]) -> Sequence[JobRequest]:
+    def build_requests(self, jobs: Iterable[Args[P, R]]) -> Sequence[JobRequest]:
         """What is sent for jobs that `args` made."""
         given = list(jobs)
         if not all(getattr(job, "target", None) is self._target for job in given):
             raise Invalid(
                 f"enqueue_many of {self.key} takes what {self.key}.args(…) makes", field="jobs"
             )
-        makers = {job.maker for job in given}
+        makers = {job.enqueuer for job in given}
         if len(makers) == 1:
-            shared = self._completed(makers.pop().shared)
-            if shared.may_be_shared:
-                return Alike(shared, [job.payload for job in given])
-        return [self._completed(job.request) for job in given]
+            shared = self._merge_options(makers.pop().template)
+            if shared.can_batch:
+                return UniformJobs(shared, [job.payload for job in given])
+        return [self._merge_options(job.request) for job in given]
 
-    def _sent(self, payload: dict[str, Json] | None) -> Sequence[JobRequest]:
+    def _build_request(self, payload: dict[str, Json] | None) -> Sequence[JobRequest]:
         """One job, as the sequence that a client takes."""
-        if self._may_be_shared:
-            return Alike(self.shared, [payload])
-        request = self.shared.with_payload(payload)
+        if self._can_batch:
+            return UniformJobs(self.template, [payload])
+        request = self.template.with_payload(payload)
         if self._has_nodes:
-            return [request._replace(after=list(map(_id_of, self._options.after)))]
+            return [request._replace(after=list(map(_get_parent_id, self._options.after)))]
         return [request]
 
-    def _completed(self, request: JobRequest) -> JobRequest:
-        return request if self._is_plain else merged(request, self.shared)
+    def _merge_options(self, request: JobRequest) -> JobRequest:
+        return request if self._is_plain else merge_requests(request, self.template)
 
-    def handle(self, tenant_id: UUID, enqueued: Enqueued) -> Handle[R]:
+    def build_handle(self, tenant_id: UUID, enqueued: Enqueued) -> Handle[R]:
         """Of a job that was made of such a request."""
         target = self._target
         return Handle(target.client, target.result, tenant_id, enqueued.job_id, enqueued.status)
@@ -233,9 +233,9 @@ class Enqueuer(Generic[P, R]):
         return [Handle(client, result, tenant_id, job_id, status) for job_id, status in enqueued]
 
 
-def _id_of(parent: Parent) -> UUID:
+def _get_parent_id(parent: Parent) -> UUID:
     identity = parent if isinstance(parent, UUID) else getattr(parent, "id", None)
-    is_job = not isinstance(parent, Place) or isinstance(parent, Node)
+    is_job = not isinstance(parent, WorkflowItem) or isinstance(parent, Node)
     if not isinstance(identity, UUID) or not is_job:
         raise Invalid(f"after has jobs, by their ids or handles, not {parent!r}", field="after")
     return identity

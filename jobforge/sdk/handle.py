@@ -9,15 +9,15 @@ from pydantic_core import ValidationError
 
 from jobforge.errors import Invalid, JobFailed, Json, WaitTimeout
 from jobforge.payloads.signature import Shape
-from jobforge.sdk.duration import Duration, seconds
-from jobforge.sdk.engine_client import Client
+from jobforge.sdk.duration import Duration, to_seconds
+from jobforge.sdk.engine_client import EngineClient
 from jobforge.types.jobs import EnqueueStatus, Job, State
 
 T = TypeVar("T")
 R_co = TypeVar("R_co", covariant=True)
 
 
-class Ended(NamedTuple):
+class EndedJob(NamedTuple):
     """What a job that has ended is asked for. Past retention it has no state."""
 
     id: UUID
@@ -28,18 +28,18 @@ class Ended(NamedTuple):
     cancel_reason: str | None = None
 
 
-class Awaited(NamedTuple):
+class WaitTarget(NamedTuple):
     """What is waited for: a job, a workflow or a batch. `field` is how its id is told."""
 
     kind: str
     id: UUID
-    field: str
+    id_field: str
 
-    def late(self, timeout: Duration | None) -> WaitTimeout:
-        limit_s = 0 if timeout is None else seconds(timeout, "timeout")
+    def timeout_error(self, timeout: Duration | None) -> WaitTimeout:
+        limit_s = 0 if timeout is None else to_seconds(timeout, "timeout")
         return WaitTimeout(
             f"{self.kind} {self.id} has not ended within {limit_s:g} s",
-            detail={self.field: str(self.id)},
+            detail={self.id_field: str(self.id)},
         )
 
 
@@ -57,7 +57,12 @@ class Handle(Generic[R_co]):
     __slots__ = ("_client", "_result", "id", "status", "tenant_id")
 
     def __init__(
-        self, client: Client, result: Shape, tenant_id: UUID, job_id: UUID, status: EnqueueStatus
+        self,
+        client: EngineClient,
+        result: Shape,
+        tenant_id: UUID,
+        job_id: UUID,
+        status: EnqueueStatus,
     ) -> None:
         self._client = client
         self._result = result
@@ -77,27 +82,27 @@ class Handle(Generic[R_co]):
 
     def wait(self, timeout: Duration | None = None) -> Job:
         """The job once it has succeeded, died or been canceled; WaitTimeout before that."""
-        return until(self.job, _is_final, timeout, self._waited_for)
+        return poll_until(self.job, _is_final, timeout, self._wait_target)
 
     async def await_(self, timeout: Duration | None = None) -> Job:  # noqa: ASYNC109 - as wait
         """As `wait`, for async code."""
-        return await auntil(self.ajob, _is_final, timeout, self._waited_for)
+        return await apoll_until(self.ajob, _is_final, timeout, self._wait_target)
 
     def result(self, timeout: Duration | None = None) -> R_co:
         """What the handler returned, as its annotation says; JobFailed when it did not."""
         job = self.wait(timeout)
-        return self.answer(job, self._client.get_result(job))
+        return self.read_result(job, self._client.get_result(job))
 
     async def aresult(self, timeout: Duration | None = None) -> R_co:  # noqa: ASYNC109 - as wait
         """As `result`, for async code."""
         job = await self.await_(timeout)
-        return self.answer(job, await self._client.aget_result(job))
+        return self.read_result(job, await self._client.aget_result(job))
 
     @property
-    def _waited_for(self) -> Awaited:
-        return Awaited("job", self.id, "job_id")
+    def _wait_target(self) -> WaitTarget:
+        return WaitTarget("job", self.id, "job_id")
 
-    def answer(self, job: Job | Ended, result: Json) -> R_co:
+    def read_result(self, job: Job | EndedJob, result: Json) -> R_co:
         """What a job that has ended returned; JobFailed when it did not."""
         if job.state is not State.SUCCEEDED:
             raise _failure(job)
@@ -112,25 +117,25 @@ class Handle(Generic[R_co]):
             return answer  # type: ignore[no-any-return] # the shape is that of R
 
 
-def until(
+def poll_until(
     look: Callable[[], T],
     is_over: Callable[[T], bool],
     timeout: Duration | None,
-    what: Awaited,
+    what: WaitTarget,
 ) -> T:
     """What `look` finds once it is over; WaitTimeout when the time is."""
     for pause in _pauses(timeout):
         if is_over(found := look()):
             return found
         time.sleep(pause)
-    raise what.late(timeout)
+    raise what.timeout_error(timeout)
 
 
-async def auntil(
+async def apoll_until(
     look: Callable[[], Awaitable[T]],
     is_over: Callable[[T], bool],
     timeout: Duration | None,  # noqa: ASYNC109 - as until
-    what: Awaited,
+    what: WaitTarget,
 ) -> T:
     """As `until`, for async code."""
     import asyncio  # noqa: PLC0415 - not in a zygote: worker/isolation/async_handler.py says why
@@ -139,14 +144,14 @@ async def auntil(
         if is_over(found := await look()):
             return found
         await asyncio.sleep(pause)
-    raise what.late(timeout)
+    raise what.timeout_error(timeout)
 
 
 def _pauses(timeout: Duration | None) -> Iterator[float]:
     """How long to wait after each look; the last look is when the time is up."""
     from random import uniform  # noqa: PLC0415 - not in a zygote (docs/decisions/0020)
 
-    deadline = None if timeout is None else time.monotonic() + seconds(timeout, "timeout")
+    deadline = None if timeout is None else time.monotonic() + to_seconds(timeout, "timeout")
     pause = _FIRST_PAUSE_S
     while deadline is None or time.monotonic() < deadline:
         left = _LONGEST_PAUSE_S if deadline is None else deadline - time.monotonic()
@@ -160,7 +165,7 @@ def _is_final(job: Job) -> bool:
     return job.state in _FINAL
 
 
-def _failure(job: Job | Ended) -> JobFailed:
+def _failure(job: Job | EndedJob) -> JobFailed:
     if job.state is None:
         return JobFailed(f"job {job.id} is not known any more", detail={"job_id": str(job.id)})
     error = job.error or {}

@@ -14,9 +14,9 @@ from pydantic import BaseModel
 from jobforge.errors import Json
 from jobforge.payloads.signature import Arguments
 from jobforge.sdk.definition import Definition
-from jobforge.sdk.engine_client import Client
+from jobforge.sdk.engine_client import EngineClient
 from jobforge.sdk.hooks import Hook, Hooks, run_hook
-from jobforge.sdk.settings import Limits, Settings
+from jobforge.sdk.settings import DefinitionSettings, ProcessLimits
 from jobforge.types.jobs import State
 from jobforge.types.jsonb import encode
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from jobforge.sdk.context import Context
 
 
-class Ended(BaseModel):
+class HookPayload(BaseModel):
     """What the engine tells of a job that has ended: the payload of the job that runs its hooks."""
 
     job_id: UUID
@@ -38,36 +38,42 @@ class Ended(BaseModel):
     reason: str | None = None
 
 
-class HooksDefinition(Definition[[Ended], None]):
+class HooksDefinition(Definition[[HookPayload], None]):
     """What runs the hooks of another definition after one of its jobs has ended."""
 
-    tells_of_others = True
+    has_artifacts_in_payload = True
 
-    def __init__(self, of: Definition[..., Any], client: Client, app_hooks: Hooks) -> None:
-        self._of = of
-        settings = Settings(
+    def __init__(self, of: Definition[..., Any], client: EngineClient, app_hooks: Hooks) -> None:
+        self._hooked_definition = of
+        settings = DefinitionSettings(
             key=f"{of.settings.key}:hooks",
             version=of.settings.version,
             queue=of.settings.queue,
             isolation=of.settings.isolation,
-            limits=Limits(),
+            limits=ProcessLimits(),
             description=f"The hooks of {of.settings.key}.",
         )
         self._groups = (of.hooks, app_hooks)
-        super().__init__(self._run, settings, client, Hooks(_nothing))
+        super().__init__(self._run, settings, client, Hooks(_ignore_change))
 
     @property
-    def served(self) -> tuple[str, ...]:
+    def served_versions(self) -> tuple[str, ...]:
         """The jobs of every version have their hooks run."""
         key = self.settings.key
-        return tuple(f"{key}@{name.rpartition('@')[2]}" for name in self._of.served)
+        return tuple(
+            f"{key}@{name.rpartition('@')[2]}" for name in self._hooked_definition.served_versions
+        )
 
-    def arguments_of(self, version: int, payload_json: str) -> Arguments:  # noqa: ARG002 - one form for all versions
-        return self.parameters.read(payload_json)
+    def parse_arguments_json(self, version: int, payload_json: str) -> Arguments:  # noqa: ARG002 - one form for all versions
+        return self.parameters.read_json_arguments(payload_json)
 
-    async def _run(self, ctx: "Context", ended: Ended) -> None:
-        result = self._of.result.read(ended.result) if ended.state is State.SUCCEEDED else None
-        about = ctx.about(
+    async def _run(self, ctx: "Context", ended: HookPayload) -> None:
+        result = (
+            self._hooked_definition.result.read(ended.result)
+            if ended.state is State.SUCCEEDED
+            else None
+        )
+        about = ctx.with_job_fields(
             job_id=ended.job_id,
             definition=ended.definition,
             version=ended.version,
@@ -77,19 +83,28 @@ class HooksDefinition(Definition[[Ended], None]):
         await _run_hooks(self._groups, about, ended, result)
 
 
-async def _run_hooks(groups: Sequence[Hooks], ctx: "Context", ended: Ended, result: Any) -> None:  # noqa: ANN401 - what the job returned
+async def _run_hooks(
+    groups: Sequence[Hooks],
+    ctx: "Context",
+    ended: HookPayload,
+    result: Any,  # noqa: ANN401 - what the job returned
+) -> None:
     """All of them, also when one fails; then the first failure is raised."""
     failures = [
         failure
         for group in groups
-        for hook, about in _due(group, ended, result)
+        for hook, about in _select_hooks(group, ended, result)
         if (failure := await run_hook(hook, ctx, *about)) is not None
     ]
     if failures:
         raise failures[0]
 
 
-def _due(hooks: Hooks, ended: Ended, result: Any) -> list[tuple[Hook, tuple[Any, ...]]]:  # noqa: ANN401 - as above
+def _select_hooks(
+    hooks: Hooks,
+    ended: HookPayload,
+    result: Any,  # noqa: ANN401 - as above
+) -> list[tuple[Hook, tuple[Any, ...]]]:
     due: list[tuple[Hook, tuple[Any, ...]]] = []
     if ended.state is State.SUCCEEDED:
         due += [(hook, (result,)) for hook in hooks.success]
@@ -98,5 +113,5 @@ def _due(hooks: Hooks, ended: Ended, result: Any) -> list[tuple[Hook, tuple[Any,
     return due + [(hook, (ended.state,)) for hook in hooks.end]
 
 
-def _nothing() -> None:
+def _ignore_change() -> None:
     """What changes when a definition of hooks gets hooks: it never does."""

@@ -21,14 +21,14 @@ class Hooks:
     """The hooks of one definition, or of the whole app."""
 
     def __init__(self, changed: Callable[[], None]) -> None:
-        self.changed = changed  # called after one was added
+        self.on_change = changed  # called after one was added
         self.start: list[Hook] = []
         self.success: list[Hook] = []
         self.fail: list[Hook] = []
         self.end: list[Hook] = []
 
     @property
-    def follow_up(self) -> list[Hook]:
+    def follow_up_hooks(self) -> list[Hook]:
         """Those that need a job of their own."""
         return [*self.success, *self.fail, *self.end]
 

@@ -11,17 +11,17 @@ from typing import Any, Protocol, TypeVar
 from uuid import UUID
 
 from jobforge.errors import Conflict, Denied, Json
-from jobforge.sdk.enqueue_calls import batches, joined
-from jobforge.sdk.options import Tenant
-from jobforge.sdk.tenancy import ambient, as_uuid
-from jobforge.types.current_job import CURRENT
-from jobforge.types.jobs import Alike, ClaimedJob, Enqueued, JobRequest
+from jobforge.sdk.enqueue_calls import join_enqueued, split_batches
+from jobforge.sdk.options import TenantRef
+from jobforge.sdk.tenancy import get_ambient_tenant, parse_tenant_uuid
+from jobforge.types.current_job import CURRENT_JOB
+from jobforge.types.jobs import ClaimedJob, Enqueued, JobRequest, UniformJobs
 from jobforge.types.workflows import BatchRequest, WorkflowRequest
 
-Answer = tuple[UUID, Iterable[Enqueued]]  # the tenant, and what became of each request
+TenantEnqueued = tuple[UUID, Iterable[Enqueued]]  # the tenant, and what became of each request
 
 
-class Door(Protocol):
+class JobProcessChannel(Protocol):
     """Of a job's process, which has no database."""
 
     @property
@@ -29,59 +29,63 @@ class Door(Protocol):
 
     def enqueue(self, jobs: Sequence[JobRequest]) -> list[Enqueued]: ...
 
-    def ask(self, kind: str, data: Json) -> Json: ...
+    def request(self, kind: str, data: Json) -> Json: ...
 
 
-class Host(Protocol):
+class LoopJobServices(Protocol):
     """Of all jobs that run in a worker's loop."""
 
     async def enqueue(self, job: ClaimedJob, jobs: Sequence[JobRequest]) -> list[Enqueued]: ...
 
-    async def ask(self, job: ClaimedJob, kind: str, data: Json) -> Json: ...
+    async def request(self, job: ClaimedJob, kind: str, data: Json) -> Json: ...
 
 
-_door: Door | None = None
+_process_channel: JobProcessChannel | None = None
 
 
-def set_door(door: Door | None) -> None:
+def set_process_channel(door: JobProcessChannel | None) -> None:
     """From now on this process is inside a job; with None, it is not."""
-    global _door  # noqa: PLW0603 - it is the process that is inside a job
-    _door = door
+    global _process_channel  # noqa: PLW0603 - it is the process that is inside a job
+    _process_channel = door
 
 
-def find_door() -> Door | None:
+def find_process_channel() -> JobProcessChannel | None:
     """None outside of a job's process."""
-    return _door
+    return _process_channel
 
 
-def enqueue_through(door: Door, jobs: Sequence[JobRequest], tenant: Tenant | None) -> Answer:
-    check_own(tenant, door.tenant_id)
-    return door.tenant_id, joined(door.enqueue(batch) for batch in batches(jobs))
+def enqueue_over_channel(
+    door: JobProcessChannel, jobs: Sequence[JobRequest], tenant: TenantRef | None
+) -> TenantEnqueued:
+    check_own_tenant(tenant, door.tenant_id)
+    return door.tenant_id, join_enqueued(door.enqueue(batch) for batch in split_batches(jobs))
 
 
-async def enqueue_by(
-    host: Host, job: ClaimedJob, jobs: Sequence[JobRequest], tenant: Tenant | None
-) -> Answer:
-    check_own(tenant, job.tenant_id)
-    return job.tenant_id, joined([await host.enqueue(job, batch) for batch in batches(jobs)])
+async def enqueue_with_services(
+    host: LoopJobServices, job: ClaimedJob, jobs: Sequence[JobRequest], tenant: TenantRef | None
+) -> TenantEnqueued:
+    check_own_tenant(tenant, job.tenant_id)
+    return job.tenant_id, join_enqueued(
+        [await host.enqueue(job, batch) for batch in split_batches(jobs)]
+    )
 
 
-def check_own(tenant: Tenant | None, own: UUID) -> None:
+def check_own_tenant(tenant: TenantRef | None, own: UUID) -> None:
     """Raises Denied for any tenant but the job's own, be it named or ambient."""
-    wanted = ambient() if tenant is None else tenant
-    if wanted is not None and as_uuid(wanted) != own:
+    wanted = get_ambient_tenant() if tenant is None else tenant
+    if wanted is not None and parse_tenant_uuid(wanted) != own:
         raise Denied("a job enqueues for its own tenant only: leave tenant out", field="tenant")
 
 
 def refuse_inside_job() -> None:
-    if _door is not None:
+    if _process_channel is not None:
         raise Conflict(
             "a job's process has no database, so it cannot wait for other jobs or read them"
         )
 
 
 def refuse_to_emit(conn: Any) -> None:  # noqa: ANN401 - a connection of whatever library, or none
-    if conn is None and _door is not None:
+    if conn is None and _process_channel is not None:
         raise Conflict(
             "a job's process has no database: emit on a connection of its own, by conn=…, or from"
             ' an isolation="inline" job'
@@ -89,71 +93,77 @@ def refuse_to_emit(conn: Any) -> None:  # noqa: ANN401 - a connection of whateve
 
 
 T = TypeVar("T")
-Node = Mapping[str, Json]
+NodeDocument = Mapping[str, Json]
 
 _CALLBACKS = ("on_success", "on_failure", "on_complete")
 
 
-def here(tie: Callable[[ClaimedJob, T], T], made: T) -> T:
+def inherit_from_current_job(tie: Callable[[ClaimedJob, T], T], made: T) -> T:
     """As it is tied to the job in whose loop this runs, if there is one.
 
     A job in a process of its own has a worker that sees to it.
     """
-    job = CURRENT.get()
+    job = CURRENT_JOB.get()
     return made if job is None else tie(job, made)
 
 
-def flowing(job: ClaimedJob, jobs: Sequence[JobRequest]) -> Sequence[JobRequest]:
-    if isinstance(jobs, Alike):
-        return Alike(_tied(job, jobs.shared), jobs.payloads)
-    return [_tied(job, request) for request in jobs]
+def inherit_correlation(job: ClaimedJob, jobs: Sequence[JobRequest]) -> Sequence[JobRequest]:
+    if isinstance(jobs, UniformJobs):
+        return UniformJobs(_inherit_correlation(job, jobs.template), jobs.payloads)
+    return [_inherit_correlation(job, request) for request in jobs]
 
 
-def traced(job: ClaimedJob, jobs: Sequence[JobRequest]) -> Sequence[JobRequest]:
+def inherit_trace(job: ClaimedJob, jobs: Sequence[JobRequest]) -> Sequence[JobRequest]:
     """Jobs of a batch: the correlation is that of the batch."""
-    return [_traced(job, request) for request in jobs]
+    return [_inherit_trace(job, request) for request in jobs]
 
 
-def batch_by(job: ClaimedJob, batch: BatchRequest) -> BatchRequest:
-    return replace(batch, **_shared(job, batch))
+def inherit_into_batch(job: ClaimedJob, batch: BatchRequest) -> BatchRequest:
+    return replace(batch, **_inherit_fields(job, batch))
 
 
-def workflow_by(job: ClaimedJob, workflow: WorkflowRequest) -> WorkflowRequest:
-    return replace(workflow, nodes=traced_nodes(job, workflow.nodes), **_shared(job, workflow))
+def inherit_into_workflow(job: ClaimedJob, workflow: WorkflowRequest) -> WorkflowRequest:
+    return replace(
+        workflow,
+        nodes=inherit_trace_in_nodes(job, workflow.nodes),
+        **_inherit_fields(job, workflow),
+    )
 
 
-def traced_nodes(job: ClaimedJob, nodes: Sequence[Node]) -> Sequence[Node]:
+def inherit_trace_in_nodes(
+    job: ClaimedJob, nodes: Sequence[NodeDocument]
+) -> Sequence[NodeDocument]:
     """Nodes of a workflow, and of those within it."""
-    return [_traced_node(job, node) for node in nodes]
+    return [_inherit_trace_in_node(job, node) for node in nodes]
 
 
-def _shared(job: ClaimedJob, made: BatchRequest | WorkflowRequest) -> dict[str, Json]:
-    callbacks = {name: _traced_callback(job, getattr(made, name)) for name in _CALLBACKS}
+def _inherit_fields(job: ClaimedJob, made: BatchRequest | WorkflowRequest) -> dict[str, Json]:
+    callbacks = {name: _inherit_trace_in_callback(job, getattr(made, name)) for name in _CALLBACKS}
     return {"correlation_id": made.correlation_id or job.correlation_id, **callbacks}
 
 
-def _traced_callback(
-    job: ClaimedJob, callback: JobRequest | Node | None
-) -> JobRequest | Node | None:
+def _inherit_trace_in_callback(
+    job: ClaimedJob, callback: JobRequest | NodeDocument | None
+) -> JobRequest | NodeDocument | None:
     if callback is None or isinstance(callback, JobRequest):
-        return callback and _traced(job, callback)
-    return _traced_node(job, callback)
+        return callback and _inherit_trace(job, callback)
+    return _inherit_trace_in_node(job, callback)
 
 
-def _traced_node(job: ClaimedJob, node: Node) -> Node:
+def _inherit_trace_in_node(job: ClaimedJob, node: NodeDocument) -> NodeDocument:
     if job.traceparent is None:
         return node
     if "workflow" not in node:
         return {"traceparent": job.traceparent, **node}
     inner = node["workflow"]
-    return {**node, "workflow": {**inner, "nodes": traced_nodes(job, inner["nodes"])}}
+    return {**node, "workflow": {**inner, "nodes": inherit_trace_in_nodes(job, inner["nodes"])}}
 
 
-def _tied(job: ClaimedJob, request: JobRequest) -> JobRequest:
-    return _traced(job, request)._replace(
+def _inherit_correlation(job: ClaimedJob, request: JobRequest) -> JobRequest:
+    return _inherit_trace(job, request)._replace(
         correlation_id=request.correlation_id or job.correlation_id
     )
 
 
-def _traced(job: ClaimedJob, request: JobRequest) -> JobRequest:
+def _inherit_trace(job: ClaimedJob, request: JobRequest) -> JobRequest:
     return request._replace(traceparent=request.traceparent or job.traceparent)

@@ -23,7 +23,7 @@ _MODULE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class AppTarget:
     """What a target says. `folder` is what has to be on sys.path for `module` to be found."""
 
     text: str
@@ -33,18 +33,18 @@ class Target:
     name: str | None
 
     @property
-    def where(self) -> str:
+    def location(self) -> str:
         """The target without the name of the app, as people wrote it."""
         return self.text.rpartition(":")[0] if self.name else self.text
 
 
-def load(target: str) -> JobForge:
+def load_app(target: str) -> JobForge:
     """The one app that the target names. Loading it again gives the same object."""
-    parsed = parse(target)
-    return _app_in(_imported(parsed), parsed)
+    parsed = parse_target(target)
+    return _find_app(_import_target(parsed), parsed)
 
 
-def parse(target: str) -> Target:
+def parse_target(target: str) -> AppTarget:
     """Which module is meant, without importing it."""
     where, colon, name = target.rpartition(":")
     where, name = (where, name) if colon else (target, "")
@@ -54,10 +54,10 @@ def parse(target: str) -> Target:
         return _parse_file(target, Path(where), name or None)
     if not _MODULE.fullmatch(where):
         raise ConfigError(f"{where!r} is not the name of a module", hint=f"the forms are {_FORMS}")
-    return Target(target, Path.cwd(), where, None, name or None)
+    return AppTarget(target, Path.cwd(), where, None, name or None)
 
 
-def _parse_file(target: str, path: Path, name: str | None) -> Target:
+def _parse_file(target: str, path: Path, name: str | None) -> AppTarget:
     if path.is_dir():
         raise ConfigError(f"{path} is a folder", hint=f"name a file in it: {path / 'app.py'}")
     if not path.is_file():
@@ -69,7 +69,7 @@ def _parse_file(target: str, path: Path, name: str | None) -> Target:
     folder, parts = file.parent, [file.stem]
     while (folder / "__init__.py").is_file():
         folder, parts = folder.parent, [folder.name, *parts]
-    return Target(target, folder, ".".join(parts), file, name)
+    return AppTarget(target, folder, ".".join(parts), file, name)
 
 
 def _nearest_file(path: Path) -> str | None:
@@ -81,26 +81,26 @@ def _nearest_file(path: Path) -> str | None:
     return _did_you_mean(path.name, [file.name for file in files], prefix)
 
 
-def _imported(target: Target) -> ModuleType:
+def _import_target(target: AppTarget) -> ModuleType:
     folder = str(target.folder)
     if folder not in sys.path:
         sys.path.insert(0, folder)
     loaded = sys.modules.get(target.module)
     if loaded is not None and target.file and not _is_from(loaded, target.file):
         raise ConfigError(
-            f"{target.where} cannot be imported: a module {target.module!r} is loaded already",
+            f"{target.location} cannot be imported: a module {target.module!r} is loaded already",
             hint="give the file another name",
         )
     importlib.invalidate_caches()
     try:
-        return loaded or _import(target)
+        return loaded or _load_module(target)
     except KeyboardInterrupt:
         raise
     except BaseException as error:
-        raise _explained(error, target) from error
+        raise _to_config_error(error, target) from error
 
 
-def _import(target: Target) -> ModuleType:
+def _load_module(target: AppTarget) -> ModuleType:
     if target.file is None or "." in target.module:
         return importlib.import_module(target.module)
     # By its path: another module of that name may stand earlier on sys.path.
@@ -122,26 +122,28 @@ def _is_from(module: ModuleType, file: Path) -> bool:
     return origin is not None and Path(origin).resolve() == file
 
 
-def _explained(error: BaseException, target: Target) -> ConfigError:
-    if isinstance(error, ModuleNotFoundError) and _is_about(error, target):
+def _to_config_error(error: BaseException, target: AppTarget) -> ConfigError:
+    if isinstance(error, ModuleNotFoundError) and _is_missing_target(error, target):
         here = f"there is no module {error.name!r}, looked in {target.folder} and sys.path"
         return ConfigError(here, hint=_module_hint(target))
     said = traceback.format_exception_only(error)[-1].strip()
-    return ConfigError(f"{target.where} cannot be imported: {said} ({_place(error, target)})")
+    return ConfigError(
+        f"{target.location} cannot be imported: {said} ({_find_error_line(error, target)})"
+    )
 
 
-def _is_about(error: ModuleNotFoundError, target: Target) -> bool:
+def _is_missing_target(error: ModuleNotFoundError, target: AppTarget) -> bool:
     """Whether the target itself is missing, rather than something that it imports."""
     missing = error.name or ""
     return target.file is None and (target.module + ".").startswith(missing + ".")
 
 
-def _module_hint(target: Target) -> str:
+def _module_hint(target: AppTarget) -> str:
     file = Path(*target.module.split(".")).with_suffix(".py")
     return _nearest_file(file) or f"the forms are {_FORMS}"
 
 
-def _place(error: BaseException, target: Target) -> str:
+def _find_error_line(error: BaseException, target: AppTarget) -> str:
     """The line that is to blame: the deepest one of the user's own code."""
     if isinstance(error, SyntaxError) and error.filename:
         return f"{error.filename}, line {error.lineno}"
@@ -151,38 +153,40 @@ def _place(error: BaseException, target: Target) -> str:
     return f"{frame.filename}, line {frame.lineno}"
 
 
-def _app_in(module: ModuleType, target: Target) -> JobForge:
+def _find_app(module: ModuleType, target: AppTarget) -> JobForge:
     apps = dict(_apps(module))
     if target.name is not None:
-        return _named(module, target, target.name, apps)
+        return _find_named_app(module, target, target.name, apps)
     distinct = {id(app): app for app in apps.values()}
     if len(distinct) == 1:
         return next(iter(distinct.values()))
     if not apps:
         raise ConfigError(
-            f"no app found in {target.where}: looked for JobForge instances, found none",
-            hint=_elsewhere(module, target) or "make one: jf = JobForge()",
+            f"no app found in {target.location}: looked for JobForge instances, found none",
+            hint=_suggest_other_module(module, target) or "make one: jf = JobForge()",
         )
     raise ConfigError(
-        f"{target.where} has {len(distinct)} apps: {', '.join(apps)}",
-        hint=f"name one of them: {target.where}:{next(iter(apps))}",
+        f"{target.location} has {len(distinct)} apps: {', '.join(apps)}",
+        hint=f"name one of them: {target.location}:{next(iter(apps))}",
     )
 
 
-def _named(module: ModuleType, target: Target, name: str, apps: dict[str, JobForge]) -> JobForge:
+def _find_named_app(
+    module: ModuleType, target: AppTarget, name: str, apps: dict[str, JobForge]
+) -> JobForge:
     value = getattr(module, name, None)
     if isinstance(value, JobForge):
         return value
     fault = "there is no" if value is None else f"it is of type {type(value).__name__}:"
-    hint = _did_you_mean(name, apps, f"{target.where}:", cutoff=0)
-    raise ConfigError(f"no app found in {target.where}: {fault} {name}", hint=hint)
+    hint = _did_you_mean(name, apps, f"{target.location}:", cutoff=0)
+    raise ConfigError(f"no app found in {target.location}: {fault} {name}", hint=hint)
 
 
 def _apps(module: ModuleType) -> Iterator[tuple[str, JobForge]]:
     return ((name, value) for name, value in vars(module).items() if isinstance(value, JobForge))
 
 
-def _elsewhere(module: ModuleType, target: Target) -> str | None:
+def _suggest_other_module(module: ModuleType, target: AppTarget) -> str | None:
     """An app in another file of the project that was imported on the way."""
     for name, other in sorted(sys.modules.items()):
         origin = getattr(other, "__file__", None)

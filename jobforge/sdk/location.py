@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from jobforge.client.address import ServerAddress, configured, server_address
+from jobforge.client.address import ServerAddress, address_from_config, server_address
 from jobforge.errors import ConfigError
-from jobforge.sdk.options import Tenant
+from jobforge.sdk.options import TenantRef
 
 if TYPE_CHECKING:
     from jobforge.artifacts import Artifacts
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Address:
+class DatabaseAddress:
     """Where the database is, and how it is reached."""
 
     url: str
     behind_pooler: bool = False
 
 
-class Whereabouts:
+class AppLocation:
     """Of one app. With `has_database`, no server is looked for."""
 
     def __init__(  # noqa: PLR0913 - all that an app may be given
@@ -36,7 +36,7 @@ class Whereabouts:
         behind_pooler: bool | None,
         server: str | None,
         key: str | None,
-        tenant: Tenant | None,
+        tenant: TenantRef | None,
     ) -> None:
         self._database_url = database_url
         self._has_database = has_database
@@ -49,15 +49,15 @@ class Whereabouts:
         """None when the app has a database."""
         return self._server
 
-    def find_address(self) -> Address:
+    def find_address(self) -> DatabaseAddress:
         """Of the database."""
         behind_pooler = self._behind_pooler
         if behind_pooler is None:
             behind_pooler = self._config.behind_pooler
         url = self._database_url or self._config.database_url
-        return Address(url or self._dev_url(), behind_pooler=behind_pooler)
+        return DatabaseAddress(url or self._dev_url(), behind_pooler=behind_pooler)
 
-    def default_tenant(self) -> Tenant | None:
+    def default_tenant(self) -> TenantRef | None:
         return self._config.tenant if self._tenant is None else self._tenant
 
     def artifacts(self) -> "Artifacts":
@@ -74,7 +74,7 @@ class Whereabouts:
         if self._has_database:
             return None
         if self._given_server is None:
-            return configured(self._config)
+            return address_from_config(self._config)
         key = self._key or self._config.key
         if key is None:
             raise ConfigError("the server needs a key: JobForge(server, key=…), or JOBFORGE_KEY")
@@ -83,12 +83,12 @@ class Whereabouts:
     @cached_property
     def _artifacts(self) -> "Artifacts":
         from jobforge.artifacts import open_artifacts  # noqa: PLC0415
-        from jobforge.artifacts.default_location import located  # noqa: PLC0415 - as above
+        from jobforge.artifacts.default_location import with_default_artifacts  # noqa: PLC0415 - as above
 
         url = self._database_url or self._config.database_url
         if url is None and self._has_database:  # Django's
             return open_artifacts(self._config)
-        return open_artifacts(located(self._config, url))
+        return open_artifacts(with_default_artifacts(self._config, url))
 
     def _dev_url(self) -> str:
         from jobforge.embedded import Embedded  # noqa: PLC0415 - it loads the driver

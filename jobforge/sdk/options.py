@@ -10,19 +10,19 @@ from typing import Any, Literal, Protocol
 from uuid import UUID
 
 from jobforge.errors import Invalid, JobForgeError
-from jobforge.sdk.duration import Duration, seconds
-from jobforge.sdk.settings import whole_seconds
+from jobforge.sdk.duration import Duration, to_seconds
+from jobforge.sdk.settings import to_whole_seconds
 from jobforge.types.jobs import JobRequest
 
-Tenant = UUID | str  # or a slug
+TenantRef = UUID | str  # or a slug
 Dedupe = Literal["active"] | Duration | None
 OnConflict = Literal["existing", "replace", "raise"]
 OnParentFailure = Literal["cancel", "run", "wait"]
 
-NOTHING = JobRequest("")
+EMPTY_REQUEST = JobRequest("")
 
 # Where `using(…)` has another name for a field of the request.
-_GIVEN_AS = {
+_OPTION_NAMES = {
     "run_at": "at",
     "delay_s": "delay",
     "expires_in_s": "expires_in",
@@ -31,29 +31,29 @@ _GIVEN_AS = {
 }
 
 
-class Identified(Protocol):
+class HasId(Protocol):
     """A job that was enqueued, or will be: a handle, or a node of a workflow."""
 
     @property
     def id(self) -> UUID: ...
 
 
-Parent = UUID | Identified
+Parent = UUID | HasId
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
     """Who and where, and the other fields of the request."""
 
-    tenant: Tenant | None = None
+    tenant: TenantRef | None = None
     conn: Any = None  # a connection of any of the libraries in integrations/
-    request: JobRequest = field(default=NOTHING)
+    request: JobRequest = field(default=EMPTY_REQUEST)
     after: tuple[Any, ...] = ()  # parents; a node has no id yet, so they are kept as they are
     node: str | None = None
 
-    def over(self, others: "Options") -> "Options":
+    def override(self, others: "Options") -> "Options":
         """These, and where they say nothing, the others."""
-        request = merged(self.request, others.request)
+        request = merge_requests(self.request, others.request)
         if request.key is None and (request.key_mode or request.on_conflict):
             raise Invalid("dedupe and on_conflict say what a key means: give a key", field="key")
         return Options(
@@ -65,7 +65,7 @@ class Options:
         )
 
 
-def merged(request: JobRequest, others: JobRequest) -> JobRequest:
+def merge_requests(request: JobRequest, others: JobRequest) -> JobRequest:
     """The request; where it says nothing, the other one."""
     pairs = zip(request, others, strict=True)
     return JobRequest._make(theirs if ours is None else ours for ours, theirs in pairs)
@@ -73,7 +73,7 @@ def merged(request: JobRequest, others: JobRequest) -> JobRequest:
 
 def read_options(  # noqa: PLR0913 - one for each thing that can be said
     *,
-    tenant: Tenant | None,
+    tenant: TenantRef | None,
     conn: Any,  # noqa: ANN401 - a connection of any of several libraries
     delay: Duration | None,
     at: datetime | None,
@@ -100,7 +100,7 @@ def read_options(  # noqa: PLR0913 - one for each thing that can be said
     return Options(
         tenant,
         conn,
-        NOTHING._replace(
+        EMPTY_REQUEST._replace(
             queue=queue,
             priority=priority,
             run_at=_moment(at, "at"),
@@ -108,7 +108,7 @@ def read_options(  # noqa: PLR0913 - one for each thing that can be said
             expires_at=_moment(expires_at, "expires_at"),
             expires_in_s=_seconds(expires_in, "expires_in"),
             max_attempts=max_attempts,
-            timeout_s=None if timeout is None else whole_seconds(timeout, "timeout"),
+            timeout_s=None if timeout is None else to_whole_seconds(timeout, "timeout"),
             key=key,
             key_mode=mode,
             key_window_s=window_s,
@@ -131,10 +131,10 @@ def read_parents(after: object) -> tuple[Any, ...]:
     return tuple(after) if isinstance(after, Iterable) else (after,)
 
 
-def as_given(error: JobForgeError) -> JobForgeError:
+def rename_error_field(error: JobForgeError) -> JobForgeError:
     """The error with the name that `using(…)` has for what the engine refuses."""
     field = error.field or ""
-    given = _GIVEN_AS.get(field)
+    given = _OPTION_NAMES.get(field)
     if given is None:
         return error
     message, detail = error.message.replace(field, given), {**error.detail, "field": given}
@@ -148,11 +148,11 @@ def _key_mode(dedupe: Dedupe) -> tuple[str | None, float | None]:
         if dedupe != "active":
             raise Invalid(f'dedupe is "active" or a window, not {dedupe!r}', field="dedupe")
         return "active", None
-    return "window", seconds(dedupe, "dedupe")
+    return "window", to_seconds(dedupe, "dedupe")
 
 
 def _seconds(duration: Duration | None, name: str) -> float | None:
-    return None if duration is None else seconds(duration, name)
+    return None if duration is None else to_seconds(duration, name)
 
 
 def _moment(moment: object, name: str) -> datetime | None:

@@ -14,38 +14,38 @@ from jobforge.sdk.workflow_nodes import Nodes
 from jobforge.types.workflows import Family, Lineage, ParentJob
 
 
-class Asking(Protocol):
+class LineageChannel(Protocol):
     """How a running job asks its worker."""
 
-    def ask(self, kind: str, data: Json) -> Json: ...
+    def request(self, kind: str, data: Json) -> Json: ...
 
-    async def aask(self, kind: str, data: Json) -> Json: ...
+    async def request_async(self, kind: str, data: Json) -> Json: ...
 
 
-class Origin:
+class LazyLineage:
     """The answer, once there is one. In the worker's own loop it has to be awaited first."""
 
     __slots__ = ("_channel", "_lineage")
 
-    def __init__(self, channel: Asking) -> None:
+    def __init__(self, channel: LineageChannel) -> None:
         self._channel = channel
         self._lineage: Lineage | None = None
 
     def get(self) -> Lineage:
         if self._lineage is None:
-            self._lineage = read_lineage(self._channel.ask("parents", None))
+            self._lineage = read_lineage(self._channel.request("parents", None))
         return self._lineage
 
     async def aget(self) -> Lineage:
         if self._lineage is None:
-            self._lineage = read_lineage(await self._channel.aask("parents", None))
+            self._lineage = read_lineage(await self._channel.request_async("parents", None))
         return self._lineage
 
-    def add(self, kind: str, data: Json) -> Json:
-        return self._channel.ask(kind, data)
+    def request(self, kind: str, data: Json) -> Json:
+        return self._channel.request(kind, data)
 
-    async def aadd(self, kind: str, data: Json) -> Json:
-        return await self._channel.aask(kind, data)
+    async def request_async(self, kind: str, data: Json) -> Json:
+        return await self._channel.request_async(kind, data)
 
 
 class Parents(Mapping[str, ParentJob]):
@@ -54,31 +54,31 @@ class Parents(Mapping[str, ParentJob]):
     `parents = await ctx.parents` in an async handler; a sync one needs no await.
     """
 
-    __slots__ = ("_origin",)
+    __slots__ = ("_lineage",)
 
-    def __init__(self, origin: Origin) -> None:
-        self._origin = origin
+    def __init__(self, origin: LazyLineage) -> None:
+        self._lineage = origin
 
     def __await__(self) -> Generator[Any, None, "Parents"]:
-        yield from self._origin.aget().__await__()
+        yield from self._lineage.aget().__await__()
         return self
 
     def __getitem__(self, name: str) -> ParentJob:
-        for parent in self._origin.get().parents:
+        for parent in self._lineage.get().parents:
             if name in {parent.name, str(parent.job_id)}:
                 return parent
         raise KeyError(name)
 
     def __iter__(self) -> Iterator[str]:
-        return (parent.name or str(parent.job_id) for parent in self._origin.get().parents)
+        return (parent.name or str(parent.job_id) for parent in self._lineage.get().parents)
 
     def __len__(self) -> int:
-        return len(self._origin.get().parents)
+        return len(self._lineage.get().parents)
 
     @property
     def results(self) -> list[Json]:
         """What they returned, in their order; None for one that did not succeed."""
-        return [parent.result for parent in self._origin.get().parents]
+        return [parent.result for parent in self._lineage.get().parents]
 
 
 class OwnWorkflow:
@@ -87,18 +87,18 @@ class OwnWorkflow:
     What it adds comes before the jobs that come after this one: they wait for it too.
     """
 
-    __slots__ = ("_origin",)
+    __slots__ = ("_lineage",)
 
-    def __init__(self, origin: Origin) -> None:
-        self._origin = origin
+    def __init__(self, origin: LazyLineage) -> None:
+        self._lineage = origin
 
     def __await__(self) -> Generator[Any, None, "OwnWorkflow"]:
-        yield from self._origin.aget().__await__()
+        yield from self._lineage.aget().__await__()
         return self
 
     def __bool__(self) -> bool:
         """Whether the job is of any."""
-        return self._origin.get().workflow is not None
+        return self._lineage.get().workflow is not None
 
     @property
     def id(self) -> UUID:
@@ -124,17 +124,17 @@ class OwnWorkflow:
         is run twice may add the same twice. In a batch, jobs need no names.
         """
         kind, data = self._addition(jobs)
-        return _ids(self._origin.add(kind, data))
+        return _ids(self._lineage.request(kind, data))
 
     async def aadd(self, *jobs: AnyArgs) -> list[UUID]:
         """As `add`, for async code."""
-        await self._origin.aget()
+        await self._lineage.aget()
         kind, data = self._addition(jobs)
-        return _ids(await self._origin.aadd(kind, data))
+        return _ids(await self._lineage.request_async(kind, data))
 
     @property
     def _family(self) -> Family:
-        family = self._origin.get().workflow
+        family = self._lineage.get().workflow
         if family is None:
             raise NotFound("this job is of no workflow and no batch")
         return family
@@ -145,12 +145,12 @@ class OwnWorkflow:
             return "add_to_batch", {"id": str(self.id), "jobs": documents}
         nodes = Nodes()
         for job in jobs:
-            if job.maker.node_name is None:
+            if job.enqueuer.node_name is None:
                 raise Conflict(
                     "a node that a job adds needs a name, which it has again when the job is run"
                     " again: using(node=…)"
                 )
-            job.maker.add_to(nodes, job.request)
+            job.enqueuer.add_to_nodes(nodes, job.request)
         return "add_nodes", nodes.documents
 
 

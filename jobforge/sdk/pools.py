@@ -18,14 +18,14 @@ if TYPE_CHECKING:  # each of them is loaded when it is needed: a job's process n
 
     from jobforge.client.transport import AsyncTransport, Transport
     from jobforge.db import Database, Pool
-from jobforge.sdk.location import Address
+from jobforge.sdk.location import DatabaseAddress
 
 _NO_SERVER = "this app has a database, and asks no server"
 _NO_CONNECTION = "over HTTP there is no database connection, and no transaction of the app's own"
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class EnginePool:
     """A pool, and whether its login may name a tenant by argument alone."""
 
     pool: "Pool | Transport"
@@ -33,14 +33,14 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True)
-class AsyncSource:
+class AsyncEnginePool:
     """As Source, for one event loop."""
 
     pool: "Database | AsyncTransport"
     is_service: bool
 
 
-def no_server() -> ServerAddress | None:
+def find_no_server() -> ServerAddress | None:
     return None
 
 
@@ -49,18 +49,18 @@ class Pools:
 
     def __init__(
         self,
-        find_address: Callable[[], Address],
+        find_address: Callable[[], DatabaseAddress],
         *,
         size: int,
-        find_server: Callable[[], ServerAddress | None] = no_server,
+        find_server: Callable[[], ServerAddress | None] = find_no_server,
     ) -> None:
         self._find_address = find_address
         self._find_server = find_server
         self._size = size
         self._pid = os.getpid()
         self._lock = threading.Lock()
-        self._source: Source | None = None
-        self._by_loop = _none_by_loop()
+        self._source: EnginePool | None = None
+        self._by_loop = _new_loop_map()
 
     @property
     def is_remote(self) -> bool:
@@ -71,7 +71,7 @@ class Pools:
         """Conflict over HTTP."""
         from jobforge.db import Pool  # noqa: PLC0415 - see above
 
-        pool = self.sync().pool
+        pool = self.get_sync_pool().pool
         if not isinstance(pool, Pool):
             raise Conflict(_NO_CONNECTION)
         return pool
@@ -80,7 +80,7 @@ class Pools:
         """As `database`, for async code."""
         from jobforge.db import Database  # noqa: PLC0415 - see above
 
-        pool = (await self.of_this_loop()).pool
+        pool = (await self.get_loop_pool()).pool
         if not isinstance(pool, Database):
             raise Conflict(_NO_CONNECTION)
         return pool
@@ -89,7 +89,7 @@ class Pools:
         """Conflict without a server."""
         from jobforge.client.transport import Transport  # noqa: PLC0415 - httpx2 is an extra
 
-        pool = self.sync().pool
+        pool = self.get_sync_pool().pool
         if not isinstance(pool, Transport):
             raise Conflict(_NO_SERVER)
         return pool
@@ -98,21 +98,21 @@ class Pools:
         """As `transport`, for async code."""
         from jobforge.client.transport import AsyncTransport  # noqa: PLC0415 - as above
 
-        pool = (await self.of_this_loop()).pool
+        pool = (await self.get_loop_pool()).pool
         if not isinstance(pool, AsyncTransport):
             raise Conflict(_NO_SERVER)
         return pool
 
-    def sync(self) -> Source:
-        self._leave_to_parent()
+    def get_sync_pool(self) -> EnginePool:
+        self._reset_after_fork()
         source = self._source
         if source is None:
             with self._lock:
                 source = self._source = self._source or self._open()
         return source
 
-    async def of_this_loop(self) -> AsyncSource:
-        self._leave_to_parent()
+    async def get_loop_pool(self) -> AsyncEnginePool:
+        self._reset_after_fork()
         import asyncio  # noqa: PLC0415 - not in a zygote: worker/isolation/async_handler.py says why
 
         loop = asyncio.get_running_loop()
@@ -130,7 +130,7 @@ class Pools:
 
     def close(self) -> None:
         """Closes the pool of threads; those of loops are closed by their own loop's `aclose`."""
-        self._leave_to_parent()
+        self._reset_after_fork()
         with self._lock:
             source, self._source = self._source, None
         if source is not None:
@@ -138,7 +138,7 @@ class Pools:
 
     async def aclose(self) -> None:
         """Closes the pool of this loop, and that of threads."""
-        self._leave_to_parent()
+        self._reset_after_fork()
         import asyncio  # noqa: PLC0415 - not in a zygote: worker/isolation/async_handler.py says why
 
         opening = self._by_loop.pop(asyncio.get_running_loop(), None)
@@ -148,10 +148,10 @@ class Pools:
 
     def close_all(self) -> None:
         """Closes also the pools of loops, from outside: for tests, between two of them."""
-        self._leave_to_parent()
+        self._reset_after_fork()
         for loop, opening in list(self._by_loop.items()):
             if not loop.is_closed():
-                _finish(loop, _close(opening))
+                _run_on_loop(loop, _close(opening))
         self._by_loop.clear()
         self.close()
 
@@ -167,59 +167,59 @@ class Pools:
             if opening is None or opening.cancelled() or not opening.done():
                 continue
             if opening.exception() is None:
-                opening.result().pool.drop()
+                opening.result().pool.abort()
 
-    def _leave_to_parent(self) -> None:
+    def _reset_after_fork(self) -> None:
         """In a process that was forked since the last use."""
         if self._pid == os.getpid():
             return
         # To close or collect them here would end the parent's sessions.
-        _LEFT_TO_PARENT.append((self._source, self._by_loop))
+        _INHERITED_POOLS.append((self._source, self._by_loop))
         self._pid, self._lock = os.getpid(), threading.Lock()
-        self._source, self._by_loop = None, _none_by_loop()
+        self._source, self._by_loop = None, _new_loop_map()
 
-    def _open(self) -> Source:
+    def _open(self) -> EnginePool:
         server = self._find_server()
         if server is not None:
             from jobforge.client.transport import Transport  # noqa: PLC0415 - httpx2 is an extra
 
             transport = Transport(server)
-            weakref.finalize(self, _close_own, transport, os.getpid())
-            return Source(transport, is_service=True)
+            weakref.finalize(self, _close_unless_forked, transport, os.getpid())
+            return EnginePool(transport, is_service=True)
         from jobforge.db import Pool  # noqa: PLC0415 - see above
 
         address = self._find_address()
         pool = Pool(address.url, size=self._size, behind_pooler=address.behind_pooler)
         pool.open()
         # At the latest when the interpreter ends.
-        weakref.finalize(self, _close_own, pool, os.getpid())
-        return Source(pool, pool.inspect().is_service)
+        weakref.finalize(self, _close_unless_forked, pool, os.getpid())
+        return EnginePool(pool, pool.inspect().is_service)
 
-    async def _aopen(self) -> AsyncSource:
+    async def _aopen(self) -> AsyncEnginePool:
         server = self._find_server()
         if server is not None:
             from jobforge.client.transport import AsyncTransport  # noqa: PLC0415 - as above
 
-            return AsyncSource(AsyncTransport(server), is_service=True)
+            return AsyncEnginePool(AsyncTransport(server), is_service=True)
         from jobforge.db import Database  # noqa: PLC0415 - see above
 
         address = self._find_address()
         pool = Database(address.url, size=self._size, behind_pooler=address.behind_pooler)
         await pool.open()
-        return AsyncSource(pool, (await pool.inspect()).is_service)
+        return AsyncEnginePool(pool, (await pool.inspect()).is_service)
 
 
-def _close_own(pool: "Pool | Transport", opened_by: int) -> None:
+def _close_unless_forked(pool: "Pool | Transport", opened_by: int) -> None:
     # A forked process ends with the same finalizers.
     if opened_by == os.getpid():
         pool.close()
 
 
-async def _close(opening: "asyncio.Task[AsyncSource]") -> None:
+async def _close(opening: "asyncio.Task[AsyncEnginePool]") -> None:
     await (await opening).pool.close()
 
 
-def _finish(loop: "asyncio.AbstractEventLoop", closing: Coroutine[Any, Any, None]) -> None:
+def _run_on_loop(loop: "asyncio.AbstractEventLoop", closing: Coroutine[Any, Any, None]) -> None:
     import asyncio  # noqa: PLC0415 - not in a zygote: worker/isolation/async_handler.py says why
 
     if not loop.is_running():
@@ -231,12 +231,12 @@ def _finish(loop: "asyncio.AbstractEventLoop", closing: Coroutine[Any, Any, None
         asyncio.run_coroutine_threadsafe(closing, loop).result()
 
 
-def _none_by_loop() -> "ByLoop":
+def _new_loop_map() -> "PoolsByLoop":
     return weakref.WeakKeyDictionary()
 
 
-ByLoop: TypeAlias = (
-    "weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Task[AsyncSource]]"
+PoolsByLoop: TypeAlias = (
+    "weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Task[AsyncEnginePool]]"
 )
-_LEFT_TO_PARENT: list[object] = []
+_INHERITED_POOLS: list[object] = []
 _CLOSING: "set[asyncio.Task[None]]" = set()

@@ -6,7 +6,7 @@ What each of them means for the job, verdict.py decides.
 from datetime import datetime
 
 from jobforge.errors import Invalid, Json
-from jobforge.sdk.duration import Duration, seconds
+from jobforge.sdk.duration import Duration, to_seconds
 
 DEFAULT_ATTEMPTS = 5
 DEFAULT_BASE_S = 1.0
@@ -33,10 +33,10 @@ class Retry(Exception):
     ) -> None:
         super().__init__(reason or "the handler asked for another attempt")
         self.reason = reason
-        self.after_s = None if after is None else seconds(after, "after")
+        self.after_s = None if after is None else to_seconds(after, "after")
         self.max_attempts = max_attempts
-        self.base_s = seconds(base, "base")
-        self.cap_s = seconds(cap, "cap")
+        self.base_s = to_seconds(base, "base")
+        self.cap_s = to_seconds(cap, "cap")
         self.give_up_on = give_up_on
 
 
@@ -56,7 +56,7 @@ class Snooze(Exception):
                 raise Invalid("a moment to snooze until needs a time zone", field="until")
             self.run_at = until
         else:
-            self.delay_s = seconds(until, "until")
+            self.delay_s = to_seconds(until, "until")
 
 
 class Cancel(Exception):
@@ -79,7 +79,7 @@ class Cancelled(BaseException):
     """Raised inside a handler that was asked to stop; not an Exception, so that it gets through."""
 
 
-class Waiting(BaseException):
+class AttemptSuspended(BaseException):
     """Raised by `ctx.sleep`, `ctx.wait_for_event` and `ctx.gather`: the attempt ends here.
 
     The next one comes by here again and goes on. Not an Exception, so that it gets through. One of

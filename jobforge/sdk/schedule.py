@@ -5,10 +5,10 @@ from typing import Literal
 from uuid import UUID
 
 from jobforge.errors import Invalid, Json
-from jobforge.sdk.duration import Duration, seconds
+from jobforge.sdk.duration import Duration, to_seconds
 
-CatchUp = Literal["none", "last", "all"]
-Overlap = Literal["allow", "skip", "queue", "cancel_running"]
+CatchUpOption = Literal["none", "last", "all"]
+OverlapOption = Literal["allow", "skip", "queue", "cancel_running"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,9 +17,9 @@ class Schedule:
 
     cron: str
     timezone: str
-    catch_up: CatchUp = "last"
+    catch_up: CatchUpOption = "last"
     catch_up_limit: int = 10
-    overlap: Overlap = "allow"
+    overlap: OverlapOption = "allow"
     jitter_s: int = 0
     tenant: str | None = None
     payload: dict[str, Json] | None = None
@@ -43,9 +43,9 @@ def read_schedule(  # noqa: PLR0913 - one for each setting
     cron: str | None,
     *,
     tz: str | None = None,
-    catch_up: CatchUp | None = None,
+    catch_up: CatchUpOption | None = None,
     catch_up_limit: int | None = None,
-    overlap: Overlap | None = None,
+    overlap: OverlapOption | None = None,
     jitter: Duration | None = None,
     tenant: str | UUID | None = None,
     payload: dict[str, Json] | None = None,
@@ -68,8 +68,8 @@ def read_schedule(  # noqa: PLR0913 - one for each setting
     from jobforge.scheduler import cron as crons  # noqa: PLC0415 - most jobs have no schedule
     from jobforge.scheduler import template  # noqa: PLC0415 - as above
 
-    zone = tz or crons.OWN_CLOCKS
-    crons.parse(cron, "UTC" if zone == crons.OWN_CLOCKS else zone)
+    zone = tz or crons.TENANT_ZONE
+    crons.parse(cron, "UTC" if zone == crons.TENANT_ZONE else zone)
     template.check(payload or {}, roots=template.SCHEDULE_ROOTS)
     return Schedule(
         cron=cron,
@@ -77,7 +77,7 @@ def read_schedule(  # noqa: PLR0913 - one for each setting
         catch_up=catch_up or "last",
         catch_up_limit=10 if catch_up_limit is None else catch_up_limit,
         overlap=overlap or "allow",
-        jitter_s=0 if jitter is None else round(seconds(jitter, "jitter")),
+        jitter_s=0 if jitter is None else round(to_seconds(jitter, "jitter")),
         tenant=None if tenant is None else str(tenant),
         payload=payload,
     )

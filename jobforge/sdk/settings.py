@@ -9,9 +9,9 @@ from typing import Literal, get_args
 from uuid import UUID
 
 from jobforge.errors import Invalid, Json
-from jobforge.sdk.duration import Duration, seconds
+from jobforge.sdk.duration import Duration, to_seconds
 from jobforge.sdk.retry import DEFAULT_ATTEMPTS, DEFAULT_BASE_S, DEFAULT_CAP_S, Retry
-from jobforge.sdk.schedule import CatchUp, Overlap, Schedule, read_schedule
+from jobforge.sdk.schedule import CatchUpOption, OverlapOption, Schedule, read_schedule
 
 Isolation = Literal["process", "inline"]
 Size = int | str  # bytes, or "256MB"
@@ -26,7 +26,7 @@ _QUEUE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:-]{0,49}")
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class ProcessLimits:
     """What one job's process may use. `cpu_s` of None is bounded by the timeout alone."""
 
     memory_bytes: int = 2 * GIB
@@ -45,7 +45,7 @@ class Rate:
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class DefinitionSettings:
     """One definition's settings; durations in seconds."""
 
     key: str
@@ -57,7 +57,7 @@ class Settings:
     backoff_cap_s: float = DEFAULT_CAP_S
     give_up_on: tuple[type[Exception], ...] = ()
     isolation: Isolation = "process"
-    limits: Limits = field(default_factory=Limits)
+    limits: ProcessLimits = field(default_factory=ProcessLimits)
     grace_s: float = 10.0
     description: str | None = None
     max_running: int | None = None
@@ -121,27 +121,27 @@ def read_settings(  # noqa: PLR0913 - one for each setting
     rate_per_key: Rate | None = None,
     cron: str | None = None,
     tz: str | None = None,
-    catch_up: CatchUp | None = None,
+    catch_up: CatchUpOption | None = None,
     catch_up_limit: int | None = None,
-    overlap: Overlap | None = None,
+    overlap: OverlapOption | None = None,
     jitter: Duration | None = None,
     tenant: str | UUID | None = None,
     payload: dict[str, Json] | None = None,
-) -> Settings:
+) -> DefinitionSettings:
     """Settings as people give them: durations and sizes in words, retries as a policy."""
     policy = Retry(max_attempts=retry) if isinstance(retry, int) else retry or Retry()
-    return Settings(
+    return DefinitionSettings(
         key=key,
         version=version,
         queue=queue,
-        timeout_s=whole_seconds(timeout, "timeout"),
+        timeout_s=to_whole_seconds(timeout, "timeout"),
         max_attempts=policy.max_attempts,
         backoff_base_s=policy.base_s,
         backoff_cap_s=policy.cap_s,
         give_up_on=policy.give_up_on,
         isolation=isolation,
         limits=_read_limits(memory, cpu, open_files, file_size),
-        grace_s=seconds(grace, "grace"),
+        grace_s=to_seconds(grace, "grace"),
         description=description,
         max_running=max_running,
         max_running_per_key=max_running_per_key,
@@ -160,7 +160,7 @@ def read_settings(  # noqa: PLR0913 - one for each setting
     )
 
 
-def size(given: Size, field: str) -> int:
+def parse_size(given: Size, field: str) -> int:
     """Bytes of "256MB", "1.5 GiB" or a plain number; units count by 1024."""
     if isinstance(given, int) and not isinstance(given, bool):
         count = float(given)
@@ -174,25 +174,25 @@ def size(given: Size, field: str) -> int:
     return int(count)
 
 
-def whole_seconds(given: Duration, field: str) -> int:
+def to_whole_seconds(given: Duration, field: str) -> int:
     """Seconds for a setting that counts whole ones; a part of a second is one."""
-    exact = seconds(given, field)
+    exact = to_seconds(given, field)
     return int(exact) + (exact > int(exact))
 
 
 def _read_limits(
     memory: Size | None, cpu: Duration | None, open_files: int | None, file_size: Size | None
-) -> Limits:
-    limits = Limits()
+) -> ProcessLimits:
+    limits = ProcessLimits()
     if memory is not None:
-        limits = replace(limits, memory_bytes=size(memory, "memory"))
+        limits = replace(limits, memory_bytes=parse_size(memory, "memory"))
     if cpu is not None:
-        limits = replace(limits, cpu_s=whole_seconds(cpu, "cpu"))
+        limits = replace(limits, cpu_s=to_whole_seconds(cpu, "cpu"))
     if open_files is not None:
         _check_whole(open_files, "open_files", 16, 2**20)
         limits = replace(limits, open_files=open_files)
     if file_size is not None:
-        limits = replace(limits, file_size_bytes=size(file_size, "file_size"))
+        limits = replace(limits, file_size_bytes=parse_size(file_size, "file_size"))
     return limits
 
 

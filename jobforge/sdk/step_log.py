@@ -16,8 +16,8 @@ from uuid import UUID
 
 from jobforge.errors import Invalid, InvalidResult, Json
 from jobforge.payloads.signature import Shape, read_result
-from jobforge.sdk.duration import Duration, seconds
-from jobforge.sdk.retry import Waiting
+from jobforge.sdk.duration import Duration, to_seconds
+from jobforge.sdk.retry import AttemptSuspended
 from jobforge.types.jsonb import decode, encode
 
 R = TypeVar("R")
@@ -42,7 +42,7 @@ class StepKey:
         return self.name if self.index == 0 else f"{self.name} ({self.index + 1})"
 
 
-class Steps:
+class StepLog:
     """Those of one job: stored ones by their key, and how many this attempt has come to."""
 
     def __init__(self, steps_json: str | None) -> None:
@@ -58,7 +58,7 @@ class Steps:
     def __getitem__(self, key: StepKey) -> Json:
         return self._results[key]
 
-    def begin(self, kind: str, name: str) -> StepKey:
+    def next_key(self, kind: str, name: str) -> StepKey:
         """The key of the next step of that name."""
         if not 1 <= len(name) <= _LONGEST_NAME or "\n" in name:
             raise Invalid(
@@ -71,14 +71,14 @@ class Steps:
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class ReceivedEvent:
     """An event that a job waited for. Async handlers may await it: it is there."""
 
     id: UUID
     name: str
     data: Json
 
-    def __await__(self) -> Generator[None, None, "Event"]:
+    def __await__(self) -> Generator[None, None, "ReceivedEvent"]:
         yield from ()
         return self
 
@@ -91,38 +91,38 @@ class Results(list[R]):
         return self
 
 
-def sleeping(key: StepKey, until: Duration | datetime) -> Waiting:
+def suspend_for_sleep(key: StepKey, until: Duration | datetime) -> AttemptSuspended:
     if isinstance(until, datetime):
         if until.tzinfo is None:
             raise Invalid("a moment to sleep until needs a time zone", field="moment")
-        return Waiting(_wait(key), run_at=until)
-    return Waiting(_wait(key), delay_s=_bounded(until, "duration"))
+        return AttemptSuspended(_wait(key), run_at=until)
+    return AttemptSuspended(_wait(key), delay_s=_to_wait_seconds(until, "duration"))
 
 
-def waiting_for_event(
+def suspend_for_event(
     key: StepKey,
     match: Mapping[str, Scalar] | None,
     timeout: Duration,
     since: datetime | None = None,
-) -> Waiting:
-    wait = {**_wait(key), "match": nested(match or {})}
+) -> AttemptSuspended:
+    wait = {**_wait(key), "match": nest_match(match or {})}
     if since is not None:
         if since.tzinfo is None:
             raise Invalid("since must have a time zone", field="since")
         wait["since"] = since.timestamp()
     if len(encode(wait["match"], "match")) > _LARGEST_MATCH:
         raise Invalid(f"a match has at most {_LARGEST_MATCH:,} bytes of JSON", field="match")
-    return Waiting(wait, delay_s=_bounded(timeout, "timeout"))
+    return AttemptSuspended(wait, delay_s=_to_wait_seconds(timeout, "timeout"))
 
 
-def waiting_for_jobs(key: StepKey, jobs: Iterable[UUID]) -> Waiting:
+def suspend_for_jobs(key: StepKey, jobs: Iterable[UUID]) -> AttemptSuspended:
     ids = [str(job_id) for job_id in dict.fromkeys(jobs)]
     if len(ids) > _MOST_JOBS:
         raise Invalid(f"a gather waits for at most {_MOST_JOBS:,} jobs", field="handles")
-    return Waiting({**_wait(key), "jobs": ids}, delay_s=0)
+    return AttemptSuspended({**_wait(key), "jobs": ids}, delay_s=0)
 
 
-def nested(match: Mapping[str, Scalar]) -> dict[str, Json]:
+def nest_match(match: Mapping[str, Scalar]) -> dict[str, Json]:
     """`{"order.id": 7}` as what the event's data must contain: `{"order": {"id": 7}}`."""
     found: dict[str, Json] = {}
     for path, value in match.items():
@@ -140,7 +140,7 @@ def nested(match: Mapping[str, Scalar]) -> dict[str, Json]:
     return found
 
 
-def written(key: StepKey, shape: Shape, result: Any) -> Json:  # noqa: ANN401 - whatever it returned
+def serialize_result(key: StepKey, shape: Shape, result: Any) -> Json:  # noqa: ANN401 - whatever it returned
     """The result as JSON; InvalidResult when it cannot be kept, and so would run again for ever."""
     if shape.hides_secrets:
         raise InvalidResult(
@@ -168,32 +168,32 @@ def is_async(function: Callable[..., Any]) -> bool:
     )
 
 
-def shape_of(function: Callable[..., Any]) -> Shape:
+def read_return_shape(function: Callable[..., Any]) -> Shape:
     """What it returns, as its annotation says; anything, where that says nothing."""
     while isinstance(function, partial):
         function = function.func
     if getattr(function, "__annotations__", {}).get("return") is None:
-        return _ANYTHING
-    return _annotated(function)
+        return _ANY_SHAPE
+    return _read_annotated_shape(function)
 
 
 @lru_cache(maxsize=1_000)
-def _annotated(function: Callable[..., Any]) -> Shape:
+def _read_annotated_shape(function: Callable[..., Any]) -> Shape:
     try:
         return read_result(function)
     except (Invalid, NameError):  # not of JSON as it stands, or known to checkers only
-        return _ANYTHING
+        return _ANY_SHAPE
 
 
 def _wait(key: StepKey) -> dict[str, Json]:
     return {"kind": key.kind, "name": key.name, "index": key.index}
 
 
-def _bounded(duration: Duration, field: str) -> float:
-    given = seconds(duration, field)
+def _to_wait_seconds(duration: Duration, field: str) -> float:
+    given = to_seconds(duration, field)
     if given > _LONGEST_WAIT_S:
         raise Invalid("a job waits for at most 366 days at a time", field=field)
     return given
 
 
-_ANYTHING = Shape(Any)
+_ANY_SHAPE = Shape(Any)

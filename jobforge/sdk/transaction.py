@@ -4,9 +4,9 @@ from contextlib import AsyncExitStack, ExitStack
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from jobforge.sdk.engine_client import Client
-from jobforge.sdk.options import Tenant
-from jobforge.sdk.tenancy import Ambient
+from jobforge.sdk.engine_client import EngineClient
+from jobforge.sdk.options import TenantRef
+from jobforge.sdk.tenancy import TenantScope
 
 if TYPE_CHECKING:
     from jobforge.db import AsyncConnection, Connection
@@ -18,7 +18,7 @@ class Transaction:
     Within it the tenant is also the ambient one.
     """
 
-    def __init__(self, client: Client, tenant: Tenant | None) -> None:
+    def __init__(self, client: EngineClient, tenant: TenantRef | None) -> None:
         self._client = client
         self._tenant = tenant
         self._stack = ExitStack()
@@ -31,7 +31,7 @@ class Transaction:
         with ExitStack() as stack:
             conn = stack.enter_context(self._client.own_pools().database().connection())
             stack.enter_context(db.transaction(conn, tenant_id))
-            stack.enter_context(Ambient(tenant_id))
+            stack.enter_context(TenantScope(tenant_id))
             self._stack = stack.pop_all()
             return conn
 
@@ -51,7 +51,7 @@ class Transaction:
             pool = await self._client.own_pools().database_of_this_loop()
             conn = await stack.enter_async_context(pool.connection())
             await stack.enter_async_context(db.atransaction(conn, tenant_id))
-            stack.enter_context(Ambient(tenant_id))
+            stack.enter_context(TenantScope(tenant_id))
             self._async_stack = stack.pop_all()
             return conn
 

@@ -24,8 +24,8 @@ from jobforge.errors import (
     NoArtifactStore,
 )
 from jobforge.redact import redact, redact_head, redact_tail
-from jobforge.sdk.retry import Cancel, Dead, Retry, Snooze, Waiting
-from jobforge.sdk.settings import Settings
+from jobforge.sdk.retry import AttemptSuspended, Cancel, Dead, Retry, Snooze
+from jobforge.sdk.settings import DefinitionSettings
 from jobforge.types.jobs import Outcome
 
 # The engine keeps errors of up to 64 KiB whole.
@@ -41,7 +41,7 @@ Limit = Literal["memory", "cpu", "file_size", "processes"]
 _FINAL = (InvalidPayload, InvalidResult, EventTimeout, ChildFailed, NoArtifactStore)
 
 
-class Stop(StrEnum):
+class StopReason(StrEnum):
     """Why a run is told to end."""
 
     CANCEL = "cancel"
@@ -53,7 +53,7 @@ class Stop(StrEnum):
     @property
     def is_final(self) -> bool:
         """No time is given to clean up."""
-        return self in {Stop.LOST, Stop.EXPIRED, Stop.SHUTDOWN}
+        return self in {StopReason.LOST, StopReason.EXPIRED, StopReason.SHUTDOWN}
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +95,7 @@ _KINDS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Exit:
+class ProcessExit:
     """How a process ended: by exiting or by a signal, and over which of its limits."""
 
     code: int | None = None
@@ -103,76 +103,80 @@ class Exit:
     reason: Limit | None = None
 
 
-def returned(result: Json) -> Verdict:
+def verdict_from_result(result: Json) -> Verdict:
     return Verdict(Outcome.SUCCEEDED, result)
 
 
-def unusable(error: Invalid) -> Verdict:
+def verdict_from_invalid_result(error: Invalid) -> Verdict:
     """The handler returned something that cannot be kept: it would again."""
-    return Verdict(Outcome.FAILED, error=_described(error, "InvalidResult"), final=True)
+    return Verdict(Outcome.FAILED, error=_error_to_json(error, "InvalidResult"), final=True)
 
 
-def raised(error: BaseException, settings: Settings, stopped: Stop | None = None) -> Verdict:
+def verdict_from_error(
+    error: BaseException, settings: DefinitionSettings, stopped: StopReason | None = None
+) -> Verdict:
     match error:
-        case Waiting():
-            said = _waits(error)
-        case BaseExceptionGroup() if error.split(Waiting)[1] is None:
+        case AttemptSuspended():
+            said = _verdict_from_suspension(error)
+        case BaseExceptionGroup() if error.split(AttemptSuspended)[1] is None:
             # A task group wraps what its tasks raise. A job waits for one thing at a time.
-            said = _waits(_first(error))
+            said = _verdict_from_suspension(_find_first_suspension(error))
         case Snooze():
             said = Verdict(Outcome.SNOOZED, retry_in_s=error.delay_s, run_at=error.run_at)
         case Cancel():
-            said = Verdict(Outcome.CANCELED, reason=_head(_message(error)))
+            said = Verdict(Outcome.CANCELED, reason=_shorten_message(_message(error)))
         case Dead():
-            said = Verdict(Outcome.FAILED, error=_described(error), final=True)
+            said = Verdict(Outcome.FAILED, error=_error_to_json(error), final=True)
         case Retry():
-            said = Verdict(Outcome.FAILED, error=_described(error), retry_in_s=error.after_s)
+            said = Verdict(Outcome.FAILED, error=_error_to_json(error), retry_in_s=error.after_s)
         case EgressError():
             said = Verdict(
                 Outcome.FAILED,
-                error={**_described(error), "code": error.code, **redact(error.detail)},
+                error={**_error_to_json(error), "code": error.code, **redact(error.detail)},
                 final=error.is_final or None,
                 retry_in_s=error.retry_in_s,
             )
         case MemoryError():
-            said = Verdict(Outcome.CRASHED, error=_over("memory"))
+            said = Verdict(Outcome.CRASHED, error=_limit_crash_to_json("memory"))
         case _:
             final = isinstance(error, (*_FINAL, *settings.give_up_on)) or None
-            said = Verdict(Outcome.FAILED, error=_described(error), final=final)
-    return _after(said, stopped)
+            said = Verdict(Outcome.FAILED, error=_error_to_json(error), final=final)
+    return _apply_stop(said, stopped)
 
 
-def _waits(error: Waiting) -> Verdict:
+def _verdict_from_suspension(error: AttemptSuspended) -> Verdict:
     return Verdict(Outcome.SNOOZED, retry_in_s=error.delay_s, run_at=error.run_at, wait=error.wait)
 
 
-def _first(error: BaseException) -> Waiting:
+def _find_first_suspension(error: BaseException) -> AttemptSuspended:
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
-    assert isinstance(error, Waiting)  # noqa: S101 - the group has no others
+    assert isinstance(error, AttemptSuspended)  # noqa: S101 - the group has no others
     return error
 
 
-def exited(how: Exit, stopped: Stop | None, said: Verdict | None) -> Verdict | None:
+def verdict_from_exit(
+    how: ProcessExit, stopped: StopReason | None, said: Verdict | None
+) -> Verdict | None:
     """A process has ended; `said` is what it told before. None: there is nothing to report."""
-    if stopped is Stop.LOST:
+    if stopped is StopReason.LOST:
         return None
     if said is not None:
-        return _after(said, stopped)
-    return _after(Verdict(Outcome.CRASHED, error=_crash(how)), stopped)
+        return _apply_stop(said, stopped)
+    return _apply_stop(Verdict(Outcome.CRASHED, error=_crash_to_json(how)), stopped)
 
 
-def _after(said: Verdict, stopped: Stop | None) -> Verdict:
+def _apply_stop(said: Verdict, stopped: StopReason | None) -> Verdict:
     """What a run said that had been told to end: only an answer of its own choice still counts."""
     if stopped is None or _is_chosen(said):
         return said
     match stopped:
-        case Stop.TIMEOUT:
+        case StopReason.TIMEOUT:
             error = {**(said.error or {}), "type": "TimedOut", "message": "the timeout has passed"}
             return replace(said, outcome=Outcome.TIMED_OUT, error=error)
-        case Stop.CANCEL:
+        case StopReason.CANCEL:
             return replace(said, outcome=Outcome.CANCELED)
-        case Stop.SHUTDOWN | Stop.EXPIRED | Stop.LOST:
+        case StopReason.SHUTDOWN | StopReason.EXPIRED | StopReason.LOST:
             return Verdict(Outcome.RELEASED)
 
 
@@ -182,25 +186,25 @@ def _is_chosen(said: Verdict) -> bool:
     return said.final is not None or said.retry_in_s is not None
 
 
-def _described(error: BaseException, name: str | None = None) -> dict[str, Json]:
-    message, trace = _head(_message(error)), _end(_trace(error))
-    return {"type": name or _name(type(error)), "message": message, "traceback": trace}
+def _error_to_json(error: BaseException, name: str | None = None) -> dict[str, Json]:
+    message, trace = _shorten_message(_message(error)), _shorten_traceback(_format_traceback(error))
+    return {"type": name or _format_type_name(type(error)), "message": message, "traceback": trace}
 
 
 # Redacted before it is cut to what is kept: half a secret would not be known as one.
 
 
-def _head(text: str) -> str:
+def _shorten_message(text: str) -> str:
     head = redact_head(text[:_MOST_READ], is_cut=len(text) > _MOST_READ)
     return head[:_LONGEST_MESSAGE]
 
 
-def _end(text: str) -> str:
+def _shorten_traceback(text: str) -> str:
     end = redact_tail(text[-_MOST_READ:], is_cut=len(text) > _MOST_READ)
     return end[-_LONGEST_TRACEBACK:]
 
 
-def _name(kind: type[BaseException]) -> str:
+def _format_type_name(kind: type[BaseException]) -> str:
     if kind.__module__ in {"builtins", "__main__", "jobforge.sdk.retry", "jobforge.errors"}:
         return kind.__qualname__
     return f"{kind.__module__}.{kind.__qualname__}"
@@ -213,14 +217,16 @@ def _message(error: BaseException) -> str:
         return f"<its message failed with {type(fault).__name__}>"
 
 
-def _trace(error: BaseException) -> str:
+def _format_traceback(error: BaseException) -> str:
     try:
-        return "".join(traceback.format_exception(type(error), error, _own(error.__traceback__)))
+        return "".join(
+            traceback.format_exception(type(error), error, _skip_own_frames(error.__traceback__))
+        )
     except Exception as fault:  # noqa: BLE001 - as above
         return f"<its traceback failed with {type(fault).__name__}>"
 
 
-def _own(trace: TracebackType | None) -> TracebackType | None:
+def _skip_own_frames(trace: TracebackType | None) -> TracebackType | None:
     """The part of a traceback that lies in the user's code: our frames stand above it."""
     first = trace
     while trace is not None and _is_ours(trace):
@@ -232,15 +238,15 @@ def _is_ours(trace: TracebackType) -> bool:
     return str(trace.tb_frame.f_globals.get("__name__")).startswith("jobforge.")
 
 
-def _crash(how: Exit) -> dict[str, Json]:
+def _crash_to_json(how: ProcessExit) -> dict[str, Json]:
     if how.reason is not None:
-        return _over(how.reason)
+        return _limit_crash_to_json(how.reason)
     if how.signal is not None:
         return {"type": "Crashed", "message": f"killed by {_signal_name(how.signal)}"}
     return {"type": "Crashed", "message": f"ended with exit code {how.code} and no outcome"}
 
 
-def _over(limit: Limit) -> dict[str, Json]:
+def _limit_crash_to_json(limit: Limit) -> dict[str, Json]:
     words = limit.replace("_", " ")
     return {"type": "Crashed", "message": f"went over its {words} limit", "reason": limit}
 

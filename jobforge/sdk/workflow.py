@@ -14,12 +14,12 @@ from jobforge import calls
 from jobforge.calls import Call
 from jobforge.errors import Conflict, JobFailed, Json
 from jobforge.sdk.duration import Duration
-from jobforge.sdk.engine_client import Build, Client, Submission
-from jobforge.sdk.enqueue import AnyArgs, request_of
-from jobforge.sdk.handle import Awaited, auntil, until
-from jobforge.sdk.job_scope import here, workflow_by
-from jobforge.sdk.options import OnParentFailure, Parent, Tenant, read_parents
-from jobforge.sdk.workflow_nodes import BUILDING, Nodes, Place
+from jobforge.sdk.engine_client import CallBuilder, EngineClient, Submission
+from jobforge.sdk.enqueue import AnyArgs, request_from_args
+from jobforge.sdk.handle import WaitTarget, apoll_until, poll_until
+from jobforge.sdk.job_scope import inherit_from_current_job, inherit_into_workflow
+from jobforge.sdk.options import OnParentFailure, Parent, TenantRef, read_parents
+from jobforge.sdk.workflow_nodes import CURRENT_NODES, Nodes, WorkflowItem
 from jobforge.types.workflows import (
     MadeWorkflow,
     WorkflowDetail,
@@ -31,7 +31,7 @@ from jobforge.types.workflows import (
 class WorkflowHandle:
     """A workflow that was enqueued. Waiting asks again and again, less and less often."""
 
-    def __init__(self, client: Client, tenant_id: UUID, workflow_id: UUID) -> None:
+    def __init__(self, client: EngineClient, tenant_id: UUID, workflow_id: UUID) -> None:
         self._client = client
         self.id = workflow_id
         self.tenant_id = tenant_id
@@ -41,18 +41,18 @@ class WorkflowHandle:
 
     def detail(self) -> WorkflowDetail:
         """The workflow as it is now, with its nodes, edges and results."""
-        return self._client.run_for(self.tenant_id, self._reading)
+        return self._client.run_for_tenant(self.tenant_id, self._build_get_call)
 
     async def adetail(self) -> WorkflowDetail:
-        return await self._client.arun_for(self.tenant_id, self._reading)
+        return await self._client.arun_for_tenant(self.tenant_id, self._build_get_call)
 
     def wait(self, timeout: Duration | None = None) -> WorkflowDetail:
         """The workflow once all of its jobs have ended; WaitTimeout before that."""
-        return until(self.detail, _is_over, timeout, self._waited_for)
+        return poll_until(self.detail, _is_over, timeout, self._wait_target)
 
     async def await_(self, timeout: Duration | None = None) -> WorkflowDetail:  # noqa: ASYNC109 - as wait
         """As `wait`, for async code."""
-        return await auntil(self.adetail, _is_over, timeout, self._waited_for)
+        return await apoll_until(self.adetail, _is_over, timeout, self._wait_target)
 
     def result(self, timeout: Duration | None = None) -> dict[str, Json]:
         """What its last nodes returned, by their names; JobFailed when it did not succeed."""
@@ -64,33 +64,33 @@ class WorkflowHandle:
 
     def cancel(self, reason: str | None = None) -> WorkflowState:
         """`canceling` while some of its jobs have yet to be stopped."""
-        return self._client.run_for(self.tenant_id, self._canceling(reason))
+        return self._client.run_for_tenant(self.tenant_id, self._build_cancel_call(reason))
 
     async def acancel(self, reason: str | None = None) -> WorkflowState:
-        return await self._client.arun_for(self.tenant_id, self._canceling(reason))
+        return await self._client.arun_for_tenant(self.tenant_id, self._build_cancel_call(reason))
 
     def retry(self, from_node: str | None = None) -> int:
         """What did not succeed, or a node and all that come after it. Answers how many jobs."""
-        return self._client.run_for(self.tenant_id, self._retrying(from_node))
+        return self._client.run_for_tenant(self.tenant_id, self._build_retry_call(from_node))
 
     async def aretry(self, from_node: str | None = None) -> int:
-        return await self._client.arun_for(self.tenant_id, self._retrying(from_node))
+        return await self._client.arun_for_tenant(self.tenant_id, self._build_retry_call(from_node))
 
     @property
-    def _waited_for(self) -> Awaited:
-        return Awaited("workflow", self.id, "id")
+    def _wait_target(self) -> WaitTarget:
+        return WaitTarget("workflow", self.id, "id")
 
-    def _reading(self, tenant_id: UUID | None) -> Call[WorkflowDetail]:
+    def _build_get_call(self, tenant_id: UUID | None) -> Call[WorkflowDetail]:
         return calls.get_workflow(self.id, tenant_id=tenant_id)
 
-    def _canceling(self, reason: str | None) -> Build[WorkflowState]:
+    def _build_cancel_call(self, reason: str | None) -> CallBuilder[WorkflowState]:
         return lambda tenant: calls.cancel_workflow(self.id, reason=reason, tenant_id=tenant)
 
-    def _retrying(self, from_node: str | None) -> Build[int]:
+    def _build_retry_call(self, from_node: str | None) -> CallBuilder[int]:
         return lambda tenant: calls.retry_workflow(self.id, from_node=from_node, tenant_id=tenant)
 
 
-class Workflow(Place):
+class Workflow(WorkflowItem):
     """A workflow that is being built, by `with` or `async with`; an error in it enqueues nothing.
 
     Within the block `definition.node(…)` adds a job to it. Afterwards it has a handle.
@@ -98,7 +98,7 @@ class Workflow(Place):
 
     def __init__(  # noqa: PLR0913 - one for each thing that can be said
         self,
-        client: Client,
+        client: EngineClient,
         name: str,
         *,
         input: Json = None,  # noqa: A002 - as the engine calls it
@@ -106,7 +106,7 @@ class Workflow(Place):
         on_success: AnyArgs | None = None,
         on_failure: AnyArgs | None = None,
         on_complete: AnyArgs | None = None,
-        tenant: Tenant | None = None,
+        tenant: TenantRef | None = None,
         conn: Any = None,  # noqa: ANN401 - a connection of any of several libraries
     ) -> None:
         super().__init__(Nodes(), name)  # a home of its own: it is no node of another yet
@@ -115,10 +115,12 @@ class Workflow(Place):
         self._title = name
         self._input = input
         self._correlation_id = correlation_id
-        self._callbacks = [request_of(each) for each in (on_success, on_failure, on_complete)]
+        self._callbacks = [
+            request_from_args(each) for each in (on_success, on_failure, on_complete)
+        ]
         self._tenant = tenant
         self._conn = conn
-        self._entered: list[Token[Nodes | None]] = []
+        self._context_tokens: list[Token[Nodes | None]] = []
         self._is_inner = False
         self._after: tuple[Any, ...] = ()
         self._on_parent_failure: OnParentFailure | None = None
@@ -150,8 +152,8 @@ class Workflow(Place):
         """A workflow that is a node of this one; its own nodes are added within `with`."""
         inner = Workflow(self._client, name, input=input)
         inner._is_inner = True
-        inner.home = self.nodes
-        inner.name = self.nodes.reserve(name)
+        inner.container = self.nodes
+        inner.name = self.nodes.reserve_name(name)
         inner._after = read_parents(after)
         inner._on_parent_failure = on_parent_failure
         return inner
@@ -160,16 +162,16 @@ class Workflow(Place):
         """Makes its jobs: what the end of the `with` block does."""
         self._refuse_twice()
         tenant_id, made = self._client.submit(self._submission(), self._tenant, self._conn)
-        return self._settled(tenant_id, made)
+        return self._set_handle(tenant_id, made)
 
     async def aenqueue(self) -> WorkflowHandle:
         """As `enqueue`, for async code."""
         self._refuse_twice()
         tenant_id, made = await self._client.asubmit(self._submission(), self._tenant, self._conn)
-        return self._settled(tenant_id, made)
+        return self._set_handle(tenant_id, made)
 
     def __enter__(self) -> Self:
-        self._entered.append(BUILDING.set(self.nodes))
+        self._context_tokens.append(CURRENT_NODES.set(self.nodes))
         return self
 
     def __exit__(
@@ -178,8 +180,8 @@ class Workflow(Place):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        BUILDING.reset(self._entered.pop())
-        if kind is None and not self._joined_outer():
+        CURRENT_NODES.reset(self._context_tokens.pop())
+        if kind is None and not self._join_outer():
             self.enqueue()
 
     async def __aenter__(self) -> Self:
@@ -191,8 +193,8 @@ class Workflow(Place):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        BUILDING.reset(self._entered.pop())
-        if kind is None and not self._joined_outer():
+        CURRENT_NODES.reset(self._context_tokens.pop())
+        if kind is None and not self._join_outer():
             await self.aenqueue()
 
     def _refuse_twice(self) -> None:
@@ -202,12 +204,12 @@ class Workflow(Place):
                 " with block does so"
             )
 
-    def _joined_outer(self) -> bool:
+    def _join_outer(self) -> bool:
         if self._is_inner:
             document: dict[str, Json] = {"workflow": self._request().to_json()}
             if self._on_parent_failure is not None:
                 document["on_parent_failure"] = self._on_parent_failure
-            self.home.add_inner(self.nodes, self.name, self._after, document)
+            self.container.add_inner(self.nodes, self.name, self._after, document)
         return self._is_inner
 
     def _request(self) -> WorkflowRequest:
@@ -216,21 +218,21 @@ class Workflow(Place):
         )
 
     def _submission(self) -> Submission[MadeWorkflow]:
-        request = here(workflow_by, self._request())
+        request = inherit_from_current_job(inherit_into_workflow, self._request())
         return Submission(
             lambda tenant_id: calls.enqueue_workflow(request, tenant_id=tenant_id),
             "enqueue_workflow",
             request.to_json(),
-            read_made,
+            read_created_workflow,
         )
 
-    def _settled(self, tenant_id: UUID, made: MadeWorkflow) -> WorkflowHandle:
-        self.nodes.settle(tenant_id, made.jobs)
+    def _set_handle(self, tenant_id: UUID, made: MadeWorkflow) -> WorkflowHandle:
+        self.nodes.assign_handles(tenant_id, made.jobs)
         self._handle = WorkflowHandle(self._client, tenant_id, made.id)
         return self._handle
 
 
-def read_made(answer: Json) -> MadeWorkflow:
+def read_created_workflow(answer: Json) -> MadeWorkflow:
     """What a worker answers that made a workflow for one of its jobs."""
     return MadeWorkflow(
         UUID(answer["id"]), {path: UUID(job_id) for path, job_id in answer["jobs"].items()}

@@ -19,17 +19,17 @@ R_co = TypeVar("R_co", covariant=True)
 MakeHandle = Callable[[UUID, Enqueued], Handle[Any]]
 
 
-class Place:
+class WorkflowItem:
     """Something in a workflow that others can come after: a job, or a workflow of its own."""
 
-    __slots__ = ("home", "name")
+    __slots__ = ("container", "name")
 
     def __init__(self, home: "Nodes", name: str) -> None:
-        self.home = home
+        self.container = home
         self.name = name
 
 
-class Node(Place, Generic[R_co]):
+class Node(WorkflowItem, Generic[R_co]):
     """A job of a workflow. It has a handle when the workflow was enqueued."""
 
     __slots__ = ("_handle",)
@@ -53,7 +53,7 @@ class Node(Place, Generic[R_co]):
         """Of its job."""
         return self.handle.id
 
-    def settle(self, handle: Handle[R_co]) -> None:
+    def set_handle(self, handle: Handle[R_co]) -> None:
         self._handle = handle
 
 
@@ -72,7 +72,7 @@ class Nodes:
     ) -> Node[Any]:
         if request.key is not None:
             raise Invalid("a node has no idempotency key: the workflow is made once", field="key")
-        node: Node[Any] = Node(self, self._named(name, request.definition))
+        node: Node[Any] = Node(self, self._pick_name(name, request.definition))
         self._jobs.append((node, handle))
         self.documents.append(self._document(node.name, after) | request.to_json())
         return node
@@ -83,19 +83,19 @@ class Nodes:
         self._inner.append((name, inner))
         self.documents.append(self._document(name, after) | document)
 
-    def reserve(self, name: str) -> str:
+    def reserve_name(self, name: str) -> str:
         """The name of a node that is added later; a number follows it when it is taken."""
-        return self._named(None, name)
+        return self._pick_name(None, name)
 
-    def settle(self, tenant_id: UUID, jobs: dict[str, UUID], prefix: str = "") -> None:
+    def assign_handles(self, tenant_id: UUID, jobs: dict[str, UUID], prefix: str = "") -> None:
         """Gives the nodes their handles, from their jobs by path."""
         for node, handle in self._jobs:
             made = Enqueued(jobs[prefix + node.name], EnqueueStatus.CREATED)
-            node.settle(handle(tenant_id, made))
+            node.set_handle(handle(tenant_id, made))
         for name, inner in self._inner:
-            inner.settle(tenant_id, jobs, f"{prefix}{name}/")
+            inner.assign_handles(tenant_id, jobs, f"{prefix}{name}/")
 
-    def _named(self, given: str | None, otherwise: str) -> str:
+    def _pick_name(self, given: str | None, otherwise: str) -> str:
         name = given or otherwise
         while name in self._names:
             if given is not None:
@@ -110,7 +110,7 @@ class Nodes:
         return {"name": name, "after": names} if names else {"name": name}
 
     def _name_of(self, parent: object, child: str) -> str:
-        if isinstance(parent, Place) and parent.home is self:
+        if isinstance(parent, WorkflowItem) and parent.container is self:
             return parent.name
         raise Invalid(
             f"node {child} can only come after nodes of the same workflow, not after {parent!r}",
@@ -119,12 +119,12 @@ class Nodes:
 
 
 # Set within `with jf.workflow(…)`.
-BUILDING: ContextVar[Nodes | None] = ContextVar("jobforge_workflow", default=None)
+CURRENT_NODES: ContextVar[Nodes | None] = ContextVar("jobforge_workflow", default=None)
 
 
-def building() -> Nodes:
+def get_current_nodes() -> Nodes:
     """Those of the workflow around this call; Conflict when there is none."""
-    nodes = BUILDING.get()
+    nodes = CURRENT_NODES.get()
     if nodes is None:
         raise Conflict("a node is made within a workflow: with jf.workflow(…):")
     return nodes

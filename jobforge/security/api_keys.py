@@ -15,7 +15,7 @@ _TEXT = re.compile(r"jf_([a-z0-9]{8})_[A-Za-z0-9_-]{43}")
 
 
 @dataclass(frozen=True, slots=True)
-class KeyText:
+class PlaintextApiKey:
     """A key as its holder has it."""
 
     text: str = field(repr=False)
@@ -25,16 +25,16 @@ class KeyText:
     def hash(self) -> bytes:
         return hashlib.sha256(self.text.encode()).digest()
 
-    def fits(self, stored: bytes) -> bool:
+    def matches_hash(self, stored: bytes) -> bool:
         return hmac.compare_digest(self.hash, stored)
 
 
-def make_key() -> KeyText:
+def generate_api_key() -> PlaintextApiKey:
     lookup = "".join(secrets.choice(_LETTERS) for _ in range(8))
-    return KeyText(f"jf_{lookup}_{secrets.token_urlsafe(32)}", lookup)
+    return PlaintextApiKey(f"jf_{lookup}_{secrets.token_urlsafe(32)}", lookup)
 
 
-def read_key(text: str) -> KeyText | None:
+def parse_api_key(text: str) -> PlaintextApiKey | None:
     """None when it has not the form of a key."""
     match = _TEXT.fullmatch(text)
-    return KeyText(text, match[1]) if match else None
+    return PlaintextApiKey(text, match[1]) if match else None

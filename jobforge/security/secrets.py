@@ -12,9 +12,9 @@ from uuid import UUID
 
 from jobforge.errors import Invalid, NotFound
 from jobforge.process.environment import environment
-from jobforge.redact import register_handed_secret
+from jobforge.redact import register_job_secret
 
-LARGEST = 65_536
+MAX_SECRET_BYTES = 65_536
 
 # Settings of this process, whose names only look like those of a secret.
 _RESERVED = frozenset(
@@ -22,7 +22,7 @@ _RESERVED = frozenset(
 )
 
 # The variables of `lookup_of_tenant`, which only connectors of that tenant read.
-_OF_A_TENANT = re.compile(r"JOBFORGE_SECRET_[0-9A-F]{32}_")
+_TENANT_VARIABLE = re.compile(r"JOBFORGE_SECRET_[0-9A-F]{32}_")
 
 
 class Secrets:
@@ -42,14 +42,14 @@ class Secrets:
         _check(name)
         variable = _variable(name)
         value = self._from_folder(name)
-        if value is None and variable not in _RESERVED and not _OF_A_TENANT.match(variable):
+        if value is None and variable not in _RESERVED and not _TENANT_VARIABLE.match(variable):
             value = self._environ.get(variable)
         if value is None:
-            raise NotFound(f"there is no secret {name}", hint=self._looked_at(name))
-        register_handed_secret(value)
+            raise NotFound(f"there is no secret {name}", hint=self._format_lookup_hint(name))
+        register_job_secret(value)
         return value
 
-    def lookup_of_tenant(self, reference: str, tenant_id: UUID) -> str:
+    def lookup_for_tenant(self, reference: str, tenant_id: UUID) -> str:
         """`env:NAME` or `file:NAME`, of those that the operator put here for that tenant.
 
         Tenants choose these names themselves, so they reach what is theirs alone: the file NAME of
@@ -73,18 +73,20 @@ class Secrets:
             return None
         try:
             with path.open("rb") as file:
-                raw = file.read(LARGEST + 1)
+                raw = file.read(MAX_SECRET_BYTES + 1)
         except OSError:
             return None
-        if len(raw) > LARGEST:
-            raise Invalid(f"the secret {name} is larger than {LARGEST:,} bytes", field="name")
+        if len(raw) > MAX_SECRET_BYTES:
+            raise Invalid(
+                f"the secret {name} is larger than {MAX_SECRET_BYTES:,} bytes", field="name"
+            )
         try:
             return raw.decode().removesuffix("\n").removesuffix("\r")
         except UnicodeDecodeError:
             # The error would show the bytes.
             raise Invalid(f"the secret {name} is no UTF-8 text", field="name") from None
 
-    def _looked_at(self, name: str) -> str:
+    def _format_lookup_hint(self, name: str) -> str:
         folder = f"the file {self._folder / name}" if self._folder else "no secrets folder is set"
         return f"looked at: {folder}; the variable {_variable(name)}"
 

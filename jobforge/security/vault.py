@@ -27,7 +27,7 @@ _NONCE = 12
 _VERSION = b"\x01"
 
 
-class Place(NamedTuple):
+class SealContext(NamedTuple):
     """Where a sealed value stands."""
 
     table: str
@@ -44,26 +44,30 @@ class TenantKey:
         self._tenant_id = tenant_id
         self._cipher = AESGCM(key)
 
-    def seal(self, place: Place, plain: bytes) -> bytes:
+    def seal(self, place: SealContext, plain: bytes) -> bytes:
         nonce = secrets.token_bytes(_NONCE)
-        return _VERSION + nonce + self._cipher.encrypt(nonce, plain, self._about(place))
+        return (
+            _VERSION
+            + nonce
+            + self._cipher.encrypt(nonce, plain, self._build_associated_data(place))
+        )
 
-    def open(self, place: Place, sealed: bytes) -> bytes:
+    def open(self, place: SealContext, sealed: bytes) -> bytes:
         """Raises SealBroken."""
         version, nonce, body = sealed[:1], sealed[1 : 1 + _NONCE], sealed[1 + _NONCE :]
         if version != _VERSION or len(nonce) != _NONCE:
             raise SealBroken
         try:
-            return self._cipher.decrypt(nonce, body, self._about(place))
+            return self._cipher.decrypt(nonce, body, self._build_associated_data(place))
         except InvalidTag:
             raise SealBroken from None
 
-    def _about(self, place: Place) -> bytes:
+    def _build_associated_data(self, place: SealContext) -> bytes:
         return "|".join((str(self._tenant_id), place.table, str(place.row), place.column)).encode()
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class _OuterKey:
+class _MasterKey:
     """The installation's key; `id` tells which one wrapped a tenant's."""
 
     id: str
@@ -74,8 +78,10 @@ class Vault:
     """The installation's keys: the one that wraps, and the one before it, which only unwraps."""
 
     def __init__(self, secret_key: str, previous: str | None = None) -> None:
-        self._current = _outer_key(secret_key)
-        keys = [self._current] if previous is None else [_outer_key(previous), self._current]
+        self._current = _derive_master_key(secret_key)
+        keys = (
+            [self._current] if previous is None else [_derive_master_key(previous), self._current]
+        )
         self._keys = {key.id: key for key in keys}
 
     @property
@@ -83,11 +89,11 @@ class Vault:
         """Of the key that wraps now."""
         return self._current.id
 
-    def key_of(self, tenant_id: UUID) -> Call[TenantKey]:
+    def build_tenant_key_call(self, tenant_id: UUID) -> Call[TenantKey]:
         """Asks for the tenant's key, and makes it if there is none yet."""
         made = self._wrap(tenant_id, AESGCM.generate_key(256))
         call = calls.keep_tenant_key(made, tenant_id=tenant_id).for_tenant(tenant_id)
-        return call.then(lambda kept: TenantKey(tenant_id, self._unwrap(tenant_id, kept)))
+        return call.map_result(lambda kept: TenantKey(tenant_id, self._unwrap(tenant_id, kept)))
 
     def rewrap(self, tenant_id: UUID, kept: WrappedKey) -> WrappedKey:
         """The same key of the tenant, wrapped by the current key of the installation."""
@@ -95,7 +101,7 @@ class Vault:
 
     def _wrap(self, tenant_id: UUID, key: bytes) -> WrappedKey:
         nonce = secrets.token_bytes(_NONCE)
-        sealed = self._current.cipher.encrypt(nonce, key, _about_key(tenant_id))
+        sealed = self._current.cipher.encrypt(nonce, key, _build_key_associated_data(tenant_id))
         return WrappedKey(self._current.id, nonce + sealed)
 
     def _unwrap(self, tenant_id: UUID, kept: WrappedKey) -> bytes:
@@ -108,14 +114,14 @@ class Vault:
             )
         nonce, body = kept.wrapped[:_NONCE], kept.wrapped[_NONCE:]
         try:
-            return key.cipher.decrypt(nonce, body, _about_key(tenant_id))
+            return key.cipher.decrypt(nonce, body, _build_key_associated_data(tenant_id))
         except InvalidTag:
             raise SealBroken("the key of the tenant cannot be unwrapped") from None
 
 
 def open_vault(config: Config) -> Vault:
     """By secret_key, or by the key that `jobforge dev` keeps in the data folder."""
-    key = config.secret_key or _kept_key(dev_key_path(config))
+    key = config.secret_key or _read_dev_key(dev_key_path(config))
     if key is None:
         raise ConfigError(
             "no secret_key is set, so no secret can be sealed or opened",
@@ -142,17 +148,17 @@ def ensure_dev_key(config: Config) -> None:
         path.write_text(make_secret_key() + "\n", encoding="utf-8")
 
 
-def _kept_key(path: Path) -> str | None:
+def _read_dev_key(path: Path) -> str | None:
     try:
         return path.read_text(encoding="utf-8").strip() or None
     except OSError:
         return None
 
 
-def _outer_key(text: str) -> _OuterKey:
+def _derive_master_key(text: str) -> _MasterKey:
     key = hashlib.blake2b(text.encode(), digest_size=32, person=b"jobforge-kek").digest()
-    return _OuterKey(hashlib.sha256(key).hexdigest()[:16], AESGCM(key))
+    return _MasterKey(hashlib.sha256(key).hexdigest()[:16], AESGCM(key))
 
 
-def _about_key(tenant_id: UUID) -> bytes:
+def _build_key_associated_data(tenant_id: UUID) -> bytes:
     return f"{tenant_id}|tenant_keys".encode()

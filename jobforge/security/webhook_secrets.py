@@ -8,39 +8,39 @@ import time
 from dataclasses import dataclass, field
 from uuid import UUID
 
-from jobforge.security.vault import Place, TenantKey
+from jobforge.security.vault import SealContext, TenantKey
 from jobforge.security.webhook_signature import make_secret, read_secret, secret_text
 
 
 @dataclass(frozen=True, slots=True)
-class NewSecret:
+class NewWebhookSecret:
     """`text` is for the owner, `sealed` for the engine."""
 
     text: str = field(repr=False)
     sealed: bytes
 
 
-def new_secret(key: TenantKey, webhook_id: UUID) -> NewSecret:
+def create_webhook_secret(key: TenantKey, webhook_id: UUID) -> NewWebhookSecret:
     secret = make_secret()
-    return NewSecret(secret_text(secret), key.seal(_place(webhook_id), secret))
+    return NewWebhookSecret(secret_text(secret), key.seal(_build_seal_context(webhook_id), secret))
 
 
-def sealed_again(key: TenantKey, webhook_id: UUID, text: str) -> bytes:
+def seal_given_secret(key: TenantKey, webhook_id: UUID, text: str) -> bytes:
     """A secret that its owner has given, sealed. Raises Invalid."""
-    return key.seal(_place(webhook_id), read_secret(text))
+    return key.seal(_build_seal_context(webhook_id), read_secret(text))
 
 
-def opened(key: TenantKey, webhook_id: UUID, sealed: bytes) -> bytes:
+def open_secret(key: TenantKey, webhook_id: UUID, sealed: bytes) -> bytes:
     """Raises SealBroken."""
-    return key.open(_place(webhook_id), sealed)
+    return key.open(_build_seal_context(webhook_id), sealed)
 
 
-def _place(webhook_id: UUID) -> Place:
+def _build_seal_context(webhook_id: UUID) -> SealContext:
     # The previous secret was the secret once, so both are sealed for the same place.
-    return Place("webhook_endpoints", webhook_id, "secret")
+    return SealContext("webhook_endpoints", webhook_id, "secret")
 
 
-def make_id() -> UUID:
+def generate_webhook_id() -> UUID:
     """Of a new endpoint: its secret is sealed for it before the engine hears of it.
 
     A UUIDv7, as the engine makes its own: endpoints are listed in the order of their ids."""

@@ -40,7 +40,7 @@ def read_secret(text: str) -> bytes:
     )
 
 
-def signed_headers(
+def sign_headers(
     delivery_id: UUID, body: bytes, secrets: Sequence[bytes], *, sent_at: float | None = None
 ) -> dict[str, str]:
     """The headers that prove who sent a body: one signature for each secret.
@@ -49,11 +49,11 @@ def signed_headers(
     """
     message_id = f"msg_{delivery_id.hex}"
     timestamp = str(int(time.time() if sent_at is None else sent_at))
-    signed = _signed(message_id, timestamp, body)
+    signed = _build_signed_content(message_id, timestamp, body)
     return {
         "webhook-id": message_id,
         "webhook-timestamp": timestamp,
-        "webhook-signature": " ".join(_signature(signed, secret) for secret in secrets),
+        "webhook-signature": " ".join(_sign(signed, secret) for secret in secrets),
     }
 
 
@@ -74,7 +74,9 @@ def verify_webhook(
             "the message is too old, or comes from the future", field="webhook-timestamp"
         )
     content = body.encode() if isinstance(body, str) else body
-    expected = _signature(_signed(message_id, sent_at, content), read_secret(secret)).encode()
+    expected = _sign(
+        _build_signed_content(message_id, sent_at, content), read_secret(secret)
+    ).encode()
     if not any(hmac.compare_digest(each.encode(), expected) for each in signatures.split(" ")):
         raise Unauthenticated(
             "the message was not signed with this secret", field="webhook-signature"
@@ -90,9 +92,9 @@ def _header(headers: Mapping[str, str], name: str) -> str:
     return value
 
 
-def _signed(message_id: str, timestamp: str, body: bytes) -> bytes:
+def _build_signed_content(message_id: str, timestamp: str, body: bytes) -> bytes:
     return b".".join((message_id.encode(), timestamp.encode(), body))
 
 
-def _signature(signed: bytes, secret: bytes) -> str:
+def _sign(signed: bytes, secret: bytes) -> str:
     return "v1," + base64.b64encode(hmac.digest(secret, signed, sha256)).decode()

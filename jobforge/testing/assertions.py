@@ -14,7 +14,7 @@ _LISTED = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class ExpectedJobs:
     """Jobs of a definition; what is None may be anything, and the payload may hold more."""
 
     definition: str
@@ -29,7 +29,7 @@ class Wanted:
             and self._is_of_tenant(job)
             and self.queue in {None, job.queue}
             and self.key in {None, job.key}
-            and _holds(job.payload, to_jsonable_python(dict(self.payload)))
+            and _contains(job.payload, to_jsonable_python(dict(self.payload)))
         )
 
     def _is_of_tenant(self, job: EnqueuedJob) -> bool:
@@ -44,7 +44,9 @@ class Wanted:
         return f"{self.definition}({', '.join(words)})"
 
 
-def complaint(wanted: Wanted, expected: str, found: int, jobs: Sequence[EnqueuedJob]) -> str:
+def describe_mismatch(
+    wanted: ExpectedJobs, expected: str, found: int, jobs: Sequence[EnqueuedJob]
+) -> str:
     """Why the assertion fails, with what was enqueued instead."""
     lines = [f"expected {expected} of {wanted}, found {found}"]
     if not jobs:
@@ -52,17 +54,17 @@ def complaint(wanted: Wanted, expected: str, found: int, jobs: Sequence[Enqueued
     # Those of the definition first: the one that was meant is most likely among them.
     ordered = sorted(jobs, key=lambda job: job.definition != wanted.definition.split("@")[0])
     lines.append(f"enqueued were {len(jobs)}:" if len(jobs) > 1 else "enqueued was:")
-    lines += [f"  {_line(job)}" for job in ordered[:_LISTED]]
+    lines += [f"  {_format_job(job)}" for job in ordered[:_LISTED]]
     if len(jobs) > _LISTED:
         lines.append(f"  and {len(jobs) - _LISTED} more")
     return "\n".join(lines)
 
 
-def _holds(payload: Mapping[str, Json], wanted: Mapping[str, Json]) -> bool:
+def _contains(payload: Mapping[str, Json], wanted: Mapping[str, Json]) -> bool:
     return all(name in payload and payload[name] == value for name, value in wanted.items())
 
 
-def _line(job: EnqueuedJob) -> str:
+def _format_job(job: EnqueuedJob) -> str:
     words = [f"{job.definition}@{job.version}", job.state, f"tenant={job.tenant or job.tenant_id}"]
     words.append(f"queue={job.queue}")
     if job.key is not None:

@@ -20,7 +20,7 @@ from urllib.parse import quote, urlencode
 
 from psycopg.conninfo import conninfo_to_dict
 
-from jobforge.embedded import Embedded, Server
+from jobforge.embedded import Embedded, PostgresServer
 
 # Nothing here outlives the run, so nothing needs to be durable. Autovacuum is off: it would hold up
 # the copying of the template, and plans and statistics are those that the test made.
@@ -43,8 +43,8 @@ import os, sys
 if os.fork():
     os._exit(0)
 os.setsid()
-from jobforge.testing.cluster import watch
-watch(*sys.argv[1:])
+from jobforge.testing.cluster import run_watchdog
+run_watchdog(*sys.argv[1:])
 """
 
 
@@ -71,21 +71,21 @@ class Cluster:
     bin_dir: Path | None = None
 
     @classmethod
-    def of_run(cls, run: str, bin_dir: Path | None = None) -> Self:
+    def for_run(cls, run: str, bin_dir: Path | None = None) -> Self:
         return cls(Path(tempfile.gettempdir()) / f"jobforge-tests-{run[:12]}", bin_dir)
 
     @contextmanager
-    def held(self) -> Iterator[Postgres]:
+    def hold(self) -> Iterator[Postgres]:
         """The running server; at the end it is removed, if nobody else of the run needs it."""
         with self._shared_lock() as lock:
             try:
-                self._set_watchdog()
+                self._start_watchdog()
                 yield Postgres(self._embedded().start(), is_durable=False)
             finally:
-                if _locks_alone(lock):
+                if _is_last_holder(lock):
                     self.remove()
 
-    def running(self) -> Server | None:
+    def find_server(self) -> PostgresServer | None:
         """The server of a cluster that is held."""
         return self._embedded().running()
 
@@ -97,7 +97,7 @@ class Cluster:
         """Waits until nobody holds the cluster, and removes what they left."""
         with suppress(FileNotFoundError), self._lock.open() as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
-            if self._is_ours(lock):
+            if self._is_current(lock):
                 self.remove()
 
     def _shared_lock(self) -> IO[str]:
@@ -106,11 +106,11 @@ class Cluster:
             self.folder.chmod(0o755)  # when we are root, another user runs the server in it
             lock = self._lock.open("a")
             fcntl.flock(lock, fcntl.LOCK_SH)
-            if self._is_ours(lock):
+            if self._is_current(lock):
                 return lock
             lock.close()  # it was removed while we waited
 
-    def _is_ours(self, lock: IO[str]) -> bool:
+    def _is_current(self, lock: IO[str]) -> bool:
         """Whether the lock is that of the folder as it is now."""
         return self._lock.exists() and os.path.samestat(os.fstat(lock.fileno()), self._lock.stat())
 
@@ -121,7 +121,7 @@ class Cluster:
     def _embedded(self) -> Embedded:
         return Embedded(self.folder / "pg", bin_dir=self.bin_dir, settings=SETTINGS)
 
-    def _set_watchdog(self) -> None:
+    def _start_watchdog(self) -> None:
         try:
             (self.folder / "watchdog").touch(exist_ok=False)
         except FileExistsError:
@@ -136,12 +136,12 @@ class Cluster:
         )
 
 
-def watch(folder: str, bin_dir: str | None = None) -> None:
+def run_watchdog(folder: str, bin_dir: str | None = None) -> None:
     """The watchdog's life."""
     Cluster(Path(folder), Path(bin_dir) if bin_dir else None).remove_after_run()
 
 
-def _locks_alone(lock: IO[str]) -> bool:
+def _is_last_holder(lock: IO[str]) -> bool:
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

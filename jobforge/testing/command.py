@@ -6,15 +6,21 @@ import tempfile
 
 from jobforge.sdk.command import Command
 from jobforge.sdk.context import Context
-from jobforge.sdk.verdict import Exit, Stop, Verdict, exited, raised
+from jobforge.sdk.verdict import (
+    ProcessExit,
+    StopReason,
+    Verdict,
+    verdict_from_error,
+    verdict_from_exit,
+)
 
 
 def run_program(command: Command, ctx: Context) -> Verdict:
     """In a folder of its own, without input; what it prints goes where the test's output goes."""
-    argv = command.render(command.arguments_of(ctx.version, ctx.payload_json))
+    argv = command.render(command.parse_arguments_json(ctx.version, ctx.payload_json))
     program = shutil.which(argv[0])
     if program is None:
-        return command.not_started(FileNotFoundError(f"there is no program {argv[0]}"))
+        return command.verdict_from_start_error(FileNotFoundError(f"there is no program {argv[0]}"))
     with tempfile.TemporaryDirectory(prefix="jobforge-") as folder:
         try:
             ended = subprocess.run(
@@ -26,10 +32,14 @@ def run_program(command: Command, ctx: Context) -> Verdict:
                 check=False,
             )
         except subprocess.TimeoutExpired as error:
-            return raised(error, command.settings, Stop.TIMEOUT)
+            return verdict_from_error(error, command.settings, StopReason.TIMEOUT)
         except OSError as error:
-            return command.not_started(error)
-    how = Exit(ended.returncode) if ended.returncode >= 0 else Exit(signal=-ended.returncode)
-    verdict = exited(how, None, command.ended(how))
+            return command.verdict_from_start_error(error)
+    how = (
+        ProcessExit(ended.returncode)
+        if ended.returncode >= 0
+        else ProcessExit(signal=-ended.returncode)
+    )
+    verdict = verdict_from_exit(how, None, command.verdict_from_exit(how))
     assert verdict is not None  # noqa: S101 - only a lost lease leaves nothing to say
     return verdict

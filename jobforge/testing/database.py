@@ -18,7 +18,7 @@ from psycopg import sql
 from psycopg.rows import dict_row
 
 from jobforge.db.migrate import migrate
-from jobforge.db.schema_files import scripts
+from jobforge.db.schema_files import read_scripts
 from jobforge.errors import Json
 from jobforge.testing.cluster import Postgres
 from jobforge.types.jobs import State
@@ -65,7 +65,7 @@ class EnqueuedJob:
     payload: dict[str, Json]
 
 
-class Database:
+class KitDatabase:
     """The test's own database, and a connection that sees all of it."""
 
     def __init__(self, postgres: Postgres, name: str, conn: "psycopg.Connection[Any]") -> None:
@@ -131,15 +131,15 @@ class Database:
 
 
 @contextmanager
-def fresh_database(postgres: Postgres) -> Iterator[Database]:
+def fresh_database(postgres: Postgres) -> Iterator[KitDatabase]:
     """A migrated database without jobs, dropped at the end."""
     name = f"jobforge_test_{uuid4().hex[:16]}"
     with psycopg.connect(postgres.url, autocommit=True) as admin:
-        _clone(admin, _template(postgres, admin), name, postgres)
+        _clone(admin, _ensure_template(postgres, admin), name, postgres)
         try:
             url = postgres.url_of(name)
             with psycopg.connect(url, autocommit=True, row_factory=dict_row) as conn:
-                yield Database(postgres, name, conn)
+                yield KitDatabase(postgres, name, conn)
         finally:
             admin.execute(sql.SQL("drop database {} with (force)").format(sql.Identifier(name)))
 
@@ -159,27 +159,27 @@ def _clone(admin: "psycopg.Connection[Any]", template: str, name: str, postgres:
     )
 
 
-def _template(postgres: Postgres, admin: "psycopg.Connection[Any]") -> str:
+def _ensure_template(postgres: Postgres, admin: "psycopg.Connection[Any]") -> str:
     """The name of the template of this release; made when it is not there yet."""
-    name = f"jobforge_template_{_release()}"
-    if _is_there(admin, name):
+    name = f"jobforge_template_{_hash_schema()}"
+    if _database_exists(admin, name):
         return name
     admin.execute("select pg_advisory_lock(hashtext(%s))", [name])
     try:
-        if not _is_there(admin, name):
+        if not _database_exists(admin, name):
             _make_template(postgres, admin, name)
     finally:
         admin.execute("select pg_advisory_unlock(hashtext(%s))", [name])
     return name
 
 
-def _release() -> str:
+def _hash_schema() -> str:
     """Differs when the schema differs: a server that stays may have seen other releases."""
-    texts = "".join(script.checksum for script in scripts()) + _CLOCK
+    texts = "".join(script.checksum for script in read_scripts()) + _CLOCK
     return hashlib.sha256(texts.encode()).hexdigest()[:16]
 
 
-def _is_there(admin: "psycopg.Connection[Any]", name: str) -> bool:
+def _database_exists(admin: "psycopg.Connection[Any]", name: str) -> bool:
     return admin.execute("select from pg_database where datname = %s", [name]).rowcount > 0
 
 

@@ -19,13 +19,13 @@ from jobforge.errors import Invalid, Json
 from jobforge.payloads.size import RESULT_LIMIT, fits
 from jobforge.scheduler import firing
 from jobforge.sdk.definition import Definition
-from jobforge.sdk.retry import Cancel, Dead, Retry, Snooze, Waiting
+from jobforge.sdk.retry import AttemptSuspended, Cancel, Dead, Retry, Snooze
 from jobforge.sdk.verdict import Verdict
-from jobforge.testing.attempt import Stage
-from jobforge.testing.database import Database
+from jobforge.testing.attempt import AttemptRunner
+from jobforge.testing.database import KitDatabase
 from jobforge.types.jobs import ClaimedJob, Outcome, OutcomeReport, SettleStatus, State
 from jobforge.types.jsonb import encode
-from jobforge.worker.payload_downloads import fetched, needs_fetch
+from jobforge.worker.payload_downloads import download_documents, needs_download
 
 T = TypeVar("T")
 
@@ -35,11 +35,11 @@ _LEASE_S = 3600
 _FAILURES = {Outcome.FAILED, Outcome.TIMED_OUT, Outcome.CRASHED}
 _WAITING = {State.SCHEDULED, State.QUEUED}
 
-_A_MOMENT = timedelta(milliseconds=1)
+_CLOCK_STEP = timedelta(milliseconds=1)
 
 # Past this something goes round in a circle.
-MOST_ATTEMPTS = 10_000
-_MOST_LOOKS = 100  # at schedules, of which each finds a thousand
+MAX_ATTEMPTS = 10_000
+_MAX_SCHEDULE_ROUNDS = 100  # at schedules, of which each finds a thousand
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,86 +88,93 @@ class Drained:
         return sum(ran.state is state for ran in self.jobs)
 
 
-class Drain:
+class Drainer:
     """A worker of its own for one drain, with one slot."""
 
     def __init__(
         self,
-        database: Database,
+        database: KitDatabase,
         conn: db.Connection,
-        stage: Stage,
+        stage: AttemptRunner,
         definitions: Mapping[str, Definition[..., Any]],
         artifacts: Callable[[], Artifacts],
     ) -> None:
         self._database = database
         self._conn = conn
-        self._stage = stage
+        self._runner = stage
         self._definitions = definitions
         self._artifacts = artifacts
-        self._served = [name for each in definitions.values() for name in each.served]
+        self._served_definitions = [
+            name for each in definitions.values() for name in each.served_versions
+        ]
         self._worker_id = uuid4()
 
     def run(self, *, limit: int | None, with_scheduled: bool, raise_errors: bool) -> Drained:
         drained = Drained()
-        self._fire()
+        self._fire_schedules()
         while limit is None or len(drained.jobs) < limit:
-            job = self._next(with_scheduled=with_scheduled)
+            job = self._claim_next(with_scheduled=with_scheduled)
             if job is None:
                 break
-            ran = self._attempt(job)
+            ran = self._run_attempt(job)
             (drained.hooks if _is_hook(job) else drained.jobs).append(ran)
             if raise_errors and ran.exception is not None and _is_error(ran.exception):
                 raise ran.exception
-            _check_end(drained)
+            _check_attempt_limit(drained)
         return drained
 
-    def _fire(self) -> None:
+    def _fire_schedules(self) -> None:
         """Schedules that are due make their jobs; those that are new are planned first."""
-        for _ in range(_MOST_LOOKS):
+        for _ in range(_MAX_SCHEDULE_ROUNDS):
             due = self._run(calls.due_schedules())
             if not due.triggers:
                 return
-            self._run(calls.record_firings(list(firing.plans_of(due))))
+            self._run(calls.record_firings(list(firing.iter_plans(due))))
 
-    def _next(self, *, with_scheduled: bool) -> ClaimedJob | None:
-        job = self._claimed()
+    def _claim_next(self, *, with_scheduled: bool) -> ClaimedJob | None:
+        job = self._claim()
         while job is None and with_scheduled:
-            due = self._database.next_due(self._served) or self._next_allowed()
+            due = (
+                self._database.next_due(self._served_definitions) or self._find_next_rate_limited()
+            )
             if due is None:
                 return None
-            self._database.travel(max(due - self._database.now(), timedelta()) + _A_MOMENT)
-            job = self._claimed()
+            self._database.travel(max(due - self._database.now(), timedelta()) + _CLOCK_STEP)
+            job = self._claim()
         return job
 
-    def _claimed(self) -> ClaimedJob | None:
+    def _claim(self) -> ClaimedJob | None:
         self._run(calls.reap_jobs())
         for queue in self._database.waiting_queues():
             claim = calls.claim_jobs(
-                self._worker_id, {queue: 1}, definitions=self._served, lease_s=_LEASE_S
+                self._worker_id, {queue: 1}, definitions=self._served_definitions, lease_s=_LEASE_S
             )
             for job in self._run(claim):
                 return job
         return None
 
-    def _next_allowed(self) -> datetime | None:
+    def _find_next_rate_limited(self) -> datetime | None:
         """When a rate limit lets the next job through, if that is what jobs are waiting for."""
-        times = [self._allowed(*job) for job in self._database.queued_jobs(self._served)]
+        times = [
+            self._find_rate_limit_end(*job)
+            for job in self._database.queued_jobs(self._served_definitions)
+        ]
         return min((time for time in times if time is not None), default=None)
 
-    def _allowed(self, tenant_id: UUID, job_id: UUID) -> datetime | None:
+    def _find_rate_limit_end(self, tenant_id: UUID, job_id: UUID) -> datetime | None:
         reasons = self._run(calls.explain_job(job_id).for_tenant(tenant_id))
         times = [reason.detail["next_at"] for reason in reasons if "next_at" in reason.detail]
         return max(map(datetime.fromisoformat, times), default=None)
 
-    def _attempt(self, job: ClaimedJob) -> Ran:
+    def _run_attempt(self, job: ClaimedJob) -> Ran:
         definition = self._definitions[job.definition]
         whole = job
-        if needs_fetch(job, definition):
-            whole = fetched(self._artifacts(), job, definition)
-        played = self._stage.play(definition, whole, self._worker_id)
-        if played.said:
-            self._run(calls.note_jobs(self._worker_id, played.said))
-        report = self._fitting(job, _report(job, played.verdict))
+        if needs_download(job, definition):
+            whole = download_documents(self._artifacts(), job, definition)
+        played = self._runner.run_attempt(definition, whole, self._worker_id)
+        if played.notes:
+            self._run(calls.note_jobs(self._worker_id, played.notes))
+        report = self._store_large_result(job, _to_report(job, played.verdict))
         settled = self._run(calls.complete_jobs(self._worker_id, [report]))[0]
         if settled.status is SettleStatus.BUSY:
             # The test has a transaction open that holds the job: wait for it, as for any lock.
@@ -178,7 +185,7 @@ class Drain:
             return Ran(job, Outcome.SUCCEEDED, state, played.verdict.result)
         return Ran(job, played.verdict.outcome, state, exception=played.exception)
 
-    def _fitting(self, job: ClaimedJob, report: OutcomeReport) -> OutcomeReport:
+    def _store_large_result(self, job: ClaimedJob, report: OutcomeReport) -> OutcomeReport:
         """With a result that is too large for a row in the store, as a worker puts it there."""
         try:
             result = encode(report.result, "result")
@@ -195,7 +202,7 @@ class Drain:
         return db.run(self._conn, call)
 
 
-def _report(job: ClaimedJob, verdict: Verdict) -> OutcomeReport:
+def _to_report(job: ClaimedJob, verdict: Verdict) -> OutcomeReport:
     said = {field.name: getattr(verdict, field.name) for field in fields(verdict)}
     return OutcomeReport(*job.token, started_at=job.started_at, **said)
 
@@ -206,15 +213,15 @@ def _is_hook(job: ClaimedJob) -> bool:
 
 def _is_error(exception: BaseException | None) -> bool:
     return exception is not None and not isinstance(
-        exception, Retry | Snooze | Cancel | Dead | Waiting
+        exception, Retry | Snooze | Cancel | Dead | AttemptSuspended
     )
 
 
-def _check_end(drained: Drained) -> None:
-    if len(drained.jobs) + len(drained.hooks) < MOST_ATTEMPTS:
+def _check_attempt_limit(drained: Drained) -> None:
+    if len(drained.jobs) + len(drained.hooks) < MAX_ATTEMPTS:
         return
     last = ", ".join(sorted({ran.job.definition for ran in drained.jobs[-100:]}))
     raise AssertionError(
-        f"{MOST_ATTEMPTS} attempts have run and jobs are left; of late these ran: {last}. "
+        f"{MAX_ATTEMPTS} attempts have run and jobs are left; of late these ran: {last}. "
         "A job that snoozes or enqueues itself without end? drain(limit=…) stops earlier"
     )

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 
-class Loop:
+class HandlerLoop:
     """One loop for all handlers of a test; made when the first one needs it."""
 
     def __init__(self) -> None:
@@ -29,7 +29,7 @@ class Loop:
             self._runner.close()
 
 
-def outside_loops(function: Callable[[], T]) -> T:
+def run_outside_loops(function: Callable[[], T]) -> T:
     """Calls the function where no event loop runs: in this thread, if that is such a place."""
     try:
         asyncio.get_running_loop()

@@ -17,14 +17,14 @@ from jobforge.config import load
 from jobforge.connectors import connector_registrations
 from jobforge.errors import ConfigError, Json, NotFound, TenantRequired
 from jobforge.sdk.app import JobForge
-from jobforge.sdk.command import servable
+from jobforge.sdk.command import filter_servable
 from jobforge.sdk.definition import Definition
-from jobforge.testing.assertions import Wanted, complaint
-from jobforge.testing.attempt import Props, Stage
+from jobforge.testing.assertions import ExpectedJobs, describe_mismatch
+from jobforge.testing.attempt import AttemptRunner, HandlerState
 from jobforge.testing.cluster import Postgres
-from jobforge.testing.database import Database, EnqueuedJob, fresh_database
-from jobforge.testing.drain import Drain, Drained
-from jobforge.testing.event_loop import Loop, outside_loops
+from jobforge.testing.database import EnqueuedJob, KitDatabase, fresh_database
+from jobforge.testing.drain import Drained, Drainer
+from jobforge.testing.event_loop import HandlerLoop, run_outside_loops
 from jobforge.testing.notes import Notes
 
 P = ParamSpec("P")
@@ -38,24 +38,24 @@ class Kit:
     kit's own, while the test waits.
     """
 
-    def __init__(self, database: Database, conn: db.Connection) -> None:
+    def __init__(self, database: KitDatabase, conn: db.Connection) -> None:
         self._database = database
         self._conn = conn
         self._apps: list[JobForge] = []
-        self._in_use = ExitStack()
-        self._props = Props(self._artifacts)
-        self._loop = Loop()
-        self._stage = Stage(conn, self._loop, self._props)
+        self._exit_stack = ExitStack()
+        self._state = HandlerState(self._get_artifacts)
+        self._loop = HandlerLoop()
+        self._runner = AttemptRunner(conn, self._loop, self._state)
 
     @property
     def notes(self) -> Notes:
         """What handlers have said so far."""
-        return self._props.notes
+        return self._state.notes
 
     @property
     def secrets(self) -> dict[str, str]:
         """For `ctx.secret`; names that are not here are looked up as a worker does it."""
-        return self._props.secrets
+        return self._state.secrets
 
     @property
     def url(self) -> str:
@@ -71,7 +71,7 @@ class Kit:
         """Sends the app's connections to the test's database, until the test ends."""
         if app in self._apps:
             return
-        self._in_use.enter_context(app.connected_to(self.url, self._artifacts))
+        self._exit_stack.enter_context(app.connected_to(self.url, self._get_artifacts))
         for call in (*app.registrations(), *connector_registrations()):
             db.run(self._conn, call)
         self._apps.append(app)
@@ -103,13 +103,13 @@ class Kit:
         Members of the payload are given by name; those not given may be anything. `payload` is for
         members that are called like one of the other arguments.
         """
-        members = _members(definition, {**(payload or {}), **members})
-        wanted = Wanted(_key(definition), tenant, queue, key, members)
+        members = _to_payload_members(definition, {**(payload or {}), **members})
+        wanted = ExpectedJobs(_definition_key(definition), tenant, queue, key, members)
         jobs = self.enqueued()
         found = [job for job in jobs if wanted.matches(job)]
         if (count is None and not found) or (count is not None and len(found) != count):
             expected = "at least one job" if count is None else f"{count} jobs"
-            raise AssertionError(complaint(wanted, expected, len(found), jobs))
+            raise AssertionError(describe_mismatch(wanted, expected, len(found), jobs))
         return found
 
     def refute_enqueued(
@@ -124,12 +124,12 @@ class Kit:
         **members: Json,
     ) -> None:
         """No such job was enqueued."""
-        members = _members(definition, {**(payload or {}), **members})
-        wanted = Wanted(_key(definition), tenant, queue, key, members)
+        members = _to_payload_members(definition, {**(payload or {}), **members})
+        wanted = ExpectedJobs(_definition_key(definition), tenant, queue, key, members)
         jobs = self.enqueued()
         found = sum(map(wanted.matches, jobs))
         if found:
-            raise AssertionError(complaint(wanted, "no job", found, jobs))
+            raise AssertionError(describe_mismatch(wanted, "no job", found, jobs))
 
     def drain(
         self,
@@ -145,10 +145,10 @@ class Kit:
         many attempts. With `raise_errors` the first error of a handler is raised, after its attempt
         was recorded.
         """
-        self._declare()
+        self._declare_schedules()
         definitions = self._definitions()
-        drain = Drain(self._database, self._conn, self._stage, definitions, self._artifacts)
-        return outside_loops(
+        drain = Drainer(self._database, self._conn, self._runner, definitions, self._get_artifacts)
+        return run_outside_loops(
             lambda: drain.run(limit=limit, with_scheduled=with_scheduled, raise_errors=raise_errors)
         )
 
@@ -158,7 +158,9 @@ class Kit:
         The arguments pass through JSON on their way, as they would in a payload.
         """
         tenant_id = self._tenant_of(definition)
-        result: R = outside_loops(lambda: self._stage.rehearse(definition, tenant_id, args, kwargs))
+        result: R = run_outside_loops(
+            lambda: self._runner.call_handler(definition, tenant_id, args, kwargs)
+        )
         return result
 
     def fail_next(
@@ -170,7 +172,7 @@ class Kit:
     ) -> None:
         """The next attempts of the definition raise the error instead of running the handler."""
         planned = error or RuntimeError("the test wanted this attempt to fail")
-        self._props.failures.plan(_key(definition), planned, times)
+        self._state.failures.plan(_definition_key(definition), planned, times)
 
     def travel(self, by: timedelta | float = 0, /, **parts: float) -> None:
         """Moves the database's clock on: `travel(30)`, or any argument of timedelta by name."""
@@ -178,7 +180,7 @@ class Kit:
         ahead = given + timedelta(**parts)
         if ahead < timedelta():
             raise ValueError("time moves on, never back")
-        self._declare()
+        self._declare_schedules()
         self._database.travel(ahead)
 
     def now(self) -> datetime:
@@ -187,15 +189,15 @@ class Kit:
 
     def close(self) -> None:
         """Gives the apps their own connections back."""
-        outside_loops(self._close)
+        run_outside_loops(self._close)
 
     def _close(self) -> None:
         for app in self._apps:
             self._loop.run(app.aclose())
-        self._in_use.close()
+        self._exit_stack.close()
         self._loop.close()
 
-    def _artifacts(self) -> Artifacts:
+    def _get_artifacts(self) -> Artifacts:
         """The store that the settings name; otherwise a folder that goes with the test."""
         return self._store
 
@@ -203,7 +205,9 @@ class Kit:
     def _store(self) -> Artifacts:
         config = load()
         if config.artifacts is None:
-            folder = self._in_use.enter_context(TemporaryDirectory(prefix="jobforge-artifacts-"))
+            folder = self._exit_stack.enter_context(
+                TemporaryDirectory(prefix="jobforge-artifacts-")
+            )
             config = replace(config, artifacts=folder)
         return open_artifacts(config)
 
@@ -213,12 +217,12 @@ class Kit:
         except TenantRequired:
             return uuid4()  # it is enough that there is one
 
-    def _declare(self) -> None:
+    def _declare_schedules(self) -> None:
         """The schedules of the apps, those of tenants that the test has made."""
         for app in self._apps:
             if any(each.settings.schedule for each in app.definitions.values()):
                 with suppress(ConfigError, NotFound):
-                    db.run(self._conn, app.declaration())
+                    db.run(self._conn, app.build_schedule_declaration())
 
     def _definitions(self) -> dict[str, Definition[..., Any]]:
         if not self._apps:
@@ -228,11 +232,11 @@ class Kit:
                 "or call jf_test.use(jf)",
             )
         found = [each for app in self._apps for each in app.definitions.values()]
-        return {each.settings.key: each for each in servable(found, load().allowed_commands)}
+        return {each.settings.key: each for each in filter_servable(found, load().allowed_commands)}
 
 
 @contextmanager
-def opened(postgres: Postgres) -> Iterator[Kit]:
+def open_kit(postgres: Postgres) -> Iterator[Kit]:
     """A kit on a fresh database."""
     with (
         fresh_database(postgres) as database,
@@ -245,11 +249,13 @@ def opened(postgres: Postgres) -> Iterator[Kit]:
             kit.close()
 
 
-def _key(definition: Definition[..., Any] | str) -> str:
+def _definition_key(definition: Definition[..., Any] | str) -> str:
     return definition if isinstance(definition, str) else definition.settings.key
 
 
-def _members(definition: Definition[..., Any] | str, given: dict[str, Json]) -> dict[str, Json]:
+def _to_payload_members(
+    definition: Definition[..., Any] | str, given: dict[str, Json]
+) -> dict[str, Json]:
     """Members of the payload. A model that is the only parameter is the payload itself."""
     model = None if isinstance(definition, str) else definition.parameters.model
     if model is None or model not in given:

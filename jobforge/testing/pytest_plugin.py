@@ -27,14 +27,14 @@ def jf_test(request: pytest.FixtureRequest, jobforge_postgres: "Postgres") -> "I
     """JobForge on a database of the test's own, with what a test wants to know and to do."""
     from jobforge.testing import kit  # noqa: PLC0415 - see above
 
-    with pytest.MonkeyPatch.context() as environment, kit.opened(jobforge_postgres) as opened:
+    with pytest.MonkeyPatch.context() as environment, kit.open_kit(jobforge_postgres) as opened:
         # Whatever the test starts finds this database, and cannot find another by mistake.
         environment.setenv("JOBFORGE_DATABASE_URL", opened.url)
         environment.delenv("JOBFORGE_LISTEN_URL", raising=False)
-        for slug in _words(request.config, "jobforge_tenants"):
+        for slug in _read_words(request.config, "jobforge_tenants"):
             opened.tenant(slug)
-        for target in _words(request.config, "jobforge_app"):
-            opened.use(_load(target, request.config.rootpath))
+        for target in _read_words(request.config, "jobforge_app"):
+            opened.use(_load_app(target, request.config.rootpath))
         yield opened
 
 
@@ -48,25 +48,25 @@ def jobforge_postgres(request: pytest.FixtureRequest) -> "Iterator[Postgres]":
     if settings.test_database_url:
         yield Postgres(settings.test_database_url)
         return
-    with Cluster.of_run(run_of(request.config), settings.pg_bin).held() as postgres:
+    with Cluster.for_run(find_run_id(request.config), settings.pg_bin).hold() as postgres:
         yield postgres
 
 
-def run_of(config: pytest.Config) -> str:
+def find_run_id(config: pytest.Config) -> str:
     """A name that all processes of this run have in common, and no other run has."""
     given: dict[str, str] = getattr(config, "workerinput", {})  # by xdist
     return given.get("testrunuid") or uuid4().hex
 
 
-def _words(config: pytest.Config, name: str) -> list[str]:
+def _read_words(config: pytest.Config, name: str) -> list[str]:
     return shlex.split(str(config.getini(name)))
 
 
-def _load(target: str, root: Path) -> Any:  # noqa: ANN401 - whatever the file has by that name
+def _load_app(target: str, root: Path) -> Any:  # noqa: ANN401 - whatever the file has by that name
     """Files are named as seen from the root of the project, wherever pytest was started."""
-    from jobforge.sdk.loader import load  # noqa: PLC0415 - see above
+    from jobforge.sdk.loader import load_app  # noqa: PLC0415 - see above
 
     file, colon, name = target.partition(":")
     if file.endswith(".py"):
-        return load(f"{root / file}{colon}{name}")
-    return load(target)
+        return load_app(f"{root / file}{colon}{name}")
+    return load_app(target)

@@ -4,4 +4,4 @@ from contextvars import ContextVar
 
 from jobforge.types.jobs import ClaimedJob
 
-CURRENT: ContextVar[ClaimedJob | None] = ContextVar("jobforge_job", default=None)
+CURRENT_JOB: ContextVar[ClaimedJob | None] = ContextVar("jobforge_job", default=None)

@@ -61,5 +61,5 @@ class StoreUser(NamedTuple):
     location: str | None
     seen_at: datetime
 
-    def described(self) -> str:
+    def describe(self) -> str:
         return f"{self.kind} {self.pid} on {self.host}: {self.location or 'none'}"

@@ -83,20 +83,20 @@ class JobRequest(NamedTuple):
                 "payload": self.payload,
                 "version": self.version,
             }
-        return _given(self._fields, self)
+        return _drop_none(self._fields, self)
 
     def options(self) -> dict[str, Json]:
         """Of to_json what is neither definition nor payload."""
         if self.version is not None and self[3:] == _NO_OPTIONS:
             return {"version": self.version}
-        return _given(self._fields[2:], self[2:])
+        return _drop_none(self._fields[2:], self[2:])
 
     def with_payload(self, payload: dict[str, Json] | None) -> "JobRequest":
         # Not by _replace, which takes four times as long.
         return JobRequest._make((self[0], payload, *self[2:]))
 
     @property
-    def may_be_shared(self) -> bool:
+    def can_batch(self) -> bool:
         """Whether jobs can have the rest of it in common: they have keys and parents each."""
         return self.key is None and self.after is None and self.on_parent_failure is None
 
@@ -105,13 +105,13 @@ class JobRequest(NamedTuple):
 _NO_OPTIONS = JobRequest("")[3:]
 
 
-class Alike(Sequence[JobRequest]):
+class UniformJobs(Sequence[JobRequest]):
     """Jobs that differ in their payloads only; also the requests of all of them, one by one."""
 
-    __slots__ = ("payloads", "shared")
+    __slots__ = ("payloads", "template")
 
     def __init__(self, shared: JobRequest, payloads: Sequence[dict[str, Json] | None]) -> None:
-        self.shared = shared
+        self.template = shared
         self.payloads = payloads
 
     def __len__(self) -> int:
@@ -120,11 +120,11 @@ class Alike(Sequence[JobRequest]):
     @overload
     def __getitem__(self, place: int) -> JobRequest: ...
     @overload
-    def __getitem__(self, place: slice) -> "Alike": ...
-    def __getitem__(self, place: int | slice) -> "JobRequest | Alike":
+    def __getitem__(self, place: slice) -> "UniformJobs": ...
+    def __getitem__(self, place: int | slice) -> "JobRequest | UniformJobs":
         if isinstance(place, slice):
-            return Alike(self.shared, self.payloads[place])
-        return self.shared.with_payload(self.payloads[place])
+            return UniformJobs(self.template, self.payloads[place])
+        return self.template.with_payload(self.payloads[place])
 
 
 class Enqueued(NamedTuple):
@@ -179,7 +179,7 @@ class ClaimedJob(NamedTuple):
 _EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
 
 
-def sent(at: datetime) -> bytes:
+def encode_timestamp(at: datetime) -> bytes:
     """A time as Postgres sends it."""
     return ((at - _EPOCH) // timedelta(microseconds=1)).to_bytes(8, "big", signed=True)
 
@@ -208,7 +208,7 @@ class OutcomeReport(NamedTuple):
     wait: dict[str, Json] | None = None  # of a snooze: what for
 
     def to_json(self) -> dict[str, Json]:
-        return _given(self._fields, self)
+        return _drop_none(self._fields, self)
 
 
 class Note(NamedTuple):
@@ -321,7 +321,7 @@ class JobFilter:
 
     def to_json(self) -> dict[str, Json]:
         names = [field.name for field in fields(self)]
-        return _given(names, [getattr(self, name) for name in names])
+        return _drop_none(names, [getattr(self, name) for name in names])
 
 
 @dataclass(frozen=True, slots=True)
@@ -382,6 +382,6 @@ class SummaryLine:
     oldest_queued_at: datetime | None
 
 
-def _given(names: Sequence[str], values: Sequence[Json]) -> dict[str, Json]:
+def _drop_none(names: Sequence[str], values: Sequence[Json]) -> dict[str, Json]:
     pairs = zip(names, values, strict=True)
     return {name: value for name, value in pairs if value is not None}

@@ -47,18 +47,21 @@ def decode(text: str | bytes) -> Json:
     if isinstance(text, str):
         text = text.encode()
     if _LONG_NUMBER.search(text):
-        return json.loads(text, parse_int=_integer)
+        return json.loads(text, parse_int=_parse_integer)
     return orjson.loads(text)
 
 
-def legible(value: Json, depth: int = 0) -> Json:
+def replace_unencodable(value: Json, depth: int = 0) -> Json:
     """The value with whatever jsonb cannot keep put into words: for messages, not for results."""
     if isinstance(value, str):
         return value.replace("\0", "\N{REPLACEMENT CHARACTER}").encode(errors="replace").decode()
     if isinstance(value, dict) and depth < _DEEPEST:
-        return {legible(str(name)): legible(inner, depth + 1) for name, inner in value.items()}
+        return {
+            replace_unencodable(str(name)): replace_unencodable(inner, depth + 1)
+            for name, inner in value.items()
+        }
     if isinstance(value, list | tuple) and depth < _DEEPEST:
-        return [legible(inner, depth + 1) for inner in value]
+        return [replace_unencodable(inner, depth + 1) for inner in value]
     return value if _is_plain(value) else f"<{type(value).__name__}>"
 
 
@@ -109,14 +112,14 @@ def _faults(value: Json, path: str, depth: int = 0) -> Iterator[_Fault]:
         if "\0" in value:
             yield _Fault("the character NUL", path, _WITHOUT_NUL)
     elif isinstance(value, int | float | Decimal) and not _is_plain(value):
-        yield _Fault(_named(value), path, _AS_STRING)
+        yield _Fault(_describe_number(value), path, _AS_STRING)
 
 
-def _named(number: Json) -> str:
+def _describe_number(number: Json) -> str:
     if isinstance(number, float):
         return f"the number {number}"
     return "a Decimal" if isinstance(number, Decimal) else "an integer of more than 64 bits"
 
 
-def _integer(digits: str) -> int | Decimal:
+def _parse_integer(digits: str) -> int | Decimal:
     return int(digits) if len(digits) <= _MOST_DIGITS_OF_INT else Decimal(digits)

@@ -51,11 +51,11 @@ class QueueCount(NamedTuple):
     is_exact: bool
 
 
-Place = tuple[int, int, str, int]
+StreamPosition = tuple[int, int, str, int]
 
 
 @lru_cache(maxsize=4096)
-def place(position: str) -> Place:
+def parse_position(position: str) -> StreamPosition:
     """What orders positions as the engine does. Raises ValueError for a text that is none."""
     txid, at, *row = position.split(":")
     if not row:  # before everything of that transaction

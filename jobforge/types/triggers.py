@@ -113,7 +113,7 @@ class Firing:
     created_by: str | None
 
 
-class Asked(NamedTuple):
+class RequestedFiring(NamedTuple):
     """A firing that somebody asked for."""
 
     fire_at: datetime
@@ -143,7 +143,7 @@ class DueSchedule:
     definition: str
     version: int | None
     payload: dict[str, Json]
-    pending: tuple[Asked, ...] = ()
+    pending: tuple[RequestedFiring, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,7 +200,7 @@ class Plan:
         }
 
 
-def read_due(document: dict[str, Any]) -> DueSchedules:
+def read_due_schedules(document: dict[str, Any]) -> DueSchedules:
     """What due_schedules answers."""
     return DueSchedules(
         datetime.fromisoformat(document["now"]),
@@ -220,7 +220,7 @@ def _read_schedule(document: dict[str, Any]) -> DueSchedule:
         document[name] = _moment(document[name])
     document["catch_up"] = CatchUp(document["catch_up"])
     document["pending"] = tuple(
-        Asked(datetime.fromisoformat(each["fire_at"]), FiringKind(each["kind"]))
+        RequestedFiring(datetime.fromisoformat(each["fire_at"]), FiringKind(each["kind"]))
         for each in document["pending"]
     )
     return DueSchedule(**document)

@@ -5,7 +5,7 @@ from datetime import datetime
 from enum import StrEnum
 from uuid import UUID
 
-TEST = "webhook.test"  # the event of a test message
+TEST_EVENT = "webhook.test"  # the event of a test message
 
 
 class WebhookEvent(StrEnum):

@@ -41,7 +41,7 @@ class WorkflowRequest:
     on_complete: JobRequest | Mapping[str, Json] | None = None
 
     def to_json(self) -> dict[str, Json]:
-        return _given(self)
+        return _drop_none(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class BatchRequest:
     open: bool | None = None
 
     def to_json(self) -> dict[str, Json]:
-        return _given(self)
+        return _drop_none(self)
 
 
 class MadeWorkflow(NamedTuple):
@@ -80,7 +80,7 @@ class WorkflowFilter:
     state: str | None = None
 
     def to_json(self) -> dict[str, Json]:
-        return _given(self)
+        return _drop_none(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +173,7 @@ class Lineage:
     workflow: Family | None
 
 
-def _given(what: WorkflowRequest | BatchRequest | WorkflowFilter) -> dict[str, Json]:
+def _drop_none(what: WorkflowRequest | BatchRequest | WorkflowFilter) -> dict[str, Json]:
     values = ((field.name, getattr(what, field.name)) for field in fields(what))
     return {
         name: value.to_json() if isinstance(value, JobRequest) else value

@@ -10,20 +10,20 @@ kept, so that those others' next ones find a short line.
 from collections import Counter, deque
 from uuid import UUID
 
-from jobforge.calls import Answer
+from jobforge.calls import PendingResult
 from jobforge.observability.metrics import Meters
 from jobforge.types.jobs import ClaimedJob
 from jobforge.worker.clock import now
 
-FEW = 100
-_FLOOD_LASTS_S = 1.0
+SMALL_BUFFER = 100
+_FLOOD_DURATION_S = 1.0
 
 
-class Ready:
+class ClaimBuffer:
     """Each job comes with the end of its lease by our own clock."""
 
     def __init__(self, meters: Meters | None = None) -> None:
-        self._answers: deque[tuple[Answer[list[ClaimedJob]], float]] = deque()
+        self._unread: deque[tuple[PendingResult[list[ClaimedJob]], float]] = deque()
         self._meters = meters
         self._flood_ends = 0.0
         self.jobs: deque[tuple[ClaimedJob, float]] = deque()
@@ -35,33 +35,33 @@ class Ready:
 
     @property
     def is_crowded(self) -> bool:
-        count = len(self.jobs) + sum(answer.rows for answer, _ in self._answers)
-        return count > FEW and self.is_flooded
+        count = len(self.jobs) + sum(answer.row_count for answer, _ in self._unread)
+        return count > SMALL_BUFFER and self.is_flooded
 
     def __bool__(self) -> bool:
-        return bool(self.jobs or self._answers)
+        return bool(self.jobs or self._unread)
 
-    def add(self, answer: Answer[list[ClaimedJob]], deadline: float) -> None:
-        self._answers.append((answer, deadline))
+    def add(self, answer: PendingResult[list[ClaimedJob]], deadline: float) -> None:
+        self._unread.append((answer, deadline))
 
-    async def read(self) -> None:
+    async def read_next(self) -> None:
         """The next answer, when there are no more jobs of the last."""
-        if self.jobs or not self._answers:
+        if self.jobs or not self._unread:
             return
-        answer, deadline = self._answers.popleft()  # first: one that cannot be read blocks no other
+        answer, deadline = self._unread.popleft()  # first: one that cannot be read blocks no other
         jobs = await answer.read()
-        flooder = _flooder(jobs)
+        flooder = _find_flooding_tenant(jobs)
         if flooder is not None:
-            self._flood_ends = now() + _FLOOD_LASTS_S
+            self._flood_ends = now() + _FLOOD_DURATION_S
             jobs.sort(key=lambda job: job.tenant_id == flooder)  # the others' come first
         self.jobs.extend([(job, deadline) for job in jobs])
         if self._meters is not None:
-            self._meters.receive(jobs)
+            self._meters.record_received(jobs)
 
 
-def _flooder(jobs: list[ClaimedJob]) -> UUID | None:
+def _find_flooding_tenant(jobs: list[ClaimedJob]) -> UUID | None:
     """The tenant that has most of the jobs, if others have some."""
-    if len(jobs) < FEW:
+    if len(jobs) < SMALL_BUFFER:
         return None
     tenants = [job.tenant_id.int for job in jobs]  # numbers are compared much faster than ids
     if min(tenants) == max(tenants):

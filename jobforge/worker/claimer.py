@@ -14,117 +14,119 @@ from collections.abc import Callable, Mapping
 from uuid import UUID
 
 from jobforge import calls
-from jobforge.calls import Answer, Call
+from jobforge.calls import Call, PendingResult
 from jobforge.calls.worker import is_unreadable
-from jobforge.db.loop import Loop
-from jobforge.db.outage import Line
+from jobforge.db.loop import BackgroundLoop
+from jobforge.db.outage import MonitoredLink
 from jobforge.errors import JobForgeError, NotFound
 from jobforge.observability.metrics import Meters
 from jobforge.types.jobs import ClaimedJob
-from jobforge.worker.claim_buffer import FEW, Ready
+from jobforge.worker.claim_buffer import SMALL_BUFFER, ClaimBuffer
 from jobforge.worker.clock import now
-from jobforge.worker.settler import Outcomes
+from jobforge.worker.settler import Settler
 from jobforge.worker.slots import Slots
 
 _PAUSES_S = (0.005, 0.025, 0.125)
 # While a queue has more, those that may have none are asked so often at most.
-_ROUND_S = 0.05
+_FULL_CLAIM_INTERVAL_S = 0.05
 # The first jobs after a rest are asked for in small number: they run while more are fetched. Then
 # as many as start within a fraction of a lease, half of a large worker's slots.
 _FIRST_CLAIM = 100
 _LARGEST_CLAIM = 1_000
 
 
-class Claims:
+class Claimer:
     def __init__(  # noqa: PLR0913 - the parts that it works on
         self,
         worker_id: UUID,
-        line: Line,
+        line: MonitoredLink,
         *,
         slots: Slots,
-        outcomes: Outcomes,
+        settler: Settler,
         registration: Call[None],
         lease_s: float,
         poll_s: float,
-        ready: Ready,
-        on_ready: Callable[[], None],
+        buffer: ClaimBuffer,
+        on_claimed: Callable[[], None],
         meters: Meters | None = None,
     ) -> None:
         self._worker_id = worker_id
-        self._line = line
+        self._link = line
         self._slots = slots
-        self._outcomes = outcomes
+        self._settler = settler
         self.registration = registration
         self._lease_s = lease_s
         self._poll_s = poll_s
-        self._on_ready = on_ready
+        self._on_claimed = on_claimed
         self._meters = meters
         self._pauses = iter(_PAUSES_S)
-        self._room = _FIRST_CLAIM
-        self._round_at = 0.0
-        self._is_rung = False
-        self._ready = ready
+        self._batch_limit = _FIRST_CLAIM
+        self._full_claim_at = 0.0
+        self._was_notified = False
+        self._buffer = buffer
         self.claimed = 0
 
-    async def step(self, loop: Loop) -> None:
-        if self._outcomes.is_crowded or self._ready.is_crowded:
-            await loop.rest(_PAUSES_S[0])
+    async def step(self, loop: BackgroundLoop) -> None:
+        if self._settler.is_crowded or self._buffer.is_crowded:
+            await loop.wait_for_wake(_PAUSES_S[0])
             return
         limits = self._limits()
         if limits:
             is_full = await self._claim(limits)
-            self._room = min(4 * self._room, _LARGEST_CLAIM) if is_full else _FIRST_CLAIM
+            self._batch_limit = (
+                min(4 * self._batch_limit, _LARGEST_CLAIM) if is_full else _FIRST_CLAIM
+            )
             if is_full:
                 if not self._slots.has_room_for_more:
                     # A turn rings; but not for who ended before it was known that there is more.
-                    await loop.rest(_ROUND_S)
+                    await loop.wait_for_wake(_FULL_CLAIM_INTERVAL_S)
                 return
-            self._round_at = 0.0
+            self._full_claim_at = 0.0
         pause = next(self._pauses, self._poll_s * random.uniform(1, 1.5))  # noqa: S311 - no secret
-        self._is_rung = await loop.rest(pause)
-        if self._is_rung:
+        self._was_notified = await loop.wait_for_wake(pause)
+        if self._was_notified:
             self._pauses = iter(_PAUSES_S)
 
     def _limits(self) -> dict[str, int]:
-        room = FEW if self._ready.is_flooded else self._room
-        known = self._slots.limits_of_known(room)
-        is_rung, self._is_rung = self._is_rung, False
+        room = SMALL_BUFFER if self._buffer.is_flooded else self._batch_limit
+        known = self._slots.limits_for_ready_queues(room)
+        is_rung, self._was_notified = self._was_notified, False
         moment = now()
-        if moment < self._round_at or (is_rung and known):
+        if moment < self._full_claim_at or (is_rung and known):
             return known
-        self._round_at = moment + _ROUND_S
+        self._full_claim_at = moment + _FULL_CLAIM_INTERVAL_S
         return self._slots.limits(room)
 
-    async def _ask(self, call: Call[list[ClaimedJob]]) -> Answer[list[ClaimedJob]]:
+    async def _send_claim(self, call: Call[list[ClaimedJob]]) -> PendingResult[list[ClaimedJob]]:
         """Run the claim; if one of its rows cannot be sent, run it again without such rows."""
         try:
-            return await self._line.ask(call)
+            return await self._link.send(call)
         except JobForgeError as error:
             if not is_unreadable(error):
                 raise
-        return await self._line.ask(calls.claim_readable_jobs(call))
+        return await self._link.send(calls.claim_readable_jobs(call))
 
     async def _claim(self, limits: dict[str, int]) -> bool:
         """Whether one of the queues may have more."""
         call = calls.claim_jobs(self._worker_id, limits, registered=True, lease_s=self._lease_s)
         sent_at = now()
         try:
-            answer = await self._ask(call)
+            answer = await self._send_claim(call)
         except NotFound:
             # The registration is gone, for example because the database was restored.
-            await self._line.run(self.registration)
+            await self._link.run(self.registration)
             return False
         if self._meters is not None:
-            self._meters.claim(answer.rows, now() - sent_at)
+            self._meters.record_claim(answer.row_count, now() - sent_at)
         if len(limits) == 1:
-            taken: Mapping[str, int] = dict.fromkeys(limits, answer.rows)
+            taken: Mapping[str, int] = dict.fromkeys(limits, answer.row_count)
         else:
             jobs = await answer.read()
-            answer = Answer.known(len(jobs), jobs)
+            answer = PendingResult.from_value(len(jobs), jobs)
             taken = Counter(job.queue for job in jobs)
-        if answer.rows:
-            self._ready.add(answer, sent_at + self._lease_s)
-            self.claimed += answer.rows
+        if answer.row_count:
+            self._buffer.add(answer, sent_at + self._lease_s)
+            self.claimed += answer.row_count
             self._pauses = iter(_PAUSES_S)
-            self._on_ready()
-        return self._slots.take(limits, taken)
+            self._on_claimed()
+        return self._slots.reserve(limits, taken)

@@ -13,73 +13,73 @@ from uuid import UUID
 
 from jobforge import calls
 from jobforge.calls import Call
-from jobforge.db.loop import Loop
-from jobforge.db.outage import Line
+from jobforge.db.loop import BackgroundLoop
+from jobforge.db.outage import MonitoredLink
 from jobforge.errors import Unavailable
 from jobforge.observability import logs
 from jobforge.observability.metrics import Meters
 from jobforge.types.jobs import Heartbeat, WorkerCommand
 from jobforge.worker.clock import now
-from jobforge.worker.leases import Leases
+from jobforge.worker.leases import LeaseTable
 
 _REAP_S = 1.9
-_REAPED_AT_ONCE = 500
+_REAP_LIMIT = 500
 _PARTITIONS_S = 3600.0
 _LARGEST_BEAT = 5_000
 _OPERATE_S = 0.1
-_HELD_S = 1.0  # until the next heartbeat, when the database could not extend a lease at once
+_HELD_RETRY_S = 1.0  # until the next heartbeat, when the database could not extend a lease at once
 _STATM = Path("/proc/self/statm")
 
 
-class Upkeep:
+class HeartbeatLoop:
     """`registration` is repeated when the database does not know this worker any more."""
 
     def __init__(  # noqa: PLR0913 - the parts that it works on
         self,
         worker_id: UUID,
-        line: Line,
+        line: MonitoredLink,
         *,
-        leases: Leases,
+        leases: LeaseTable,
         lease_s: float,
         heartbeat_s: float,
         registration: Call[None],
         has_operations: bool,
         has_partitions: bool,
-        obey: Callable[[WorkerCommand], None],
+        on_command: Callable[[WorkerCommand], None],
         meters: Meters | None = None,
     ) -> None:
         self._worker_id = worker_id
-        self._line = line
+        self._link = line
         self._leases = leases
         self._lease_s = lease_s
         self._heartbeat_s = heartbeat_s
         self._reap_s = min(_REAP_S, lease_s / 2)
         self.registration = registration
         self._has_operations = has_operations
-        self._obey = obey
+        self._on_command = on_command
         self._meters = meters
-        self._beat_at = now() + _jittered(heartbeat_s)
-        self._reap_at = now() + _jittered(self._reap_s)
-        self._partitions_at = now() + _jittered(_PARTITIONS_S) if has_partitions else math.inf
+        self._heartbeat_at = now() + _add_jitter(heartbeat_s)
+        self._reap_at = now() + _add_jitter(self._reap_s)
+        self._partitions_at = now() + _add_jitter(_PARTITIONS_S) if has_partitions else math.inf
         self._was_woken = False
         self._was_held = False  # a lease could not be extended by the last heartbeat
 
-    async def step(self, loop: Loop) -> None:
-        due_at = min(self._beat_at, self._reap_at, self._partitions_at)
-        if await loop.rest(max(0.0, due_at - now())):
+    async def step(self, loop: BackgroundLoop) -> None:
+        due_at = min(self._heartbeat_at, self._reap_at, self._partitions_at)
+        if await loop.wait_for_wake(max(0.0, due_at - now())):
             self._was_woken = True
         self._leases.stop_overdue()
-        if self._was_woken or now() >= self._beat_at:
-            await self._beat()
+        if self._was_woken or now() >= self._heartbeat_at:
+            await self._send_heartbeat()
             if self._has_operations:
-                await self._operate()
+                await self._advance_operations()
         if now() >= self._reap_at:
             await self._reap()
         if now() >= self._partitions_at:
-            await self._line.run(calls.ensure_partitions())
-            self._partitions_at = now() + _jittered(_PARTITIONS_S)
+            await self._link.run(calls.ensure_partitions())
+            self._partitions_at = now() + _add_jitter(_PARTITIONS_S)
 
-    async def _beat(self) -> None:
+    async def _send_heartbeat(self) -> None:
         # Somebody rang because of a job that may have just begun; else young leases last.
         asks_all = self._was_woken or self._was_held
         tokens = self._leases.tokens(0 if asks_all else self._heartbeat_s / 2)
@@ -91,52 +91,52 @@ class Upkeep:
                 self._worker_id,
                 batch,
                 lease_s=self._lease_s,
-                memory_bytes=_memory(),
+                memory_bytes=_read_memory_bytes(),
                 clock=datetime.now(UTC),
             )
-            answer = await self._answer(call)
+            answer = await self._request_heartbeat(call)
             was_held |= self._leases.renew(sent_at, answer.jobs)
             if answer.command is WorkerCommand.UNKNOWN:
-                await self._line.run(self.registration)
-            self._obey(answer.command)
+                await self._link.run(self.registration)
+            self._on_command(answer.command)
         self._was_woken = False
         self._was_held = was_held
-        pause_s = min(_HELD_S, self._heartbeat_s) if was_held else self._heartbeat_s
-        self._beat_at = now() + _jittered(pause_s)
+        pause_s = min(_HELD_RETRY_S, self._heartbeat_s) if was_held else self._heartbeat_s
+        self._heartbeat_at = now() + _add_jitter(pause_s)
 
-    async def _answer(self, call: Call[Heartbeat]) -> Heartbeat:
-        self._leases.is_unanswered = True
+    async def _request_heartbeat(self, call: Call[Heartbeat]) -> Heartbeat:
+        self._leases.is_heartbeat_pending = True
         try:
-            answer = await self._line.run(call)
+            answer = await self._link.run(call)
         except Unavailable:
             raise
         except Exception:
-            self._leases.is_unanswered = False
+            self._leases.is_heartbeat_pending = False
             raise
-        self._leases.is_unanswered = False
+        self._leases.is_heartbeat_pending = False
         return answer
 
-    async def _operate(self) -> None:
+    async def _advance_operations(self) -> None:
         """One step of an operation that is due; while there is one, the next soon."""
-        if await self._line.run(calls.advance_operations()) is not None:
-            self._beat_at = min(self._beat_at, now() + _OPERATE_S)
+        if await self._link.run(calls.advance_operations()) is not None:
+            self._heartbeat_at = min(self._heartbeat_at, now() + _OPERATE_S)
 
     async def _reap(self) -> None:
-        reaped = await self._line.run(calls.reap_jobs(limit=_REAPED_AT_ONCE))
+        reaped = await self._link.run(calls.reap_jobs(limit=_REAP_LIMIT))
         if reaped and self._meters is not None:
             self._meters.reaped += len(reaped)
         if reaped:
             logs.emit("jobs.reaped", level="warning", jobs=len(reaped))
-        if len(reaped) < _REAPED_AT_ONCE:
-            self._reap_at = now() + _jittered(self._reap_s)
+        if len(reaped) < _REAP_LIMIT:
+            self._reap_at = now() + _add_jitter(self._reap_s)
 
 
-def _jittered(seconds: float) -> float:
+def _add_jitter(seconds: float) -> float:
     # Never longer: a lease is three beats.
     return seconds * random.uniform(0.9, 1)  # noqa: S311 - no secret
 
 
-def _memory() -> int | None:
+def _read_memory_bytes() -> int | None:
     """Bytes that this process occupies, without those of the jobs it started; on Linux."""
     try:
         return int(_STATM.read_bytes().split()[1]) * os.sysconf("SC_PAGE_SIZE")

@@ -16,20 +16,20 @@ from jobforge.db.protocols import Engine
 from jobforge.errors import Invalid, Json
 from jobforge.observability import logs
 from jobforge.payloads.size import may_have_large_payload
-from jobforge.redact import UNSAFE, Scope, can_be_hidden, redact
-from jobforge.sdk.job_scope import flowing
-from jobforge.sdk.options import as_given
+from jobforge.redact import NOT_HIDDEN_WARNING, RedactionScope, can_be_hidden, redact
+from jobforge.sdk.job_scope import inherit_correlation
+from jobforge.sdk.options import rename_error_field
 from jobforge.security.secrets import Secrets
 from jobforge.types.jobs import ClaimedJob, Enqueued, JobRequest
-from jobforge.worker.notes import Notes
-from jobforge.worker.payload_downloads import with_parents
-from jobforge.worker.step_writer import Steps, children
-from jobforge.worker.workflow_requests import question
+from jobforge.worker.notes import NoteBuffer
+from jobforge.worker.payload_downloads import download_parent_results
+from jobforge.worker.step_writer import StepWriter, build_children_call
+from jobforge.worker.workflow_requests import build_request_call
 
 T = TypeVar("T")
 
 
-class WorkerHost:
+class WorkerJobServices:
     """A Host. `on_note` and `on_step` are called when there is one more to be sent.
 
     Payloads that are too large for a row go to `payloads`; a server puts them away by itself.
@@ -40,8 +40,8 @@ class WorkerHost:
         worker_id: UUID,
         database: Engine,
         *,
-        notes: Notes,
-        steps: Steps,
+        notes: NoteBuffer,
+        steps: StepWriter,
         secrets: Secrets,
         artifacts: Artifacts | None,
         payloads: Artifacts | None,
@@ -59,46 +59,50 @@ class WorkerHost:
         self._on_step = on_step
         self._short_secrets: set[str] = set()
 
-    def note(self, job: ClaimedJob, kind: str, data: dict[str, Json], scope: Scope) -> None:
+    def note(
+        self, job: ClaimedJob, kind: str, data: dict[str, Json], scope: RedactionScope
+    ) -> None:
         self._notes.add(job, kind, data, scope)
         self._on_note()
         if logs.is_enabled("debug"):
             said = redact(data, scope)
-            logs.emit(f"job.{kind}", level="debug", **logs.fields_of(job), data=said)
+            logs.emit(f"job.{kind}", level="debug", **logs.job_fields(job), data=said)
 
     async def enqueue(self, job: ClaimedJob, jobs: Sequence[JobRequest]) -> list[Enqueued]:
-        requests = flowing(job, jobs)
+        requests = inherit_correlation(job, jobs)
         call = calls.enqueue_jobs(requests)
         if self._payloads is not None and may_have_large_payload(str(call.parameters[0])):
             put = self._payloads.put_payloads
             call = calls.enqueue_jobs(await asyncio.to_thread(put, job.tenant_id, requests))
-        return await self._run(call.within(self.worker_id, job.token))
+        return await self._run(call.under_lease(self.worker_id, job.token))
 
-    async def ask(self, job: ClaimedJob, kind: str, data: Json) -> Json:
+    async def request(self, job: ClaimedJob, kind: str, data: Json) -> Json:
         match kind:
             case "save_step":
                 stored = self._steps.add(job, **data)
                 self._on_step()
                 return await stored
             case "enqueue_children":
-                made = await self._run(children(self.worker_id, job, **data))
+                made = await self._run(build_children_call(self.worker_id, job, **data))
                 return [[str(each.job_id), each.status] for each in made]
             case "parents":
-                lineage = await self._run(question(self.worker_id, job, kind, data))
-                whole = partial(with_parents, self._artifacts, job.tenant_id)
+                lineage = await self._run(build_request_call(self.worker_id, job, kind, data))
+                whole = partial(download_parent_results, self._artifacts, job.tenant_id)
                 return await asyncio.to_thread(whole, lineage)
             case _:
-                return await self._run(question(self.worker_id, job, kind, data))
+                return await self._run(build_request_call(self.worker_id, job, kind, data))
 
     def secret(self, name: str) -> str:
         value = self._secrets.lookup(name)
         if not can_be_hidden(value) and name not in self._short_secrets:
             self._short_secrets.add(name)
-            logs.emit("secret.not_hidden", level="warning", secret_name=name, reason=UNSAFE)
+            logs.emit(
+                "secret.not_hidden", level="warning", secret_name=name, reason=NOT_HIDDEN_WARNING
+            )
         return value
 
     async def _run(self, call: Call[T]) -> T:
         try:
             return await self._database.run(call)
         except Invalid as error:
-            raise as_given(error) from error
+            raise rename_error_field(error) from error

@@ -6,39 +6,39 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from jobforge.artifacts import Artifacts
-from jobforge.db.loop import Loop
+from jobforge.db.loop import BackgroundLoop
 from jobforge.errors import ConfigError
 from jobforge.observability import logs, tracing
 from jobforge.sdk.definition import Definition
 from jobforge.sdk.settings import Isolation
-from jobforge.sdk.verdict import raised
+from jobforge.sdk.verdict import verdict_from_error
 from jobforge.types.jobs import ClaimedJob
-from jobforge.worker.claim_buffer import Ready
+from jobforge.worker.claim_buffer import ClaimBuffer
 from jobforge.worker.clock import now
-from jobforge.worker.leases import Leases
-from jobforge.worker.payload_downloads import Fetch, needs_fetch
-from jobforge.worker.runner import RELEASED, OnEnd, Report, Run, Runner, Stop
+from jobforge.worker.leases import LeaseTable
+from jobforge.worker.payload_downloads import PayloadDownload, needs_download
+from jobforge.worker.runner import RELEASED, OnEnd, Report, Run, Runner, StopReason
 
 if TYPE_CHECKING:
-    from jobforge.observability.tracing.attempt_spans import Attempts
+    from jobforge.observability.tracing.attempt_spans import AttemptSpans
 
 # For so long jobs are started in one go; then whatever else is due gets its turn.
-_TURN_S = 0.01
+_TIME_SLICE_S = 0.01
 
-OnEnded = Callable[[Sequence[tuple[ClaimedJob, Report]]], None]
-Served = Mapping[tuple[str, int], tuple[Definition[..., Any], Runner]]
+OnImmediateEnds = Callable[[Sequence[tuple[ClaimedJob, Report]]], None]
+ServedDefinitions = Mapping[tuple[str, int], tuple[Definition[..., Any], Runner]]
 
 
-def serve(
+def map_served_definitions(
     definitions: Iterable[Definition[..., Any]], runners: Mapping[Isolation, Runner]
-) -> Served:
+) -> ServedDefinitions:
     """What runs the jobs of each key and version; without a runner a definition is left out."""
     served = {}
     for definition in definitions:
         runner = runners.get(definition.settings.isolation)
         if runner is None:
             continue
-        for name in definition.served:
+        for name in definition.served_versions:
             key, _, version = name.rpartition("@")
             served[key, int(version)] = definition, runner
     if not served:
@@ -46,28 +46,28 @@ def serve(
     return served
 
 
-class Starts:
+class Launcher:
     def __init__(  # noqa: PLR0913 - the parts that it works on
         self,
-        ready: Ready,
-        served: Served,
-        leases: Leases,
+        ready: ClaimBuffer,
+        served: ServedDefinitions,
+        leases: LeaseTable,
         *,
         artifacts: Artifacts | None,
         on_end: OnEnd,
-        on_ended: OnEnded,
+        on_immediate_ends: OnImmediateEnds,
     ) -> None:
-        self._ready = ready
+        self._buffer = ready
         self._served = served
         self._leases = leases
         self._artifacts = artifacts
         self._on_end = on_end
-        self._on_ended = on_ended
-        self._is_over = False
-        self._is_told = False
-        self._attempts = tracing.find_attempts()
+        self._on_immediate_ends = on_immediate_ends
+        self._is_stopped = False
+        self._logs_starts = False
+        self._attempts = tracing.create_attempt_spans()
         # Nobody is given the job while one of these runs.
-        self._light = {
+        self._light_definitions = {
             definition
             for definition, _ in served.values()
             if definition.settings.isolation == "inline" and not definition.needs_context
@@ -75,18 +75,18 @@ class Starts:
         if self._attempts is not None:
             self._on_end = partial(_end_traced, self._attempts, on_end)
 
-    def end(self) -> None:
+    def release_remaining(self) -> None:
         """From now on jobs are handed back instead."""
-        self._is_over = True
+        self._is_stopped = True
 
-    async def step(self, loop: Loop) -> None:
-        if not self._ready:
-            await loop.rest()
+    async def step(self, loop: BackgroundLoop) -> None:
+        if not self._buffer:
+            await loop.wait_for_wake()
             return
-        await self._ready.read()
-        jobs = self._ready.jobs
-        turn_ends = now() + _TURN_S
-        self._is_told = logs.is_enabled("debug")
+        await self._buffer.read_next()
+        jobs = self._buffer.jobs
+        turn_ends = now() + _TIME_SLICE_S
+        self._logs_starts = logs.is_enabled("debug")
         attempts = self._attempts
         ended: list[tuple[ClaimedJob, Report]] = []
         while jobs:
@@ -94,7 +94,7 @@ class Starts:
             moment = now()
             report: Report | None = RELEASED
             served = self._served.get((job.definition, job.version))
-            if served is not None and moment < deadline and not self._is_over:
+            if served is not None and moment < deadline and not self._is_stopped:
                 if attempts is None:
                     report = self._start(job, *served, deadline)
                 else:
@@ -105,20 +105,20 @@ class Starts:
                 break
         if attempts is not None:
             attempts.leave()
-        self._on_ended(ended)
+        self._on_immediate_ends(ended)
         await asyncio.sleep(0)
 
     def _start_traced(
         self,
-        attempts: "Attempts",
+        attempts: "AttemptSpans",
         job: ClaimedJob,
         definition: Definition[..., Any],
         runner: Runner,
         deadline: float,
     ) -> tuple[ClaimedJob, Report | None]:
         """As `_start`, and the job as others may speak of it."""
-        is_light = definition in self._light and not self._is_told
-        job = attempts.begin(job, is_light=is_light and not needs_fetch(job, definition))
+        is_light = definition in self._light_definitions and not self._logs_starts
+        job = attempts.begin(job, is_light=is_light and not needs_download(job, definition))
         report = self._start(job, definition, runner, deadline)
         if report is not None:
             return attempts.end(job, report.verdict), report
@@ -129,24 +129,24 @@ class Starts:
         self, job: ClaimedJob, definition: Definition[..., Any], runner: Runner, deadline: float
     ) -> Report | None:
         """A report if it has ended already."""
-        if self._is_told:
-            logs.emit("job.started", level="debug", **logs.fields_of(job))
+        if self._logs_starts:
+            logs.emit("job.started", level="debug", **logs.job_fields(job))
         run: Run | Report
         try:
-            if needs_fetch(job, definition):
-                run = Fetch(self._artifacts, job, definition, runner, self._on_end)
+            if needs_download(job, definition):
+                run = PayloadDownload(self._artifacts, job, definition, runner, self._on_end)
             else:
                 run = runner.start(job, definition, self._on_end)
         except Exception as error:  # noqa: BLE001 - it could not be run: that is how it ended
-            return Report(raised(error, definition.settings))
+            return Report(verdict_from_error(error, definition.settings))
         if isinstance(run, Report):
             return run
         timeout_s = job.timeout_s or definition.settings.timeout_s
         loop = asyncio.get_running_loop()
-        timeout = loop.call_later(timeout_s, run.stop, Stop.TIMEOUT)
+        timeout = loop.call_later(timeout_s, run.stop, StopReason.TIMEOUT)
         self._leases.hold(run, deadline, timeout)
         return None
 
 
-def _end_traced(attempts: "Attempts", on_end: OnEnd, job: ClaimedJob, report: Report) -> None:
+def _end_traced(attempts: "AttemptSpans", on_end: OnEnd, job: ClaimedJob, report: Report) -> None:
     on_end(attempts.end_kept(job, report.verdict), report)

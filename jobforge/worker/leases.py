@@ -14,20 +14,20 @@ from uuid import UUID
 
 from jobforge.types.jobs import Beat, BeatStatus, ClaimedJob, Token
 from jobforge.worker.clock import now
-from jobforge.worker.runner import Run, Stop
+from jobforge.worker.runner import Run, StopReason
 
-Key = tuple[UUID, int]
+LeaseKey = tuple[UUID, int]
 
 
 @dataclass(slots=True)
-class _Held:
+class _HeldLease:
     run: Run
     since: float
     deadline: float
     timeout: TimerHandle | None
     is_lost: bool = False
 
-    def lose(self, why: Stop = Stop.LOST) -> None:
+    def mark_lost(self, why: StopReason = StopReason.LOST) -> None:
         # A lease once given up is never extended, even if its run does not end.
         self.is_lost = True
         self.deadline = math.inf
@@ -38,14 +38,14 @@ class _Held:
             self.deadline = deadline
 
 
-class Leases:
+class LeaseTable:
     """`is_unanswered` is true from when a heartbeat is sent until the database responds."""
 
     def __init__(self, lease_s: float) -> None:
         self._lease_s = lease_s
-        self._held: dict[Key, _Held] = {}
-        self.is_unanswered = False
-        self._ended: Callable[[float], Iterable[Token]] = lambda _: ()
+        self._held: dict[LeaseKey, _HeldLease] = {}
+        self.is_heartbeat_pending = False
+        self._list_unsettled: Callable[[float], Iterable[Token]] = lambda _: ()
 
     def __len__(self) -> int:
         return len(self._held)
@@ -53,13 +53,13 @@ class Leases:
     def __iter__(self) -> Iterator[Run]:
         return iter([held.run for held in self._held.values()])
 
-    def keep(self, ended: Callable[[float], Iterable[Token]]) -> None:
+    def set_unsettled_source(self, ended: Callable[[float], Iterable[Token]]) -> None:
         """Extend also the leases of these: jobs that have ended and waited for so long since."""
-        self._ended = ended
+        self._list_unsettled = ended
 
     def hold(self, run: Run, deadline: float, timeout: TimerHandle | None) -> None:
         job = run.job
-        self._held[job.job_id, job.lease] = _Held(run, now(), deadline, timeout)
+        self._held[job.job_id, job.lease] = _HeldLease(run, now(), deadline, timeout)
 
     def drop(self, job: ClaimedJob) -> float:
         """It has ended. Answers for how many seconds it ran; 0 if it ended as it began."""
@@ -79,7 +79,7 @@ class Leases:
             for held in self._held.values()
             if held.since <= before and not held.is_lost
         ]
-        return [*running, *self._ended(held_for_s)]
+        return [*running, *self._list_unsettled(held_for_s)]
 
     def renew(self, sent_at: float, beats: Iterable[Beat]) -> bool:
         """Returns whether a lease could not be extended: another heartbeat is then due soon."""
@@ -92,18 +92,18 @@ class Leases:
                 case BeatStatus.HELD:
                     is_any_held = True
                 case BeatStatus.LOST:
-                    held.lose()
+                    held.mark_lost()
                 case BeatStatus.CANCEL:
                     held.renew(sent_at + self._lease_s)
-                    held.run.stop(Stop.CANCEL)
+                    held.run.stop(StopReason.CANCEL)
                 case BeatStatus.OK:
                     held.renew(sent_at + self._lease_s)
         return is_any_held
 
-    def lose(self, keys: Iterable[Key]) -> None:
+    def mark_lost(self, keys: Iterable[LeaseKey]) -> None:
         for key in keys:
             if key in self._held:
-                self._held[key].lose()
+                self._held[key].mark_lost()
 
     def stop_overdue(self) -> None:
         """Stops what may be somebody else's by now.
@@ -112,12 +112,12 @@ class Leases:
         reachable again, which does not count as an attempt.
         """
         moment = now()
-        why = Stop.EXPIRED if self.is_unanswered else Stop.LOST
+        why = StopReason.EXPIRED if self.is_heartbeat_pending else StopReason.LOST
         for held in [*self._held.values()]:
             if held.deadline <= moment:
-                held.lose(why)
+                held.mark_lost(why)
 
-    def stop_all(self, why: Stop) -> None:
+    def stop_all(self, why: StopReason) -> None:
         for run in self:
             run.stop(why)
 

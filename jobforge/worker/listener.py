@@ -6,13 +6,13 @@ It only makes things sooner. Without it, or while it is lost, polling finds ever
 from collections.abc import Callable, Iterable
 from uuid import UUID
 
-from jobforge.db.loop import Loop
+from jobforge.db.loop import BackgroundLoop
 from jobforge.db.protocols import Engine
 
 _PREFIX = "jobforge:"
 
 
-class Wakeups:
+class JobListener:
     """`on_job` is told the queue; `on_news` that a heartbeat would learn something."""
 
     def __init__(
@@ -22,27 +22,27 @@ class Wakeups:
         queues: Iterable[str],
         *,
         on_job: Callable[[str], None],
-        on_news: Callable[[], None],
+        on_worker_notification: Callable[[], None],
     ) -> None:
         self._database = database
         self._queues = list(queues)
-        self._own = f"{_PREFIX}worker:{worker_id}"
+        self._worker_channel = f"{_PREFIX}worker:{worker_id}"
         self._on_job = on_job
-        self._on_news = on_news
+        self._on_worker_notification = on_worker_notification
 
-    async def step(self, loop: Loop) -> None:
-        channels = [self._own, *(_PREFIX + queue for queue in self._queues)]
+    async def step(self, loop: BackgroundLoop) -> None:
+        channels = [self._worker_channel, *(_PREFIX + queue for queue in self._queues)]
         async with self._database.listen(*channels) as names:
-            loop.went_well()
-            self._catch_up()
+            loop.reset_failures()
+            self._notify_all()
             async for name in names:
-                if name == self._own:
-                    self._on_news()
+                if name == self._worker_channel:
+                    self._on_worker_notification()
                 else:
                     self._on_job(name.removeprefix(_PREFIX))
 
-    def _catch_up(self) -> None:
+    def _notify_all(self) -> None:
         """Nobody told us anything while we were not listening."""
-        self._on_news()
+        self._on_worker_notification()
         for queue in self._queues:
             self._on_job(queue)

@@ -10,104 +10,104 @@ from operator import attrgetter
 
 from jobforge.errors import Json
 from jobforge.observability import logs
-from jobforge.redact import Scope, redact
-from jobforge.redact.background import off_the_loop
+from jobforge.redact import RedactionScope, redact
+from jobforge.redact.background import run_off_loop
 from jobforge.types.jobs import ClaimedJob, Note
-from jobforge.worker.leases import Key
+from jobforge.worker.leases import LeaseKey
 
-_ROOM = 10_000
-_ROOM_OF_JOB = 1_000
+_MAX_NOTES = 10_000
+_MAX_JOB_NOTES = 1_000
 # In characters.
-_WEIGHT = 64 * 1024**2
-_WEIGHT_OF_JOB = 16 * 1024**2
+_MAX_CHARACTERS = 64 * 1024**2
+_MAX_JOB_CHARACTERS = 16 * 1024**2
 _LARGEST_BATCH = 2_000
-_HEAVIEST_BATCH = 1024**2
+_MAX_BATCH_CHARACTERS = 1024**2
 
-Kept = tuple[Note, Scope]
+ScopedNote = tuple[Note, RedactionScope]
 
 
-class Notes:
+class NoteBuffer:
     def __init__(
         self,
-        room: int = _ROOM,
-        room_of_job: int = _ROOM_OF_JOB,
-        weight: int = _WEIGHT,
-        weight_of_job: int = _WEIGHT_OF_JOB,
+        max_notes: int = _MAX_NOTES,
+        max_job_notes: int = _MAX_JOB_NOTES,
+        max_characters: int = _MAX_CHARACTERS,
+        max_job_characters: int = _MAX_JOB_CHARACTERS,
     ) -> None:
-        self._room, self._weight_limit = room, weight
-        self._room_of_job, self._weight_of_job = room_of_job, weight_of_job
-        self._queues: dict[Key, _Queue] = {}  # whose turn it is, first
+        self._max_notes, self._max_characters = max_notes, max_characters
+        self._max_job_notes, self._max_job_characters = max_job_notes, max_job_characters
+        self._queues: dict[LeaseKey, _JobNotes] = {}  # whose turn it is, first
         self._count = 0
-        self._weight = 0
+        self._size = 0
         self.last = 0
 
     def __len__(self) -> int:
         return self._count
 
-    def add(self, job: ClaimedJob, kind: str, data: dict[str, Json], scope: Scope) -> None:
+    def add(self, job: ClaimedJob, kind: str, data: dict[str, Json], scope: RedactionScope) -> None:
         """Keep the note; the scope's secrets are hidden in it when it is taken."""
         key = job.job_id, job.lease
         queue = self._queues.get(key)
         if queue is None:
-            queue = self._queues[key] = _Queue()
+            queue = self._queues[key] = _JobNotes()
         self.last += 1
         self._change(queue, *queue.add(self.last, Note(*job.token, kind, data), scope))
-        while len(queue) > self._room_of_job or (
-            queue.weight > self._weight_of_job and len(queue) > 1
+        while len(queue) > self._max_job_notes or (
+            queue.size > self._max_job_characters and len(queue) > 1
         ):
             self._change(queue, -1, -queue.drop_one())
-        while self._count > self._room:
+        while self._count > self._max_notes:
             longest = max(self._queues.values(), key=len)
             self._change(longest, -1, -longest.drop_one())
-        while self._weight > self._weight_limit:
-            heaviest = max(self._queues.values(), key=attrgetter("weight"))
+        while self._size > self._max_characters:
+            heaviest = max(self._queues.values(), key=attrgetter("size"))
             self._change(heaviest, -1, -heaviest.drop_one())
 
-    def has_until(self, number: int) -> bool:
+    def has_notes_until(self, number: int) -> bool:
         """Whether something is left of what had been said when `last` was this number."""
         return any(queue.first <= number for queue in self._queues.values() if queue)
 
     async def take(self) -> list[Note]:
         """The notes of the next call, redacted: the oldest of each job, job by job in turn."""
         weight, taken = self._take()
-        return await off_the_loop(weight, _redacted, taken)
+        return await run_off_loop(weight, _redact_notes, taken)
 
-    def _take(self) -> tuple[int, list[Kept]]:
-        taken: list[Kept] = []
+    def _take(self) -> tuple[int, list[ScopedNote]]:
+        taken: list[ScopedNote] = []
         weight = 0
-        while self._queues and len(taken) < _LARGEST_BATCH and weight < _HEAVIEST_BATCH:
+        while self._queues and len(taken) < _LARGEST_BATCH and weight < _MAX_BATCH_CHARACTERS:
             key = next(iter(self._queues))
             queue = self._queues.pop(key)
             if not queue:
                 continue
             if queue.dropped:
-                taken.append(queue.report())
+                taken.append(queue.report_dropped())
             kept, heavy = queue.take()
             self._count -= 1
-            self._weight -= heavy
+            self._size -= heavy
             taken.append(kept)
             weight += heavy
             if queue:
                 self._queues[key] = queue
         return weight, taken
 
-    def _change(self, queue: "_Queue", count: int, weight: int) -> None:
+    def _change(self, queue: "_JobNotes", count: int, weight: int) -> None:
         self._count += count
-        self._weight += weight
-        queue.weight += weight
+        self._size += weight
+        queue.size += weight
 
 
-class _Queue:
+class _JobNotes:
     """The notes of one run of a job, by number, oldest first."""
 
-    __slots__ = ("_logs", "_notes", "_progress", "dropped", "weight")
+    __slots__ = ("_logs", "_notes", "_progress", "dropped", "size")
 
     def __init__(self) -> None:
-        self._notes: dict[int, tuple[Kept, int]] = {}
+        self._notes: dict[int, tuple[ScopedNote, int]] = {}
         self._logs: deque[int] = deque()
         self._progress = 0
         self.dropped = 0
-        self.weight = 0
+        self.size = 0
 
     def __len__(self) -> int:
         return len(self._notes)
@@ -116,9 +116,9 @@ class _Queue:
     def first(self) -> int:
         return next(iter(self._notes))
 
-    def add(self, number: int, note: Note, scope: Scope) -> tuple[int, int]:
+    def add(self, number: int, note: Note, scope: RedactionScope) -> tuple[int, int]:
         """By how much the number and the weight of the notes change."""
-        weight = _weight(note.data)
+        weight = _estimate_size(note.data)
         self._notes[number] = (note, scope), weight
         if note.kind == "log":
             self._logs.append(number)
@@ -138,12 +138,12 @@ class _Queue:
                 return dropped[1]
         return self._notes.pop(self.first)[1]
 
-    def take(self) -> tuple[Kept, int]:
+    def take(self) -> tuple[ScopedNote, int]:
         kept, weight = self._notes.pop(self.first)
-        self.weight -= weight
+        self.size -= weight
         return kept, weight
 
-    def report(self) -> Kept:
+    def report_dropped(self) -> ScopedNote:
         """A log line in the place of those that were dropped."""
         dropped, self.dropped = self.dropped, 0
         (note, scope), _ = self._notes[self.first]
@@ -152,14 +152,14 @@ class _Queue:
         return note._replace(kind="log", data={"level": "warning", "message": message}), scope
 
 
-def _redacted(kept: list[Kept]) -> list[Note]:
+def _redact_notes(kept: list[ScopedNote]) -> list[Note]:
     return [note._replace(data=redact(note.data, scope)) for note, scope in kept]
 
 
-def _weight(value: Json) -> int:
+def _estimate_size(value: Json) -> int:
     """About the number of characters; of something very large or cyclic, a part of them."""
     weight, left = 0, [value]
-    while left and weight <= _WEIGHT_OF_JOB:
+    while left and weight <= _MAX_JOB_CHARACTERS:
         each = left.pop()
         if isinstance(each, dict):
             weight += sum(map(len, map(str, each)))

@@ -15,24 +15,24 @@ _SHARE = 0.25
 _LONGEST_S = 0.01
 
 
-class Turns:
+class Pacer:
     def __init__(self, slots: Slots, claim: Callable[[], None], settle: Callable[[], None]) -> None:
         self._slots = slots
         self._claim = claim
         self._settle = settle
         self._next: asyncio.TimerHandle | None = None
 
-    def end(self, *queues: str, ran_s: float = 0.0) -> None:
+    def record_ends(self, *queues: str, ran_s: float = 0.0) -> None:
         """Jobs of these queues have ended."""
-        if not self._slots.give(*queues):
+        if not self._slots.release(*queues):
             self._settle()
         elif self._slots.has_room_for_more or not ran_s:
-            self._take()
+            self._claim_and_settle()
         elif self._next is None:
             wait_s = min(_SHARE * ran_s, _LONGEST_S)
-            self._next = asyncio.get_running_loop().call_later(wait_s, self._take)
+            self._next = asyncio.get_running_loop().call_later(wait_s, self._claim_and_settle)
 
-    def _take(self) -> None:
+    def _claim_and_settle(self) -> None:
         if self._next is not None:
             self._next.cancel()
             self._next = None

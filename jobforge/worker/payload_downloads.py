@@ -12,29 +12,35 @@ from typing import Any
 from uuid import UUID
 
 from jobforge.artifacts import Artifacts
-from jobforge.artifacts.marker import BEGINNING, Marker, is_marked, marker_in, marker_of
+from jobforge.artifacts.marker import (
+    MARKER_PREFIX,
+    Marker,
+    is_marked,
+    marker_from_json,
+    marker_from_text,
+)
 from jobforge.errors import ArtifactUnavailable, Invalid, InvalidPayload, Json
 from jobforge.sdk.definition import Definition
-from jobforge.sdk.verdict import Exit, exited, raised
+from jobforge.sdk.verdict import ProcessExit, verdict_from_error, verdict_from_exit
 from jobforge.types.jobs import ClaimedJob
 from jobforge.types.jsonb import decode, encode
-from jobforge.worker.runner import OnEnd, Report, Run, Runner, Stop
+from jobforge.worker.runner import OnEnd, Report, Run, Runner, StopReason
 
 _NO_STORE = "a document lies in an artifact store, and this worker has none: set artifacts"
 _MARK = '"$artifact"'
 
 
-def needs_fetch(job: ClaimedJob, definition: Definition[..., Any]) -> bool:
+def needs_download(job: ClaimedJob, definition: Definition[..., Any]) -> bool:
     """Asked of every job, so a look at the beginning of its payload has to do."""
     text = job.payload_json
     return (
-        text.startswith(BEGINNING)
-        or (definition.tells_of_others and _MARK in text)
+        text.startswith(MARKER_PREFIX)
+        or (definition.has_artifacts_in_payload and _MARK in text)
         or (job.steps_json is not None and _MARK in job.steps_json)
     )
 
 
-class Fetch:
+class PayloadDownload:
     """A Run."""
 
     def __init__(
@@ -51,37 +57,41 @@ class Fetch:
         self._runner = runner
         self._on_end = on_end
         self._run: Run | None = None
-        self._stopped: Stop | None = None
-        self._task = asyncio.get_running_loop().create_task(self._begin())
+        self._stopped: StopReason | None = None
+        self._task = asyncio.get_running_loop().create_task(self._download_and_start())
 
-    def stop(self, why: Stop) -> None:
+    def stop(self, why: StopReason) -> None:
         if self._run is not None:
             self._run.stop(why)
         elif self._stopped is None or why.is_final:
             self._stopped = why
             self._task.cancel()
 
-    async def _begin(self) -> None:
+    async def _download_and_start(self) -> None:
         try:
-            job = await asyncio.to_thread(fetched, self._artifacts, self.job, self._definition)
-            started = self._runner.start(job, self._definition, self._ended)
+            job = await asyncio.to_thread(
+                download_documents, self._artifacts, self.job, self._definition
+            )
+            started = self._runner.start(job, self._definition, self._on_run_end)
         except asyncio.CancelledError:
-            started = Report(exited(Exit(), self._stopped or Stop.SHUTDOWN, None))
+            started = Report(
+                verdict_from_exit(ProcessExit(), self._stopped or StopReason.SHUTDOWN, None)
+            )
         except Exception as error:  # noqa: BLE001 - it could not be run: that is how it ended
-            started = Report(raised(error, self._definition.settings))
+            started = Report(verdict_from_error(error, self._definition.settings))
         if isinstance(started, Report):
-            self._ended(self.job, started)
+            self._on_run_end(self.job, started)
         else:
             self._run = started
 
-    def _ended(self, _: ClaimedJob, report: Report) -> None:
+    def _on_run_end(self, _: ClaimedJob, report: Report) -> None:
         if report.artifact_ref is not None and is_marked(self.job.payload_json):
             # A payload that lies in the store has to stay named; what it made, its result names.
             report = report._replace(artifact_ref=None)
         self._on_end(self.job, report)
 
 
-def fetched(
+def download_documents(
     artifacts: Artifacts | None, job: ClaimedJob, definition: Definition[..., Any]
 ) -> ClaimedJob:
     """The job with its whole payload, and the whole results of the jobs that it gathered."""
@@ -89,21 +99,24 @@ def fetched(
         raise ArtifactUnavailable(_NO_STORE)
     try:
         return job._replace(
-            payload_json=_payload(artifacts, job, definition), steps_json=_steps(artifacts, job)
+            payload_json=_download_payload(artifacts, job, definition),
+            steps_json=_download_step_results(artifacts, job),
         )
     except Invalid as error:
         raise InvalidPayload(error.message, field=error.field) from error
 
 
-def with_parents(artifacts: Artifacts | None, tenant_id: UUID, lineage: dict[str, Json]) -> Json:
+def download_parent_results(
+    artifacts: Artifacts | None, tenant_id: UUID, lineage: dict[str, Json]
+) -> Json:
     """What a job comes from, with all that its parents returned."""
-    return {**lineage, "parents": _with_results(artifacts, tenant_id, lineage["parents"])}
+    return {**lineage, "parents": _download_results(artifacts, tenant_id, lineage["parents"])}
 
 
-def _with_results(
+def _download_results(
     artifacts: Artifacts | None, tenant_id: UUID, jobs: list[dict[str, Json]]
 ) -> list[dict[str, Json]]:
-    markers = [marker_in(job["result"]) for job in jobs]
+    markers = [marker_from_json(job["result"]) for job in jobs]
     if not any(markers):
         return jobs
     if artifacts is None:
@@ -114,31 +127,33 @@ def _with_results(
     ]
 
 
-def _steps(artifacts: Artifacts, job: ClaimedJob) -> str | None:
+def _download_step_results(artifacts: Artifacts, job: ClaimedJob) -> str | None:
     if job.steps_json is None or _MARK not in job.steps_json:
         return job.steps_json
     steps = decode(job.steps_json)
     for step in steps:
         if step["kind"] == "gather" and isinstance(step["result"], list):
-            step["result"] = _with_results(artifacts, job.tenant_id, step["result"])
+            step["result"] = _download_results(artifacts, job.tenant_id, step["result"])
     return encode(steps, "steps")
 
 
-def _payload(artifacts: Artifacts, job: ClaimedJob, definition: Definition[..., Any]) -> str:
-    marker = marker_of(job.payload_json)
+def _download_payload(
+    artifacts: Artifacts, job: ClaimedJob, definition: Definition[..., Any]
+) -> str:
+    marker = marker_from_text(job.payload_json)
     if marker is not None:
         return artifacts.read(marker, job.tenant_id).decode()
-    if definition.tells_of_others and not is_marked(job.payload_json):
-        return encode(_with_others(artifacts, job), "payload")
+    if definition.has_artifacts_in_payload and not is_marked(job.payload_json):
+        return encode(_download_members(artifacts, job), "payload")
     return job.payload_json
 
 
-def _with_others(artifacts: Artifacts, job: ClaimedJob) -> dict[str, Json]:
+def _download_members(artifacts: Artifacts, job: ClaimedJob) -> dict[str, Json]:
     """A payload that tells of another job, with what that one was given and has returned."""
 
     def read(marker: Marker) -> Json:
         return decode(artifacts.read(marker, job.tenant_id))
 
     members = decode(job.payload_json).items()
-    markers = {name: marker for name, member in members if (marker := marker_in(member))}
+    markers = {name: marker for name, member in members if (marker := marker_from_json(member))}
     return {name: read(markers[name]) if name in markers else member for name, member in members}

@@ -15,22 +15,22 @@ from jobforge.errors import ArtifactUnavailable, JobForgeError
 from jobforge.sdk.verdict import Verdict
 from jobforge.types.jobs import ClaimedJob, Outcome
 from jobforge.worker.clock import now
-from jobforge.worker.leases import Leases
-from jobforge.worker.runner import RELEASED, Report, Stop
+from jobforge.worker.leases import LeaseTable
+from jobforge.worker.runner import RELEASED, Report, StopReason
 
 # So many at once hold up the next claim.
-_ROOM = 8
+_MAX_UPLOADS = 8
 _PAUSES_S = (1.0, 5.0, 15.0)
 _LOST = Report(None)
 
 
-class Deposits:
+class ResultUploads:
     """`on_begin` is called when there is one more lease to keep, `on_end` when it is over."""
 
     def __init__(
         self,
         artifacts: Artifacts | None,
-        leases: Leases,
+        leases: LeaseTable,
         *,
         lease_s: float,
         on_begin: Callable[[], None],
@@ -41,32 +41,32 @@ class Deposits:
         self._lease_s = lease_s
         self._on_begin = on_begin
         self._on_end = on_end
-        self._open: set[_Deposit] = set()
+        self._running: set[_Upload] = set()
 
     def __len__(self) -> int:
-        return len(self._open)
+        return len(self._running)
 
     @property
     def is_crowded(self) -> bool:
-        return len(self._open) >= _ROOM
+        return len(self._running) >= _MAX_UPLOADS
 
-    def take(self, job: ClaimedJob, report: Report, text: bytes) -> None:
-        deposit = _Deposit(self._artifacts, job, report, text, self._end)
-        self._open.add(deposit)
+    def start(self, job: ClaimedJob, report: Report, text: bytes) -> None:
+        deposit = _Upload(self._artifacts, job, report, text, self._finish)
+        self._running.add(deposit)
         # The handler has ended, so nothing can overlap: a lease that is lost costs the result only.
         self._leases.hold(deposit, now() + self._lease_s, None)
         self._on_begin()
 
     def close(self) -> None:
-        for deposit in [*self._open]:
-            deposit.stop(Stop.LOST)
+        for deposit in [*self._running]:
+            deposit.stop(StopReason.LOST)
 
-    def _end(self, deposit: "_Deposit", report: Report) -> None:
-        self._open.discard(deposit)
+    def _finish(self, deposit: "_Upload", report: Report) -> None:
+        self._running.discard(deposit)
         self._on_end(deposit.job, report)
 
 
-class _Deposit:
+class _Upload:
     """A Run, as far as its lease goes."""
 
     def __init__(
@@ -75,34 +75,34 @@ class _Deposit:
         job: ClaimedJob,
         report: Report,
         text: bytes,
-        on_end: Callable[["_Deposit", Report], None],
+        on_end: Callable[["_Upload", Report], None],
     ) -> None:
         self.job = job
         self._artifacts = artifacts
         self._report = report
         self._text = text
         self._on_end = on_end
-        self._instead = RELEASED
-        self._task = asyncio.get_running_loop().create_task(self._put())
+        self._stop_report = RELEASED
+        self._task = asyncio.get_running_loop().create_task(self._run())
 
-    def stop(self, why: Stop) -> None:
+    def stop(self, why: StopReason) -> None:
         """A cancel or a timeout comes too late: the job has done its work."""
         if why.is_final:
-            self._instead = _LOST if why is Stop.LOST else RELEASED
+            self._stop_report = _LOST if why is StopReason.LOST else RELEASED
             self._task.cancel()
 
-    async def _put(self) -> None:
+    async def _run(self) -> None:
         try:
-            report = await self._deposited()
+            report = await self._upload_result()
         except asyncio.CancelledError:
-            report = self._instead
+            report = self._stop_report
         except Exception as error:  # noqa: BLE001 - whatever it is, it is how the attempt ended
-            report = _failed(self._report, error)
+            report = _upload_failure(self._report, error)
         self._on_end(self, report)
 
-    async def _deposited(self) -> Report:
+    async def _upload_result(self) -> Report:
         if self._artifacts is None or not self._artifacts.is_configured:
-            return _failed(self._report, None)
+            return _upload_failure(self._report, None)
         job, pauses = self.job, iter(_PAUSES_S)
         key = new_key(job.tenant_id, job.job_id, f"result-{job.lease}.json")
         while True:
@@ -114,17 +114,17 @@ class _Deposit:
                     raise
                 await asyncio.sleep(pause)
             else:
-                return _settled_by(self._report, job, marker.to_json(), marker.ref)
+                return _with_artifact(self._report, job, marker.to_json(), marker.ref)
 
 
-def _settled_by(report: Report, job: ClaimedJob, result: dict[str, object], ref: str) -> Report:
+def _with_artifact(report: Report, job: ClaimedJob, result: dict[str, object], ref: str) -> Report:
     verdict = replace(report.verdict or Verdict(Outcome.SUCCEEDED), result=result)
     # A payload that lies in the store has to stay named; the result is found by the job's id.
     named = None if is_marked(job.payload_json) else ref
     return report._replace(verdict=verdict, large_result=None, artifact_ref=named)
 
 
-def _failed(report: Report, error: Exception | None) -> Report:
+def _upload_failure(report: Report, error: Exception | None) -> Report:
     if error is None:
         words = {
             "type": "ResultTooLarge",

@@ -10,12 +10,12 @@ from typing import Any, NamedTuple, Protocol
 from uuid import UUID
 
 from jobforge.errors import Json
-from jobforge.redact import Scope
+from jobforge.redact import RedactionScope
 from jobforge.sdk.definition import Definition
-from jobforge.sdk.verdict import Stop, Verdict
+from jobforge.sdk.verdict import StopReason, Verdict
 from jobforge.types.jobs import ClaimedJob, Enqueued, JobRequest, Outcome
 
-__all__ = ["RELEASED", "SUCCEEDED", "Host", "OnEnd", "Report", "Run", "Runner", "Stop"]
+__all__ = ["RELEASED", "SUCCEEDED", "JobServices", "OnEnd", "Report", "Run", "Runner", "StopReason"]
 
 
 class Report(NamedTuple):
@@ -45,7 +45,7 @@ class Run(Protocol):
     @property
     def job(self) -> ClaimedJob: ...
 
-    def stop(self, why: Stop) -> None:
+    def stop(self, why: StopReason) -> None:
         """May be called again. CANCEL and TIMEOUT leave it its grace, the others none."""
 
 
@@ -64,13 +64,15 @@ class Runner(Protocol):
         """A report: it has ended already, and `on_end` will not be called."""
 
 
-class Host(Protocol):
+class JobServices(Protocol):
     """What the worker does for running jobs."""
 
     @property
     def worker_id(self) -> UUID: ...
 
-    def note(self, job: ClaimedJob, kind: str, data: dict[str, Json], scope: Scope) -> None:
+    def note(
+        self, job: ClaimedJob, kind: str, data: dict[str, Json], scope: RedactionScope
+    ) -> None:
         """Keep the note for the next batch, where the scope's secrets are hidden in it.
 
         Of a job's progress only the latest note is kept.
@@ -79,7 +81,7 @@ class Host(Protocol):
     async def enqueue(self, job: ClaimedJob, jobs: Sequence[JobRequest]) -> list[Enqueued]:
         """For the tenant of the job; its correlation flows on."""
 
-    async def ask(self, job: ClaimedJob, kind: str, data: Json) -> Json:
+    async def request(self, job: ClaimedJob, kind: str, data: Json) -> Json:
         """Anything else that a job needs the engine for, as JSON both ways, under its lease."""
 
     def secret(self, name: str) -> str:

@@ -17,14 +17,14 @@ import orjson
 
 from jobforge import calls
 from jobforge.calls import Call
-from jobforge.db.loop import Loop
-from jobforge.db.outage import Line
+from jobforge.db.loop import BackgroundLoop
+from jobforge.db.outage import MonitoredLink
 from jobforge.errors import Contended, Denied, Invalid, Json, NotCommitted, Unavailable
 from jobforge.observability import logs
 from jobforge.observability.metrics import Meters
 from jobforge.payloads.size import RESULT_LIMIT, fits, is_surely_small
 from jobforge.redact import mask, mask_text
-from jobforge.redact.background import off_the_loop
+from jobforge.redact.background import run_off_loop
 from jobforge.sdk.verdict import Verdict
 from jobforge.types.jobs import (
     ClaimedJob,
@@ -38,100 +38,102 @@ from jobforge.types.jobs import (
 )
 from jobforge.types.jsonb import encode
 from jobforge.worker.clock import now
-from jobforge.worker.leases import Key, Leases
-from jobforge.worker.notes import Notes
-from jobforge.worker.result_uploads import Deposits
+from jobforge.worker.leases import LeaseKey, LeaseTable
+from jobforge.worker.notes import NoteBuffer
+from jobforge.worker.result_uploads import ResultUploads
 from jobforge.worker.runner import SUCCEEDED, Report
 
 _LARGEST_BATCH = 2_000
-_HEAVIEST_BATCH = 16 * 1024**2
+_MAX_BATCH_BYTES = 16 * 1024**2
 # So many waiting outcomes hold up the next claim.
-_ROOM = 2 * _LARGEST_BATCH
+_MAX_WAITING = 2 * _LARGEST_BATCH
 # Between two tries to settle a busy job.
 _FIRST_PAUSE_S = 0.05
 _LONGEST_PAUSE_S = 2.0
 # A batch that has been on its way for so long may wait for longer: its leases are to be extended.
 _SLOW_S = 1.0
-_MOST_NAMED = 100
+_MAX_LOGGED = 100
 
 _FAILURES = {Outcome.FAILED, Outcome.TIMED_OUT, Outcome.CRASHED}
 _RELEASED = Verdict(Outcome.RELEASED)
 _UNREADABLE = "InvalidOutcome"
 
-Ended = tuple[ClaimedJob, Report, float]  # and for how many seconds it ran
+EndedRun = tuple[ClaimedJob, Report, float]  # and for how many seconds it ran
 
 
-class Outcomes:
+class Settler:
     def __init__(  # noqa: PLR0913 - the parts that it works on
         self,
         worker_id: UUID,
-        line: Line,
+        line: MonitoredLink,
         *,
-        leases: Leases,
-        notes: Notes,
-        deposits: Deposits,
+        leases: LeaseTable,
+        notes: NoteBuffer,
+        uploads: ResultUploads,
         on_settled: Callable[[], None],
         meters: Meters | None = None,
     ) -> None:
         self._worker_id = worker_id
-        self._line = line
+        self._link = line
         self._leases = leases
         self._notes = notes
-        self._deposits = deposits
+        self._uploads = uploads
         self._on_settled = on_settled
         self._meters = meters
-        self._ended: deque[Ended] = deque()
-        self._sending: list[Ended] = []
-        self._saying: list[Note] = []
+        self._waiting: deque[EndedRun] = deque()
+        self._sending: list[EndedRun] = []
+        self._sending_notes: list[Note] = []
         self._sending_since = math.inf
-        self._busy: list[tuple[float, Ended]] = []  # and when to send it again
-        self._tries: Counter[Key] = Counter()  # of the busy ones, also while they are sent again
+        self._busy: list[tuple[float, EndedRun]] = []  # and when to send it again
+        self._retry_counts: Counter[LeaseKey] = (
+            Counter()
+        )  # of the busy ones, also while they are sent again
         self._is_retry = False
-        self._most = _LARGEST_BATCH
+        self._batch_limit = _LARGEST_BATCH
         self.settled = 0
-        leases.keep(self._tokens)
+        leases.set_unsettled_source(self._tokens_to_extend)
 
     def __len__(self) -> int:
-        return len(self._ended) + len(self._sending) + len(self._busy) + len(self._deposits)
+        return len(self._waiting) + len(self._sending) + len(self._busy) + len(self._uploads)
 
     @property
     def is_crowded(self) -> bool:
-        return len(self._ended) + len(self._busy) >= _ROOM or self._deposits.is_crowded
+        return len(self._waiting) + len(self._busy) >= _MAX_WAITING or self._uploads.is_crowded
 
     def add(self, job: ClaimedJob, report: Report, duration_s: float = 0.0) -> None:
-        self._ended.append((job, report, duration_s))
+        self._waiting.append((job, report, duration_s))
 
-    async def step(self, loop: Loop) -> None:
+    async def step(self, loop: BackgroundLoop) -> None:
         """Settles what has gathered; waits when there is nothing."""
         # After a freeze: whatever may have been lost meanwhile ends before anything else happens.
         self._leases.stop_overdue()
         if not self._sending:
-            self._sending = self._take_busy()
+            self._sending = self._take_due_busy()
             self._is_retry = bool(self._sending)
-            self._sending = self._sending or self._take()
+            self._sending = self._sending or self._take_batch()
             self._sending_since = now()
-        if not self._sending and not self._saying and not self._notes:
-            await loop.rest(self._next_try_s())
+        if not self._sending and not self._sending_notes and not self._notes:
+            await loop.wait_for_wake(self._next_retry_s())
             return
         # The outcomes were taken first, so whatever these jobs said is among the notes.
         await self._send_notes()
         if self._sending:
             await self._settle()
 
-    def tell_unsettled(self) -> None:
+    def log_unsettled(self) -> None:
         """Log the jobs that are left to the reaper, because the worker ends."""
         busy = [ended for _, ended in self._busy]
-        for job, _, _ in islice(chain(busy, self._sending, self._ended), _MOST_NAMED):
-            is_busy = (job.job_id, job.lease) in self._tries
+        for job, _, _ in islice(chain(busy, self._sending, self._waiting), _MAX_LOGGED):
+            is_busy = (job.job_id, job.lease) in self._retry_counts
             why = "another transaction holds the job, or a row that its end needs"
             logs.emit(
                 "job.unsettled",
                 level="warning",
-                **logs.fields_of(job),
+                **logs.job_fields(job),
                 reason=why if is_busy else "the database has not answered",
             )
 
-    def _tokens(self, waiting_for_s: float) -> Iterator[Token]:
+    def _tokens_to_extend(self, waiting_for_s: float) -> Iterator[Token]:
         """Of the busy jobs, and of all others when these have waited for so long."""
         for _, (job, _, _) in self._busy:
             yield job.token
@@ -140,10 +142,10 @@ class Outcomes:
             for job, _, _ in self._sending:
                 yield job.token
         if self._sending and is_slow:
-            for job, _, _ in self._ended:
+            for job, _, _ in self._waiting:
                 yield job.token
 
-    def _take_busy(self) -> list[Ended]:
+    def _take_due_busy(self) -> list[EndedRun]:
         """Those that are due to be sent again."""
         moment = now()
         due = [busy for busy in self._busy if busy[0] <= moment][:_LARGEST_BATCH]
@@ -152,27 +154,27 @@ class Outcomes:
             self._busy = [busy for busy in self._busy if id(busy) not in taken]
         return [ended for _, ended in due]
 
-    def _next_try_s(self) -> float | None:
+    def _next_retry_s(self) -> float | None:
         if not self._busy:
             return None
         return max(0.0, min(at for at, _ in self._busy) - now())
 
-    def _put_off(self, ended: Ended) -> None:
-        tries = self._tries[_key(ended)]
-        self._tries[_key(ended)] += 1
+    def _defer_busy(self, ended: EndedRun) -> None:
+        tries = self._retry_counts[_lease_key(ended)]
+        self._retry_counts[_lease_key(ended)] += 1
         pause_s = min(_LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2 ** min(tries, 10))
         at = now() + pause_s * random.uniform(0.5, 1)  # noqa: S311 - no secret
         self._busy.append((at, ended))
 
-    def _take(self) -> list[Ended]:
-        taken: list[Ended] = []
+    def _take_batch(self) -> list[EndedRun]:
+        taken: list[EndedRun] = []
         weight = 0
-        while self._ended and len(taken) < self._most and weight < _HEAVIEST_BATCH:
-            ended = self._ended.popleft()
+        while self._waiting and len(taken) < self._batch_limit and weight < _MAX_BATCH_BYTES:
+            ended = self._waiting.popleft()
             if ended[1] is not SUCCEEDED:
-                result = _written_result(ended[1])
+                result = _encode_result(ended[1])
                 if not is_surely_small(result, RESULT_LIMIT) and _is_large(ended[1]):
-                    self._deposits.take(ended[0], ended[1], result)
+                    self._uploads.start(ended[0], ended[1], result)
                     continue
                 weight += len(result) + _weight_of_tails(ended[1])
             taken.append(ended)
@@ -181,7 +183,7 @@ class Outcomes:
     async def _settle(self) -> None:
         try:
             if not self._is_retry:
-                await self._send_plain()
+                await self._send_plain_successes()
             if self._sending:
                 await self._send(self._sending)
         except (Unavailable, Denied):
@@ -191,101 +193,103 @@ class Outcomes:
                 self._halve()
             else:
                 # Somebody holds a lock on this job: the others need not wait for that.
-                self._ended.append(self._sending.pop())
+                self._waiting.append(self._sending.pop())
             raise
         except Exception as error:  # noqa: BLE001 - one that cannot be sent must not keep the others
             if len(self._sending) > 1:
                 self._halve()
             else:
-                self._sending = _instead(self._sending[0], error)
+                self._sending = _replace_refused(self._sending[0], error)
             return
         self._sending = []
-        self._most = min(_LARGEST_BATCH, self._most * 2)
+        self._batch_limit = min(_LARGEST_BATCH, self._batch_limit * 2)
         self._on_settled()
 
     def _halve(self) -> None:
         """The batch was too much for a statement's time, or there is a bad one in it."""
-        self._most = max(1, len(self._sending) // 2)
-        self._ended.extendleft(reversed(self._sending[self._most :]))
-        del self._sending[self._most :]
+        self._batch_limit = max(1, len(self._sending) // 2)
+        self._waiting.extendleft(reversed(self._sending[self._batch_limit :]))
+        del self._sending[self._batch_limit :]
 
-    async def _send_plain(self) -> None:
+    async def _send_plain_successes(self) -> None:
         """Those that succeeded and have no more to tell: most, and the engine has a way for them.
 
         What it does not settle that way stays, for the way on which it says why.
         """
-        plain: list[Ended] = []
-        others: list[Ended] = []
+        plain: list[EndedRun] = []
+        others: list[EndedRun] = []
         for ended in self._sending:
-            (plain if _is_plain(ended[1]) else others).append(ended)
+            (plain if _is_plain_success(ended[1]) else others).append(ended)
         if not plain:
             return
         try:
-            call = _succeed(self._worker_id, plain)
+            call = _build_succeed_call(self._worker_id, plain)
         except Invalid:  # one of the results cannot be sent
             return
         sent_at = now()
-        unsettled = set(await self._line.run(call))
+        unsettled = set(await self._link.run(call))
         if unsettled:
-            others += [ended for ended in plain if _key(ended) in unsettled]
-            plain = [ended for ended in plain if _key(ended) not in unsettled]
+            others += [ended for ended in plain if _lease_key(ended) in unsettled]
+            plain = [ended for ended in plain if _lease_key(ended) not in unsettled]
         self._sending = others
         self.settled += len(plain)
         if self._meters is not None:
-            self._meters.settle(len(plain), now() - sent_at)
-            self._meters.end(Outcome.SUCCEEDED, plain)
+            self._meters.record_settle(len(plain), now() - sent_at)
+            self._meters.record_ended(Outcome.SUCCEEDED, plain)
         if logs.is_enabled("debug"):
-            done = [Settled(*_key(e), SettleStatus.OK, State.SUCCEEDED) for e in plain]
-            self._tell(plain, done)
+            done = [Settled(*_lease_key(e), SettleStatus.OK, State.SUCCEEDED) for e in plain]
+            self._log_settled(plain, done)
 
-    async def _send(self, ended: Sequence[Ended]) -> None:
+    async def _send(self, ended: Sequence[EndedRun]) -> None:
         weight = sum(_weight_of_error(report) for _, report, _ in ended)
-        reports = await off_the_loop(weight, _outcomes, ended)
+        reports = await run_off_loop(weight, _build_reports, ended)
         call = calls.complete_jobs(self._worker_id, reports)
         sent_at = now()
-        answers = await self._line.run(call)
+        answers = await self._link.run(call)
         took_s = now() - sent_at
-        by_lease = {_key(each): each for each in ended}
+        by_lease = {_lease_key(each): each for each in ended}
         for answer in answers:
             if answer.status is SettleStatus.BUSY:
-                self._put_off(by_lease[answer.job_id, answer.lease])
-            elif self._tries:
-                self._tries.pop((answer.job_id, answer.lease), None)
+                self._defer_busy(by_lease[answer.job_id, answer.lease])
+            elif self._retry_counts:
+                self._retry_counts.pop((answer.job_id, answer.lease), None)
         answers = [answer for answer in answers if answer.status is not SettleStatus.BUSY]
         self.settled += len(answers)
         if self._meters is not None:
-            self._meters.settle(len(answers), took_s)
-            _measure(self._meters, ended, answers)
-        self._tell(ended, answers)
+            self._meters.record_settle(len(answers), took_s)
+            _count_settled(self._meters, ended, answers)
+        self._log_settled(ended, answers)
 
-    def _tell(self, ended: Sequence[Ended], answers: Sequence[Settled]) -> None:
+    def _log_settled(self, ended: Sequence[EndedRun], answers: Sequence[Settled]) -> None:
         if logs.is_enabled("debug"):
             notable = list(answers)
         else:
             notable = [answer for answer in answers if answer.state is not State.SUCCEEDED]
         if not notable:
             return
-        by_lease = {_key(each): each for each in ended}
+        by_lease = {_lease_key(each): each for each in ended}
         for answer in notable:
-            _tell_settled(by_lease[answer.job_id, answer.lease], answer)
+            _log_settled_run(by_lease[answer.job_id, answer.lease], answer)
 
     async def _send_notes(self) -> None:
         last = self._notes.last  # a job that goes on saying things must not keep the outcomes back
-        while self._saying or self._notes.has_until(last):
-            self._saying = self._saying or await self._notes.take()
-            call = calls.note_jobs(self._worker_id, self._saying)
+        while self._sending_notes or self._notes.has_notes_until(last):
+            self._sending_notes = self._sending_notes or await self._notes.take()
+            call = calls.note_jobs(self._worker_id, self._sending_notes)
             try:
-                answers = await self._line.run(call)
+                answers = await self._link.run(call)
             except (Unavailable, Contended, Denied):
                 raise
             except Exception as error:  # noqa: BLE001 - what was said must not keep outcomes back
                 logs.emit("notes.refused", level="error", error=repr(error))
             else:
-                self._leases.lose((each.job_id, each.lease) for each in answers if each.is_lost)
-            self._saying = []
+                self._leases.mark_lost(
+                    (each.job_id, each.lease) for each in answers if each.is_lost
+                )
+            self._sending_notes = []
 
 
-def _is_plain(report: Report) -> bool:
+def _is_plain_success(report: Report) -> bool:
     if report is SUCCEEDED:
         return True
     verdict = report.verdict
@@ -293,12 +297,12 @@ def _is_plain(report: Report) -> bool:
     return is_success and report[1:] == SUCCEEDED[1:]
 
 
-def _key(ended: Ended) -> Key:
+def _lease_key(ended: EndedRun) -> LeaseKey:
     job = ended[0]
     return job.job_id, job.lease
 
 
-def _succeed(worker_id: UUID, ended: Sequence[Ended]) -> Call[list[Key]]:
+def _build_succeed_call(worker_id: UUID, ended: Sequence[EndedRun]) -> Call[list[LeaseKey]]:
     tokens = [job[:3] for job, _, _ in ended]  # as job.token, in a third of the time
     if all(report is SUCCEEDED for _, report, _ in ended):
         return calls.succeed_jobs(worker_id, tokens)
@@ -306,11 +310,11 @@ def _succeed(worker_id: UUID, ended: Sequence[Ended]) -> Call[list[Key]]:
     return calls.succeed_jobs(worker_id, tokens, results)
 
 
-def _outcomes(ended: Sequence[Ended]) -> list[OutcomeReport]:
-    return [_outcome(job, report) for job, report, _ in ended]
+def _build_reports(ended: Sequence[EndedRun]) -> list[OutcomeReport]:
+    return [_build_report(job, report) for job, report, _ in ended]
 
 
-def _outcome(job: ClaimedJob, report: Report) -> OutcomeReport:
+def _build_report(job: ClaimedJob, report: Report) -> OutcomeReport:
     """What is sent. Where the error was made, the job's secrets were hidden in it."""
     verdict = report.verdict or _RELEASED
     return OutcomeReport(
@@ -334,7 +338,7 @@ def _outcome(job: ClaimedJob, report: Report) -> OutcomeReport:
     )
 
 
-def _written_result(report: Report) -> bytes:
+def _encode_result(report: Report) -> bytes:
     """As JSON, to see how large it is."""
     if report.large_result is not None:
         return report.large_result
@@ -367,17 +371,17 @@ def _weight_of_tails(report: Report) -> int:
     return len(report.stdout_tail or "") + len(report.stderr_tail or "")
 
 
-def _tell_settled(ended: Ended, answer: Settled) -> None:
+def _log_settled_run(ended: EndedRun, answer: Settled) -> None:
     job, report, duration_s = ended
     verdict = report.verdict or _RELEASED
-    event, level = _event(answer, verdict)
+    event, level = _choose_event(answer, verdict)
     if not logs.is_enabled(level):
         return
     error = verdict.error or {}
     logs.emit(
         event,
         level=level,
-        **logs.fields_of(job),
+        **logs.job_fields(job),
         outcome=verdict.outcome,
         state=answer.state,
         error=error.get("type") and f"{error['type']}: {error.get('message')}",
@@ -385,23 +389,23 @@ def _tell_settled(ended: Ended, answer: Settled) -> None:
     )
 
 
-def _measure(meters: Meters, ended: Sequence[Ended], answers: Sequence[Settled]) -> None:
-    by_lease = {_key(each): each for each in ended}
+def _count_settled(meters: Meters, ended: Sequence[EndedRun], answers: Sequence[Settled]) -> None:
+    by_lease = {_lease_key(each): each for each in ended}
     for answer in answers:
         each = by_lease[answer.job_id, answer.lease]
         job, report, _ = each
         verdict = report.verdict or _RELEASED
         if answer.status is SettleStatus.LOST:
-            meters.lost_leases += _event(answer, verdict)[0] == "job.lost"
+            meters.lost_leases += _choose_event(answer, verdict)[0] == "job.lost"
             continue
-        meters.end(verdict.outcome, [each])
+        meters.record_ended(verdict.outcome, [each])
         if answer.state is State.DEAD:
             meters.dead[job.definition] += 1
         elif verdict.outcome in _FAILURES and answer.state is not None:
             meters.retries[job.definition] += 1
 
 
-def _event(answer: Settled, verdict: Verdict) -> tuple[str, logs.Level]:
+def _choose_event(answer: Settled, verdict: Verdict) -> tuple[str, logs.LogLevel]:
     if answer.status is SettleStatus.LOST:
         # One that its own transaction has completed is not held any more, as it should be.
         is_committed = (verdict.error or {}).get("type") == NotCommitted.__name__
@@ -413,10 +417,10 @@ def _event(answer: Settled, verdict: Verdict) -> tuple[str, logs.Level]:
     return "job.finished", "debug"
 
 
-def _instead(refused: Ended, error: Exception) -> list[Ended]:
+def _replace_refused(refused: EndedRun, error: Exception) -> list[EndedRun]:
     """What is sent for an outcome that the engine cannot read; nothing, if it was that already."""
     job, report, duration_s = refused
-    logs.emit("outcome.refused", level="error", **logs.fields_of(job), error=repr(error))
+    logs.emit("outcome.refused", level="error", **logs.job_fields(job), error=repr(error))
     if report.verdict is not None and (report.verdict.error or {}).get("type") == _UNREADABLE:
         return []
     words = {"type": _UNREADABLE, "message": str(error)}

@@ -11,71 +11,71 @@ from uuid import UUID
 
 from jobforge import calls
 from jobforge.calls import Call
-from jobforge.db.loop import Loop
-from jobforge.db.outage import Line
+from jobforge.db.loop import BackgroundLoop
+from jobforge.db.outage import MonitoredLink
 from jobforge.errors import Contended, InvalidResult, Json, LeaseLost, Unavailable
 from jobforge.types.jobs import ClaimedJob, Enqueued, SaveStatus, Step
-from jobforge.worker.leases import Leases
+from jobforge.worker.leases import LeaseTable
 
 _LARGEST_BATCH = 100
 
-Asked = tuple[Step, "Future[None]"]
+PendingStep = tuple[Step, "Future[None]"]
 
 
-class Steps:
-    def __init__(self, worker_id: UUID, line: Line, leases: Leases) -> None:
+class StepWriter:
+    def __init__(self, worker_id: UUID, line: MonitoredLink, leases: LeaseTable) -> None:
         self._worker_id = worker_id
-        self._line = line
+        self._link = line
         self._leases = leases
-        self._asked: deque[Asked] = deque()
-        self._sending: list[Asked] = []
-        self._most = _LARGEST_BATCH
+        self._pending: deque[PendingStep] = deque()
+        self._sending: list[PendingStep] = []
+        self._batch_limit = _LARGEST_BATCH
 
     def add(self, job: ClaimedJob, name: str, index: int, result: Json) -> "Future[None]":
         """To be awaited: it is stored then."""
         stored: Future[None] = get_running_loop().create_future()
-        self._asked.append((Step(*job.token, name, index, result), stored))
+        self._pending.append((Step(*job.token, name, index, result), stored))
         return stored
 
-    async def step(self, loop: Loop) -> None:
-        while self._asked and len(self._sending) < self._most:
-            self._sending.append(self._asked.popleft())
+    async def step(self, loop: BackgroundLoop) -> None:
+        while self._pending and len(self._sending) < self._batch_limit:
+            self._sending.append(self._pending.popleft())
         # Whoever was stopped meanwhile waits no more.
         self._sending = [asked for asked in self._sending if not asked[1].done()]
         if not self._sending:
-            await loop.rest()
+            await loop.wait_for_wake()
             return
         try:
             call = calls.save_steps(self._worker_id, [step for step, _ in self._sending])
-            answers = await self._line.run(call)
+            answers = await self._link.run(call)
         except (Unavailable, Contended):
             raise
         except Exception as error:  # noqa: BLE001 - the job is told, and the loop goes on
             if len(self._sending) > 1:
                 self._halve()
                 return
-            _end(self._sending[0][1], error)
+            _resolve_future(self._sending[0][1], error)
         else:
             for (step, stored), status in zip(self._sending, answers, strict=True):
-                self._answer(step, stored, status)
+                self._resolve(step, stored, status)
         self._sending = []
-        self._most = min(_LARGEST_BATCH, self._most * 2)
+        self._batch_limit = min(_LARGEST_BATCH, self._batch_limit * 2)
 
     def _halve(self) -> None:
         """There is a bad one in the batch: the others are not to be told of it."""
-        self._most = len(self._sending) // 2
-        self._asked.extendleft(reversed(self._sending[self._most :]))
-        del self._sending[self._most :]
+        self._batch_limit = len(self._sending) // 2
+        self._pending.extendleft(reversed(self._sending[self._batch_limit :]))
+        del self._sending[self._batch_limit :]
 
-    def _answer(self, step: Step, stored: "Future[None]", status: SaveStatus) -> None:
+    def _resolve(self, step: Step, stored: "Future[None]", status: SaveStatus) -> None:
         try:
             check_saved(step, status)
         except (LeaseLost, InvalidResult) as error:
-            _end(stored, error)
+            _resolve_future(stored, error)
         else:
-            _end(stored, None)
+            _resolve_future(stored, None)
         if status is SaveStatus.LOST:
-            self._leases.lose([(step.job_id, step.lease)])
+            self._leases.mark_lost([(step.job_id, step.lease)])
 
 
 def check_saved(step: Step, status: SaveStatus) -> None:
@@ -91,7 +91,7 @@ def check_saved(step: Step, status: SaveStatus) -> None:
     raise InvalidResult(f"step {step.name} cannot be stored: {why[status]}", field="result")
 
 
-def children(
+def build_children_call(
     worker_id: UUID, job: ClaimedJob, name: str, index: int, jobs: Sequence[dict[str, Json]]
 ) -> Call[list[Enqueued]]:
     """Jobs that a running job makes as a step; its correlation flows on."""
@@ -102,7 +102,7 @@ def children(
     )
 
 
-def _end(stored: "Future[None]", error: Exception | None) -> None:
+def _resolve_future(stored: "Future[None]", error: Exception | None) -> None:
     if stored.done():  # its job was stopped meanwhile
         return
     if error is None:

@@ -20,49 +20,49 @@ from uuid import UUID, uuid4
 
 from jobforge import calls
 from jobforge.artifacts import Artifacts
-from jobforge.artifacts.store_identity import StoreUse
-from jobforge.artifacts.sweep import Sweep
-from jobforge.db.loop import Loop
-from jobforge.db.outage import Line, Outage
+from jobforge.artifacts.store_identity import StoreRecorder
+from jobforge.artifacts.sweep import ArtifactSweeper
+from jobforge.db.loop import BackgroundLoop
+from jobforge.db.outage import MonitoredLink, Outage
 from jobforge.db.protocols import Engine
 from jobforge.errors import ConfigError, JobForgeError
 from jobforge.observability import logs
 from jobforge.observability.metrics import Meters
 from jobforge.scheduler.scheduler import Scheduler
-from jobforge.sdk.app import JobForge, registration
+from jobforge.sdk.app import JobForge, build_registration_call
 from jobforge.sdk.definition import Definition
 from jobforge.sdk.settings import Isolation
 from jobforge.security.secrets import Secrets
 from jobforge.types.jobs import ClaimedJob, WorkerCommand
-from jobforge.worker.claim_buffer import Ready
-from jobforge.worker.claimer import Claims
-from jobforge.worker.heartbeat import Upkeep
-from jobforge.worker.inline import Inline
-from jobforge.worker.job_services import WorkerHost
-from jobforge.worker.launcher import Starts, serve
-from jobforge.worker.leases import Leases
-from jobforge.worker.listener import Wakeups
-from jobforge.worker.notes import Notes
-from jobforge.worker.pacing import Turns
-from jobforge.worker.result_uploads import Deposits
-from jobforge.worker.runner import RELEASED, Host, Report, Runner, Stop
-from jobforge.worker.settler import Outcomes
+from jobforge.worker.claim_buffer import ClaimBuffer
+from jobforge.worker.claimer import Claimer
+from jobforge.worker.heartbeat import HeartbeatLoop
+from jobforge.worker.inline import InlineRunner
+from jobforge.worker.job_services import WorkerJobServices
+from jobforge.worker.launcher import Launcher, map_served_definitions
+from jobforge.worker.leases import LeaseTable
+from jobforge.worker.listener import JobListener
+from jobforge.worker.notes import NoteBuffer
+from jobforge.worker.pacing import Pacer
+from jobforge.worker.result_uploads import ResultUploads
+from jobforge.worker.runner import RELEASED, JobServices, Report, Runner, StopReason
+from jobforge.worker.settler import Settler
 from jobforge.worker.slots import Slots
-from jobforge.worker.step_writer import Steps
+from jobforge.worker.step_writer import StepWriter
 
 # As the engine has them.
-_MOST_QUEUES = 100
-_LONGEST_LEASE_S = 3600
+_MAX_QUEUES = 100
+_MAX_LEASE_S = 3600
 _WATCH_S = 1.0
 # What the end of a worker may take beyond its drain: for killed jobs to be gone, for a claim that
 # is on its way, and for the last outcomes.
 _KILL_S = 5.0
 _FLUSH_S = 10.0
 
-MakeRunner = Callable[[Host], Runner]
+MakeRunner = Callable[[JobServices], Runner]
 # The definitions that it serves besides those of the app, for a worker of this id.
 MakeConnectors = Callable[[UUID], Sequence[Definition[..., Any]]]
-_ONLY_INLINE: Mapping[Isolation, MakeRunner] = {"inline": Inline}
+_ONLY_INLINE: Mapping[Isolation, MakeRunner] = {"inline": InlineRunner}
 
 
 class Worker:
@@ -103,40 +103,40 @@ class Worker:
         self.is_running = False
         self._stopping = asyncio.Event()
         self._killing = asyncio.Event()
-        self._moved = asyncio.Event()  # something has ended, or was settled
+        self._state_changed = asyncio.Event()  # something has ended, or was settled
 
         outage = Outage()
-        claim_line = Line(database.link(durable=False), outage)
-        settle_line = Line(database.link(), outage)
-        self._upkeep_line = Line(database.link(), outage)
-        step_line = Line(database.link(), outage)
-        self._lines = [claim_line, settle_line, step_line, self._upkeep_line]
+        claim_line = MonitoredLink(database.create_link(durable=False), outage)
+        settle_line = MonitoredLink(database.create_link(), outage)
+        self._heartbeat_link = MonitoredLink(database.create_link(), outage)
+        step_line = MonitoredLink(database.create_link(), outage)
+        self._links = [claim_line, settle_line, step_line, self._heartbeat_link]
 
         self._slots = Slots(queues)
-        self._leases = Leases(lease_s)
-        notes = Notes()
-        self._deposits = Deposits(
+        self._leases = LeaseTable(lease_s)
+        notes = NoteBuffer()
+        self._result_uploads = ResultUploads(
             artifacts,
             self._leases,
             lease_s=lease_s,
-            on_begin=self._beat_soon,
-            on_end=self._deposited,
+            on_begin=self._request_heartbeat,
+            on_end=self._on_upload_end,
         )
-        self._outcomes = Outcomes(
+        self._settler = Settler(
             self.worker_id,
             settle_line,
             leases=self._leases,
             notes=notes,
-            deposits=self._deposits,
-            on_settled=self._moved.set,
+            uploads=self._result_uploads,
+            on_settled=self._state_changed.set,
             meters=meters,
         )
-        self._settling = Loop("outcomes", self._outcomes.step)
-        steps = Steps(self.worker_id, step_line, self._leases)
-        self._storing = Loop("steps", steps.step)
+        self._settle_loop = BackgroundLoop("outcomes", self._settler.step)
+        steps = StepWriter(self.worker_id, step_line, self._leases)
+        self._step_loop = BackgroundLoop("steps", steps.step)
         # A server puts away by itself what is too large.
-        own_store = None if database.keeps_operations else artifacts
-        self.host = WorkerHost(
+        own_store = None if database.runs_bulk_operations else artifacts
+        self.job_services = WorkerJobServices(
             self.worker_id,
             database,
             notes=notes,
@@ -144,14 +144,14 @@ class Worker:
             secrets=secrets or Secrets(),
             artifacts=artifacts,
             payloads=own_store,
-            on_note=self._settling.ring,
-            on_step=self._storing.ring,
+            on_note=self._settle_loop.wake,
+            on_step=self._step_loop.wake,
         )
 
-        self._runners = {isolation: make(self.host) for isolation, make in runners.items()}
+        self._runners = {isolation: make(self.job_services) for isolation, make in runners.items()}
         offered = app.definitions.values() if definitions is None else definitions
         self._connectors = make_connectors(self.worker_id) if make_connectors else []
-        served = serve([*offered, *self._connectors], self._runners)
+        served = map_served_definitions([*offered, *self._connectors], self._runners)
         names = [f"{key}@{version}" for key, version in served]
         self._register = partial(
             calls.register_worker,
@@ -164,58 +164,62 @@ class Worker:
             build=build,
         )
 
-        self._ready = Ready(meters)
-        self._starts = Starts(
-            self._ready,
+        self._claim_buffer = ClaimBuffer(meters)
+        self._launcher = Launcher(
+            self._claim_buffer,
             served,
             self._leases,
             artifacts=artifacts,
-            on_end=self._ended,
-            on_ended=self._ended_at_once,
+            on_end=self._on_run_end,
+            on_immediate_ends=self._on_immediate_ends,
         )
-        self._starting = Loop("starts", self._starts.step)
-        self._claims = Claims(
+        self._launch_loop = BackgroundLoop("starts", self._launcher.step)
+        self._claimer = Claimer(
             self.worker_id,
             claim_line,
             slots=self._slots,
-            outcomes=self._outcomes,
+            settler=self._settler,
             registration=self._register(),
             lease_s=lease_s,
             poll_s=poll_s,
-            ready=self._ready,
-            on_ready=self._starting.ring,
+            buffer=self._claim_buffer,
+            on_claimed=self._launch_loop.wake,
             meters=meters,
         )
-        self._upkeep = Upkeep(
+        self._heartbeat = HeartbeatLoop(
             self.worker_id,
-            self._upkeep_line,
+            self._heartbeat_link,
             leases=self._leases,
             lease_s=lease_s,
             heartbeat_s=heartbeat_s,
             registration=self._register(),
-            has_operations=not database.keeps_operations,
+            has_operations=not database.runs_bulk_operations,
             has_partitions=scheduler is None,
-            obey=self._obey,
+            on_command=self._handle_command,
             meters=meters,
         )
-        self._claiming = Loop("claims", self._claims.step)
-        self._turns = Turns(self._slots, self._claiming.ring, self._settling.ring)
-        self._keeping = Loop("upkeep", self._upkeep.step)
-        self._watching = Loop("watch", self._watch)
-        self._sweeping = _store_loops(database, own_store)
-        self._listening = Loop(
+        self._claim_loop = BackgroundLoop("claims", self._claimer.step)
+        self._pacer = Pacer(self._slots, self._claim_loop.wake, self._settle_loop.wake)
+        self._heartbeat_loop = BackgroundLoop("upkeep", self._heartbeat.step)
+        self._lease_watch_loop = BackgroundLoop("watch", self._watch)
+        self._store_loops = _store_loops(database, own_store)
+        self._listen_loop = BackgroundLoop(
             "wakeups",
-            Wakeups(
-                database, self.worker_id, queues, on_job=self._expect, on_news=self._keeping.ring
+            JobListener(
+                database,
+                self.worker_id,
+                queues,
+                on_job=self._on_job_notification,
+                on_worker_notification=self._heartbeat_loop.wake,
             ).step,
         )
         if meters is not None:
-            meters.readings |= {
+            meters.gauges |= {
                 "running": lambda: len(self._leases),
                 "slots": lambda: self._slots.total,
-                "unsettled": lambda: len(self._outcomes),
-                "reconnects": lambda: outage.ended,
-                "disconnected": lambda: outage.is_on,
+                "unsettled": lambda: len(self._settler),
+                "reconnects": lambda: outage.ended_count,
+                "disconnected": lambda: outage.is_active,
             }
 
     async def run(self) -> None:
@@ -225,12 +229,12 @@ class Worker:
         try:
             await self._open()
             async with asyncio.TaskGroup() as group:
-                claiming = group.create_task(self._claiming.run())
+                claiming = group.create_task(self._claim_loop.run())
                 listening = group.create_task(self._listen())
                 loops = (
-                    *(self._starting, self._settling, self._storing),
-                    *(self._keeping, self._watching),
-                    *self._sweeping,
+                    *(self._launch_loop, self._settle_loop, self._step_loop),
+                    *(self._heartbeat_loop, self._lease_watch_loop),
+                    *self._store_loops,
                 )
                 tasks = [group.create_task(loop.run()) for loop in loops]
                 if self._scheduler is not None:
@@ -238,14 +242,14 @@ class Worker:
                 await self._stopping.wait()
                 if self._scheduler is not None:
                     self._scheduler.stop()
-                await self._end_claims(claiming)
-                await self._end_runs()
-                await self._wait(lambda: not self._outcomes, _FLUSH_S)
-                self._outcomes.tell_unsettled()
+                await self._stop_claiming(claiming)
+                await self._drain_runs()
+                await self._wait(lambda: not self._settler, _FLUSH_S)
+                self._settler.log_unsettled()
                 listening.cancel()
                 for loop in loops:
                     loop.stop()
-                await _end(tasks)
+                await _join_or_cancel(tasks)
         finally:
             await self._close()
 
@@ -253,7 +257,7 @@ class Worker:
         """Claims no more, and ends when the running jobs have. The second call hands them back."""
         if self._stopping.is_set():
             self._killing.set()
-            self._moved.set()
+            self._state_changed.set()
         self._stopping.set()
 
     @property
@@ -261,147 +265,147 @@ class Worker:
         return self._stopping.is_set()
 
     async def _open(self) -> None:
-        own = map(registration, self._connectors)
-        made_known = (*self._app.registrations(), *own, self._app.declaration())
+        own = map(build_registration_call, self._connectors)
+        made_known = (*self._app.registrations(), *own, self._app.build_schedule_declaration())
         for call in (*made_known, calls.ensure_partitions()):
-            await self._upkeep_line.run(call)
+            await self._heartbeat_link.run(call)
         for runner in self._runners.values():
             await runner.open()
         levels = (runner.level for runner in self._runners.values())
         register = self._register(isolation=next(filter(None, levels), None))
-        self._upkeep.registration = self._claims.registration = register
-        await self._upkeep_line.run(register)
+        self._heartbeat.registration = self._claimer.registration = register
+        await self._heartbeat_link.run(register)
         self.is_running = True
         logs.emit("worker.started", worker_id=self.worker_id, slots=self._slots.total)
 
     async def _close(self) -> None:
-        self._deposits.close()
+        self._result_uploads.close()
         for runner in self._runners.values():
             await runner.close()
         if self.is_running:
-            await self._sign_off()
-        for line in self._lines:
+            await self._unregister()
+        for line in self._links:
             await line.close()
 
-    async def _sign_off(self) -> None:
+    async def _unregister(self) -> None:
         self.is_running = False
         with contextlib.suppress(JobForgeError, TimeoutError):  # then it is seen as stale
             async with asyncio.timeout(_KILL_S):
-                await self._upkeep_line.run(calls.unregister_worker(self.worker_id))
+                await self._heartbeat_link.run(calls.unregister_worker(self.worker_id))
         logs.emit(
             "worker.stopped",
             worker_id=self.worker_id,
-            claimed=self._claims.claimed,
-            settled=self._outcomes.settled,
-            unsettled=len(self._outcomes),
+            claimed=self._claimer.claimed,
+            settled=self._settler.settled,
+            unsettled=len(self._settler),
         )
 
     async def _listen(self) -> None:
         if self._database.can_listen:
-            await self._listening.run()
+            await self._listen_loop.run()
 
-    def _expect(self, queue: str) -> None:
-        self._slots.expect(queue)
-        self._claiming.ring()
+    def _on_job_notification(self, queue: str) -> None:
+        self._slots.mark_has_jobs(queue)
+        self._claim_loop.wake()
 
-    def _ended(self, job: ClaimedJob, report: Report) -> None:
+    def _on_run_end(self, job: ClaimedJob, report: Report) -> None:
         duration_s = self._record(job, report)
-        self._turns.end(job.queue, ran_s=duration_s)
-        self._moved.set()
+        self._pacer.record_ends(job.queue, ran_s=duration_s)
+        self._state_changed.set()
 
-    def _ended_at_once(self, ended: Sequence[tuple[ClaimedJob, Report]]) -> None:
+    def _on_immediate_ends(self, ended: Sequence[tuple[ClaimedJob, Report]]) -> None:
         """As `_ended`, for jobs that never held a lease of their own."""
         if not ended:
             return
         for job, report in ended:
-            self._outcomes.add(job, report)
-        self._turns.end(*(job.queue for job, _ in ended))
-        self._moved.set()
+            self._settler.add(job, report)
+        self._pacer.record_ends(*(job.queue for job, _ in ended))
+        self._state_changed.set()
 
-    def _deposited(self, job: ClaimedJob, report: Report) -> None:
+    def _on_upload_end(self, job: ClaimedJob, report: Report) -> None:
         """As `_ended`, for one whose slot was free already."""
         self._record(job, report)
-        self._settling.ring()
-        self._moved.set()
+        self._settle_loop.wake()
+        self._state_changed.set()
 
     def _record(self, job: ClaimedJob, report: Report) -> float:
         """Answers how long it ran."""
         duration_s = self._leases.drop(job)
         if report.verdict is None:
-            self._tell_lost(job)
+            self._log_lost(job)
         else:
-            self._outcomes.add(job, report, duration_s)
+            self._settler.add(job, report, duration_s)
         return duration_s
 
-    def _beat_soon(self) -> None:
-        self._keeping.ring()
+    def _request_heartbeat(self) -> None:
+        self._heartbeat_loop.wake()
 
-    def _tell_lost(self, job: ClaimedJob) -> None:
+    def _log_lost(self, job: ClaimedJob) -> None:
         if self._meters is not None:
             self._meters.lost_leases += 1
-        logs.emit("job.lost", level="warning", **logs.fields_of(job))
+        logs.emit("job.lost", level="warning", **logs.job_fields(job))
 
-    async def _watch(self, loop: Loop) -> None:
+    async def _watch(self, loop: BackgroundLoop) -> None:
         self._leases.stop_overdue()
-        await loop.rest(min(_WATCH_S, self._leases.next_deadline_s()))
+        await loop.wait_for_wake(min(_WATCH_S, self._leases.next_deadline_s()))
 
-    def _obey(self, command: WorkerCommand) -> None:
+    def _handle_command(self, command: WorkerCommand) -> None:
         if command is WorkerCommand.DRAIN and not self._stopping.is_set():
             self.stop()
         elif command is WorkerCommand.STOP:
             self.stop()
             self.stop()
 
-    async def _end_claims(self, claiming: asyncio.Task[None]) -> None:
-        self._claiming.stop()
-        self._starts.end()
+    async def _stop_claiming(self, claiming: asyncio.Task[None]) -> None:
+        self._claim_loop.stop()
+        self._launcher.release_remaining()
         # Its answer may be on its way, and those jobs are to be handed back.
-        await _end([claiming])
+        await _join_or_cancel([claiming])
 
-    async def _end_runs(self) -> None:
+    async def _drain_runs(self) -> None:
         await self._wait(lambda: self._is_idle or self._killing.is_set(), self._drain_s)
-        self._leases.stop_all(Stop.SHUTDOWN)
+        self._leases.stop_all(StopReason.SHUTDOWN)
         await self._wait(lambda: self._is_idle, _KILL_S)
         for run in self._leases:
-            self._ended(run.job, RELEASED)
+            self._on_run_end(run.job, RELEASED)
 
     @property
     def _is_idle(self) -> bool:
-        return not self._leases and not self._ready
+        return not self._leases and not self._claim_buffer
 
     async def _wait(self, condition: Callable[[], bool], seconds: float) -> None:
         """Until it holds, or the time is up; it is looked at whenever something has moved."""
         try:
             async with asyncio.timeout(seconds):
                 while not condition():
-                    self._moved.clear()
-                    await self._moved.wait()
+                    self._state_changed.clear()
+                    await self._state_changed.wait()
         except TimeoutError:
             return
 
 
-def _store_loops(database: Engine, store: Artifacts | None) -> list[Loop]:
+def _store_loops(database: Engine, store: Artifacts | None) -> list[BackgroundLoop]:
     """Those that look after the artifact store, where the worker has a database."""
     if store is None:
         return []
-    using = StoreUse("worker", store, database.run)
-    sweep = Sweep(database.run, store)
-    return [Loop("artifact store", using.step), Loop("sweep", sweep.step)]
+    using = StoreRecorder("worker", store, database.run)
+    sweep = ArtifactSweeper(database.run, store)
+    return [BackgroundLoop("artifact store", using.step), BackgroundLoop("sweep", sweep.step)]
 
 
 def _check(queues: Mapping[str, int], lease_s: float, heartbeat_s: float) -> None:
     """Raises ConfigError for what the engine would refuse with each claim."""
     if not queues or min(queues.values()) < 1:
         raise ConfigError("a worker needs a queue, and each queue a slot", field="queues")
-    if len(queues) > _MOST_QUEUES:
-        raise ConfigError(f"a worker serves at most {_MOST_QUEUES} queues", field="queues")
-    if not 1 <= lease_s <= _LONGEST_LEASE_S:
-        raise ConfigError(f"a lease lasts 1 to {_LONGEST_LEASE_S} seconds", field="lease_s")
+    if len(queues) > _MAX_QUEUES:
+        raise ConfigError(f"a worker serves at most {_MAX_QUEUES} queues", field="queues")
+    if not 1 <= lease_s <= _MAX_LEASE_S:
+        raise ConfigError(f"a lease lasts 1 to {_MAX_LEASE_S} seconds", field="lease_s")
     if heartbeat_s * 2 > lease_s:
         raise ConfigError("a lease must last two heartbeats", field="heartbeat_s")
 
 
-async def _end(tasks: Sequence[asyncio.Task[None]]) -> None:
+async def _join_or_cancel(tasks: Sequence[asyncio.Task[None]]) -> None:
     """They were told to stop; whoever waits for an answer that does not come is cut short."""
     await asyncio.wait(tasks, timeout=_KILL_S)
     for task in tasks:

@@ -11,52 +11,59 @@ from jobforge import calls
 from jobforge.calls import Call
 from jobforge.calls.rows import Rows
 from jobforge.errors import Invalid, Json
-from jobforge.sdk.job_scope import batch_by, traced, traced_nodes, workflow_by
+from jobforge.sdk.job_scope import (
+    inherit_into_batch,
+    inherit_into_workflow,
+    inherit_trace,
+    inherit_trace_in_nodes,
+)
 from jobforge.types.jobs import ClaimedJob, JobRequest
 from jobforge.types.workflows import BatchRequest, WorkflowRequest
 
 T = TypeVar("T")
 
 
-def question(worker_id: UUID, job: ClaimedJob, kind: str, data: Json) -> Call[Json]:
+def build_request_call(worker_id: UUID, job: ClaimedJob, kind: str, data: Json) -> Call[Json]:
     """The call that answers it, as JSON. Raises Invalid for a kind that is not known."""
     match kind:
         case "parents":
-            return calls.load_parents(worker_id, job.token)._replace(decode=_lineage)
+            return calls.load_parents(worker_id, job.token)._replace(decode=_parents_to_json)
         case "add_nodes":
-            adding = calls.add_workflow_jobs(worker_id, job.token, traced_nodes(job, data))
-            return _answering(adding, lambda jobs: list(map(str, jobs.values())))
+            adding = calls.add_workflow_jobs(
+                worker_id, job.token, inherit_trace_in_nodes(job, data)
+            )
+            return _decode_as_json(adding, lambda jobs: list(map(str, jobs.values())))
     call: Call[Json]
     match kind:
         case "enqueue_workflow":
-            request = workflow_by(job, WorkflowRequest(**data))
-            call = _answering(calls.enqueue_workflow(request), _made)
+            request = inherit_into_workflow(job, WorkflowRequest(**data))
+            call = _decode_as_json(calls.enqueue_workflow(request), _workflow_to_json)
         case "create_batch":
-            batch = batch_by(job, BatchRequest(**data["batch"]))
-            creating = calls.create_batch(batch, _requests(job, data["jobs"]))
-            call = _answering(creating, lambda made: {"id": str(made.id)})
+            batch = inherit_into_batch(job, BatchRequest(**data["batch"]))
+            creating = calls.create_batch(batch, _parse_job_requests(job, data["jobs"]))
+            call = _decode_as_json(creating, lambda made: {"id": str(made.id)})
         case "add_to_batch":
-            joining = calls.add_to_batch(UUID(data["id"]), _requests(job, data["jobs"]))
-            call = _answering(joining, lambda made: [str(each.job_id) for each in made])
+            joining = calls.add_to_batch(UUID(data["id"]), _parse_job_requests(job, data["jobs"]))
+            call = _decode_as_json(joining, lambda made: [str(each.job_id) for each in made])
         case "close_batch":
-            call = _answering(calls.close_batch(UUID(data["id"])), str)
+            call = _decode_as_json(calls.close_batch(UUID(data["id"])), str)
         case _:
             raise Invalid(f"a worker does not know what {kind} is", field="kind")
-    return call.within(worker_id, job.token)
+    return call.under_lease(worker_id, job.token)
 
 
-def _answering(call: Call[T], answer: Callable[[T], Json]) -> Call[Json]:
+def _decode_as_json(call: Call[T], answer: Callable[[T], Json]) -> Call[Json]:
     return call._replace(decode=lambda rows: answer(call.decode(rows)))
 
 
-def _lineage(rows: Rows) -> Json:
+def _parents_to_json(rows: Rows) -> Json:
     parents, workflow = rows[0]
     return {"parents": parents, "workflow": workflow}
 
 
-def _made(made: Any) -> Json:  # noqa: ANN401 - a MadeWorkflow
+def _workflow_to_json(made: Any) -> Json:  # noqa: ANN401 - a MadeWorkflow
     return {"id": str(made.id), "jobs": {path: str(job_id) for path, job_id in made.jobs.items()}}
 
 
-def _requests(job: ClaimedJob, documents: list[dict[str, Json]]) -> Sequence[JobRequest]:
-    return traced(job, [JobRequest(**document) for document in documents])
+def _parse_job_requests(job: ClaimedJob, documents: list[dict[str, Json]]) -> Sequence[JobRequest]:
+    return inherit_trace(job, [JobRequest(**document) for document in documents])

@@ -6,11 +6,11 @@ import pytest
 from api.house import House, house
 from cluster import fresh_database
 
-from jobforge.embedded import Server
+from jobforge.embedded import PostgresServer
 
 
 @pytest.fixture(scope="module")
-def api(server: Server) -> Iterator[House]:
+def api(server: PostgresServer) -> Iterator[House]:
     """A server without limits on its rate."""
     with fresh_database(server) as database, house(database) as opened:
         yield opened

@@ -14,9 +14,9 @@ from cluster import Connection, Database, connect_to, wait_until
 
 from jobforge import calls, db
 from jobforge.api import create_app
-from jobforge.api.serve import bind, url_of, uvicorn_config
+from jobforge.api.serve import bind_socket, url_from_socket, uvicorn_config
 from jobforge.config import Config
-from jobforge.security.api_keys import make_key
+from jobforge.security.api_keys import generate_api_key
 from jobforge.types.api_keys import Role
 
 API = "/api/v1"
@@ -66,7 +66,7 @@ class House:
         return self._opened[name]
 
     def make_key(self, role: str, tenant_id: UUID | None, **options: Any) -> str:
-        key = make_key()
+        key = generate_api_key()
         made = calls.create_api_key(
             f"{role} of a test",
             Role(role),
@@ -113,14 +113,14 @@ def house(database: Database, **settings: Any) -> Iterator[House]:
 @contextmanager
 def served(config: Config) -> Iterator[str]:
     """A server in a thread of this process, until the end."""
-    bound = bind("127.0.0.1", 0)
+    bound = bind_socket("127.0.0.1", 0)
     server = uvicorn.Server(uvicorn_config(create_app(config), config))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]})
     thread.start()
     try:
         wait_until(lambda: server.started or not thread.is_alive())
         assert server.started, "the server did not start"
-        yield url_of(bound)
+        yield url_from_socket(bound)
     finally:
         server.should_exit = True
         thread.join(timeout=30)

@@ -18,7 +18,7 @@ from jobforge.artifacts import Artifacts
 from jobforge.artifacts.keys import new_key
 from jobforge.client.client import Client
 from jobforge.config import Config
-from jobforge.embedded import Server
+from jobforge.embedded import PostgresServer
 from jobforge.types.jobs import JobRequest, Outcome, OutcomeReport
 
 
@@ -28,7 +28,7 @@ def artifacts(tmp_path_factory: pytest.TempPathFactory) -> Artifacts:
 
 
 @pytest.fixture(scope="module")
-def api(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
+def api(server: PostgresServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
     folder = str(_folder(tmp_path_factory))
     with fresh_database(server) as database, house(database, artifacts=folder) as opened:
         yield opened
@@ -75,10 +75,10 @@ def test_a_payload_too_large_for_a_row_is_put_by_the_server(
 
 
 def test_a_payload_that_is_wrong_is_refused_and_not_put(api: House, artifacts: Artifacts) -> None:
-    before = list(artifacts.store.folders())
+    before = list(artifacts.store.list_folders())
     wish = {"definition": "mail", "payload": {"to": "a", "unknown": "x" * 300_000}}
     assert api.client("tenant_admin").post("/jobs", json=wish).status_code == 422
-    assert list(artifacts.store.folders()) == before
+    assert list(artifacts.store.list_folders()) == before
 
 
 def test_a_browser_saves_an_artifact_and_shows_nothing_of_it(

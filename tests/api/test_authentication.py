@@ -13,7 +13,7 @@ from cluster import wait_until
 from jobforge.api.auth.cookie import read_session, write_session
 from jobforge.config import Config
 from jobforge.redact import redact_text
-from jobforge.security.api_keys import make_key, read_key
+from jobforge.security.api_keys import generate_api_key, parse_api_key
 
 
 def _bearer(key: str) -> dict[str, str]:
@@ -23,7 +23,7 @@ def _bearer(key: str) -> dict[str, str]:
 @pytest.mark.attack("API keys")
 def test_nobody_gets_in_without_a_key_that_holds(api: House, attempts: Attempts) -> None:
     good = api.a.keys["viewer"]
-    unknown = make_key().text
+    unknown = generate_api_key().text
     wrong = good[:-4] + ("AAAA" if not good.endswith("AAAA") else "BBBB")
     refused: list[list[tuple[str, str]]] = [
         [],
@@ -150,7 +150,7 @@ def test_a_session_cannot_be_forged_nor_prolonged(api: House, attempts: Attempts
     value = _cookie(_login(api, key)).partition("=")[2]
     lookup, expires, session_id, seal = value.split(".")
     other = api.a.keys["tenant_admin"].split("_")[1]
-    own = read_key(key)
+    own = parse_api_key(key)
     assert own is not None
     past = write_session(lookup, 1, own.hash, None)
     with_a_secret = write_session(lookup, int(expires), own.hash, "s" * 32)
@@ -168,7 +168,7 @@ def test_a_session_cannot_be_forged_nor_prolonged(api: House, attempts: Attempts
         attempts(1)
     session = read_session(value)
     assert session is not None
-    assert session.fits(own.hash, None)
+    assert session.has_valid_seal(own.hash, None)
 
 
 @pytest.mark.attack("sessions")
@@ -194,7 +194,7 @@ def test_a_cookie_is_refused_after_sign_out(api: House, attempts: Attempts) -> N
 @pytest.mark.attack("sessions")
 def test_only_a_session_can_be_ended(api: House, attempts: Attempts) -> None:
     """Anybody may ask for it, so cookies that no server has made leave no row."""
-    own = read_key(api.a.keys["viewer"])
+    own = parse_api_key(api.a.keys["viewer"])
     assert own is not None
     expires = int(time.time()) + 60
     cookies = [
@@ -305,5 +305,5 @@ def test_a_request_keeps_its_id_when_that_is_harmless(api: House) -> None:
 
 def test_a_key_in_a_text_is_hidden() -> None:
     for _ in range(20):
-        key = make_key().text
+        key = generate_api_key().text
         assert redact_text(f"used {key}, then {key}.") == "used [redacted], then [redacted]."

@@ -16,7 +16,7 @@ import pytest
 from api.house import API, House
 from attacks import Attempts
 
-from jobforge.api.request_body import LARGE, parse
+from jobforge.api.request_body import LARGE_BYTES, parse
 from jobforge.errors import (
     BadBody,
     DuplicateMember,
@@ -244,8 +244,8 @@ def test_unsound_json_is_not(text: str, error: type[BadBody]) -> None:
 
 PADDINGS = {
     "small": "",
-    "large": " " * LARGE,
-    "large, with many arrays": f"{' ' * LARGE}[{'[],' * 60_000}",
+    "large": " " * LARGE_BYTES,
+    "large, with many arrays": f"{' ' * LARGE_BYTES}[{'[],' * 60_000}",
 }
 
 
@@ -283,7 +283,7 @@ def test_other_requests_are_answered_while_a_large_body_is_parsed(
     began, may_end = threading.Event(), threading.Event()
 
     def parse_slowly(raw: bytes) -> Any:
-        if len(raw) > LARGE:
+        if len(raw) > LARGE_BYTES:
             began.set()
             assert may_end.wait(10), "no other request was answered"
         return parse(raw)

@@ -18,10 +18,10 @@ from sql.engine import claim, complete, enqueue, enqueue_one, new_worker, note, 
 
 from jobforge import AsyncClient, Client, Context, JobForge, calls, db, errors
 from jobforge.calls import Call
-from jobforge.client.retry import Patience
-from jobforge.client.routes import ROUTES, request_of
+from jobforge.client.retry import RetryPolicy
+from jobforge.client.routes import ROUTES, request_from_call
 from jobforge.client.stream import StreamEvent
-from jobforge.security.webhook_secrets import make_id
+from jobforge.security.webhook_secrets import generate_webhook_id
 from jobforge.types.api_keys import Role
 from jobforge.types.events import DeliveryOutcome, Dispatched, EventFilter, Reaction
 from jobforge.types.jobs import JobFilter, JobRequest, State, Step
@@ -112,7 +112,9 @@ def _asked_schedule(api: House, tenant_id: UUID) -> UUID:
 def _told_webhook(api: House, tenant_id: UUID) -> UUID:
     """An endpoint that was sent a test."""
     settings = {"url": "https://example.com/", "definitions": ["plain"]}
-    made = calls.create_webhook(make_id(), settings, secret=bytes(61), tenant_id=tenant_id)
+    made = calls.create_webhook(
+        generate_webhook_id(), settings, secret=bytes(61), tenant_id=tenant_id
+    )
     webhook = db.run(api.conn, made)
     db.run(api.conn, calls.test_webhook(webhook, tenant_id=tenant_id))
     return webhook
@@ -182,7 +184,7 @@ def test_what_is_read_is_what_the_database_answers(
         assert answer is not None, call.function
     keys = calls.list_api_keys(tenant_id=tenant_id)
     assert {key.id for key in operator.run(keys)} == {key.id for key in db.run(api.conn, keys)}
-    changes = {name for name, route in ROUTES.items() if not route.where.startswith("GET ")}
+    changes = {name for name, route in ROUTES.items() if not route.endpoint.startswith("GET ")}
     named = {call.function for call in [*reads, keys]}
     assert named >= ROUTES.keys() - changes  # what changes something is tried below
 
@@ -303,13 +305,13 @@ def test_jobs_whose_answer_got_lost_are_made_once(api: House, front: Front) -> N
 
 
 def test_nobody_comes_back_before_the_server_says_so() -> None:
-    request = request_of(calls.get_job(uuid4()), ROUTES)
-    patience = Patience(retries=2)
+    request = request_from_call(calls.get_job(uuid4()), ROUTES)
+    patience = RetryPolicy(retries=2)
     refusal = errors.TooManyRequests(detail={"retry_after_s": 7.5})
-    assert patience.pause_s(request, refusal) == 7.5
+    assert patience.next_pause_s(request, refusal) == 7.5
     too_long = errors.TooManyRequests(detail={"retry_after_s": 3600})
-    assert patience.pause_s(request, too_long) is None
-    assert Patience(retries=0).pause_s(request, refusal) is None
+    assert patience.next_pause_s(request, too_long) is None
+    assert RetryPolicy(retries=0).next_pause_s(request, refusal) is None
 
 
 def test_what_might_be_done_twice_is_not_repeated(api: House, front: Front) -> None:

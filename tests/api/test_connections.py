@@ -16,10 +16,10 @@ from attacks import Attempts
 from cluster import fresh_database
 from uvicorn.server import ServerState
 
-from jobforge.api.connection_limits import connections_of
-from jobforge.api.http_protocol import Protocol
+from jobforge.api.connection_limits import limiter_from_config
+from jobforge.api.http_protocol import LimitedHttpProtocol
 from jobforge.config import Config
-from jobforge.embedded import Server
+from jobforge.embedded import PostgresServer
 
 PATIENCE_S = 30.0  # of a test for what has to happen at once
 SHORT: dict[str, Any] = {
@@ -33,7 +33,7 @@ STRANGER = "127.0.0.2"  # a client that is not a trusted proxy: only 127.0.0.1 i
 
 
 @pytest.fixture(scope="module")
-def short(server: Server) -> Iterator[House]:
+def short(server: PostgresServer) -> Iterator[House]:
     """Its timeouts and limits are reached within a test."""
     with fresh_database(server) as database, house(database, **SHORT) as opened:
         yield opened
@@ -129,10 +129,10 @@ def test_a_body_that_makes_no_progress_ends_the_connection(
 
 def test_a_body_that_makes_progress_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """By hand: the timer fires when the test says so."""
-    connections = connections_of(Config(body_timeout_s=10))
+    connections = limiter_from_config(Config(body_timeout_s=10))
     config = uvicorn.Config(_answer_nothing, log_config=None)
     loop, transport = HandLoop(), HandTransport()
-    protocol = Protocol(config, ServerState(), {}, loop, connections=connections)
+    protocol = LimitedHttpProtocol(config, ServerState(), {}, loop, connections=connections)
     monkeypatch.setattr(protocol, "_start_asgi_task", lambda *_: None)
     protocol.connection_made(transport)
     protocol.data_received(post("key", 1_000_000))
@@ -193,7 +193,7 @@ def test_an_idle_connection_is_closed(short: House) -> None:
 
 @pytest.mark.attack("limits")
 def test_one_address_cannot_take_the_connections_of_others(
-    server: Server, attempts: Attempts
+    server: PostgresServer, attempts: Attempts
 ) -> None:
     limits = {**SHORT, "header_timeout_s": PATIENCE_S}
     with fresh_database(server) as database, house(database, **limits) as api, ExitStack() as stack:
@@ -212,7 +212,7 @@ def test_one_address_cannot_take_the_connections_of_others(
 
 
 @pytest.mark.attack("limits")
-def test_connections_are_limited_in_all(server: Server, attempts: Attempts) -> None:
+def test_connections_are_limited_in_all(server: PostgresServer, attempts: Attempts) -> None:
     limits = {**SHORT, "header_timeout_s": PATIENCE_S}
     with fresh_database(server) as database, house(database, **limits) as api, ExitStack() as stack:
         for address in range(2, 8):

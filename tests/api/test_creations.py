@@ -9,7 +9,7 @@ from cluster import Connect, Connection, Database, wait_until
 
 from jobforge import db
 from jobforge.api import payload_check
-from jobforge.api.enqueue_batcher import Creations
+from jobforge.api.enqueue_batcher import EnqueueBatcher
 from jobforge.errors import DuplicateKey, JobForgeError, UnknownDefinition
 from jobforge.types.jobs import Enqueued, EnqueueStatus, JobRequest
 
@@ -24,10 +24,10 @@ def anyio_backend() -> str:
 
 
 @pytest.fixture
-async def creations(database: Database, conn: Connection) -> AsyncIterator[Creations]:
+async def creations(database: Database, conn: Connection) -> AsyncIterator[EnqueueBatcher]:
     conn.execute("select jobforge.put_definition('plain', 1)")
     async with db.Database(database.url_as("server_login"), size=4) as opened:
-        yield Creations(opened)
+        yield EnqueueBatcher(opened)
 
 
 def _transactions(conn: Connection) -> int:
@@ -47,21 +47,21 @@ def _is_waited_for(conn: Connection) -> bool:
 
 
 async def _gather(
-    creations: Creations, tenant_id: UUID, jobs: list[JobRequest]
+    creations: EnqueueBatcher, tenant_id: UUID, jobs: list[JobRequest]
 ) -> list[Enqueued | BaseException]:
-    wishes = (creations.create(tenant_id, job) for job in jobs)
+    wishes = (creations.enqueue(tenant_id, job) for job in jobs)
     return await asyncio.gather(*wishes, return_exceptions=True)
 
 
 async def test_jobs_that_come_together_are_made_together(
-    creations: Creations, conn: Connection
+    creations: EnqueueBatcher, conn: Connection
 ) -> None:
     made = await _gather(creations, uuid4(), [PLAIN] * 100)
     assert len({each.job_id for each in made if isinstance(each, Enqueued)}) == 100
     assert _transactions(conn) == 2  # the first, and all that came meanwhile
 
 
-async def test_one_that_is_refused_spoils_none_of_the_others(creations: Creations) -> None:
+async def test_one_that_is_refused_spoils_none_of_the_others(creations: EnqueueBatcher) -> None:
     taken = PLAIN._replace(key="once", on_conflict="raise")
     unknown = JobRequest("nobody")
     made = await _gather(creations, uuid4(), [PLAIN, unknown, PLAIN, taken, taken, PLAIN, unknown])
@@ -72,9 +72,9 @@ async def test_one_that_is_refused_spoils_none_of_the_others(creations: Creation
     assert made[0] != made[2]
 
 
-async def test_tenants_do_not_mix(creations: Creations, conn: Connection) -> None:
+async def test_tenants_do_not_mix(creations: EnqueueBatcher, conn: Connection) -> None:
     tenants = [uuid4() for _ in range(3)]
-    wishes = [creations.create(tenant, PLAIN) for tenant in tenants for _ in range(5)]
+    wishes = [creations.enqueue(tenant, PLAIN) for tenant in tenants for _ in range(5)]
     made = await asyncio.gather(*wishes)
     rows = conn.execute("select id, tenant_id from jobforge.jobs").fetchall()
     owners = {row["id"]: row["tenant_id"] for row in rows}
@@ -83,12 +83,12 @@ async def test_tenants_do_not_mix(creations: Creations, conn: Connection) -> Non
 
 
 async def test_whoever_gives_up_leaves_the_others_their_answers(
-    creations: Creations, conn: Connection, connect: Connect
+    creations: EnqueueBatcher, conn: Connection, connect: Connect
 ) -> None:
     tenant_id = uuid4()
     holding = connect(autocommit=False)
     holding.execute("lock table jobforge.jobs in share mode")
-    tasks = [asyncio.create_task(creations.create(tenant_id, PLAIN)) for _ in range(6)]
+    tasks = [asyncio.create_task(creations.enqueue(tenant_id, PLAIN)) for _ in range(6)]
     # The first call is under way and cannot end; the others are in line.
     await asyncio.to_thread(wait_until, lambda: _is_waited_for(conn))
     tasks[0].cancel()
@@ -100,7 +100,7 @@ async def test_whoever_gives_up_leaves_the_others_their_answers(
     others = [answer for index, answer in enumerate(answers) if index not in {0, 3}]
     for answer in others:
         assert isinstance(answer, Enqueued | JobForgeError)
-    again = await creations.create(tenant_id, PLAIN)
+    again = await creations.enqueue(tenant_id, PLAIN)
     assert again.status is EnqueueStatus.CREATED
 
 
@@ -113,7 +113,7 @@ async def test_what_a_definition_says_is_asked_once(
     holding.execute("select jobforge.put_definition('plain', 1)")
     holding.commit()
     async with db.Database(database.url_as("server_login")) as opened:
-        checks = payload_check.Payloads(opened)
+        checks = payload_check.PayloadChecker(opened)
         await checks.check([job], path="payload")
         holding.execute("lock table jobforge.definitions")  # who asks now is not answered
         await checks.check([job], path="payload")

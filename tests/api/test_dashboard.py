@@ -15,10 +15,10 @@ from fastapi import FastAPI
 from starlette.testclient import TestClient
 
 from jobforge.api import create_app
-from jobforge.api.auth.login_tickets import Tickets
+from jobforge.api.auth.login_tickets import LoginTickets
 from jobforge.api.dashboard import Dashboard
 from jobforge.config import Config
-from jobforge.security.api_keys import make_key
+from jobforge.security.api_keys import generate_api_key
 
 BUILT = Path(__file__).parent.parent.parent / "jobforge" / "ui"
 MOST_AT_FIRST = 150_000
@@ -130,13 +130,13 @@ def test_the_root_leads_to_the_dashboard(api: House) -> None:
 
 
 def test_a_ticket_stands_for_its_key_once_and_not_for_long() -> None:
-    tickets, key = Tickets(), make_key()
-    ticket = tickets.make(key)
+    tickets, key = LoginTickets(), generate_api_key()
+    ticket = tickets.create(key)
     assert key.text not in ticket
-    assert tickets.take(ticket) == key
-    assert tickets.take(ticket) is None
-    assert tickets.take(tickets.make(key, lasts_s=0)) is None
-    assert tickets.take(key.text) is None
+    assert tickets.redeem(ticket) == key
+    assert tickets.redeem(ticket) is None
+    assert tickets.redeem(tickets.create(key, lasts_s=0)) is None
+    assert tickets.redeem(key.text) is None
 
 
 def test_a_ticket_that_nobody_made_is_nobody(api: House) -> None:

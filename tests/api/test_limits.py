@@ -12,11 +12,11 @@ from attacks import Attempts
 from cluster import fresh_database
 
 from jobforge.api.auth.principal import Principal
-from jobforge.api.auth.rate_limit import Rates
+from jobforge.api.auth.rate_limit import RateLimiter
 from jobforge.calls import Call
 from jobforge.config import Config
-from jobforge.embedded import Server
-from jobforge.security.api_keys import make_key
+from jobforge.embedded import PostgresServer
+from jobforge.security.api_keys import generate_api_key
 from jobforge.types.api_keys import Role
 from jobforge.types.http import Allowance
 
@@ -24,7 +24,7 @@ RATES: dict[str, Any] = {"request_rate": 5, "tenant_request_rate": 10}
 
 
 @pytest.fixture(scope="module")
-def strict(server: Server) -> Iterator[House]:
+def strict(server: PostgresServer) -> Iterator[House]:
     """5 requests a second and key, 10 and tenant; twice as many at once."""
     with fresh_database(server) as database, house(database, **RATES) as opened:
         yield opened
@@ -96,7 +96,7 @@ def test_requests_without_a_valid_key_count_by_address(
     config = Config(
         database_url=strict.database.url_as("server_login"), request_rate=5, access_log=False
     )
-    nobody = strict.bare({"authorization": f"Bearer {make_key().text}"})
+    nobody = strict.bare({"authorization": f"Bearer {generate_api_key().text}"})
     with served(config) as url:
         jobs = f"{url}/api/v1/jobs"
         answers = [nobody.get(jobs) for _ in range(12)]
@@ -128,7 +128,7 @@ class Counting:
 @pytest.mark.attack("limits")
 async def test_requests_at_once_share_a_lot() -> None:
     counting = Counting()
-    rates = Rates(Config(request_rate=1000), counting)  # type: ignore[arg-type]  # it only runs calls
+    rates = RateLimiter(Config(request_rate=1000), counting)  # type: ignore[arg-type]  # it only runs calls
     principal = Principal("key:abcdefgh", Role.VIEWER)
     await asyncio.gather(*(rates.check_key(principal) for _ in range(120)))
     assert counting.calls == 2  # of 100 requests each

@@ -10,13 +10,13 @@ from api.house import House, house
 from cluster import connect_to, fresh_database, wait_until
 from prometheus_client.parser import text_string_to_metric_families
 
-from jobforge.embedded import Server
+from jobforge.embedded import PostgresServer
 
 TOKEN = "what prometheus says to be let in, and nobody else"
 
 
 @pytest.fixture(scope="module")
-def api(server: Server) -> Iterator[House]:
+def api(server: PostgresServer) -> Iterator[House]:
     with fresh_database(server) as database, house(database, metrics_token=TOKEN) as opened:
         yield opened
 

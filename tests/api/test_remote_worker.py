@@ -18,7 +18,7 @@ from sql.engine import call_for_value, enqueue_one, state_of
 
 from jobforge import Context, JobForge, Retry, calls, db, errors
 from jobforge.client.address import server_address
-from jobforge.client.worker_engine import WORK, Server
+from jobforge.client.worker_engine import WORKER_ROUTES, HttpEngine
 from jobforge.types.job_history import JobHistory
 from jobforge.worker import Worker
 
@@ -81,8 +81,8 @@ async def working(app: JobForge, url: str, key: str, **options: Any) -> AsyncIte
 
 
 @asynccontextmanager
-async def reached(url: str, key: str) -> AsyncIterator[Server]:
-    server = Server(server_address(url, key))
+async def reached(url: str, key: str) -> AsyncIterator[HttpEngine]:
+    server = HttpEngine(server_address(url, key))
     try:
         await server.open()
         yield server
@@ -239,7 +239,7 @@ def test_everything_that_a_worker_calls_has_a_route() -> None:
     created = {"enqueue_workflow", "create_batch", "add_to_batch", "close_batch"}
     # The server repeats a claim that met an unreadable payload; a worker does so on a database.
     repeated = {"claim_readable_jobs"}
-    assert called - WORK.keys() <= {"advance_operations", *created, *repeated}
+    assert called - WORKER_ROUTES.keys() <= {"advance_operations", *created, *repeated}
 
 
 def test_the_command_runs_jobs_that_make_jobs_and_drains(api: House, tmp_path: Path) -> None:

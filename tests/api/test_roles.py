@@ -11,7 +11,7 @@ from fastapi.routing import APIRoute
 
 from jobforge.api import create_app
 from jobforge.api.auth.permissions import PREFIX, RULES, SCOPES, Rule
-from jobforge.api.guard import area
+from jobforge.api.guard import create_router
 from jobforge.config import Config
 from jobforge.errors import ConfigError
 from jobforge.types.api_keys import Role
@@ -67,7 +67,7 @@ def test_every_route_admits_the_roles_of_its_row_and_nobody_else(
 
 
 def test_a_route_without_a_row_cannot_be_added() -> None:
-    router = area("jobs")
+    router = create_router("jobs")
 
     async def show() -> None: ...
 

@@ -17,11 +17,11 @@ from attacks import Attempts
 from cluster import Database, connect_to, fresh_database, wait_until
 from integration.terminal import Program, Terminal
 
-from jobforge.embedded import Server
+from jobforge.embedded import PostgresServer
 
 
 @pytest.fixture(scope="module")
-def database(server: Server) -> Iterator[Database]:
+def database(server: PostgresServer) -> Iterator[Database]:
     """One for all of them."""
     with fresh_database(server) as fresh:
         yield fresh
@@ -115,7 +115,7 @@ def test_streams_are_ended_with_a_reason(shell: Terminal) -> None:
     ],
 )
 def test_a_server_that_could_not_serve_is_not_ready(
-    server: Server, tmp_path: Path, login: str, damage: str, reason: str
+    server: PostgresServer, tmp_path: Path, login: str, damage: str, reason: str
 ) -> None:
     with fresh_database(server) as own:
         settings = {"JOBFORGE_LOG_FORMAT": "json", "JOBFORGE_SERVER_PORT": "0"}

@@ -18,9 +18,9 @@ from sql.engine import Row, claim, complete, enqueue, new_worker, note
 from jobforge import db
 from jobforge.api.live import feed as feeding
 from jobforge.api.live import sse
-from jobforge.api.live.feed import feed
+from jobforge.api.live.feed import stream_events
 from jobforge.api.live.hub import Hub
-from jobforge.api.live.subscription import Watch
+from jobforge.api.live.subscription import StreamFilter
 from jobforge.config import Config
 from jobforge.errors import Unauthenticated
 
@@ -173,7 +173,7 @@ class Office:
     def __init__(self, api: House, hub: Hub) -> None:
         self.api = api
         self.hub = hub
-        self.watch = Watch(api.a.tenant_id)
+        self.watch = StreamFilter(api.a.tenant_id)
 
 
 @pytest.fixture
@@ -188,19 +188,19 @@ async def office(api: House) -> AsyncIterator[Office]:
 
 async def test_a_slow_reader_is_cut_and_can_come_back_for_what_it_missed(office: Office) -> None:
     jobs = running(office.api, office.api.a, 1)
-    frames = feed(office.hub, office.watch, None, _allowed)
+    frames = stream_events(office.hub, office.watch, None, _allowed)
     first = await anext(frames)
     position = first.decode().partition("id: ")[2].strip()
     # What it reads arrives in parts; another that never reads tells when it was too much.
-    async with office.hub.subscribed(office.watch) as witness:
+    async with office.hub.subscribe(office.watch) as witness:
         for _ in range(3):
             note_many(office.api.conn, jobs, 500)
-        await eventually(lambda: witness.cut is not None)
+        await eventually(lambda: witness.end_reason is not None)
     last = await anext(frames)
     assert b'event: cut\ndata: {"reason":"slow_reader"}' in last
     with pytest.raises(StopAsyncIteration):
         await anext(frames)
-    again = feed(office.hub, office.watch, position, _allowed)
+    again = stream_events(office.hub, office.watch, position, _allowed)
     heard = b""
     async with asyncio.timeout(30):
         while heard.count(b"event: event\n") < 1500:
@@ -217,7 +217,7 @@ def test_a_reader_that_takes_nothing_is_let_go_with_all_that_waits_for_it(
     [start] = api.conn.execute("select place from jobforge.read_stream()").fetchall()
     for _ in range(8):  # more than the sockets of both sides hold
         note(api.conn, WORKER, [job] * 300, "progress", text="x" * 8000)
-    monkeypatch.setattr(sse, "STUCK_S", 0.2)
+    monkeypatch.setattr(sse, "SEND_TIMEOUT_S", 0.2)
     url = urlsplit(api.url)
     with socket.socket() as reader:
         reader.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
@@ -235,7 +235,7 @@ def _was_reset(connection: socket.socket) -> bool:
 
 async def test_nothing_is_lost_when_the_database_connections_are_cut(office: Office) -> None:
     jobs = running(office.api, office.api.a, 2)
-    frames = feed(office.hub, office.watch, None, _allowed)
+    frames = stream_events(office.hub, office.watch, None, _allowed)
     await anext(frames)
     complete(office.api.conn, WORKER, jobs[:1])
     cut(office.api.conn)
@@ -251,14 +251,14 @@ async def test_nothing_is_lost_when_the_database_connections_are_cut(office: Off
 async def test_a_restored_database_that_lost_the_position_cuts_clients_which_then_go_on(
     office: Office,
 ) -> None:
-    frames = feed(office.hub, office.watch, None, _allowed)
+    frames = stream_events(office.hub, office.watch, None, _allowed)
     await anext(frames)
     of_another_cluster = f"{2**62}:1"
     office.hub._position = of_another_cluster  # noqa: SLF001 - a restore takes a cluster
     async with asyncio.timeout(30):
         heard = [frame async for frame in frames]
     assert heard[-1] == b'event: cut\ndata: {"reason":"unavailable"}\n\n'
-    frames = feed(office.hub, office.watch, of_another_cluster, _allowed)
+    frames = stream_events(office.hub, office.watch, of_another_cluster, _allowed)
     assert b"event: reset\n" in await anext(frames)
     complete(office.api.conn, WORKER, running(office.api, office.api.a, 1))
     async with asyncio.timeout(30):
@@ -271,13 +271,13 @@ async def test_a_client_whose_key_was_revoked_is_cut(
     office: Office, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(feeding, "HEARTBEAT_S", 0.01)
-    frames = feed(office.hub, office.watch, None, _refused)
+    frames = stream_events(office.hub, office.watch, None, _refused)
     heard = [frame async for frame in frames]
     assert heard[-1] == b'event: cut\ndata: {"reason":"unauthenticated"}\n\n'
 
 
 async def test_a_server_that_ends_says_so_to_its_clients(office: Office) -> None:
-    frames = feed(office.hub, office.watch, None, _allowed)
+    frames = stream_events(office.hub, office.watch, None, _allowed)
     await anext(frames)
     office.hub.stop()
     heard = [frame async for frame in frames]

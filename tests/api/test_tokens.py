@@ -20,7 +20,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from jwt.algorithms import ECAlgorithm, OKPAlgorithm, RSAAlgorithm
 
-from jobforge.api.auth.jwt import Tokens
+from jobforge.api.auth.jwt import JwtVerifier
 from jobforge.api.auth.permissions import PREFIX, RULES
 from jobforge.config import Config, load
 from jobforge.errors import ConfigError, OutOfScope, Unauthenticated
@@ -62,36 +62,36 @@ def _shared(**changes: Any) -> Config:
     return Config(**{"jwt_algorithms": ("HS256",), "jwt_secret": SECRET, **changes})
 
 
-async def _is_refused(tokens: Tokens, token: str) -> bool:
+async def _is_refused(tokens: JwtVerifier, token: str) -> bool:
     with pytest.raises(Unauthenticated):
-        await tokens.read(token)
+        await tokens.verify(token)
     return True
 
 
 @pytest.mark.anyio
 async def test_a_token_says_who_for_whom_and_as_what() -> None:
-    tokens = Tokens(_shared())
+    tokens = JwtVerifier(_shared())
     scoped = jwt.encode(_claims(scope="jobs:read queues:read"), SECRET, "HS256")
-    principal = await tokens.read(scoped)
+    principal = await tokens.verify(scoped)
     assert (principal.actor, principal.role) == ("jwt:ada", Role.VIEWER)
     assert str(principal.tenant_id) == TENANT
     assert principal.scopes == frozenset({"jobs:read", "queues:read"})
 
-    named = Tokens(
+    named = JwtVerifier(
         _shared(jwt_tenant_claim="org", jwt_role_claim="kind", jwt_roles={"boss": "super_admin"})
     )
-    boss = await named.read(jwt.encode({**_claims(), "kind": "boss"}, SECRET, "HS256"))
+    boss = await named.verify(jwt.encode({**_claims(), "kind": "boss"}, SECRET, "HS256"))
     assert (boss.role, boss.tenant_id) == (Role.SUPER_ADMIN, None)
 
 
 @pytest.mark.anyio
 @pytest.mark.attack("sessions")
 async def test_an_empty_scope_allows_nothing(attempts: Attempts) -> None:
-    tokens = Tokens(_shared())
+    tokens = JwtVerifier(_shared())
     rule = RULES["GET", f"{PREFIX}/jobs"]
-    rule.check(await tokens.read(jwt.encode(_claims(), SECRET, "HS256")))
+    rule.check(await tokens.verify(jwt.encode(_claims(), SECRET, "HS256")))
     for scope in ("", " ", "profile email", "jobs:write"):
-        principal = await tokens.read(jwt.encode(_claims(scope=scope), SECRET, "HS256"))
+        principal = await tokens.verify(jwt.encode(_claims(scope=scope), SECRET, "HS256"))
         with pytest.raises(OutOfScope):
             rule.check(principal)
     for unclear in (["jobs:read"], 1, True):
@@ -103,12 +103,12 @@ async def test_an_empty_scope_allows_nothing(attempts: Attempts) -> None:
 @pytest.mark.attack("tokens")
 @pytest.mark.anyio
 async def test_what_a_token_must_not_be(tmp_path: Path, attempts: Attempts) -> None:
-    tokens = Tokens(_shared(jwt_issuer="me", jwt_audience="jobs"))
+    tokens = JwtVerifier(_shared(jwt_issuer="me", jwt_audience="jobs"))
 
     def made(**changes: Any) -> str:
         return jwt.encode(_claims(iss="me", aud="jobs", **changes), SECRET, "HS256")
 
-    assert (await tokens.read(made())).actor == "jwt:ada"
+    assert (await tokens.verify(made())).actor == "jwt:ada"
     good = _claims(iss="me", aud="jobs")
     header = {"alg": "HS256", "typ": "JWT"}
     refused = {
@@ -140,12 +140,12 @@ async def test_what_a_token_must_not_be(tmp_path: Path, attempts: Attempts) -> N
     attempts(len(refused) + 4)
     for about, token in refused.items():
         assert await _is_refused(tokens, token), about
-    assert await _is_refused(Tokens(Config()), made()), "where tokens are not configured"
+    assert await _is_refused(JwtVerifier(Config()), made()), "where tokens are not configured"
 
     pem = tmp_path / "key.pem"
     pem.write_bytes(PUBLIC_PEM)
-    signed = Tokens(Config(jwt_algorithms=("RS256",), jwt_public_key=pem))
-    assert (await signed.read(jwt.encode(_claims(), RSA, "RS256"))).actor == "jwt:ada"
+    signed = JwtVerifier(Config(jwt_algorithms=("RS256",), jwt_public_key=pem))
+    assert (await signed.verify(jwt.encode(_claims(), RSA, "RS256"))).actor == "jwt:ada"
     assert await _is_refused(signed, jwt.encode(_claims(), OTHER_RSA, "RS256"))
     # The public key is known to all; taken for a shared secret it would sign anything.
     for header in ({"alg": "HS256"}, {"alg": "RS256"}):
@@ -167,7 +167,7 @@ def _jwks(**keys: Any) -> str:
 async def test_the_keys_of_a_set_are_found_by_their_ids(tmp_path: Path) -> None:
     file = tmp_path / "jwks.json"
     file.write_text(_jwks(rsa=RSA, ec=EC, ed=ED))
-    tokens = Tokens(Config(jwt_algorithms=("RS256", "ES256", "EdDSA"), jwks_file=file))
+    tokens = JwtVerifier(Config(jwt_algorithms=("RS256", "ES256", "EdDSA"), jwks_file=file))
     signers: dict[str, tuple[Any, str]] = {
         "rsa": (RSA, "RS256"),
         "ec": (EC, "ES256"),
@@ -175,7 +175,7 @@ async def test_the_keys_of_a_set_are_found_by_their_ids(tmp_path: Path) -> None:
     }
     for name, (key, algorithm) in signers.items():
         token = jwt.encode(_claims(), key, algorithm, headers={"kid": name})
-        assert (await tokens.read(token)).actor == "jwt:ada"
+        assert (await tokens.verify(token)).actor == "jwt:ada"
     mixed = jwt.encode(_claims(), OTHER_RSA, "RS256", headers={"kid": "rsa"})
     assert await _is_refused(tokens, mixed)
     for header in ({"alg": "ES256", "kid": "rsa"}, {"alg": "HS256", "kid": "oct"}):
@@ -207,20 +207,20 @@ def _published(document: Callable[[], str]) -> Iterator[str]:
 
 @pytest.mark.anyio
 async def test_a_key_that_is_new_at_its_source_is_fetched(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("jobforge.api.auth.jwt._AGAIN_S", 0.0)
+    monkeypatch.setattr("jobforge.api.auth.jwt._MIN_REFRESH_S", 0.0)
     published = [_jwks(rsa=RSA)]
     with _published(lambda: published[-1]) as url:
-        tokens = Tokens(Config(jwt_algorithms=("RS256",), jwks_url=url))
+        tokens = JwtVerifier(Config(jwt_algorithms=("RS256",), jwks_url=url))
         old = jwt.encode(_claims(), RSA, "RS256", headers={"kid": "rsa"})
         new = jwt.encode(_claims(), OTHER_RSA, "RS256", headers={"kid": "rsa_2"})
-        assert (await tokens.read(old)).actor == "jwt:ada"
+        assert (await tokens.verify(old)).actor == "jwt:ada"
         assert await _is_refused(tokens, new)
         published.append(_jwks(rsa_2=OTHER_RSA))
-        assert (await tokens.read(new)).actor == "jwt:ada"
+        assert (await tokens.verify(new)).actor == "jwt:ada"
         assert await _is_refused(tokens, old)
         published.append("not JSON")
         assert await _is_refused(tokens, old)
-        assert (await tokens.read(new)).actor == "jwt:ada", "the old keys hold meanwhile"
+        assert (await tokens.verify(new)).actor == "jwt:ada", "the old keys hold meanwhile"
 
 
 @pytest.mark.parametrize(
@@ -249,4 +249,4 @@ def test_unsafe_settings_are_refused(settings: dict[str, Any], tmp_path: Path) -
 )
 def test_algorithms_need_the_one_key_that_goes_with_them(config: Config) -> None:
     with pytest.raises(ConfigError):
-        Tokens(config)
+        JwtVerifier(config)

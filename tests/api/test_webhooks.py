@@ -7,7 +7,7 @@ from api.house import SECRET_KEY, House
 
 from jobforge import calls, db
 from jobforge.security.vault import Vault
-from jobforge.security.webhook_secrets import opened
+from jobforge.security.webhook_secrets import open_secret
 from jobforge.security.webhook_signature import secret_text
 
 
@@ -33,8 +33,8 @@ def test_a_secret_is_shown_once_and_kept_sealed(api: House) -> None:
     ).fetchall()
     vault = Vault(SECRET_KEY)
     with db.connect(api.database.url) as conn:
-        key = db.run(conn, vault.key_of(api.a.tenant_id))
-    assert secret_text(opened(key, row["id"], row["secret"])) == made["secret"]
+        key = db.run(conn, vault.build_tenant_key_call(api.a.tenant_id))
+    assert secret_text(open_secret(key, row["id"], row["secret"])) == made["secret"]
 
 
 @pytest.mark.attack("connectors")
@@ -50,8 +50,8 @@ def test_a_url_of_another_origin_needs_the_secret(api: House) -> None:
         "select id, secret from jobforge.webhook_endpoints where id = %s", [made["id"]]
     ).fetchall()
     with db.connect(api.database.url) as conn:
-        key = db.run(conn, Vault(SECRET_KEY).key_of(api.a.tenant_id))
-    assert secret_text(opened(key, row["id"], row["secret"])) == made["secret"]
+        key = db.run(conn, Vault(SECRET_KEY).build_tenant_key_call(api.a.tenant_id))
+    assert secret_text(open_secret(key, row["id"], row["secret"])) == made["secret"]
 
 
 @pytest.mark.attack("secrets")

@@ -10,7 +10,7 @@ from api.house import House, Party
 from cluster import connect_to, wait_until
 from sql.engine import Row, call, claim, enqueue, enqueue_one, new_worker
 
-from jobforge.api.schemas.worker import Claimed
+from jobforge.api.schemas.worker import ClaimedJobView
 
 
 class Remote:
@@ -80,7 +80,7 @@ def test_a_job_is_claimed_kept_and_settled_without_a_database(api: House, worker
         api.conn, api.a.tenant_id, definition="plain", payload=payload, tags=["t"], priority=3
     )
     [job] = worker.claim(lease_s=60)
-    assert job.keys() == Claimed.model_fields.keys()
+    assert job.keys() == ClaimedJobView.model_fields.keys()
     assert UUID(job["job_id"]) == job_id
     assert (job["payload"], job["tags"], job["attempt"]) == (payload, ["t"], 1)
     assert (job["definition"], job["version"], job["attempt"], job["timeout_s"]) == (

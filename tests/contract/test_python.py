@@ -29,8 +29,8 @@ from jobforge import (
     verify_webhook,
 )
 from jobforge.calls import Call
-from jobforge.db.sqlstates import from_sqlstate
-from jobforge.embedded import Server
+from jobforge.db.sqlstates import error_from_sqlstate
+from jobforge.embedded import PostgresServer
 from jobforge.errors import ChildFailed, JobForgeError, Json
 from jobforge.redact import scope as scopes
 from jobforge.scheduler import template
@@ -109,7 +109,7 @@ def _answering(answer: Json) -> Callable[[], Coroutine[Any, Any, Json]]:
 
 
 @pytest.fixture(scope="module")
-def contract_database(server: Server) -> Iterator[Database]:
+def contract_database(server: PostgresServer) -> Iterator[Database]:
     with fresh_database(server) as fresh:
         yield fresh
 
@@ -257,7 +257,7 @@ def test_secrets_are_hidden_where_the_contract_says(case: dict[str, Json]) -> No
         assert redact.register_secret(value)
     for value in case.get("job", []):
         assert job.add(value)
-        assert redact.register_handed_secret(value)
+        assert redact.register_job_secret(value)
     for name, scope in {"output": job, "other": other, "log": redact.log_scope()}.items():
         for given, shown in case.get(name, []):
             assert redact.redact(given, scope) == shown, name
@@ -267,7 +267,7 @@ def test_secrets_are_hidden_where_the_contract_says(case: dict[str, Json]) -> No
 def forgotten() -> Iterator[None]:
     """What the test registers in this process is removed afterwards."""
     yield
-    for registry in (scopes.OPERATOR, scopes.HANDED, scopes.APP):
+    for registry in (scopes.OPERATOR_SECRETS, scopes.JOB_SECRETS, scopes.APP_SECRETS):
         registry._values.clear()  # noqa: SLF001 - other tests begin without them
         registry._index = None  # noqa: SLF001 - as above
 
@@ -286,7 +286,7 @@ def test_templates_render_as_the_contract_says() -> None:
 def test_webhooks_are_signed_as_the_contract_says() -> None:
     contract = read("webhooks")
     secrets = [base64.b64decode(each.removeprefix("whsec_")) for each in contract["secrets"]]
-    signed = webhook_signature.signed_headers(
+    signed = webhook_signature.sign_headers(
         UUID(contract["delivery_id"]),
         contract["body"].encode(),
         secrets,
@@ -317,7 +317,7 @@ def test_each_error_has_the_code_that_the_contract_says() -> None:
         kind = getattr(errors, row["name"])
         assert (kind.code, kind.sqlstate) == (row["code"], row["sqlstate"])
         if row["sqlstate"]:
-            assert type(from_sqlstate(row["sqlstate"], "x", "{}")) is kind
+            assert type(error_from_sqlstate(row["sqlstate"], "x", "{}")) is kind
 
 
 def _types(conn: Connection, function: str) -> dict[str, str]:

@@ -15,8 +15,8 @@ from faults.trial import Trial
 from rights import rights
 
 from jobforge.db.migrate import migrate
-from jobforge.db.schema_files import SQL, revision, scripts
-from jobforge.embedded import Server
+from jobforge.db.schema_files import SQL, read_revision, read_scripts
+from jobforge.embedded import PostgresServer
 
 ROOT = Path(__file__).parents[2]
 GIT = shutil.which("git")
@@ -65,7 +65,7 @@ def _git(*arguments: str) -> str | None:
 
 
 @pytest.fixture
-def trial(server: Server, folder: Path, before: Path) -> Iterator[Trial]:
+def trial(server: PostgresServer, folder: Path, before: Path) -> Iterator[Trial]:
     """In a database that the release before has made."""
     with fresh_database(server, template="template1") as database:
         _migrate(database, before / "jobforge" / "sql")
@@ -75,7 +75,7 @@ def trial(server: Server, folder: Path, before: Path) -> Iterator[Trial]:
 
 
 def test_workers_of_the_release_before_work_on_while_the_schema_is_migrated(
-    trial: Trial, server: Server, folder: Path, before: Path, figures: dict[str, object]
+    trial: Trial, server: PostgresServer, folder: Path, before: Path, figures: dict[str, object]
 ) -> None:
     with (
         trial.crew(lease_s=10, heartbeat_s=1, slots=SLOTS) as crew,
@@ -109,8 +109,8 @@ def test_workers_of_the_release_before_work_on_while_the_schema_is_migrated(
     assert crew.logged('"level":"error"') == 0
     recorded = trial.conn.execute("select name, checksum from jobforge.migrations").fetchall()
     assert {row["name"]: row["checksum"] for row in recorded} == {
-        script.name: script.checksum for script in scripts(folder / "next")
-    } | {"revision": str(revision())}
+        script.name: script.checksum for script in read_scripts(folder / "next")
+    } | {"revision": str(read_revision())}
     with fresh_database(server, template="template1") as fresh:
         _migrate(fresh, folder / "next")
         with connect_to(fresh.url) as conn:

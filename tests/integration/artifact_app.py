@@ -4,9 +4,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from jobforge import Context, JobForge
-from jobforge.sdk.definition import Decorated
+from jobforge.sdk.definition import CallableDefinition
 
-Jobs = Decorated[..., Any, ..., Any]
+Jobs = CallableDefinition[..., Any, ..., Any]
 
 
 @dataclass(frozen=True, slots=True)

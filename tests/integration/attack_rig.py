@@ -180,7 +180,7 @@ class Attacks:
         """The zygote, its jobs and the worker, as they are seen from outside."""
         zygote = self.rig.runner.zygote_pid
         assert zygote is not None
-        below = proc.descendants([zygote], proc.table())
+        below = proc.find_descendants([zygote], proc.read_table())
         return [*below, os.getpid()]
 
     def _leaves(self, attack: str) -> bool:

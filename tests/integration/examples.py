@@ -22,7 +22,7 @@ from psycopg.conninfo import conninfo_to_dict
 
 from jobforge import JobForge, calls, db
 from jobforge.sdk.context import Context
-from jobforge.sdk.verdict import raised, returned
+from jobforge.sdk.verdict import verdict_from_error, verdict_from_result
 from jobforge.types.jobs import ClaimedJob, OutcomeReport
 
 URL = os.environ["JOBFORGE_DATABASE_URL"]
@@ -78,7 +78,7 @@ def _work(module: ModuleType, stop: threading.Event) -> None:
     jf: JobForge = module.jf
     with db.connect(URL) as conn:
         while not stop.wait(0.01):
-            served = [name for each in jf.definitions.values() for name in each.served]
+            served = [name for each in jf.definitions.values() for name in each.served_versions]
             claiming = calls.claim_jobs(WORKER, {"default": 50, "mail": 50}, definitions=served)
             reports = [_attempt(jf, job) for job in db.run(conn, claiming)]
             db.run(conn, calls.complete_jobs(WORKER, reports))
@@ -87,13 +87,13 @@ def _work(module: ModuleType, stop: threading.Event) -> None:
 def _attempt(jf: JobForge, job: ClaimedJob) -> OutcomeReport:
     definition = jf.definitions[job.definition]
     try:
-        arguments = definition.arguments_of(job.version, job.payload_json)
+        arguments = definition.parse_arguments_json(job.version, job.payload_json)
         answer = definition.invoke(Context(job, _Silent()), arguments)
         if inspect.isawaitable(answer):
             answer = asyncio.run(_awaited(answer))
-        verdict = returned(definition.dump(answer))
+        verdict = verdict_from_result(definition.dump(answer))
     except Exception as error:  # noqa: BLE001 - a worker goes on
-        verdict = raised(error, definition.settings)
+        verdict = verdict_from_error(error, definition.settings)
     return OutcomeReport(
         *job.token,
         verdict.outcome,
@@ -122,9 +122,9 @@ class _Silent:
     def enqueue(self, jobs: Any) -> Any:
         raise NotImplementedError(jobs)
 
-    def ask(self, kind: str, data: Any) -> Any: ...
+    def request(self, kind: str, data: Any) -> Any: ...
 
-    async def aask(self, kind: str, data: Any) -> Any: ...
+    async def request_async(self, kind: str, data: Any) -> Any: ...
 
 
 def _configure_django() -> None:

@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import Any
 
 from jobforge import Cancel, Context, JobForge, Retry
-from jobforge.sdk.job_scope import find_door
+from jobforge.sdk.job_scope import find_process_channel
 from jobforge.worker.isolation.channel import SocketChannel
-from jobforge.worker.isolation.frames import Kind, frame
+from jobforge.worker.isolation.frames import FrameKind, encode_frame
 
 jf = JobForge()
 
@@ -391,38 +391,42 @@ def speak_out_of_turn() -> None:
 @jf.job
 def forge(kind: int, body: str) -> None:
     """Says that in the place of its verdict."""
-    channel = find_door()
+    channel = find_process_channel()
     assert isinstance(channel, SocketChannel)
-    channel.send(Kind(kind), body.encode())
+    channel.send(FrameKind(kind), body.encode())
     os._exit(0)
 
 
 @jf.job
 def forge_behind_a_flood(body: str) -> None:
     """By the time that the worker has come so far, this process has ended."""
-    channel = find_door()
+    channel = find_process_channel()
     assert isinstance(channel, SocketChannel)
     slow = b'{"kind": "parents", "data": [' + b'{"a": 1},' * 2 * MIB + b"1]}"
-    many = frame(Kind.NOTE, b'{"kind": "progress", "data": {}}') * 3000
-    channel._write(frame(Kind.ASK, slow) + many + frame(Kind.VERDICT, body.encode()))  # noqa: SLF001 - at once
+    many = encode_frame(FrameKind.NOTE, b'{"kind": "progress", "data": {}}') * 3000
+    channel._write(  # noqa: SLF001 - at once
+        encode_frame(FrameKind.REQUEST, slow)
+        + many
+        + encode_frame(FrameKind.VERDICT, body.encode())
+    )
     os._exit(0)
 
 
 @jf.job
 def ask_and_never_listen() -> None:
-    channel = find_door()
+    channel = find_process_channel()
     assert isinstance(channel, SocketChannel)
     for _ in range(500):
-        channel.send(Kind.ASK, b'{"kind": "parents", "data": null}')
+        channel.send(FrameKind.REQUEST, b'{"kind": "parents", "data": null}')
     signal.pause()
 
 
 @jf.job
 def ask_at_once(questions: int) -> None:
     """Asks without waiting for an answer, so that none is left in this process's hands."""
-    channel = find_door()
+    channel = find_process_channel()
     assert isinstance(channel, SocketChannel)
-    one = frame(Kind.ASK, b'{"kind": "parents", "data": null}')
+    one = encode_frame(FrameKind.REQUEST, b'{"kind": "parents", "data": null}')
     channel._write(one * questions)  # noqa: SLF001 - as above
     signal.pause()
 

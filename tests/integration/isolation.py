@@ -11,12 +11,19 @@ from uuid import UUID, uuid4
 
 from jobforge.config import JOB_PROCESSES
 from jobforge.errors import Json, NotFound
-from jobforge.redact import Scope
-from jobforge.sdk.loader import load
-from jobforge.types.jobs import ClaimedJob, Enqueued, EnqueueStatus, JobRequest, Outcome, sent
+from jobforge.redact import RedactionScope
+from jobforge.sdk.loader import load_app
+from jobforge.types.jobs import (
+    ClaimedJob,
+    Enqueued,
+    EnqueueStatus,
+    JobRequest,
+    Outcome,
+    encode_timestamp,
+)
 from jobforge.worker.isolation import proc
-from jobforge.worker.isolation.runner import Isolated
-from jobforge.worker.runner import Report, Stop
+from jobforge.worker.isolation.runner import ProcessRunner
+from jobforge.worker.runner import Report, StopReason
 
 APP = str(Path(__file__).with_name("isolated_app.py"))
 COMMANDS = (
@@ -39,11 +46,11 @@ class Desk:
         self.asked: list[tuple[UUID, str, Json]] = []
         self._heard = asyncio.Event()
 
-    def note(self, job: ClaimedJob, kind: str, data: dict[str, Json], _: Scope) -> None:
+    def note(self, job: ClaimedJob, kind: str, data: dict[str, Json], _: RedactionScope) -> None:
         self.notes.append((job.job_id, kind, data))
         self._heard.set()
 
-    async def ask(self, job: ClaimedJob, kind: str, data: Json) -> Json:
+    async def request(self, job: ClaimedJob, kind: str, data: Json) -> Json:
         self.asked.append((job.job_id, kind, data))
         return None
 
@@ -100,7 +107,7 @@ class Started:
         assert not self.has_ended, await self._report
         return self
 
-    def stop(self, why: Stop) -> None:
+    def stop(self, why: StopReason) -> None:
         assert self.run is not None
         self.run.stop(why)
 
@@ -116,7 +123,7 @@ class Rig:
         isolation_level: str = "process",
         job_processes: int = JOB_PROCESSES,
     ) -> None:
-        self.app = load(target)
+        self.app = load_app(target)
         self._target = target
         self._isolation_level = isolation_level
         self._job_processes = job_processes
@@ -128,7 +135,7 @@ class Rig:
 
     async def _make(self, environment: Mapping[str, str]) -> None:
         self.desk = Desk()
-        self.runner = Isolated(
+        self.runner = ProcessRunner(
             self._target,
             self.desk,
             environment=environment,
@@ -187,7 +194,7 @@ def a_job(definition: str, payload: dict[str, Json]) -> ClaimedJob:
         attempt=1,
         max_attempts=5,
         timeout_s=60,
-        started=sent(now),
+        started=encode_timestamp(now),
         source="manual",
         correlation_id=None,
         traceparent=None,
@@ -208,10 +215,10 @@ def error(report: Report) -> dict[str, Json]:
 
 
 def is_alive(pid: int) -> bool:
-    process = proc.table().get(pid)
+    process = proc.read_table().get(pid)
     return process is not None and not process.is_zombie
 
 
 def living_of(mark: str) -> set[int]:
     """The processes of a job that live."""
-    return {process.pid for process in proc.living(proc.table())} & proc.marked([mark])
+    return {process.pid for process in proc.living(proc.read_table())} & proc.find_marked([mark])

@@ -10,7 +10,7 @@ from typing import Any
 
 import jobforge.redact
 from jobforge import Cancel, Context, Dead, JobForge, Retry
-from jobforge.redact import Scope
+from jobforge.redact import RedactionScope
 
 SECRETS = ("file_a", "file_b", "file_c", "file.d", "variable_a", "variable-b")
 VARIABLES = ("SMTP_PASSWORD", "BILLING_API_TOKEN", "REPORT_DSN", "PARTNER_CREDENTIALS")
@@ -20,7 +20,7 @@ PARTS_OF_REDACTION: list[tuple[object, str, Callable[..., Any]]] = [
     (jobforge.redact, "hide_private_keys", lambda text, _: text),
     (jobforge.redact, "hide_shapes", lambda text, _: text),
     (jobforge.redact, "is_secret_name", lambda _: False),
-    (Scope, "hide", lambda _, text: text),
+    (RedactionScope, "hide", lambda _, text: text),
 ]
 
 if os.environ.get("LEAKY_APP") == "unredacted":

@@ -15,7 +15,7 @@ from jobforge import calls, db
 from jobforge.config import Config
 from jobforge.errors import Json
 from jobforge.security.vault import open_vault
-from jobforge.security.webhook_secrets import make_id, new_secret
+from jobforge.security.webhook_secrets import create_webhook_secret, generate_webhook_id
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,9 +104,9 @@ def subscribe(
     **settings: Json,
 ) -> tuple[UUID, str]:
     """A new endpoint there; its id, and its secret."""
-    webhook_id = make_id()
-    key = db.run(conn, open_vault(receiver.config).key_of(tenant_id))
-    secret = new_secret(key, webhook_id)
+    webhook_id = generate_webhook_id()
+    key = db.run(conn, open_vault(receiver.config).build_tenant_key_call(tenant_id))
+    secret = create_webhook_secret(key, webhook_id)
     given = {"url": receiver.url, "events": ["end"], **settings}
     db.run(
         conn,

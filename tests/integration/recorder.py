@@ -34,11 +34,11 @@ class Recorder:
 @contextmanager
 def recording() -> Iterator[Recorder]:
     provider = TracerProvider()
-    tracing.use(provider)
+    tracing.use_provider(provider)
     try:
         yield Recorder(provider)
     finally:
-        tracing.use(None)
+        tracing.use_provider(None)
 
 
 def are_nested(*spans: ReadableSpan) -> bool:

@@ -12,7 +12,7 @@ from cluster import BINARIES, Connection, connect_to, make_folder, wait_until
 from psycopg import sql
 
 from jobforge.db.migrate import migrate
-from jobforge.embedded import SUPERUSER, Embedded, Server
+from jobforge.embedded import SUPERUSER, Embedded, PostgresServer
 from jobforge.embedded.binaries import account_for, find_binaries
 from jobforge.testing.cluster import SETTINGS
 
@@ -31,7 +31,7 @@ UNLOGGED = {"request_rates"}
 
 
 @contextmanager
-def cluster(bin_dir: Path | None = BINARIES) -> Iterator[Server]:
+def cluster(bin_dir: Path | None = BINARIES) -> Iterator[PostgresServer]:
     """A server that other servers can subscribe to."""
     folder = make_folder("jobforge-replicas-")
     embedded = Embedded(folder / "pg", bin_dir=bin_dir, settings=SENDING)
@@ -45,14 +45,14 @@ def cluster(bin_dir: Path | None = BINARIES) -> Iterator[Server]:
         shutil.rmtree(folder)
 
 
-def install(server: Server) -> None:
+def install(server: PostgresServer) -> None:
     """Creates the schema in the database from which new ones are cloned."""
     with closing(connect_to(server.url("template1"))) as conn:
         migrate(conn)
 
 
 @contextmanager
-def installed(server: Server) -> Iterator[Connection]:
+def installed(server: PostgresServer) -> Iterator[Connection]:
     """A new database with the schema."""
     name = f"test_{uuid4().hex[:16]}"
     with closing(connect_to(server.url())) as admin:
@@ -62,13 +62,13 @@ def installed(server: Server) -> Iterator[Connection]:
 
 
 @contextmanager
-def copy_of(primary: Server, *, is_standby: bool) -> Iterator[Server]:
+def copy_of(primary: PostgresServer, *, is_standby: bool) -> Iterator[PostgresServer]:
     """A copy by pg_basebackup: a standby that follows the primary, or a backup that is restored."""
     folder = make_folder("jobforge-copies-")
     account = account_for(primary.socket_dir)
     if account:
-        account.own(folder)
-    binaries = find_binaries(BINARIES).run_by(account)
+        account.take_ownership(folder)
+    binaries = find_binaries(BINARIES).for_account(account)
     binaries.run_checked(
         *("pg_basebackup", "-D", str(folder / "pg"), "-h", str(primary.socket_dir)),
         *("-p", str(primary.port), "-U", SUPERUSER, "--checkpoint=fast", "--no-sync"),

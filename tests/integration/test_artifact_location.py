@@ -306,4 +306,4 @@ def test_a_bucket_has_an_id_too() -> None:
         first = at_bucket(one).store.identity()
         assert at_bucket(one).store.identity() == first
         assert at_bucket(two).store.identity() != first
-        assert list(at_bucket(one).store.folders()) == []
+        assert list(at_bucket(one).store.list_folders()) == []

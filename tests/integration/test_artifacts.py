@@ -23,16 +23,16 @@ from integration.stores import CREDENTIALS, LIMIT, at_bucket, at_folder, new_buc
 from integration.workshop import Workshop, eventually
 
 from jobforge import JobForge, calls, db, errors
-from jobforge.artifacts import Artifacts, Key
+from jobforge.artifacts import ArtifactKey, Artifacts
 from jobforge.artifacts.keys import new_key
-from jobforge.artifacts.marker import Marker, marker_in
-from jobforge.artifacts.sweep import sweep
+from jobforge.artifacts.marker import Marker, marker_from_json
+from jobforge.artifacts.sweep import sweep_artifacts
 from jobforge.payloads.size import PAYLOAD_LIMIT, fits
 from jobforge.types.jobs import JobRequest, Outcome, State
 from jobforge.worker import Worker
-from jobforge.worker.inline import Inline
-from jobforge.worker.isolation.runner import Isolated
-from jobforge.worker.runner import Host
+from jobforge.worker.inline import InlineRunner
+from jobforge.worker.isolation.runner import ProcessRunner
+from jobforge.worker.runner import JobServices
 
 pytestmark = pytest.mark.anyio
 
@@ -76,10 +76,10 @@ def jobs(shop: Workshop, told: list[Any]) -> Defined:
 async def _working(
     shop: Workshop, artifacts: Artifacts | None, login: str = "worker_login"
 ) -> AsyncIterator[Worker]:
-    def isolated(host: Host) -> Isolated:
-        return Isolated(APP, host, environment=os.environ, isolation_level="process")
+    def isolated(host: JobServices) -> ProcessRunner:
+        return ProcessRunner(APP, host, environment=os.environ, isolation_level="process")
 
-    runners = {"process": isolated, "inline": Inline}
+    runners = {"process": isolated, "inline": InlineRunner}
     async with shop.working(runners=runners, artifacts=artifacts, login=login) as worker:
         yield worker
 
@@ -89,7 +89,7 @@ async def _round_trip(shop: Workshop, jobs: Defined, artifacts: Artifacts) -> No
         handle = await jobs.double.aenqueue(text=LARGE)
         assert await handle.aresult(30) == LARGE + LARGE
     job = shop.history(handle.id).job
-    payload, result = marker_in(job.payload), marker_in(job.result)
+    payload, result = marker_from_json(job.payload), marker_from_json(job.result)
     assert payload
     assert result
     assert job.artifact_ref == payload.ref
@@ -166,7 +166,7 @@ class Slow(Artifacts):
         super().__init__(str(folder), limit=LIMIT, credentials={})
         self.may_go_on = threading.Event()
 
-    def put(self, key: Key, data: Any) -> Marker:
+    def put(self, key: ArtifactKey, data: Any) -> Marker:
         assert self.may_go_on.wait(30)
         return super().put(key, data)
 
@@ -247,7 +247,7 @@ async def test_enqueues_of_every_kind_put_what_is_large(
         "select count(*) as jobs, count(artifact_ref) as named from jobforge.jobs"
     ).fetchone()
     assert counted == {"jobs": len(handles), "named": 10}
-    assert len(list(artifacts.store.folders())) == 10
+    assert len(list(artifacts.store.list_folders())) == 10
 
 
 async def test_what_was_rolled_back_or_killed_is_swept_and_what_is_needed_stays(
@@ -263,14 +263,16 @@ async def test_what_was_rolled_back_or_killed_is_swept_and_what_is_needed_stays(
         env={**os.environ, "PYTHONPATH": "."},
     )
     assert await killed.wait() == -signal.SIGKILL
-    assert len(list(artifacts.store.folders())) == 3
+    assert len(list(artifacts.store.list_folders())) == 3
 
     async with db.Database(shop.database.url_as("worker_login"), size=1) as pool:
-        assert await sweep(pool.run, artifacts) == 0  # their jobs might still be committed
+        assert (
+            await sweep_artifacts(pool.run, artifacts) == 0
+        )  # their jobs might still be committed
         clock.travel(days=3)
-        assert await sweep(pool.run, artifacts) == 2
+        assert await sweep_artifacts(pool.run, artifacts) == 2
     ref = shop.history(kept.id).job.artifact_ref
-    assert [f"artifact:{folder}/payload.json" for folder in artifacts.store.folders()] == [ref]
+    assert [f"artifact:{folder}/payload.json" for folder in artifacts.store.list_folders()] == [ref]
 
 
 async def test_a_folder_that_cannot_be_deleted_keeps_no_other(
@@ -284,7 +286,7 @@ async def test_a_folder_that_cannot_be_deleted_keeps_no_other(
         for _ in range(3):
             jobs.double.using(conn=tx).enqueue(text="r" * 300_000)
         tx.rollback()
-    first, *_ = artifacts.store.folders()
+    first, *_ = artifacts.store.list_folders()
     delete = artifacts.store.delete_prefix
 
     def refuse_first(folder: str) -> None:
@@ -295,8 +297,8 @@ async def test_a_folder_that_cannot_be_deleted_keeps_no_other(
     monkeypatch.setattr(artifacts.store, "delete_prefix", refuse_first)
     clock.travel(days=3)
     async with db.Database(shop.database.url_as("worker_login"), size=1) as pool:
-        assert await sweep(pool.run, artifacts) == 2
-    assert list(artifacts.store.folders()) == [first]
+        assert await sweep_artifacts(pool.run, artifacts) == 2
+    assert list(artifacts.store.list_folders()) == [first]
 
 
 _KILLED_BEFORE_THE_INSERT = """
@@ -320,17 +322,19 @@ async def test_artifacts_go_with_the_history_of_their_job_and_stay_with_dead_one
         await shop.ended(done.id)
     retried = db.run(shop.conn, calls.retry_job(done.id, tenant_id=TENANT_A))
     assert retried != done.id
-    assert len(list(artifacts.store.folders())) == 3
+    assert len(list(artifacts.store.list_folders())) == 3
     async with db.Database(shop.database.url_as("worker_login"), size=1) as pool:
         clock.travel(days=20)
         await pool.run(calls.apply_retention())
-        assert await sweep(pool.run, artifacts) == 1  # its result; a live job names its payload
+        assert (
+            await sweep_artifacts(pool.run, artifacts) == 1
+        )  # its result; a live job names its payload
     needed = {shop.history(job_id).job.artifact_ref for job_id in (retried, dead.id)}
-    assert {f"artifact:{each}/payload.json" for each in artifacts.store.folders()} == needed
+    assert {f"artifact:{each}/payload.json" for each in artifacts.store.list_folders()} == needed
 
 
 def test_a_killed_writer_leaves_nothing_under_its_name(tmp_path: Path) -> None:
-    key = Key(TENANT_A, datetime.now(UTC).date(), uuid4(), "report.csv")
+    key = ArtifactKey(TENANT_A, datetime.now(UTC).date(), uuid4(), "report.csv")
     script = _WRITES_AND_WAITS.format(path=key.path)
     with subprocess.Popen(
         [sys.executable, "-c", script, str(tmp_path)], stdout=subprocess.PIPE
@@ -341,25 +345,25 @@ def test_a_killed_writer_leaves_nothing_under_its_name(tmp_path: Path) -> None:
     store = at_folder(tmp_path).store
     with pytest.raises(errors.ArtifactNotFound):
         store.size(key.path)
-    assert list(store.folders()) == []
+    assert list(store.list_folders()) == []
     (left,) = (tmp_path / ".incoming").iterdir()
     assert left.stat().st_mode & 0o777 == 0o600
     os.utime(left, (0, 0))
-    assert list(store.folders()) == []
+    assert list(store.list_folders()) == []
     assert not left.exists()
 
 
 _WRITES_AND_WAITS = """
 import sys
 from pathlib import Path
-from jobforge.artifacts.folder_store import Folder
+from jobforge.artifacts.folder_store import FolderStore
 def pieces():
     yield b"x" * 1_000_000
     print("half", flush=True)
     sys.stdin.read()
     yield b"y"
     while True: pass
-Folder(Path(sys.argv[1])).put({path!r}, pieces())
+FolderStore(Path(sys.argv[1])).put({path!r}, pieces())
 """
 
 _ESCAPES = (
@@ -401,12 +405,12 @@ def test_a_bucket_keeps_and_forgets_as_a_folder_does(s3: str, tmp_path: Path) ->
         artifacts.put(new_key(TENANT_B, uuid4(), "a.csv"), b"b")
         assert artifacts.read(marker, TENANT_A)[2_999_999:3_000_001] == b"12"
         assert (store.size(key.path), store.size(other.path)) == (6_000_000, 0)
-        assert len(list(store.folders())) == 2
+        assert len(list(store.list_folders())) == 2
         store.delete(other.path)
         store.delete(other.path)
         store.delete_prefix(str(TENANT_A))
         store.delete_prefix(str(TENANT_A))
-        (left,) = store.folders()
+        (left,) = store.list_folders()
         assert left.startswith(str(TENANT_B))
         with pytest.raises(errors.ArtifactNotFound):
             artifacts.read(marker, TENANT_A)

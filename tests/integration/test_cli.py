@@ -11,7 +11,7 @@ from cluster import Database, fresh_database
 from integration.terminal import QuickTerminal, Terminal, environment
 
 import jobforge.cli
-from jobforge.embedded import Embedded, Server
+from jobforge.embedded import Embedded, PostgresServer
 
 NOWHERE = "postgresql://ada:secret@127.0.0.1:1/app"
 
@@ -37,7 +37,7 @@ def _start(*arguments: str, folder: Path | None = None) -> "subprocess.Completed
 
 
 @pytest.fixture
-def blank(server: Server) -> Iterator[Database]:
+def blank(server: PostgresServer) -> Iterator[Database]:
     with fresh_database(server, template="template1") as fresh:
         yield fresh
 

@@ -85,7 +85,7 @@ def test_the_session_that_holds_a_snapshot_is_named(connect: Connect, conn: Conn
     holder = connect(autocommit=False)
     holder.execute("set transaction isolation level repeatable read")
     holder.execute("select 1")
-    held = db.run(conn, probes.horizon())
+    held = db.run(conn, probes.vacuum_blockers())
     assert str(holder.info.backend_pid) in [each.name for each in held if each.kind == "session"]
 
 

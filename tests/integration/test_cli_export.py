@@ -22,8 +22,8 @@ from integration.terminal import QuickTerminal, Terminal, environment
 
 from jobforge import calls, db
 from jobforge.cli import export, output, tables
-from jobforge.cli.engine import Direct
-from jobforge.cli.tenant_session import Session
+from jobforge.cli.engine import DirectEngine
+from jobforge.cli.tenant_session import TenantSession
 from jobforge.types.jobs import JobRequest, Outcome, OutcomeReport
 
 ACME = uuid4()
@@ -93,14 +93,14 @@ class Thing:
 @pytest.mark.parametrize(
     "form",
     [
-        tables.Form(as_json=False, as_json_lines=False, field_names=None),
-        tables.Form(as_json=True, as_json_lines=False, field_names=None),
-        tables.Form(as_json=False, as_json_lines=True, field_names="name"),
+        tables.ListingFormat(as_json=False, as_json_lines=False, field_names=None),
+        tables.ListingFormat(as_json=True, as_json_lines=False, field_names=None),
+        tables.ListingFormat(as_json=False, as_json_lines=True, field_names="name"),
     ],
     ids=["table", "json", "jsonl"],
 )
 def test_a_page_is_printed_before_the_next_one_is_asked_for(
-    capsys: pytest.CaptureFixture[str], form: tables.Form
+    capsys: pytest.CaptureFixture[str], form: tables.ListingFormat
 ) -> None:
     def pages() -> Iterator[list[Thing]]:
         yield [Thing(uuid4(), "first")]
@@ -123,7 +123,7 @@ def test_pages_of_a_table_share_its_titles_and_their_widths(
 def test_an_array_is_printed_in_pieces_as_it_would_be_at_once(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    listed: list[list[output.Row]] = [[], [{"a": [1, {"b": 2}]}, {"a": "x\ny"}]]
+    listed: list[list[output.OutputRow]] = [[], [{"a": [1, {"b": 2}]}, {"a": "x\ny"}]]
     for rows in listed:
         for indent in (None, 2):
             monkeypatch.setattr(output, "is_terminal", lambda indent=indent: indent is not None)
@@ -212,9 +212,9 @@ def test_a_job_that_has_gone_meanwhile_is_left_out(
     there, gone = _enqueue(conn, 2)
     page = db.run(conn, calls.list_jobs(tenant_id=ACME))
     conn.execute("delete from jobforge.jobs where id = %s", [gone])
-    session = Session(Direct(conn), ACME)
-    fields = export.fields_named("id,payload")
-    assert export.export(session, [page], fields, export.write_json_lines, "-") == 1
+    session = TenantSession(DirectEngine(conn), ACME)
+    fields = export.parse_job_fields("id,payload")
+    assert export.export_jobs(session, [page], fields, export.write_json_lines, "-") == 1
     assert json.loads(capsysbinary.readouterr().out)["id"] == there
 
 

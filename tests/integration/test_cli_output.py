@@ -18,7 +18,7 @@ from cluster import Connection, Database, wait_until
 from integration.terminal import COMMANDS, QuickTerminal, Terminal, environment
 
 from jobforge import calls, db
-from jobforge.cli.output import cell, clean, span
+from jobforge.cli.output import clean, format_cell, format_duration
 
 
 def _paths(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
@@ -48,7 +48,7 @@ def test_every_command_says_what_it_is_for(tmp_path: Path) -> None:
     ],
 )
 def test_durations_are_told_in_two_figures_or_so(seconds: float, words: str) -> None:
-    assert span(timedelta(seconds=seconds)) == words
+    assert format_duration(timedelta(seconds=seconds)) == words
 
 
 @pytest.mark.attack("terminal escapes")
@@ -71,7 +71,7 @@ def test_control_characters_are_made_visible(text: str, shown: str, attempts: At
 @pytest.mark.attack("terminal escapes")
 def test_control_characters_within_structures_are_made_visible_and_stay_json() -> None:
     said = {"name": "a\x1b[31m\x9b31m\u202eb", "high": "höhe"}
-    shown = cell(said)
+    shown = format_cell(said)
     assert clean(shown) == shown
     assert "höhe" in shown
     assert json.loads(shown) == said

@@ -11,7 +11,7 @@ from cluster import Connection, Database
 from integration.terminal import QuickTerminal, environment
 
 from jobforge import calls, db
-from jobforge.embedded import Server
+from jobforge.embedded import PostgresServer
 from jobforge.testing import Kit
 from jobforge.testing.cluster import Postgres
 
@@ -28,7 +28,7 @@ completed jobforge enqueue m
 
 
 @pytest.fixture(scope="session")
-def jobforge_postgres(server: Server) -> Postgres:
+def jobforge_postgres(server: PostgresServer) -> Postgres:
     """Of the fixture jf_test: the server of this run."""
     return Postgres(server.url(), is_durable=False)
 

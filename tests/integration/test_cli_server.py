@@ -15,7 +15,7 @@ from sql.engine import claim, complete, enqueue_one, new_worker
 from jobforge import calls, db
 from jobforge.cli import main
 from jobforge.cli.commands import events
-from jobforge.embedded import Server
+from jobforge.embedded import PostgresServer
 from jobforge.types.events import DeliveryOutcome, Dispatched, Reaction
 from jobforge.types.triggers import TriggerType
 
@@ -72,7 +72,7 @@ def opened(
 
 
 @pytest.fixture(scope="module")
-def api(server: Server) -> Iterator[House]:
+def api(server: PostgresServer) -> Iterator[House]:
     with fresh_database(server) as database, house(database) as opened:
         yield opened
 

@@ -19,8 +19,8 @@ from integration.terminal import COMMANDS, QuickTerminal
 from integration.transcripts import exit_codes, played
 
 from jobforge import calls, db
-from jobforge.db.outage import Line, Outage
-from jobforge.embedded import Server
+from jobforge.db.outage import MonitoredLink, Outage
+from jobforge.embedded import PostgresServer
 from jobforge.scheduler.dispatch import Dispatcher
 from jobforge.types.events import DeliveryOutcome, Dispatched, Reaction
 from jobforge.types.jobs import ClaimedJob, JobRequest, Note, Outcome, OutcomeReport, Step
@@ -60,7 +60,7 @@ class Scene:
 
 
 @pytest.fixture(scope="module")
-def scene(server: Server) -> Iterator[Scene]:
+def scene(server: PostgresServer) -> Iterator[Scene]:
     with fresh_database(server) as database:
         with connect_to(database.url) as conn:
             names = _set(conn)
@@ -151,7 +151,7 @@ def _equal_events(conn: Connection) -> dict[str, UUID]:
 
     async def dispatch() -> None:
         async with db.Database(conn.info.dsn, size=1) as opened:
-            line = Line(opened.link(), Outage())
+            line = MonitoredLink(opened.create_link(), Outage())
             while await Dispatcher().dispatch(line):
                 pass
             await line.close()
@@ -166,7 +166,7 @@ def _equal_events(conn: Connection) -> dict[str, UUID]:
 
 @pytest.mark.parametrize("transcript", TRANSCRIPTS, ids=lambda path: path.stem)
 def test_commands_say_what_their_transcript_says(
-    transcript: Path, scene: Scene, server: Server, folder: Path
+    transcript: Path, scene: Scene, server: PostgresServer, folder: Path
 ) -> None:
     text = transcript.read_text(encoding="utf-8")
     with ExitStack() as stack:

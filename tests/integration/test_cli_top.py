@@ -9,9 +9,9 @@ from integration.terminal import QuickTerminal
 from textual.widgets import Static
 
 from jobforge import calls, db
-from jobforge.cli.engine import Way, reached
-from jobforge.cli.top_data import Overview, look
-from jobforge.cli.top_screen import Pane, Read, Screen
+from jobforge.cli.engine import ConnectionOptions, open_engine
+from jobforge.cli.top_data import Overview, read_overview
+from jobforge.cli.top_screen import OverviewReader, Pane, TopApp
 from jobforge.errors import Unavailable
 from jobforge.types.jobs import JobRequest, Outcome, OutcomeReport
 
@@ -22,7 +22,7 @@ WORKER = uuid4()
 
 
 @pytest.fixture
-def read(database: Database, conn: Connection) -> Read:
+def read(database: Database, conn: Connection) -> OverviewReader:
     """Acme has a job that runs and one that failed; Globex has one that waits."""
     for tenant_id, slug in ((ACME, "acme"), (GLOBEX, "globex")):
         db.run(conn, calls.put_tenant(tenant_id, {"slug": slug}))
@@ -34,8 +34,8 @@ def read(database: Database, conn: Connection) -> Read:
     db.run(conn, calls.enqueue_job(JobRequest("report", {}), tenant_id=GLOBEX))
 
     def read(chosen: str | None, state: str) -> Overview:
-        with reached(Way(database.url_as("admin_login"))) as engine:
-            return look(engine, None, jobs_of=chosen, state=state)
+        with open_engine(ConnectionOptions(database.url_as("admin_login"))) as engine:
+            return read_overview(engine, None, jobs_tenant_id=chosen, state=state)
 
     return read
 
@@ -51,12 +51,12 @@ def _end(conn: Connection, error: dict[str, str]) -> None:
     db.run(conn, calls.complete_job(WORKER, report))
 
 
-def _cells(screen: Screen, name: str) -> list[list[str]]:
+def _cells(screen: TopApp, name: str) -> list[list[str]]:
     pane = screen.query_one(f"#{name}", Pane)
     return [[str(cell) for cell in pane.get_row_at(row)] for row in range(pane.row_count)]
 
 
-def _said(screen: Screen) -> str:
+def _said(screen: TopApp) -> str:
     return str(screen.query_one("#summary", Static).content)
 
 
@@ -68,8 +68,8 @@ def test_nobody_looks_without_a_pause(tmp_path: Path, every: str) -> None:
     assert "--every is 0.1 seconds or more" in result.stderr
 
 
-async def test_the_screen_shows_sorts_pauses_and_ends(read: Read) -> None:
-    screen = Screen(read, read(None, "running"), every_s=3600)
+async def test_the_screen_shows_sorts_pauses_and_ends(read: OverviewReader) -> None:
+    screen = TopApp(read, read(None, "running"), every_s=3600)
     async with screen.run_test(size=(160, 60)) as pilot:
         assert "1 queued, 1 running, 1 worker live" in _said(screen)
         assert [row[:3] for row in _cells(screen, "queues")] == [
@@ -97,7 +97,7 @@ async def test_the_screen_shows_sorts_pauses_and_ends(read: Read) -> None:
     assert screen.return_code == 0
 
 
-async def test_an_outage_is_told_and_looked_through(read: Read) -> None:
+async def test_an_outage_is_told_and_looked_through(read: OverviewReader) -> None:
     first = read(None, "running")
     is_away = True
 
@@ -106,12 +106,12 @@ async def test_an_outage_is_told_and_looked_through(read: Read) -> None:
             raise Unavailable("the database cannot be reached")
         return read(chosen, state)
 
-    screen = Screen(read_or_fail, first, every_s=3600)
+    screen = TopApp(read_or_fail, first, every_s=3600)
     async with screen.run_test():
-        screen.look()
+        screen.load_overview()
         await screen.workers.wait_for_complete()
         assert _said(screen) == "the database cannot be reached; looking again"
         is_away = False
-        screen.look()
+        screen.load_overview()
         await screen.workers.wait_for_complete()
         assert "1 running" in _said(screen)

@@ -12,7 +12,7 @@ from cluster import Connection, Database, wait_until
 from integration.terminal import Terminal
 
 from jobforge import JobForge, calls, db
-from jobforge.cli.processes.worker_process import slots_of
+from jobforge.cli.processes.worker_process import count_slots
 from jobforge.errors import ConfigError
 
 STARTED = '"worker.started"'
@@ -79,7 +79,7 @@ def _jobs(settings: list[tuple[str, Literal["process", "inline"]]]) -> JobForge:
 
 
 def _slots(jf: JobForge, queues: dict[str, int | None], concurrency: int | None) -> dict[str, int]:
-    return slots_of(jf.definitions.values(), queues, concurrency)
+    return count_slots(jf.definitions.values(), queues, concurrency)
 
 
 def test_without_queues_those_of_the_definitions_are_served() -> None:

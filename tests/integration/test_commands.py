@@ -10,7 +10,7 @@ import pytest
 from integration.isolation import Rig, error, outcome
 
 from jobforge.types.jobs import Outcome
-from jobforge.worker.runner import Report, Stop
+from jobforge.worker.runner import Report, StopReason
 
 
 @pytest.fixture(scope="module")
@@ -88,7 +88,7 @@ def test_a_command_that_is_canceled_before_its_program_runs_is_ended(
     async def canceled() -> Report:
         started = rig.start("sleep")
         await asyncio.sleep(pause_s)
-        started.stop(Stop.CANCEL)
+        started.stop(StopReason.CANCEL)
         return await started.report()
 
     report = rig.go(canceled())
@@ -113,7 +113,7 @@ def test_a_canceled_command_is_asked_first(rig: Rig, tmp_path: Path) -> None:
     async def canceled() -> Report:
         started = rig.start("wait_long", fifo=str(fifo))
         assert await asyncio.to_thread(fifo.read_text, encoding="ascii") == "up\n"
-        started.stop(Stop.CANCEL)
+        started.stop(StopReason.CANCEL)
         return await started.report()
 
     report = rig.go(canceled())

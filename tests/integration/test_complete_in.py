@@ -10,7 +10,7 @@ from cluster import Clock, Connection, Database
 from integration.killing import Ward, opened_ward
 
 from jobforge import Context, JobForge, Retry, calls, db
-from jobforge.embedded import Server
+from jobforge.embedded import PostgresServer
 from jobforge.errors import Invalid, InvalidResult, LeaseLost
 from jobforge.testing import Kit
 from jobforge.testing.cluster import Postgres
@@ -58,7 +58,7 @@ def lose_lease() -> None:
 
 
 @pytest.fixture(scope="session")
-def jobforge_postgres(server: Server) -> Postgres:
+def jobforge_postgres(server: PostgresServer) -> Postgres:
     return Postgres(server.url(), is_durable=False)
 
 

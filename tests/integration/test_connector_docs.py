@@ -10,7 +10,7 @@ from cluster import Connection, Database, wait_until
 from integration.terminal import QuickTerminal, Terminal
 
 from jobforge import calls, db, errors
-from jobforge.connectors.configuration import sealed_secrets
+from jobforge.connectors.configuration import seal_secrets
 from jobforge.connectors.http_request import HttpRequest
 from jobforge.errors import EgressError
 from jobforge.security.vault import Vault
@@ -38,14 +38,14 @@ def test_the_example_ships_an_order_at_the_second_attempt(
             "JOBFORGE_SECRET_KEY": SECRET_KEY,
         }
         db.run(conn, calls.put_tenant(tenant, {"slug": "acme"}))
-        key = db.run(conn, Vault(SECRET_KEY).key_of(tenant))
+        key = db.run(conn, Vault(SECRET_KEY).build_tenant_key_call(tenant))
         config = {
             "name": "shipping",
             "settings": {
                 "url": f"http://{address}/",
                 "headers": {"Authorization": "Bearer {{secret.token}}"},
             },
-            "secrets": sealed_secrets({"token": {"value": service["TOKEN"]}}, config_id, key),
+            "secrets": seal_secrets({"token": {"value": service["TOKEN"]}}, config_id, key),
         }
         made = calls.create_connector_config(config_id, config).for_tenant(tenant)
         db.run(conn, made)

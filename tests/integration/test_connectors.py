@@ -19,8 +19,8 @@ from sql.long_numbers import Column, plant_long_values
 
 from jobforge import calls, db
 from jobforge.config import Config
-from jobforge.connectors import QUEUE, Tools, make_connectors
-from jobforge.connectors.configuration import sealed_secrets
+from jobforge.connectors import QUEUE, ConnectorServices, make_connectors
+from jobforge.connectors.configuration import seal_secrets
 from jobforge.security.vault import Vault
 from jobforge.types.job_history import JobHistory
 from jobforge.types.jobs import State
@@ -54,7 +54,9 @@ class Shop(Workshop):
             **more,
         )
         async with db.Database(self.database.url_as("worker_login"), size=2) as pool:
-            make = partial(make_connectors, tools=Tools(pool, config), client=self.app.client)
+            make = partial(
+                make_connectors, services=ConnectorServices(pool, config), client=self.app.client
+            )
             async with self.working(queues={QUEUE: 4}, make_connectors=make) as worker:
                 yield worker
 
@@ -65,11 +67,11 @@ class Shop(Workshop):
 
     def configure(self, name: str, url: str, secrets: dict[str, Any], **settings: Any) -> UUID:
         config_id = uuid4()
-        key = db.run(self.conn, Vault(SECRET_KEY).key_of(TENANT_A))
+        key = db.run(self.conn, Vault(SECRET_KEY).build_tenant_key_call(TENANT_A))
         config = {
             "name": name,
             "settings": {"url": url, **settings},
-            "secrets": sealed_secrets(secrets, config_id, key),
+            "secrets": seal_secrets(secrets, config_id, key),
         }
         call = calls.create_connector_config(config_id, config, tenant_id=TENANT_A)
         return db.run(self.conn, call)

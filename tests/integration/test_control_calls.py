@@ -107,7 +107,7 @@ def test_a_key_is_made_found_rotated_and_revoked(run: Run) -> None:
 
 def test_definitions_queues_and_the_log_are_listed(run: Run) -> None:
     run(calls.put_definition("mail", 2))
-    run(calls.override_definition("mail", {"timeout_s": 5}).under("app.actor", "key:ada"))
+    run(calls.override_definition("mail", {"timeout_s": 5}).with_setting("app.actor", "key:ada"))
     [listed] = run(calls.list_definitions(prefix="ma"))
     assert (listed.key, listed.version, listed.versions) == ("mail", 2, [1, 2])
     info = run(calls.get_definition("mail", version=1))

@@ -223,7 +223,7 @@ async def test_a_call_may_commit_without_waiting_for_the_disk(pool: db.Database)
     show: Call[str] = Call(
         "select current_setting('synchronous_commit')", (), lambda rows: str(rows[0][0])
     )
-    assert await pool.run(show.under("synchronous_commit", "local")) == "local"
+    assert await pool.run(show.with_setting("synchronous_commit", "local")) == "local"
     assert await pool.run(show) != "local"
 
 

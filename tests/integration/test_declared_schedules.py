@@ -18,7 +18,7 @@ from jobforge.types.triggers import Trigger
 
 
 def register(conn: Connection, app: JobForge) -> None:
-    for call in (*app.registrations(), app.declaration()):
+    for call in (*app.registrations(), app.build_schedule_declaration()):
         db.run(conn, call)
 
 
@@ -102,7 +102,7 @@ def test_a_schedule_for_every_tenant_is_for_those_too_that_come_later(conn: Conn
 
 def test_a_schedule_needs_a_tenant_that_is_there(conn: Connection) -> None:
     with pytest.raises(ConfigError, match="whose schedule"):
-        an_app(of=None, cron="@daily").declaration()
+        an_app(of=None, cron="@daily").build_schedule_declaration()
     with pytest.raises(NotFound):
         register(conn, an_app(cron="@daily", tenant="nobody"))
 

@@ -14,13 +14,13 @@ import pytest
 from psycopg.types.json import Jsonb
 
 from jobforge import Context, JobForge, Retry
-from jobforge.embedded import Server
+from jobforge.embedded import PostgresServer
 from jobforge.errors import EventTimeout, Invalid, JobFailed
-from jobforge.sdk.durable import Durable
+from jobforge.sdk.durable import DurableContext
 from jobforge.sdk.handle import Handle
 from jobforge.testing import Kit
 from jobforge.testing.cluster import Postgres
-from jobforge.testing.kit import opened
+from jobforge.testing.kit import open_kit
 from jobforge.types.jobs import State
 
 PAGE = Path(__file__).parents[2] / "docs" / "steps.md"
@@ -122,8 +122,8 @@ def boast(ctx: Context) -> str:
 
 
 @pytest.fixture(scope="module")
-def kit(server: Server) -> Iterator[Kit]:
-    with opened(Postgres(server.url(), is_durable=False)) as kit:
+def kit(server: PostgresServer) -> Iterator[Kit]:
+    with open_kit(Postgres(server.url(), is_durable=False)) as kit:
         kit.use(jf)
         yield kit
 
@@ -230,5 +230,5 @@ def test_the_page_about_steps_runs_and_names_every_call() -> None:
     page = PAGE.read_text(encoding="utf-8")
     [example] = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
     exec(compile(example, str(PAGE), "exec"), {"__name__": "page"})  # noqa: S102 - our own page
-    calls = {name for name in vars(Durable) if not name.startswith("_")}
+    calls = {name for name in vars(DurableContext) if not name.startswith("_")}
     assert {name for name in calls if name not in page} == set()

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from integration.loopback import Loopback, certificate, loopback
 
-from jobforge.connectors.egress import Egress, Policy, Request, Response
-from jobforge.connectors.egress.policy import read_allowed
+from jobforge.connectors.egress import EgressClient, EgressRequest, EgressResponse, Policy
+from jobforge.connectors.egress.policy import parse_allow_entry
 from jobforge.errors import (
     BadResponse,
     DeadlineExceeded,
@@ -28,13 +28,13 @@ MIB = 1024 * 1024
 HEAD = b"HTTP/1.1 200 OK\r\n"
 
 
-def client(server: Loopback, **more: Any) -> Egress:
-    allowed = read_allowed(f"127.0.0.1:{server.port}")
-    return Egress(Policy(allowed=(allowed,), allow_http=True), **more)
+def client(server: Loopback, **more: Any) -> EgressClient:
+    allowed = parse_allow_entry(f"127.0.0.1:{server.port}")
+    return EgressClient(Policy(allowed=(allowed,), allow_http=True), **more)
 
 
-async def get(server: Loopback, **more: Any) -> Response:
-    return await client(server).send(Request("GET", f"{server.url}/path", **more))
+async def get(server: Loopback, **more: Any) -> EgressResponse:
+    return await client(server).send(EgressRequest("GET", f"{server.url}/path", **more))
 
 
 def whole(body: bytes, headers: bytes = b"") -> bytes:
@@ -136,7 +136,7 @@ async def test_an_answer_at_the_limit_is_read_whole_and_unpacked() -> None:
 @pytest.mark.attack("response bombs")
 async def test_the_answer_to_a_head_has_no_body_whatever_it_announces() -> None:
     async with loopback(HEAD + b"content-length: 10000000000\r\n\r\n") as server:
-        response = await client(server).send(Request("HEAD", server.url))
+        response = await client(server).send(EgressRequest("HEAD", server.url))
     assert (response.status, response.body) == (200, b"")
 
 
@@ -161,7 +161,7 @@ async def test_tls_that_cannot_be_trusted_is_refused(tmp_path: Path) -> None:
     for name, days in (("127.0.0.1", 1), ("other.example.com", 1), ("127.0.0.1", -1)):
         async with loopback(whole(b"ok"), certificate(tmp_path, name, days=days)) as server:
             trusting = ssl.create_default_context(cafile=tmp_path / "cert.pem")
-            request = Request("GET", f"https://127.0.0.1:{server.port}/")
+            request = EgressRequest("GET", f"https://127.0.0.1:{server.port}/")
             with pytest.raises(TlsError):
                 await client(server).send(request)
             if (name, days) == ("127.0.0.1", 1):
@@ -174,4 +174,4 @@ async def test_tls_that_cannot_be_trusted_is_refused(tmp_path: Path) -> None:
 async def test_a_server_without_tls_is_no_secure_one() -> None:
     async with loopback(whole(b"plain"), is_hasty=True) as server:
         with pytest.raises(TlsError):
-            await client(server).send(Request("GET", f"https://127.0.0.1:{server.port}/"))
+            await client(server).send(EgressRequest("GET", f"https://127.0.0.1:{server.port}/"))

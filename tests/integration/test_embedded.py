@@ -217,7 +217,7 @@ def test_in_a_closed_folder_of_root_data_and_programs_move_to_where_they_can_be_
     for part in (Path(package.name, install.name), Path(package.name + ".libs")):
         if (package.parent / part).exists():
             shutil.copytree(package.parent / part, home / part, symlinks=True)
-    monkeypatch.setattr(embedded, "ELSEWHERE", folder / "data")
+    monkeypatch.setattr(embedded, "FALLBACK_DIR", folder / "data")
     monkeypatch.setattr(binaries, "COPIES", folder / "programs")
     own = home / package.name / install.name / there.name
     server = Embedded(home / "project" / "pg", bin_dir=own, settings=SETTINGS)

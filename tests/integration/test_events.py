@@ -24,10 +24,10 @@ from psycopg import sql
 from sql import engine
 
 from jobforge import JobForge, calls, db, errors
-from jobforge.db.outage import Line, Outage
-from jobforge.embedded import Server
+from jobforge.db.outage import MonitoredLink, Outage
+from jobforge.embedded import PostgresServer
 from jobforge.scheduler.dispatch import Dispatcher
-from jobforge.types.current_job import CURRENT
+from jobforge.types.current_job import CURRENT_JOB
 from jobforge.types.events import DeliveryOutcome, Dispatched, Event, EventDelivery, Reaction
 from jobforge.types.jobs import JobRequest
 from jobforge.types.triggers import Trigger
@@ -93,7 +93,7 @@ class Shop:
 
 
 @pytest.fixture(scope="module")
-def open_shop(server: Server) -> Iterator[tuple[Database, Connection]]:
+def open_shop(server: PostgresServer) -> Iterator[tuple[Database, Connection]]:
     with fresh_database(server) as database, closing(connect_to(database.url)) as conn:
         db.run(conn, calls.put_definition("ship", 1, {}))
         yield database, conn
@@ -111,20 +111,22 @@ def clock(open_shop: tuple[Database, Connection]) -> Clock:
 
 
 @pytest.fixture
-async def line(shop: Shop) -> AsyncIterator[Line]:
+async def line(shop: Shop) -> AsyncIterator[MonitoredLink]:
     async with db.Database(shop.database.url_as("worker_login"), size=1) as opened:
-        link = Line(opened.link(), Outage())
+        link = MonitoredLink(opened.create_link(), Outage())
         yield link
         await link.close()
 
 
-async def dispatch_all(line: Line) -> None:
+async def dispatch_all(line: MonitoredLink) -> None:
     dispatcher = Dispatcher()
     while await dispatcher.dispatch(line):
         pass
 
 
-async def test_an_event_makes_a_job_that_tells_where_it_comes_from(shop: Shop, line: Line) -> None:
+async def test_an_event_makes_a_job_that_tells_where_it_comes_from(
+    shop: Shop, line: MonitoredLink
+) -> None:
     trigger = shop.trigger(
         payload={"order": "{{event.id}}", "note": "of {{meta.name}}", "gift": "{{event.gift}}"},
         priority=3,
@@ -150,7 +152,9 @@ async def test_an_event_makes_a_job_that_tells_where_it_comes_from(shop: Shop, l
     assert not found.is_pending
 
 
-async def test_what_one_trigger_cannot_do_leaves_the_others_alone(shop: Shop, line: Line) -> None:
+async def test_what_one_trigger_cannot_do_leaves_the_others_alone(
+    shop: Shop, line: MonitoredLink
+) -> None:
     shop.define("strict", {"parameters": {"type": "object", "required": ["to"]}})
     shop.define("gone", {"is_active": False})
     reasons = {
@@ -171,7 +175,9 @@ async def test_what_one_trigger_cannot_do_leaves_the_others_alone(shop: Shop, li
         assert (by_trigger[trigger].reason or "").startswith(reason)
 
 
-async def test_a_full_queue_fails_the_deliveries_that_find_no_room(shop: Shop, line: Line) -> None:
+async def test_a_full_queue_fails_the_deliveries_that_find_no_room(
+    shop: Shop, line: MonitoredLink
+) -> None:
     db.run(shop.conn, calls.put_tenant(shop.tenant_id, {"max_pending": 2}))
     shop.trigger(payload={"order": "{{event.id}}"})
     events = [shop.emit(data={"id": number}) for number in range(3)]
@@ -180,7 +186,9 @@ async def test_a_full_queue_fails_the_deliveries_that_find_no_room(shop: Shop, l
     assert [shop.outcomes(event) for event in events] == [[ENQUEUED], [ENQUEUED], [FAILED]]
 
 
-async def test_only_triggers_of_the_tenant_that_listen_are_asked(shop: Shop, line: Line) -> None:
+async def test_only_triggers_of_the_tenant_that_listen_are_asked(
+    shop: Shop, line: MonitoredLink
+) -> None:
     other = Shop(shop.database, shop.conn)
     other.trigger()
     shop.trigger(event="order")
@@ -199,7 +207,7 @@ async def test_only_triggers_of_the_tenant_that_listen_are_asked(shop: Shop, lin
 
 
 async def test_the_same_again_within_the_window_is_left_out(
-    shop: Shop, line: Line, clock: Clock
+    shop: Shop, line: MonitoredLink, clock: Clock
 ) -> None:
     shop.trigger(payload={"folder": "{{event.folder}}"})
     first, same, another = (shop.emit(data={"folder": name}) for name in ("a", "a", "b"))
@@ -218,7 +226,7 @@ async def test_the_same_again_within_the_window_is_left_out(
 
 
 async def test_events_with_different_keys_make_a_job_each_although_their_payloads_are_equal(
-    shop: Shop, line: Line
+    shop: Shop, line: MonitoredLink
 ) -> None:
     shop.trigger(payload={"amount": "{{event.amount}}"})
     shop.trigger(payload={"amount": "{{event.amount}}"}, dedupe_key="{{event.amount}}")
@@ -229,7 +237,7 @@ async def test_events_with_different_keys_make_a_job_each_although_their_payload
 
 
 async def test_events_with_the_same_key_make_one_job_long_after_the_window(
-    shop: Shop, line: Line, clock: Clock
+    shop: Shop, line: MonitoredLink, clock: Clock
 ) -> None:
     shop.trigger(payload={"try": "{{event.try}}"})
     shop.trigger(payload={"try": "{{event.try}}"}, dedupe_window_s=0)
@@ -250,7 +258,9 @@ async def test_events_with_the_same_key_make_one_job_long_after_the_window(
     assert shop.event(again).key == "payment-1"
 
 
-async def test_a_replay_of_an_event_with_a_key_makes_its_job_again(shop: Shop, line: Line) -> None:
+async def test_a_replay_of_an_event_with_a_key_makes_its_job_again(
+    shop: Shop, line: MonitoredLink
+) -> None:
     shop.trigger()
     event = shop.emit(key="payment-1")
     await dispatch_all(line)
@@ -261,7 +271,7 @@ async def test_a_replay_of_an_event_with_a_key_makes_its_job_again(shop: Shop, l
 
 
 async def test_a_trigger_counts_and_lists_the_events_that_it_deduplicated(
-    shop: Shop, line: Line
+    shop: Shop, line: MonitoredLink
 ) -> None:
     trigger = shop.trigger(payload={"folder": "{{event.folder}}"})
     events = [shop.emit(data={"folder": name}) for name in "aabaa"]
@@ -283,7 +293,7 @@ def test_a_key_of_an_event_is_a_line_of_text(shop: Shop) -> None:
         assert caught.value.field == "key"
 
 
-async def test_the_key_of_a_trigger_says_what_is_the_same(shop: Shop, line: Line) -> None:
+async def test_the_key_of_a_trigger_says_what_is_the_same(shop: Shop, line: MonitoredLink) -> None:
     shop.trigger(payload={"n": "{{event.n}}"}, dedupe_key="{{event.customer}}")
     shop.trigger(dedupe_window_s=0)
     events = [shop.emit(data={"n": n, "customer": customer}) for n, customer in enumerate("aab")]
@@ -295,7 +305,7 @@ async def test_the_key_of_a_trigger_says_what_is_the_same(shop: Shop, line: Line
     ]
 
 
-async def test_a_replay_makes_the_jobs_again_and_says_so(shop: Shop, line: Line) -> None:
+async def test_a_replay_makes_the_jobs_again_and_says_so(shop: Shop, line: MonitoredLink) -> None:
     shop.trigger()
     event = shop.emit()
     await dispatch_all(line)
@@ -311,7 +321,7 @@ async def test_a_replay_makes_the_jobs_again_and_says_so(shop: Shop, line: Line)
 
 
 async def test_an_event_is_dispatched_by_whoever_takes_it_out_of_the_outbox(
-    shop: Shop, line: Line, clock: Clock
+    shop: Shop, line: MonitoredLink, clock: Clock
 ) -> None:
     trigger = shop.trigger()
     shop.emit()
@@ -327,7 +337,7 @@ async def test_an_event_is_dispatched_by_whoever_takes_it_out_of_the_outbox(
     assert len(shop.jobs()) == 1
 
 
-async def test_what_the_engine_cannot_take_fails_alone(shop: Shop, line: Line) -> None:
+async def test_what_the_engine_cannot_take_fails_alone(shop: Shop, line: MonitoredLink) -> None:
     trigger = shop.trigger()
     good, bad = shop.emit(), shop.emit()
     pending = await line.run(calls.pending_events())
@@ -340,7 +350,9 @@ async def test_what_the_engine_cannot_take_fails_alone(shop: Shop, line: Line) -
     assert (shop.outcomes(good), shop.outcomes(bad)) == ([ENQUEUED], [FAILED])
 
 
-async def test_an_event_that_cannot_even_fail_holds_up_nobody(shop: Shop, line: Line) -> None:
+async def test_an_event_that_cannot_even_fail_holds_up_nobody(
+    shop: Shop, line: MonitoredLink
+) -> None:
     shop.trigger(dedupe_window_s=0)
     bad, good = shop.emit(), shop.emit()
     shop.conn.execute(
@@ -357,7 +369,7 @@ async def test_an_event_that_cannot_even_fail_holds_up_nobody(shop: Shop, line: 
 
 
 async def test_an_event_for_a_job_that_somebody_holds_holds_up_nobody(
-    shop: Shop, line: Line
+    shop: Shop, line: MonitoredLink
 ) -> None:
     shop.trigger()
     job = engine.enqueue_one(shop.conn, shop.tenant_id, definition="ship", queue="waiting")
@@ -375,7 +387,9 @@ async def test_an_event_for_a_job_that_somebody_holds_holds_up_nobody(
     assert engine.state_of(shop.conn, shop.tenant_id, job) == "queued"
 
 
-async def test_an_event_whose_day_is_gone_leaves_the_outbox(shop: Shop, line: Line) -> None:
+async def test_an_event_whose_day_is_gone_leaves_the_outbox(
+    shop: Shop, line: MonitoredLink
+) -> None:
     shop.trigger()
     event = shop.emit()
     shop.conn.execute("delete from jobforge.events where id = %s", [event])
@@ -384,7 +398,9 @@ async def test_an_event_whose_day_is_gone_leaves_the_outbox(shop: Shop, line: Li
     assert shop.jobs() == []
 
 
-async def test_a_backlog_and_a_late_commit_are_all_dispatched(shop: Shop, line: Line) -> None:
+async def test_a_backlog_and_a_late_commit_are_all_dispatched(
+    shop: Shop, line: MonitoredLink
+) -> None:
     shop.trigger(payload={"n": "{{event.n}}"})
     dispatcher = Dispatcher()
     with closing(connect_to(shop.database.url, autocommit=False)) as late:
@@ -406,7 +422,7 @@ async def test_a_backlog_and_a_late_commit_are_all_dispatched(shop: Shop, line: 
 
 
 async def test_a_tenant_that_emits_many_events_does_not_hold_up_the_others(
-    shop: Shop, line: Line
+    shop: Shop, line: MonitoredLink
 ) -> None:
     quiet = Shop(shop.database, shop.conn)
     quiet.trigger()
@@ -472,11 +488,11 @@ async def test_what_a_job_emits_belongs_together_with_it(shop: Shop) -> None:
     db.run(shop.conn, calls.enqueue_job(request, tenant_id=shop.tenant_id))
     (job,) = db.run(shop.conn, calls.claim_jobs(uuid4(), {str(shop.tenant_id)[:30]: 1}))
     jf = JobForge("postgresql://nobody@127.0.0.1:1/none")
-    token = CURRENT.set(job)
+    token = CURRENT_JOB.set(job)
     try:
         event = jf.emit("order.sent", conn=shop.conn, tenant=shop.tenant_id)
     finally:
-        CURRENT.reset(token)
+        CURRENT_JOB.reset(token)
     assert shop.event(event).correlation_id == "order-7"
 
 

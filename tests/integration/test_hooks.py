@@ -8,7 +8,7 @@ from cluster import Clock, Connection, Database, wait_until
 from integration.killing import Ward, opened_ward
 
 from jobforge import Cancel, Context, JobForge, Retry, Snooze, calls, db
-from jobforge.embedded import Server
+from jobforge.embedded import PostgresServer
 from jobforge.testing import Kit
 from jobforge.testing.cluster import Postgres
 from jobforge.types.jobs import State
@@ -54,7 +54,7 @@ def plain() -> None: ...
 
 
 @pytest.fixture(scope="session")
-def jobforge_postgres(server: Server) -> Postgres:
+def jobforge_postgres(server: PostgresServer) -> Postgres:
     return Postgres(server.url(), is_durable=False)
 
 

@@ -13,8 +13,8 @@ from sql.engine import TENANT_A, Row, call, claim, new_worker
 from write_snapshot import SNAPSHOT
 
 from jobforge.db.migrate import check, migrate
-from jobforge.db.schema_files import scripts
-from jobforge.embedded import Server
+from jobforge.db.schema_files import read_scripts
+from jobforge.embedded import PostgresServer
 
 # What an application and a worker of the first release have left behind.
 USED = """
@@ -29,7 +29,7 @@ WORKER = UUID("11111111-0000-4000-8000-000000000001")
 
 
 @pytest.fixture
-def former(server: Server, tmp_path: Path) -> Iterator[Database]:
+def former(server: PostgresServer, tmp_path: Path) -> Iterator[Database]:
     """A database with the first schema."""
     path = tmp_path / "initial.sql"
     path.write_bytes(gzip.decompress(SNAPSHOT.read_bytes()))
@@ -43,7 +43,7 @@ def test_the_first_schema_has_migrations_of_this_release(former: Database) -> No
         recorded = conn.execute(
             "select name, checksum from jobforge.migrations where name like 'migrations/%'"
         ).fetchall()
-    own = {script.name: script.checksum for script in scripts() if script.is_migration}
+    own = {script.name: script.checksum for script in read_scripts() if script.is_migration}
     edited = [row["name"] for row in recorded if own.get(row["name"]) != row["checksum"]]
     assert edited == [], "a migration was edited: before the first release, run `make snapshot`"
     assert recorded != []

@@ -15,12 +15,12 @@ from integration.workshop import eventually
 from jobforge import Context, JobForge
 from jobforge.errors import Json, NotFound, TenantRequired
 from jobforge.observability import logs
-from jobforge.redact import Scope
+from jobforge.redact import RedactionScope
 from jobforge.sdk.definition import Definition
-from jobforge.sdk.tenancy import choose
+from jobforge.sdk.tenancy import choose_tenant
 from jobforge.types.jobs import ClaimedJob, Enqueued, JobRequest, Outcome
-from jobforge.worker.inline import Inline, InlineRun
-from jobforge.worker.runner import Report, Stop
+from jobforge.worker.inline import InlineRun, InlineRunner
+from jobforge.worker.runner import Report, StopReason
 
 pytestmark = pytest.mark.anyio
 
@@ -35,15 +35,21 @@ class Desk:
         self.app = JobForge()
         self.notes: list[tuple[str, dict[str, Json]]] = []
         self.reports: dict[UUID, Report] = {}
-        self.runner = Inline(self)
+        self.runner = InlineRunner(self)
 
-    def note(self, job: ClaimedJob, kind: str, data: dict[str, Json], scope: Scope) -> None:  # noqa: ARG002 - of a host
+    def note(
+        self,
+        job: ClaimedJob,  # noqa: ARG002 - of a host
+        kind: str,
+        data: dict[str, Json],
+        scope: RedactionScope,  # noqa: ARG002 - of a host
+    ) -> None:
         self.notes.append((kind, data))
 
     async def enqueue(self, job: ClaimedJob, jobs: Sequence[JobRequest]) -> list[Enqueued]:
         raise NotImplementedError
 
-    async def ask(self, job: ClaimedJob, kind: str, data: Json) -> Json:
+    async def request(self, job: ClaimedJob, kind: str, data: Json) -> Json:
         raise NotImplementedError
 
     def secret(self, name: str) -> str:
@@ -51,7 +57,7 @@ class Desk:
 
     def start(self, definition: Definition[..., Any], **payload: Json) -> InlineRun | UUID:
         """The run, or the id of a job that has ended already."""
-        job = definition.imagined(payload, uuid4())
+        job = definition.fake_claimed_job(payload, uuid4())
         run = self.runner.start(job, definition, self._keep)
         if isinstance(run, InlineRun):
             return run
@@ -221,13 +227,13 @@ async def test_a_handler_that_cancels_itself_and_then_waits_is_cancelled(desk: D
 @pytest.mark.parametrize(
     ("why", "outcome"),
     [
-        (Stop.CANCEL, Outcome.CANCELED),
-        (Stop.TIMEOUT, Outcome.TIMED_OUT),
-        (Stop.SHUTDOWN, Outcome.RELEASED),
+        (StopReason.CANCEL, Outcome.CANCELED),
+        (StopReason.TIMEOUT, Outcome.TIMED_OUT),
+        (StopReason.SHUTDOWN, Outcome.RELEASED),
     ],
 )
 async def test_a_stopped_handler_ends_by_what_stopped_it(
-    desk: Desk, why: Stop, outcome: Outcome
+    desk: Desk, why: StopReason, outcome: Outcome
 ) -> None:
     @desk.app.job(isolation="inline")
     async def wait() -> None:
@@ -248,7 +254,7 @@ async def test_a_stop_cancels_what_the_handler_waits_for(desk: Desk) -> None:
         await inner[0]
 
     run = desk.begin(wait)
-    run.stop(Stop.CANCEL)
+    run.stop(StopReason.CANCEL)
     await desk.ended(run)
     assert inner[0].cancelled()
 
@@ -259,8 +265,8 @@ async def test_there_is_nothing_to_report_of_a_handler_that_has_lost_its_lease(d
         await asyncio.Event().wait()
 
     run = desk.begin(wait)
-    run.stop(Stop.CANCEL)
-    run.stop(Stop.LOST)
+    run.stop(StopReason.CANCEL)
+    run.stop(StopReason.LOST)
     assert (await desk.ended(run)).verdict is None
 
 
@@ -274,7 +280,7 @@ async def test_a_handler_that_finishes_in_spite_of_a_stop_has_succeeded(desk: De
         return False
 
     run = desk.begin(finish)
-    run.stop(Stop.CANCEL)
+    run.stop(StopReason.CANCEL)
     report = await desk.ended(run)
     assert report.verdict is not None
     assert (report.verdict.outcome, report.verdict.result) == (Outcome.SUCCEEDED, True)
@@ -292,7 +298,7 @@ async def test_a_handler_that_will_not_stop_is_abandoned_after_its_grace(desk: D
                 continue
 
     run = desk.begin(refuse)
-    run.stop(Stop.TIMEOUT)
+    run.stop(StopReason.TIMEOUT)
     assert (await desk.ended(run)).verdict is None
     is_over.set()
 
@@ -352,14 +358,14 @@ async def test_jobs_that_a_handler_enqueues_are_of_its_own_tenant(desk: Desk) ->
 
     @desk.app.job(isolation="inline")
     async def look(ctx: Context) -> None:
-        seen.append((choose(None, lambda: None), ctx.tenant_id))
+        seen.append((choose_tenant(None, lambda: None), ctx.tenant_id))
 
     desk.start(look)
     desk.start(look)
     assert all(ambient == own for ambient, own in seen)
     assert len(set(seen)) == 2
     with pytest.raises(TenantRequired):
-        choose(None, lambda: None)
+        choose_tenant(None, lambda: None)
 
 
 async def test_what_json_cannot_hold_is_said_in_words(desk: Desk) -> None:

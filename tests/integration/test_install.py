@@ -10,7 +10,7 @@ from cluster import BINARIES, Connect, Connection, Database, connect_to, fresh_d
 
 from jobforge.db.migrate import check, migrate
 from jobforge.db.schema_files import SQL, render_sql, write_supabase
-from jobforge.embedded import Embedded, Server
+from jobforge.embedded import Embedded, PostgresServer
 from jobforge.embedded.binaries import OLDEST_MAJOR
 from jobforge.errors import MigrationError
 from jobforge.testing.cluster import SETTINGS
@@ -19,13 +19,13 @@ POSTGRES_15 = Path("/usr/lib/postgresql/15/bin")
 
 
 @pytest.fixture
-def blank(server: Server) -> Iterator[Database]:
+def blank(server: PostgresServer) -> Iterator[Database]:
     with fresh_database(server, template="template1") as fresh:
         yield fresh
 
 
 @pytest.fixture
-def new_cluster(folder: Path) -> Server:
+def new_cluster(folder: Path) -> PostgresServer:
     """A server in which nobody has made the roles of JobForge yet."""
     embedded = Embedded(folder / "pg", bin_dir=BINARIES, settings=SETTINGS)
     embedded.start()
@@ -39,7 +39,7 @@ def _records(database: Database) -> list[dict[str, object]]:
         return conn.execute("select name, checksum from jobforge.migrations order by 1").fetchall()
 
 
-def _make_login(server: Server, name: str, options: str) -> Connection:
+def _make_login(server: PostgresServer, name: str, options: str) -> Connection:
     with connect_to(server.url()) as admin:
         admin.execute(f"create role {name} login {options}".encode())
         admin.execute(f"create database {name} owner {name}".encode())
@@ -98,13 +98,13 @@ def _next_release(folder: Path) -> Path:
     return root
 
 
-def test_no_superuser_is_needed(new_cluster: Server) -> None:
+def test_no_superuser_is_needed(new_cluster: PostgresServer) -> None:
     with _make_login(new_cluster, "migrator", "createrole") as conn:
         migrate(conn)
         check(conn)
 
 
-def test_no_superuser_is_needed_for_the_file_for_psql(new_cluster: Server) -> None:
+def test_no_superuser_is_needed_for_the_file_for_psql(new_cluster: PostgresServer) -> None:
     with _make_login(new_cluster, "migrator", "createrole") as conn:
         conn.execute(render_sql().encode())
         check(conn)
@@ -120,7 +120,7 @@ def test_the_oldest_supported_postgres_takes_the_schema(folder: Path) -> None:
     embedded.stop()
 
 
-def test_a_user_who_may_not_create_roles_is_told_so(new_cluster: Server) -> None:
+def test_a_user_who_may_not_create_roles_is_told_so(new_cluster: PostgresServer) -> None:
     with (
         _make_login(new_cluster, "nobody_special", "") as conn,
         pytest.raises(MigrationError, match=r"roles\.sql.*nobody_special") as caught,

@@ -16,7 +16,7 @@ from psycopg.types.json import Jsonb
 
 from jobforge.db.migrate import check, migrate
 from jobforge.db.schema_files import SQL
-from jobforge.embedded import Embedded, Server
+from jobforge.embedded import Embedded, PostgresServer
 from jobforge.errors import MigrationError
 from jobforge.testing.cluster import SETTINGS
 
@@ -30,7 +30,7 @@ TENANT_B = UUID("bbbbbbbb-0000-4000-8000-000000000002")
 class Installed:
     """A cluster whose database `app` was migrated by a login that may create roles, no more."""
 
-    server: Server
+    server: PostgresServer
 
     def connect(self, user: str, database: str = "app") -> Connection:
         return connect_to(self.server.url(database, user=user))

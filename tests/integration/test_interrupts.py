@@ -300,7 +300,7 @@ PROLOGUE = """
 import os, signal, time
 from jobforge.process import interrupts
 interrupts.install()
-interrupts.allow()
+interrupts.raise_on_interrupt()
 """
 
 

@@ -29,8 +29,8 @@ from jobforge.errors import ConfigError
 from jobforge.types.jobs import Outcome
 from jobforge.worker.isolation import landlock, zygote_client
 from jobforge.worker.isolation import runner as process_runner
-from jobforge.worker.isolation.runner import Isolated
-from jobforge.worker.runner import Report, Stop
+from jobforge.worker.isolation.runner import ProcessRunner
+from jobforge.worker.runner import Report, StopReason
 
 ENVIRONMENT = {
     **os.environ,
@@ -183,7 +183,7 @@ def test_a_job_cannot_take_descriptors_of_the_worker_the_zygote_or_another_job(
             await rig.start("take_descriptors", pid=pid).report()
             for pid in (os.getpid(), rig.runner.zygote_pid, sibling)
         ]
-        other.stop(Stop.SHUTDOWN)
+        other.stop(StopReason.SHUTDOWN)
         await other.report()
         return [report.verdict.result for report in taken if report.verdict]
 
@@ -315,7 +315,7 @@ def test_a_job_enqueues_through_its_worker_for_its_own_tenant(rig: Rig) -> None:
     assert set(rig.desk.tenants) == {started.job.tenant_id}
 
 
-def _stopped(rig: Rig, definition: str, why: Stop, **payload: object) -> Report:
+def _stopped(rig: Rig, definition: str, why: StopReason, **payload: object) -> Report:
     async def stopped() -> Report:
         started = await rig.start(definition, **payload).speaks()
         started.stop(why)
@@ -326,21 +326,22 @@ def _stopped(rig: Rig, definition: str, why: Stop, **payload: object) -> Report:
 
 
 def test_a_handler_that_sees_the_cancel_may_finish(rig: Rig) -> None:
-    report = _stopped(rig, "heed", Stop.CANCEL)
+    report = _stopped(rig, "heed", StopReason.CANCEL)
     assert report.verdict is not None
     assert (report.verdict.outcome, report.verdict.result) == (Outcome.SUCCEEDED, "cleaned up")
 
 
 def test_a_check_ends_a_canceled_job(rig: Rig) -> None:
-    assert outcome(_stopped(rig, "heed_by_check", Stop.CANCEL)) is Outcome.CANCELED
+    assert outcome(_stopped(rig, "heed_by_check", StopReason.CANCEL)) is Outcome.CANCELED
 
 
 @pytest.mark.parametrize("definition", ["wait_blindly", "wait_blindly_async"])
 @pytest.mark.parametrize(
-    ("why", "expected"), [(Stop.CANCEL, Outcome.CANCELED), (Stop.TIMEOUT, Outcome.TIMED_OUT)]
+    ("why", "expected"),
+    [(StopReason.CANCEL, Outcome.CANCELED), (StopReason.TIMEOUT, Outcome.TIMED_OUT)],
 )
 def test_a_handler_that_does_not_look_is_interrupted(
-    rig: Rig, definition: str, why: Stop, expected: Outcome
+    rig: Rig, definition: str, why: StopReason, expected: Outcome
 ) -> None:
     report = _stopped(rig, definition, why)
     assert outcome(report) is expected
@@ -349,26 +350,26 @@ def test_a_handler_that_does_not_look_is_interrupted(
 
 
 def test_a_handler_that_resists_is_killed_after_its_grace(rig: Rig) -> None:
-    report = _stopped(rig, "resist", Stop.TIMEOUT)
+    report = _stopped(rig, "resist", StopReason.TIMEOUT)
     assert outcome(report) is Outcome.TIMED_OUT
     assert report.exit_code == -signal.SIGKILL
 
 
 def test_a_job_whose_lease_is_lost_is_killed_and_reports_nothing(rig: Rig) -> None:
-    report = _stopped(rig, "wait_blindly", Stop.LOST)
+    report = _stopped(rig, "wait_blindly", StopReason.LOST)
     assert report.verdict is None
     assert report.exit_code == -signal.SIGKILL
 
 
 def test_a_job_is_released_at_shutdown(rig: Rig) -> None:
-    assert outcome(_stopped(rig, "wait_blindly", Stop.SHUTDOWN)) is Outcome.RELEASED
+    assert outcome(_stopped(rig, "wait_blindly", StopReason.SHUTDOWN)) is Outcome.RELEASED
 
 
 def test_a_lost_lease_overtakes_a_cancel(rig: Rig) -> None:
     async def stopped() -> Report:
         started = await rig.start("heed_by_check").speaks()
-        started.stop(Stop.LOST)
-        started.stop(Stop.CANCEL)
+        started.stop(StopReason.LOST)
+        started.stop(StopReason.CANCEL)
         return await started.report()
 
     assert rig.go(stopped()).verdict is None
@@ -420,7 +421,7 @@ def test_stopping_a_job_ends_its_whole_tree(rig: Rig) -> None:
         started = await rig.start("multiply", processes=20).speaks()
         # Those in between may be on their way out.
         await asyncio.to_thread(wait_until, lambda: len(living_of(started.mark)) == 21)
-        started.stop(Stop.LOST)
+        started.stop(StopReason.LOST)
         return started, await started.report()
 
     started, _ = rig.go(stopped())
@@ -474,7 +475,7 @@ def test_an_app_that_starts_threads_is_warned_of(
     )
 
     async def open_and_close() -> None:
-        runner = Isolated(str(app), Desk(), environment=os.environ)
+        runner = ProcessRunner(str(app), Desk(), environment=os.environ)
         await runner.open()
         await runner.close()
 
@@ -490,7 +491,7 @@ def test_a_system_without_such_processes_is_refused(monkeypatch: pytest.MonkeyPa
 
 
 async def _open(target: str) -> None:
-    await Isolated(target, Desk(), environment=os.environ).open()
+    await ProcessRunner(target, Desk(), environment=os.environ).open()
 
 
 def test_closing_ends_what_still_runs() -> None:
@@ -524,8 +525,8 @@ def test_jobs_of_a_zygote_that_dies_have_crashed_and_the_next_ones_run(rig: Rig)
 
 
 def test_a_zygote_that_is_stopped_is_woken(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(zygote_client, "_LOOK_S", 0.1)
-    monkeypatch.setattr(zygote_client, "_MOST_SILENCES", 1_000)
+    monkeypatch.setattr(zygote_client, "_CHECK_INTERVAL_S", 0.1)
+    monkeypatch.setattr(zygote_client, "_MAX_MISSED_CHECKS", 1_000)
     rig = Rig()
     before = rig.runner.zygote_pid
     assert before is not None
@@ -538,16 +539,16 @@ def test_a_zygote_that_is_stopped_is_woken(monkeypatch: pytest.MonkeyPatch) -> N
 def test_a_zygote_that_does_not_answer_is_ended_and_the_next_one_runs_jobs(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(zygote_client, "_LOOK_S", 0.1)
-    monkeypatch.setattr(zygote_client, "_MOST_SILENCES", 1_000)
+    monkeypatch.setattr(zygote_client, "_CHECK_INTERVAL_S", 0.1)
+    monkeypatch.setattr(zygote_client, "_MAX_MISSED_CHECKS", 1_000)
     rig = Rig()
 
     async def stopped() -> Report:
         started = await rig.start("wait_blindly").speaks()
         assert rig.runner.zygote_pid is not None
         os.kill(rig.runner.zygote_pid, signal.SIGSTOP)
-        monkeypatch.setattr(zygote_client, "_MOST_SILENCES", 1)
-        started.stop(Stop.CANCEL)
+        monkeypatch.setattr(zygote_client, "_MAX_MISSED_CHECKS", 1)
+        started.stop(StopReason.CANCEL)
         return await started.report()
 
     report = rig.go(stopped())
@@ -564,7 +565,7 @@ def test_a_job_that_waits_for_the_next_zygote_can_be_stopped(rig: Rig) -> None:
         os.kill(rig.runner.zygote_pid, signal.SIGKILL)
         await first.report()
         second = rig.start("wait_blindly")
-        second.stop(Stop.CANCEL)
+        second.stop(StopReason.CANCEL)
         return await first.report(), await second.report()
 
     first, second = rig.go(stopped())

@@ -14,12 +14,12 @@ from integration.isolation import APP, COMMANDS, living_of
 from integration.workshop import Workshop, eventually
 
 from jobforge import calls, db
-from jobforge.sdk.loader import load
+from jobforge.sdk.loader import load_app
 from jobforge.types.job_history import Attempt, JobHistory
 from jobforge.types.jobs import Outcome, State
 from jobforge.worker import Worker
-from jobforge.worker.isolation.runner import Isolated
-from jobforge.worker.runner import Host
+from jobforge.worker.isolation.runner import ProcessRunner
+from jobforge.worker.runner import JobServices
 
 pytestmark = pytest.mark.anyio
 
@@ -27,15 +27,15 @@ pytestmark = pytest.mark.anyio
 @pytest.fixture
 async def shop(database: Database, conn: Connection) -> Workshop:
     made = Workshop(database, conn)
-    made.app = load(APP)
+    made.app = load_app(APP)
     made.register()
     return made
 
 
 @asynccontextmanager
 async def _working(shop: Workshop, login: str = "worker_login") -> AsyncIterator[Worker]:
-    def isolated(host: Host) -> Isolated:
-        return Isolated(
+    def isolated(host: JobServices) -> ProcessRunner:
+        return ProcessRunner(
             APP, host, environment=os.environ, allowed_commands=COMMANDS, isolation_level="process"
         )
 

@@ -13,9 +13,9 @@ from jobforge.config import load
 from jobforge.errors import ConfigError
 from jobforge.worker.isolation import landlock
 from jobforge.worker.isolation.cgroups import Cgroup, Cgroups, find_cgroups
-from jobforge.worker.isolation.job_users import Users
-from jobforge.worker.isolation.levels import Level, choose
-from jobforge.worker.isolation.runner import Isolated
+from jobforge.worker.isolation.job_users import UserPool
+from jobforge.worker.isolation.levels import IsolationLevel, choose_level
+from jobforge.worker.isolation.runner import ProcessRunner
 
 NOBODY = 65534
 IS_ROOT = os.geteuid() == 0
@@ -56,19 +56,19 @@ def test_a_level_that_the_host_lacks_is_refused_with_the_reason() -> None:
     with pytest.raises(
         ConfigError, match="strict is not possible on this host: no cgroup"
     ) as raised:
-        choose("strict", lambda _: "no cgroup")
+        choose_level("strict", lambda _: "no cgroup")
     assert raised.value.field == "isolation_level"
 
 
 def test_auto_takes_the_level_user_for_root(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 0)
-    assert choose("auto", lambda _: None) == (Level.USER, None)
-    assert choose("auto", lambda _: "no users") == (Level.PROCESS, "no users")
+    assert choose_level("auto", lambda _: None) == (IsolationLevel.USER, None)
+    assert choose_level("auto", lambda _: "no users") == (IsolationLevel.PROCESS, "no users")
 
 
 def test_auto_takes_the_level_process_without_privileges(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: NOBODY)
-    assert choose("auto", lambda _: None).level is Level.PROCESS
+    assert choose_level("auto", lambda _: None).level is IsolationLevel.PROCESS
 
 
 def test_a_worker_does_not_start_at_a_level_that_is_not_possible(tmp_path: Path) -> None:
@@ -78,7 +78,9 @@ def test_a_worker_does_not_start_at_a_level_that_is_not_possible(tmp_path: Path)
 
     async def start() -> None:
         environment = os.environ
-        await Isolated(str(app), Desk(), environment=environment, isolation_level="user").open()
+        await ProcessRunner(
+            str(app), Desk(), environment=environment, isolation_level="user"
+        ).open()
 
     with pytest.raises(ConfigError, match="isolation_level user is not possible on this host"):
         asyncio.run(start())
@@ -86,20 +88,20 @@ def test_a_worker_does_not_start_at_a_level_that_is_not_possible(tmp_path: Path)
 
 def test_no_user_id_is_one_that_changes_nothing() -> None:
     with pytest.raises(ValueError, match="not a range of user IDs"):
-        Users(2**32 - 2, 2**32 - 1)
+        UserPool(2**32 - 2, 2**32 - 1)
 
 
 @pytest.mark.skipif(not IS_ROOT, reason="locks are the worker's own")
 def test_two_workers_never_use_one_user_id() -> None:
     """The lock is between processes, so the second one is another process."""
     first, second = 300_000, 300_511
-    here = Users(first, second)
-    taken = {here.take().uid for _ in range(100)}
+    here = UserPool(first, second)
+    taken = {here.acquire().uid for _ in range(100)}
     reader, writer = os.pipe()
     pid = os.fork()
     if pid == 0:
-        there = Users(first, second)
-        os.write(writer, ",".join(str(there.take().uid) for _ in range(100)).encode())
+        there = UserPool(first, second)
+        os.write(writer, ",".join(str(there.acquire().uid) for _ in range(100)).encode())
         os._exit(0)
     os.close(writer)
     with os.fdopen(reader) as answer:
@@ -112,10 +114,10 @@ def test_two_workers_never_use_one_user_id() -> None:
 
 @pytest.mark.skipif(not IS_ROOT, reason="locks are the worker's own")
 def test_more_jobs_than_user_ids_are_refused() -> None:
-    users = Users(301_000, 301_001)
-    users.take()
+    users = UserPool(301_000, 301_001)
+    users.acquire()
     with pytest.raises(OSError, match="all user IDs of job_user_range are in use"):
-        users.take()
+        users.acquire()
     os.close(users.lock_fd)
 
 

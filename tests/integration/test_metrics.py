@@ -19,18 +19,18 @@ from integration.workshop import Waiters, Workshop, cut, eventually
 from prometheus_client.parser import text_string_to_metric_families
 
 from jobforge import Retry, calls, db
-from jobforge.api.metrics import Scrapes
-from jobforge.api.request_metrics import Traffic
+from jobforge.api.metrics import MetricsCollector
+from jobforge.api.request_metrics import RequestMetrics
 from jobforge.errors import ConfigError
 from jobforge.observability import prometheus
 from jobforge.observability.metrics import Histogram, Meters
-from jobforge.observability.metrics_server import shown
+from jobforge.observability.metrics_server import serve_metrics
 from jobforge.scheduler.scheduler import Scheduler
-from jobforge.sdk.loader import load
+from jobforge.sdk.loader import load_app
 from jobforge.types.jobs import JobRequest, State
 from jobforge.types.triggers import TriggerType
-from jobforge.worker.isolation.runner import Isolated
-from jobforge.worker.runner import Host
+from jobforge.worker.isolation.runner import ProcessRunner
+from jobforge.worker.runner import JobServices
 
 pytestmark = pytest.mark.anyio
 
@@ -72,7 +72,7 @@ def names(page: str) -> set[str]:
 def totals(meters: Meters) -> Samples:
     """The sum over all labels, of histograms of how many they have seen."""
     found: Samples = {}
-    page = prometheus.page(prometheus.families_of(meters)).decode()
+    page = prometheus.render_page(prometheus.collect_families(meters)).decode()
     for family in text_string_to_metric_families(page):
         for sample in family.samples if family.name.startswith("jobforge_") else ():
             if not sample.name.endswith(("_bucket", "_sum", "_created")):
@@ -82,10 +82,10 @@ def totals(meters: Meters) -> Samples:
 
 
 async def test_the_docs_name_what_a_server_shows_and_nothing_else(database: Database) -> None:
-    traffic = Traffic()
+    traffic = RequestMetrics()
     traffic.add("GET", None, 404, 0.1)
     async with db.Database(database.url_as("server_login")) as pool:
-        page = (await Scrapes(pool, traffic).page()).decode()
+        page = (await MetricsCollector(pool, traffic).render()).decode()
     assert names(page) == documented("The server")
 
 
@@ -138,11 +138,13 @@ def _expire(conn: Connection, job_id: UUID) -> None:
 async def _run_processes(database: Database, conn: Connection, meters: Meters) -> None:
     """One that ends by a signal."""
     shop = Workshop(database, conn)
-    shop.app = load(APP)
+    shop.app = load_app(APP)
     shop.register()
 
-    def isolated(host: Host) -> Isolated:
-        return Isolated(APP, host, environment=os.environ, meters=meters, isolation_level="process")
+    def isolated(host: JobServices) -> ProcessRunner:
+        return ProcessRunner(
+            APP, host, environment=os.environ, meters=meters, isolation_level="process"
+        )
 
     job_id = shop.enqueue("segfault", max_attempts=1)
     async with shop.working(meters=meters, runners={"process": isolated}):
@@ -165,7 +167,7 @@ async def _run_scheduler(shop: Workshop, meters: Meters) -> None:
 
 
 async def test_the_port_answers_metrics_and_health_and_nothing_else() -> None:
-    async with shown(Meters(), "127.0.0.1", 0) as port:
+    async with serve_metrics(Meters(), "127.0.0.1", 0) as port:
         status, body = await _ask(port, b"GET /metrics HTTP/1.1\r\n\r\n")
         assert (status, b"jobforge_claim_seconds_count 0.0" in body) == (200, True)
         assert await _ask(port, b"GET /health HTTP/1.1\r\n\r\n") == (200, b'{"status":"ok"}')
@@ -173,7 +175,7 @@ async def test_the_port_answers_metrics_and_health_and_nothing_else() -> None:
         assert (await _ask(port, b"POST /metrics HTTP/1.1\r\n\r\n"))[0] == 405
         assert await _ask(port, b"x" * 100_000) == (0, b"")
         with pytest.raises(ConfigError, match="cannot be shown"):
-            async with shown(Meters(), "127.0.0.1", port):
+            async with serve_metrics(Meters(), "127.0.0.1", port):
                 pass
 
 
@@ -223,7 +225,7 @@ async def test_with_a_token_the_metrics_of_a_worker_are_not_for_everybody(
     attempts: Attempts,
 ) -> None:
     token = "t" * 32
-    async with shown(Meters(), "127.0.0.1", 0, token) as port:
+    async with serve_metrics(Meters(), "127.0.0.1", 0, token) as port:
         url = f"http://127.0.0.1:{port}"
         async with httpx2.AsyncClient(base_url=url, trust_env=False) as client:
             for wrong in ("", "Bearer", f"Bearer {token}x", f"Basic {token}", token):

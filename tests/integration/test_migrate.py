@@ -10,9 +10,9 @@ import psycopg
 import pytest
 from cluster import Database, connect_to, fresh_database, wait_until
 
-from jobforge.db.migrate import Connection, State, check, migrate, plan, status
+from jobforge.db.migrate import Connection, FileState, check, migrate, plan, status
 from jobforge.db.schema_files import ADVISORY_LOCK, SQL, render_sql, write_supabase
-from jobforge.embedded import Server
+from jobforge.embedded import PostgresServer
 from jobforge.errors import MigrationError
 
 FILES = {
@@ -63,7 +63,7 @@ def root(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def blank(server: Server) -> Iterator[Database]:
+def blank(server: PostgresServer) -> Iterator[Database]:
     """A database without JobForge in it."""
     with fresh_database(server, template="template1") as fresh:
         yield fresh
@@ -242,14 +242,14 @@ def test_status_tells_each_file_apart(empty: Connection, root: Path) -> None:
     _write(root, "functions/third.sql", "select 'new';")
     (root / "functions/a_first.sql").unlink()
     assert {file.name: file.state for file in status(empty, root)} == {
-        "roles.sql": State.APPLIED,
-        "schema.sql": State.APPLIED,
-        "functions/installation/access_faults.sql": State.APPLIED,
-        "migrations/0001_things.sql": State.TAMPERED,
-        "functions/by_count/second.sql": State.CHANGED,
-        "functions/third.sql": State.DUE,
-        "access.sql": State.APPLIED,
-        "functions/a_first.sql": State.UNKNOWN,
+        "roles.sql": FileState.APPLIED,
+        "schema.sql": FileState.APPLIED,
+        "functions/installation/access_faults.sql": FileState.APPLIED,
+        "migrations/0001_things.sql": FileState.TAMPERED,
+        "functions/by_count/second.sql": FileState.CHANGED,
+        "functions/third.sql": FileState.DUE,
+        "access.sql": FileState.APPLIED,
+        "functions/a_first.sql": FileState.UNKNOWN,
     }
 
 
@@ -261,7 +261,7 @@ def test_check_fails_until_the_schema_is_up_to_date(empty: Connection, root: Pat
 
 
 def test_the_file_for_psql_gives_the_same_schema_and_can_be_run_again(
-    server: Server, blank: Database, empty: Connection, root: Path, tmp_path: Path
+    server: PostgresServer, blank: Database, empty: Connection, root: Path, tmp_path: Path
 ) -> None:
     migrate(empty, root=root)
     rendered = tmp_path / "jobforge.sql"
@@ -282,7 +282,7 @@ def test_a_newer_file_for_psql_upgrades(
     rendered = tmp_path / "jobforge.sql"
     rendered.write_text(render_sql(root))
     blank.run_file(rendered)
-    assert [file.state for file in status(empty, root)] == [State.APPLIED] * 7
+    assert [file.state for file in status(empty, root)] == [FileState.APPLIED] * 7
 
 
 def test_an_edited_migration_is_refused_by_the_file_for_psql(
@@ -297,7 +297,7 @@ def test_an_edited_migration_is_refused_by_the_file_for_psql(
 
 
 def test_supabase_files_one_by_one_give_the_same_schema(
-    server: Server, blank: Database, empty: Connection, root: Path, tmp_path: Path
+    server: PostgresServer, blank: Database, empty: Connection, root: Path, tmp_path: Path
 ) -> None:
     migrate(empty, root=root)
     with fresh_database(server, template="template1") as by_supabase:

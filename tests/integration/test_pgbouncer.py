@@ -66,7 +66,7 @@ def pooler(database: Database, mail: None, folder: Path) -> Iterator[Pooler]:  #
     config.write_text(CONFIG.format(server=server, folder=folder, size=SERVER_CONNECTIONS))
     (folder / "users.txt").write_text("".join(f'"{login}" ""\n' for login in LOGINS))
     if account:
-        account.own(folder)
+        account.take_ownership(folder)
     made = Pooler(folder, database)
     with subprocess.Popen(
         [str(PGBOUNCER), "-q", str(config)],

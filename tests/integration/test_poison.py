@@ -13,9 +13,9 @@ from integration.isolation import Rig, error, is_alive, living_of, outcome
 
 from jobforge.types.jobs import Outcome
 from jobforge.worker.isolation import landlock, proc
-from jobforge.worker.isolation.frames import LONGEST_FRAME, Kind
+from jobforge.worker.isolation.frames import MAX_FRAME_BYTES, FrameKind
 from jobforge.worker.isolation.output_tail import TAIL_BYTES
-from jobforge.worker.runner import Report, Stop
+from jobforge.worker.runner import Report, StopReason
 
 MIB = 1024**2
 # Beyond what can be read; with a number of many digits, which is read in another way.
@@ -42,10 +42,12 @@ class Beside:
         self._fifo = fifo
         os.mkfifo(fifo)
 
-    def run(self, definition: str, *, stop: Stop | None = None, **payload: Any) -> Report:
+    def run(self, definition: str, *, stop: StopReason | None = None, **payload: Any) -> Report:
         return self._rig.go(self._run(definition, stop, payload))
 
-    async def _run(self, definition: str, stop: Stop | None, payload: dict[str, Any]) -> Report:
+    async def _run(
+        self, definition: str, stop: StopReason | None, payload: dict[str, Any]
+    ) -> Report:
         neighbour = await self._rig.start("wait", fifo=str(self._fifo)).speaks()
         poison = self._rig.start(definition, **payload)
         if stop is not None:
@@ -146,14 +148,16 @@ def test_a_handler_that_writes_where_it_should_not_has_crashed(beside: Beside) -
 @pytest.mark.parametrize(
     ("kind", "body"),
     [
-        (Kind.VERDICT, '{"outcome": "failed", "error": 5}'),
-        (Kind.VERDICT, '{"outcome": "canceled", "reason": ["no"]}'),
-        (Kind.VERDICT, '{"outcome": "failed", "final": "yes"}'),
-        (Kind.VERDICT, TOO_DEEP),
-        (Kind.ASK, TOO_DEEP),
+        (FrameKind.VERDICT, '{"outcome": "failed", "error": 5}'),
+        (FrameKind.VERDICT, '{"outcome": "canceled", "reason": ["no"]}'),
+        (FrameKind.VERDICT, '{"outcome": "failed", "final": "yes"}'),
+        (FrameKind.VERDICT, TOO_DEEP),
+        (FrameKind.REQUEST, TOO_DEEP),
     ],
 )
-def test_a_handler_that_forges_a_verdict_has_crashed(beside: Beside, kind: Kind, body: str) -> None:
+def test_a_handler_that_forges_a_verdict_has_crashed(
+    beside: Beside, kind: FrameKind, body: str
+) -> None:
     report = beside.run("forge", kind=kind, body=body)
     assert outcome(report) is Outcome.CRASHED
     assert error(report)["message"] == "wrote to the socket that is for its worker"
@@ -167,8 +171,8 @@ def test_the_end_of_a_process_is_reported_whatever_it_said_last(beside: Beside) 
 def test_a_handler_that_asks_and_never_listens_has_crashed(
     beside: Beside, rig: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("jobforge.worker.isolation.job_process.LONGEST_FRAME", MIB)
-    monkeypatch.setattr(rig.desk, "ask", _answering("x" * 10_000))
+    monkeypatch.setattr("jobforge.worker.isolation.job_process.MAX_FRAME_BYTES", MIB)
+    monkeypatch.setattr(rig.desk, "request", _answering("x" * 10_000))
     report = beside.run("ask_and_never_listen")
     assert outcome(report) is Outcome.CRASHED
     assert error(report)["message"] == (
@@ -179,7 +183,7 @@ def test_a_handler_that_asks_and_never_listens_has_crashed(
 def test_a_job_is_told_that_its_answer_is_too_large_to_be_passed(
     beside: Beside, rig: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rig.desk, "ask", _answering("x" * LONGEST_FRAME))
+    monkeypatch.setattr(rig.desk, "request", _answering("x" * MAX_FRAME_BYTES))
     report = beside.run("count_parents")
     assert outcome(report) is Outcome.FAILED
     assert "more than can be passed" in error(report)["message"]
@@ -224,14 +228,16 @@ def test_a_program_left_running_does_not_outlive_its_job(beside: Beside) -> None
 
 @pytest.mark.attack("hostile handlers")
 def test_a_handler_that_ignores_all_signals_is_killed(beside: Beside) -> None:
-    report = beside.run("resist", stop=Stop.CANCEL)
+    report = beside.run("resist", stop=StopReason.CANCEL)
     assert outcome(report) is Outcome.CANCELED
     assert report.exit_code == -signal.SIGKILL
 
 
 @pytest.mark.attack("hostile handlers")
 def test_a_crowd_of_processes_ends_with_its_job(beside: Beside) -> None:
-    assert outcome(beside.run("multiply", processes=60, stop=Stop.TIMEOUT)) is Outcome.TIMED_OUT
+    assert (
+        outcome(beside.run("multiply", processes=60, stop=StopReason.TIMEOUT)) is Outcome.TIMED_OUT
+    )
 
 
 @pytest.mark.parametrize(
@@ -268,4 +274,4 @@ def test_nothing_is_left_in_the_zygote_after_all_that(rig: Rig) -> None:
     zygote = rig.runner.zygote_pid
     assert zygote is not None
     rig.result("add", a=1, b=1)
-    wait_until(lambda: proc.descendants([zygote], proc.table()) == {zygote})
+    wait_until(lambda: proc.find_descendants([zygote], proc.read_table()) == {zygote})

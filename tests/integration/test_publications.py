@@ -9,7 +9,7 @@ from integration.replicas import Subscription, cluster, install, installed, prep
 from integration.test_postgres15 import PARTS, Engine
 from sql.engine import TENANT_A, TENANT_B, call_for_value, count, definition, enqueue, erase
 
-from jobforge.embedded import Server
+from jobforge.embedded import PostgresServer
 
 EVERYTHING = "create publication everything for all tables"
 VIA_ROOT = " with (publish_via_partition_root = true)"
@@ -19,20 +19,20 @@ VIA_ROOT = " with (publish_via_partition_root = true)"
 
 
 @pytest.fixture(scope="module")
-def publisher() -> Iterator[Server]:
+def publisher() -> Iterator[PostgresServer]:
     with cluster() as server:
         install(server)
         yield server
 
 
 @pytest.fixture
-def source(publisher: Server) -> Iterator[Connection]:
+def source(publisher: PostgresServer) -> Iterator[Connection]:
     with installed(publisher) as conn:
         yield conn
 
 
 @pytest.fixture
-def target(publisher: Server) -> Iterator[Connection]:
+def target(publisher: PostgresServer) -> Iterator[Connection]:
     with installed(publisher) as conn:
         prepare_target(conn)
         yield conn

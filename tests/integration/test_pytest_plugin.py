@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from cluster import wait_until
 
-from jobforge.embedded import Server
+from jobforge.embedded import PostgresServer
 
 pytest_plugins = ["pytester"]
 
@@ -52,7 +52,7 @@ def project(pytester: pytest.Pytester) -> pytest.Pytester:
 
 
 @pytest.fixture
-def existing_server(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+def existing_server(server: PostgresServer, monkeypatch: pytest.MonkeyPatch) -> None:
     """Tests of the plugin's run have their databases on the server of this one."""
     monkeypatch.setenv("JOBFORGE_TEST_DATABASE_URL", server.url())
 
@@ -125,7 +125,7 @@ def test_a_test_case_of_django_has_the_kit_too(project: pytest.Pytester) -> None
 
 @pytest.mark.usefixtures("existing_server")
 def test_every_test_starts_clean_on_the_server_that_is_named(
-    project: pytest.Pytester, server: Server
+    project: pytest.Pytester, server: PostgresServer
 ) -> None:
     project.makepyfile(TESTS)
     project.runpytest_subprocess().assert_outcomes(passed=4)

@@ -19,13 +19,13 @@ from integration.test_connectors import REQUEST, SECRET_KEY, Shop, answer
 from integration.workshop import eventually
 
 from jobforge import Context, Retry, calls, db
-from jobforge.api.masking import masked_job
+from jobforge.api.masking import mask_job
 from jobforge.cli.processes import worker_process
 from jobforge.config import Config
-from jobforge.connectors.configuration import sealed_secrets
+from jobforge.connectors.configuration import seal_secrets
 from jobforge.errors import NotFound
 from jobforge.observability import logs
-from jobforge.redact import MARKER, Scope, log_scope, scope
+from jobforge.redact import MARKER, RedactionScope, log_scope, scope
 from jobforge.redact.background import LARGE
 from jobforge.security.secrets import Secrets
 from jobforge.security.vault import Vault
@@ -62,9 +62,9 @@ class Tenants(Shop):
 
     def configure_for(self, tenant_id: UUID, name: str, url: str, *values: str) -> None:
         config_id = uuid4()
-        key = db.run(self.conn, Vault(SECRET_KEY).key_of(tenant_id))
+        key = db.run(self.conn, Vault(SECRET_KEY).build_tenant_key_call(tenant_id))
         given = {f"s{number}": {"value": value} for number, value in enumerate(values)}
-        sealed = sealed_secrets(given, config_id, key)
+        sealed = seal_secrets(given, config_id, key)
         config = {"name": name, "settings": {"url": url}, "secrets": sealed}
         call = calls.create_connector_config(config_id, config, tenant_id=tenant_id)
         db.run(self.conn, call)
@@ -87,7 +87,7 @@ def _secrets_of_the_worker(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         )
     )
     yield
-    for registry in (scope.OPERATOR, scope.HANDED, scope.APP):
+    for registry in (scope.OPERATOR_SECRETS, scope.JOB_SECRETS, scope.APP_SECRETS):
         registry._values.clear()  # noqa: SLF001 - other tests begin without them
         registry._index = None  # noqa: SLF001 - as above
 
@@ -134,7 +134,7 @@ async def test_an_echo_does_not_tell_a_secret_of_others_from_a_guess(
             state = State.DEAD if kind == "error" else State.SUCCEEDED
             history = await shop.end_of(TENANT_B, job_id, state)
             stored = json.dumps([history.job.result, history.attempts[-1].error])
-            seen = masked_job(history.job)  # by the HTTP API
+            seen = mask_job(history.job)  # by the HTTP API
             assert MARKER not in stored + json.dumps([seen.result, seen.error])
             sent = base64.b64encode(b"\xff" + "\n".join(guesses).encode()).decode()
             assert sent in stored if kind == "base64" else all(each in stored for each in known)
@@ -181,15 +181,15 @@ class Watch:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.was_main: list[bool] = []
-        hide = Scope.hide
+        hide = RedactionScope.hide
 
-        def watched(scope: Scope, text: str) -> str:
+        def watched(scope: RedactionScope, text: str) -> str:
             if len(text) > LARGE:
                 is_main = threading.current_thread() is threading.main_thread()
                 self.was_main.append(is_main)
             return hide(scope, text)
 
-        monkeypatch.setattr(Scope, "hide", watched)
+        monkeypatch.setattr(RedactionScope, "hide", watched)
 
 
 @pytest.mark.attack("redaction")
@@ -283,7 +283,7 @@ async def test_a_secret_is_hidden_in_the_output_of_the_job_that_was_given_it_alo
 def test_a_job_cannot_ask_for_the_secret_of_a_tenant(form: str) -> None:
     environ = {f"JOBFORGE_SECRET_{TENANT_A.hex.upper()}_TOKEN": "of-tenant-a"}
     found = Secrets(None, environ)
-    assert found.lookup_of_tenant("env:TOKEN", TENANT_A) == "of-tenant-a"
+    assert found.lookup_for_tenant("env:TOKEN", TENANT_A) == "of-tenant-a"
     for name in (form.format(TENANT_A.hex), form.format(TENANT_A.hex.upper())):
         with pytest.raises(NotFound):
             found.lookup(name)

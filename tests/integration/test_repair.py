@@ -9,8 +9,8 @@ from cluster import Connect, Connection, Database, fresh_database
 from rights import rights
 
 from jobforge.db.migrate import access_faults, check, migrate, repair
-from jobforge.db.schema_files import SQL, fingerprint, render_sql, revision, write_supabase
-from jobforge.embedded import Server
+from jobforge.db.schema_files import SQL, fingerprint, read_revision, render_sql, write_supabase
+from jobforge.embedded import PostgresServer
 from jobforge.errors import MigrationError
 
 # Each is something that a restore, a managed service or a person may have done.
@@ -143,7 +143,7 @@ def test_a_migration_takes_back_what_the_release_does_not_list(
 
 
 def test_an_upgraded_database_has_the_schema_and_rights_of_a_new_one(
-    conn: Connection, database: Database, server: Server, tmp_path: Path
+    conn: Connection, database: Database, server: PostgresServer, tmp_path: Path
 ) -> None:
     """The release before had a function, a grant, a policy and a table's policy more or less."""
     earlier = _copy(tmp_path / "earlier")
@@ -232,7 +232,9 @@ def test_an_older_release_does_not_write_into_a_folder_of_a_newer_one(tmp_path: 
 
 def test_the_revision_is_that_of_these_files() -> None:
     recorded = (SQL / "revision").read_text(encoding="utf-8").split()
-    assert recorded == [str(revision()), fingerprint()], "a file under sql/ changed: run make pages"
+    assert recorded == [str(read_revision()), fingerprint()], (
+        "a file under sql/ changed: run make pages"
+    )
 
 
 def _copy(folder: Path) -> Path:

@@ -10,7 +10,7 @@ from cluster import Connection, Database
 from integration.seam import TENANT_A
 from integration.terminal import QuickTerminal, Terminal
 
-from jobforge.connectors.report_generate import ReportRequest, Which
+from jobforge.connectors.report_generate import ReportJobFilter, ReportRequest
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples" / "reports"
@@ -50,5 +50,5 @@ def test_the_example_reports_its_sales(database: Database, conn: Connection, fol
 
 def test_the_page_names_every_member_of_the_payload() -> None:
     page = (ROOT / "docs" / "reports.md").read_text(encoding="utf-8")
-    for name in (*ReportRequest.model_fields, *Which.model_fields):
+    for name in (*ReportRequest.model_fields, *ReportJobFilter.model_fields):
         assert f"`{name}`" in page, name

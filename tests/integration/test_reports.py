@@ -18,7 +18,7 @@ from integration.workshop import Workshop
 from jobforge import JobForge, calls, connectors, db
 from jobforge.artifacts import Artifacts
 from jobforge.artifacts.keys import new_key, read_ref
-from jobforge.artifacts.marker import artifact_of
+from jobforge.artifacts.marker import find_artifact_key
 from jobforge.config import Config
 from jobforge.types.jobs import Job, JobRequest, State
 
@@ -52,7 +52,7 @@ async def working(shop: Workshop, artifacts: Artifacts, tmp_path: Path) -> Async
     async with db.Database(shop.database.url_as("worker_login"), size=2) as pool:
         make = partial(
             connectors.make_connectors,
-            tools=connectors.Tools(pool, config),
+            services=connectors.ConnectorServices(pool, config),
             client=shop.app.client,
         )
         async with shop.working(queues=queues, make_connectors=make, artifacts=artifacts):
@@ -114,7 +114,7 @@ async def test_a_large_payload_stays_named_when_its_report_is_made(
     enqueued = db.run(working.conn, calls.enqueue_job(named, tenant_id=TENANT_A))
     job = (await working.ended(enqueued.job_id)).job
     assert job.artifact_ref == named.artifact_ref
-    made = artifact_of(job)
+    made = find_artifact_key(job)
     assert made.ref == job.result["artifact"]
     assert made.folder == job.id
     assert len(b"".join(artifacts.store.open(made.path))) == job.result["bytes"]

@@ -18,7 +18,7 @@ from sql.engine import TENANT_A, call, call_for_value, claim, complete, definiti
 from sql.engine import new_worker as make_worker
 
 from jobforge.db.migrate import check, migrate, repair
-from jobforge.embedded import Embedded, Server
+from jobforge.embedded import Embedded, PostgresServer
 from jobforge.embedded.binaries import find_binaries
 from jobforge.errors import MigrationError
 from jobforge.testing.cluster import SETTINGS
@@ -35,7 +35,7 @@ AHEAD = 30_000
 class Postgres:
     """A cluster of its own, with its programs."""
 
-    server: Server
+    server: PostgresServer
     programs: Path
 
     def connect(self, database: str, user: str = "postgres") -> Connection:

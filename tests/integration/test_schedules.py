@@ -155,8 +155,8 @@ def test_a_plan_that_was_overtaken_is_left_alone(table: Timetable) -> None:
     fired, edited = table.add(catch_up="all"), table.add()
     table.travel_to_next(fired, hours=2)
     due = db.run(table.conn, calls.due_schedules())
-    target = schedules.Target("test", is_active=True, validator=None)
-    plans = [schedules.plan(each, due.now, target) for each in due.triggers]
+    target = schedules.TargetDefinition("test", is_active=True, validator=None)
+    plans = [schedules.plan_schedule(each, due.now, target) for each in due.triggers]
     table.edit(edited, payload={"new": True})
     assert db.run(table.conn, calls.record_firings(plans)) == 3
     assert db.run(table.conn, calls.record_firings(plans)) == 0
@@ -268,8 +268,8 @@ def test_jitter_is_the_same_for_every_scheduler(table: Timetable) -> None:
     made = table.add(jitter_s=600)
     due = table.travel_to_next(made)
     [schedule] = _due(table)
-    target = schedules.Target("test", is_active=True, validator=None)
-    [one], [other] = (schedules.plan(schedule, due, target).firings for _ in range(2))
+    target = schedules.TargetDefinition("test", is_active=True, validator=None)
+    [one], [other] = (schedules.plan_schedule(schedule, due, target).firings for _ in range(2))
     assert one.run_at == other.run_at
     assert one.run_at is not None
     assert due < one.run_at < due + timedelta(minutes=10)
@@ -318,14 +318,14 @@ def test_one_schedule_that_cannot_be_planned_holds_up_nobody(
 ) -> None:
     broken, sound = table.add(), table.add()
     table.travel_to_next(sound)
-    plan = schedules.plan
+    plan = schedules.plan_schedule
 
     def break_one(schedule: DueSchedule, *others: Any) -> Plan:
         if schedule.id == str(broken):
             raise ZeroDivisionError
         return plan(schedule, *others)
 
-    monkeypatch.setattr(schedules, "plan", break_one)
+    monkeypatch.setattr(schedules, "plan_schedule", break_one)
     table.fire()
     assert table.outcomes(sound) == [ENQUEUED]
     assert "ZeroDivisionError" in str(table.get(broken).fault)

@@ -10,11 +10,11 @@ from integration.shelf import load_example
 from psycopg.types.json import Jsonb
 
 from jobforge import JobForge
-from jobforge.embedded import Server
+from jobforge.embedded import PostgresServer
 from jobforge.sdk.definition import Definition
 from jobforge.testing import Kit
 from jobforge.testing.cluster import Postgres
-from jobforge.testing.kit import opened
+from jobforge.testing.kit import open_kit
 
 TENANT = uuid4()
 
@@ -26,8 +26,8 @@ def app() -> JobForge:
 
 
 @pytest.fixture(scope="module")
-def kit(server: Server, app: JobForge) -> Iterator[Kit]:
-    with opened(Postgres(server.url(), is_durable=False)) as kit:
+def kit(server: PostgresServer, app: JobForge) -> Iterator[Kit]:
+    with open_kit(Postgres(server.url(), is_durable=False)) as kit:
         kit.use(app)
         yield kit
 

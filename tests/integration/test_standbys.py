@@ -30,7 +30,7 @@ from sql.engine import (
     succeed,
 )
 
-from jobforge.embedded import Server
+from jobforge.embedded import PostgresServer
 from jobforge.types.jobs import Outcome
 
 
@@ -38,7 +38,7 @@ from jobforge.types.jobs import Outcome
 class Either(Database):
     """The database on whichever of the two servers can be written to."""
 
-    standby: Server
+    standby: PostgresServer
 
     def url_as(self, role: str) -> str:
         servers = (self.server, self.standby)
@@ -51,21 +51,21 @@ class Either(Database):
 
 
 @pytest.fixture
-def primary() -> Iterator[Server]:
+def primary() -> Iterator[PostgresServer]:
     with cluster() as server:
         install(server)
         yield server
 
 
 @pytest.fixture
-def conn(primary: Server) -> Iterator[Connection]:
+def conn(primary: PostgresServer) -> Iterator[Connection]:
     """A database of the primary, with the definition `test`."""
     with installed(primary) as conn:
         definition(conn)
         yield conn
 
 
-def crash(server: Server, conn: Connection) -> None:
+def crash(server: PostgresServer, conn: Connection) -> None:
     """Ends the server without a checkpoint, and without a word to its clients."""
     os.kill(server.pid, signal.SIGQUIT)
     wait_until(lambda: _is_cut(conn))
@@ -105,7 +105,7 @@ def statuses(rows: list[Row]) -> list[str]:
 
 @pytest.mark.parametrize("is_standby", [True, False], ids=["promoted", "restored"])
 def test_jobs_go_on_where_the_primary_stopped(
-    primary: Server, conn: Connection, *, is_standby: bool
+    primary: PostgresServer, conn: Connection, *, is_standby: bool
 ) -> None:
     request = {"bucket": "b", "rate": 0.001, "burst": 1}
     taken = [call(conn, "take_request", **request)[0]["allowed"] for _ in range(2)]
@@ -155,7 +155,7 @@ def is_same(row: Row, other: Row) -> bool:
 
 
 def test_claims_that_a_promoted_standby_never_received_are_lost(
-    primary: Server, conn: Connection
+    primary: PostgresServer, conn: Connection
 ) -> None:
     """Replication is asynchronous: what the primary committed last is gone."""
     job = enqueue_one(conn)
@@ -184,7 +184,7 @@ def test_claims_that_a_promoted_standby_never_received_are_lost(
 
 @pytest.mark.anyio
 async def test_a_worker_finds_the_promoted_standby_and_reports_its_job(
-    primary: Server, conn: Connection
+    primary: PostgresServer, conn: Connection
 ) -> None:
     with copy_of(primary, is_standby=True) as server:
         shop = Workshop(Either(conn.info.dbname, primary, server), conn)

@@ -15,9 +15,9 @@ from integration.isolation import Rig, error, outcome
 
 from jobforge.connectors.egress.resolver import Resolver
 from jobforge.errors import DeadlineExceeded, Json
-from jobforge.types.current_job import CURRENT
+from jobforge.types.current_job import CURRENT_JOB
 from jobforge.types.jobs import ClaimedJob, Outcome
-from jobforge.worker.notes import Notes
+from jobforge.worker.notes import NoteBuffer
 
 pytestmark = [pytest.mark.attack("starvation"), pytest.mark.anyio]
 FLOOD = 20_000
@@ -33,7 +33,7 @@ def rig() -> Iterator[Rig]:
 def test_a_flood_of_log_lines_costs_only_the_job_that_writes_them(
     rig: Rig, monkeypatch: pytest.MonkeyPatch, attempts: Attempts
 ) -> None:
-    notes = Notes()
+    notes = NoteBuffer()
     monkeypatch.setattr(rig.desk, "note", notes.add)
 
     async def run() -> tuple[UUID, UUID]:
@@ -66,7 +66,7 @@ def test_a_job_that_asks_without_reading_is_ended_before_its_questions_pile_up(
             asked += 1
             await asyncio.Event().wait()  # as behind a database that does not answer
 
-        monkeypatch.setattr(rig.desk, "ask", ask)
+        monkeypatch.setattr(rig.desk, "request", ask)
         report = await rig.start("ask_at_once", questions=5_000).report()
         assert outcome(report) is Outcome.CRASHED
         assert error(report)["message"] == (
@@ -98,9 +98,9 @@ async def _asked_for(
 ) -> AsyncIterator[list["asyncio.Task[Sequence[str]]"]]:
     """Lookups as the jobs of a tenant make them."""
     job = cast("ClaimedJob", SimpleNamespace(tenant_id=tenant_id))
-    token = CURRENT.set(job)
+    token = CURRENT_JOB.set(job)
     tasks = [asyncio.create_task(cast("Any", resolver.resolve(host, 443))) for host in hosts]
-    CURRENT.reset(token)
+    CURRENT_JOB.reset(token)
     yield tasks
     await asyncio.gather(*tasks, return_exceptions=True)
 
@@ -109,7 +109,7 @@ async def test_names_that_no_server_answers_for_delay_their_own_tenant_only(
     attempts: Attempts,
 ) -> None:
     names = Names()
-    resolver = Resolver(names.look_up, threads=32, share=4, patience_s=600)
+    resolver = Resolver(names.look_up, threads=32, share=4, timeout_s=600)
     slow = [f"{number}.dead" for number in range(64)]
     attempts(len(slow))
     async with _asked_for(resolver, uuid4(), slow) as dead:
@@ -124,7 +124,7 @@ async def test_names_that_no_server_answers_for_delay_their_own_tenant_only(
 
 async def test_a_lookup_is_given_up_and_still_counts_until_its_thread_is_free() -> None:
     names = Names()
-    resolver = Resolver(names.look_up, threads=8, share=2, patience_s=0.05)
+    resolver = Resolver(names.look_up, threads=8, share=2, timeout_s=0.05)
     tenant = uuid4()
     for _ in range(3):
         async with _asked_for(resolver, tenant, ["a.dead", "b.dead", "c.dead"]) as dead:

@@ -161,7 +161,7 @@ async def test_a_step_that_cannot_be_read_does_not_take_others_along(shop: Works
     @shop.app.job(isolation="inline")
     async def mixed(ctx: Context) -> list[str]:
         bad = {"name": "caf\udce9", "index": 0, "result": 1}
-        ask = ctx._channel.aask  # noqa: SLF001 - ctx itself refuses the name
+        ask = ctx._channel.request_async  # noqa: SLF001 - ctx itself refuses the name
         asked = ask("save_step", bad), *(ctx.astep(f"{n}", one) for n in range(5))
         return [
             type(each).__name__ for each in await asyncio.gather(*asked, return_exceptions=True)

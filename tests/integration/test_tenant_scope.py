@@ -60,7 +60,7 @@ async def test_a_scope_that_raises_leaves_nothing(pool: db.Database, conn: Conne
 
 
 UNKNOWN = calls.enqueue_job(JobRequest("unknown"))
-SWALLOWED = {"alone": UNKNOWN, "with a setting": UNKNOWN.under("app.actor", "ada")}
+SWALLOWED = {"alone": UNKNOWN, "with a setting": UNKNOWN.with_setting("app.actor", "ada")}
 
 
 @pytest.mark.parametrize("more", [0, 1])

@@ -13,12 +13,12 @@ import pytest
 from pydantic import BaseModel
 
 from jobforge import Cancel, Context, Dead, JobForge, Retry, Snooze
-from jobforge.embedded import Server
+from jobforge.embedded import PostgresServer
 from jobforge.errors import ConfigError, Denied, Invalid, InvalidPayload, NotFound
 from jobforge.sdk.settings import Rate
 from jobforge.testing import Kit, drain
 from jobforge.testing.cluster import Postgres
-from jobforge.testing.kit import opened
+from jobforge.testing.kit import open_kit
 from jobforge.types.jobs import Outcome, State
 
 jf = JobForge(database_url="postgresql://nobody@127.0.0.1:1/nowhere")
@@ -74,7 +74,7 @@ def confide(ctx: Context) -> str:
 
 
 @pytest.fixture(scope="session")
-def jobforge_postgres(server: Server) -> Postgres:
+def jobforge_postgres(server: PostgresServer) -> Postgres:
     """The server of this run instead of one more."""
     return Postgres(server.url(), is_durable=False)
 
@@ -285,7 +285,7 @@ def test_a_drain_stops_at_its_limit(jf_test: Kit) -> None:
 def test_a_drain_that_does_not_end_fails_and_names_the_job(
     jf_test: Kit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(drain, "MOST_ATTEMPTS", 5)
+    monkeypatch.setattr(drain, "MAX_ATTEMPTS", 5)
     decide.enqueue("snooze")
     with pytest.raises(AssertionError, match="of late these ran: decide"):
         jf_test.drain()
@@ -438,17 +438,17 @@ def test_row_security_holds_for_the_app(jf_test: Kit) -> None:
         conn.execute("create table users (name text)")
 
 
-def test_an_app_gets_its_own_connections_back(server: Server) -> None:
+def test_an_app_gets_its_own_connections_back(server: PostgresServer) -> None:
     postgres = Postgres(server.url(), is_durable=False)
     app = JobForge()
 
     @app.job
     def job() -> None: ...
 
-    with opened(postgres) as outer:
+    with open_kit(postgres) as outer:
         outer.use(app)
         tenant = outer.tenant("acme")
-        with opened(postgres) as inner:
+        with open_kit(postgres) as inner:
             inner.use(app)
             job.using(tenant=inner.tenant("acme")).enqueue()
             inner.assert_enqueued(job)

@@ -20,7 +20,7 @@ from opentelemetry.trace import SpanKind, StatusCode
 
 from jobforge import Context, JobForge, Retry, calls, db
 from jobforge.config import Config
-from jobforge.connectors.egress import Egress, Request, policy_of
+from jobforge.connectors.egress import EgressClient, EgressRequest, policy_from_config
 from jobforge.observability import logs, tracing
 from jobforge.types.jobs import JobRequest
 
@@ -190,7 +190,7 @@ async def test_what_is_not_recorded_where_it_was_enqueued_is_not_recorded_in_the
     @shop.app.job(isolation="inline")
     async def order() -> None:
         with recorder.tracer.start_as_current_span("charge"):
-            carried.append(tracing.current())
+            carried.append(tracing.current_traceparent())
 
     shop.register()
     unrecorded = TracerProvider(sampler=ALWAYS_OFF).get_tracer("the test")
@@ -233,10 +233,10 @@ async def test_a_request_to_others_tells_them_the_span_that_it_is_made_in(
 ) -> None:
     async with loopback(b"HTTP/1.1 404 Nowhere\r\ncontent-length: 0\r\n\r\n") as server:
         allowed = Config(egress_allow=(f"127.0.0.1:{server.port}",), egress_http=True)
-        egress = Egress(policy_of(allowed))
+        egress = EgressClient(policy_from_config(allowed))
         with recorder.tracer.start_as_current_span("run"):
-            await egress.send(Request("GET", server.url, traceparent=OTHER))
-            await egress.send(Request("GET", server.url, (("Traceparent", OTHER),)))
+            await egress.send(EgressRequest("GET", server.url, traceparent=OTHER))
+            await egress.send(EgressRequest("GET", server.url, (("Traceparent", OTHER),)))
     first, second = recorder.all("GET")
     assert are_nested(recorder.one("run"), first)
     assert first.status.status_code is StatusCode.ERROR

@@ -18,8 +18,8 @@ from cluster import Database
 from integration.seam import TENANT_A
 from integration.terminal import Program, QuickTerminal, Terminal
 
-from jobforge.connectors.webhook_deliver import SCHEDULE
-from jobforge.security.webhook_signature import make_secret, secret_text, signed_headers
+from jobforge.connectors.webhook_deliver import RETRY_DELAYS_S
+from jobforge.security.webhook_signature import make_secret, secret_text, sign_headers
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "webhooks.md").read_text(encoding="utf-8")
@@ -36,7 +36,7 @@ def _blocks(language: str) -> list[str]:
 def _signed() -> tuple[str, dict[str, str]]:
     """A secret, and headers that were signed during a rotation."""
     secret = make_secret()
-    return secret_text(secret), signed_headers(uuid4(), BODY, [make_secret(), secret])
+    return secret_text(secret), sign_headers(uuid4(), BODY, [make_secret(), secret])
 
 
 def test_the_python_of_the_page_tells_genuine_messages(capsys: pytest.CaptureFixture[str]) -> None:
@@ -77,7 +77,7 @@ def test_the_page_has_the_schedule_that_is_kept() -> None:
     units = {"s": 1, "min": 60, "h": 3600}
     [row] = re.findall(r"^\| after the one before \| at once \| (.*) \|$", PAGE, re.MULTILINE)
     waits = [int(number) * units[unit] for number, unit in re.findall(r"(\d+) (\w+)", row)]
-    assert tuple(waits) == SCHEDULE
+    assert tuple(waits) == RETRY_DELAYS_S
 
 
 @contextmanager

@@ -18,7 +18,7 @@ from jobforge.calls import Call
 from jobforge.config import Config
 from jobforge.connectors import webhook_deliver
 from jobforge.security.vault import open_vault
-from jobforge.security.webhook_secrets import new_secret
+from jobforge.security.webhook_secrets import create_webhook_secret
 from jobforge.types.jobs import State
 from jobforge.types.webhooks import Delivery, DeliveryState, Webhook
 from jobforge.worker import Worker
@@ -43,8 +43,8 @@ class Sending(Workshop):
         self.register()
 
     def worker(self, pool: db.Database, **options: Any) -> Worker:
-        tools = connectors.Tools(pool, self.receiver.config)
-        make = partial(connectors.make_connectors, tools=tools, client=self.app.client)
+        tools = connectors.ConnectorServices(pool, self.receiver.config)
+        make = partial(connectors.make_connectors, services=tools, client=self.app.client)
         queues = {"default": 10, connectors.QUEUE: 10}
         return super().worker(pool, **{"queues": queues, "make_connectors": make, **options})
 
@@ -125,7 +125,7 @@ async def test_a_retry_has_the_same_id_and_comes_when_the_schedule_says(shop: Se
         assert failed.attempted_at is not None
         assert failed.next_attempt_at is not None
         wait_s = (failed.next_attempt_at - failed.attempted_at).total_seconds()
-        assert wait_s >= webhook_deliver.SCHEDULE[0]
+        assert wait_s >= webhook_deliver.RETRY_DELAYS_S[0]
         assert shop.webhook().failing_since is not None
         shop.run(calls.redeliver(shop.webhook_id, failed.id))
         delivered = await shop.tried(2)
@@ -141,15 +141,15 @@ async def test_a_retry_has_the_same_id_and_comes_when_the_schedule_says(shop: Se
 
 
 async def test_both_secrets_sign_while_a_rotation_overlaps(shop: Sending) -> None:
-    key = db.run(shop.conn, open_vault(shop.receiver.config).key_of(TENANT_A))
-    new = new_secret(key, shop.webhook_id)
+    key = db.run(shop.conn, open_vault(shop.receiver.config).build_tenant_key_call(TENANT_A))
+    new = create_webhook_secret(key, shop.webhook_id)
     shop.run(calls.rotate_webhook(shop.webhook_id, secret=new.sealed, overlap_s=3600))
     async with one_greeting(shop):
         pass
     [received] = shop.receiver.received
     assert received.verified(shop.secret) == received.verified(new.text)
     assert len(received.headers["webhook-signature"].split(" ")) == 2
-    last = new_secret(key, shop.webhook_id)
+    last = create_webhook_secret(key, shop.webhook_id)
     shop.run(calls.rotate_webhook(shop.webhook_id, secret=last.sealed, overlap_s=0))
     async with one_greeting(shop):
         pass
@@ -234,8 +234,8 @@ async def test_an_address_that_is_not_allowed_is_never_connected_to(
     config = Config(secret_key=shop.receiver.config.secret_key, egress_http=True)
     monkeypatch.setattr(Receiver, "config", config)
     changes = {"url": "http://127.0.0.1/hook"}
-    key = db.run(shop.conn, open_vault(shop.receiver.config).key_of(TENANT_A))
-    secret = new_secret(key, shop.webhook_id)
+    key = db.run(shop.conn, open_vault(shop.receiver.config).build_tenant_key_call(TENANT_A))
+    secret = create_webhook_secret(key, shop.webhook_id)
     shop.run(calls.edit_webhook(shop.webhook_id, changes, secret=secret.sealed))
     async with one_greeting(shop) as refused:
         assert (refused.error or "").startswith("address_not_allowed: ")

@@ -257,7 +257,7 @@ async def test_a_job_enqueued_for_a_running_one_is_of_its_tenant_and_correlation
         claim = calls.claim_jobs(worker.worker_id, {"default": 1})
         [claimed] = db.run(shop.conn, claim)
         assert claimed.job_id == parent
-        [enqueued] = await worker.host.enqueue(claimed, [JobRequest("work")])
+        [enqueued] = await worker.job_services.enqueue(claimed, [JobRequest("work")])
     child = shop.history(enqueued.job_id).job
     assert (child.tenant_id, child.correlation_id) == (TENANT_A, "order-1")
     assert child.traceparent == "00-ab-cd-01"
@@ -330,7 +330,7 @@ async def test_what_a_worker_makes_for_a_job_is_of_its_correlation_and_trace(
     shop.enqueue("child", {"number": 0}, correlation_id="order-1", traceparent="00-ab-cd-01")
     async with shop.working(queues={"nobody": 1}, login="admin_login") as worker:
         [claimed] = db.run(shop.conn, calls.claim_jobs(worker.worker_id, {"default": 1}))
-        ask = partial(worker.host.ask, claimed)
+        ask = partial(worker.job_services.request, claimed)
         inner = {
             "name": "inner",
             "workflow": {"name": "inner", "nodes": [{"name": "b"} | request(2)]},

@@ -21,7 +21,7 @@ async def test_only_a_link_that_need_not_be_durable_commits_without_waiting(
 ) -> None:
     conn.execute(f"alter database {database.name} set synchronous_commit = local")
     async with db.Database(database.url, behind_pooler=behind_pooler) as pool:
-        durable, relaxed = pool.link(), pool.link(durable=False)
+        durable, relaxed = pool.create_link(), pool.create_link(durable=False)
         assert await durable.run(DURABILITY) == "local"
         assert await relaxed.run(DURABILITY) == "off"
         await durable.close()
@@ -32,7 +32,7 @@ async def test_a_link_that_was_cut_fails_once_and_then_connects_again(
     database: Database, conn: Connection
 ) -> None:
     async with db.Database(database.url) as pool:
-        link = pool.link()
+        link = pool.create_link()
         await link.run(DURABILITY)
         cut(conn)
         with pytest.raises(Unavailable):
@@ -42,4 +42,4 @@ async def test_a_link_that_was_cut_fails_once_and_then_connects_again(
 
 
 async def test_a_link_that_was_never_used_is_closed_without_a_word(database: Database) -> None:
-    await db.Database(database.url).link().close()
+    await db.Database(database.url).create_link().close()

@@ -11,10 +11,10 @@ from sql import engine
 
 from jobforge.db import driver
 from jobforge.sdk.definition import Definition
-from jobforge.sdk.verdict import returned
+from jobforge.sdk.verdict import verdict_from_result
 from jobforge.types.jobs import ClaimedJob, Outcome, State
 from jobforge.worker import worker as worker_module
-from jobforge.worker.runner import Host, OnEnd, Report
+from jobforge.worker.runner import JobServices, OnEnd, Report
 from jobforge.worker.worker import Worker
 
 pytestmark = pytest.mark.anyio
@@ -45,7 +45,7 @@ class Teller:
 
     def start(self, job: ClaimedJob, definition: Definition[..., Any], on_end: OnEnd) -> Report:
         del definition, on_end
-        return Report(returned(None), exit_code=job.payload["exit_code"])
+        return Report(verdict_from_result(None), exit_code=job.payload["exit_code"])
 
 
 class Breaker(Teller):
@@ -58,7 +58,7 @@ class Breaker(Teller):
 
 
 def _by(runner: Callable[[], Teller]) -> Any:
-    def make(_: Host) -> Teller:
+    def make(_: JobServices) -> Teller:
         return runner()
 
     return {"inline": make}

@@ -8,7 +8,7 @@ import pytest
 from integration.shelf import load_example
 
 from jobforge import Context, Dead, JobForge
-from jobforge.embedded import Server
+from jobforge.embedded import PostgresServer
 from jobforge.errors import Conflict, Invalid, InvalidPayload, JobFailed, Json, NotFound
 from jobforge.testing import Kit
 from jobforge.testing.cluster import Postgres
@@ -52,7 +52,7 @@ def done(ctx: Context) -> int:
 
 
 @pytest.fixture(scope="session")
-def jobforge_postgres(server: Server) -> Postgres:
+def jobforge_postgres(server: PostgresServer) -> Postgres:
     """The server of this run instead of one more."""
     return Postgres(server.url(), is_durable=False)
 

@@ -13,8 +13,8 @@ from jobforge import Context, calls, db
 from jobforge.errors import LeaseLost
 from jobforge.types.jobs import Token
 from jobforge.types.workflows import WorkflowState
-from jobforge.worker.isolation.runner import Isolated
-from jobforge.worker.runner import Host
+from jobforge.worker.isolation.runner import ProcessRunner
+from jobforge.worker.runner import JobServices
 
 pytestmark = pytest.mark.anyio
 
@@ -27,8 +27,8 @@ async def test_the_etl_example_runs_in_processes(database: Database, conn: Conne
     shop.app = etl.jf
     shop.register()
 
-    def isolated(host: Host) -> Isolated:
-        return Isolated(str(ETL), host, environment=os.environ, isolation_level="process")
+    def isolated(host: JobServices) -> ProcessRunner:
+        return ProcessRunner(str(ETL), host, environment=os.environ, isolation_level="process")
 
     with etl.jf.connected_to(database.url_as("service_login")), etl.jf.tenant(TENANT_A):
         nightly = etl.nightly("2026-11-15")

@@ -44,10 +44,10 @@ class Timetable:
         return asyncio.run(self._fire())
 
     async def _fire(self) -> int:
-        line = db.Database(self.database.url_as("worker_login")).link()
+        line = db.Database(self.database.url_as("worker_login")).create_link()
         recorded, has_more = 0, True
         while has_more:
-            found = await schedules.fire(line)
+            found = await schedules.fire_due_schedules(line)
             recorded, has_more = recorded + found.recorded, found.has_more
         await line.close()
         return recorded

@@ -6,11 +6,11 @@ from contextlib import closing
 import pytest
 from cluster import Clock, Connection, connect_to, fresh_database
 
-from jobforge.embedded import Server
+from jobforge.embedded import PostgresServer
 
 
 @pytest.fixture(scope="module")
-def shared_conn(server: Server) -> Iterator[Connection]:
+def shared_conn(server: PostgresServer) -> Iterator[Connection]:
     """The superuser's connection; cases keep apart by tenants, queues and keys of their own."""
     with fresh_database(server) as database, closing(connect_to(database.url)) as conn:
         yield conn

@@ -22,11 +22,11 @@ from sql.engine import (
 from sql.fleet import Fleet
 from sql.limits import KINDS, start_afresh
 
-from jobforge.embedded import Server
+from jobforge.embedded import PostgresServer
 
 
 @pytest.fixture(scope="module")
-def database(server: Server) -> Iterator[Database]:
+def database(server: PostgresServer) -> Iterator[Database]:
     with fresh_database(server) as fresh:
         yield fresh
 

@@ -11,7 +11,7 @@ from sql.audit import INSTALLATION, NULLABLE, OWNERS, RULES, UNIQUE, Rule, offen
 from sql.engine import call
 
 from jobforge.db.schema_files import function_files
-from jobforge.embedded import Server
+from jobforge.embedded import PostgresServer
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -19,7 +19,7 @@ each_rule = pytest.mark.parametrize("rule", RULES, ids=[rule.name for rule in RU
 
 
 @pytest.fixture(scope="module")
-def installed(server: Server) -> Iterator[Connection]:
+def installed(server: PostgresServer) -> Iterator[Connection]:
     """One database for all questions; what a test breaks in it is rolled back."""
     with fresh_database(server) as database, closing(connect_to(database.url)) as conn:
         yield conn

@@ -26,11 +26,11 @@ from sql.limits import start_afresh
 from sql.mutation import close_gate, make_pausable, open_gate, pause_at_reading
 from sql.race import in_background, is_blocked_or_done
 
-from jobforge.embedded import Server
+from jobforge.embedded import PostgresServer
 
 
 @pytest.fixture(scope="module")
-def database(server: Server) -> Iterator[Database]:
+def database(server: PostgresServer) -> Iterator[Database]:
     with fresh_database(server) as fresh:
         yield fresh
 
@@ -188,7 +188,7 @@ def test_a_batch_is_filled_from_all_there_is(conn: Connection, worker: UUID) -> 
 
 
 def test_a_claim_ends_though_others_hold_all_rows_and_one_of_them_commits(
-    server: Server,
+    server: PostgresServer,
 ) -> None:
     with fresh_database(server) as own, ExitStack() as opened:
         conn, asking = (opened.enter_context(connect_to(own.url)) for _ in range(2))

@@ -86,7 +86,7 @@ def test_the_engine_agrees_on_what_fits_a_pattern(shared_conn: Connection) -> No
         found = call_for_value(
             shared_conn, "jobforge_private.fits_event", pattern=pattern, name=name
         )
-        assert found is event_filter.fits(pattern, name) is fits
+        assert found is event_filter.matches_pattern(pattern, name) is fits
 
 
 def test_schedulers_are_woken_once_and_not_while_a_recent_event_is_pending(

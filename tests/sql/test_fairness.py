@@ -10,7 +10,7 @@ from cluster import Connect, Connection, connect_to, fresh_database
 from sql.engine import TENANT_A, TENANT_B, Row, call, claim, definition, enqueue, new_worker
 from sql.fleet import Fleet, Tally
 
-from jobforge.embedded import Server
+from jobforge.embedded import PostgresServer
 
 FLOOD = 100_000
 SMALL = [uuid4() for _ in range(50)]
@@ -20,7 +20,7 @@ FIRST_CLAIMS = 2_500
 
 
 @pytest.fixture(scope="module")
-def flooded(server: Server) -> Iterator[str]:
+def flooded(server: PostgresServer) -> Iterator[str]:
     """A database in which one tenant has queued a flood before fifty others came with a little."""
     with fresh_database(server) as database:
         with connect_to(database.url) as conn:
@@ -33,7 +33,7 @@ def flooded(server: Server) -> Iterator[str]:
 
 
 @pytest.fixture
-def connect_flooded(server: Server, flooded: str) -> Iterator[Connect]:
+def connect_flooded(server: PostgresServer, flooded: str) -> Iterator[Connect]:
     with fresh_database(server, template=flooded) as database, ExitStack() as opened:
 
         def _connect(role: str | None = None, *, autocommit: bool = True) -> Connection:

@@ -33,13 +33,13 @@ from sql.settling import (
     settle,
 )
 
-from jobforge.embedded import Server
+from jobforge.embedded import PostgresServer
 
 # One database for all: what a test leaves is removed before the next, except the time of day.
 
 
 @pytest.fixture(scope="module")
-def database(server: Server) -> Iterator[Database]:
+def database(server: PostgresServer) -> Iterator[Database]:
     with fresh_database(server) as fresh:
         yield fresh
 

@@ -37,7 +37,7 @@ from sql.engine import (
 from sql.mutation import mutate
 
 from jobforge.db.schema_files import function_files
-from jobforge.embedded import Server
+from jobforge.embedded import PostgresServer
 
 LEVELS = ("repeatable read", "serializable")
 DOCS = Path(__file__).parents[2] / "docs"
@@ -225,7 +225,7 @@ class World(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def world(server: Server) -> Iterator[World]:
+def world(server: PostgresServer) -> Iterator[World]:
     """A database in which each call below is rolled back."""
     with fresh_database(server) as database, connect_to(database.url) as conn:
         own, other = plant(conn, TENANT_A, "amberword"), plant(conn, TENANT_B, "birchword")
@@ -331,7 +331,7 @@ def test_a_child_is_freed_although_its_parents_end_around_an_older_snapshot(
     assert state_of(conn, TENANT_A, child) == "queued"
 
 
-def test_without_the_check_that_child_stays_blocked(server: Server) -> None:
+def test_without_the_check_that_child_stays_blocked(server: PostgresServer) -> None:
     with fresh_database(server) as own, connect_to(own.url) as conn:
         mutate(conn, "require_read_committed", "in ('repeatable read', 'serializable')", "= ''")
         definition(conn)

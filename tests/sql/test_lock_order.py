@@ -16,7 +16,7 @@ from sql.interleave import Action, Interleaver, Script
 from sql.mutation import mutate
 from sql.settling import held
 
-from jobforge.embedded import Server
+from jobforge.embedded import PostgresServer
 
 Bulk = Callable[[UUID, list[Row]], Action]
 
@@ -44,7 +44,7 @@ BULK: dict[str, Bulk] = {
 
 
 @pytest.fixture(scope="module")
-def database(server: Server) -> Iterator[Database]:
+def database(server: PostgresServer) -> Iterator[Database]:
     with fresh_database(server) as fresh:
         yield fresh
 
@@ -57,7 +57,7 @@ def test_two_who_lock_many_jobs_do_not_deadlock(
 
 
 def test_a_settlement_that_waited_for_locks_in_another_order_would_deadlock_with_a_cancel(
-    server: Server,
+    server: PostgresServer,
 ) -> None:
     with fresh_database(server) as own, ExitStack() as opened:
         conn = opened.enter_context(connect_to(own.url))

@@ -33,7 +33,7 @@ from sql.engine import (
 )
 from sql.long_numbers import LONG, is_concerned, is_public, long_arguments, unbounded_columns
 
-from jobforge.embedded import Server
+from jobforge.embedded import PostgresServer
 
 REFUSAL = re.compile(r"JF0\d\d")
 
@@ -45,7 +45,7 @@ TOLERANT = {
 
 
 @pytest.fixture(scope="module")
-def world(server: Server) -> Iterator[World]:
+def world(server: PostgresServer) -> Iterator[World]:
     """One for all attempts: each is rolled back."""
     with fresh_database(server) as database, closing(connect_to(database.url)) as conn:
         yield World.make(database, conn)

@@ -27,11 +27,11 @@ from sql.engine import (
 )
 from sql.race import in_background, wait_until_blocked
 
-from jobforge.embedded import Server
+from jobforge.embedded import PostgresServer
 
 
 @pytest.fixture(scope="module")
-def shared_database(server: Server) -> Iterator[Database]:
+def shared_database(server: PostgresServer) -> Iterator[Database]:
     with fresh_database(server) as database:
         yield database
 

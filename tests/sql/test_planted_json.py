@@ -25,7 +25,7 @@ from sql.long_numbers import (
     valid_calls,
 )
 
-from jobforge.embedded import Server
+from jobforge.embedded import PostgresServer
 
 LONGEST_ANSWER = 16 * 1024**2
 
@@ -60,7 +60,7 @@ class _Answer:
 
 
 @pytest.fixture(scope="module")
-def world(server: Server) -> Iterator[World]:
+def world(server: PostgresServer) -> Iterator[World]:
     """One for all calls: each is undone."""
     with fresh_database(server) as database, closing(connect_to(database.url)) as conn:
         world = World.make(database, conn)

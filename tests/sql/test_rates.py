@@ -32,7 +32,7 @@ from sql.engine import (
 from sql.fleet import Fleet, Tally
 from sql.limits import KINDS, start_afresh
 
-from jobforge.embedded import Server
+from jobforge.embedded import PostgresServer
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class Started:
 
 
 @pytest.fixture(scope="module")
-def database(server: Server) -> Iterator[Database]:
+def database(server: PostgresServer) -> Iterator[Database]:
     with fresh_database(server) as fresh:
         yield fresh
 

@@ -35,7 +35,7 @@ from sql.engine import (
 )
 from sql.relations import HIDDEN, attack_relations, relations
 
-from jobforge.embedded import Server
+from jobforge.embedded import PostgresServer
 
 CLIENT = Attacker("client_login", Tenancy.OWN)
 NOBODYS = Attacker("client_login", Tenancy.NEVER)
@@ -66,7 +66,7 @@ def world(database: Database, conn: Connection) -> World:
 
 
 @pytest.fixture(scope="module")
-def calm_world(server: Server) -> Iterator[World]:
+def calm_world(server: PostgresServer) -> Iterator[World]:
     """One for the attempts that leave nothing behind, unless they succeed."""
     with fresh_database(server) as database, closing(connect_to(database.url)) as conn:
         yield World.make(database, conn)

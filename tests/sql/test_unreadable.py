@@ -21,12 +21,12 @@ from sql.long_numbers import (
 from unit.test_doctor import WELL
 
 from jobforge.db.doctor.checks import diagnose
-from jobforge.embedded import Server
+from jobforge.embedded import PostgresServer
 from jobforge.types.health import Trouble
 
 
 @pytest.fixture(scope="module")
-def conn(server: Server) -> Iterator[Connection]:
+def conn(server: PostgresServer) -> Iterator[Connection]:
     """A database with a value in each JSON column, for all tests: each rolls back."""
     with fresh_database(server) as database, closing(connect_to(database.url)) as conn:
         definition(conn)

@@ -19,7 +19,7 @@ from jobforge import (
     WorkflowHandle,
 )
 from jobforge.errors import ChildFailed
-from jobforge.sdk.step_log import Event
+from jobforge.sdk.step_log import ReceivedEvent
 from jobforge.types.jobs import Enqueued, Job, JobListing, JobRequest, State
 
 jf = JobForge(tenant="acme")
@@ -100,7 +100,7 @@ def durable(ctx: Context) -> None:
     assert_type(ctx.step("measure", lambda: "x"), str)
     ctx.sleep(timedelta(hours=1))
     ctx.sleep_until(datetime.now(UTC))
-    assert_type(ctx.wait_for_event("paid", {"order.id": 7}, timeout=60), Event)
+    assert_type(ctx.wait_for_event("paid", {"order.id": 7}, timeout=60), ReceivedEvent)
     child = ctx.enqueue(add, 1, right=2)
     assert_type(child, Handle[int])
     assert_type(ctx.enqueue(send.using(key="k"), "ada"), Handle[str])

@@ -9,7 +9,7 @@ from cluster import fresh_database, make_folder
 from playwright.sync_api import Browser, sync_playwright
 from ui.scene import Scene, find_browser, scene
 
-from jobforge.embedded import Server
+from jobforge.embedded import PostgresServer
 
 _SHARED = pytest.StashKey[ExitStack]()
 _OPTIONS = [
@@ -48,7 +48,7 @@ def shared(request: pytest.FixtureRequest) -> ExitStack:
 
 
 @pytest.fixture(scope="session")
-def shop(server: Server, browser: Browser, shared: ExitStack) -> Scene:  # noqa: ARG001 - nothing without it
+def shop(server: PostgresServer, browser: Browser, shared: ExitStack) -> Scene:  # noqa: ARG001 - nothing without it
     folder = make_folder("jobforge-ui-")
     shared.callback(shutil.rmtree, folder, ignore_errors=True)
     database = shared.enter_context(fresh_database(server))

@@ -13,9 +13,9 @@ from psycopg.types.json import Jsonb
 from ui.looking import NARROW, Look, looking
 from ui.scene import BIG, Scene
 
-from jobforge.api.serve import listening
+from jobforge.api.serve import serve_in_thread
 from jobforge.config import Config
-from jobforge.security.api_keys import read_key
+from jobforge.security.api_keys import parse_api_key
 
 
 def _admin(shop: Scene) -> str:
@@ -43,12 +43,12 @@ def test_a_deep_link_asks_for_a_key_and_leads_back(shop: Scene, browser: Browser
 
 
 def test_a_ticket_signs_in_once(shop: Scene, browser: Browser) -> None:
-    key = read_key(shop.house.super_key)
+    key = parse_api_key(shop.house.super_key)
     assert key is not None
     database_url = shop.house.database.url_as("server_login")
     config = Config(database_url=database_url, server_port=0, access_log=False)
-    with listening(config) as served:
-        link = served.sign_in_link(key, "acme")
+    with serve_in_thread(config) as served:
+        link = served.create_sign_in_link(key, "acme")
         for is_first in (True, False):
             with looking(browser, shop, None) as look:
                 look.page.goto(link)
@@ -78,17 +78,17 @@ def test_an_api_key_in_a_link_does_not_sign_in(
 def test_a_ticket_replaces_a_live_session_only_when_its_holder_agrees(
     shop: Scene, browser: Browser
 ) -> None:
-    key = read_key(shop.house.super_key)
+    key = parse_api_key(shop.house.super_key)
     assert key is not None
     database_url = shop.house.database.url_as("server_login")
     config = Config(database_url=database_url, server_port=0, access_log=False)
-    with listening(config) as served, looking(browser, shop, None) as look:
+    with serve_in_thread(config) as served, looking(browser, shop, None) as look:
         request = look.page.context.request
         request.post(f"{served.url}/api/v1/session", data={"key": _admin(shop)})
         choices = {"Keep my session": "tenant_admin", "Switch session": "super_admin"}
         for answer, role in choices.items():
             look.page.goto("about:blank")
-            look.page.goto(served.sign_in_link(key, "acme"))
+            look.page.goto(served.create_sign_in_link(key, "acme"))
             look.see("Switch session?")
             assert request.get(f"{served.url}/api/v1/session").json()["role"] == "tenant_admin"
             look.check_access(part="main")

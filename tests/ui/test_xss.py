@@ -16,7 +16,7 @@ from cluster import fresh_database
 from playwright.sync_api import Browser, Error, Page, Route, expect
 from ui.hostile import ELSEWHERE, FORMS, RUN, Hostile, annotate_failures, plant
 
-from jobforge.embedded import Server
+from jobforge.embedded import PostgresServer
 
 _WITHIN_MS = 60_000
 # Elements and attributes that no page has unless a text became markup.
@@ -91,7 +91,7 @@ def _note(visitor: Visitor, url: str, asked: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def hostile(server: Server) -> Iterator[Hostile]:
+def hostile(server: PostgresServer) -> Iterator[Hostile]:
     with fresh_database(server) as database, house(database) as opened:
         made = plant(opened)
         annotate_failures(made)

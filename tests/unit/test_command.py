@@ -13,9 +13,9 @@ from pydantic import BaseModel
 
 from jobforge import JobForge
 from jobforge.errors import ConfigError, Invalid, InvalidPayload
-from jobforge.sdk.command import Command, add_commands, servable
+from jobforge.sdk.command import Command, add_commands, filter_servable
 from jobforge.sdk.command_argv import read_template
-from jobforge.sdk.verdict import Exit
+from jobforge.sdk.verdict import ProcessExit
 from jobforge.types.jobs import Outcome
 
 TEXTS = st.text(alphabet=st.characters(exclude_categories=["Cs"], exclude_characters="\0"))
@@ -31,7 +31,7 @@ def _command(*argv: str, parameters: Any = None, **settings: Any) -> Command:
 
 
 def _argv(command: Command, **payload: Any) -> list[str]:
-    return command.render(command.arguments(1, payload))
+    return command.render(command.parse_arguments(1, payload))
 
 
 @pytest.mark.attack("argv")
@@ -119,7 +119,7 @@ def test_without_parameters_every_value_is_a_required_text() -> None:
     assert _argv(command, source="a b", target="c") == ["convert", "--", "a b", "c"]
     for payload in ({"source": "a"}, {"source": "a", "target": 1}, {"source": "a", "x": "b"}):
         with pytest.raises(InvalidPayload):
-            command.arguments(1, payload)
+            command.parse_arguments(1, payload)
 
 
 def test_a_schema_checks_the_payload_and_gives_defaults() -> None:
@@ -130,7 +130,7 @@ def test_a_schema_checks_the_payload_and_gives_defaults() -> None:
     assert _argv(command) == ["convert", "7"]
     assert _argv(command, size=9) == ["convert", "9"]
     with pytest.raises(InvalidPayload) as refused:
-        command.arguments(1, {"size": 101})
+        command.parse_arguments(1, {"size": 101})
     assert refused.value.field == "size"
     assert "101" not in str(refused.value)
 
@@ -174,14 +174,14 @@ def test_the_example_of_the_page_takes_no_coder_of_imagemagick(
     assert _argv(thumbnail, **good)[-2:] == ["in/a.png", "out/a.png"]
     for parameter in ("source", "target"):
         with pytest.raises(InvalidPayload):
-            thumbnail.arguments(1, {**good, parameter: name})
+            thumbnail.parse_arguments(1, {**good, parameter: name})
 
 
 def test_a_model_checks_the_payload_and_gives_defaults() -> None:
     command = _command("convert", "{source}", "{size}", parameters=Thumbnail)
     assert _argv(command, source="a") == ["convert", "a", "64"]
     with pytest.raises(InvalidPayload):
-        command.arguments(1, {"source": "a", "size": "many"})
+        command.parse_arguments(1, {"source": "a", "size": "many"})
 
 
 @pytest.mark.attack("argv")
@@ -204,14 +204,14 @@ def test_parameters_that_cannot_serve_are_refused(schema: dict[str, Any]) -> Non
 def test_a_pattern_takes_no_time() -> None:
     schema = {"properties": {"v": {"type": "string", "pattern": "^(a+)+$"}}, "required": ["v"]}
     with pytest.raises(InvalidPayload):
-        _command("echo", "{v}", parameters=schema).arguments(1, {"v": "a" * 5000 + "b"})
+        _command("echo", "{v}", parameters=schema).parse_arguments(1, {"v": "a" * 5000 + "b"})
 
 
 def test_what_is_enqueued_is_checked_too() -> None:
     command = _command("convert", "{source}")
-    assert command.parameters.payload((), {"source": "a"}) == {"source": "a"}
+    assert command.parameters.build_payload((), {"source": "a"}) == {"source": "a"}
     with pytest.raises(InvalidPayload):
-        command.parameters.payload((), {"source": 1})
+        command.parameters.build_payload((), {"source": 1})
 
 
 def test_its_schema_is_registered() -> None:
@@ -221,7 +221,10 @@ def test_its_schema_is_registered() -> None:
 
 def test_an_exit_says_how_it_went() -> None:
     command = _command("/usr/bin/convert")
-    done, failed = command.ended(Exit(code=0)), command.ended(Exit(code=3))
+    done, failed = (
+        command.verdict_from_exit(ProcessExit(code=0)),
+        command.verdict_from_exit(ProcessExit(code=3)),
+    )
     assert done is not None
     assert (done.outcome, done.result) == (Outcome.SUCCEEDED, {"exit_code": 0})
     assert failed is not None
@@ -231,7 +234,7 @@ def test_an_exit_says_how_it_went() -> None:
         "message": "convert ended with exit code 3",
         "exit_code": 3,
     }
-    assert command.ended(Exit(signal=9)) is None
+    assert command.verdict_from_exit(ProcessExit(signal=9)) is None
 
 
 def test_commands_of_the_configuration_are_added() -> None:
@@ -259,4 +262,4 @@ def test_only_commands_that_are_allowed_are_served() -> None:
     @app.job
     def plain() -> None: ...
 
-    assert servable(app.definitions.values(), ["allowed"]) == [allowed, plain]
+    assert filter_servable(app.definitions.values(), ["allowed"]) == [allowed, plain]

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from jobforge.config import Config, load, misspelt, secret_files, wants_colour
+from jobforge.config import Config, find_misspelled, load, secret_files, wants_color
 from jobforge.errors import ConfigError
-from jobforge.process.hardening import masked
+from jobforge.process.hardening import mask_passwords
 
 
 def _settle(
@@ -134,7 +134,7 @@ def test_variables_that_are_nearly_settings_are_found() -> None:
         "JOBFORGE_OF_SOMEBODY_ELSE": "x",
         "DATABASE_URL": "x",
     }
-    assert misspelt(environ) == {"JOBFORGE_DATABSE_URL": "JOBFORGE_DATABASE_URL"}
+    assert find_misspelled(environ) == {"JOBFORGE_DATABSE_URL": "JOBFORGE_DATABASE_URL"}
 
 
 @pytest.mark.parametrize(
@@ -165,7 +165,7 @@ def test_a_wrong_file_is_refused_and_the_field_named(
     ],
 )
 def test_a_password_is_never_shown(text: str, hidden: str) -> None:
-    assert masked(text) == hidden
+    assert mask_passwords(text) == hidden
 
 
 def _from_file(folder: Path, text: str) -> Config:
@@ -356,7 +356,7 @@ def test_the_documentation_lists_every_setting() -> None:
 def test_colours_are_left_out_when_the_environment_says_so(
     environ: dict[str, str], *, wanted: bool
 ) -> None:
-    assert wants_colour(environ) == wanted
+    assert wants_color(environ) == wanted
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from unit.clocks import AROUND, MINUTE, ZONES, Clock, changes, daily
 
 from jobforge.errors import Invalid
 from jobforge.scheduler import cron
-from jobforge.scheduler.cron import Change, Cron
+from jobforge.scheduler.cron import ClockChange, Cron
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 
@@ -78,7 +78,7 @@ def test_known_changes_of_the_clocks(
 ) -> None:
     [run] = cron.parse(text, zone).preview(datetime.fromisoformat(after), 1)
     assert run.at == datetime.fromisoformat(expected)
-    assert run.change == (change and Change(change))
+    assert run.change == (change and ClockChange(change))
     assert run.local.astimezone(UTC) == run.at
 
 
@@ -126,7 +126,7 @@ def test_a_schedule_fires_first_at(text: str, first: str) -> None:
         ("@reboot", 0),
         ("1--100000000 * * * *", 0),
         ("٣ * * * *", 0),
-        ("0 " * 60, cron.LONGEST),
+        ("0 " * 60, cron.MAX_LENGTH),
     ],
 )
 def test_a_wrong_schedule_is_refused_where_it_is_wrong(text: str, position: int) -> None:
@@ -144,8 +144,8 @@ def test_a_zone_that_is_none_is_refused(zone: str) -> None:
 
 
 def test_a_schedule_says_itself_in_words() -> None:
-    assert cron.parse("0 9 * * MON-FRI", "UTC").words() == "At 09:00 on Monday through Friday"
-    assert cron.parse("@daily", "UTC").words() == "At 00:00 every day"
+    assert cron.parse("0 9 * * MON-FRI", "UTC").describe() == "At 09:00 on Monday through Friday"
+    assert cron.parse("@daily", "UTC").describe() == "At 00:00 every day"
 
 
 def test_years_of_minutes_are_looked_through_from_their_end() -> None:
@@ -182,7 +182,7 @@ def test_any_text_is_a_schedule_that_fires_or_is_refused_with_a_position(
     assert following is not None
     assert following > NOW
     assert following.second == following.microsecond == 0
-    assert read.words()
+    assert read.describe()
 
 
 def _read(text: str, zone: str) -> Cron | Invalid:

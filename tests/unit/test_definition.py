@@ -14,7 +14,7 @@ import jobforge
 from jobforge import Context, JobForge, Retry
 from jobforge.errors import Conflict, Denied, Invalid, InvalidPayload, Json
 from jobforge.sdk.definition import Definition
-from jobforge.types.jobs import ClaimedJob, Enqueued, EnqueueStatus, JobRequest, sent
+from jobforge.types.jobs import ClaimedJob, Enqueued, EnqueueStatus, JobRequest, encode_timestamp
 from jobforge.types.jsonb import encode
 
 if TYPE_CHECKING:
@@ -38,10 +38,10 @@ class Channel:
     def enqueue(self, jobs: Any) -> list[Enqueued]:
         raise NotImplementedError(jobs)
 
-    def ask(self, kind: str, data: Json) -> Json:
+    def request(self, kind: str, data: Json) -> Json:
         raise NotImplementedError(kind, data)
 
-    async def aask(self, kind: str, data: Json) -> Json:
+    async def request_async(self, kind: str, data: Json) -> Json:
         raise NotImplementedError(kind, data)
 
 
@@ -52,7 +52,7 @@ def make_context() -> Context:
         "tenant_id": TENANT,
         "job_id": JOB_ID,
         "lease": 1,
-        "started": sent(now),
+        "started": encode_timestamp(now),
         "attempt": 1,
         "payload_json": "{}",
     }
@@ -77,7 +77,7 @@ def test_a_definition_is_named_after_its_function(jf: JobForge) -> None:
 
     assert (report.settings.name, yearly.settings.name) == ("report@1", "reports.yearly@3")
     assert report.settings.description == "Makes the report of a month."
-    assert repr(report) == "<Decorated report@1>"
+    assert repr(report) == "<CallableDefinition report@1>"
     assert (yearly.settings.queue, yearly.settings.max_attempts) == ("slow", 2)
     assert jf.definitions == {"report": report, "reports.yearly": yearly}
 
@@ -145,14 +145,14 @@ def test_the_context_is_told_from_the_parameters(jf: JobForge) -> None:
         return 1 + x
 
     for definition in (typed, later, unnamed, none):
-        arguments = definition.arguments(1, {"x": 1})
+        arguments = definition.parse_arguments(1, {"x": 1})
         assert arguments == {"x": 1}
         assert definition.invoke(make_context(), arguments) == 2
 
 
 def test_types_may_be_defined_after_the_function(jf: JobForge) -> None:
     early = jf.job(_early)
-    assert early.arguments(1, {"number": 5}) == {"order": _Order(number=5)}
+    assert early.parse_arguments(1, {"number": 5}) == {"order": _Order(number=5)}
 
 
 def _early(order: "_Order") -> None: ...
@@ -165,7 +165,7 @@ class _Order(BaseModel):
 def test_a_payload_that_does_not_fit_is_refused(jf: JobForge) -> None:
     definition = jf.job(_early)
     with pytest.raises(InvalidPayload) as refusal:
-        definition.arguments(1, {"number": "many"})
+        definition.parse_arguments(1, {"number": "many"})
     assert refusal.value.field == "number"
 
 
@@ -181,14 +181,14 @@ def test_payloads_of_older_versions_are_upgraded_step_by_step(jf: JobForge) -> N
     def rename(old: dict[str, Json]) -> dict[str, Json]:
         return {"to": old["address"], "full_name": old["full_name"]}
 
-    assert send.served == ("send@3", "send@2", "send@1")
+    assert send.served_versions == ("send@3", "send@2", "send@1")
     oldest = {"address": "ada@example.com", "full_name": "Ada Lovelace"}
-    assert send.arguments(1, oldest) == {"to": "ada@example.com", "name": "Ada"}
-    assert send.arguments(3, {"to": "x", "name": "y"}) == {"to": "x", "name": "y"}
+    assert send.parse_arguments(1, oldest) == {"to": "ada@example.com", "name": "Ada"}
+    assert send.parse_arguments(3, {"to": "x", "name": "y"}) == {"to": "x", "name": "y"}
     with pytest.raises(InvalidPayload, match="upgrade from version 2 failed: KeyError"):
-        send.arguments(2, {})
+        send.parse_arguments(2, {})
     with pytest.raises(InvalidPayload, match="does not know version 4"):
-        send.arguments(4, {})
+        send.parse_arguments(4, {})
 
 
 def test_a_gap_between_versions_is_an_error(jf: JobForge) -> None:
@@ -197,7 +197,7 @@ def test_a_gap_between_versions_is_an_error(jf: JobForge) -> None:
 
     send.upgrade(from_version=1)(lambda old: old)
     with pytest.raises(Invalid, match="not from 2"):
-        _ = send.served
+        _ = send.served_versions
     for version in (0, 1, 3):
         with pytest.raises(Invalid):
             send.upgrade(from_version=version)
@@ -229,7 +229,7 @@ def ended(state: str, **more: Json) -> dict[str, Json]:
 def run_hooks_of(jf: JobForge, payload: dict[str, Json]) -> None:
     definition = jf.definitions["count:hooks"]
     running = definition.invoke(
-        make_context(), definition.arguments_of(1, encode(payload, "payload"))
+        make_context(), definition.parse_arguments_json(1, encode(payload, "payload"))
     )
     asyncio.run(cast("Coroutine[Any, Any, None]", running))
 
@@ -295,9 +295,11 @@ def test_hooks_make_a_definition_of_their_own(jf: JobForge) -> None:
     count.on_end(lambda ctx, state: None)  # noqa: ARG005 - a hook takes both
     assert (list(jf.definitions), count.settings.hooks) == (["count", "count:hooks"], True)
     hooks = jf.definitions["count:hooks"]
-    assert hooks.served == ("count:hooks@2", "count:hooks@1")
+    assert hooks.served_versions == ("count:hooks@2", "count:hooks@1")
     assert (hooks.settings.queue, hooks.settings.hooks) == ("slow", False)
-    assert hooks.arguments_of(1, encode(ended("dead"), "payload"))["ended"].job_id == ENDED_ID
+    assert (
+        hooks.parse_arguments_json(1, encode(ended("dead"), "payload"))["ended"].job_id == ENDED_ID
+    )
 
 
 def test_a_hook_of_the_app_is_for_definitions_before_and_after_it(jf: JobForge) -> None:
@@ -341,7 +343,7 @@ def test_inside_a_job_enqueue_goes_through_the_door(
     jf: JobForge, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     count, _ = make_hooked(jf)
-    monkeypatch.setattr("jobforge.sdk.job_scope._door", door := Door())
+    monkeypatch.setattr("jobforge.sdk.job_scope._process_channel", door := Door())
     handle = count.using(priority=3).enqueue()
     asyncio.run(count.using(tenant=TENANT).aenqueue())
     count.enqueue_many([count.args(), count.args()])
@@ -374,7 +376,7 @@ def test_options_that_make_no_sense_are_refused_by_name(
 
 
 def test_later_options_go_over_earlier_ones(jf: JobForge, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("jobforge.sdk.job_scope._door", door := Door())
+    monkeypatch.setattr("jobforge.sdk.job_scope._process_channel", door := Door())
     first = jf.job(_nothing).using(priority=1, queue="slow", key="k")
     first.using(priority=2, dedupe="active").enqueue()
     (job,) = door.jobs

@@ -9,7 +9,13 @@ from uuid import uuid4
 import pytest
 
 from jobforge.db.doctor.checks import Facts, Finding, Grade, advise_vacuum, diagnose
-from jobforge.db.doctor.probes import Connections, History, Horizon, Surroundings, Table
+from jobforge.db.doctor.probes import (
+    ConnectionUsage,
+    PartitionCoverage,
+    ServerConditions,
+    TableStats,
+    VacuumBlocker,
+)
 from jobforge.db.doctor.server_facts import Inspection
 from jobforge.types.health import Trouble
 from jobforge.types.workers import WorkerInfo
@@ -33,9 +39,9 @@ SOUND = Inspection(
     idle_in_transaction_timeout_ms=0,
     is_behind_pooler=False,
 )
-JOBS = Table("jobs", 8192, 10, 0, NOW, has_autovacuum=True)
-AHEAD = History("attempts", 7, has_strays=False)
-SESSION = Horizon("session", "4711", "reports", "psql", "idle in transaction", 12, 900.0)
+JOBS = TableStats("jobs", 8192, 10, 0, NOW, has_autovacuum=True)
+AHEAD = PartitionCoverage("attempts", 7, has_strays=False)
+SESSION = VacuumBlocker("session", "4711", "reports", "psql", "idle in transaction", 12, 900.0)
 
 
 def worker(state: str, clock_skew_s: float = 0.01) -> WorkerInfo:
@@ -62,10 +68,10 @@ WELL = Facts(
     round_trip_s=0.001,
     skew_s=0.0,
     schema_faults=[],
-    is_heard=True,
-    connections=Connections(10, 100),
+    is_notify_received=True,
+    connections=ConnectionUsage(10, 100),
     tables=[JOBS],
-    history=[AHEAD],
+    partition_coverage=[AHEAD],
     workers=[worker("live")],
     troubles=[],
 )
@@ -88,7 +94,9 @@ def test_a_sound_installation_has_no_finding_and_says_what_was_looked_at() -> No
 
 def test_advice_about_vacuum_is_what_the_doctor_says_of_it_and_else_nothing() -> None:
     assert advise_vacuum(WELL) == []
-    facts = replace(WELL, horizon=[SESSION], tables=[replace(JOBS, dead=200_000)], workers=[])
+    facts = replace(
+        WELL, vacuum_blockers=[SESSION], tables=[replace(JOBS, dead=200_000)], workers=[]
+    )
     assert [(each.check, each.fix) for each in advise_vacuum(facts)] == [
         ("snapshots", "select pg_terminate_backend(4711);"),
         ("vacuum", "vacuum jobforge.jobs;  -- after whoever holds a snapshot has gone"),
@@ -111,40 +119,59 @@ CASES: list[tuple[dict[str, Any], str, Grade, str]] = [
     ({"schema_faults": ["claim_jobs"]}, "schema", Grade.FAILED, "jobforge db migrate"),
     ({"access_faults": ["jobs is open"]}, "access", Grade.FAILED, "db migrate --repair"),
     ({"is_newer": True, "schema_faults": ["x"]}, "schema", Grade.WARNING, "upgrade jobforge"),
-    ({"is_heard": False}, "wakeups", Grade.WARNING, "JOBFORGE_LISTEN_URL"),
+    ({"is_notify_received": False}, "wakeups", Grade.WARNING, "JOBFORGE_LISTEN_URL"),
     ({"skew_s": 90.0}, "clock", Grade.WARNING, "chrony"),
     ({"skew_s": -90.0}, "clock", Grade.WARNING, "chrony"),
     ({"workers": [worker("live", clock_skew_s=-3.0)]}, "clock", Grade.WARNING, "chrony"),
     (seen(fsync=False), "durability", Grade.FAILED, "fsync = on"),
     (seen(full_page_writes=False), "durability", Grade.FAILED, "full_page_writes = on"),
     (seen(synchronous_commit="off"), "durability", Grade.FAILED, "synchronous_commit = on"),
-    ({"connections": Connections(90, 100)}, "connections", Grade.WARNING, "PgBouncer"),
-    ({"surroundings": Surroundings(True, False)}, "snapshots", Grade.WARNING, "pg_read_all_stats"),  # noqa: FBT003 - two facts
-    ({"horizon": [SESSION]}, "snapshots", Grade.FAILED, "pg_terminate_backend(4711)"),
+    ({"connections": ConnectionUsage(90, 100)}, "connections", Grade.WARNING, "PgBouncer"),
     (
-        {"horizon": [replace(SESSION, kind="prepared", name="order 7")]},
+        {"server_conditions": ServerConditions(True, False)},  # noqa: FBT003 - two facts
+        "snapshots",
+        Grade.WARNING,
+        "pg_read_all_stats",
+    ),
+    ({"vacuum_blockers": [SESSION]}, "snapshots", Grade.FAILED, "pg_terminate_backend(4711)"),
+    (
+        {"vacuum_blockers": [replace(SESSION, kind="prepared", name="order 7")]},
         "snapshots",
         Grade.FAILED,
         "rollback prepared 'order 7'",
     ),
     (
-        {"horizon": [replace(SESSION, kind="slot", name="cdc", seconds=None, age=2_000_000)]},
+        {
+            "vacuum_blockers": [
+                replace(SESSION, kind="slot", name="cdc", seconds=None, age=2_000_000)
+            ]
+        },
         "snapshots",
         Grade.FAILED,
         "pg_drop_replication_slot('cdc')",
     ),
     (
-        {"horizon": [replace(SESSION, kind="standby", seconds=None, age=2_000_000)]},
+        {"vacuum_blockers": [replace(SESSION, kind="standby", seconds=None, age=2_000_000)]},
         "snapshots",
         Grade.FAILED,
         "hot_standby_feedback",
     ),
-    ({"surroundings": Surroundings(False, True)}, "vacuum", Grade.FAILED, "autovacuum = on"),  # noqa: FBT003 - as above
+    (
+        {"server_conditions": ServerConditions(False, True)},  # noqa: FBT003 - as above
+        "vacuum",
+        Grade.FAILED,
+        "autovacuum = on",
+    ),
     ({"tables": [replace(JOBS, has_autovacuum=False)]}, "vacuum", Grade.FAILED, "reset"),
     ({"tables": [replace(JOBS, dead=500_000)]}, "vacuum", Grade.WARNING, "vacuum jobforge.jobs"),
-    ({"history": [replace(AHEAD, days_ahead=0)]}, "partitions", Grade.FAILED, "ensure_partitions"),
     (
-        {"history": [replace(AHEAD, has_strays=True)]},
+        {"partition_coverage": [replace(AHEAD, days_ahead=0)]},
+        "partitions",
+        Grade.FAILED,
+        "ensure_partitions",
+    ),
+    (
+        {"partition_coverage": [replace(AHEAD, has_strays=True)]},
         "partitions",
         Grade.WARNING,
         "ensure_partitions",
@@ -222,7 +249,7 @@ def test_where_all_values_are_readable_it_says_how_many_rows_were_checked() -> N
 
 
 def test_a_snapshot_that_is_young_is_nobodys_business() -> None:
-    assert ill(horizon=[replace(SESSION, seconds=20.0)]) == []
+    assert ill(vacuum_blockers=[replace(SESSION, seconds=20.0)]) == []
 
 
 def test_who_may_not_see_workers_is_told_nothing_of_them() -> None:
@@ -251,7 +278,7 @@ def test_rights_that_could_not_be_compared_are_not_judged() -> None:
 
 
 def test_files_that_give_jobs_credentials_are_named() -> None:
-    [finding] = ill(open_files=[Path("/home/app/.pgpass")])
+    [finding] = ill(readable_secret_files=[Path("/home/app/.pgpass")])
     assert (finding.check, finding.grade) == ("credentials", Grade.WARNING)
     assert "/home/app/.pgpass" in finding.message
-    assert ill(open_files=[]) == []
+    assert ill(readable_secret_files=[]) == []

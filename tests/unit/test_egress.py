@@ -12,9 +12,16 @@ import httpcore2
 import pytest
 
 from jobforge.config import Config
-from jobforge.connectors.egress import Egress, Policy, Request, Response, policy_of, read_url
+from jobforge.connectors.egress import (
+    EgressClient,
+    EgressRequest,
+    EgressResponse,
+    Policy,
+    policy_from_config,
+    read_url,
+)
 from jobforge.connectors.egress.addresses import is_public, parse_address
-from jobforge.connectors.egress.policy import own_addresses, read_allowed
+from jobforge.connectors.egress.policy import own_addresses, parse_allow_entry
 from jobforge.errors import (
     AddressNotAllowed,
     BadResponse,
@@ -120,9 +127,9 @@ async def send(
     *names: Sequence[str],
     policy: Policy = HTTP,
     **more: Any,
-) -> Response:
-    egress = Egress(policy, resolve=Names(*(names or ([PUBLIC],))), network=network)
-    return await egress.send(Request(more.pop("method", "GET"), url, **more))
+) -> EgressResponse:
+    egress = EgressClient(policy, resolve=Names(*(names or ([PUBLIC],))), network=network)
+    return await egress.send(EgressRequest(more.pop("method", "GET"), url, **more))
 
 
 def redirect(where: str, status: int = 302) -> bytes:
@@ -152,10 +159,10 @@ HOSTS = [
 @pytest.mark.parametrize("host", HOSTS)
 async def test_a_host_that_is_not_public_is_refused_before_any_connection(host: str) -> None:
     network, names = Network(), Names(["127.0.0.1"])
-    egress = Egress(HTTP, resolve=names, network=network)
+    egress = EgressClient(HTTP, resolve=names, network=network)
     for url in (f"http://{host}/", f"https://{host}/x?y", f"http://{host}:80/"):
         with pytest.raises((AddressNotAllowed, Invalid)) as refused:
-            await egress.send(Request("GET", url))
+            await egress.send(EgressRequest("GET", url))
         assert "127.0.0.1" not in str(refused.value)
     assert (network.connected, names.asked) == ([], [])
 
@@ -224,13 +231,13 @@ async def test_a_name_with_one_forbidden_address_is_refused_whole(answers: list[
 
 async def test_a_name_is_looked_up_once_and_connected_to_what_was_checked() -> None:
     network, names = Network(), Names([PUBLIC], ["127.0.0.1"])
-    egress = Egress(Policy(), resolve=names, network=network)
-    await egress.send(Request("GET", "https://rebind.example.com/path"))
+    egress = EgressClient(Policy(), resolve=names, network=network)
+    await egress.send(EgressRequest("GET", "https://rebind.example.com/path"))
     assert (names.asked, network.connected) == (["rebind.example.com"], [(PUBLIC, 443)])
     assert network.greeted == ["rebind.example.com"]
     assert b"host: rebind.example.com\r\n" in network.sent[0]
     with pytest.raises(AddressNotAllowed):
-        await egress.send(Request("GET", "https://rebind.example.com/path"))
+        await egress.send(EgressRequest("GET", "https://rebind.example.com/path"))
     assert network.connected == [(PUBLIC, 443)]
 
 
@@ -300,7 +307,7 @@ async def test_private_headers_stay_with_the_first_origin() -> None:
     for where, hidden in (("/same", False), ("http://other.example.com/", True)):
         network = Network(answers=[redirect(where, 307), redirect("http://example.com/")])
         await send(
-            "http://example.com/", network, headers=headers, private=frozenset({"x-token"}),
+            "http://example.com/", network, headers=headers, private_headers=frozenset({"x-token"}),
             redirects=3, method="POST",
         )  # fmt: skip
         seen = [all(value in sent for value in (b": a", b": b", b": c")) for sent in network.sent]
@@ -397,13 +404,13 @@ async def test_the_operators_proxy_is_the_only_way_when_there_is_one() -> None:
     with pytest.raises(AddressNotAllowed):
         await send("https://127.0.0.1/", network, policy=policy)
     with pytest.raises(ConfigError):
-        Egress(Policy(proxy="socks5://proxy"))
+        EgressClient(Policy(proxy="socks5://proxy"))
 
 
 def test_an_operator_allows_addresses_ports_and_nothing_beside_them() -> None:
     policy = Policy(
         allowed=tuple(
-            map(read_allowed, ("10.1.2.3:8443", "10.9.0.0/16", "*:8080", "[fd00::1]:81"))
+            map(parse_allow_entry, ("10.1.2.3:8443", "10.9.0.0/16", "*:8080", "[fd00::1]:81"))
         ),
         allow_http=True,
     )
@@ -426,11 +433,11 @@ def test_an_operator_allows_addresses_ports_and_nothing_beside_them() -> None:
             read_url(url, policy)
     for entry in ("10.0.0.1:0", "host", "*", "10.0.0.1:x", "10.0.0.0/33", "[::1", "::1:x"):
         with pytest.raises(ConfigError):
-            read_allowed(entry)
+            parse_allow_entry(entry)
 
 
 def test_the_database_and_this_machine_are_forbidden_even_at_public_addresses() -> None:
-    policy = policy_of(Config(database_url=f"postgresql://u:p@{PUBLIC}:5432/x"))
+    policy = policy_from_config(Config(database_url=f"postgresql://u:p@{PUBLIC}:5432/x"))
     for host in (PUBLIC, f"[64:ff9b::{PUBLIC}]"):
         with pytest.raises(AddressNotAllowed):
             read_url(f"https://{host}/", policy)
@@ -458,6 +465,8 @@ async def test_what_the_transport_says_names_no_address() -> None:
         raise OSError(f"{host}:{port} at 10.0.0.53")
 
     with pytest.raises(EgressError) as error:
-        await Egress(Policy(), resolve=fails).send(Request("GET", "https://example.com/"))
+        await EgressClient(Policy(), resolve=fails).send(
+            EgressRequest("GET", "https://example.com/")
+        )
     assert "10.0.0.53" not in str(error.value)
     assert error.value.__suppress_context__

@@ -3,7 +3,7 @@
 import pytest
 
 from jobforge import errors
-from jobforge.db.sqlstates import from_sqlstate
+from jobforge.db.sqlstates import error_from_sqlstate
 from jobforge.errors import JobForgeError
 
 SQLSTATES = {
@@ -32,7 +32,7 @@ SQLSTATES = {
 
 @pytest.mark.parametrize("state", SQLSTATES)
 def test_a_sqlstate_becomes_its_class_with_its_code(state: str) -> None:
-    error = from_sqlstate(state, "what happened", None)
+    error = error_from_sqlstate(state, "what happened", None)
     assert (type(error), error.code) == SQLSTATES[state]
     assert str(error) == "what happened"
 
@@ -51,19 +51,21 @@ def test_the_docstring_of_the_module_draws_every_class() -> None:
 
 
 def test_the_detail_names_the_field() -> None:
-    error = from_sqlstate("JF002", "too high", '{"field": "priority", "limit": 10}')
+    error = error_from_sqlstate("JF002", "too high", '{"field": "priority", "limit": 10}')
     assert error.field == "priority"
     assert error.detail == {"field": "priority", "limit": 10}
 
 
 def test_the_hint_of_the_engine_is_the_hint_of_the_error() -> None:
-    assert from_sqlstate("JF012", "no", "{}", "Call it elsewhere.").hint == "Call it elsewhere."
-    assert from_sqlstate("JF002", "no", "{}").hint is None
+    assert (
+        error_from_sqlstate("JF012", "no", "{}", "Call it elsewhere.").hint == "Call it elsewhere."
+    )
+    assert error_from_sqlstate("JF002", "no", "{}").hint is None
 
 
 @pytest.mark.parametrize("detail", [None, "", "Key (id)=(1) exists.", "{broken", "[1]"])
 def test_a_detail_that_is_no_json_object_is_left_out(detail: str | None) -> None:
-    assert from_sqlstate("JF002", "no", detail).detail == {}
+    assert error_from_sqlstate("JF002", "no", detail).detail == {}
 
 
 def test_an_error_without_a_message_says_its_docstring() -> None:

@@ -9,8 +9,8 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="as Linux has it
 
 BEGIN = """
 import os, threading
-from jobforge.worker.isolation.fast_fork import Hooks, choose_fork
-hooks = Hooks()
+from jobforge.worker.isolation.fast_fork import ForkHooks, choose_fork
+hooks = ForkHooks()
 def is_pythons():
     return choose_fork(hooks) is os.fork
 """
@@ -32,7 +32,7 @@ for flag in (zygote._CLOSE_ON_EXEC, 0):  # as on Linux, and elsewhere
     fds = array.array("i", os.pipe()).tobytes()
     ours.sendmsg([b"x"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, fds)])
     _, ancillary, _, _ = theirs.recvmsg(1, zygote._SPACE_FOR_FDS, flag)
-    print(*map(os.get_inheritable, zygote._received(ancillary)))
+    print(*map(os.get_inheritable, zygote._extract_fds(ancillary)))
 """
     assert _says(code) == ["False"] * 4
 
@@ -41,7 +41,7 @@ for flag in (zygote._CLOSE_ON_EXEC, 0):  # as on Linux, and elsewhere
 def test_a_plain_app_is_forked_without_pythons_hooks() -> None:
     code = """
 import jobforge.worker.isolation.zygote
-with hooks.noticed():
+with hooks.watch_registrations():
     import asyncio, concurrent.futures, logging, random, threading
     from jobforge import JobForge
 print(is_pythons())
@@ -57,16 +57,16 @@ print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
 def test_jobs_that_are_traced_are_forked_without_pythons_hooks_too() -> None:
     code = """
 from jobforge.observability import tracing
-with hooks.noticed():
-    tracing.prepare_jobs()
-print(tracing.is_on(), is_pythons())
+with hooks.watch_registrations():
+    tracing.prepare_child_tracing()
+print(tracing.is_enabled(), is_pythons())
 """
     assert _says(code) == ["True", "False"]
 
 
 def test_an_app_with_hooks_of_its_own_has_them_run() -> None:
     code = """
-with hooks.noticed():
+with hooks.watch_registrations():
     os.register_at_fork(after_in_child=lambda: print("told", flush=True))
 print(is_pythons(), flush=True)
 if choose_fork(hooks)() == 0:

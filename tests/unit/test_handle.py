@@ -7,11 +7,11 @@ import pytest
 
 from jobforge.errors import WaitTimeout
 from jobforge.sdk.duration import Duration
-from jobforge.sdk.handle import Awaited, until
+from jobforge.sdk.handle import WaitTarget, poll_until
 
 
 @pytest.mark.parametrize("timeout", [0.001, timedelta(milliseconds=1)])
 def test_whoever_waited_in_vain_is_told_for_how_many_seconds(timeout: Duration) -> None:
-    job = Awaited("job", UUID(int=1), "job_id")
+    job = WaitTarget("job", UUID(int=1), "job_id")
     with pytest.raises(WaitTimeout, match=r"^job \S+ has not ended within 0\.001 s$"):
-        until(lambda: None, lambda _: False, timeout, job)
+        poll_until(lambda: None, lambda _: False, timeout, job)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from attacks import Attempts
 
-from jobforge.cli.processes.child import Process
+from jobforge.cli.processes.child import ChildProcess
 from jobforge.process.hardening import Handover
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="other systems have no /proc")
@@ -77,7 +77,7 @@ print(subprocess.run(["env"], capture_output=True, text=True).stdout)
 def test_the_settings_are_still_those_of_the_environment(tmp_path: Path) -> None:
     code = f"""
 os.chdir({str(tmp_path)!r})
-print(config.load().database_url, config.load().server_port, config.origins()["database_url"])
+print(config.load().database_url, config.load().server_port, config.find_origins()["database_url"])
 os.environ["JOBFORGE_SERVER_PORT"] = "9"
 print(config.load().server_port)
 """
@@ -103,8 +103,8 @@ def test_pgpassword_completes_the_url(tmp_path: Path, url: str, completed: str) 
 
 def test_a_process_hands_over_what_it_does_not_show() -> None:
     arguments = ["worker", "--database-url", CANARY, "--queues", "mail"]
-    handover = Handover.of(arguments, {"JOBFORGE_KEY": CANARY, "LANG": "C"})
-    assert handover.shown == ["worker", "--database-url", "***", "--queues", "mail"]
+    handover = Handover.from_arguments(arguments, {"JOBFORGE_KEY": CANARY, "LANG": "C"})
+    assert handover.masked_arguments == ["worker", "--database-url", "***", "--queues", "mail"]
     assert handover.environment == {"LANG": "C"}
     assert CANARY.encode() in handover.secrets
 
@@ -115,7 +115,7 @@ def test_a_started_process_receives_arguments_and_variables_of_any_size(tmp_path
     url = f"postgresql://{CANARY}:p@127.0.0.1:1/app"
 
     async def run() -> int:
-        started = await Process.start(
+        started = await ChildProcess.start(
             ["scheduler", "--database-url", url],
             {**os.environ, **variables, "HOME": str(tmp_path)},
         )

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobforge.errors import Invalid
-from jobforge.types.jsonb import decode, encode, legible
+from jobforge.types.jsonb import decode, encode, replace_unencodable
 
 NAN = float("nan")
 WORDS = st.text(alphabet=st.characters(exclude_categories=["Cs"], exclude_characters="\0"))
@@ -68,7 +68,7 @@ def test_the_refusal_names_the_path_of_the_value(value: Any, path: str, what: st
 
 @pytest.mark.parametrize("name", UNSTORABLE)
 def test_what_jsonb_cannot_keep_can_be_put_into_words(name: str) -> None:
-    assert json.loads(encode(legible(UNSTORABLE[name]), "error"))
+    assert json.loads(encode(replace_unencodable(UNSTORABLE[name]), "error"))
 
 
 @given(PLAIN)
@@ -78,7 +78,7 @@ def test_a_value_comes_back_as_it_went(value: Any) -> None:
 
 @given(PLAIN)
 def test_a_value_that_can_be_kept_is_its_own_wording(value: Any) -> None:
-    assert legible(value) == value
+    assert replace_unencodable(value) == value
 
 
 @pytest.mark.parametrize("text", ["null", '"null"', '"\\\\u0000"', '[null, "a", {"null": null}]'])

@@ -16,7 +16,7 @@ import os, sys
 from pathlib import Path
 from jobforge.worker.isolation import landlock, limits
 landlock.protectable = list  # root may write everywhere
-limits.renounce_privileges()
+limits.set_no_new_privileges()
 folder = Path(sys.argv[1])
 domain = landlock.Landlock([folder / "secret"])
 def inside(act):

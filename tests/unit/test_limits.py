@@ -12,11 +12,12 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="as Linux has it
 
 BEGIN = """
 import resource, signal, sys
-from jobforge.process.hardening import hide
+from jobforge.process.hardening import forbid_inspection
 from jobforge.worker.isolation import limits
-from jobforge.sdk.settings import Limits
+from jobforge.sdk.settings import ProcessLimits
 def apply(**given):
-    limits.apply(limits.bounds(Limits(**given), limits.data_in_use()))
+    rlimits = limits.rlimits_from_limits(ProcessLimits(**given), limits.read_data_in_use())
+    limits.apply_rlimits(rlimits)
 """
 
 
@@ -54,7 +55,7 @@ try:
     while True:
         taken.append(bytearray({MIB}))
 except MemoryError:
-    limits.make_room()
+    limits.raise_memory_limit()
     print(len(bytearray({8 * MIB})))
 """
     assert _says(code) == str(8 * MIB)
@@ -88,7 +89,7 @@ def test_a_process_can_be_hidden_and_shown_again() -> None:
     code = """
 import ctypes
 PR_GET_DUMPABLE = 3
-for change in (hide, limits.unhide):
+for change in (forbid_inspection, limits.unhide):
     change()
     print(ctypes.CDLL(None).prctl(PR_GET_DUMPABLE, 0, 0, 0, 0))
 """
@@ -97,7 +98,7 @@ for change in (hide, limits.unhide):
 
 def test_privileges_are_renounced_for_good() -> None:
     code = """
-limits.renounce_privileges()
+limits.set_no_new_privileges()
 print([line for line in open("/proc/self/status") if line.startswith("NoNewPrivs")][0])
 """
     assert _says(code).split() == ["NoNewPrivs:", "1"]

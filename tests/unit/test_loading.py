@@ -10,7 +10,7 @@ import pytest
 
 from jobforge import JobForge
 from jobforge.errors import ConfigError
-from jobforge.sdk.loader import load, parse
+from jobforge.sdk.loader import load_app, parse_target
 
 ONE = "from jobforge import JobForge\njf = JobForge()\n"
 TWO = ONE + "other = JobForge()\n"
@@ -41,53 +41,53 @@ def _write(name: str, source: str = ONE) -> None:
 def test_every_form_finds_the_app(target: str) -> None:
     _write("app.py")
     _write("sub/jobs.py")
-    assert isinstance(load(target), JobForge)
+    assert isinstance(load_app(target), JobForge)
 
 
 def test_an_absolute_path_finds_the_app(project: Path) -> None:
     _write("elsewhere/app.py")
-    assert isinstance(load(str(project / "elsewhere" / "app.py")), JobForge)
+    assert isinstance(load_app(str(project / "elsewhere" / "app.py")), JobForge)
 
 
 def test_loading_again_gives_the_same_app() -> None:
     _write("app.py")
-    assert load("app.py") is load("app.py:jf") is load("app")
+    assert load_app("app.py") is load_app("app.py:jf") is load_app("app")
 
 
 def test_one_app_under_two_names_is_one() -> None:
     _write("app.py", ONE + "also = jf\n")
-    assert isinstance(load("app.py"), JobForge)
+    assert isinstance(load_app("app.py"), JobForge)
 
 
 def test_the_named_one_of_several_is_taken() -> None:
     _write("app.py", TWO)
-    assert load("app.py:other") is not load("app.py:jf")
+    assert load_app("app.py:other") is not load_app("app.py:jf")
 
 
 def test_a_file_imports_its_neighbours() -> None:
     _write("sub/jobs.py")
     _write("sub/app.py", "from jobs import jf\n")
-    assert isinstance(load("sub/app.py"), JobForge)
+    assert isinstance(load_app("sub/app.py"), JobForge)
 
 
 def test_a_file_of_a_package_may_import_relatively() -> None:
     _write("shop/__init__.py", "")
     _write("shop/jobs.py")
     _write("shop/app.py", "from .jobs import jf\n")
-    assert isinstance(load("shop/app.py"), JobForge)
-    assert parse("shop/app.py").module == "shop.app"
+    assert isinstance(load_app("shop/app.py"), JobForge)
+    assert parse_target("shop/app.py").module == "shop.app"
 
 
 def test_nothing_is_started() -> None:
     _write("app.py")
     before = threading.active_count()
-    load("app.py")
+    load_app("app.py")
     assert threading.active_count() == before
 
 
 def _refusal(target: str) -> ConfigError:
     with pytest.raises(ConfigError) as caught:
-        load(target)
+        load_app(target)
     return caught.value
 
 
@@ -187,4 +187,4 @@ def test_a_mended_app_loads_after_a_failure() -> None:
     _write("app.py", "jf = 1 / 0\n")
     _refusal("app.py")
     _write("app.py", ONE)
-    assert isinstance(load("app.py"), JobForge)
+    assert isinstance(load_app("app.py"), JobForge)

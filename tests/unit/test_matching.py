@@ -26,7 +26,7 @@ PATTERNS = [
 @pytest.mark.parametrize(("pattern", "name", "fits"), PATTERNS)
 def test_a_name_fits_its_patterns(pattern: str, name: str, fits: bool) -> None:  # noqa: FBT001 - a column
     event_filter.check_pattern(pattern)
-    assert event_filter.fits(pattern, name) is fits
+    assert event_filter.matches_pattern(pattern, name) is fits
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from uuid import uuid4
 
 from jobforge.redact import MARKER, NO_SECRETS
 from jobforge.types.jobs import Note, Token
-from jobforge.worker.notes import Notes
+from jobforge.worker.notes import NoteBuffer
 
 
 def _job() -> Any:
@@ -15,16 +15,16 @@ def _job() -> Any:
     return SimpleNamespace(token=token, job_id=token.job_id, lease=token.lease)
 
 
-def _taken(notes: Notes) -> list[Note]:
+def _taken(notes: NoteBuffer) -> list[Note]:
     return asyncio.run(notes.take())
 
 
-def _said(notes: Notes) -> list[tuple[str, Any]]:
+def _said(notes: NoteBuffer) -> list[tuple[str, Any]]:
     return [(note.kind, note.data.get("n")) for note in _taken(notes)]
 
 
 def test_notes_come_in_the_order_in_which_they_were_said() -> None:
-    notes, job = Notes(), _job()
+    notes, job = NoteBuffer(), _job()
     for number, kind in enumerate(["log", "progress", "event", "log"]):
         notes.add(job, kind, {"n": number}, NO_SECRETS)
     assert _said(notes) == [("log", 0), ("progress", 1), ("event", 2), ("log", 3)]
@@ -32,7 +32,7 @@ def test_notes_come_in_the_order_in_which_they_were_said() -> None:
 
 
 def test_of_a_jobs_progress_only_the_latest_is_kept() -> None:
-    notes, job, other = Notes(), _job(), _job()
+    notes, job, other = NoteBuffer(), _job(), _job()
     for number in range(3):
         notes.add(job, "progress", {"n": number}, NO_SECRETS)
     notes.add(other, "progress", {"n": 10}, NO_SECRETS)
@@ -40,7 +40,7 @@ def test_of_a_jobs_progress_only_the_latest_is_kept() -> None:
 
 
 def test_progress_after_a_batch_does_not_touch_what_was_sent() -> None:
-    notes, job = Notes(), _job()
+    notes, job = NoteBuffer(), _job()
     notes.add(job, "progress", {"n": 1}, NO_SECRETS)
     assert _said(notes) == [("progress", 1)]
     notes.add(job, "progress", {"n": 2}, NO_SECRETS)
@@ -48,7 +48,7 @@ def test_progress_after_a_batch_does_not_touch_what_was_sent() -> None:
 
 
 def test_when_there_is_no_room_the_oldest_log_line_goes_first() -> None:
-    notes, job = Notes(room_of_job=3), _job()
+    notes, job = NoteBuffer(max_job_notes=3), _job()
     notes.add(job, "event", {"n": 0}, NO_SECRETS)
     for number in range(1, 4):
         notes.add(job, "log", {"n": number}, NO_SECRETS)
@@ -56,14 +56,14 @@ def test_when_there_is_no_room_the_oldest_log_line_goes_first() -> None:
 
 
 def test_without_log_lines_the_oldest_note_makes_room() -> None:
-    notes, job = Notes(room_of_job=2), _job()
+    notes, job = NoteBuffer(max_job_notes=2), _job()
     for number in range(3):
         notes.add(job, "event", {"n": number}, NO_SECRETS)
     assert _said(notes) == [("log", None), ("event", 1), ("event", 2)]
 
 
 def test_the_number_of_dropped_lines_is_logged_once() -> None:
-    notes, job = Notes(room_of_job=2), _job()
+    notes, job = NoteBuffer(max_job_notes=2), _job()
     for number in range(1_002):
         notes.add(job, "log", {"n": number}, NO_SECRETS)
     reported = _taken(notes)[0]
@@ -74,7 +74,7 @@ def test_the_number_of_dropped_lines_is_logged_once() -> None:
 
 
 def test_a_job_that_fills_all_the_room_loses_its_own_notes() -> None:
-    notes, flooder, other = Notes(room=100), _job(), _job()
+    notes, flooder, other = NoteBuffer(max_notes=100), _job(), _job()
     notes.add(other, "log", {"n": 0}, NO_SECRETS)
     for number in range(1_000):
         notes.add(flooder, "log", {"n": number}, NO_SECRETS)
@@ -84,19 +84,19 @@ def test_a_job_that_fills_all_the_room_loses_its_own_notes() -> None:
 
 
 def test_heavy_notes_are_bounded_by_weight() -> None:
-    notes, flooder, other = Notes(weight_of_job=1_000), _job(), _job()
+    notes, flooder, other = NoteBuffer(max_job_characters=1_000), _job(), _job()
     notes.add(other, "log", {"n": 0}, NO_SECRETS)
     for number in range(100):
         notes.add(flooder, "log", {"n": number, "text": "x" * 200}, NO_SECRETS)
     assert len(notes) < 10
-    notes, heavy = Notes(weight=1_000), [_job() for _ in range(10)]
+    notes, heavy = NoteBuffer(max_characters=1_000), [_job() for _ in range(10)]
     for job in heavy:
         notes.add(job, "log", {"text": "x" * 400}, NO_SECRETS)
     assert len(notes) == 2
 
 
 def test_jobs_take_turns_in_a_batch() -> None:
-    notes, flooder, other = Notes(), _job(), _job()
+    notes, flooder, other = NoteBuffer(), _job(), _job()
     for number in range(300):
         notes.add(flooder, "log", {"n": number, "text": "x" * 10_000}, NO_SECRETS)
     notes.add(other, "log", {"n": 0}, NO_SECRETS)
@@ -104,13 +104,13 @@ def test_jobs_take_turns_in_a_batch() -> None:
 
 
 def test_what_had_been_said_by_then_is_known_to_be_taken() -> None:
-    notes, job, other = Notes(), _job(), _job()
+    notes, job, other = NoteBuffer(), _job(), _job()
     notes.add(job, "log", {"n": 1}, NO_SECRETS)
     last = notes.last
-    assert notes.has_until(last)
+    assert notes.has_notes_until(last)
     _taken(notes)
     notes.add(other, "log", {"n": 2}, NO_SECRETS)
-    assert not notes.has_until(last)
+    assert not notes.has_notes_until(last)
 
 
 def test_values_that_contain_themselves_have_a_weight() -> None:
@@ -120,19 +120,19 @@ def test_values_that_contain_themselves_have_a_weight() -> None:
     for _ in range(10_000):
         deep = [deep]
     for value in (endless, deep):
-        notes = Notes()
+        notes = NoteBuffer()
         notes.add(_job(), "log", {"value": value}, NO_SECRETS)
         assert len(notes) == 1
 
 
 def test_secrets_in_a_note_are_hidden() -> None:
-    notes = Notes()
+    notes = NoteBuffer()
     notes.add(_job(), "log", {"password": "canary"}, NO_SECRETS)
     assert _taken(notes)[0].data == {"password": MARKER}
 
 
 def test_a_batch_is_bounded_by_weight_and_the_rest_comes_next() -> None:
-    notes, job = Notes(), _job()
+    notes, job = NoteBuffer(), _job()
     for number in range(100):
         notes.add(job, "log", {"n": number, "fields": [{"text": "x" * 60_000}]}, NO_SECRETS)
     batches = [_said(notes) for _ in range(6)]
@@ -141,7 +141,7 @@ def test_a_batch_is_bounded_by_weight_and_the_rest_comes_next() -> None:
 
 
 def test_one_heavy_note_is_a_batch_by_itself() -> None:
-    notes, job = Notes(), _job()
+    notes, job = NoteBuffer(), _job()
     for number in range(2):
         notes.add(job, "event", {"n": number, "text": "x" * 5_000_000}, NO_SECRETS)
     assert [_said(notes), _said(notes)] == [[("event", 0)], [("event", 1)]]

@@ -21,7 +21,7 @@ from pydantic import (
 )
 
 from jobforge.errors import Invalid, InvalidPayload
-from jobforge.payloads.signature import Shape, read_parameters, read_result, refused
+from jobforge.payloads.signature import Shape, locate_refusal, read_parameters, read_result
 from jobforge.types import jsonb
 
 
@@ -85,9 +85,9 @@ EVERYTHING: dict[str, Any] = {
 
 def test_every_kind_of_argument_survives_the_way_through_json() -> None:
     parameters = read_parameters(everything)
-    payload = parameters.payload((), EVERYTHING)
+    payload = parameters.build_payload((), EVERYTHING)
     stored = jsonb.decode(jsonb.encode(payload, "payload"))
-    assert parameters.arguments(stored) == EVERYTHING
+    assert parameters.read_arguments(stored) == EVERYTHING
 
 
 def simple(to: str, copies: int = 1, *, urgent: bool = False) -> None: ...
@@ -104,7 +104,7 @@ def simple(to: str, copies: int = 1, *, urgent: bool = False) -> None: ...
 def test_the_payload_has_what_was_given(
     args: tuple[Any, ...], kwargs: dict[str, Any], payload: dict[str, Any]
 ) -> None:
-    assert read_parameters(simple).payload(args, kwargs) == payload
+    assert read_parameters(simple).build_payload(args, kwargs) == payload
 
 
 BAD: dict[str, tuple[tuple[Any, ...], dict[str, Any], str | None]] = {
@@ -122,7 +122,7 @@ BAD: dict[str, tuple[tuple[Any, ...], dict[str, Any], str | None]] = {
 def test_bad_arguments_are_refused_with_their_field(case: str) -> None:
     args, kwargs, field = BAD[case]
     with pytest.raises(InvalidPayload) as refusal:
-        read_parameters(simple).payload(args, kwargs)
+        read_parameters(simple).build_payload(args, kwargs)
     assert refusal.value.field == field
 
 
@@ -130,7 +130,7 @@ def test_the_field_is_the_path_to_what_is_wrong() -> None:
     def nested(lines: list[Line]) -> None: ...
 
     with pytest.raises(InvalidPayload) as refusal:
-        read_parameters(nested).payload(
+        read_parameters(nested).build_payload(
             (), {"lines": [{"amount": "1"}, {"amount": "1", "count": 0}]}
         )
     assert refusal.value.field == "lines.1.count"
@@ -141,12 +141,12 @@ def test_a_single_model_is_the_whole_payload() -> None:
     def ship(line: Line) -> None: ...
 
     parameters = read_parameters(ship)
-    payload = parameters.payload((Line(amount=Decimal("1.5")),), {})
+    payload = parameters.build_payload((Line(amount=Decimal("1.5")),), {})
     assert payload == {"amount": "1.5", "count": 1}
-    assert parameters.arguments(payload) == {"line": Line(amount=Decimal("1.5"))}
+    assert parameters.read_arguments(payload) == {"line": Line(amount=Decimal("1.5"))}
     for kwargs, field in (({}, "line"), ({"line": payload, "more": 1}, "more")):
         with pytest.raises(InvalidPayload) as refusal:
-            parameters.payload((), kwargs)
+            parameters.build_payload((), kwargs)
         assert refusal.value.field == field
 
 
@@ -161,14 +161,14 @@ def test_names_that_pydantic_uses_itself_are_free() -> None:
     def odd(json: str, copy: int, model_config: str, schema: str = "s") -> None: ...
 
     given = {"json": "j", "copy": 1, "model_config": "m"}
-    assert read_parameters(odd).payload((), given) == given
+    assert read_parameters(odd).build_payload((), given) == given
 
 
 def test_constraints_of_annotations_hold() -> None:
     def limited(count: Annotated[int, Field(gt=0)] = 1) -> None: ...
 
     with pytest.raises(InvalidPayload):
-        read_parameters(limited).payload((0,), {})
+        read_parameters(limited).build_payload((0,), {})
 
 
 class Opaque:
@@ -257,14 +257,14 @@ KEPT: list[tuple[Any, Any]] = [
 @pytest.mark.parametrize(("kind", "value"), KEPT, ids=str)
 def test_what_comes_back_as_it_was_may_be_declared(kind: Any, value: Any) -> None:
     parameters = read_parameters(_taking(kind))
-    stored = jsonb.encode(parameters.payload([value], {}), "payload")
-    assert parameters.read(stored) == {"one": value}
+    stored = jsonb.encode(parameters.build_payload([value], {}), "payload")
+    assert parameters.read_json_arguments(stored) == {"one": value}
 
 
 def test_a_default_may_look_like_anything() -> None:
     def odd(when: date, how: dict[str, Any] = {"serialization": "x", "type": "dict"}) -> None: ...  # noqa: B006 - it is not changed
 
-    assert read_parameters(odd).payload([], {"when": "2030-01-02"}) == {"when": "2030-01-02"}
+    assert read_parameters(odd).build_payload([], {"when": "2030-01-02"}) == {"when": "2030-01-02"}
 
 
 CYCLE: list[Any] = []
@@ -284,7 +284,7 @@ def test_a_value_that_jsonb_cannot_keep_is_refused_with_its_field(value: Any) ->
 
     parameters = read_parameters(free)
     with pytest.raises(InvalidPayload) as refusal:
-        _sent(parameters.payload((1, value), {}))
+        _sent(parameters.build_payload((1, value), {}))
     assert refusal.value.field == "odd"
 
 
@@ -292,7 +292,7 @@ def _sent(payload: dict[str, Any]) -> None:
     try:
         jsonb.encode(payload, "payload")
     except Invalid as error:
-        raise refused(error, payload) from error
+        raise locate_refusal(error, payload) from error
 
 
 def test_a_result_is_read_back_as_its_type() -> None:
@@ -328,5 +328,5 @@ def test_a_secret_that_would_be_sent_as_asterisks_is_refused(function: Callable[
 
 def test_a_secret_that_says_how_it_is_written_is_sent() -> None:
     parameters = read_parameters(_shown)
-    payload = parameters.payload([SecretStr("x")], {})
-    assert parameters.arguments(payload) == {"secret": SecretStr("x")}
+    payload = parameters.build_payload([SecretStr("x")], {})
+    assert parameters.read_arguments(payload) == {"secret": SecretStr("x")}

@@ -9,7 +9,7 @@ from pydantic import ConfigDict, TypeAdapter
 from pydantic_core import SchemaSerializer, SchemaValidator
 from typing_extensions import TypedDict
 
-from jobforge.payloads.core_schema import Table, plain_schema
+from jobforge.payloads.core_schema import ObjectShape, plain_schema
 from jobforge.payloads.signature import Shape
 
 PLAIN = [
@@ -30,7 +30,7 @@ def test_a_plain_type_is_what_pydantic_makes_of_it(kind: Any) -> None:
 @pytest.mark.parametrize("kind", OTHERS, ids=str)
 def test_pydantic_is_asked_about_the_others(kind: Any) -> None:
     assert plain_schema(kind) is None
-    assert plain_schema(Table("taken", {"one": int, "other": kind}, {})) is None
+    assert plain_schema(ObjectShape("taken", {"one": int, "other": kind}, {})) is None
 
 
 def test_a_table_is_what_pydantic_makes_of_a_typed_dict() -> None:
@@ -39,7 +39,7 @@ def test_a_table_is_what_pydantic_makes_of_a_typed_dict() -> None:
         n: int
         names: NotRequired[list[str]]
 
-    schema = plain_schema(Table("Taken", {"n": int, "names": list[str]}, {"names": []}))
+    schema = plain_schema(ObjectShape("Taken", {"n": int, "names": list[str]}, {"names": []}))
     assert schema is not None
     theirs = TypeAdapter(Taken)
     assert repr(SchemaValidator(schema)) == repr(theirs.validator)
@@ -48,7 +48,7 @@ def test_a_table_is_what_pydantic_makes_of_a_typed_dict() -> None:
 
 
 def test_the_schema_of_a_table_tells_its_defaults() -> None:
-    schema = Shape(Table("taken", {"n": int, "m": int}, {"m": 7})).schema()
+    schema = Shape(ObjectShape("taken", {"n": int, "m": int}, {"m": 7})).schema()
     assert schema["required"] == ["n"]
     assert schema["properties"]["m"] == {"default": 7, "title": "M", "type": "integer"}
 

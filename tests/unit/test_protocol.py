@@ -5,7 +5,7 @@ import socket
 
 import pytest
 
-from jobforge.api.http_protocol import Joining
+from jobforge.api.http_protocol import CoalescingTransport
 from jobforge.api.live import sse
 
 HEAD = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n"
@@ -54,7 +54,7 @@ def test_a_head_leaves_with_its_body_and_without_one_to_come_at_once(
     written: list[bytes], sent: list[bytes]
 ) -> None:
     transport = _Sending()
-    joining = Joining(transport)
+    joining = CoalescingTransport(transport)
     for data in written:
         joining.write(data)
     assert transport.sent == sent
@@ -62,7 +62,7 @@ def test_a_head_leaves_with_its_body_and_without_one_to_come_at_once(
 
 def test_a_head_alone_leaves_when_the_answer_is_complete_or_the_connection_closed() -> None:
     transport = _Sending()
-    joining = Joining(transport)
+    joining = CoalescingTransport(transport)
     joining.write(HEAD)
     joining.flush()
     joining.flush()
@@ -77,11 +77,11 @@ def test_a_head_alone_leaves_when_the_answer_is_complete_or_the_connection_close
 async def test_what_is_left_of_an_answer_is_kept_while_somebody_reads_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(sse, "STUCK_S", 0)
+    monkeypatch.setattr(sse, "SEND_TIMEOUT_S", 0)
     transport = _Sending()
     transport.unread = [100, 60, 20, 20]
     with socket.socket() as transport.socket:
-        Joining(transport).close()
+        CoalescingTransport(transport).close()
         assert not transport.aborted.is_set()
         async with asyncio.timeout(30):
             await transport.aborted.wait()

@@ -75,7 +75,7 @@ def _events_in(path: Path) -> Iterator[str]:
             continue
         called = node.func.attr if isinstance(node.func, ast.Attribute) else None
         called = node.func.id if isinstance(node.func, ast.Name) else called
-        if called not in {"emit", "line_of"} or not node.args:
+        if called not in {"emit", "make_line"} or not node.args:
             continue
         for literal in ast.walk(node.args[0]):
             if isinstance(literal, ast.Constant) and isinstance(literal.value, str):

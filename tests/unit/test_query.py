@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from jobforge.cli.filter_query import parse_query
-from jobforge.cli.time_args import parse_pace, parse_past
+from jobforge.cli.time_args import parse_rate_per_second, parse_time_or_age
 from jobforge.errors import Invalid
 
 STATES = ("queued", "dead", "failed")
@@ -80,16 +80,16 @@ def test_whoever_errs_is_told_all_words_and_the_nearest_one() -> None:
     [("10", 10), ("0.5", 0.5), ("10/s", 10), ("600/m", 10), ("5/30s", 1 / 6), ("36/h", 0.01)],
 )
 def test_a_pace_is_a_rate_or_a_number_per_second(text: str, per_second: float) -> None:
-    assert parse_pace(text, "--rate") == pytest.approx(per_second)
+    assert parse_rate_per_second(text, "--rate") == pytest.approx(per_second)
 
 
 @pytest.mark.parametrize("text", ["", "fast", "-1", "1e3", "nan", "10/", "10/0s", "/s", "0.5/s"])
 def test_what_is_no_pace_is_refused(text: str) -> None:
     with pytest.raises(Invalid, match="--rate is a rate such as 10, 10/s or 600/m"):
-        parse_pace(text, "--rate")
+        parse_rate_per_second(text, "--rate")
 
 
 def test_a_time_that_was_is_a_time_or_an_age() -> None:
-    assert parse_past("2026-01-01T00:00Z", "--since") == datetime(2026, 1, 1, tzinfo=UTC)
+    assert parse_time_or_age("2026-01-01T00:00Z", "--since") == datetime(2026, 1, 1, tzinfo=UTC)
     with pytest.raises(Invalid, match="--since is a time such as"):
-        parse_past("soon", "--since")
+        parse_time_or_age("soon", "--since")

@@ -4,13 +4,13 @@ from uuid import UUID
 
 import pytest
 
-from jobforge.calls import Answer
+from jobforge.calls import PendingResult
 from jobforge.types.jobs import ClaimedJob
-from jobforge.worker.claim_buffer import FEW, Ready
+from jobforge.worker.claim_buffer import SMALL_BUFFER, ClaimBuffer
 
 pytestmark = pytest.mark.anyio
 
-LOTS = 5 * FEW
+LOTS = 5 * SMALL_BUFFER
 
 
 def _job(tenant: int) -> ClaimedJob:
@@ -20,12 +20,12 @@ def _job(tenant: int) -> ClaimedJob:
     )
 
 
-async def _with(*tenants: int) -> Ready:
+async def _with(*tenants: int) -> ClaimBuffer:
     """Of two claims alike: one was read, one waits."""
-    ready = Ready()
+    ready = ClaimBuffer()
     for _ in range(2):
-        ready.add(Answer.known(len(tenants), [_job(tenant) for tenant in tenants]), 0.0)
-    await ready.read()
+        ready.add(PendingResult.from_value(len(tenants), [_job(tenant) for tenant in tenants]), 0.0)
+    await ready.read_next()
     return ready
 
 
@@ -34,7 +34,7 @@ async def test_few_jobs_of_a_flood_are_kept_while_another_tenant_has_some() -> N
     assert ready.is_flooded
     assert ready.is_crowded
     ready.jobs.clear()
-    await ready.read()
+    await ready.read_next()
     ready.jobs.clear()
     assert not ready.is_crowded
 
@@ -52,7 +52,7 @@ async def test_tenants_that_have_as_much_as_each_other_are_no_flood() -> None:
 
 
 async def test_jobs_of_others_are_started_before_those_of_a_flood() -> None:
-    ready = await _with(*[1] * FEW, 2, *[1] * FEW, 3)
+    ready = await _with(*[1] * SMALL_BUFFER, 2, *[1] * SMALL_BUFFER, 3)
     tenants = [job.tenant_id.int for job, _ in ready.jobs]
     assert tenants[:2] == [2, 3]
     assert set(tenants[2:]) == {1}

@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 
 from jobforge import redact as redaction
 from jobforge.redact import (
-    JOB,
+    CURRENT_SCOPE,
     MARKER,
-    Scope,
+    RedactionScope,
     assignments,
     is_secret_name,
     redact,
@@ -32,12 +32,12 @@ from jobforge.redact.registry import Registry
 
 
 @pytest.fixture(autouse=True)
-def scope() -> Iterator[Scope]:
+def scope() -> Iterator[RedactionScope]:
     """What is registered here is of a job that has just begun."""
-    scope = Scope()
-    token = JOB.set(scope)
+    scope = RedactionScope()
+    token = CURRENT_SCOPE.set(scope)
     yield scope
-    JOB.reset(token)
+    CURRENT_SCOPE.reset(token)
 
 
 @pytest.mark.parametrize(
@@ -433,12 +433,12 @@ def test_the_number_of_keys_is_no_secret() -> None:
 
 
 def test_the_value_registered_longest_ago_is_forgotten_first() -> None:
-    registry = Registry(most=3)
+    registry = Registry(max_values=3)
     for number in range(3):
         registry.add(f"value-000{number}")
     registry.add("value-0000")  # used again
     registry.add("one-too-many")
-    hidden = Scope(registry).hide("value-0000 value-0001 value-0002 one-too-many")
+    hidden = RedactionScope(registry).hide("value-0000 value-0001 value-0002 one-too-many")
     assert hidden == f"{MARKER} value-0001 {MARKER} {MARKER}"
 
 

@@ -8,15 +8,15 @@ import pytest
 CODE = """
 import os, signal
 from jobforge import JobForge
-from jobforge.sdk.job_scope import find_door
-from jobforge.worker.isolation.warmup import rehearse
+from jobforge.sdk.job_scope import find_process_channel
+from jobforge.worker.isolation.warmup import warm_up
 
 def found():
     handlers = [signal.getsignal(number) for number in signal.valid_signals()]
-    return find_door(), handlers, len(os.listdir("/proc/self/fd"))
+    return find_process_channel(), handlers, len(os.listdir("/proc/self/fd"))
 
 before = found()
-rehearse(JobForge().client)
+warm_up(JobForge().client)
 print(found() == before)
 """
 

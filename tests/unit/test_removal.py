@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from jobforge.worker.isolation.cleanup import remove
+from jobforge.worker.isolation.cleanup import remove_tree
 
 
 def test_a_folder_goes_with_what_nobody_may_write_to(tmp_path: Path) -> None:
@@ -13,7 +13,7 @@ def test_a_folder_goes_with_what_nobody_may_write_to(tmp_path: Path) -> None:
     inner.mkdir(parents=True)
     (inner / "file").touch()
     inner.chmod(0o500)
-    remove(str(folder))
+    remove_tree(str(folder))
     assert not folder.exists()
 
 
@@ -25,7 +25,7 @@ def test_a_folder_that_is_a_link_is_removed_and_not_followed(tmp_path: Path) -> 
     (kept / "inner").chmod(0o500)
     folder = tmp_path / "job"
     folder.symlink_to(kept)
-    remove(str(folder))
+    remove_tree(str(folder))
     assert not folder.is_symlink()
     assert (kept / "inner" / "file").exists()
     assert (kept / "inner").stat().st_mode & 0o777 == 0o500

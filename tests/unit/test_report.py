@@ -13,9 +13,9 @@ from attacks import Attempts
 
 from jobforge.connectors.report import (
     Column,
-    Row,
+    ReportRow,
     Table,
-    columns_of,
+    infer_columns,
     write_csv,
     write_html,
     write_json,
@@ -51,11 +51,11 @@ HOSTILE = [
 ]
 
 
-def _table(rows: list[Row], **options: Any) -> Table:
-    return Table(columns_of(rows), iter(rows), **options)
+def _table(rows: list[ReportRow], **options: Any) -> Table:
+    return Table(infer_columns(rows), iter(rows), **options)
 
 
-def _cells(rows: list[Row]) -> list[list[str]]:
+def _cells(rows: list[ReportRow]) -> list[list[str]]:
     text = b"".join(write_csv(_table(rows))).decode()
     return list(csv.reader(io.StringIO(text, newline="")))
 
@@ -108,7 +108,7 @@ class _Seen(HTMLParser):
 @pytest.mark.attack("reports")
 def test_a_page_has_no_element_that_a_cell_brought(attempts: Attempts) -> None:
     attempts(len(HOSTILE))
-    rows: list[Row] = [{text: text, "n": 1} for text in HOSTILE]
+    rows: list[ReportRow] = [{text: text, "n": 1} for text in HOSTILE]
     page = b"".join(write_html(_table(rows, title="<script>alert(1)</script>"))).decode()
     seen = _Seen(page)
     assert set(seen.tags) == {
@@ -128,14 +128,14 @@ def test_a_page_forbids_all_but_its_own_style() -> None:
 
 
 def test_json_keeps_values_as_they_are() -> None:
-    rows: list[Row] = [{"a": text, "n": number} for number, text in enumerate(HOSTILE)]
+    rows: list[ReportRow] = [{"a": text, "n": number} for number, text in enumerate(HOSTILE)]
     written = json.loads(b"".join(write_json(_table(rows, title="T"))))
     assert written == {"title": "T", "columns": ["a", "n"], "rows": rows}
     assert json.loads(b"".join(write_json(_table([]))))["rows"] == []
 
 
 def test_columns_are_chosen_renamed_and_reached_by_a_path() -> None:
-    rows: list[Row] = [{"a.b": 1, "a": {"b": 2, "c": {"d": 3}}}, {"a": "none"}]
+    rows: list[ReportRow] = [{"a.b": 1, "a": {"b": 2, "c": {"d": 3}}}, {"a": "none"}]
     columns = [Column("a.b", "First"), Column("a.c.d", "Second"), Column("no", "Third")]
     text = b"".join(write_csv(Table(columns, iter(rows))))
     assert text == b"First,Second,Third\r\n1,3,\r\n,,\r\n"
@@ -144,7 +144,7 @@ def test_columns_are_chosen_renamed_and_reached_by_a_path() -> None:
 def test_rows_are_written_as_they_come_and_end_at_the_cap() -> None:
     taken = 0
 
-    def rows() -> Iterator[Row]:
+    def rows() -> Iterator[ReportRow]:
         nonlocal taken
         while True:
             taken += 1
@@ -152,11 +152,11 @@ def test_rows_are_written_as_they_come_and_end_at_the_cap() -> None:
 
     for write in (write_csv, write_html, write_json):
         taken = 0
-        table = Table([Column("n", "n")], rows(), most=10_000)
+        table = Table([Column("n", "n")], rows(), max_rows=10_000)
         pieces = write(table)
         next(pieces)
         next(pieces)
         assert taken <= 501
         for piece in pieces:
             assert len(piece) < 50_000
-        assert (table.count, table.is_cut, taken) == (10_000, True, 10_001)
+        assert (table.count, table.is_truncated, taken) == (10_000, True, 10_001)

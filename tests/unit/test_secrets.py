@@ -7,7 +7,7 @@ import pytest
 
 from jobforge import redact
 from jobforge.errors import Invalid, NotFound
-from jobforge.security.secrets import LARGEST, Secrets
+from jobforge.security.secrets import MAX_SECRET_BYTES, Secrets
 
 
 @pytest.fixture
@@ -67,16 +67,16 @@ def test_a_tenant_reaches_what_was_put_there_for_it_alone(folder: Path) -> None:
     variables = {f"JOBFORGE_SECRET_{own.hex.upper()}_TOKEN": "variable of 1"}
     variables |= {"JOBFORGE_SECRET_TOKEN": "of the app", "JOBFORGE_DATABASE_URL": "of us"}
     secrets = Secrets(folder, variables)
-    assert secrets.lookup_of_tenant("file:token", own) == "file of 1"
-    assert secrets.lookup_of_tenant("env:TOKEN", own) == "variable of 1"
+    assert secrets.lookup_for_tenant("file:token", own) == "file of 1"
+    assert secrets.lookup_for_tenant("env:TOKEN", own) == "variable of 1"
     for reference in ("env:DATABASE_URL", "file:link", "file:other", "env:OTHER"):
         with pytest.raises(NotFound):
-            secrets.lookup_of_tenant(reference, own)
+            secrets.lookup_for_tenant(reference, own)
     with pytest.raises(NotFound):
-        secrets.lookup_of_tenant("env:TOKEN", other)
+        secrets.lookup_for_tenant("env:TOKEN", other)
     for reference in ("file:../token", f"file:../{other}/token", "file:", "token"):
         with pytest.raises(Invalid):
-            secrets.lookup_of_tenant(reference, own)
+            secrets.lookup_for_tenant(reference, own)
 
 
 def test_a_secret_that_is_not_there_tells_where_it_was_looked_for(folder: Path) -> None:
@@ -125,7 +125,7 @@ def test_a_folder_is_no_secret(folder: Path) -> None:
         Secrets(folder, {}).lookup("key")
 
 
-@pytest.mark.parametrize("content", [b"x" * (LARGEST + 1), b"hunter2\xff"])
+@pytest.mark.parametrize("content", [b"x" * (MAX_SECRET_BYTES + 1), b"hunter2\xff"])
 def test_what_cannot_be_a_secret_is_refused_without_being_shown(
     folder: Path, content: bytes
 ) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from jobforge.errors import Invalid
 from jobforge.sdk.retry import Retry
-from jobforge.sdk.settings import GIB, MIB, Rate, Settings, read_settings, size
+from jobforge.sdk.settings import GIB, MIB, DefinitionSettings, Rate, parse_size, read_settings
 
 
 @pytest.mark.parametrize(
@@ -24,13 +24,13 @@ from jobforge.sdk.settings import GIB, MIB, Rate, Settings, read_settings, size
     ],
 )
 def test_a_size_is_a_number_or_a_text_with_a_unit(given: int | str, count: int) -> None:
-    assert size(given, "memory") == count
+    assert parse_size(given, "memory") == count
 
 
 @pytest.mark.parametrize("given", ["", "MB", "256XB", "-1", "1e9", 0, True, None, "1 2"])
 def test_what_is_no_size_is_refused(given: Any) -> None:
     with pytest.raises(Invalid) as refusal:
-        size(given, "memory")
+        parse_size(given, "memory")
     assert refusal.value.field == "memory"
 
 
@@ -75,7 +75,9 @@ def test_settings_in_words_become_seconds_and_bytes() -> None:
 
 
 def test_what_is_registered_is_what_the_database_knows() -> None:
-    settings = Settings("a", max_running=2, rate=Rate(10, 60, 20), rate_per_key=Rate(1), hooks=True)
+    settings = DefinitionSettings(
+        "a", max_running=2, rate=Rate(10, 60, 20), rate_per_key=Rate(1), hooks=True
+    )
     assert settings.registration({"type": "object"}) == {
         "parameters": {"type": "object"},
         "queue": "default",

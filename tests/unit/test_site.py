@@ -95,7 +95,7 @@ def test_commands_that_a_page_shows_exist_with_their_options(page: Path) -> None
     for line in re.findall(r"^\$ (.*)$", shown, re.MULTILINE):
         inner = re.findall(r"\$\((.*?)\)", line)
         for command in [*inner, re.sub(r"\$\(.*?\)", "ID", line)]:
-            for words in re.findall(r"\bjobforge ([^|>#]*)", command):
+            for words in re.findall(r"(?<![\w=-])jobforge ([^|>#]*)", command):
                 _check_command(words.split())
 
 

@@ -11,11 +11,11 @@ def _jobs(*queues: str) -> Counter[str]:
 
 def test_a_claim_asks_for_free_slots_only() -> None:
     slots = Slots({"mail": 2, "default": 1})
-    slots.take(slots.limits(2_000), _jobs("mail", "default"))
+    slots.reserve(slots.limits(2_000), _jobs("mail", "default"))
     assert slots.limits(2_000) == {"mail": 1}
-    slots.take(slots.limits(2_000), _jobs("mail"))
+    slots.reserve(slots.limits(2_000), _jobs("mail"))
     assert slots.limits(2_000) == {}
-    slots.give("default")
+    slots.release("default")
     assert slots.limits(2_000) == {"default": 1}
 
 
@@ -28,57 +28,57 @@ def test_a_queue_with_more_slots_than_one_claim_may_fill_does_not_starve_another
 
 def test_a_freed_slot_matters_when_the_last_claim_was_answered_in_full() -> None:
     slots = Slots({"mail": 2})
-    slots.take({"mail": 2}, _jobs("mail", "mail"))
-    assert slots.give("mail")
-    slots.take({"mail": 1}, _jobs())
-    assert not slots.give("mail")
+    slots.reserve({"mail": 2}, _jobs("mail", "mail"))
+    assert slots.release("mail")
+    slots.reserve({"mail": 1}, _jobs())
+    assert not slots.release("mail")
 
 
 def test_an_empty_queue_does_not_hide_that_another_has_more() -> None:
     slots = Slots({"mail": 2, "connectors": 2})
-    assert slots.take({"mail": 1, "connectors": 2}, _jobs("mail"))
+    assert slots.reserve({"mail": 1, "connectors": 2}, _jobs("mail"))
     rooms = [slots.has_room_for_more]
-    assert slots.take({"mail": 1, "connectors": 2}, _jobs("mail"))
+    assert slots.reserve({"mail": 1, "connectors": 2}, _jobs("mail"))
     rooms.append(slots.has_room_for_more)  # the next claim would ask the empty queue alone
-    assert slots.give("mail")
+    assert slots.release("mail")
     rooms.append(slots.has_room_for_more)
     assert rooms == [True, False, True]
-    assert not slots.take({"mail": 1, "connectors": 2}, _jobs())
+    assert not slots.reserve({"mail": 1, "connectors": 2}, _jobs())
 
 
 def test_a_queue_has_room_for_more_when_half_of_its_slots_are_free() -> None:
     slots = Slots({"mail": 4})
-    slots.take({"mail": 4}, _jobs(*["mail"] * 4))
-    slots.give("mail")
+    slots.reserve({"mail": 4}, _jobs(*["mail"] * 4))
+    slots.release("mail")
     rooms = [slots.has_room_for_more]
-    slots.give("mail")
+    slots.release("mail")
     rooms.append(slots.has_room_for_more)
     assert rooms == [False, True]
 
 
 def test_a_large_queue_has_room_for_more_when_a_few_of_its_slots_are_free() -> None:
     slots = Slots({"mail": 2_000})
-    slots.take({"mail": 2_000}, Counter(mail=2_000))
-    slots.give(*["mail"] * 8)
+    slots.reserve({"mail": 2_000}, Counter(mail=2_000))
+    slots.release(*["mail"] * 8)
     assert slots.has_room_for_more
 
 
 def test_a_queue_that_may_be_empty_is_not_asked_along() -> None:
     slots = Slots({"mail": 2, "connectors": 2})
-    slots.take({"mail": 1, "connectors": 2}, _jobs("mail"))
-    assert slots.limits_of_known(2_000) == {"mail": 1}
-    slots.expect("connectors")
-    assert slots.limits_of_known(2_000) == {"mail": 1, "connectors": 2}
+    slots.reserve({"mail": 1, "connectors": 2}, _jobs("mail"))
+    assert slots.limits_for_ready_queues(2_000) == {"mail": 1}
+    slots.mark_has_jobs("connectors")
+    assert slots.limits_for_ready_queues(2_000) == {"mail": 1, "connectors": 2}
 
 
 def test_a_freed_slot_matters_when_the_queue_has_been_announced() -> None:
     slots = Slots({"mail": 2})
-    slots.take({"mail": 2}, _jobs("mail"))
-    slots.expect("mail")
-    assert slots.give("mail")
+    slots.reserve({"mail": 2}, _jobs("mail"))
+    slots.mark_has_jobs("mail")
+    assert slots.release("mail")
 
 
 def test_an_announcement_of_a_queue_of_others_is_nothing() -> None:
     slots = Slots({"mail": 1})
-    slots.expect("other")
+    slots.mark_has_jobs("other")
     assert slots.limits(2_000) == {"mail": 1}

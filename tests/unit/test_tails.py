@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobforge.worker.isolation.output_tail import TAIL_BYTES, Tail, neutral
+from jobforge.worker.isolation.output_tail import TAIL_BYTES, OutputTail, escape_control_characters
 
 
 def _tail(*pieces: bytes, limit: int = TAIL_BYTES) -> str | None:
-    tail = Tail(limit)
+    tail = OutputTail(limit)
     for piece in pieces:
         tail.feed(piece)
     return tail.text()
@@ -66,12 +66,14 @@ def test_a_cut_goes_between_characters(text: str) -> None:
 
 @pytest.mark.attack("terminal escapes")
 def test_control_characters_become_pictures() -> None:
-    assert neutral("\x1b[31mred\x07\0\x7f\x9b\r\n\t\rx") == "␛[31mred␇␀␡\\x9b\n\t␍x"
+    assert (
+        escape_control_characters("\x1b[31mred\x07\0\x7f\x9b\r\n\t\rx") == "␛[31mred␇␀␡\\x9b\n\t␍x"
+    )
 
 
 @pytest.mark.attack("terminal escapes")
 def test_text_cannot_be_turned_around() -> None:
-    assert neutral("abc\u202edcba") == "abc\\u202edcba"
+    assert escape_control_characters("abc\u202edcba") == "abc\\u202edcba"
 
 
 def test_secrets_are_hidden() -> None:

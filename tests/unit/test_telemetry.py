@@ -18,7 +18,7 @@ import pytest
 
 from jobforge.observability import logs
 from jobforge.redact import MARKER
-from jobforge.types.current_job import CURRENT
+from jobforge.types.current_job import CURRENT_JOB
 from jobforge.types.jobs import ClaimedJob
 
 JOB = UUID("018f4a2e-7b5c-7c3a-9d10-aabbccddeeff")
@@ -66,7 +66,7 @@ def _claimed(traceparent: str | None = None) -> ClaimedJob:
 
 def test_an_event_is_one_object_with_the_fields_that_every_line_has(output: io.StringIO) -> None:
     before = datetime.now(UTC)
-    logs.emit("job.dead", "error", duration_ms=12.5, **logs.fields_of(_claimed()))
+    logs.emit("job.dead", "error", duration_ms=12.5, **logs.job_fields(_claimed()))
     line = _line(output)
     written = datetime.fromisoformat(line.pop("timestamp"))
     assert abs((written - before).total_seconds()) < 60
@@ -138,7 +138,7 @@ def test_configuring_again_changes_the_output_instead_of_doubling_it(output: io.
 
 
 def test_bound_fields_are_in_every_line_within(output: io.StringIO) -> None:
-    with logs.bound(job_id=JOB), logs.bound(attempt=2):
+    with logs.bind_fields(job_id=JOB), logs.bind_fields(attempt=2):
         logs.emit("a")
         logging.getLogger("library").info("b")
     logs.emit("c")
@@ -148,7 +148,7 @@ def test_bound_fields_are_in_every_line_within(output: io.StringIO) -> None:
 
 def test_a_context_that_is_about_a_job_says_so_in_every_line(output: io.StringIO) -> None:
     context = copy_context()
-    context.run(CURRENT.set, _claimed(TRACEPARENT))
+    context.run(CURRENT_JOB.set, _claimed(TRACEPARENT))
     context.run(logs.emit, "a")
     context.run(logging.getLogger("library").info, "b")
     logs.emit("c")
@@ -158,7 +158,7 @@ def test_a_context_that_is_about_a_job_says_so_in_every_line(output: io.StringIO
 
 def test_fields_bound_in_one_task_are_not_seen_in_another(output: io.StringIO) -> None:
     async def say(number: int, others: asyncio.Barrier) -> None:
-        with logs.bound(number=number):
+        with logs.bind_fields(number=number):
             await others.wait()
             logs.emit("said", expected=number)
 
@@ -206,7 +206,7 @@ def test_an_exception_that_cannot_be_shown_is_still_told() -> None:
         def __str__(self) -> str:
             raise RuntimeError
 
-    assert logs.error_of(Unprintable())["type"] == "Unprintable"
+    assert logs.error_fields(Unprintable())["type"] == "Unprintable"
 
 
 def test_warnings_come_out_as_lines(output: io.StringIO) -> None:
@@ -314,11 +314,11 @@ def test_text_lets_no_control_character_through(monkeypatch: pytest.MonkeyPatch)
 def test_the_trace_is_the_enqueuers_or_else_the_jobs_own(
     traceparent: str | None, trace: str
 ) -> None:
-    assert logs.fields_of(_claimed(traceparent))["trace_id"] == trace
+    assert logs.job_fields(_claimed(traceparent))["trace_id"] == trace
 
 
 def test_what_is_printed_comes_out_as_lines(output: io.StringIO) -> None:
-    with logs.captured_output():
+    with logs.capture_output():
         print("first", "password=hunter2")
         print("second\nof two lines", file=sys.stderr)
         sys.stdout.buffer.write(b"bytes \xff\n")
@@ -335,7 +335,7 @@ def test_what_is_printed_comes_out_as_lines(output: io.StringIO) -> None:
 def test_a_secret_of_several_lines_is_hidden_when_it_is_printed_at_once(
     output: io.StringIO,
 ) -> None:
-    with logs.captured_output():
+    with logs.capture_output():
         print("key:", "-----BEGIN PRIVATE KEY-----\nMIIE\n-----END PRIVATE KEY-----", sep="\n")
     assert "MIIE" not in output.getvalue()
 
@@ -343,7 +343,7 @@ def test_a_secret_of_several_lines_is_hidden_when_it_is_printed_at_once(
 def test_what_is_printed_is_told_as_before_when_nothing_is_captured_any_more(
     capsys: pytest.CaptureFixture[str], output: io.StringIO
 ) -> None:
-    with logs.captured_output():
+    with logs.capture_output():
         pass
     print("plain")
     assert capsys.readouterr().out == "plain\n"
@@ -353,7 +353,7 @@ def test_what_is_printed_is_told_as_before_when_nothing_is_captured_any_more(
 def test_lines_go_to_the_real_output_also_when_configured_within_a_capture(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    with logs.captured_output():
+    with logs.capture_output():
         logs.configure(format="json")
         print("printed")
     assert [json.loads(line)["message"] for line in capsys.readouterr().err.splitlines()] == [
@@ -366,7 +366,7 @@ def test_threads_that_print_do_not_mix_their_lines(output: io.StringIO) -> None:
         for _ in range(50):
             print(number, number, number)
 
-    with logs.captured_output():
+    with logs.capture_output():
         threads = [threading.Thread(target=say, args=[number]) for number in range(4)]
         for thread in threads:
             thread.start()

@@ -36,19 +36,24 @@ from opentelemetry.trace import (
 from jobforge.errors import LeaseLost
 from jobforge.observability import tracing
 from jobforge.observability.tracing import setup
-from jobforge.observability.tracing.attempt_spans import Attempts
-from jobforge.observability.tracing.child_spans import Receiver
-from jobforge.observability.tracing.child_tracer import Provider
-from jobforge.observability.tracing.fast_exporter import Limits, Outlet, find_post, read_limits
-from jobforge.observability.tracing.lazy_span import Opener, Plain
-from jobforge.observability.tracing.otlp_template import Messages
-from jobforge.observability.tracing.parent import remote
-from jobforge.observability.tracing.sampling import Sampling, read_share
-from jobforge.observability.tracing.setup import exporter_named, is_limited
+from jobforge.observability.tracing.attempt_spans import AttemptSpans
+from jobforge.observability.tracing.child_spans import ChildSpanReceiver
+from jobforge.observability.tracing.child_tracer import ChildTracerProvider
+from jobforge.observability.tracing.fast_exporter import (
+    ExportLimits,
+    FastSpanProcessor,
+    find_post,
+    read_limits,
+)
+from jobforge.observability.tracing.lazy_span import LazySpan, SdkSpanStarter
+from jobforge.observability.tracing.otlp_template import AttemptEncoder
+from jobforge.observability.tracing.parent import remote_context
+from jobforge.observability.tracing.sampling import Sampling, read_sampling_ratio
+from jobforge.observability.tracing.setup import find_exporter_name, has_span_limits
 from jobforge.sdk.verdict import Verdict
-from jobforge.types.current_job import CURRENT
+from jobforge.types.current_job import CURRENT_JOB
 from jobforge.types.jobs import ClaimedJob, JobRequest, Outcome
-from jobforge.worker.isolation.frames import LONGEST_FRAME, Kind, frame
+from jobforge.worker.isolation.frames import MAX_FRAME_BYTES, FrameKind, encode_frame
 
 T = TypeVar("T")
 
@@ -77,16 +82,16 @@ WITHOUT_IT = """
 import sys
 import jobforge.cli.processes.worker_process, jobforge.api, jobforge.worker.isolation.zygote
 from jobforge.observability import tracing
-assert not tracing.is_on()
-assert tracing.find_attempts() is None
+assert not tracing.is_enabled()
+assert tracing.create_attempt_spans() is None
 assert "opentelemetry" not in sys.modules
 """
 IN_A_ZYGOTE = """
 import sys
 from jobforge.observability import tracing
-tracing.prepare_jobs()
-assert tracing.is_on()
-assert tracing.current() is None
+tracing.prepare_child_tracing()
+assert tracing.is_enabled()
+assert tracing.current_traceparent() is None
 assert "opentelemetry.sdk" not in sys.modules
 """
 
@@ -94,9 +99,9 @@ assert "opentelemetry.sdk" not in sys.modules
 @pytest.fixture
 def provider() -> Iterator[TracerProvider]:
     made = TracerProvider()
-    tracing.use(made)
+    tracing.use_provider(made)
     yield made
-    tracing.use(None)
+    tracing.use_provider(None)
 
 
 @pytest.mark.parametrize(
@@ -115,7 +120,7 @@ def provider() -> Iterator[TracerProvider]:
 def test_the_environment_names_the_exporter(
     variables: dict[str, str], exporter: str | None
 ) -> None:
-    assert exporter_named(variables) == exporter
+    assert find_exporter_name(variables) == exporter
 
 
 @pytest.mark.parametrize(
@@ -134,7 +139,7 @@ def test_a_worker_knows_what_the_usual_samplers_say(
     sampler: str, argument: str, share: float | None
 ) -> None:
     variables = {"OTEL_TRACES_SAMPLER": sampler, "OTEL_TRACES_SAMPLER_ARG": argument}
-    assert read_share(variables) == share
+    assert read_sampling_ratio(variables) == share
 
 
 @pytest.mark.parametrize(
@@ -149,16 +154,16 @@ def test_a_worker_knows_what_the_usual_samplers_say(
 def test_what_the_enqueuer_has_decided_holds_and_else_a_share_is_recorded(
     share: float, traceparent: str | None, *, is_recorded: bool
 ) -> None:
-    attempts = Attempts(Sampling(share, Opener(Resource.get_empty())))
+    attempts = AttemptSpans(Sampling(share, SdkSpanStarter(Resource.get_empty())))
     begun = attempts.begin(JOB._replace(traceparent=traceparent))
-    within = tracing.read_traceparent(tracing.current())
+    within = tracing.read_traceparent(tracing.current_traceparent())
     assert trace.get_current_span().is_recording() is is_recorded
     attempts.leave()
     assert within is not None
     assert bool(int(within.flags, 16) & 1) is is_recorded
     assert begun.traceparent == (str(within) if is_recorded else traceparent)
     assert is_recorded or within.trace_id in (traceparent or JOB.job_id.hex)
-    assert tracing.current() is None
+    assert tracing.current_traceparent() is None
 
 
 @pytest.mark.parametrize("traceparent", [None, RECORDED, f"{RECORDED[:-2]}03"])
@@ -169,23 +174,25 @@ def test_a_plain_attempt_is_sent_as_the_sdk_would_send_it(traceparent: str | Non
         JOB._replace(definition="mail", tenant_id=uuid4(), job_id=uuid4(), attempt=300),
     ]
     parent = tracing.read_traceparent(traceparent)
-    plain = [Plain(job, parent, Opener(resource), 1) for job in jobs for _ in range(2)]
-    messages = Messages(resource)
-    spans = messages.write([(each.job[:7], parent, each.ids, each.began, 2) for each in plain])
-    sent = messages.enclose([spans])
+    plain = [LazySpan(job, parent, SdkSpanStarter(resource), 1) for job in jobs for _ in range(2)]
+    messages = AttemptEncoder(resource)
+    spans = messages.encode_attempts(
+        [(each.job[:7], parent, each.ids, each.started_ns, 2) for each in plain]
+    )
+    sent = messages.wrap_request([spans])
     for each in plain:
         each.set_attribute("jobforge.outcome", "succeeded")
         each.end(2)
-    opened = [span for each in plain if isinstance(span := each.open(), ReadableSpan)]
+    opened = [span for each in plain if isinstance(span := each.materialize(), ReadableSpan)]
     assert ExportTraceServiceRequest.FromString(sent) == encode_spans(opened)
 
 
 def test_what_is_said_of_an_attempt_is_said_by_the_span_that_was_there_from_the_beginning() -> None:
     exporter = InMemorySpanExporter()
-    opener = Opener(Resource.get_empty(), SimpleSpanProcessor(exporter))
+    opener = SdkSpanStarter(Resource.get_empty(), SimpleSpanProcessor(exporter))
     posts: list[bytes] = []
-    outlet = Outlet(Resource.get_empty(), posts.append, Limits())
-    attempts = Attempts(Sampling(1.0, opener, outlet))
+    outlet = FastSpanProcessor(Resource.get_empty(), posts.append, ExportLimits())
+    attempts = AttemptSpans(Sampling(1.0, opener, outlet))
     job = attempts.begin(JOB)
     span = trace.get_current_span()
     attempts.leave()
@@ -204,9 +211,11 @@ def test_what_is_said_of_an_attempt_is_said_by_the_span_that_was_there_from_the_
 
 def test_what_is_said_of_an_attempt_after_its_end_is_said_in_vain() -> None:
     exporter = InMemorySpanExporter()
-    plain = Plain(JOB, None, Opener(Resource.get_empty(), SimpleSpanProcessor(exporter)), 1)
+    plain = LazySpan(
+        JOB, None, SdkSpanStarter(Resource.get_empty(), SimpleSpanProcessor(exporter)), 1
+    )
     assert plain.is_recording()
-    assert plain.close()
+    assert plain.close_if_untouched()
     plain.set_attribute("order", 5)
     plain.end()
     assert not plain.is_recording()
@@ -215,13 +224,13 @@ def test_what_is_said_of_an_attempt_after_its_end_is_said_in_vain() -> None:
 
 def test_a_light_attempt_is_sent_with_the_ids_that_were_asked_for_while_it_ran() -> None:
     posts: list[bytes] = []
-    outlet = Outlet(Resource.get_empty(), posts.append, Limits())
-    attempts = Attempts(Sampling(1.0, Opener(Resource.get_empty()), outlet))
+    outlet = FastSpanProcessor(Resource.get_empty(), posts.append, ExportLimits())
+    attempts = AttemptSpans(Sampling(1.0, SdkSpanStarter(Resource.get_empty()), outlet))
     asked: list[str | None] = []
     for is_asked in (True, False, True):
         job = JOB._replace(job_id=uuid4())
         assert attempts.begin(job, is_light=True) is job
-        asked.append(_within(job, tracing.current) if is_asked else None)
+        asked.append(_within(job, tracing.current_traceparent) if is_asked else None)
         assert attempts.end(job, Verdict(Outcome.SUCCEEDED)) is job
     attempts.leave()
     outlet.shutdown()
@@ -236,10 +245,10 @@ def test_whoever_speaks_of_a_light_attempt_that_went_wrong_knows_its_span(
     outcome: Outcome | None, *, is_asked: bool
 ) -> None:
     exporter = InMemorySpanExporter()
-    opener = Opener(Resource.get_empty(), SimpleSpanProcessor(exporter))
-    attempts = Attempts(Sampling(1.0, opener))
+    opener = SdkSpanStarter(Resource.get_empty(), SimpleSpanProcessor(exporter))
+    attempts = AttemptSpans(Sampling(1.0, opener))
     job = attempts.begin(JOB, is_light=True)
-    asked = _within(job, tracing.current) if is_asked else None
+    asked = _within(job, tracing.current_traceparent) if is_asked else None
     ended = attempts.end(job, None if outcome is None else Verdict(outcome))
     attempts.leave()
     (told,) = exporter.get_finished_spans()
@@ -249,7 +258,7 @@ def test_whoever_speaks_of_a_light_attempt_that_went_wrong_knows_its_span(
 
 
 def test_a_light_attempt_that_waits_has_its_span_when_others_run() -> None:
-    attempts = Attempts(Sampling(1.0, Opener(Resource.get_empty())))
+    attempts = AttemptSpans(Sampling(1.0, SdkSpanStarter(Resource.get_empty())))
     variables = []
     for lease in (1, 2):
         job = attempts.begin(JOB._replace(lease=lease), is_light=True)
@@ -262,11 +271,11 @@ def test_a_light_attempt_that_waits_has_its_span_when_others_run() -> None:
     assert attempts.end_kept(job, None).traceparent == tracing.traceparent_of(seen[0])
     assert not seen[0].is_recording()
     # What outlives its attempt is of no attempt.
-    assert first.run(_within, job, tracing.current) != tracing.traceparent_of(seen[0])
+    assert first.run(_within, job, tracing.current_traceparent) != tracing.traceparent_of(seen[0])
 
 
 def test_what_a_light_attempt_begins_is_under_its_span() -> None:
-    attempts = Attempts(Sampling(1.0, Opener(Resource.get_empty())))
+    attempts = AttemptSpans(Sampling(1.0, SdkSpanStarter(Resource.get_empty())))
     tracer = TracerProvider().get_tracer("test")
     job = attempts.begin(JOB, is_light=True)
 
@@ -281,12 +290,12 @@ def test_what_a_light_attempt_begins_is_under_its_span() -> None:
     around, parent, colour = _within(job, run)
     attempts.leave()
     assert (around, colour) == (parent, "green")
-    assert tracing.current() is None
+    assert tracing.current_traceparent() is None
 
 
 def test_attempts_are_sent_when_they_are_many_and_the_rest_at_the_end() -> None:
     posts: list[bytes] = []
-    outlet = Outlet(Resource.get_empty(), posts.append, Limits(10, 3, 600_000))
+    outlet = FastSpanProcessor(Resource.get_empty(), posts.append, ExportLimits(10, 3, 600_000))
     for _ in range(3):
         _put(outlet)
     wait_until(lambda: bool(posts))
@@ -308,7 +317,7 @@ def test_a_request_that_fails_takes_its_spans_along_and_no_others(
             raise error
         posts.append(request)
 
-    outlet = Outlet(Resource.get_empty(), post, Limits(10, 1, 600_000))
+    outlet = FastSpanProcessor(Resource.get_empty(), post, ExportLimits(10, 1, 600_000))
     _put(outlet)
     wait_until(lambda: "1 spans could not be sent" in caplog.text)
     _put(outlet)
@@ -320,7 +329,7 @@ def test_attempts_for_which_there_is_no_room_are_lost_and_that_is_told_once(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     posts: list[bytes] = []
-    outlet = Outlet(Resource.get_empty(), posts.append, Limits(2, 10, 600_000))
+    outlet = FastSpanProcessor(Resource.get_empty(), posts.append, ExportLimits(2, 10, 600_000))
     _put(outlet, 3)
     for _ in range(3):
         _put(outlet)
@@ -332,22 +341,22 @@ def test_attempts_for_which_there_is_no_room_are_lost_and_that_is_told_once(
 @pytest.mark.parametrize(
     ("variables", "limits"),
     [
-        ({}, Limits(room=65_536, batch=4_096, delay_ms=5_000)),
-        ({"OTEL_BSP_MAX_QUEUE_SIZE": "100"}, Limits(room=100, batch=100)),
-        ({"OTEL_BSP_MAX_EXPORT_BATCH_SIZE": "64"}, Limits(batch=64)),
-        ({"OTEL_BSP_SCHEDULE_DELAY": "soon"}, Limits()),
-        ({"OTEL_BSP_SCHEDULE_DELAY": "100"}, Limits(delay_ms=100)),
+        ({}, ExportLimits(capacity=65_536, batch=4_096, delay_ms=5_000)),
+        ({"OTEL_BSP_MAX_QUEUE_SIZE": "100"}, ExportLimits(capacity=100, batch=100)),
+        ({"OTEL_BSP_MAX_EXPORT_BATCH_SIZE": "64"}, ExportLimits(batch=64)),
+        ({"OTEL_BSP_SCHEDULE_DELAY": "soon"}, ExportLimits()),
+        ({"OTEL_BSP_SCHEDULE_DELAY": "100"}, ExportLimits(delay_ms=100)),
     ],
 )
 def test_the_limits_of_the_sdk_hold_where_they_are_set(
-    variables: dict[str, str], limits: Limits
+    variables: dict[str, str], limits: ExportLimits
 ) -> None:
     assert read_limits(variables) == limits
 
 
 def test_spans_that_are_to_be_cut_are_left_to_the_sdk() -> None:
-    assert not is_limited({**ENDPOINT, "RATE_LIMIT": "1", "OTEL_BSP_SCHEDULE_DELAY": "1"})
-    assert is_limited({**ENDPOINT, "OTEL_SPAN_ATTRIBUTE_VALUE_LENGTH_LIMIT": "10"})
+    assert not has_span_limits({**ENDPOINT, "RATE_LIMIT": "1", "OTEL_BSP_SCHEDULE_DELAY": "1"})
+    assert has_span_limits({**ENDPOINT, "OTEL_SPAN_ATTRIBUTE_VALUE_LENGTH_LIMIT": "10"})
 
 
 def test_the_exporter_that_is_installed_sends_what_is_encoded_already() -> None:
@@ -360,7 +369,7 @@ def test_an_exporter_that_is_not_there_costs_a_line_and_no_more(
 ) -> None:
     monkeypatch.setenv("OTEL_TRACES_EXPORTER", "nowhere")
     setup.configure("jobforge-test")
-    assert not tracing.is_on()
+    assert not tracing.is_enabled()
     assert "no exporter nowhere is installed" in caplog.text
 
 
@@ -371,9 +380,9 @@ def test_where_nobody_traces_nothing_of_it_is_imported() -> None:
 def test_a_job_that_names_its_trace_keeps_it(provider: TracerProvider) -> None:
     jobs = [JobRequest("mail", traceparent="00-1"), JobRequest("mail", {"to": "ada"}, queue="q")]
     with provider.get_tracer("test").start_as_current_span("outer"):
-        named, other = tracing.carrying(jobs)
+        named, other = tracing.attach_traceparent(jobs)
         assert named is jobs[0]
-        assert other == jobs[1]._replace(traceparent=tracing.current())
+        assert other == jobs[1]._replace(traceparent=tracing.current_traceparent())
 
 
 @pytest.mark.parametrize("traceparent", [RECORDED, f"{RECORDED[:-2]}03"])
@@ -381,10 +390,10 @@ def test_a_span_of_a_job_arrives_as_the_sdk_would_have_made_it(traceparent: str)
     here, sdk = InMemorySpanExporter(), TracerProvider()
     sdk.add_span_processor(SimpleSpanProcessor(here))
     there, receiver = _receiving()
-    provider = Provider()
-    provider.send = partial(receiver.take, traceparent)
+    provider = ChildTracerProvider()
+    provider.send = partial(receiver.receive, traceparent)
     for each in (sdk, provider):
-        token = attach(remote(traceparent))
+        token = attach(remote_context(traceparent))
         _work(each.get_tracer("the application", "1.0"))
         detach(token)
     told = list(map(_told, there.get_finished_spans()))
@@ -394,10 +403,10 @@ def test_a_span_of_a_job_arrives_as_the_sdk_would_have_made_it(traceparent: str)
 
 def test_spans_of_a_job_are_nested_and_have_times() -> None:
     there, receiver = _receiving()
-    provider = Provider()
-    provider.send = partial(receiver.take, RECORDED)
+    provider = ChildTracerProvider()
+    provider.send = partial(receiver.receive, RECORDED)
     tracer = provider.get_tracer("the application")
-    token = attach(remote(RECORDED))
+    token = attach(remote_context(RECORDED))
     with tracer.start_as_current_span("outer") as outer, tracer.start_as_current_span("inner"):
         pass
     detach(token)
@@ -413,30 +422,30 @@ def test_spans_of_a_job_are_nested_and_have_times() -> None:
 @pytest.mark.parametrize("traceparent", [None, f"{RECORDED[:-2]}00"])
 def test_what_is_no_part_of_a_recorded_attempt_is_not_told(traceparent: str | None) -> None:
     sent: list[bytes] = []
-    provider = Provider()
+    provider = ChildTracerProvider()
     provider.send = sent.append
-    token = attach(remote(traceparent))
+    token = attach(remote_context(traceparent))
     with provider.get_tracer("test").start_as_current_span("charge"):
-        within = tracing.current()
+        within = tracing.current_traceparent()
     detach(token)
     assert (within, sent) == (traceparent, [])
 
 
 def test_an_attempt_tells_of_a_thousand_spans() -> None:
     sent: list[bytes] = []
-    provider = Provider()
+    provider = ChildTracerProvider()
     provider.send = sent.append
     tracer = provider.get_tracer("test")
     for _ in range(1_001):
-        tracer.start_span("charge", remote(RECORDED)).end()
+        tracer.start_span("charge", remote_context(RECORDED)).end()
     assert len(sent) == 1_000
 
 
 def test_what_is_said_of_a_span_after_its_end_is_said_in_vain() -> None:
     sent: list[bytes] = []
-    provider = Provider()
+    provider = ChildTracerProvider()
     provider.send = sent.append
-    span = provider.get_tracer("test").start_span("charge", remote(RECORDED))
+    span = provider.get_tracer("test").start_span("charge", remote_context(RECORDED))
     span.end()
     span.set_attribute("order", 5)
     span.end()
@@ -446,10 +455,10 @@ def test_what_is_said_of_a_span_after_its_end_is_said_in_vain() -> None:
 
 def test_what_cannot_be_told_of_a_span_is_no_fault_of_the_job() -> None:
     there, receiver = _receiving()
-    provider = Provider()
-    provider.send = partial(receiver.take, RECORDED)
+    provider = ChildTracerProvider()
+    provider.send = partial(receiver.receive, RECORDED)
     tracer = provider.get_tracer("test")
-    with tracer.start_as_current_span("read", remote(RECORDED)) as span:
+    with tracer.start_as_current_span("read", remote_context(RECORDED)) as span:
         span.set_attributes({"name": "caf\udce9", "size": 2**70})
         span.update_name(7)  # type: ignore[arg-type]
     (told,) = there.get_finished_spans()
@@ -458,10 +467,10 @@ def test_what_cannot_be_told_of_a_span_is_no_fault_of_the_job() -> None:
 
 
 def test_a_span_that_is_too_large_is_left_out() -> None:
-    provider = Provider()
-    provider.send = partial(frame, Kind.SPAN)  # type: ignore[assignment]
-    span = provider.get_tracer("test").start_span("read", remote(RECORDED))
-    span.set_attribute("text", "x" * LONGEST_FRAME)
+    provider = ChildTracerProvider()
+    provider.send = partial(encode_frame, FrameKind.SPAN)  # type: ignore[assignment]
+    span = provider.get_tracer("test").start_span("read", remote_context(RECORDED))
+    span.set_attribute("text", "x" * MAX_FRAME_BYTES)
     span.end()
     assert not span.is_recording()
 
@@ -471,33 +480,33 @@ def test_a_span_that_is_too_large_is_left_out() -> None:
 )
 def test_times_by_which_an_exporter_would_fail_are_refused(forged: dict[str, object]) -> None:
     sent: list[bytes] = []
-    provider = Provider()
+    provider = ChildTracerProvider()
     provider.send = sent.append
-    provider.get_tracer("test").start_span("read", remote(RECORDED)).end()
+    provider.get_tracer("test").start_span("read", remote_context(RECORDED)).end()
     _, receiver = _receiving()
     with pytest.raises(ValueError, match="time"):
-        receiver.take(RECORDED, orjson.dumps(orjson.loads(sent[0]) | forged))
+        receiver.receive(RECORDED, orjson.dumps(orjson.loads(sent[0]) | forged))
 
 
 def test_a_job_tells_of_its_own_trace_only() -> None:
     sent: list[bytes] = []
-    provider = Provider()
+    provider = ChildTracerProvider()
     provider.send = sent.append
-    provider.get_tracer("test").start_span("of another", remote(OTHER)).end()
+    provider.get_tracer("test").start_span("of another", remote_context(OTHER)).end()
     there, receiver = _receiving()
-    receiver.take(RECORDED, sent[0])
-    receiver.take(None, sent[0])
+    receiver.receive(RECORDED, sent[0])
+    receiver.receive(None, sent[0])
     assert there.get_finished_spans() == ()
     forged = orjson.loads(sent[0]) | {"ids": ["0af7651916cd43dd8448eb211c80319c", "f" * 17]}
     with pytest.raises(ValueError, match="span"):
-        receiver.take(RECORDED, orjson.dumps(forged))
+        receiver.receive(RECORDED, orjson.dumps(forged))
 
 
 def test_a_process_that_jobs_are_forked_from_does_without_the_sdk() -> None:
     subprocess.run([sys.executable, "-c", IN_A_ZYGOTE], check=True)
 
 
-def _put(outlet: Outlet, count: int = 1) -> None:
+def _put(outlet: FastSpanProcessor, count: int = 1) -> None:
     for _ in range(count):
         outlet.put((JOB[:7], None, None, 1, 2))
 
@@ -506,7 +515,7 @@ def _within(job: ClaimedJob, ask: Callable[[], T]) -> T:
     """As the code of that job would ask."""
 
     def run() -> T:
-        CURRENT.set(job)
+        CURRENT_JOB.set(job)
         return ask()
 
     return copy_context().run(run)
@@ -517,9 +526,9 @@ def _sent(posts: list[bytes]) -> list[Span]:
     return list(request.resource_spans[0].scope_spans[0].spans)
 
 
-def _receiving() -> tuple[InMemorySpanExporter, Receiver]:
+def _receiving() -> tuple[InMemorySpanExporter, ChildSpanReceiver]:
     there = InMemorySpanExporter()
-    return there, Receiver(SimpleSpanProcessor(there), Resource.get_empty())
+    return there, ChildSpanReceiver(SimpleSpanProcessor(there), Resource.get_empty())
 
 
 def _work(tracer: Tracer) -> None:

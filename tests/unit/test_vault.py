@@ -11,7 +11,7 @@ import pytest
 from jobforge.config import Config
 from jobforge.errors import ConfigError, SealBroken
 from jobforge.security.vault import (
-    Place,
+    SealContext,
     TenantKey,
     Vault,
     ensure_dev_key,
@@ -22,13 +22,13 @@ from jobforge.types.connectors import WrappedKey
 
 OLD, NEW = "o" * 40, "n" * 40
 TENANT = uuid4()
-PLACE = Place("connector_configs", uuid4(), "secrets.token")
+PLACE = SealContext("connector_configs", uuid4(), "secrets.token")
 PLAIN = b"the plain text"
 
 
 def kept(vault: Vault, tenant: UUID = TENANT) -> WrappedKey:
     """What the vault would have the database keep."""
-    key_id, wrapped, _ = vault.key_of(tenant).parameters
+    key_id, wrapped, _ = vault.build_tenant_key_call(tenant).parameters
     assert isinstance(key_id, str)
     assert isinstance(wrapped, bytes)
     return WrappedKey(key_id, wrapped)
@@ -37,7 +37,7 @@ def kept(vault: Vault, tenant: UUID = TENANT) -> WrappedKey:
 def opened(vault: Vault, key: WrappedKey, tenant: UUID = TENANT) -> TenantKey:
     """The key of a tenant whose database answers this."""
     rows: Sequence[tuple[Any, ...]] = [tuple(key)]
-    return vault.key_of(tenant).decode(rows)
+    return vault.build_tenant_key_call(tenant).decode(rows)
 
 
 def test_what_was_sealed_opens_and_shows_nothing() -> None:
@@ -58,7 +58,7 @@ def test_what_was_sealed_opens_and_shows_nothing() -> None:
         PLACE._replace(column="secrets.other"),
     ],
 )
-def test_a_seal_does_not_open_in_another_place(place: Place) -> None:
+def test_a_seal_does_not_open_in_another_place(place: SealContext) -> None:
     vault = Vault(OLD)
     key = opened(vault, kept(vault))
     with pytest.raises(SealBroken):

@@ -8,15 +8,23 @@ from typing import Any
 import pytest
 
 from jobforge.errors import ChildFailed, EventTimeout, Invalid, InvalidPayload, InvalidResult
-from jobforge.redact import Scope, redact_text, register_secret
-from jobforge.sdk.retry import Cancel, Cancelled, Dead, Retry, Snooze, Waiting
-from jobforge.sdk.settings import Settings
-from jobforge.sdk.verdict import Exit, Stop, Verdict, exited, raised, returned, unusable
+from jobforge.redact import RedactionScope, redact_text, register_secret
+from jobforge.sdk.retry import AttemptSuspended, Cancel, Cancelled, Dead, Retry, Snooze
+from jobforge.sdk.settings import DefinitionSettings
+from jobforge.sdk.verdict import (
+    ProcessExit,
+    StopReason,
+    Verdict,
+    verdict_from_error,
+    verdict_from_exit,
+    verdict_from_invalid_result,
+    verdict_from_result,
+)
 from jobforge.types.jobs import Outcome
 
-SETTINGS = Settings("mail", give_up_on=(LookupError,))
+SETTINGS = DefinitionSettings("mail", give_up_on=(LookupError,))
 MOMENT = datetime(2027, 1, 1, tzinfo=UTC)
-WAITING = Waiting({"kind": "sleep", "name": "sleep", "index": 0}, delay_s=60)
+WAITING = AttemptSuspended({"kind": "sleep", "name": "sleep", "index": 0}, delay_s=60)
 
 
 def _facts(verdict: Verdict) -> dict[str, Any]:
@@ -58,51 +66,57 @@ def _facts(verdict: Verdict) -> dict[str, Any]:
 def test_what_a_handler_raises_decides_how_its_attempt_ended(
     error: BaseException, expected: dict[str, Any]
 ) -> None:
-    assert _facts(raised(error, SETTINGS)) == expected
+    assert _facts(verdict_from_error(error, SETTINGS)) == expected
 
 
 @pytest.mark.parametrize(
     ("stopped", "expected"),
     [
-        (Stop.CANCEL, Outcome.CANCELED),
-        (Stop.TIMEOUT, Outcome.TIMED_OUT),
-        (Stop.SHUTDOWN, Outcome.RELEASED),
-        (Stop.LOST, Outcome.RELEASED),
+        (StopReason.CANCEL, Outcome.CANCELED),
+        (StopReason.TIMEOUT, Outcome.TIMED_OUT),
+        (StopReason.SHUTDOWN, Outcome.RELEASED),
+        (StopReason.LOST, Outcome.RELEASED),
     ],
 )
 @pytest.mark.parametrize("error", [Cancelled(), asyncio.CancelledError(), OSError(), MemoryError()])
 def test_an_error_after_a_stop_is_the_stop(
-    stopped: Stop, expected: Outcome, error: BaseException
+    stopped: StopReason, expected: Outcome, error: BaseException
 ) -> None:
-    assert raised(error, SETTINGS, stopped).outcome is expected
+    assert verdict_from_error(error, SETTINGS, stopped).outcome is expected
 
 
-@pytest.mark.parametrize("stopped", [None, *Stop])
+@pytest.mark.parametrize("stopped", [None, *StopReason])
 @pytest.mark.parametrize(
     "error", [Snooze(60), Cancel(), Dead(), Retry(after=5), InvalidPayload(), KeyError()]
 )
 def test_what_a_handler_chose_counts_also_after_a_stop(
-    error: Exception, stopped: Stop | None
+    error: Exception, stopped: StopReason | None
 ) -> None:
-    assert _facts(raised(error, SETTINGS, stopped)) == _facts(raised(error, SETTINGS))
+    assert _facts(verdict_from_error(error, SETTINGS, stopped)) == _facts(
+        verdict_from_error(error, SETTINGS)
+    )
 
 
 @pytest.mark.parametrize(
     ("how", "message", "reason"),
     [
-        (Exit(code=3), "ended with exit code 3 and no outcome", None),
-        (Exit(code=0), "ended with exit code 0 and no outcome", None),
-        (Exit(signal=signal.SIGSEGV), "killed by SIGSEGV", None),
-        (Exit(signal=250), "killed by signal 250", None),
-        (Exit(signal=signal.SIGKILL, reason="memory"), "went over its memory limit", "memory"),
-        (Exit(signal=signal.SIGXCPU, reason="cpu"), "went over its cpu limit", "cpu"),
-        (Exit(code=1, reason="file_size"), "went over its file size limit", "file_size"),
+        (ProcessExit(code=3), "ended with exit code 3 and no outcome", None),
+        (ProcessExit(code=0), "ended with exit code 0 and no outcome", None),
+        (ProcessExit(signal=signal.SIGSEGV), "killed by SIGSEGV", None),
+        (ProcessExit(signal=250), "killed by signal 250", None),
+        (
+            ProcessExit(signal=signal.SIGKILL, reason="memory"),
+            "went over its memory limit",
+            "memory",
+        ),
+        (ProcessExit(signal=signal.SIGXCPU, reason="cpu"), "went over its cpu limit", "cpu"),
+        (ProcessExit(code=1, reason="file_size"), "went over its file size limit", "file_size"),
     ],
 )
 def test_a_process_that_said_nothing_has_crashed(
-    how: Exit, message: str, reason: str | None
+    how: ProcessExit, message: str, reason: str | None
 ) -> None:
-    verdict = exited(how, None, None)
+    verdict = verdict_from_exit(how, None, None)
     assert verdict is not None
     assert verdict.outcome is Outcome.CRASHED
     assert verdict.error is not None
@@ -112,29 +126,33 @@ def test_a_process_that_said_nothing_has_crashed(
 @pytest.mark.parametrize(
     ("stopped", "expected"),
     [
-        (Stop.CANCEL, Outcome.CANCELED),
-        (Stop.TIMEOUT, Outcome.TIMED_OUT),
-        (Stop.SHUTDOWN, Outcome.RELEASED),
+        (StopReason.CANCEL, Outcome.CANCELED),
+        (StopReason.TIMEOUT, Outcome.TIMED_OUT),
+        (StopReason.SHUTDOWN, Outcome.RELEASED),
     ],
 )
 @pytest.mark.parametrize("said", [None, Verdict(Outcome.FAILED, error={"type": "Cancelled"})])
 def test_a_process_that_was_stopped_ended_by_that(
-    stopped: Stop, expected: Outcome, said: Verdict | None
+    stopped: StopReason, expected: Outcome, said: Verdict | None
 ) -> None:
-    verdict = exited(Exit(signal=signal.SIGKILL), stopped, said)
+    verdict = verdict_from_exit(ProcessExit(signal=signal.SIGKILL), stopped, said)
     assert verdict is not None
     assert verdict.outcome is expected
 
 
-@pytest.mark.parametrize("stopped", [None, Stop.CANCEL, Stop.TIMEOUT, Stop.SHUTDOWN])
-def test_a_process_that_succeeded_before_it_was_stopped_has_succeeded(stopped: Stop | None) -> None:
-    said = returned({"rows": 3})
-    assert exited(Exit(signal=signal.SIGKILL), stopped, said) == said
+@pytest.mark.parametrize(
+    "stopped", [None, StopReason.CANCEL, StopReason.TIMEOUT, StopReason.SHUTDOWN]
+)
+def test_a_process_that_succeeded_before_it_was_stopped_has_succeeded(
+    stopped: StopReason | None,
+) -> None:
+    said = verdict_from_result({"rows": 3})
+    assert verdict_from_exit(ProcessExit(signal=signal.SIGKILL), stopped, said) == said
 
 
-@pytest.mark.parametrize("said", [None, returned(1)])
+@pytest.mark.parametrize("said", [None, verdict_from_result(1)])
 def test_there_is_nothing_to_report_of_a_lost_lease(said: Verdict | None) -> None:
-    assert exited(Exit(signal=signal.SIGKILL), Stop.LOST, said) is None
+    assert verdict_from_exit(ProcessExit(signal=signal.SIGKILL), StopReason.LOST, said) is None
 
 
 def test_an_error_names_its_type_and_shows_only_the_users_part_of_the_traceback() -> None:
@@ -143,14 +161,14 @@ def test_an_error_names_its_type_and_shows_only_the_users_part_of_the_traceback(
 
     with pytest.raises(ValueError, match="bad input") as caught:
         handler()
-    described = raised(caught.value, SETTINGS).error
+    described = verdict_from_error(caught.value, SETTINGS).error
     assert described is not None
     assert (described["type"], described["message"]) == ("ValueError", "bad input")
     assert "in handler" in described["traceback"]
 
 
 def test_an_error_of_a_library_is_named_with_its_module() -> None:
-    described = raised(asyncio.QueueFull(), SETTINGS).error
+    described = verdict_from_error(asyncio.QueueFull(), SETTINGS).error
     assert described is not None
     assert described["type"] == "asyncio.queues.QueueFull"
 
@@ -159,7 +177,7 @@ def test_a_secret_is_hidden_also_where_the_text_is_cut() -> None:
     secret = "canary-5d41402abc4b2a76"
     register_secret(secret)
     for position in range(7_980, 8_010):
-        described = raised(ValueError("x" * position + secret), SETTINGS).error
+        described = verdict_from_error(ValueError("x" * position + secret), SETTINGS).error
         assert described is not None
         assert "canary" not in described["message"]
         assert "canary" not in described["traceback"]
@@ -170,12 +188,12 @@ def test_of_a_message_of_many_megabytes_no_more_is_looked_through_than_is_needed
 ) -> None:
     read: list[int] = []
 
-    def reading(text: str, scope: Scope | None = None) -> str:
+    def reading(text: str, scope: RedactionScope | None = None) -> str:
         read.append(len(text))
         return redact_text(text, scope)
 
     monkeypatch.setattr("jobforge.redact.redact_text", reading)
-    described = raised(ValueError("it failed: " + "x " * 25_000_000), SETTINGS).error
+    described = verdict_from_error(ValueError("it failed: " + "x " * 25_000_000), SETTINGS).error
     assert described is not None
     assert described["message"].startswith("it failed: x x")
     assert len(described["message"]) == 8_000
@@ -189,10 +207,10 @@ def test_a_secret_is_hidden_also_where_a_very_long_text_was_cut_before_it_was_re
     key = "-----BEGIN PRIVATE KEY-----" + "A" * 32_600 + "-----END PRIVATE KEY-----"
     for place in range(32_768 - len(secret), 32_768):
         text = key.ljust(place, ".") + secret + "." * 1_000_000
-        described = raised(ValueError(text), SETTINGS).error
+        described = verdict_from_error(ValueError(text), SETTINGS).error
         assert described is not None
         assert "canary" not in described["message"]
-        assert "can" not in raised(Cancel(text), SETTINGS).reason  # type: ignore[operator]
+        assert "can" not in verdict_from_error(Cancel(text), SETTINGS).reason  # type: ignore[operator]
 
 
 def test_an_error_whose_message_cannot_be_made_is_described_all_the_same() -> None:
@@ -200,13 +218,13 @@ def test_an_error_whose_message_cannot_be_made_is_described_all_the_same() -> No
         def __str__(self) -> str:
             raise RuntimeError
 
-    described = raised(BrokenError(), SETTINGS).error
+    described = verdict_from_error(BrokenError(), SETTINGS).error
     assert described is not None
     assert "RuntimeError" in described["message"]
 
 
 def test_a_result_that_cannot_be_kept_is_a_final_failure() -> None:
-    verdict = unusable(Invalid("holds a socket"))
+    verdict = verdict_from_invalid_result(Invalid("holds a socket"))
     assert (verdict.outcome, verdict.final) == (Outcome.FAILED, True)
     assert verdict.error is not None
     assert verdict.error["type"] == "InvalidResult"
@@ -215,12 +233,12 @@ def test_a_result_that_cannot_be_kept_is_a_final_failure() -> None:
 @pytest.mark.parametrize(
     "verdict",
     [
-        returned({"rows": [1, 2]}),
-        returned(None),
-        raised(ValueError("bad"), SETTINGS),
-        raised(Retry(after=0), SETTINGS),
-        raised(Cancel("enough"), SETTINGS),
-        raised(Dead(), SETTINGS),
+        verdict_from_result({"rows": [1, 2]}),
+        verdict_from_result(None),
+        verdict_from_error(ValueError("bad"), SETTINGS),
+        verdict_from_error(Retry(after=0), SETTINGS),
+        verdict_from_error(Cancel("enough"), SETTINGS),
+        verdict_from_error(Dead(), SETTINGS),
     ],
 )
 def test_a_verdict_survives_being_written_and_read(verdict: Verdict) -> None:
@@ -228,6 +246,6 @@ def test_a_verdict_survives_being_written_and_read(verdict: Verdict) -> None:
 
 
 def test_a_moment_is_read_back_from_its_text() -> None:
-    verdict = raised(Snooze(MOMENT), SETTINGS)
+    verdict = verdict_from_error(Snooze(MOMENT), SETTINGS)
     written = {**verdict.to_json(), "run_at": MOMENT.isoformat()}
     assert Verdict.from_json(written) == verdict

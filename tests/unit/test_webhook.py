@@ -8,15 +8,15 @@ import standardwebhooks
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobforge.security.webhook_secrets import make_id
-from jobforge.security.webhook_signature import make_secret, secret_text, signed_headers
+from jobforge.security.webhook_secrets import generate_webhook_id
+from jobforge.security.webhook_signature import make_secret, secret_text, sign_headers
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"])))
 def test_any_body_verifies_with_each_secret_that_signed_it(text: str) -> None:
     secrets = [make_secret(), make_secret()]
     body = text.encode()
-    headers = signed_headers(uuid4(), body, secrets)
+    headers = sign_headers(uuid4(), body, secrets)
     for secret in secrets:
         receiver = standardwebhooks.Webhook(secret_text(secret))
         receiver.verify(body, headers, json_parse=False)
@@ -28,7 +28,7 @@ def test_any_body_verifies_with_each_secret_that_signed_it(text: str) -> None:
 def test_id_and_time_are_signed_too() -> None:
     secret = make_secret()
     receiver = standardwebhooks.Webhook(secret_text(secret))
-    headers = signed_headers(uuid4(), b"{}", [secret])
+    headers = sign_headers(uuid4(), b"{}", [secret])
     for name, value in (("webhook-id", "msg_other"), ("webhook-timestamp", "1")):
         with pytest.raises(standardwebhooks.WebhookVerificationError):
             receiver.verify(b"{}", {**headers, name: value})
@@ -41,6 +41,6 @@ def test_secrets_are_32_random_bytes_in_the_form_that_receivers_know() -> None:
 
 
 def test_ids_of_endpoints_sort_by_when_they_were_made() -> None:
-    made = [make_id() for _ in range(3)]
+    made = [generate_webhook_id() for _ in range(3)]
     assert {one.version for one in made} == {7}
     assert sorted(one.hex[:12] for one in made) == [one.hex[:12] for one in made]

@@ -10,22 +10,22 @@ from uuid import UUID
 from jobforge import calls
 from jobforge.db import Database
 
-_SILENT_S = 600.0
+_INTERVAL_S = 600.0
 _MOST_REMEMBERED = 10_000
 
 
-class Accesses:
+class AccessAuditor:
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._noted: dict[tuple[str, UUID], float] = {}
+        self._recorded_at: dict[tuple[str, UUID], float] = {}
 
-    async def note(self, actor: str, tenant_id: UUID, what: str) -> None:
+    async def record(self, actor: str, tenant_id: UUID, what: str) -> None:
         """`what` is the request that it began with."""
-        noted = self._noted.get((actor, tenant_id), -_SILENT_S)
-        if time.monotonic() - noted < _SILENT_S:
+        noted = self._recorded_at.get((actor, tenant_id), -_INTERVAL_S)
+        if time.monotonic() - noted < _INTERVAL_S:
             return
         call = calls.note_access("tenant.access", target=what[:500])
-        await self._database.run(call.for_tenant(tenant_id).under("app.actor", actor))
-        if len(self._noted) >= _MOST_REMEMBERED:
-            self._noted.clear()
-        self._noted[actor, tenant_id] = time.monotonic()
+        await self._database.run(call.for_tenant(tenant_id).with_setting("app.actor", actor))
+        if len(self._recorded_at) >= _MOST_REMEMBERED:
+            self._recorded_at.clear()
+        self._recorded_at[actor, tenant_id] = time.monotonic()

@@ -15,29 +15,29 @@ from uuid import UUID
 from starlette.requests import Request
 
 from jobforge import calls
-from jobforge.api.auth.cookie import Session, read_session, write_session
-from jobforge.api.auth.jwt import Tokens
-from jobforge.api.auth.login_tickets import Tickets
+from jobforge.api.auth.cookie import CookieSession, read_session, write_session
+from jobforge.api.auth.jwt import JwtVerifier
+from jobforge.api.auth.login_tickets import LoginTickets
 from jobforge.api.auth.principal import Principal
 from jobforge.config import Config
 from jobforge.db import Database
 from jobforge.errors import ForeignOrigin, JobForgeError, Unauthenticated
 from jobforge.observability import logs
-from jobforge.security.api_keys import KeyText, read_key
+from jobforge.security.api_keys import PlaintextApiKey, parse_api_key
 from jobforge.types.api_keys import FoundKey
 
 COOKIE = "jobforge_session"
 _REMEMBERED_S = 1.0
 _MOST_REMEMBERED = 10_000
-_TOUCHED_S = 60.0
+_TOUCH_INTERVAL_S = 60.0
 _LONGEST_TOKEN = 8192
-_SAFE = {"GET", "HEAD", "OPTIONS"}
+_SAFE_METHODS = {"GET", "HEAD", "OPTIONS"}
 # Compared with when there is no such key, so that both answers take as long.
-_NO_HASH = secrets.token_bytes(32)
+_DUMMY_HASH = secrets.token_bytes(32)
 
 
 @dataclass(frozen=True, slots=True)
-class Login:
+class StartedSession:
     """A session that was begun: the cookie's name and value, and whose it is."""
 
     cookie: str
@@ -47,7 +47,7 @@ class Login:
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
+class _CachedKey:
     """What the database has said of a key: nothing, or who its holder is while it is live."""
 
     hash: bytes
@@ -56,7 +56,7 @@ class _Known:
 
 
 @dataclass(frozen=True, slots=True)
-class _Holder:
+class _CachedPrincipal:
     """Of a key that was let in."""
 
     principal: Principal
@@ -69,14 +69,14 @@ class Authentication:
     def __init__(self, config: Config, database: Database) -> None:
         self._config = config
         self._database = database
-        self._tokens = Tokens(config)
-        self.tickets = Tickets()
-        self._found: OrderedDict[str, _Known] = OrderedDict()
-        self._holders: dict[bytes, _Holder] = {}  # by a hash of their keys
-        self._sessions: dict[bytes, float] = {}  # not ended, until when that is remembered
+        self._jwt_verifier = JwtVerifier(config)
+        self.tickets = LoginTickets()
+        self._keys: OrderedDict[str, _CachedKey] = OrderedDict()
+        self._principals: dict[bytes, _CachedPrincipal] = {}  # by a hash of their keys
+        self._live_sessions: dict[bytes, float] = {}  # not ended, until when that is remembered
         self._touched: dict[UUID, float] = {}
 
-    async def principal(self, request: Request) -> Principal:
+    async def authenticate(self, request: Request) -> Principal:
         """Raises Unauthenticated; ForeignOrigin for a cookie that another site's page sent."""
         given = request.headers.getlist("authorization")
         if len(given) > 1:
@@ -87,35 +87,35 @@ class Authentication:
         if cookie is None:
             raise Unauthenticated
         principal = await self._from_cookie(cookie)
-        if request.method not in _SAFE:
+        if request.method not in _SAFE_METHODS:
             self.check_origin(request)
         return principal
 
     async def begin_session(
         self, request: Request, *, key: str | None, ticket: str | None
-    ) -> Login:
+    ) -> StartedSession:
         """Return a cookie for the holder of a key or of a ticket; raises Unauthenticated."""
-        found = self.tickets.take(ticket) if ticket is not None else read_key(key or "")
+        found = self.tickets.redeem(ticket) if ticket is not None else parse_api_key(key or "")
         if found is None:
             raise Unauthenticated
         principal = await self._from_key(found)
         expires = int(time.time() + self._config.session_s)
         value = write_session(found.lookup, expires, found.hash, self._config.session_secret)
-        return Login(self.cookie_name(request), value, expires, principal)
+        return StartedSession(self.cookie_name(request), value, expires, principal)
 
     async def end_session(self, request: Request) -> None:
         """Sign out: the request's cookie is refused from now on, on every server."""
         session = read_session(request.cookies.get(self.cookie_name(request), ""))
-        if session is None or not await self._is_sound(session):
+        if session is None or not await self._is_valid_session(session):
             return  # nobody is signed in by it
         ends_at = datetime.fromtimestamp(session.expires, UTC)
         await self._database.run(calls.end_session(session.id, ends_at))
-        self._sessions.pop(session.id, None)
+        self._live_sessions.pop(session.id, None)
 
-    def forget(self) -> None:
+    def clear_cache(self) -> None:
         """Keys have changed: what is remembered of them may be wrong."""
-        self._found.clear()
-        self._holders.clear()
+        self._keys.clear()
+        self._principals.clear()
 
     def cookie_name(self, request: Request) -> str:
         return f"__Host-{COOKIE}" if self.is_secure(request) else COOKIE
@@ -133,7 +133,7 @@ class Authentication:
             return
         raise ForeignOrigin
 
-    def check_not_foreign(self, request: Request) -> None:
+    def check_origin_if_sent(self, request: Request) -> None:
         """For requests that set a cookie: programs send no origin, pages of others send theirs."""
         if "origin" in request.headers or "sec-fetch-site" in request.headers:
             self.check_origin(request)
@@ -150,68 +150,68 @@ class Authentication:
         text = text.strip()
         # Not the hash that is stored: after a pause OpenSSL takes three times as long for one.
         mark = blake2b(text.encode(), digest_size=32).digest()
-        holder = self._holders.get(mark)
+        holder = self._principals.get(mark)
         if holder is not None and time.monotonic() < holder.until:
             return holder.principal
-        key = read_key(text)
+        key = parse_api_key(text)
         if key is None:
-            return await self._tokens.read(text)
+            return await self._jwt_verifier.verify(text)
         principal = await self._from_key(key)
-        known = self._found.get(key.lookup)
+        known = self._keys.get(key.lookup)
         if known is not None and known.principal is principal:  # not revoked meanwhile
-            self._hold(mark, _Holder(principal, known.until))
+            self._cache_principal(mark, _CachedPrincipal(principal, known.until))
         return principal
 
-    def _hold(self, mark: bytes, holder: _Holder) -> None:
-        if len(self._holders) >= _MOST_REMEMBERED:
-            self._holders.clear()
-        self._holders[mark] = holder
+    def _cache_principal(self, mark: bytes, holder: _CachedPrincipal) -> None:
+        if len(self._principals) >= _MOST_REMEMBERED:
+            self._principals.clear()
+        self._principals[mark] = holder
 
-    async def _from_key(self, key: KeyText) -> Principal:
-        known = await self._find(key.lookup)
-        return await self._accepted(known, fits=key.fits(known.hash))
+    async def _from_key(self, key: PlaintextApiKey) -> Principal:
+        known = await self._find_key(key.lookup)
+        return await self._accept_key(known, fits=key.matches_hash(known.hash))
 
     async def _from_cookie(self, text: str) -> Principal:
         session = read_session(text)
-        if session is None or not await self._is_sound(session):
+        if session is None or not await self._is_valid_session(session):
             raise Unauthenticated
-        principal = await self._accepted(await self._find(session.lookup), fits=True)
-        if await self._is_ended(session.id):
+        principal = await self._accept_key(await self._find_key(session.lookup), fits=True)
+        if await self._has_ended(session.id):
             raise Unauthenticated
         return principal
 
-    async def _is_sound(self, session: Session) -> bool:
+    async def _is_valid_session(self, session: CookieSession) -> bool:
         """Whether a server has made it, and it has not expired."""
         if session.expires < time.time():
             return False
-        known = await self._find(session.lookup)
-        return session.fits(known.hash, self._config.session_secret)
+        known = await self._find_key(session.lookup)
+        return session.has_valid_seal(known.hash, self._config.session_secret)
 
-    async def _is_ended(self, session_id: bytes) -> bool:
-        if time.monotonic() < self._sessions.get(session_id, 0.0):
+    async def _has_ended(self, session_id: bytes) -> bool:
+        if time.monotonic() < self._live_sessions.get(session_id, 0.0):
             return False
         if await self._database.run(calls.is_session_ended(session_id)):
             return True
-        if len(self._sessions) >= _MOST_REMEMBERED:
-            self._sessions.clear()
-        self._sessions[session_id] = time.monotonic() + _REMEMBERED_S
+        if len(self._live_sessions) >= _MOST_REMEMBERED:
+            self._live_sessions.clear()
+        self._live_sessions[session_id] = time.monotonic() + _REMEMBERED_S
         return False
 
-    async def _accepted(self, known: _Known, *, fits: bool) -> Principal:
+    async def _accept_key(self, known: _CachedKey, *, fits: bool) -> Principal:
         if known.principal is None or not fits:
             raise Unauthenticated
         await self._touch(known.principal)
         return known.principal
 
-    async def _find(self, lookup: str) -> _Known:
-        known = self._found.get(lookup)
+    async def _find_key(self, lookup: str) -> _CachedKey:
+        known = self._keys.get(lookup)
         if known is not None and time.monotonic() < known.until:
             return known
         found = await self._database.run(calls.find_api_key(lookup))
-        self._found[lookup] = known = _known(lookup, found)
-        self._found.move_to_end(lookup)
-        while len(self._found) > _MOST_REMEMBERED:
-            self._found.popitem(last=False)
+        self._keys[lookup] = known = _cached_key_from_row(lookup, found)
+        self._keys.move_to_end(lookup)
+        while len(self._keys) > _MOST_REMEMBERED:
+            self._keys.popitem(last=False)
         return known
 
     async def _touch(self, principal: Principal) -> None:
@@ -221,17 +221,17 @@ class Authentication:
             return
         if len(self._touched) > _MOST_REMEMBERED:
             self._touched.clear()
-        self._touched[key_id] = time.monotonic() + _TOUCHED_S
+        self._touched[key_id] = time.monotonic() + _TOUCH_INTERVAL_S
         try:
             await self._database.run(calls.touch_api_key(key_id))
         except JobForgeError as error:  # a request must not fail by it
-            logs.emit("key.untouched", "warning", error=logs.error_of(error))
+            logs.emit("key.untouched", "warning", error=logs.error_fields(error))
 
 
-def _known(lookup: str, found: FoundKey | None) -> _Known:
+def _cached_key_from_row(lookup: str, found: FoundKey | None) -> _CachedKey:
     until = time.monotonic() + _REMEMBERED_S
     if found is None:
-        return _Known(_NO_HASH, None, until)
+        return _CachedKey(_DUMMY_HASH, None, until)
     holder = Principal(
         actor=f"key:{lookup}",
         role=found.role,
@@ -240,4 +240,4 @@ def _known(lookup: str, found: FoundKey | None) -> _Known:
         key_id=found.id,
         expires_at=found.expires_at,
     )
-    return _Known(found.hash, holder if found.is_live else None, until)
+    return _CachedKey(found.hash, holder if found.is_live else None, until)

@@ -13,12 +13,12 @@ import re
 import secrets
 from dataclasses import dataclass
 
-_TEXT = re.compile(r"([a-z0-9]{8})\.(\d{1,12})\.([A-Za-z0-9_-]{22})\.([A-Za-z0-9_-]{43})")
+_COOKIE_PATTERN = re.compile(r"([a-z0-9]{8})\.(\d{1,12})\.([A-Za-z0-9_-]{22})\.([A-Za-z0-9_-]{43})")
 _ID_BYTES = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Session:
+class CookieSession:
     """What a cookie says; nothing of it holds before the seal has been compared."""
 
     lookup: str
@@ -26,7 +26,7 @@ class Session:
     id: bytes
     seal: str
 
-    def fits(self, key_hash: bytes, secret: str | None) -> bool:
+    def has_valid_seal(self, key_hash: bytes, secret: str | None) -> bool:
         expected = _seal(self.lookup, self.expires, self.id, key_hash, secret)
         return hmac.compare_digest(self.seal, expected)
 
@@ -41,21 +41,25 @@ def write_session(
 ) -> str:
     """Without an id, a new one."""
     own = session_id or secrets.token_bytes(_ID_BYTES)
-    return f"{lookup}.{expires}.{_text(own)}.{_seal(lookup, expires, own, key_hash, secret)}"
+    return (
+        f"{lookup}.{expires}.{_encode_base64(own)}.{_seal(lookup, expires, own, key_hash, secret)}"
+    )
 
 
-def read_session(text: str) -> Session | None:
-    match = _TEXT.fullmatch(text)
+def read_session(text: str) -> CookieSession | None:
+    match = _COOKIE_PATTERN.fullmatch(text)
     if match is None:
         return None
-    return Session(match[1], int(match[2]), base64.urlsafe_b64decode(match[3] + "=="), match[4])
+    return CookieSession(
+        match[1], int(match[2]), base64.urlsafe_b64decode(match[3] + "=="), match[4]
+    )
 
 
 def _seal(lookup: str, expires: int, session_id: bytes, key_hash: bytes, secret: str | None) -> str:
     sealing = hmac.digest(key_hash, b"jobforge session\0" + (secret or "").encode(), "sha256")
-    sealed = f"{lookup}.{expires}.{_text(session_id)}".encode()
-    return _text(hmac.new(sealing, sealed, hashlib.sha256).digest())
+    sealed = f"{lookup}.{expires}.{_encode_base64(session_id)}".encode()
+    return _encode_base64(hmac.new(sealing, sealed, hashlib.sha256).digest())
 
 
-def _text(data: bytes) -> str:
+def _encode_base64(data: bytes) -> str:
     return base64.urlsafe_b64encode(data).rstrip(b"=").decode()

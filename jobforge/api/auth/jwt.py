@@ -24,19 +24,19 @@ from jobforge.types.api_keys import Role
 _LEEWAY_S = 30
 _LONGEST_SUBJECT = 150
 _FRESH_S = 600.0  # a JWKS is read again after this
-_AGAIN_S = 30.0  # and at most so often for a key that it does not have
+_MIN_REFRESH_S = 30.0  # and at most so often for a key that it does not have
 _LARGEST_JWKS = 1024 * 1024
 
 
-class Tokens:
+class JwtVerifier:
     """Reads tokens as the configuration says; `is_enabled` is whether it says anything."""
 
     def __init__(self, config: Config) -> None:
         self._config = config
-        self._keys = _keys_of(config)
+        self._keys = _configure_keys(config)
         self.is_enabled = bool(config.jwt_algorithms)
 
-    async def read(self, text: str) -> Principal:
+    async def verify(self, text: str) -> Principal:
         """Raises Unauthenticated."""
         if not self.is_enabled:
             raise Unauthenticated
@@ -93,16 +93,16 @@ class KeySet:
 
     def __init__(self, source: Path | str) -> None:
         self._source = source
-        self._kept = _Kept({}, read_at=-_FRESH_S)
+        self._cached = _CachedKeys({}, read_at=-_FRESH_S)
         self._reading = asyncio.Lock()
 
     async def find(self, key_id: str | None) -> jwt.PyJWK:
         """Raises Unauthenticated."""
-        if self._kept.is_older_than(_FRESH_S) or (
-            key_id not in self._kept.keys and self._kept.is_older_than(_AGAIN_S)
+        if self._cached.is_older_than(_FRESH_S) or (
+            key_id not in self._cached.keys and self._cached.is_older_than(_MIN_REFRESH_S)
         ):
             await self._read()
-        keys = self._kept.keys
+        keys = self._cached.keys
         if key_id is None and len(keys) == 1:
             return next(iter(keys.values()))
         if key_id is None or key_id not in keys:
@@ -110,25 +110,25 @@ class KeySet:
         return keys[key_id]
 
     async def _read(self) -> None:
-        seen = self._kept
+        seen = self._cached
         async with self._reading:
-            if self._kept is not seen:
+            if self._cached is not seen:
                 return  # somebody else has just done so
             try:
-                document = await _load(self._source)
-                self._kept = _Kept(_public_keys(document), time.monotonic())
+                document = await _fetch_jwks(self._source)
+                self._cached = _CachedKeys(_public_keys(document), time.monotonic())
             except (OSError, ValueError, TypeError, httpx2.HTTPError, jwt.PyJWTError) as error:
-                logs.emit("jwks.unreadable", "error", error=logs.error_of(error))
+                logs.emit("jwks.unreadable", "error", error=logs.error_fields(error))
                 if not seen.keys:
                     raise Unavailable(
                         "the keys that tokens are signed with are not there"
                     ) from error
                 # The old keys go on to hold while their source is away.
-                self._kept = _Kept(seen.keys, time.monotonic())
+                self._cached = _CachedKeys(seen.keys, time.monotonic())
 
 
 @dataclass(frozen=True, slots=True)
-class _Kept:
+class _CachedKeys:
     keys: dict[str | None, jwt.PyJWK]
     read_at: float
 
@@ -136,7 +136,7 @@ class _Kept:
         return time.monotonic() - self.read_at > seconds
 
 
-async def _load(source: Path | str) -> bytes:
+async def _fetch_jwks(source: Path | str) -> bytes:
     if isinstance(source, Path):
         return await asyncio.to_thread(source.read_bytes)
     async with httpx2.AsyncClient(timeout=5, trust_env=False) as client:
@@ -157,7 +157,7 @@ def _public_keys(document: bytes) -> dict[str | None, jwt.PyJWK]:
     return {jwk.get("kid"): jwt.PyJWK(jwk) for jwk in wanted}
 
 
-def _keys_of(config: Config) -> FixedKey | KeySet:
+def _configure_keys(config: Config) -> FixedKey | KeySet:
     if not config.jwt_algorithms:
         return FixedKey("")
     sources = {
@@ -184,7 +184,7 @@ def _keys_of(config: Config) -> FixedKey | KeySet:
 
 def _key_source(config: Config) -> FixedKey | KeySet:
     if config.jwt_secret is not None:
-        return FixedKey(_long_enough(config.jwt_secret, config.jwt_algorithms))
+        return FixedKey(_check_secret_length(config.jwt_secret, config.jwt_algorithms))
     if config.jwt_public_key is None:
         return KeySet(config.jwks_file or str(config.jwks_url))
     try:
@@ -196,7 +196,7 @@ def _key_source(config: Config) -> FixedKey | KeySet:
         ) from error
 
 
-def _long_enough(secret: str, algorithms: tuple[str, ...]) -> str:
+def _check_secret_length(secret: str, algorithms: tuple[str, ...]) -> str:
     """A secret must have as many bits as the hash that it is used with."""
     least = max(int(name.removeprefix("HS")) // 8 for name in algorithms)
     if len(secret.encode()) < least:

@@ -44,7 +44,7 @@ class Rule:
             raise OutOfScope(f"this needs the scope {self.scope}")
 
 
-def _rows(
+def _build_rules(
     area: str, rows: Iterable[tuple[str, str, frozenset[Role] | None]]
 ) -> dict[tuple[str, str], Rule]:
     return {
@@ -58,7 +58,7 @@ RULES: dict[tuple[str, str], Rule] = {
     ("GET", "/ready"): Rule("GET", "/ready", "health", _PUBLIC),
     # And whoever the settings let in: see metrics_token and metrics_public.
     ("GET", METRICS): Rule("GET", METRICS, "metrics", _OPERATE),
-    **_rows(
+    **_build_rules(
         "session",
         [
             ("GET", "/session", _ANYBODY),
@@ -67,7 +67,7 @@ RULES: dict[tuple[str, str], Rule] = {
             ("DELETE", "/session", _PUBLIC),
         ],
     ),
-    **_rows(
+    **_build_rules(
         "jobs",
         [
             ("GET", "/jobs", _READ),
@@ -88,7 +88,7 @@ RULES: dict[tuple[str, str], Rule] = {
             ("GET", "/summary", _READ),
         ],
     ),
-    **_rows(
+    **_build_rules(
         "definitions",
         [
             ("GET", "/definitions", _READ),
@@ -99,7 +99,7 @@ RULES: dict[tuple[str, str], Rule] = {
             ("POST", "/definitions/{key}/resume", _OPERATE),
         ],
     ),
-    **_rows(
+    **_build_rules(
         "queues",
         [
             ("GET", "/queues", _READ),
@@ -109,7 +109,7 @@ RULES: dict[tuple[str, str], Rule] = {
             ("POST", "/queues/{queue}/resume", _OPERATE),
         ],
     ),
-    **_rows(
+    **_build_rules(
         "failures",
         [
             ("GET", "/failures", _READ),
@@ -118,7 +118,7 @@ RULES: dict[tuple[str, str], Rule] = {
             ("POST", "/failures/{fingerprint}/discard", _ACT),
         ],
     ),
-    **_rows(
+    **_build_rules(
         "operations",
         [
             ("GET", "/operations", _READ),
@@ -128,7 +128,7 @@ RULES: dict[tuple[str, str], Rule] = {
             ("POST", "/operations/{operation_id}/cancel", _ACT),
         ],
     ),
-    **_rows(
+    **_build_rules(
         "events",
         [
             ("GET", "/events", _READ),
@@ -139,7 +139,7 @@ RULES: dict[tuple[str, str], Rule] = {
             ("POST", "/triggers/{trigger_id}/test", _ACT),
         ],
     ),
-    **_rows(
+    **_build_rules(
         "triggers",
         [
             ("GET", "/triggers", _READ),
@@ -154,7 +154,7 @@ RULES: dict[tuple[str, str], Rule] = {
             ("GET", "/triggers/{trigger_id}/next", _READ),
         ],
     ),
-    **_rows(
+    **_build_rules(
         "workers",
         [
             ("GET", "/workers", _OPERATE),
@@ -162,7 +162,7 @@ RULES: dict[tuple[str, str], Rule] = {
             ("POST", "/workers/{worker_id}/stop", _OPERATE),
         ],
     ),
-    **_rows(
+    **_build_rules(
         "tenants",
         [
             ("GET", "/tenants", _OPERATE),
@@ -173,7 +173,7 @@ RULES: dict[tuple[str, str], Rule] = {
             ("POST", "/tenants/{tenant_id}/resume", _OPERATE),
         ],
     ),
-    **_rows(
+    **_build_rules(
         "keys",
         [
             ("GET", "/keys", _ACT),
@@ -182,7 +182,7 @@ RULES: dict[tuple[str, str], Rule] = {
             ("POST", "/keys/{key_id}/rotate", _ACT),
         ],
     ),
-    **_rows(
+    **_build_rules(
         "webhooks",
         [
             ("GET", "/webhooks", _READ),
@@ -196,7 +196,7 @@ RULES: dict[tuple[str, str], Rule] = {
             ("POST", "/webhooks/{endpoint_id}/deliveries/{delivery_id}/redeliver", _ACT),
         ],
     ),
-    **_rows(
+    **_build_rules(
         "connectors",
         [
             ("GET", "/connectors", _READ),
@@ -206,7 +206,7 @@ RULES: dict[tuple[str, str], Rule] = {
             ("DELETE", "/connectors/{config_id}", _ACT),
         ],
     ),
-    **_rows(
+    **_build_rules(
         "workflows",
         [
             ("GET", "/workflows", _READ),
@@ -222,11 +222,11 @@ RULES: dict[tuple[str, str], Rule] = {
             ("POST", "/batches/{batch_id}/cancel", _ACT),
         ],
     ),
-    **_rows("audit", [("GET", "/audit", _ACT)]),
-    **_rows("database", [("GET", "/database", _OPERATE)]),
-    **_rows("statistics", [("GET", "/statistics", _READ), ("GET", "/usage", _OPERATE)]),
-    **_rows("stream", [("GET", "/stream", _READ)]),
-    **_rows(
+    **_build_rules("audit", [("GET", "/audit", _ACT)]),
+    **_build_rules("database", [("GET", "/database", _OPERATE)]),
+    **_build_rules("statistics", [("GET", "/statistics", _READ), ("GET", "/usage", _OPERATE)]),
+    **_build_rules("stream", [("GET", "/stream", _READ)]),
+    **_build_rules(
         "worker",
         [
             ("POST", "/worker/register", _WORK),

@@ -16,24 +16,24 @@ from jobforge.config import Config
 from jobforge.db import Database
 from jobforge.errors import TooManyRequests
 
-Bucket = str | UUID  # an actor, or a tenant
+BucketKey = str | UUID  # an actor, or a tenant
 
 _BURST_S = 2  # of the rate may come at once
-_LOTS_PER_S = 10
-_KEPT_S = 2.0
+_BATCHES_PER_S = 10
+_BATCH_LIFETIME_S = 2.0
 _MOST_BUCKETS = 10_000
 
 
 @dataclass(slots=True)
-class _Lot:
+class _TokenBatch:
     """Requests that this server may let through, or until when it need not ask for more."""
 
     left: int = 0
     until: float = 0.0
     refused_until: float = 0.0
-    asking: asyncio.Lock = field(default_factory=asyncio.Lock)
+    refill_lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
-    def has_left(self) -> bool:
+    def take_if_left(self) -> bool:
         """Whether the lot lets one more through; that one is taken from it."""
         now = time.monotonic()
         if self.left > 0 and now < self.until:
@@ -44,68 +44,68 @@ class _Lot:
         return False
 
 
-class Rates:
+class RateLimiter:
     """The limits of the configuration; 0 is none."""
 
     def __init__(self, config: Config, database: Database) -> None:
         self._database = database
-        self._by_key = config.request_rate
-        self._by_tenant = config.tenant_request_rate
-        self._lots: OrderedDict[Bucket, _Lot] = OrderedDict()
-        self._failures: OrderedDict[str, _Failures] = OrderedDict()
+        self._key_rate = config.request_rate
+        self._tenant_rate = config.tenant_request_rate
+        self._batches: OrderedDict[BucketKey, _TokenBatch] = OrderedDict()
+        self._failures: OrderedDict[str, _FailureBucket] = OrderedDict()
 
     async def check_key(self, principal: Principal) -> None:
         """Count a request of a key, also one that is refused later. Raises TooManyRequests."""
-        await self._check(principal.actor, self._by_key)
+        await self._check(principal.actor, self._key_rate)
 
     async def check_tenant(self, principal: Principal) -> None:
         """Count a request for a tenant. Raises TooManyRequests."""
         if principal.tenant_id is not None:
-            await self._check(principal.tenant_id, self._by_tenant)
+            await self._check(principal.tenant_id, self._tenant_rate)
 
     def check_failure(self, address: str) -> None:
         """Count a request without a valid key. Raises TooManyRequests once an address has sent more
         of them than a key may send requests. Valid keys from there are not affected. Each server
         counts for itself: anybody could fill the table of the shared buckets."""
-        if not self._by_key:
+        if not self._key_rate:
             return
-        full = _Failures(self._by_key * _BURST_S, time.monotonic())
+        full = _FailureBucket(self._key_rate * _BURST_S, time.monotonic())
         failures = self._failures.setdefault(address, full)
         self._failures.move_to_end(address)
         if len(self._failures) > _MOST_BUCKETS:
             self._failures.popitem(last=False)
-        failures.take(self._by_key)
+        failures.take(self._key_rate)
 
-    async def _check(self, bucket: Bucket, rate: int) -> None:
+    async def _check(self, bucket: BucketKey, rate: int) -> None:
         if not rate:
             return
-        lot = self._lots.setdefault(bucket, _Lot())
-        if lot.has_left():
+        lot = self._batches.setdefault(bucket, _TokenBatch())
+        if lot.take_if_left():
             return
         # One request fetches a lot for all that wait for it: each would fetch one for itself.
-        async with lot.asking:
-            if not lot.has_left():
-                await self._fill(bucket, lot, rate)
+        async with lot.refill_lock:
+            if not lot.take_if_left():
+                await self._refill(bucket, lot, rate)
 
-    async def _fill(self, bucket: Bucket, lot: _Lot, rate: int) -> None:
-        size = max(1, rate // _LOTS_PER_S)
+    async def _refill(self, bucket: BucketKey, lot: _TokenBatch, rate: int) -> None:
+        size = max(1, rate // _BATCHES_PER_S)
         name = bucket if isinstance(bucket, str) else f"tenant:{bucket}"
         taken = await self._database.run(
             calls.take_request(name, rate=rate / size, burst=max(1, rate * _BURST_S // size))
         )
         now = time.monotonic()
-        self._lots.setdefault(bucket, lot)
-        self._lots.move_to_end(bucket)
-        while len(self._lots) > _MOST_BUCKETS:
-            self._lots.popitem(last=False)
+        self._batches.setdefault(bucket, lot)
+        self._batches.move_to_end(bucket)
+        while len(self._batches) > _MOST_BUCKETS:
+            self._batches.popitem(last=False)
         if not taken.allowed:
             lot.left, lot.refused_until = 0, now + taken.retry_after_s
             raise _refusal(taken.retry_after_s)
-        lot.left, lot.until = size - 1, now + _KEPT_S
+        lot.left, lot.until = size - 1, now + _BATCH_LIFETIME_S
 
 
 @dataclass(slots=True)
-class _Failures:
+class _FailureBucket:
     """A token bucket of one address."""
 
     left: float

@@ -3,46 +3,50 @@
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 
-from jobforge.api.live.hub import Hub, frame_of
-from jobforge.api.live.sse import HEARTBEAT_S, Frames, event, heartbeat
-from jobforge.api.live.subscription import LARGEST_CHUNK, Subscription, Watch
+from jobforge.api.live.hub import Hub, encode_happening
+from jobforge.api.live.sse import HEARTBEAT_S, SseFrames, encode_event, encode_heartbeat
+from jobforge.api.live.subscription import LARGEST_CHUNK, StreamFilter, Subscription
 from jobforge.errors import Invalid, JobForgeError
-from jobforge.types.live_stream import StreamPage, place
+from jobforge.types.live_stream import StreamPage, parse_position
 
 # Raises when the client may no longer listen.
-Check = Callable[[], Awaitable[object]]
+AccessCheck = Callable[[], Awaitable[object]]
 
 
-async def feed(hub: Hub, watch: Watch, after: str | None, check: Check) -> Frames:
+async def stream_events(
+    hub: Hub, watch: StreamFilter, after: str | None, check: AccessCheck
+) -> SseFrames:
     """All that happens, from a position on or from now. It ends with a cut, or never."""
     try:
         reset = None
         try:
-            async for page in _pages(hub, watch, after):
+            async for page in _replay_pages(hub, watch, after):
                 after = page.position
-                for frames in _chunks(page, watch):
+                for frames in _encode_page(page, watch):
                     yield frames
         except Invalid as error:
             after, reset = None, error.detail.get("reason", "unknown")
-        async with hub.subscribed(watch) as subscription:
+        async with hub.subscribe(watch) as subscription:
             if reset is not None:
-                yield event("reset", {"reason": reset}, subscription.position)
+                yield encode_event("reset", {"reason": reset}, subscription.position)
             else:
-                yield heartbeat(after or subscription.position)
+                yield encode_heartbeat(after or subscription.position)
             position = after or subscription.position
-            while place(position) < place(subscription.position):
+            while parse_position(position) < parse_position(subscription.position):
                 page = await hub.replay(watch, position)
                 position = page.position
-                for frames in _chunks(page, watch):
+                for frames in _encode_page(page, watch):
                     yield frames
-            subscription.skip(position)
-            async for frame in _live(hub, subscription, check):
+            subscription.skip_to(position)
+            async for frame in _stream_live(hub, subscription, check):
                 yield frame
     except JobForgeError as error:
-        yield event("cut", {"reason": error.code})
+        yield encode_event("cut", {"reason": error.code})
 
 
-async def _pages(hub: Hub, watch: Watch, after: str | None) -> AsyncIterator[StreamPage]:
+async def _replay_pages(
+    hub: Hub, watch: StreamFilter, after: str | None
+) -> AsyncIterator[StreamPage]:
     """What the client has missed, up to about now."""
     is_complete = after is None
     while after is not None and not is_complete:
@@ -51,26 +55,28 @@ async def _pages(hub: Hub, watch: Watch, after: str | None) -> AsyncIterator[Str
         yield page
 
 
-async def _live(hub: Hub, subscription: Subscription, check: Check) -> AsyncIterator[bytes]:
+async def _stream_live(
+    hub: Hub, subscription: Subscription, check: AccessCheck
+) -> AsyncIterator[bytes]:
     checked_at = time.monotonic()
     while True:
         chunk = await subscription.take(HEARTBEAT_S)
         if time.monotonic() - checked_at >= HEARTBEAT_S:
             await check()
             checked_at = time.monotonic()
-        if subscription.cut is not None:
-            yield event("cut", {"reason": subscription.cut})
+        if subscription.end_reason is not None:
+            yield encode_event("cut", {"reason": subscription.end_reason})
             return
-        yield chunk or heartbeat(hub.position)
+        yield chunk or encode_heartbeat(hub.position)
 
 
-def _chunks(page: StreamPage, watch: Watch) -> Iterator[bytes]:
+def _encode_page(page: StreamPage, watch: StreamFilter) -> Iterator[bytes]:
     """Not all at once: what has been sent and is not read, the server has to keep."""
     chunk = bytearray()
     for happening in page.happenings:
-        if watch.covers(happening):
-            chunk += frame_of(happening)
+        if watch.matches(happening):
+            chunk += encode_happening(happening)
         if len(chunk) >= LARGEST_CHUNK:
             yield bytes(chunk)
             chunk.clear()
-    yield bytes(chunk) or heartbeat(page.position)
+    yield bytes(chunk) or encode_heartbeat(page.position)

@@ -15,8 +15,8 @@ from typing import Any
 from uuid import UUID
 
 from jobforge import calls
-from jobforge.api.live.sse import event
-from jobforge.api.live.subscription import Subscription, Watch
+from jobforge.api.live.sse import encode_event
+from jobforge.api.live.subscription import StreamFilter, Subscription
 from jobforge.db import Database
 from jobforge.errors import Invalid
 from jobforge.observability import logs
@@ -40,20 +40,20 @@ class Hub:
         self._count_s = count_s
         self._position: str | None = None  # None while nobody is connected
         self._subscriptions: set[Subscription] = set()
-        self._counted: dict[UUID, bytes] = {}
-        self._placing = asyncio.Lock()
+        self._count_frames: dict[UUID, bytes] = {}
+        self._position_lock = asyncio.Lock()
         self._replays = asyncio.Semaphore(_MOST_REPLAYS)
-        self._wanted = asyncio.Event()
+        self._has_subscribers = asyncio.Event()
         self._stopping = asyncio.Event()
 
     async def run(self) -> None:
         async with asyncio.TaskGroup() as group:
-            group.create_task(self._repeat("stream.unread", self._read))
-            group.create_task(self._repeat("stream.uncounted", self._count))
+            group.create_task(self._repeat("stream.unread", self._poll))
+            group.create_task(self._repeat("stream.uncounted", self._publish_counts))
 
     def stop(self) -> None:
         self._stopping.set()
-        self._wanted.set()
+        self._has_subscribers.set()
         for subscription in self._subscriptions:
             subscription.end("server_stopping")
 
@@ -66,32 +66,32 @@ class Hub:
         return self._position
 
     @asynccontextmanager
-    async def subscribed(self, watch: Watch) -> AsyncIterator[Subscription]:
-        subscription = Subscription(watch, await self._place())
+    async def subscribe(self, watch: StreamFilter) -> AsyncIterator[Subscription]:
+        subscription = Subscription(watch, await self._load_position())
         if self._stopping.is_set():
             subscription.end("server_stopping")
         self._subscriptions.add(subscription)
-        self._wanted.set()
-        if watch.wants_counts and watch.tenant_id in self._counted:
-            subscription.count(self._counted[watch.tenant_id])
+        self._has_subscribers.set()
+        if watch.wants_counts and watch.tenant_id in self._count_frames:
+            subscription.set_counts(self._count_frames[watch.tenant_id])
         try:
             yield subscription
         finally:
             self._subscriptions.discard(subscription)
             if not self._subscriptions and not self._stopping.is_set():
-                self._wanted.clear()
+                self._has_subscribers.clear()
                 self._position = None
-                self._counted.clear()
+                self._count_frames.clear()
 
-    async def replay(self, watch: Watch, position: str) -> StreamPage:
+    async def replay(self, watch: StreamFilter, position: str) -> StreamPage:
         """What came after a position, a part of it. Raises Invalid, with the reason."""
         call = calls.read_stream(position, limit=_REPLAYED_AT_ONCE, tenant_id=watch.tenant_id)
         async with self._replays:
             return await self._database.run(call)
 
-    async def _place(self) -> str:
+    async def _load_position(self) -> str:
         """Where the reader is; the first one to ask finds out where the stream is now."""
-        async with self._placing:
+        async with self._position_lock:
             if self._position is None:
                 self._position = (await self._database.run(calls.read_stream())).position
             return self._position
@@ -99,88 +99,88 @@ class Hub:
     async def _repeat(self, failure: str, step: Callable[[], Awaitable[float]]) -> None:
         """Step by step while there is somebody to tell; a step answers how long to rest."""
         while not self._stopping.is_set():
-            await self._wanted.wait()
+            await self._has_subscribers.wait()
             try:
                 pause = await step()
             except Exception as error:  # noqa: BLE001 - one bad moment must not end it for everybody
-                logs.emit(failure, "warning", error=logs.error_of(error))
+                logs.emit(failure, "warning", error=logs.error_fields(error))
                 pause = _PAUSE_AFTER_ERROR_S
             if pause:
-                await self._rest(pause)
+                await self._pause(pause)
 
-    async def _rest(self, seconds: float) -> None:
+    async def _pause(self, seconds: float) -> None:
         try:
             async with asyncio.timeout(seconds):
                 await self._stopping.wait()
         except TimeoutError:
             return
 
-    async def _read(self) -> float:
+    async def _poll(self) -> float:
         start = self._position
         if start is None:
             return self._poll_s
         try:
             page = await self._database.run(calls.read_stream(start, limit=_READ_AT_ONCE))
         except Invalid as error:
-            self._lose_position(start)
-            logs.emit("stream.reset", "warning", error=logs.error_of(error))
+            self._reset_position(start)
+            logs.emit("stream.reset", "warning", error=logs.error_fields(error))
             return 0
         if self._position != start:  # everybody left meanwhile
             return 0
         self._position = page.position
-        self._tell(page.happenings)
+        self._publish(page.happenings)
         return self._poll_s if page.is_complete else 0
 
-    def _lose_position(self, position: str) -> None:
+    def _reset_position(self, position: str) -> None:
         """The database does not know it, as after a restore: clients reconnect and are reset."""
         if self._position == position:
             self._position = None
             for subscription in self._subscriptions:
                 subscription.end("unavailable")
 
-    def _tell(self, happenings: Iterable[Happening]) -> None:
-        watchers = self._by_tenant()
+    def _publish(self, happenings: Iterable[Happening]) -> None:
+        watchers = self._group_by_tenant()
         for happening in happenings:
             interested = [
                 subscription
                 for tenant_id in (happening.tenant_id, None)
                 for subscription in watchers.get(tenant_id, ())
-                if subscription.watch.covers(happening)
+                if subscription.filter.matches(happening)
             ]
             if interested:
-                frame = frame_of(happening)
+                frame = encode_happening(happening)
                 for subscription in interested:
                     subscription.offer(happening.position, frame)
 
-    def _by_tenant(self) -> dict[UUID | None, list[Subscription]]:
+    def _group_by_tenant(self) -> dict[UUID | None, list[Subscription]]:
         watchers: dict[UUID | None, list[Subscription]] = {}
         for subscription in self._subscriptions:
-            watchers.setdefault(subscription.watch.tenant_id, []).append(subscription)
+            watchers.setdefault(subscription.filter.tenant_id, []).append(subscription)
         return watchers
 
-    async def _count(self) -> float:
-        watching = [s for s in self._subscriptions if s.watch.wants_counts]
-        tenants = {s.watch.tenant_id for s in watching if s.watch.tenant_id is not None}
+    async def _publish_counts(self) -> float:
+        watching = [s for s in self._subscriptions if s.filter.wants_counts]
+        tenants = {s.filter.tenant_id for s in watching if s.filter.tenant_id is not None}
         if not tenants:
             return self._count_s
         began = time.monotonic()
         counts = await self._database.run(calls.count_states(sorted(tenants)))
-        frames = {tenant_id: _counts_frame(()) for tenant_id in tenants}
+        frames = {tenant_id: _encode_counts(()) for tenant_id in tenants}
         for tenant_id, lines in groupby(counts, key=attrgetter("tenant_id")):
-            frames[tenant_id] = _counts_frame(lines)
+            frames[tenant_id] = _encode_counts(lines)
         changed = {
             tenant_id
             for tenant_id, frame in frames.items()
-            if self._counted.get(tenant_id) != frame
+            if self._count_frames.get(tenant_id) != frame
         }
-        self._counted = frames
+        self._count_frames = frames
         for subscription in watching:
-            if subscription.watch.tenant_id in changed:
-                subscription.count(frames[subscription.watch.tenant_id])
+            if subscription.filter.tenant_id in changed:
+                subscription.set_counts(frames[subscription.filter.tenant_id])
         return max(self._count_s, _COUNTING_SHARE * (time.monotonic() - began))
 
 
-def frame_of(happening: Happening) -> bytes:
+def encode_happening(happening: Happening) -> bytes:
     """The event that clients get, without its secrets."""
     facts: dict[str, Any] = {
         "tenant_id": happening.tenant_id,
@@ -195,12 +195,14 @@ def frame_of(happening: Happening) -> bytes:
             "outcome": happening.name,
             "state": happening.state,
         }
-        return event("attempt", {**facts, **ended, **mask(happening.data)}, happening.position)
+        return encode_event(
+            "attempt", {**facts, **ended, **mask(happening.data)}, happening.position
+        )
     said = {"name": happening.name, "actor": happening.actor, "data": mask(happening.data)}
-    return event("event", {**facts, **said}, happening.position)
+    return encode_event("event", {**facts, **said}, happening.position)
 
 
-def _counts_frame(counts: Iterable[QueueCount]) -> bytes:
+def _encode_counts(counts: Iterable[QueueCount]) -> bytes:
     lines = list(counts)
     queues: dict[str, dict[str, Any]] = {}
     for line in lines:
@@ -209,4 +211,4 @@ def _counts_frame(counts: Iterable[QueueCount]) -> bytes:
         if line.oldest_queued_at is not None:
             queue["oldest_queued_at"] = line.oldest_queued_at
     is_exact = all(line.is_exact for line in lines)
-    return event("snapshot", {"queues": list(queues.values()), "is_exact": is_exact})
+    return encode_event("snapshot", {"queues": list(queues.values()), "is_exact": is_exact})

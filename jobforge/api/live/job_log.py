@@ -10,70 +10,74 @@ from datetime import datetime, timedelta
 from uuid import UUID
 
 from jobforge import calls
-from jobforge.api.caller import Calling
-from jobforge.api.live.feed import Check
-from jobforge.api.live.sse import HEARTBEAT_S, Frames, event, heartbeat
-from jobforge.api.live.subscription import Watch
+from jobforge.api.caller import CallerContext
+from jobforge.api.live.feed import AccessCheck
+from jobforge.api.live.sse import HEARTBEAT_S, SseFrames, encode_event, encode_heartbeat
+from jobforge.api.live.subscription import StreamFilter
 from jobforge.errors import JobForgeError
 from jobforge.redact import mask
 from jobforge.types.job_history import JobEvent
 from jobforge.types.jobs import Outcome, State
 
-_ENDS = {State.SUCCEEDED, State.CANCELED, State.DEAD}
+_FINAL_STATES = {State.SUCCEEDED, State.CANCELED, State.DEAD}
 # After these a look at the job is worth it; progress marks come by the hundred.
-_MAY_END = frozenset(Outcome) | {"cancel_requested"}
+_STATE_CHANGE_NAMES = frozenset(Outcome) | {"cancel_requested"}
 _PAGE = 1000
 _SHORTEST_PAUSE_S, _LONGEST_PAUSE_S = 0.25, 2.0
 # A line may be committed after one that is younger; who asks again this far back misses none.
-_LATE = timedelta(seconds=5)
+_LATE_COMMIT_WINDOW = timedelta(seconds=5)
 
 
 @dataclass(slots=True)
-class Following:
+class JobLogFollower:
     """What one follower has been sent. `after` is the time of the last line it had before."""
 
-    caller: Calling
+    caller: CallerContext
     job_id: UUID
     kinds: Sequence[str]
     after: datetime | None = None
 
-    async def frames(self, check: Check) -> Frames:
+    async def stream_frames(self, check: AccessCheck) -> SseFrames:
         """Lines as they are said; `end`, with the state, when the job has ended."""
-        watch = Watch(self.caller.tenant_id, jobs=frozenset({self.job_id}), names=_MAY_END)
+        watch = StreamFilter(
+            self.caller.tenant_id, jobs=frozenset({self.job_id}), names=_STATE_CHANGE_NAMES
+        )
         seen: set[tuple[datetime, str, str]] = set()
         pause, silent_s = _SHORTEST_PAUSE_S, 0.0
         try:
-            async with self.caller.server.hub.subscribed(watch) as subscription:
-                state = await self._state()
+            async with self.caller.server.hub.subscribe(watch) as subscription:
+                state = await self._load_state()
                 while True:
-                    lines = [note for note in await self._notes() if _key(note) not in seen]
+                    lines = [
+                        note for note in await self._load_notes() if _note_key(note) not in seen
+                    ]
                     seen = {key for key in seen if self.after is None or key[0] > self.after}
-                    seen.update(map(_key, lines))
+                    seen.update(map(_note_key, lines))
                     if lines:
                         pause, silent_s = _SHORTEST_PAUSE_S, 0.0
-                        yield b"".join(map(_frame, lines))
-                    if state in _ENDS:
-                        yield event("end", {"state": state})
+                        yield b"".join(map(_encode_note, lines))
+                    if state in _FINAL_STATES:
+                        yield encode_event("end", {"state": state})
                         return
                     told = await subscription.take(pause)
-                    if subscription.cut is not None:
-                        yield event("cut", {"reason": subscription.cut})
+                    if subscription.end_reason is not None:
+                        yield encode_event("cut", {"reason": subscription.end_reason})
                         return
                     silent_s += pause
                     pause = min(_LONGEST_PAUSE_S, pause * 1.5)
                     if told or silent_s >= HEARTBEAT_S:
-                        state = await self._state()
+                        state = await self._load_state()
                     if silent_s >= HEARTBEAT_S:
                         await check()
                         silent_s = 0.0
-                        yield heartbeat()
+                        yield encode_heartbeat()
         except JobForgeError as error:
-            yield event("cut", {"reason": error.code})
+            yield encode_event("cut", {"reason": error.code})
 
-    async def _state(self) -> State:
+    async def _load_state(self) -> State:
         return (await self.caller.run(calls.get_job(self.job_id))).job.state
 
-    async def _notes(self) -> list[JobEvent]:
+    async def _load_notes(self) -> list[JobEvent]:
         """Everything since a little before the newest line, which the next call starts from."""
         notes: list[JobEvent] = []
         after, is_full = self.after, True
@@ -82,15 +86,15 @@ class Following:
             page = await self.caller.run(call)
             notes += page
             after, is_full = (page[-1].at if page else after), len(page) == _PAGE
-        if notes and (self.after is None or notes[-1].at - _LATE > self.after):
-            self.after = notes[-1].at - _LATE
+        if notes and (self.after is None or notes[-1].at - _LATE_COMMIT_WINDOW > self.after):
+            self.after = notes[-1].at - _LATE_COMMIT_WINDOW
         return notes
 
 
-def _key(note: JobEvent) -> tuple[datetime, str, str]:
+def _note_key(note: JobEvent) -> tuple[datetime, str, str]:
     return note.at, note.kind, repr(note.data)
 
 
-def _frame(note: JobEvent) -> bytes:
+def _encode_note(note: JobEvent) -> bytes:
     said = {"at": note.at, "kind": note.kind, "actor": note.actor, "data": mask(note.data)}
-    return event(note.kind, said, note.at.isoformat())
+    return encode_event(note.kind, said, note.at.isoformat())

@@ -13,22 +13,22 @@ from starlette.types import Receive, Scope, Send
 from jobforge.api.responses import encode
 
 HEARTBEAT_S = 15.0
-STUCK_S = 30.0
+SEND_TIMEOUT_S = 30.0
 
-Frames = AsyncGenerator[bytes, None]
+SseFrames = AsyncGenerator[bytes, None]
 
 
-def event(name: str, data: object, position: str | None = None) -> bytes:
+def encode_event(name: str, data: object, position: str | None = None) -> bytes:
     """One event; `position` is what a client hands back as Last-Event-ID."""
-    return b"%sevent: %s\ndata: %s\n\n" % (_id(position), name.encode(), encode(data))
+    return b"%sevent: %s\ndata: %s\n\n" % (_encode_id(position), name.encode(), encode(data))
 
 
-def heartbeat(position: str | None = None) -> bytes:
+def encode_heartbeat(position: str | None = None) -> bytes:
     """A comment, with which the client also learns how far it has come."""
-    return b": heartbeat\n%s\n" % _id(position)
+    return b": heartbeat\n%s\n" % _encode_id(position)
 
 
-def _id(position: str | None) -> bytes:
+def _encode_id(position: str | None) -> bytes:
     return b"" if position is None else b"id: %s\n" % position.encode()
 
 
@@ -37,7 +37,7 @@ class EventStream(Response):
 
     media_type = "text/event-stream"
 
-    def __init__(self, frames: Frames, on_end: Callable[[], None]) -> None:
+    def __init__(self, frames: SseFrames, on_end: Callable[[], None]) -> None:
         headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
         super().__init__(headers=headers)
         del self.headers["content-length"]
@@ -50,7 +50,7 @@ class EventStream(Response):
             await send(start)
             async with asyncio.TaskGroup() as group:
                 sending = group.create_task(self._send(send))
-                watching = group.create_task(_watch(receive, sending))
+                watching = group.create_task(_cancel_on_disconnect(receive, sending))
                 sending.add_done_callback(lambda _: watching.cancel())
         finally:
             self._on_end()
@@ -59,14 +59,14 @@ class EventStream(Response):
     async def _send(self, send: Send) -> None:
         try:
             async for frame in self._frames:
-                async with asyncio.timeout(STUCK_S):
+                async with asyncio.timeout(SEND_TIMEOUT_S):
                     await send({"type": "http.response.body", "body": frame, "more_body": True})
         except TimeoutError:
             return
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
-async def _watch(receive: Receive, sending: Task[None]) -> None:
+async def _cancel_on_disconnect(receive: Receive, sending: Task[None]) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
     sending.cancel()

@@ -5,14 +5,14 @@ from collections import Counter
 from jobforge.errors import TooManyStreams
 
 
-class Streams:
+class StreamLimiter:
     """Counted by actor: an API key with all its sessions, or the subject of a token."""
 
     def __init__(self, most: int) -> None:
         self._most = most
         self._open: Counter[str] = Counter()
 
-    def begin(self, actor: str) -> None:
+    def acquire(self, actor: str) -> None:
         """Raises TooManyStreams."""
         if self._open[actor] >= self._most:
             raise TooManyStreams(
@@ -20,7 +20,7 @@ class Streams:
             )
         self._open[actor] += 1
 
-    def end(self, actor: str) -> None:
+    def release(self, actor: str) -> None:
         self._open[actor] -= 1
         if not self._open[actor]:
             del self._open[actor]

@@ -9,7 +9,7 @@ from collections import deque
 from dataclasses import dataclass
 from uuid import UUID
 
-from jobforge.types.live_stream import Happening, Place, place
+from jobforge.types.live_stream import Happening, StreamPosition, parse_position
 
 _MOST_WAITING = 1000
 LARGEST_CHUNK = 65536
@@ -18,7 +18,7 @@ _FAILURES = {"failed", "timed_out", "crashed", "lease_lost"}
 
 
 @dataclass(frozen=True, slots=True)
-class Watch:
+class StreamFilter:
     """What a client asked for. No tenant: all of them; an empty set: no matter which.
 
     `names` are outcomes and names of events.
@@ -30,12 +30,12 @@ class Watch:
     states: frozenset[str] = frozenset()
     names: frozenset[str] = frozenset()
 
-    def covers(self, happening: Happening) -> bool:
+    def matches(self, happening: Happening) -> bool:
         return (
             (self.tenant_id is None or happening.tenant_id == self.tenant_id)
             and (not self.jobs or happening.job_id in self.jobs)
             and (not self.definitions or happening.definition in self.definitions)
-            and (not self.states or self._covers_state(happening))
+            and (not self.states or self._matches_state(happening))
             and (not self.names or happening.name in self.names)
         )
 
@@ -43,7 +43,7 @@ class Watch:
     def wants_counts(self) -> bool:
         return self.tenant_id is not None and not self.jobs
 
-    def _covers_state(self, happening: Happening) -> bool:
+    def _matches_state(self, happening: Happening) -> bool:
         if "failed" in self.states and happening.name in _FAILURES:
             return True
         return happening.state in self.states
@@ -52,59 +52,59 @@ class Watch:
 class Subscription:
     """`position` is where the hub was when it began: all that follows is offered to it."""
 
-    def __init__(self, watch: Watch, position: str) -> None:
-        self.watch = watch
+    def __init__(self, watch: StreamFilter, position: str) -> None:
+        self.filter = watch
         self.position = position
-        self.cut: str | None = None  # why, once it is
+        self.end_reason: str | None = None  # why, once it is
         self._waiting: deque[tuple[str, bytes]] = deque()
-        self._has: Place | None = None  # until something comes that lies beyond
+        self._received_up_to: StreamPosition | None = None  # until something comes that lies beyond
         self._counts: bytes | None = None
-        self._moved = asyncio.Event()
+        self._ready = asyncio.Event()
 
     def offer(self, position: str, frame: bytes) -> None:
-        if self.cut is not None or self._is_known(position):
+        if self.end_reason is not None or self._is_received(position):
             return
         if len(self._waiting) >= _MOST_WAITING:
             self.end("slow_reader")
             return
         self._waiting.append((position, frame))
-        self._moved.set()
+        self._ready.set()
 
-    def count(self, frame: bytes) -> None:
+    def set_counts(self, frame: bytes) -> None:
         """The newest alone is worth sending."""
         self._counts = frame
-        self._moved.set()
+        self._ready.set()
 
     def end(self, reason: str) -> None:
-        self.cut = reason
+        self.end_reason = reason
         self._waiting.clear()
-        self._moved.set()
+        self._ready.set()
 
-    def skip(self, position: str) -> None:
+    def skip_to(self, position: str) -> None:
         """The client has everything up to there already."""
-        self._has = place(position)
-        while self._waiting and self._is_known(self._waiting[0][0]):
+        self._received_up_to = parse_position(position)
+        while self._waiting and self._is_received(self._waiting[0][0]):
             self._waiting.popleft()
 
     async def take(self, within_s: float) -> bytes:
         """What waits, once there is something; nothing when the time is up, or after a cut."""
         try:
             async with asyncio.timeout(within_s):
-                await self._moved.wait()
+                await self._ready.wait()
         except TimeoutError:
             return b""
         chunk = bytearray(self._counts or b"")
         self._counts = None
         while self._waiting and len(chunk) < LARGEST_CHUNK:
             chunk += self._waiting.popleft()[1]
-        if not self._waiting and self.cut is None:
-            self._moved.clear()
+        if not self._waiting and self.end_reason is None:
+            self._ready.clear()
         return bytes(chunk)
 
-    def _is_known(self, position: str) -> bool:
-        if self._has is None:
+    def _is_received(self, position: str) -> bool:
+        if self._received_up_to is None:
             return False
-        if place(position) <= self._has:
+        if parse_position(position) <= self._received_up_to:
             return True
-        self._has = None  # what follows lies beyond, too
+        self._received_up_to = None  # what follows lies beyond, too
         return False

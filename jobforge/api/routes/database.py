@@ -9,20 +9,26 @@ from pydantic import BaseModel, Field
 
 from jobforge import __version__, calls
 from jobforge.api.caller import Caller
-from jobforge.api.guard import area
-from jobforge.api.responses import Answer
+from jobforge.api.guard import create_router
+from jobforge.api.responses import JsonResponse
 from jobforge.db.doctor import collect, probes
-from jobforge.db.doctor.checks import Facts, Finding, diagnose, release
-from jobforge.db.doctor.probes import Connections, History, Horizon, LockWait, Table
+from jobforge.db.doctor.checks import Facts, Finding, diagnose, suggest_release
+from jobforge.db.doctor.probes import (
+    ConnectionUsage,
+    LockWait,
+    PartitionCoverage,
+    TableStats,
+    VacuumBlocker,
+)
 from jobforge.types.health import Gauge
 from jobforge.types.triggers import FiringKind
 
-router = area("database")
+router = create_router("database")
 
-_TENANTS = 50  # that are told apart
+_MAX_TENANTS = 50  # that are told apart
 
 
-class Schema(BaseModel):
+class SchemaStatus(BaseModel):
     release: str = Field(description="Of this server.")
     migration: str | None = Field(description="The last one that was applied.")
     outdated: list[str] | None = Field(
@@ -30,7 +36,7 @@ class Schema(BaseModel):
     )
 
 
-class Upkeep(BaseModel):
+class SchedulerTask(BaseModel):
     task: str
     age_s: float = Field(description="Since a scheduler last began it.")
     by: str = Field(description="That scheduler: its host and process.")
@@ -44,12 +50,12 @@ class SchedulerState(BaseModel):
     pending_events: int
     event_lag_s: float
     faulty_triggers: int
-    upkeep: list[Upkeep] = Field(
+    upkeep: list[SchedulerTask] = Field(
         description="Statistics are added up twice a minute, as long as any scheduler runs."
     )
 
 
-class Standstill(BaseModel):
+class StuckItem(BaseModel):
     """Something that does not go on by itself."""
 
     kind: Literal["unserved", "overdue", "faulty", "webhook", "event", "operation", "blocked"]
@@ -72,14 +78,14 @@ class MissedFiring(BaseModel):
     reason: str
 
 
-class Waiting(BaseModel):
+class TenantBacklog(BaseModel):
     """Queued jobs of a tenant, of those with most of them."""
 
     tenant_id: UUID | None = Field(description="Null: all others together.")
     queued: int
 
 
-class Holder(BaseModel):
+class HorizonHolder(BaseModel):
     """Something that keeps dead rows from being removed, and what ends it."""
 
     kind: str
@@ -96,29 +102,29 @@ class DatabaseState(BaseModel):
     version: str
     login: str
     findings: list[Finding]
-    schema_: Schema = Field(alias="schema")
-    connections: Connections
-    tables: list[Table]
-    history: list[History]
-    horizon: list[Holder]
+    schema_: SchemaStatus = Field(alias="schema")
+    connections: ConnectionUsage
+    tables: list[TableStats]
+    history: list[PartitionCoverage]
+    horizon: list[HorizonHolder]
     lock_waits: list[LockWait] = Field(description="The 20 longest.")
     scheduler: SchedulerState
-    troubles: list[Standstill]
+    troubles: list[StuckItem]
     misses: list[MissedFiring] = Field(description="The latest 50 of all tenants.")
-    waiting: list[Waiting]
+    waiting: list[TenantBacklog]
 
 
 @router.get("/database", response_model=DatabaseState, summary="How the database is")
-async def show_database(caller: Caller) -> Answer:
+async def show_database(caller: Caller) -> JsonResponse:
     """What `jobforge doctor` finds, as far as the server's own login sees it."""
     database = caller.server.database
     facts = await collect.agather(database)
     waits = await database.run(probes.lock_waits())
     files = await database.run(calls.list_migrations())
-    gauges = await database.run(calls.read_gauges(_TENANTS))
+    gauges = await database.run(calls.read_gauges(_MAX_TENANTS))
     misses = await database.run(calls.list_misses())
     migrations = [each.name for each in files if each.name.startswith("migrations/")]
-    return Answer(
+    return JsonResponse(
         {
             "version": f"{facts.inspection.version // 10000}.{facts.inspection.version % 10000}",
             "login": facts.inspection.user,
@@ -130,10 +136,10 @@ async def show_database(caller: Caller) -> Answer:
             },
             **_figures(facts),
             "lock_waits": [asdict(each) for each in waits],
-            "scheduler": _scheduler(gauges),
+            "scheduler": _format_scheduler(gauges),
             "troubles": [each._asdict() for each in facts.troubles or ()],
             "misses": [each._asdict() for each in misses],
-            "waiting": [_waiting(each) for each in gauges if each.gauge == "tenant_queued"],
+            "waiting": [_format_backlog(each) for each in gauges if each.gauge == "tenant_queued"],
         }
     )
 
@@ -142,27 +148,27 @@ def _figures(facts: Facts) -> dict[str, object]:
     return {
         "connections": asdict(facts.connections),
         "tables": [asdict(each) for each in facts.tables],
-        "history": [asdict(each) for each in facts.history],
-        "horizon": [_holder(each) for each in facts.horizon],
+        "history": [asdict(each) for each in facts.partition_coverage],
+        "horizon": [_format_holder(each) for each in facts.vacuum_blockers],
     }
 
 
-def _holder(horizon: Horizon) -> dict[str, object]:
-    return {**asdict(horizon), "fix": release(horizon)}
+def _format_holder(horizon: VacuumBlocker) -> dict[str, object]:
+    return {**asdict(horizon), "fix": suggest_release(horizon)}
 
 
-def _scheduler(gauges: list[Gauge]) -> dict[str, object]:
+def _format_scheduler(gauges: list[Gauge]) -> dict[str, object]:
     values = {each.gauge: each.value for each in gauges}
     return {
         "schedule_lag_s": values["schedule_lag"],
         "pending_events": int(values["pending_events"]),
         "event_lag_s": values["event_lag"],
         "faulty_triggers": int(values["faulty_triggers"]),
-        "upkeep": _upkeep(gauges),
+        "upkeep": _format_scheduler_tasks(gauges),
     }
 
 
-def _upkeep(gauges: list[Gauge]) -> list[dict[str, object]]:
+def _format_scheduler_tasks(gauges: list[Gauge]) -> list[dict[str, object]]:
     held = {each.subject: each for each in gauges if each.gauge == "upkeep_held"}
     return [
         {
@@ -176,7 +182,7 @@ def _upkeep(gauges: list[Gauge]) -> list[dict[str, object]]:
     ]
 
 
-def _waiting(gauge: Gauge) -> dict[str, object]:
+def _format_backlog(gauge: Gauge) -> dict[str, object]:
     return {
         "tenant_id": None if gauge.subject == "other" else gauge.subject,
         "queued": int(gauge.value),

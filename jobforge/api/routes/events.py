@@ -7,23 +7,36 @@ from fastapi import Query
 
 from jobforge import calls
 from jobforge.api.caller import Caller
-from jobforge.api.guard import area
-from jobforge.api.masking import masked_event
-from jobforge.api.pagination import DEFAULT_LIMIT, Cursor, Limit, Page, page, read_id
-from jobforge.api.responses import Answer
-from jobforge.api.schemas.base_types import Moment, Text
-from jobforge.api.schemas.events import EventId, NewEvent, Replayed, Tried, Trying
+from jobforge.api.guard import create_router
+from jobforge.api.masking import mask_event
+from jobforge.api.pagination import (
+    DEFAULT_LIMIT,
+    Cursor,
+    Page,
+    PageLimit,
+    build_page,
+    decode_id_cursor,
+)
+from jobforge.api.responses import JsonResponse
+from jobforge.api.schemas.base_types import Moment, NulFreeText
+from jobforge.api.schemas.events import (
+    EventId,
+    EventReplay,
+    NewEvent,
+    TriggerTestBody,
+    TriggerTestResult,
+)
 from jobforge.redact import mask
 from jobforge.scheduler import reaction
 from jobforge.types.events import DeliveryOutcome, Event, EventDelivery, EventFilter, EventListing
 
-router = area("events")
+router = create_router("events")
 
-Exactly = Annotated[Text | None, Query(max_length=255)]
+EventFilterText = Annotated[NulFreeText | None, Query(max_length=255)]
 
 
 @router.post("/events", status_code=201, response_model=EventId, summary="Emit an event")
-async def emit_event(body: NewEvent, caller: Caller) -> Answer:
+async def emit_event(body: NewEvent, caller: Caller) -> JsonResponse:
     """Triggers make jobs of it a moment later; look at the event to see which."""
     call = calls.emit_event(
         body.name,
@@ -32,7 +45,7 @@ async def emit_event(body: NewEvent, caller: Caller) -> Answer:
         correlation_id=body.correlation_id,
         traceparent=body.traceparent or caller.traceparent,
     )
-    return Answer({"id": await caller.run(call)}, 201)
+    return JsonResponse({"id": await caller.run(call)}, 201)
 
 
 @router.get("/events", response_model=Page[EventListing], summary="List events")
@@ -40,35 +53,35 @@ async def find_events(
     *,
     caller: Caller,
     name: Annotated[
-        Text | None, Query(max_length=255, description="Or the start of one: `order.*`.")
+        NulFreeText | None, Query(max_length=255, description="Or the start of one: `order.*`.")
     ] = None,
-    correlation_id: Exactly = None,
+    correlation_id: EventFilterText = None,
     after: Annotated[Moment | None, Query()] = None,
     before: Annotated[Moment | None, Query()] = None,
-    limit: Limit = DEFAULT_LIMIT,
+    limit: PageLimit = DEFAULT_LIMIT,
     cursor: Cursor = None,
-) -> Answer:
+) -> JsonResponse:
     """Newest first, without their data; `outcomes` counts what came of each."""
     which = EventFilter(name, correlation_id, after, before)
-    found = await caller.run(calls.list_events(which, limit=limit, before=read_id(cursor)))
-    return Answer(page(found, limit, lambda event: event.id))
+    found = await caller.run(calls.list_events(which, limit=limit, before=decode_id_cursor(cursor)))
+    return JsonResponse(build_page(found, limit, lambda event: event.id))
 
 
 @router.get("/events/{event_id}", response_model=Event, summary="Look at an event")
-async def get_event(event_id: UUID, caller: Caller) -> Answer:
+async def get_event(event_id: UUID, caller: Caller) -> JsonResponse:
     """With what each trigger made of it, or why nothing."""
-    return Answer(masked_event(await caller.run(calls.get_event(event_id))))
+    return JsonResponse(mask_event(await caller.run(calls.get_event(event_id))))
 
 
 @router.post(
     "/events/{event_id}/replay",
     status_code=202,
-    response_model=Replayed,
+    response_model=EventReplay,
     summary="Let triggers act on an event again",
 )
-async def replay_event(event_id: UUID, caller: Caller) -> Answer:
+async def replay_event(event_id: UUID, caller: Caller) -> JsonResponse:
     """As they are now, and whatever was made of it before: its jobs are made again."""
-    return Answer({"replay": await caller.run(calls.replay_event(event_id))}, 202)
+    return JsonResponse({"replay": await caller.run(calls.replay_event(event_id))}, 202)
 
 
 @router.get(
@@ -83,26 +96,26 @@ async def list_event_deliveries(
     outcome: Annotated[
         DeliveryOutcome | None, Query(description="Only deliveries with this outcome.")
     ] = None,
-    limit: Limit = DEFAULT_LIMIT,
+    limit: PageLimit = DEFAULT_LIMIT,
     cursor: Cursor = None,
-) -> Answer:
+) -> JsonResponse:
     """Newest first. A deduplicated delivery names the job that covers its event."""
     call = calls.list_event_deliveries(
-        trigger_id, limit=limit, before=read_id(cursor), outcome=outcome
+        trigger_id, limit=limit, before=decode_id_cursor(cursor), outcome=outcome
     )
-    return Answer(page(await caller.run(call), limit, lambda delivery: delivery.id))
+    return JsonResponse(build_page(await caller.run(call), limit, lambda delivery: delivery.id))
 
 
 @router.post(
     "/triggers/{trigger_id}/test",
-    response_model=Tried,
+    response_model=TriggerTestResult,
     summary="Try a trigger on a past event",
 )
-async def try_trigger(trigger_id: UUID, body: Trying, caller: Caller) -> Answer:
+async def try_trigger(trigger_id: UUID, body: TriggerTestBody, caller: Caller) -> JsonResponse:
     """Changes nothing; shows the job that there would be, or why there would be none."""
     trigger = await caller.run(calls.get_trigger(trigger_id))
     event = await caller.run(calls.get_event(body.event_id))
     definition = await caller.run(calls.get_definition(trigger.definition, version=trigger.version))
-    tried = reaction.trial(trigger, event, definition.parameters)
+    tried = reaction.dry_run(trigger, event, definition.parameters)
     job = {**tried.job, "payload": mask(tried.job["payload"])} if tried.job else None
-    return Answer({"outcome": tried.outcome, "reason": tried.reason, "job": job})
+    return JsonResponse({"outcome": tried.outcome, "reason": tried.reason, "job": job})

@@ -6,15 +6,15 @@ from pydantic import BaseModel
 from starlette.requests import Request
 
 from jobforge import calls
-from jobforge.api.guard import area
-from jobforge.api.responses import Answer
-from jobforge.api.state import Server
+from jobforge.api.guard import create_router
+from jobforge.api.responses import JsonResponse
+from jobforge.api.state import ServerState
 from jobforge.db import Database
 from jobforge.db.schema_files import migration_names
 from jobforge.errors import JobForgeError, MigrationError, Unavailable
 from jobforge.observability import logs
 
-router = area("health", prefix="")
+router = create_router("health", prefix="")
 
 
 class Health(BaseModel):
@@ -22,26 +22,26 @@ class Health(BaseModel):
 
 
 @router.get("/health", response_model=Health, summary="Is the server there")
-async def show_health() -> Answer:
+async def show_health() -> JsonResponse:
     """Asks nothing of the database: a server is not to be restarted because that is away."""
-    return Answer({"status": "ok"})
+    return JsonResponse({"status": "ok"})
 
 
 @router.get("/ready", response_model=Health, summary="Can the server work")
-async def show_readiness(request: Request) -> Answer:
+async def show_readiness(request: Request) -> JsonResponse:
     """503 while the database cannot be reached, the schema of this release is not in it, the login
     lacks what a server needs, or the server is about to end. Its log says which."""
-    server: Server = request.app.state.server
+    server: ServerState = request.app.state.server
     server.check_open()
     try:
-        await _check(server.database)
+        await _check_database(server.database)
     except JobForgeError as error:
-        logs.emit("server.unready", "warning", error=logs.error_of(error))
+        logs.emit("server.unready", "warning", error=logs.error_fields(error))
         raise Unavailable from error
-    return Answer({"status": "ok"})
+    return JsonResponse({"status": "ok"})
 
 
-async def _check(database: Database) -> None:
+async def _check_database(database: Database) -> None:
     """Asks what only a server may. A newer schema will do: it serves the release before it too."""
     await database.run(calls.find_api_key(""))
     applied = {each.name for each in await database.run(calls.list_migrations())}

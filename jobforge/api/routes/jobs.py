@@ -13,22 +13,30 @@ from starlette.responses import Response
 from jobforge import calls
 from jobforge.api import masking
 from jobforge.api.artifact_download import download
-from jobforge.api.caller import Caller, Calling, caller_of
-from jobforge.api.guard import area
-from jobforge.api.pagination import DEFAULT_LIMIT, Cursor, Items, Limit, Page, page, read_id
-from jobforge.api.request_body import Body
-from jobforge.api.responses import Answer
-from jobforge.api.schemas.base_types import Moment, Text
+from jobforge.api.caller import Caller, CallerContext, get_caller
+from jobforge.api.guard import create_router
+from jobforge.api.pagination import (
+    DEFAULT_LIMIT,
+    Cursor,
+    Items,
+    Page,
+    PageLimit,
+    build_page,
+    decode_id_cursor,
+)
+from jobforge.api.request_body import ParsedBody
+from jobforge.api.responses import JsonResponse
+from jobforge.api.schemas.base_types import Moment, NulFreeText
 from jobforge.api.schemas.jobs import (
-    Cancel,
+    CancelBody,
+    CreatedJobView,
     JobChanges,
     JobId,
     JobState,
-    MadeJob,
     NewJob,
     NewJobs,
     Reschedule,
-    Retry,
+    RetryBody,
     Summary,
 )
 from jobforge.artifacts.erasure import delete_folders
@@ -38,7 +46,7 @@ from jobforge.types.http import EnqueuedOnce
 from jobforge.types.job_history import Attempt, Explanation, JobEvent, JobHistory, StoredStep
 from jobforge.types.jobs import Enqueued, EnqueueStatus, JobFilter, JobListing, JobOrder, JobRequest
 
-router = area("jobs")
+router = create_router("jobs")
 
 IdempotencyKey = Annotated[
     str | None,
@@ -50,7 +58,7 @@ IdempotencyKey = Annotated[
         description="The same key and body within 24 hours answer the same; another body is 409.",
     ),
 ]
-StateName = Literal[
+JobStateName = Literal[
     "scheduled",
     "blocked",
     "queued",
@@ -61,29 +69,29 @@ StateName = Literal[
     "dead",
     "failed",
 ]
-Exactly = Annotated[Text | None, Query(max_length=255)]
+JobFilterText = Annotated[NulFreeText | None, Query(max_length=255)]
 
 
 @router.post(
     "/jobs",
     status_code=201,
-    response_model=MadeJob,
+    response_model=CreatedJobView,
     summary="Make a job",
-    responses={200: {"model": MadeJob, "description": "A job with the same key was there."}},
+    responses={200: {"model": CreatedJobView, "description": "A job with the same key was there."}},
 )
 async def create_job(
     body: NewJob, caller: Caller, request: Request, idempotency_key: IdempotencyKey = None
-) -> Answer:
+) -> JsonResponse:
     """201 when the job was made; 200 when one with the same key was there and is answered."""
     if idempotency_key is None:
-        return await _create(body, caller, await request.body())
-    job = await _checked(body, caller, await request.body())
-    (once,) = await caller.run(await _once(idempotency_key, request, [job]))
+        return await _enqueue(body, caller, await request.body())
+    job = await _prepare_job(body, caller, await request.body())
+    (once,) = await caller.run(await _build_idempotent_call(idempotency_key, request, [job]))
     status = 201 if once.status is EnqueueStatus.CREATED else 200
-    return Answer(_made(once), status, _replayed([once]))
+    return JsonResponse(_created_job_to_json(once), status, _replay_headers([once]))
 
 
-async def create_plain_job(request: Request, body: Body) -> Answer | None:
+async def create_plain_job(request: Request, body: ParsedBody) -> JsonResponse | None:
     """The shortcut of `create_job`."""
     if "idempotency-key" in request.headers:
         return None
@@ -91,58 +99,62 @@ async def create_plain_job(request: Request, body: Body) -> Answer | None:
         job = NewJob.model_validate(body.value)
     except ValidationError:
         return None
-    return await _create(job, await caller_of(request), body.raw)
+    return await _enqueue(job, await get_caller(request), body.raw)
 
 
-async def _checked(body: NewJob, caller: Calling, raw: bytes) -> JobRequest:
-    job = caller.request(body)
-    await caller.server.payloads.check([job], path="payload", size=len(raw))
-    (fitting,) = await caller.fitting(caller.tenant_id, [job], raw)
+async def _prepare_job(body: NewJob, caller: CallerContext, raw: bytes) -> JobRequest:
+    job = caller.to_job_request(body)
+    await caller.server.payload_checker.check([job], path="payload", size=len(raw))
+    (fitting,) = await caller.offload_large_payloads(caller.tenant_id, [job], raw)
     return fitting
 
 
-async def _create(body: NewJob, caller: Calling, raw: bytes) -> Answer:
-    job = await _checked(body, caller, raw)
-    made = await caller.server.creations.create(caller.tenant_id, job)
-    return Answer(_made(made), 201 if made.status is EnqueueStatus.CREATED else 200)
+async def _enqueue(body: NewJob, caller: CallerContext, raw: bytes) -> JsonResponse:
+    job = await _prepare_job(body, caller, raw)
+    made = await caller.server.enqueue_batcher.enqueue(caller.tenant_id, job)
+    return JsonResponse(
+        _created_job_to_json(made), 201 if made.status is EnqueueStatus.CREATED else 200
+    )
 
 
 @router.post(
-    "/jobs/batch", status_code=201, response_model=Items[MadeJob], summary="Make many jobs"
+    "/jobs/batch", status_code=201, response_model=Items[CreatedJobView], summary="Make many jobs"
 )
 async def create_jobs(
     body: NewJobs, caller: Caller, request: Request, idempotency_key: IdempotencyKey = None
-) -> Answer:
+) -> JsonResponse:
     """All or nothing; the answers come in the order of the jobs."""
-    jobs = list(map(caller.request, body.jobs))
+    jobs = list(map(caller.to_job_request, body.jobs))
     raw = await request.body()
-    await caller.server.payloads.check(jobs, path="jobs.{}.payload", size=len(raw))
-    jobs = await caller.fitting(caller.tenant_id, jobs, raw)
+    await caller.server.payload_checker.check(jobs, path="jobs.{}.payload", size=len(raw))
+    jobs = await caller.offload_large_payloads(caller.tenant_id, jobs, raw)
     if idempotency_key is None:
         made = await caller.run(calls.enqueue_jobs(jobs))
-        return Answer({"items": list(map(_made, made))}, 201)
-    once = await caller.run(await _once(idempotency_key, request, jobs))
-    return Answer({"items": list(map(_made, once))}, 201, _replayed(once))
+        return JsonResponse({"items": list(map(_created_job_to_json, made))}, 201)
+    once = await caller.run(await _build_idempotent_call(idempotency_key, request, jobs))
+    return JsonResponse(
+        {"items": list(map(_created_job_to_json, once))}, 201, _replay_headers(once)
+    )
 
 
 @router.get("/jobs", response_model=Page[JobListing], summary="List jobs")
 async def list_jobs(
     *,
     caller: Caller,
-    state: Annotated[list[StateName] | None, Query(max_length=9)] = None,
-    definition: Exactly = None,
-    queue: Exactly = None,
-    tag: Exactly = None,
-    source: Exactly = None,
-    key: Exactly = None,
-    correlation_id: Exactly = None,
-    fingerprint: Exactly = None,
+    state: Annotated[list[JobStateName] | None, Query(max_length=9)] = None,
+    definition: JobFilterText = None,
+    queue: JobFilterText = None,
+    tag: JobFilterText = None,
+    source: JobFilterText = None,
+    key: JobFilterText = None,
+    correlation_id: JobFilterText = None,
+    fingerprint: JobFilterText = None,
     created_after: Annotated[Moment | None, Query()] = None,
     created_before: Annotated[Moment | None, Query()] = None,
     order: Annotated[JobOrder, Query(description="Which come first.")] = "newest",
-    limit: Limit = DEFAULT_LIMIT,
+    limit: PageLimit = DEFAULT_LIMIT,
     cursor: Cursor = None,
-) -> Answer:
+) -> JsonResponse:
     """By when they were made. All filters that are given must hold; `state` may be given several
     times, and `failed` is a job whose last attempt failed."""
     which = JobFilter(
@@ -157,37 +169,37 @@ async def list_jobs(
         created_after=created_after,
         created_before=created_before,
     )
-    call = calls.list_jobs(which, limit=limit, before=read_id(cursor), order=order)
+    call = calls.list_jobs(which, limit=limit, before=decode_id_cursor(cursor), order=order)
     jobs = await caller.run(call)
-    return Answer(page(masking.masked_listings(jobs), limit, lambda job: job.id))
+    return JsonResponse(build_page(masking.mask_listings(jobs), limit, lambda job: job.id))
 
 
 @router.get("/jobs/{job_id}", response_model=JobHistory, summary="Look at a job")
-async def get_job(job_id: UUID, caller: Caller) -> Answer:
+async def get_job(job_id: UUID, caller: Caller) -> JsonResponse:
     """The job with all its fields, its attempts and its timeline; secrets are masked."""
-    return Answer(masking.masked_history(await caller.run(calls.get_job(job_id))))
+    return JsonResponse(masking.mask_history(await caller.run(calls.get_job(job_id))))
 
 
 @router.get("/jobs/{job_id}/attempts", response_model=Items[Attempt], summary="Attempts of a job")
-async def list_attempts(job_id: UUID, caller: Caller) -> Answer:
+async def list_attempts(job_id: UUID, caller: Caller) -> JsonResponse:
     """Oldest first, the one in progress too, with the ends of their output."""
     history = await caller.run(calls.get_job(job_id))
-    return Answer({"items": masking.masked_attempts(history.attempts)})
+    return JsonResponse({"items": masking.mask_attempts(history.attempts)})
 
 
 @router.get("/jobs/{job_id}/events", response_model=Items[JobEvent], summary="Timeline of a job")
-async def list_events(job_id: UUID, caller: Caller) -> Answer:
+async def list_events(job_id: UUID, caller: Caller) -> JsonResponse:
     """Oldest first: what became of it, what was done to it, what it said of its progress."""
     history = await caller.run(calls.get_job(job_id))
-    return Answer({"items": masking.masked_events(history.events)})
+    return JsonResponse({"items": masking.mask_job_events(history.events)})
 
 
 @router.get(
     "/jobs/{job_id}/explain", response_model=Items[Explanation], summary="Why a job does not run"
 )
-async def explain_job(job_id: UUID, caller: Caller) -> Answer:
+async def explain_job(job_id: UUID, caller: Caller) -> JsonResponse:
     """The decisive reason first, each with what would change it."""
-    return Answer({"items": await caller.run(calls.explain_job(job_id))})
+    return JsonResponse({"items": await caller.run(calls.explain_job(job_id))})
 
 
 @router.get(
@@ -215,82 +227,84 @@ async def download_artifact(
 
 
 @router.get("/jobs/{job_id}/steps", response_model=Items[StoredStep], summary="Steps of a job")
-async def list_steps(job_id: UUID, caller: Caller) -> Answer:
+async def list_steps(job_id: UUID, caller: Caller) -> JsonResponse:
     """What it has done for good, oldest first, and last what it waits for now."""
-    return Answer({"items": masking.masked_steps(await caller.run(calls.list_steps(job_id)))})
+    return JsonResponse({"items": masking.mask_steps(await caller.run(calls.list_steps(job_id)))})
 
 
 @router.post(
     "/jobs/{job_id}/cancel", status_code=202, response_model=JobState, summary="Cancel a job"
 )
-async def cancel_job(job_id: UUID, caller: Caller, body: Cancel | None = None) -> Answer:
+async def cancel_job(job_id: UUID, caller: Caller, body: CancelBody | None = None) -> JsonResponse:
     """`canceled` when it was waiting or dead; `canceling` when its worker has to stop it first."""
     reason = body.reason if body else None
-    return Answer({"state": await caller.run(calls.cancel_job(job_id, reason=reason))}, 202)
+    return JsonResponse({"state": await caller.run(calls.cancel_job(job_id, reason=reason))}, 202)
 
 
 @router.post("/jobs/{job_id}/erase", status_code=204, summary="Erase a job's data")
-async def erase_job(job_id: UUID, caller: Caller) -> Answer:
+async def erase_job(job_id: UUID, caller: Caller) -> JsonResponse:
     """Erases payload, result, errors, output, notes, steps and artifacts of a job that has finished
     or is dead; its id, times and states stay. An erased job cannot be retried. A job that has not
     finished is refused with `conflict`: cancel it first. If an event created the job, the event's
     data stays until retention drops it (`history_days`, default: 14)."""
     folders = await caller.run(calls.erase_job(job_id))
     await asyncio.to_thread(delete_folders, caller.server.artifacts, folders)
-    return Answer(status=204)
+    return JsonResponse(status=204)
 
 
 @router.post(
     "/jobs/{job_id}/retry", status_code=202, response_model=JobId, summary="Run a job again"
 )
-async def retry_job(job_id: UUID, caller: Caller, body: Retry | None = None) -> Answer:
+async def retry_job(job_id: UUID, caller: Caller, body: RetryBody | None = None) -> JsonResponse:
     """Answers the job that will run: the same when it was dead, a new one (`retry_of`) when it had
     succeeded or was canceled, or when it is to have another payload."""
-    wish = body or Retry()
+    wish = body or RetryBody()
     if wish.payload is not None:
         await _check_payload(caller, job_id, wish.payload)
     again = await caller.run(calls.retry_job(job_id, payload=wish.payload, attempts=wish.attempts))
-    return Answer({"id": again}, 202)
+    return JsonResponse({"id": again}, 202)
 
 
 @router.post(
     "/jobs/{job_id}/reschedule", response_model=JobState, summary="Move a job to another time"
 )
-async def reschedule_job(job_id: UUID, body: Reschedule, caller: Caller) -> Answer:
-    return Answer({"state": await caller.run(calls.reschedule_job(job_id, body.run_at))})
+async def reschedule_job(job_id: UUID, body: Reschedule, caller: Caller) -> JsonResponse:
+    return JsonResponse({"state": await caller.run(calls.reschedule_job(job_id, body.run_at))})
 
 
 @router.patch("/jobs/{job_id}", response_model=JobState, summary="Change a job that waits")
-async def edit_job(job_id: UUID, body: JobChanges, caller: Caller) -> Answer:
-    changes = body.given()
+async def edit_job(job_id: UUID, body: JobChanges, caller: Caller) -> JsonResponse:
+    changes = body.given_fields()
     if body.payload is not None:
         await _check_payload(caller, job_id, body.payload)
-    return Answer({"state": await caller.run(calls.edit_job(job_id, changes))})
+    return JsonResponse({"state": await caller.run(calls.edit_job(job_id, changes))})
 
 
 @router.get("/summary", response_model=Summary, summary="Count jobs by queue and state")
 async def summarize(
     caller: Caller, window_s: Annotated[float, Query(gt=0, le=31_536_000)] = 86_400
-) -> Answer:
+) -> JsonResponse:
     """Jobs that ended count within the window, 100,000 at most; all others as they are now."""
     lines = await caller.run(calls.summarize(window_s=window_s))
-    return Answer({"window_s": window_s, "items": lines})
+    return JsonResponse({"window_s": window_s, "items": lines})
 
 
 async def _check_payload(caller: Caller, job_id: UUID, payload: dict[str, Json]) -> None:
     job = (await caller.run(calls.get_job(job_id))).job
-    await caller.server.payloads.check_one(job.definition, job.version, payload)
+    await caller.server.payload_checker.check_one(job.definition, job.version, payload)
 
 
-async def _once(key: str, request: Request, jobs: list[JobRequest]) -> Call[list[EnqueuedOnce]]:
+async def _build_idempotent_call(
+    key: str, request: Request, jobs: list[JobRequest]
+) -> Call[list[EnqueuedOnce]]:
     # The path is part of what was asked: one job is not a batch of one.
     asked = request.url.path.encode() + b"\n" + await request.body()
     return calls.enqueue_jobs_once(jobs, request_key=key, body_hash=hashlib.sha256(asked).digest())
 
 
-def _made(made: Enqueued | EnqueuedOnce) -> dict[str, Json]:
+def _created_job_to_json(made: Enqueued | EnqueuedOnce) -> dict[str, Json]:
     return {"id": made.job_id, "status": made.status}
 
 
-def _replayed(made: list[EnqueuedOnce]) -> dict[str, str]:
+def _replay_headers(made: list[EnqueuedOnce]) -> dict[str, str]:
     return {"Idempotent-Replayed": "true"} if made[0].replayed else {}

@@ -6,28 +6,39 @@ from uuid import UUID
 from jobforge import calls
 from jobforge.api.auth.permissions import SCOPES
 from jobforge.api.caller import Caller
-from jobforge.api.guard import area
-from jobforge.api.pagination import DEFAULT_LIMIT, Cursor, Limit, Page, page, read_id
-from jobforge.api.responses import Answer
-from jobforge.api.schemas.keys import MadeKey, NewKey, Rotation
+from jobforge.api.guard import create_router
+from jobforge.api.pagination import (
+    DEFAULT_LIMIT,
+    Cursor,
+    Page,
+    PageLimit,
+    build_page,
+    decode_id_cursor,
+)
+from jobforge.api.responses import JsonResponse
+from jobforge.api.schemas.keys import CreatedKeyView, NewKey, Rotation
 from jobforge.errors import Invalid, OutOfScope
-from jobforge.security.api_keys import make_key
+from jobforge.security.api_keys import generate_api_key
 from jobforge.types.api_keys import ApiKey
 
-router = area("keys")
+router = create_router("keys")
 
 _LAST_ID = 2**128 - 1
 
 
 @router.get("/keys", response_model=Page[ApiKey], summary="List keys")
-async def list_keys(caller: Caller, limit: Limit = DEFAULT_LIMIT, cursor: Cursor = None) -> Answer:
+async def list_keys(
+    caller: Caller, limit: PageLimit = DEFAULT_LIMIT, cursor: Cursor = None
+) -> JsonResponse:
     """Newest first, ended ones too. What a key consists of is not kept."""
-    call = calls.list_api_keys(limit=limit, before=read_id(cursor))
-    return Answer(page(await caller.run_for_tenant_or_all(call), limit, lambda key: key.id))
+    call = calls.list_api_keys(limit=limit, before=decode_id_cursor(cursor))
+    return JsonResponse(
+        build_page(await caller.run_for_tenant_or_all(call), limit, lambda key: key.id)
+    )
 
 
-@router.post("/keys", status_code=201, response_model=MadeKey, summary="Make a key")
-async def create_key(body: NewKey, caller: Caller) -> Answer:
+@router.post("/keys", status_code=201, response_model=CreatedKeyView, summary="Make a key")
+async def create_key(body: NewKey, caller: Caller) -> JsonResponse:
     """The answer has the key, this once. A super admin who names no tenant makes keys of the
     installation: `super_admin`, and `worker` for the jobs of all. A key that expires cannot create
     one that outlives it; without `expires_at` the new key expires with it."""
@@ -35,7 +46,7 @@ async def create_key(body: NewKey, caller: Caller) -> Answer:
         if scope not in SCOPES:
             raise Invalid(f"there is no scope {scope}", field="scopes")
     _check_no_wider(caller, body.scopes)
-    key = make_key()
+    key = generate_api_key()
     made = await caller.run_for_tenant_or_all(
         calls.create_api_key(
             body.name,
@@ -43,28 +54,28 @@ async def create_key(body: NewKey, caller: Caller) -> Answer:
             lookup=key.lookup,
             hash=key.hash,
             scopes=body.scopes,
-            expires_at=_end_of(caller, body.expires_at),
+            expires_at=_limit_expiry(caller, body.expires_at),
         )
     )
-    return Answer({"id": made, "key": key.text}, 201)
+    return JsonResponse({"id": made, "key": key.text}, 201)
 
 
 @router.delete("/keys/{key_id}", status_code=204, summary="Revoke a key")
-async def revoke_key(key_id: UUID, caller: Caller) -> Answer:
+async def revoke_key(key_id: UUID, caller: Caller) -> JsonResponse:
     """At once on this server, within a second on all others. Its sessions end with it."""
     await caller.run_for_tenant_or_all(calls.revoke_api_key(key_id))
-    caller.server.authentication.forget()
-    return Answer(status=204)
+    caller.server.authentication.clear_cache()
+    return JsonResponse(status=204)
 
 
 @router.post(
-    "/keys/{key_id}/rotate", status_code=201, response_model=MadeKey, summary="Rotate a key"
+    "/keys/{key_id}/rotate", status_code=201, response_model=CreatedKeyView, summary="Rotate a key"
 )
-async def rotate_key(key_id: UUID, caller: Caller, body: Rotation | None = None) -> Answer:
+async def rotate_key(key_id: UUID, caller: Caller, body: Rotation | None = None) -> JsonResponse:
     """A new key of the same kind; the old one ends after the overlap. A key that expires cannot
     prolong itself: the new key expires when the caller's key does, at the latest."""
     await _check_no_wider_than_caller(caller, key_id)
-    key = make_key()
+    key = generate_api_key()
     overlap_s = body.overlap_s if body else 0
     made = await caller.run_for_tenant_or_all(
         calls.rotate_api_key(
@@ -75,8 +86,8 @@ async def rotate_key(key_id: UUID, caller: Caller, body: Rotation | None = None)
             ends_by=caller.principal.expires_at,
         )
     )
-    caller.server.authentication.forget()
-    return Answer({"id": made, "key": key.text}, 201)
+    caller.server.authentication.clear_cache()
+    return JsonResponse({"id": made, "key": key.text}, 201)
 
 
 async def _check_no_wider_than_caller(caller: Caller, key_id: UUID) -> None:
@@ -96,7 +107,7 @@ def _check_no_wider(caller: Caller, scopes: list[str]) -> None:
         raise OutOfScope("a key cannot make one that may do more than itself")
 
 
-def _end_of(caller: Caller, asked: datetime | None) -> datetime | None:
+def _limit_expiry(caller: Caller, asked: datetime | None) -> datetime | None:
     """Raises OutOfScope when the new key would outlive the caller's."""
     own = caller.principal.expires_at
     if own is None or asked is None:

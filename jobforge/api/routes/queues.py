@@ -6,22 +6,22 @@ from fastapi import Path, Query
 
 from jobforge import calls
 from jobforge.api.caller import Caller
-from jobforge.api.guard import area
+from jobforge.api.guard import create_router
 from jobforge.api.pagination import Items
-from jobforge.api.responses import Answer
+from jobforge.api.responses import JsonResponse
 from jobforge.api.schemas.base_types import QueueName
-from jobforge.api.schemas.limits import Limits
+from jobforge.api.schemas.limits import LimitsBody
 from jobforge.types.definitions import QueueInfo, SlotHolder
 
-router = area("queues")
+router = create_router("queues")
 
-Queue = Annotated[QueueName, Path()]
+QueueNamePath = Annotated[QueueName, Path()]
 
 
 @router.get("/queues", response_model=Items[QueueInfo], summary="List queues")
-async def list_queues(caller: Caller) -> Answer:
+async def list_queues(caller: Caller) -> JsonResponse:
     """With the jobs of the tenant; for a super admin who names none, of all."""
-    return Answer({"items": await caller.run_for_tenant_or_all(calls.list_queues())})
+    return JsonResponse({"items": await caller.run_for_tenant_or_all(calls.list_queues())})
 
 
 @router.get(
@@ -30,27 +30,29 @@ async def list_queues(caller: Caller) -> Answer:
     summary="Who holds the slots of a queue",
 )
 async def list_holders(
-    queue: Queue, caller: Caller, limit: Annotated[int, Query(ge=1, le=200)] = 50
-) -> Answer:
+    queue: QueueNamePath, caller: Caller, limit: Annotated[int, Query(ge=1, le=200)] = 50
+) -> JsonResponse:
     """Its running jobs of all tenants, the longest first."""
-    return Answer({"items": await caller.run_installation(calls.list_holders(queue, limit=limit))})
+    return JsonResponse(
+        {"items": await caller.run_as_actor(calls.list_holders(queue, limit=limit))}
+    )
 
 
 @router.patch("/queues/{queue}", status_code=204, summary="Limit a queue")
-async def put_queue(queue: Queue, body: Limits, caller: Caller) -> Answer:
+async def put_queue(queue: QueueNamePath, body: LimitsBody, caller: Caller) -> JsonResponse:
     """What is not given stays; null takes a limit back."""
-    await caller.run_installation(calls.put_queue(queue, body.given()))
-    return Answer(status=204)
+    await caller.run_as_actor(calls.put_queue(queue, body.given_fields()))
+    return JsonResponse(status=204)
 
 
 @router.post("/queues/{queue}/pause", status_code=204, summary="Pause a queue")
-async def pause_queue(queue: Queue, caller: Caller) -> Answer:
+async def pause_queue(queue: QueueNamePath, caller: Caller) -> JsonResponse:
     """Its jobs wait; new ones may be made."""
-    await caller.run_installation(calls.pause_queue(queue))
-    return Answer(status=204)
+    await caller.run_as_actor(calls.pause_queue(queue))
+    return JsonResponse(status=204)
 
 
 @router.post("/queues/{queue}/resume", status_code=204, summary="Resume a queue")
-async def resume_queue(queue: Queue, caller: Caller) -> Answer:
-    await caller.run_installation(calls.resume_queue(queue))
-    return Answer(status=204)
+async def resume_queue(queue: QueueNamePath, caller: Caller) -> JsonResponse:
+    await caller.run_as_actor(calls.resume_queue(queue))
+    return JsonResponse(status=204)

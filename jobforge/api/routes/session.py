@@ -8,29 +8,29 @@ from starlette.requests import Request
 from jobforge import calls
 from jobforge.api.auth.principal import Principal
 from jobforge.api.caller import Caller
-from jobforge.api.guard import area
-from jobforge.api.responses import Answer
+from jobforge.api.guard import create_router
+from jobforge.api.responses import JsonResponse
 from jobforge.api.schemas.keys import Credentials, OwnTenant, Whoami
-from jobforge.api.state import Server
+from jobforge.api.state import ServerState
 
-router = area("session")
+router = create_router("session")
 
 
 @router.get("/session", response_model=Whoami, summary="Who am I")
-async def show_session(caller: Caller) -> Answer:
+async def show_session(caller: Caller) -> JsonResponse:
     """Whom the server takes you for, by key, token or cookie."""
-    return Answer(_shown(caller.principal))
+    return JsonResponse(_principal_to_json(caller.principal))
 
 
 @router.post("/session", status_code=201, response_model=Whoami, summary="Begin a session")
-async def begin_session(body: Credentials, request: Request) -> Answer:
+async def begin_session(body: Credentials, request: Request) -> JsonResponse:
     """Sets a cookie that stands for the key, until it expires or the key ends. A page sends what it
     finds in its address as `ticket`, never as `key`: a link with an API key must not sign in."""
-    server: Server = request.app.state.server
+    server: ServerState = request.app.state.server
     authentication = server.authentication
-    authentication.check_not_foreign(request)
+    authentication.check_origin_if_sent(request)
     login = await authentication.begin_session(request, key=body.key, ticket=body.ticket)
-    answer = Answer(_shown(login.principal), 201)
+    answer = JsonResponse(_principal_to_json(login.principal), 201)
     answer.set_cookie(
         login.cookie,
         login.value,
@@ -44,13 +44,13 @@ async def begin_session(body: Credentials, request: Request) -> Answer:
 
 
 @router.delete("/session", status_code=204, summary="End a session")
-async def end_session(request: Request) -> Answer:
+async def end_session(request: Request) -> JsonResponse:
     """The cookie is refused from now on: at once by this server, within a second by all others."""
-    server: Server = request.app.state.server
+    server: ServerState = request.app.state.server
     authentication = server.authentication
-    authentication.check_not_foreign(request)
+    authentication.check_origin_if_sent(request)
     await authentication.end_session(request)
-    answer = Answer(status=204)
+    answer = JsonResponse(status=204)
     answer.delete_cookie(
         authentication.cookie_name(request),
         path="/",
@@ -62,14 +62,14 @@ async def end_session(request: Request) -> Answer:
 
 
 @router.get("/session/tenant", response_model=OwnTenant, summary="Look at one's own tenant")
-async def show_tenant(caller: Caller) -> Answer:
+async def show_tenant(caller: Caller) -> JsonResponse:
     """Its limits and zone. One that nobody has set up is as all are at first."""
     found = await caller.run(calls.list_tenants())
     own = asdict(found[0]) if found else {"id": caller.tenant_id, "timezone": "UTC", "weight": 1}
-    return Answer({name: own.get(name) for name in OwnTenant.model_fields})
+    return JsonResponse({name: own.get(name) for name in OwnTenant.model_fields})
 
 
-def _shown(principal: Principal) -> dict[str, object]:
+def _principal_to_json(principal: Principal) -> dict[str, object]:
     return {
         "actor": principal.actor,
         "role": principal.role,

@@ -8,24 +8,24 @@ from starlette.responses import Response
 
 from jobforge import calls
 from jobforge.api.caller import Caller
-from jobforge.api.guard import area
+from jobforge.api.guard import create_router
 from jobforge.api.pagination import Items
-from jobforge.api.responses import Answer
+from jobforge.api.responses import JsonResponse
 from jobforge.api.schemas.base_types import DefinitionKey, Moment, QueueName
 from jobforge.types.statistics import Statistic, Usage, usage_as_csv
 
-router = area("statistics")
+router = create_router("statistics")
 
-Since = Annotated[Moment | None, Query(description="From then on.")]
-Until = Annotated[Moment | None, Query(description="Up to then; else up to now.")]
+SinceParam = Annotated[Moment | None, Query(description="From then on.")]
+UntilParam = Annotated[Moment | None, Query(description="Up to then; else up to now.")]
 
 
 @router.get("/statistics", response_model=Items[Statistic], summary="Read statistics")
 async def get_statistics(
     *,
     caller: Caller,
-    since: Since = None,
-    until: Until = None,
+    since: SinceParam = None,
+    until: UntilParam = None,
     step_s: Annotated[
         int, Query(ge=0, le=86_400, description="Whole minutes; 0: all of it as one.")
     ] = 60,
@@ -34,14 +34,14 @@ async def get_statistics(
     by: Annotated[
         Literal["definition", "queue"] | None, Query(description="Apart for each.")
     ] = None,
-) -> Answer:
+) -> JsonResponse:
     """Of the last hour, unless `since` says otherwise, step by step; steps in which nothing ended
     are left out. Of the tenant, or, for a super admin who names none, of all together.
     """
     call = calls.get_statistics(
         since, until, step_s=step_s, definition=definition, queue=queue, by=by
     )
-    return Answer({"items": await caller.run_for_tenant_or_all(call)})
+    return JsonResponse({"items": await caller.run_for_tenant_or_all(call)})
 
 
 @router.get(
@@ -54,19 +54,19 @@ async def meter_tenants(
     *,
     request: Request,
     caller: Caller,
-    since: Since = None,
-    until: Until = None,
+    since: SinceParam = None,
+    until: UntilParam = None,
     format: Annotated[  # noqa: A002 - the name of the parameter
         Literal["json", "csv"] | None, Query(description="Else as `Accept` has it.")
     ] = None,
 ) -> Response:
     """What each tenant used in the last day, unless `since` says otherwise; as JSON or as CSV."""
-    used = await caller.run_installation(calls.meter_tenants(since, until))
-    if (format or _accepted(request)) == "csv":
+    used = await caller.run_as_actor(calls.meter_tenants(since, until))
+    if (format or _preferred_format(request)) == "csv":
         headers = {"Content-Disposition": 'attachment; filename="usage.csv"'}
         return Response(usage_as_csv(used), media_type="text/csv", headers=headers)
-    return Answer({"items": used})
+    return JsonResponse({"items": used})
 
 
-def _accepted(request: Request) -> str:
+def _preferred_format(request: Request) -> str:
     return "csv" if request.headers.get("accept", "").startswith("text/csv") else "json"

@@ -10,36 +10,36 @@ from starlette.responses import Response
 
 from jobforge import calls
 from jobforge.api import masking
-from jobforge.api.caller import Caller, Calling
-from jobforge.api.guard import area
-from jobforge.api.live.feed import feed
-from jobforge.api.live.job_log import Following
-from jobforge.api.live.sse import EventStream, Frames
-from jobforge.api.live.subscription import Watch
-from jobforge.api.pagination import Cursor, Page, page, read_cursor
-from jobforge.api.responses import Answer
-from jobforge.api.schemas.base_types import Text
+from jobforge.api.caller import Caller, CallerContext
+from jobforge.api.guard import create_router
+from jobforge.api.live.feed import stream_events
+from jobforge.api.live.job_log import JobLogFollower
+from jobforge.api.live.sse import EventStream, SseFrames
+from jobforge.api.live.subscription import StreamFilter
+from jobforge.api.pagination import Cursor, Page, build_page, decode_cursor
+from jobforge.api.responses import JsonResponse
+from jobforge.api.schemas.base_types import NulFreeText
 from jobforge.errors import Invalid
 from jobforge.types.job_history import JobEvent
 
-router = area("stream")
+router = create_router("stream")
 
-_MOST = 50
-_EVENTS = {"schema": {"type": "string"}}
-_ATTEMPT = """\
+_MAX_FILTER_VALUES = 50
+_STREAM_SCHEMA = {"schema": {"type": "string"}}
+_ATTEMPT_EXAMPLE = """\
 id: 771:1763200000000000:attempt:5230861443022134712
 event: attempt
 data: {"job_id": "0198…", "definition": "send_welcome", "outcome": "succeeded", …}
 
 """
-_LINE = """\
+_LOG_EXAMPLE = """\
 id: 2026-12-24T18:00:00.000001+00:00
 event: log
 data: {"at": "2026-12-24T18:00:00.000001Z", "kind": "log", "data": {"message": "sent"}, …}
 
 """
 
-StateName = Literal["scheduled", "queued", "succeeded", "canceled", "dead", "failed"]
+StreamStateName = Literal["scheduled", "queued", "succeeded", "canceled", "dead", "failed"]
 NoteKind = Literal["log", "progress", "event"]
 LastEventId = Annotated[
     str | None,
@@ -56,15 +56,17 @@ LastEventId = Annotated[
     status_code=200,
     summary="What happens, as it happens",
     response_class=EventStream,
-    responses={200: {"content": {"text/event-stream": {**_EVENTS, "example": _ATTEMPT}}}},
+    responses={
+        200: {"content": {"text/event-stream": {**_STREAM_SCHEMA, "example": _ATTEMPT_EXAMPLE}}}
+    },
 )
 async def stream(
     request: Request,
     caller: Caller,
     *,
-    job: Annotated[list[UUID] | None, Query(max_length=_MOST)] = None,
-    definition: Annotated[list[Text] | None, Query(max_length=_MOST)] = None,
-    state: Annotated[list[StateName] | None, Query(max_length=6)] = None,
+    job: Annotated[list[UUID] | None, Query(max_length=_MAX_FILTER_VALUES)] = None,
+    definition: Annotated[list[NulFreeText] | None, Query(max_length=_MAX_FILTER_VALUES)] = None,
+    state: Annotated[list[StreamStateName] | None, Query(max_length=6)] = None,
     last_event_id: LastEventId = None,
 ) -> Response:
     """Server-sent events of the tenant: `attempt` when one ended, with the state that the job went
@@ -72,7 +74,7 @@ async def stream(
     queue and state, when that changed, once a second at most. Each filter may be given several
     times; with `state`, only attempts. `reset` says that what was missed is no longer known, `cut`
     why the server ends the stream; come back with Last-Event-ID."""
-    watch = Watch(
+    watch = StreamFilter(
         caller.principal.tenant_id,
         frozenset(job or ()),
         frozenset(definition or ()),
@@ -80,9 +82,9 @@ async def stream(
     )
 
     async def check() -> None:
-        await caller.server.authentication.principal(request)
+        await caller.server.authentication.authenticate(request)
 
-    return _streaming(caller, feed(caller.server.hub, watch, last_event_id, check))
+    return _open_stream(caller, stream_events(caller.server.hub, watch, last_event_id, check))
 
 
 @router.get(
@@ -90,7 +92,9 @@ async def stream(
     status_code=200,
     summary="What a job wrote to its log",
     response_model=Page[JobEvent],
-    responses={200: {"content": {"text/event-stream": {**_EVENTS, "example": _LINE}}}},
+    responses={
+        200: {"content": {"text/event-stream": {**_STREAM_SCHEMA, "example": _LOG_EXAMPLE}}}
+    },
 )
 async def list_logs(
     request: Request,
@@ -105,28 +109,30 @@ async def list_logs(
 ) -> Response:
     """Oldest first. With `follow`, events named after the kind, and `end` with the job's state."""
     kinds = list(kind or ["log"])
-    after = _moment(read_cursor(cursor) or (last_event_id if follow else None))
+    after = _parse_log_cursor(decode_cursor(cursor) or (last_event_id if follow else None))
     if not follow:
         notes = await caller.run(calls.list_notes(job_id, after=after, kinds=kinds, limit=limit))
-        return Answer(page(masking.masked_events(notes), limit, lambda note: note.at.isoformat()))
+        return JsonResponse(
+            build_page(masking.mask_job_events(notes), limit, lambda note: note.at.isoformat())
+        )
     await caller.run(
         calls.list_notes(job_id, limit=1)
     )  # NotFound, while there is a status to say so
 
     async def check() -> None:
-        await caller.server.authentication.principal(request)
+        await caller.server.authentication.authenticate(request)
 
-    return _streaming(caller, Following(caller, job_id, kinds, after).frames(check))
+    return _open_stream(caller, JobLogFollower(caller, job_id, kinds, after).stream_frames(check))
 
 
-def _streaming(caller: Calling, frames: Frames) -> EventStream:
+def _open_stream(caller: CallerContext, frames: SseFrames) -> EventStream:
     """Raises TooManyStreams."""
-    streams, actor = caller.server.streams, caller.principal.actor
-    streams.begin(actor)
-    return EventStream(frames, lambda: streams.end(actor))
+    streams, actor = caller.server.stream_limiter, caller.principal.actor
+    streams.acquire(actor)
+    return EventStream(frames, lambda: streams.release(actor))
 
 
-def _moment(text: str | None) -> datetime | None:
+def _parse_log_cursor(text: str | None) -> datetime | None:
     if text is None:
         return None
     try:

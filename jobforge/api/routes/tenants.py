@@ -4,60 +4,60 @@ from uuid import UUID, uuid4
 
 from jobforge import calls
 from jobforge.api.caller import Caller
-from jobforge.api.guard import area
+from jobforge.api.guard import create_router
 from jobforge.api.pagination import Items
-from jobforge.api.responses import Answer
+from jobforge.api.responses import JsonResponse
 from jobforge.api.schemas.limits import NewTenant, TenantId, TenantSettings
 from jobforge.api.schemas.operations import OperationId
 from jobforge.types.tenants import TenantInfo
 
-router = area("tenants")
+router = create_router("tenants")
 
 
 @router.get("/tenants", response_model=Items[TenantInfo], summary="List tenants")
-async def list_tenants(caller: Caller) -> Answer:
+async def list_tenants(caller: Caller) -> JsonResponse:
     """By slug; those that have jobs and no settings are not in it."""
-    return Answer({"items": await caller.run_installation(calls.list_tenants())})
+    return JsonResponse({"items": await caller.run_as_actor(calls.list_tenants())})
 
 
 @router.post("/tenants", status_code=201, response_model=TenantId, summary="Make a tenant")
-async def create_tenant(body: NewTenant, caller: Caller) -> Answer:
-    settings = {name: value for name, value in body.given().items() if name != "id"}
+async def create_tenant(body: NewTenant, caller: Caller) -> JsonResponse:
+    settings = {name: value for name, value in body.given_fields().items() if name != "id"}
     made = body.id or uuid4()
-    await caller.run_installation(calls.put_tenant(made, settings))
-    return Answer({"id": made}, 201)
+    await caller.run_as_actor(calls.put_tenant(made, settings))
+    return JsonResponse({"id": made}, 201)
 
 
 @router.patch("/tenants/{tenant_id}", status_code=204, summary="Change a tenant")
-async def put_tenant(tenant_id: UUID, body: TenantSettings, caller: Caller) -> Answer:
+async def put_tenant(tenant_id: UUID, body: TenantSettings, caller: Caller) -> JsonResponse:
     """What is not given stays; null takes a setting back."""
-    await caller.run_installation(calls.put_tenant(tenant_id, body.given()))
-    caller.server.slugs.forget()
-    return Answer(status=204)
+    await caller.run_as_actor(calls.put_tenant(tenant_id, body.given_fields()))
+    caller.server.slugs.clear()
+    return JsonResponse(status=204)
 
 
 @router.delete(
     "/tenants/{tenant_id}", status_code=202, response_model=OperationId, summary="Erase a tenant"
 )
-async def delete_tenant(tenant_id: UUID, caller: Caller) -> Answer:
+async def delete_tenant(tenant_id: UUID, caller: Caller) -> JsonResponse:
     """Begins to erase every row and artifact of the tenant and returns the operation's id. From now
     on every request for the tenant is refused with `tenant_erased`, and its id cannot be used
     again. Repeating the request returns the same operation."""
-    operation_id = await caller.run_installation(calls.delete_tenant(tenant_id))
-    caller.server.slugs.forget()
-    caller.server.authentication.forget()
-    caller.server.progress.nudge()
-    return Answer({"id": operation_id}, 202)
+    operation_id = await caller.run_as_actor(calls.delete_tenant(tenant_id))
+    caller.server.slugs.clear()
+    caller.server.authentication.clear_cache()
+    caller.server.operations_loop.nudge()
+    return JsonResponse({"id": operation_id}, 202)
 
 
 @router.post("/tenants/{tenant_id}/pause", status_code=204, summary="Pause a tenant")
-async def pause_tenant(tenant_id: UUID, caller: Caller) -> Answer:
+async def pause_tenant(tenant_id: UUID, caller: Caller) -> JsonResponse:
     """Its jobs wait; new ones may be made."""
-    await caller.run_installation(calls.pause_tenant(tenant_id))
-    return Answer(status=204)
+    await caller.run_as_actor(calls.pause_tenant(tenant_id))
+    return JsonResponse(status=204)
 
 
 @router.post("/tenants/{tenant_id}/resume", status_code=204, summary="Resume a tenant")
-async def resume_tenant(tenant_id: UUID, caller: Caller) -> Answer:
-    await caller.run_installation(calls.resume_tenant(tenant_id))
-    return Answer(status=204)
+async def resume_tenant(tenant_id: UUID, caller: Caller) -> JsonResponse:
+    await caller.run_as_actor(calls.resume_tenant(tenant_id))
+    return JsonResponse(status=204)

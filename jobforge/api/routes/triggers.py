@@ -8,34 +8,42 @@ from fastapi import Query
 
 from jobforge import calls
 from jobforge.api.caller import Caller
-from jobforge.api.guard import area
-from jobforge.api.masking import masked_trigger
-from jobforge.api.pagination import DEFAULT_LIMIT, Cursor, Limit, Page, page, read_cursor, read_id
-from jobforge.api.responses import Answer
-from jobforge.api.schemas.base_types import Text
+from jobforge.api.guard import create_router
+from jobforge.api.masking import mask_trigger
+from jobforge.api.pagination import (
+    DEFAULT_LIMIT,
+    Cursor,
+    Page,
+    PageLimit,
+    build_page,
+    decode_cursor,
+    decode_id_cursor,
+)
+from jobforge.api.responses import JsonResponse
+from jobforge.api.schemas.base_types import NulFreeText
 from jobforge.api.schemas.triggers import (
     Backfill,
-    Backfilled,
+    BackfillResult,
+    CreatedTriggerView,
     FireAt,
     NewTrigger,
     NextRuns,
     Preview,
     PreviewRequest,
     TriggerChanges,
-    TriggerId,
 )
 from jobforge.errors import Invalid, Json
 from jobforge.redact import mask
 from jobforge.scheduler import cron, template, validate
-from jobforge.scheduler.cron import OWN_CLOCKS
-from jobforge.scheduler.reaction import Occurrence
+from jobforge.scheduler.cron import TENANT_ZONE
+from jobforge.scheduler.reaction import TriggeringEvent
 from jobforge.types.triggers import Firing, Trigger, TriggerFilter, TriggerType
 
-router = area("triggers")
+router = create_router("triggers")
 
 _INSTANT = timedelta(microseconds=1)
 
-Exactly = Annotated[Text | None, Query(max_length=255)]
+TriggerFilterText = Annotated[NulFreeText | None, Query(max_length=255)]
 
 
 @router.get("/triggers", response_model=Page[Trigger], summary="List triggers")
@@ -43,44 +51,50 @@ async def list_triggers(
     *,
     caller: Caller,
     type: Annotated[TriggerType | None, Query()] = None,  # noqa: A002 - its name everywhere
-    definition: Exactly = None,
-    event: Exactly = None,
+    definition: TriggerFilterText = None,
+    event: TriggerFilterText = None,
     enabled: Annotated[bool | None, Query()] = None,
-    limit: Limit = DEFAULT_LIMIT,
+    limit: PageLimit = DEFAULT_LIMIT,
     cursor: Cursor = None,
-) -> Answer:
+) -> JsonResponse:
     """Newest first."""
     which = TriggerFilter(type, definition, event, enabled)
-    found = await caller.run(calls.list_triggers(which, limit=limit, before=read_id(cursor)))
-    return Answer(page([masked_trigger(each) for each in found], limit, lambda each: each.id))
+    found = await caller.run(
+        calls.list_triggers(which, limit=limit, before=decode_id_cursor(cursor))
+    )
+    return JsonResponse(
+        build_page([mask_trigger(each) for each in found], limit, lambda each: each.id)
+    )
 
 
-@router.post("/triggers", status_code=201, response_model=TriggerId, summary="Make a trigger")
-async def create_trigger(body: NewTrigger, caller: Caller) -> Answer:
+@router.post(
+    "/triggers", status_code=201, response_model=CreatedTriggerView, summary="Make a trigger"
+)
+async def create_trigger(body: NewTrigger, caller: Caller) -> JsonResponse:
     """A schedule has its next time a moment later, when the scheduler has seen it."""
-    settings = body.settings()
+    settings = body.to_settings()
     validate.check(body.type, settings)
-    return Answer({"id": await caller.run(calls.create_trigger(body.type, settings))}, 201)
+    return JsonResponse({"id": await caller.run(calls.create_trigger(body.type, settings))}, 201)
 
 
 @router.post("/triggers/preview", response_model=Preview, summary="Try a trigger before saving it")
-async def preview_trigger(body: PreviewRequest, caller: Caller) -> Answer:
+async def preview_trigger(body: PreviewRequest, caller: Caller) -> JsonResponse:
     """When a schedule would fire next, with what changes of the clocks do to it; and the payload
     that an event would make."""
     if body.cron is None and body.payload is None:
         raise Invalid("there is neither a cron nor a payload to preview", field="cron")
-    zone = await _clocks(body.timezone, caller)
-    runs = _runs(body.cron, zone, after=body.after or datetime.now(UTC), count=body.count)
-    return Answer({**runs, "payload": await _rendered(body, caller)})
+    zone = await _resolve_zone(body.timezone, caller)
+    runs = _preview_runs(body.cron, zone, after=body.after or datetime.now(UTC), count=body.count)
+    return JsonResponse({**runs, "payload": await _render_payload(body, caller)})
 
 
-def _runs(
+def _preview_runs(
     text: str | None, zone: str, *, after: datetime, count: int, end: datetime | None = None
 ) -> dict[str, Json]:
     read = None if text is None else cron.parse(text, zone)
     runs = [] if read is None else read.preview(after, count)
     return {
-        "words": None if read is None else read.words(),
+        "words": None if read is None else read.describe(),
         "timezone": zone,
         "runs": [
             {"at": run.at, "local": run.local.isoformat(), "change": run.change}
@@ -90,43 +104,45 @@ def _runs(
     }
 
 
-async def _clocks(zone: str, caller: Caller) -> str:
+async def _resolve_zone(zone: str, caller: Caller) -> str:
     """The zone `tenant` by its own name."""
-    if zone != OWN_CLOCKS:
+    if zone != TENANT_ZONE:
         return zone
     return next((own.timezone for own in await caller.run(calls.list_tenants())), "UTC")
 
 
-async def _rendered(body: PreviewRequest, caller: Caller) -> Json:
+async def _render_payload(body: PreviewRequest, caller: Caller) -> Json:
     if body.payload is None or (body.event is None and body.event_id is None):
         return body.payload
     if body.event_id is None:
         return template.render(body.payload, {"event": body.event})
     event = await caller.run(calls.get_event(body.event_id))
-    return mask(template.render(body.payload, Occurrence.of(event).values()))
+    return mask(
+        template.render(body.payload, TriggeringEvent.from_event(event).to_template_values())
+    )
 
 
 @router.get("/triggers/{trigger_id}", response_model=Trigger, summary="Look at a trigger")
-async def get_trigger(trigger_id: UUID, caller: Caller) -> Answer:
+async def get_trigger(trigger_id: UUID, caller: Caller) -> JsonResponse:
     """`fault` says why the scheduler has disabled it."""
-    return Answer(masked_trigger(await caller.run(calls.get_trigger(trigger_id))))
+    return JsonResponse(mask_trigger(await caller.run(calls.get_trigger(trigger_id))))
 
 
 @router.patch("/triggers/{trigger_id}", status_code=204, summary="Change a trigger")
-async def edit_trigger(trigger_id: UUID, body: TriggerChanges, caller: Caller) -> Answer:
+async def edit_trigger(trigger_id: UUID, body: TriggerChanges, caller: Caller) -> JsonResponse:
     """A schedule that is enabled or given another time counts from now. Of a trigger that code
     declares, only `enabled` can be changed."""
     before = await caller.run(calls.get_trigger(trigger_id))
-    validate.check(before.type, body.given(), before)
-    await caller.run(calls.edit_trigger(trigger_id, body.given()))
-    return Answer(status=204)
+    validate.check(before.type, body.given_fields(), before)
+    await caller.run(calls.edit_trigger(trigger_id, body.given_fields()))
+    return JsonResponse(status=204)
 
 
 @router.delete("/triggers/{trigger_id}", status_code=204, summary="Delete a trigger")
-async def delete_trigger(trigger_id: UUID, caller: Caller) -> Answer:
+async def delete_trigger(trigger_id: UUID, caller: Caller) -> JsonResponse:
     """The jobs that it made go on."""
     await caller.run(calls.delete_trigger(trigger_id))
-    return Answer(status=204)
+    return JsonResponse(status=204)
 
 
 @router.post(
@@ -135,18 +151,18 @@ async def delete_trigger(trigger_id: UUID, caller: Caller) -> Answer:
     response_model=FireAt,
     summary="Fire a schedule now",
 )
-async def run_trigger(trigger_id: UUID, caller: Caller) -> Answer:
+async def run_trigger(trigger_id: UUID, caller: Caller) -> JsonResponse:
     """Enabled or not, and whatever its overlap policy says. The scheduler makes the job."""
-    return Answer({"fire_at": await caller.run(calls.run_trigger(trigger_id))}, 202)
+    return JsonResponse({"fire_at": await caller.run(calls.run_trigger(trigger_id))}, 202)
 
 
 @router.post(
     "/triggers/{trigger_id}/backfill",
     status_code=202,
-    response_model=Backfilled,
+    response_model=BackfillResult,
     summary="Fire a schedule for times that have passed",
 )
-async def backfill_trigger(trigger_id: UUID, body: Backfill, caller: Caller) -> Answer:
+async def backfill_trigger(trigger_id: UUID, body: Backfill, caller: Caller) -> JsonResponse:
     """At most 1,000 times. One that has a firing already is left alone, so asking again does
     nothing."""
     times = body.times
@@ -155,9 +171,9 @@ async def backfill_trigger(trigger_id: UUID, body: Backfill, caller: Caller) -> 
             raise Invalid("name a start and an end, or times", field="start")
         trigger = await caller.run(calls.get_trigger(trigger_id))
         end = min(body.end, datetime.now(UTC))
-        times = validate.times_between(trigger, body.start, end)
+        times = validate.list_fire_times(trigger, body.start, end)
     asked = await caller.run(calls.backfill_trigger(trigger_id, times))
-    return Answer({"firings": asked}, 202)
+    return JsonResponse({"firings": asked}, 202)
 
 
 @router.get(
@@ -166,11 +182,13 @@ async def backfill_trigger(trigger_id: UUID, body: Backfill, caller: Caller) -> 
     summary="List what came of a schedule's times",
 )
 async def list_firings(
-    trigger_id: UUID, caller: Caller, limit: Limit = DEFAULT_LIMIT, cursor: Cursor = None
-) -> Answer:
+    trigger_id: UUID, caller: Caller, limit: PageLimit = DEFAULT_LIMIT, cursor: Cursor = None
+) -> JsonResponse:
     """Latest first: the job that each made, or why there is none."""
-    call = calls.list_firings(trigger_id, limit=limit, before=_moment(cursor))
-    return Answer(page(await caller.run(call), limit, lambda firing: firing.fire_at.isoformat()))
+    call = calls.list_firings(trigger_id, limit=limit, before=_decode_time_cursor(cursor))
+    return JsonResponse(
+        build_page(await caller.run(call), limit, lambda firing: firing.fire_at.isoformat())
+    )
 
 
 @router.get(
@@ -178,18 +196,20 @@ async def list_firings(
 )
 async def next_runs(
     trigger_id: UUID, caller: Caller, count: Annotated[int, Query(ge=1, le=100)] = 5
-) -> Answer:
+) -> JsonResponse:
     """Its next times, with what changes of the clocks do to them; of one that is disabled, those
     that it would have."""
     trigger = await caller.run(calls.get_trigger(trigger_id))
     after = datetime.now(UTC)
     if trigger.starts_at is not None:
         after = max(after, trigger.starts_at - _INSTANT)
-    return Answer(_runs(trigger.cron, trigger.zone, after=after, count=count, end=trigger.ends_at))
+    return JsonResponse(
+        _preview_runs(trigger.cron, trigger.zone, after=after, count=count, end=trigger.ends_at)
+    )
 
 
-def _moment(cursor: str | None) -> datetime | None:
-    text = read_cursor(cursor)
+def _decode_time_cursor(cursor: str | None) -> datetime | None:
+    text = decode_cursor(cursor)
     try:
         moment = None if text is None else datetime.fromisoformat(text)
     except ValueError as error:

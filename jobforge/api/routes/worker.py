@@ -17,38 +17,38 @@ import orjson
 from starlette.requests import Request
 
 from jobforge import calls
-from jobforge.api.caller import Caller, Calling
-from jobforge.api.guard import area
+from jobforge.api.caller import Caller, CallerContext
+from jobforge.api.guard import create_router
 from jobforge.api.pagination import Items
-from jobforge.api.responses import Answer
+from jobforge.api.responses import JsonResponse
 from jobforge.api.schemas.triggers import DeclaredTriggers
 from jobforge.api.schemas.worker import (
-    BeatOfOne,
-    Beats,
     Claim,
-    Claimed,
-    EndOfOne,
+    ClaimedJobView,
+    DeclaredDefinition,
+    DeclaredDefinitions,
     HeartbeatBody,
-    Held,
+    HeartbeatStatusView,
+    HeartbeatsView,
+    HeldJobsBody,
+    JobCompletionBody,
+    JobFailureBody,
+    JobHeartbeatBody,
+    JobLeaseBody,
     KnownDefinition,
-    NewDefinition,
-    NewDefinitions,
     NewSteps,
     NotedJob,
-    Notes,
-    OfWorker,
-    OneEnd,
-    OneFailure,
-    OneHeartbeat,
-    OneJob,
-    Outcomes,
+    NotesBody,
+    OutcomesBody,
     Partitions,
     Reap,
     ReapedJob,
-    Registered,
+    RegisteredWorker,
     Registration,
     SavedStep,
     SettledJob,
+    SettledStateView,
+    WorkerBody,
 )
 from jobforge.calls import Call
 from jobforge.calls.worker import is_unreadable
@@ -64,15 +64,15 @@ from jobforge.types.jobs import (
 
 T = TypeVar("T")
 
-router = area("worker")
+router = create_router("worker")
 
 # As a worker with a database asks again: a notification may overtake the rows it speaks of.
 _PAUSES_S = (0.025, 0.125)
 _POLL_S = 1.0
 
 
-@router.post("/worker/register", response_model=Registered, summary="Make a worker known")
-async def register(body: Registration, caller: Caller) -> Answer:
+@router.post("/worker/register", response_model=RegisteredWorker, summary="Make a worker known")
+async def register(body: Registration, caller: Caller) -> JsonResponse:
     """At its start, and again when a heartbeat answers `unknown`."""
     call = calls.register_worker(
         body.worker_id,
@@ -85,14 +85,14 @@ async def register(body: Registration, caller: Caller) -> Answer:
         isolation=body.isolation,
     )
     await _run(caller, call)
-    return Answer({"worker_id": body.worker_id, "tenant_id": caller.principal.tenant_id})
+    return JsonResponse({"worker_id": body.worker_id, "tenant_id": caller.principal.tenant_id})
 
 
 @router.post("/worker/unregister", status_code=204, summary="Say goodbye for a worker")
-async def unregister(body: OfWorker, caller: Caller) -> Answer:
-    await _check(caller, body.worker_id)
+async def unregister(body: WorkerBody, caller: Caller) -> JsonResponse:
+    await _check_owner(caller, body.worker_id)
     await _run(caller, calls.unregister_worker(body.worker_id))
-    return Answer(status=204)
+    return JsonResponse(status=204)
 
 
 @router.post(
@@ -100,30 +100,32 @@ async def unregister(body: OfWorker, caller: Caller) -> Answer:
     response_model=Items[KnownDefinition],
     summary="Make the definitions of a worker known",
 )
-async def put_definitions(body: NewDefinitions, caller: Caller) -> Answer:
+async def put_definitions(body: DeclaredDefinitions, caller: Caller) -> JsonResponse:
     """Repeating it is free. Definitions belong to the installation: a worker of one tenant may
     serve those that are there, and changes nothing about them."""
-    return Answer({"items": [await _put(caller, each) for each in body.definitions]})
+    return JsonResponse(
+        {"items": [await _put_definition(caller, each) for each in body.definitions]}
+    )
 
 
 @router.post(
     "/worker/triggers", status_code=204, summary="Make the schedules of a worker's code known"
 )
-async def declare_triggers(body: DeclaredTriggers, caller: Caller) -> Answer:
+async def declare_triggers(body: DeclaredTriggers, caller: Caller) -> JsonResponse:
     """Repeating it is free. Of the definitions named, schedules that code declared before and does
     not any more are deleted. To a worker of one tenant, * is that tenant."""
     declared = [each.model_dump() for each in body.declared]
     await _run(caller, calls.declare_triggers(declared, body.definitions))
-    return Answer(status=204)
+    return JsonResponse(status=204)
 
 
-@router.post("/worker/jobs/claim", response_model=Items[Claimed], summary="Claim jobs")
-async def claim_jobs(body: Claim, caller: Caller, request: Request) -> Answer:
+@router.post("/worker/jobs/claim", response_model=Items[ClaimedJobView], summary="Claim jobs")
+async def claim_jobs(body: Claim, caller: Caller, request: Request) -> JsonResponse:
     """Each comes with a lease and everything that its run needs. With `wait_s` the answer waits
     until there is a job, or until the time is up."""
-    await _check(caller, body.worker_id)
+    await _check_owner(caller, body.worker_id)
     if not any(body.queues.values()):
-        return Answer({"items": []})
+        return JsonResponse({"items": []})
     tenant_id = caller.principal.tenant_id
     call = calls.claim_jobs(
         body.worker_id,
@@ -132,25 +134,25 @@ async def claim_jobs(body: Claim, caller: Caller, request: Request) -> Answer:
         registered=body.registered,
         tenants=None if tenant_id is None else [tenant_id],
         lease_s=body.lease_s,
-    ).under("synchronous_commit", "off")
-    jobs = await _claimed(caller, request, call, body)
-    return Answer({"items": list(map(_shown, jobs))})
+    ).with_setting("synchronous_commit", "off")
+    jobs = await _wait_for_jobs(caller, request, call, body)
+    return JsonResponse({"items": list(map(_claimed_job_to_json, jobs))})
 
 
-@router.post("/worker/jobs/heartbeat", response_model=Beats, summary="Extend leases")
-async def heartbeat_jobs(body: HeartbeatBody, caller: Caller) -> Answer:
+@router.post("/worker/jobs/heartbeat", response_model=HeartbeatsView, summary="Extend leases")
+async def heartbeat_jobs(body: HeartbeatBody, caller: Caller) -> JsonResponse:
     """Once for all jobs that a worker runs: which to stop, and what it should do itself.
 
     `held`: the lease could not be extended at this moment. Go on with the job, and send the next
     heartbeat after a second.
     """
-    tokens = [job.token() for job in body.jobs]
+    tokens = [job.to_token() for job in body.jobs]
     try:
-        await _check(caller, body.worker_id)
+        await _check_owner(caller, body.worker_id)
     except NotFound:
         # It has been silent for so long that it is forgotten, and all its leases are over.
-        lost = [{**_key(token), "status": BeatStatus.LOST} for token in tokens]
-        return Answer({"command": WorkerCommand.UNKNOWN, "items": lost})
+        lost = [{**_token_to_json(token), "status": BeatStatus.LOST} for token in tokens]
+        return JsonResponse({"command": WorkerCommand.UNKNOWN, "items": lost})
     call = calls.heartbeat_jobs(
         body.worker_id,
         tokens,
@@ -159,25 +161,25 @@ async def heartbeat_jobs(body: HeartbeatBody, caller: Caller) -> Answer:
         clock=body.clock,
     )
     answer = await _run(caller, call)
-    return Answer({"command": answer.command, "items": answer.jobs})
+    return JsonResponse({"command": answer.command, "items": answer.jobs})
 
 
 @router.post("/worker/jobs/complete", response_model=Items[SettledJob], summary="Settle jobs")
-async def complete_jobs(body: Outcomes, caller: Caller) -> Answer:
+async def complete_jobs(body: OutcomesBody, caller: Caller) -> JsonResponse:
     """All that ended since the last call. `lost`: the lease had expired, nothing was recorded.
     `busy`: another transaction holds the job, or a row that its end needs. Keep its lease by
     heartbeats, and send the outcome again soon; the others are settled."""
-    await _check(caller, body.worker_id)
-    reports = [outcome.ended() for outcome in body.outcomes]
-    return _settled(await _run(caller, calls.complete_jobs(body.worker_id, reports)))
+    await _check_owner(caller, body.worker_id)
+    reports = [outcome.to_outcome_report() for outcome in body.outcomes]
+    return _settled_response(await _run(caller, calls.complete_jobs(body.worker_id, reports)))
 
 
 @router.post("/worker/jobs/notes", response_model=Items[NotedJob], summary="Say what jobs said")
-async def note_jobs(body: Notes, caller: Caller) -> Answer:
+async def note_jobs(body: NotesBody, caller: Caller) -> JsonResponse:
     """Progress, log lines and events, in their order; one answer for each lease."""
-    await _check(caller, body.worker_id)
+    await _check_owner(caller, body.worker_id)
     noted = await _run(
-        caller, calls.note_jobs(body.worker_id, [note.note() for note in body.notes])
+        caller, calls.note_jobs(body.worker_id, [note.to_note() for note in body.notes])
     )
     items = [
         {
@@ -187,14 +189,14 @@ async def note_jobs(body: Notes, caller: Caller) -> Answer:
         }
         for each in noted
     ]
-    return Answer({"items": items})
+    return JsonResponse({"items": items})
 
 
 @router.post("/worker/jobs/steps", response_model=Items[SavedStep], summary="Store steps of jobs")
-async def save_steps(body: NewSteps, caller: Caller) -> Answer:
+async def save_steps(body: NewSteps, caller: Caller) -> JsonResponse:
     """Each is stored once, and told to whoever claims the job later; one answer for each."""
-    await _check(caller, body.worker_id)
-    steps = [each.step() for each in body.steps]
+    await _check_owner(caller, body.worker_id)
+    steps = [each.to_step() for each in body.steps]
     saved = await _run(caller, calls.save_steps(body.worker_id, steps))
     items = [
         {
@@ -206,75 +208,81 @@ async def save_steps(body: NewSteps, caller: Caller) -> Answer:
         }
         for step, status in zip(steps, saved, strict=True)
     ]
-    return Answer({"items": items})
+    return JsonResponse({"items": items})
 
 
 @router.post("/worker/release", response_model=Items[SettledJob], summary="Hand jobs back")
-async def release_jobs(body: Held, caller: Caller) -> Answer:
+async def release_jobs(body: HeldJobsBody, caller: Caller) -> JsonResponse:
     """They are queued again at once, and the attempt does not count. `busy` as for
     `/worker/jobs/complete`."""
-    await _check(caller, body.worker_id)
-    tokens = [job.token() for job in body.jobs]
-    return _settled(await _run(caller, calls.release_jobs(body.worker_id, tokens)))
+    await _check_owner(caller, body.worker_id)
+    tokens = [job.to_token() for job in body.jobs]
+    return _settled_response(await _run(caller, calls.release_jobs(body.worker_id, tokens)))
 
 
 @router.post("/worker/jobs/reap", response_model=Items[ReapedJob], summary="End expired leases")
-async def reap_jobs(caller: Caller, body: Reap | None = None) -> Answer:
+async def reap_jobs(caller: Caller, body: Reap | None = None) -> JsonResponse:
     """Every worker asks for this every few seconds; of one tenant, for its tenant's jobs."""
     limit = (body or Reap()).limit
-    return Answer({"items": await _run(caller, calls.reap_jobs(limit=limit))})
+    return JsonResponse({"items": await _run(caller, calls.reap_jobs(limit=limit))})
 
 
 @router.post(
     "/worker/partitions", response_model=Partitions, summary="Make room for the days to come"
 )
-async def ensure_partitions(caller: Caller) -> Answer:
+async def ensure_partitions(caller: Caller) -> JsonResponse:
     """Once an hour, by any worker."""
-    return Answer({"made": await _run(caller, calls.ensure_partitions())})
+    return JsonResponse({"made": await _run(caller, calls.ensure_partitions())})
 
 
-@router.post("/worker/jobs/{job_id}/heartbeat", response_model=BeatOfOne, summary="Extend a lease")
-async def heartbeat_job(job_id: UUID, body: OneHeartbeat, caller: Caller) -> Answer:
+@router.post(
+    "/worker/jobs/{job_id}/heartbeat", response_model=HeartbeatStatusView, summary="Extend a lease"
+)
+async def heartbeat_job(job_id: UUID, body: JobHeartbeatBody, caller: Caller) -> JsonResponse:
     """`cancel`: somebody asked for it. `held`: not extended, send another after a second.
 
     409 `lease_lost` when the job is no longer held.
     """
-    await _check(caller, body.worker_id)
-    token = _token(caller, job_id, body)
+    await _check_owner(caller, body.worker_id)
+    token = _build_token(caller, job_id, body)
     call = calls.heartbeat_job(body.worker_id, token, lease_s=body.lease_s)
-    return Answer({"status": await _run(caller, call)})
+    return JsonResponse({"status": await _run(caller, call)})
 
 
-@router.post("/worker/jobs/{job_id}/complete", response_model=EndOfOne, summary="Settle a job")
-async def complete_job(job_id: UUID, body: OneEnd, caller: Caller) -> Answer:
+@router.post(
+    "/worker/jobs/{job_id}/complete", response_model=SettledStateView, summary="Settle a job"
+)
+async def complete_job(job_id: UUID, body: JobCompletionBody, caller: Caller) -> JsonResponse:
     """It has succeeded, unless `outcome` says otherwise. 409 when the job is no longer held."""
-    return await _end(caller, job_id, body)
+    return await _settle_job(caller, job_id, body)
 
 
-@router.post("/worker/jobs/{job_id}/fail", response_model=EndOfOne, summary="Report a failure")
-async def fail_job(job_id: UUID, body: OneFailure, caller: Caller) -> Answer:
+@router.post(
+    "/worker/jobs/{job_id}/fail", response_model=SettledStateView, summary="Report a failure"
+)
+async def fail_job(job_id: UUID, body: JobFailureBody, caller: Caller) -> JsonResponse:
     """The job is tried again after its backoff, or is dead. 409 when it is no longer held."""
-    return await _end(caller, job_id, body)
+    return await _settle_job(caller, job_id, body)
 
 
-async def _run(caller: Calling, call: Call[T]) -> T:
+async def _run(caller: CallerContext, call: Call[T]) -> T:
     """For the tenant that the key is confined to, if it is."""
     if caller.principal.tenant_id is None:
-        return await caller.run_installation(call)
+        return await caller.run_as_actor(call)
     return await caller.run(call)
 
 
-async def _check(caller: Calling, worker_id: UUID) -> None:
-    await caller.server.fleet.check(caller.principal, worker_id)
+async def _check_owner(caller: CallerContext, worker_id: UUID) -> None:
+    await caller.server.remote_workers.check_owner(caller.principal, worker_id)
 
 
-async def _put(caller: Calling, new: NewDefinition) -> dict[str, Json]:
+async def _put_definition(caller: CallerContext, new: DeclaredDefinition) -> dict[str, Json]:
     named = {"key": new.key, "version": new.version}
     if caller.principal.tenant_id is None:
-        await caller.run_installation(calls.put_definition(new.key, new.version, new.settings))
+        await caller.run_as_actor(calls.put_definition(new.key, new.version, new.settings))
         return {**named, "status": "registered"}
     try:
-        await caller.run_installation(calls.get_definition(new.key, version=new.version))
+        await caller.run_as_actor(calls.get_definition(new.key, version=new.version))
     except NotFound as error:
         raise Denied(
             f"{new.key}@{new.version} is not registered, and a worker of one tenant cannot do so",
@@ -283,14 +291,14 @@ async def _put(caller: Calling, new: NewDefinition) -> dict[str, Json]:
     return {**named, "status": "known"}
 
 
-async def _claimed(
-    caller: Calling, request: Request, call: Call[list[ClaimedJob]], body: Claim
+async def _wait_for_jobs(
+    caller: CallerContext, request: Request, call: Call[list[ClaimedJob]], body: Claim
 ) -> Sequence[ClaimedJob]:
-    bells = caller.server.fleet.bells
+    bells = caller.server.remote_workers.claim_notifier
     until = time.monotonic() + body.wait_s
     pauses = iter(_PAUSES_S)
     while True:
-        jobs = await _claimed_now(caller, call)
+        jobs = await _claim_once(caller, call)
         left_s = until - time.monotonic()
         if jobs or left_s <= 0 or bells.is_stopped:
             return jobs
@@ -302,7 +310,7 @@ async def _claimed(
             return []
 
 
-async def _claimed_now(caller: Calling, call: Call[list[ClaimedJob]]) -> list[ClaimedJob]:
+async def _claim_once(caller: CallerContext, call: Call[list[ClaimedJob]]) -> list[ClaimedJob]:
     """Run the claim; if one of its rows cannot be sent, run it again without such rows."""
     try:
         return await _run(caller, call)
@@ -312,7 +320,7 @@ async def _claimed_now(caller: Calling, call: Call[list[ClaimedJob]]) -> list[Cl
     return await _run(caller, calls.claim_readable_jobs(call))
 
 
-def _shown(job: ClaimedJob) -> dict[str, Json]:
+def _claimed_job_to_json(job: ClaimedJob) -> dict[str, Json]:
     shown = job._asdict()
     del shown["started"], shown["payload_json"], shown["steps_json"]
     # The payload goes out as the text that came in: its numbers may be long. So do the steps.
@@ -321,20 +329,22 @@ def _shown(job: ClaimedJob) -> dict[str, Json]:
     return {**shown, "started_at": job.started_at, "payload": payload, "steps": steps}
 
 
-def _token(caller: Calling, job_id: UUID, body: OneJob) -> Token:
+def _build_token(caller: CallerContext, job_id: UUID, body: JobLeaseBody) -> Token:
     tenant_id = body.tenant_id or caller.principal.tenant_id
     if tenant_id is None:
         raise TenantRequired("name the tenant of the job: tenant_id, as it was claimed")
     return Token(tenant_id, job_id, body.lease)
 
 
-async def _end(caller: Calling, job_id: UUID, body: OneEnd | OneFailure) -> Answer:
-    await _check(caller, body.worker_id)
-    report: OutcomeReport = body.report(_token(caller, job_id, body), body.outcome)
-    return Answer({"state": await _run(caller, calls.complete_job(body.worker_id, report))})
+async def _settle_job(
+    caller: CallerContext, job_id: UUID, body: JobCompletionBody | JobFailureBody
+) -> JsonResponse:
+    await _check_owner(caller, body.worker_id)
+    report: OutcomeReport = body.to_report(_build_token(caller, job_id, body), body.outcome)
+    return JsonResponse({"state": await _run(caller, calls.complete_job(body.worker_id, report))})
 
 
-def _settled(settled: Iterable[Settled]) -> Answer:
+def _settled_response(settled: Iterable[Settled]) -> JsonResponse:
     items = [
         {
             "job_id": each.job_id,
@@ -344,8 +354,8 @@ def _settled(settled: Iterable[Settled]) -> Answer:
         }
         for each in settled
     ]
-    return Answer({"items": items})
+    return JsonResponse({"items": items})
 
 
-def _key(token: Token) -> dict[str, Json]:
+def _token_to_json(token: Token) -> dict[str, Json]:
     return {"job_id": token.job_id, "lease": token.lease}

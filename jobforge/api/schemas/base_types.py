@@ -16,7 +16,7 @@ class Body(BaseModel):
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
-    def given(self) -> dict[str, Any]:
+    def given_fields(self) -> dict[str, Any]:
         """The members that the body has, also those that are null."""
         return {
             name: getattr(self, name)
@@ -25,7 +25,7 @@ class Body(BaseModel):
         }
 
 
-def _as_text(value: object) -> object:
+def _check_time_text(value: object) -> object:
     # pydantic would take a number for seconds since 1970.
     if isinstance(value, str) and _TIME.fullmatch(value) is None:
         raise ValueError("not a time as ISO 8601 has it, with its offset")
@@ -34,19 +34,19 @@ def _as_text(value: object) -> object:
     return value
 
 
-def _near(moment: datetime) -> datetime:
+def _check_year(moment: datetime) -> datetime:
     # At the ends of what Python can hold, another zone's time is beyond it.
     if not _FIRST_YEAR <= moment.year <= _LAST_YEAR:
         raise ValueError(f"a time of the years {_FIRST_YEAR} to {_LAST_YEAR}")
     return moment
 
 
-def _whole(value: object) -> object:
+def _to_int(value: object) -> object:
     # To JSON Schema 3.0 is an integer.
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-def _without_nul(text: str) -> str:
+def _reject_nul(text: str) -> str:
     if "\0" in text:
         raise ValueError("the character NUL is not allowed")
     return text
@@ -54,17 +54,17 @@ def _without_nul(text: str) -> str:
 
 Moment = Annotated[
     AwareDatetime,
-    BeforeValidator(_as_text),
-    AfterValidator(_near),
+    BeforeValidator(_check_time_text),
+    AfterValidator(_check_year),
     Field(strict=False, examples=["2026-12-24T18:00:00Z"]),
 ]
 Seconds = Annotated[float, Field(ge=0, le=_LARGEST_FLOAT, allow_inf_nan=False)]
-Text = Annotated[str, AfterValidator(_without_nul)]
-Name = Annotated[Text, Field(min_length=1, max_length=200)]
-Reason = Annotated[Text, Field(max_length=500)]
+NulFreeText = Annotated[str, AfterValidator(_reject_nul)]
+ShortName = Annotated[NulFreeText, Field(min_length=1, max_length=200)]
+Reason = Annotated[NulFreeText, Field(max_length=500)]
 QueueName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.:-]{0,49}$", examples=["mail"])]
 DefinitionKey = Annotated[
     str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.:-]{0,199}$", examples=["send_welcome"])
 ]
-Whole = Annotated[int, BeforeValidator(_whole)]
+Whole = Annotated[int, BeforeValidator(_to_int)]
 Count = Annotated[Whole, Field(ge=1, le=2_147_483_647)]

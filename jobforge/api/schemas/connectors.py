@@ -5,7 +5,7 @@ from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from jobforge.api.schemas.base_types import Body, Text
+from jobforge.api.schemas.base_types import Body, NulFreeText
 
 ConfigName = Annotated[
     str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}$", examples=["billing"])
@@ -17,7 +17,7 @@ _HEADERS = "With `{{secret.name}}` in place of secrets."
 class SecretValue(Body):
     """Sealed before it is kept, and shown to nobody again."""
 
-    value: Annotated[Text, Field(min_length=1, max_length=8192)]
+    value: Annotated[NulFreeText, Field(min_length=1, max_length=8192)]
 
 
 class SecretReference(Body):
@@ -41,8 +41,8 @@ Secret = SecretValue | SecretReference
 class ConnectorSettings(Body):
     """Where requests go: to this origin alone."""
 
-    url: Annotated[Text, Field(max_length=2048, examples=["https://api.example.com/v1/"])]
-    headers: Annotated[dict[str, Text], Field(max_length=50)] = Field(
+    url: Annotated[NulFreeText, Field(max_length=2048, examples=["https://api.example.com/v1/"])]
+    headers: Annotated[dict[str, NulFreeText], Field(max_length=50)] = Field(
         default_factory=dict, description=_HEADERS
     )
 
@@ -77,5 +77,5 @@ class ConnectorChanges(Body):
     secrets: Annotated[dict[SecretName, Secret | None], Field(max_length=20)] | None = None
 
 
-class MadeConnector(BaseModel):
+class CreatedConnectorView(BaseModel):
     id: UUID

@@ -5,7 +5,7 @@ from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from jobforge.api.schemas.base_types import Body, Text
+from jobforge.api.schemas.base_types import Body, NulFreeText
 from jobforge.errors import Json
 from jobforge.types.events import DeliveryOutcome
 
@@ -18,15 +18,15 @@ class NewEvent(Body):
     )
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.:-]{0,199}$")]
-    data: dict[Text, Json] = Field(
+    data: dict[NulFreeText, Json] = Field(
         default_factory=dict, description="At most 256 KiB, and 64 levels deep."
     )
-    key: Annotated[Text, Field(min_length=1, max_length=255)] | None = Field(
+    key: Annotated[NulFreeText, Field(min_length=1, max_length=255)] | None = Field(
         None,
         description="Each trigger makes one job of all events with the same name and key.",
         examples=["payment-1042"],
     )
-    correlation_id: Annotated[Text, Field(min_length=1, max_length=255)] | None = Field(
+    correlation_id: Annotated[NulFreeText, Field(min_length=1, max_length=255)] | None = Field(
         None, description="Goes on to the jobs; else it is the event's id."
     )
     traceparent: Annotated[str, Field(pattern=r"^[0-9a-f-]{1,128}$")] | None = None
@@ -36,19 +36,19 @@ class EventId(BaseModel):
     id: UUID
 
 
-class Replayed(BaseModel):
+class EventReplay(BaseModel):
     """`replay` is the number under which the new deliveries come."""
 
     replay: int
 
 
-class Trying(Body):
+class TriggerTestBody(Body):
     """Which event a trigger is tried on."""
 
     event_id: Annotated[UUID, Field(strict=False)]
 
 
-class Tried(BaseModel):
+class TriggerTestResult(BaseModel):
     """What the trigger would make of the event."""
 
     outcome: DeliveryOutcome

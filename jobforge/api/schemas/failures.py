@@ -4,20 +4,22 @@ from typing import Annotated
 
 from pydantic import ConfigDict, Field
 
-from jobforge.api.schemas.base_types import Body, Moment, Reason, Text, Whole
-from jobforge.api.schemas.jobs import Attempts
+from jobforge.api.schemas.base_types import Body, Moment, NulFreeText, Reason, Whole
+from jobforge.api.schemas.jobs import AttemptCount
 from jobforge.types.operations import OperationOptions
 
 Canary = Annotated[Whole, Field(ge=1, le=1000, description="So many first; they must end well.")]
-Rate = Annotated[float, Field(gt=0, le=10_000, allow_inf_nan=False, description="Jobs per second.")]
+RedriveRate = Annotated[
+    float, Field(gt=0, le=10_000, allow_inf_nan=False, description="Jobs per second.")
+]
 
 
 class Annotation(Body):
     """What people know of a group of dead jobs. What is not given stays; null takes it back."""
 
-    note: Annotated[Text, Field(max_length=10_000)] | None = None
+    note: Annotated[NulFreeText, Field(max_length=10_000)] | None = None
     snoozed_until: Moment | None = None
-    resolved_in: Annotated[Text, Field(max_length=200)] | None = Field(
+    resolved_in: Annotated[NulFreeText, Field(max_length=200)] | None = Field(
         None, description="The build that mends it."
     )
 
@@ -28,11 +30,11 @@ class Redrive(Body):
     model_config = ConfigDict(json_schema_extra={"examples": [{"canary": 1, "rate": 10}]})
 
     canary: Canary | None = None
-    rate: Rate | None = None
-    attempts: Attempts | None = None
+    rate: RedriveRate | None = None
+    attempts: AttemptCount | None = None
     reason: Reason | None = None
 
-    def options(self) -> OperationOptions:
+    def to_options(self) -> OperationOptions:
         return OperationOptions(self.reason, self.attempts, self.canary, self.rate)
 
 

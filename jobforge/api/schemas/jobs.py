@@ -5,26 +5,34 @@ from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from jobforge.api.schemas.base_types import Body, Moment, QueueName, Reason, Seconds, Text, Whole
+from jobforge.api.schemas.base_types import (
+    Body,
+    Moment,
+    NulFreeText,
+    QueueName,
+    Reason,
+    Seconds,
+    Whole,
+)
 from jobforge.errors import Json
 from jobforge.types.jobs import EnqueueStatus, JobRequest, State, SummaryLine
 
 MOST_JOBS = 10_000
 
-Id = Annotated[UUID, Field(strict=False)]
-Attempts = Annotated[Whole, Field(ge=1, le=1000)]
-Tag = Annotated[Text, Field(min_length=1, max_length=200)]
+JsonUuid = Annotated[UUID, Field(strict=False)]
+AttemptCount = Annotated[Whole, Field(ge=1, le=1000)]
+Tag = Annotated[NulFreeText, Field(min_length=1, max_length=200)]
 Priority = Annotated[Whole, Field(ge=-32768, le=32767)]
 
 
-Definition = Annotated[
+DefinitionRef = Annotated[
     str,
     Field(
         pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.:-]{0,199}(@[1-9][0-9]{0,8})?$",
         description="`key`, for its newest active version, or `key@version`.",
     ),
 ]
-OnParentFailure = Annotated[
+ParentFailurePolicy = Annotated[
     Literal["cancel", "run", "wait"],
     Field(description="What becomes of it when a parent is dead or canceled: `cancel` if null."),
 ]
@@ -41,15 +49,15 @@ class JobFields(Body):
     delay_s: Seconds | None = None
     expires_at: Moment | None = None
     expires_in_s: Seconds | None = None
-    max_attempts: Attempts | None = None
+    max_attempts: AttemptCount | None = None
     timeout_s: Annotated[Whole, Field(ge=1, le=604_800)] | None = None
-    limit_key: Annotated[Text, Field(min_length=1, max_length=200)] | None = None
+    limit_key: Annotated[NulFreeText, Field(min_length=1, max_length=200)] | None = None
     tags: Annotated[list[Tag], Field(max_length=50)] | None = None
-    correlation_id: Annotated[Text, Field(max_length=200)] | None = None
-    traceparent: Annotated[Text, Field(max_length=200)] | None = None
-    artifact_ref: Annotated[Text, Field(max_length=1000)] | None = None
+    correlation_id: Annotated[NulFreeText, Field(max_length=200)] | None = None
+    traceparent: Annotated[NulFreeText, Field(max_length=200)] | None = None
+    artifact_ref: Annotated[NulFreeText, Field(max_length=1000)] | None = None
     far_future: bool | None = None
-    on_parent_failure: OnParentFailure | None = None
+    on_parent_failure: ParentFailurePolicy | None = None
 
 
 class NewJob(JobFields):
@@ -67,18 +75,18 @@ class NewJob(JobFields):
         }
     )
 
-    definition: Definition
-    key: Annotated[Text, Field(min_length=1, max_length=255)] | None = Field(
+    definition: DefinitionRef
+    key: Annotated[NulFreeText, Field(min_length=1, max_length=255)] | None = Field(
         None, description="Idempotency key of the job itself, of this tenant and definition."
     )
     key_mode: Literal["retained", "active", "window"] | None = None
     key_window_s: Seconds | None = None
     on_conflict: Literal["existing", "replace", "raise"] | None = None
-    after: Annotated[list[Id], Field(min_length=1, max_length=MOST_JOBS)] | None = Field(
+    after: Annotated[list[JsonUuid], Field(min_length=1, max_length=MOST_JOBS)] | None = Field(
         None, description="Jobs that have to end first."
     )
 
-    def request(self, created_by: str) -> JobRequest:
+    def to_job_request(self, created_by: str) -> JobRequest:
         # By the thousand: what pydantic keeps of the fields is just what is asked for.
         return JobRequest(**vars(self), created_by=created_by)
 
@@ -89,7 +97,7 @@ class NewJobs(Body):
     jobs: Annotated[list[NewJob], Field(min_length=1, max_length=MOST_JOBS)]
 
 
-class MadeJob(BaseModel):
+class CreatedJobView(BaseModel):
     """The job of a request; `existing` is one that holds the same key."""
 
     id: UUID
@@ -113,15 +121,15 @@ class JobChanges(Body):
     run_at: Moment | None = None
 
 
-class Cancel(Body):
+class CancelBody(Body):
     reason: Reason | None = Field(None, examples=["not needed any more"])
 
 
-class Retry(Body):
+class RetryBody(Body):
     """A new payload, or another number of attempts than the job's own."""
 
     payload: dict[str, Json] | None = None
-    attempts: Attempts | None = None
+    attempts: AttemptCount | None = None
 
 
 class Reschedule(Body):

@@ -7,10 +7,10 @@ from uuid import UUID
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from jobforge.api.auth.permissions import SCOPES
-from jobforge.api.schemas.base_types import Body, Moment, Name
+from jobforge.api.schemas.base_types import Body, Moment, ShortName
 from jobforge.types.api_keys import Role
 
-Scope = Annotated[str, Field(json_schema_extra={"enum": list(SCOPES)})]
+KeyScope = Annotated[str, Field(json_schema_extra={"enum": list(SCOPES)})]
 
 
 class NewKey(Body):
@@ -22,13 +22,13 @@ class NewKey(Body):
         }
     )
 
-    name: Name
+    name: ShortName
     role: Annotated[Role, Field(strict=False)]
-    scopes: Annotated[list[Scope], Field(max_length=50)] = Field(default_factory=list)
+    scopes: Annotated[list[KeyScope], Field(max_length=50)] = Field(default_factory=list)
     expires_at: Moment | None = None
 
 
-class MadeKey(BaseModel):
+class CreatedKeyView(BaseModel):
     """`key` is shown this once."""
 
     id: UUID

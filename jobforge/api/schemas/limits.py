@@ -5,13 +5,13 @@ from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from jobforge.api.schemas.base_types import Body, Count, Name, QueueName, Text, Whole
+from jobforge.api.schemas.base_types import Body, Count, NulFreeText, QueueName, ShortName, Whole
 
 Period = Annotated[float, Field(gt=0, le=86_400, allow_inf_nan=False)]
 Backoff = Annotated[float, Field(ge=0, le=31_536_000, allow_inf_nan=False)]
 
 
-class Limits(Body):
+class LimitsBody(Body):
     """How many may run at once, and how many may start in each period."""
 
     max_running: Count | None = None
@@ -20,7 +20,7 @@ class Limits(Body):
     rate_burst: Count | None = None
 
 
-class Overrides(Limits):
+class Overrides(LimitsBody):
     """What operators set over a definition, for all its versions."""
 
     timeout_s: Annotated[Whole, Field(ge=1, le=604_800)] | None = None
@@ -41,20 +41,20 @@ class NewDefinition(Overrides):
         json_schema_extra={"examples": [{"queue": "mail", "timeout_s": 30, "max_attempts": 8}]}
     )
 
-    description: Annotated[Text, Field(max_length=10_000)] | None = None
+    description: Annotated[NulFreeText, Field(max_length=10_000)] | None = None
     parameters: dict[str, Any] | None = Field(None, description="JSON Schema of the payload.")
     queue: QueueName | None = None
     hooks: bool | None = None
 
 
-class TenantSettings(Limits):
+class TenantSettings(LimitsBody):
     """Of one that shares this installation."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"slug": "acme", "weight": 2}]})
 
     slug: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]{0,62}$")] | None = None
-    name: Name | None = None
-    timezone: Annotated[Text, Field(max_length=100)] | None = Field(
+    name: ShortName | None = None
+    timezone: Annotated[NulFreeText, Field(max_length=100)] | None = Field(
         None, examples=["Europe/Berlin"]
     )
     weight: Annotated[Whole, Field(ge=1, le=1000)] | None = None

@@ -5,34 +5,34 @@ from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from jobforge.api.schemas.base_types import Body, Moment, Text
+from jobforge.api.schemas.base_types import Body, Moment, NulFreeText
 from jobforge.api.schemas.failures import Redrive
 from jobforge.types.jobs import JobFilter
 from jobforge.types.operations import OperationKind
 
 # An erasure is begun by deleting its tenant.
-Kind = Literal[
+StartableKind = Literal[
     OperationKind.CANCEL, OperationKind.RETRY, OperationKind.REDRIVE, OperationKind.DISCARD
 ]
-Equal = Annotated[Text, Field(max_length=255)]
+ExactText = Annotated[NulFreeText, Field(max_length=255)]
 
 
-class Which(Body):
+class JobFilterBody(Body):
     """Which jobs; all that is given must hold. Nothing given is all of them."""
 
     state: list[Annotated[str, Field(max_length=20)]] | None = Field(None, examples=[["dead"]])
-    definition: Equal | None = None
-    queue: Equal | None = None
-    tag: Equal | None = None
-    source: Equal | None = None
-    key: Equal | None = None
-    correlation_id: Equal | None = None
-    fingerprint: Equal | None = None
+    definition: ExactText | None = None
+    queue: ExactText | None = None
+    tag: ExactText | None = None
+    source: ExactText | None = None
+    key: ExactText | None = None
+    correlation_id: ExactText | None = None
+    fingerprint: ExactText | None = None
     created_after: Moment | None = None
     created_before: Moment | None = None
 
-    def filter(self) -> JobFilter:
-        return JobFilter(**self.given())
+    def to_job_filter(self) -> JobFilter:
+        return JobFilter(**self.given_fields())
 
 
 class NewOperation(Redrive):
@@ -44,18 +44,18 @@ class NewOperation(Redrive):
         }
     )
 
-    kind: Kind
-    filter: Which
+    kind: StartableKind
+    filter: JobFilterBody
 
 
-class Counting(Body):
+class OperationCountBody(Body):
     """What an operation would act on."""
 
-    kind: Kind
-    filter: Which
+    kind: StartableKind
+    filter: JobFilterBody
 
 
-class Counted(BaseModel):
+class OperationCount(BaseModel):
     jobs: int
 
 

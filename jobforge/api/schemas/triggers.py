@@ -11,26 +11,26 @@ from jobforge.api.schemas.base_types import (
     Count,
     DefinitionKey,
     Moment,
-    Name,
+    NulFreeText,
     QueueName,
-    Text,
+    ShortName,
     Whole,
 )
 from jobforge.errors import Json
-from jobforge.scheduler.cron import LONGEST, Change
+from jobforge.scheduler.cron import MAX_LENGTH, ClockChange
 from jobforge.types.triggers import CatchUp, Overlap, TriggerType
 
 CronText = Annotated[
-    Text,
+    NulFreeText,
     Field(
         min_length=1,
-        max_length=LONGEST,
+        max_length=MAX_LENGTH,
         description="Five fields, or a name such as @daily.",
         examples=["0 9 * * MON-FRI"],
     ),
 ]
-Zone = Annotated[
-    Text,
+TimeZoneName = Annotated[
+    NulFreeText,
     Field(
         min_length=1,
         max_length=64,
@@ -38,11 +38,12 @@ Zone = Annotated[
         examples=["Europe/Berlin"],
     ),
 ]
-Priority = Annotated[Whole, Field(ge=-32768, le=32767)]
+TriggerPriority = Annotated[Whole, Field(ge=-32768, le=32767)]
 EventPattern = Annotated[
-    Text, Field(min_length=1, max_length=202, examples=["order.paid"], description="Or `order.*`.")
+    NulFreeText,
+    Field(min_length=1, max_length=202, examples=["order.paid"], description="Or `order.*`."),
 ]
-_A_DAY_IN_BERLIN: dict[str, Any] = {"cron": "0 9 * * *", "timezone": "Europe/Berlin"}
+_EXAMPLE_SCHEDULE: dict[str, Any] = {"cron": "0 9 * * *", "timezone": "Europe/Berlin"}
 
 
 class TriggerChanges(Body):
@@ -50,17 +51,17 @@ class TriggerChanges(Body):
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"enabled": False}]})
 
-    label: Name | None = None
+    label: ShortName | None = None
     definition: DefinitionKey | None = None
     version: Count | None = Field(None, description="null: the newest.")
     queue: QueueName | None = Field(None, description="null: the definition's.")
-    priority: Priority | None = None
+    priority: TriggerPriority | None = None
     payload: dict[str, Json] | None = Field(
         None, description="With tags such as {{schedule.fire_at}} or {{event.path}}."
     )
     enabled: bool | None = None
     cron: CronText | None = None
-    timezone: Zone | None = None
+    timezone: TimeZoneName | None = None
     catch_up: Annotated[CatchUp, Field(strict=False)] | None = None
     catch_up_limit: Annotated[Whole, Field(ge=1, le=100)] | None = None
     overlap: Annotated[Overlap, Field(strict=False)] | None = None
@@ -70,7 +71,7 @@ class TriggerChanges(Body):
     event: EventPattern | None = None
     filter: Annotated[list[Json], Field(max_length=50)] | None = None
     dedupe_window_s: Annotated[Whole, Field(ge=0, le=2_592_000)] | None = None
-    dedupe_key: Annotated[Text, Field(min_length=1, max_length=2000)] | None = None
+    dedupe_key: Annotated[NulFreeText, Field(min_length=1, max_length=2000)] | None = None
 
 
 class NewTrigger(TriggerChanges):
@@ -83,24 +84,24 @@ class NewTrigger(TriggerChanges):
                     "type": "schedule",
                     "label": "Morning report",
                     "definition": "send_welcome",
-                    **_A_DAY_IN_BERLIN,
+                    **_EXAMPLE_SCHEDULE,
                 }
             ]
         }
     )
 
     type: Annotated[TriggerType, Field(strict=False)]
-    label: Name
+    label: ShortName
     definition: DefinitionKey
 
-    def settings(self) -> dict[str, Any]:
+    def to_settings(self) -> dict[str, Any]:
         """Those that were given, without those that are null."""
-        given = {name: value for name, value in self.given().items() if value is not None}
+        given = {name: value for name, value in self.given_fields().items() if value is not None}
         del given["type"]
         return given
 
 
-class TriggerId(BaseModel):
+class CreatedTriggerView(BaseModel):
     id: UUID
 
 
@@ -122,17 +123,17 @@ class Backfill(Body):
     times: Annotated[list[Moment], Field(max_length=1000)] | None = None
 
 
-class Backfilled(BaseModel):
+class BackfillResult(BaseModel):
     firings: int = Field(description="How many are new; times that have one are left alone.")
 
 
 class PreviewRequest(Body):
     """A schedule that is not saved, or a payload for a given event."""
 
-    model_config = ConfigDict(json_schema_extra={"examples": [_A_DAY_IN_BERLIN]})
+    model_config = ConfigDict(json_schema_extra={"examples": [_EXAMPLE_SCHEDULE]})
 
     cron: CronText | None = None
-    timezone: Zone = "UTC"
+    timezone: TimeZoneName = "UTC"
     after: Moment | None = Field(None, description="From when on; else from now.")
     count: Annotated[Whole, Field(ge=1, le=100)] = 5
     payload: dict[str, Json] | None = None
@@ -145,7 +146,7 @@ class PreviewRequest(Body):
 class PreviewedRun(BaseModel):
     at: datetime
     local: str
-    change: Change | None = Field(description="What a change of the clocks does to it.")
+    change: ClockChange | None = Field(description="What a change of the clocks does to it.")
 
 
 class NextRuns(BaseModel):
@@ -164,7 +165,7 @@ class DeclaredTrigger(Body):
     """A schedule as code declares it; the settings are those of a trigger."""
 
     name: DefinitionKey
-    tenant: Name = Field(description="An id, a slug, or * for every tenant.")
+    tenant: ShortName = Field(description="An id, a slug, or * for every tenant.")
     settings: dict[str, Json]
 
 

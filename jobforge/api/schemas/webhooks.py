@@ -5,7 +5,7 @@ from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from jobforge.api.schemas.base_types import Body, DefinitionKey, Text
+from jobforge.api.schemas.base_types import Body, DefinitionKey, NulFreeText
 from jobforge.types.webhooks import WebhookEvent
 
 DEFAULT_OVERLAP_S = 86_400.0
@@ -13,12 +13,12 @@ DEFAULT_OVERLAP_S = 86_400.0
 _EVENTS = "Messages of which kinds are sent: `end` is every end, `failure` every failed attempt."
 _DEFINITIONS = "Only jobs of these; null is all."
 
-Url = Annotated[Text, Field(max_length=2000, examples=["https://example.com/jobs"])]
-Events = Annotated[
+Url = Annotated[NulFreeText, Field(max_length=2000, examples=["https://example.com/jobs"])]
+WebhookEvents = Annotated[
     list[Annotated[WebhookEvent, Field(strict=False)]], Field(min_length=1, max_length=5)
 ]
-Definitions = Annotated[list[DefinitionKey], Field(min_length=1, max_length=100)]
-Description = Annotated[Text, Field(max_length=500)]
+WebhookDefinitions = Annotated[list[DefinitionKey], Field(min_length=1, max_length=100)]
+WebhookDescription = Annotated[NulFreeText, Field(max_length=500)]
 
 
 class NewWebhook(Body):
@@ -31,11 +31,11 @@ class NewWebhook(Body):
     )
 
     url: Url
-    events: Events = Field(
+    events: WebhookEvents = Field(
         default_factory=lambda: [WebhookEvent.SUCCESS, WebhookEvent.DEAD], description=_EVENTS
     )
-    definitions: Definitions | None = Field(None, description=_DEFINITIONS)
-    description: Description | None = None
+    definitions: WebhookDefinitions | None = Field(None, description=_DEFINITIONS)
+    description: WebhookDescription | None = None
     enabled: bool = True
 
 
@@ -43,18 +43,18 @@ class WebhookChanges(Body):
     """Omitted fields are unchanged. Enabling forgets why it was disabled."""
 
     url: Url | None = None
-    events: Events | None = Field(None, description=_EVENTS)
-    definitions: Definitions | None = Field(None, description=_DEFINITIONS)
-    description: Description | None = None
+    events: WebhookEvents | None = Field(None, description=_EVENTS)
+    definitions: WebhookDefinitions | None = Field(None, description=_DEFINITIONS)
+    description: WebhookDescription | None = None
     enabled: bool | None = None
-    secret: Annotated[Text, Field(max_length=200)] | None = Field(
+    secret: Annotated[NulFreeText, Field(max_length=200)] | None = Field(
         None,
         description="Replaces the secret that signs. A `url` of another origin needs it.",
         examples=["whsec_…"],
     )
 
 
-class MadeWebhook(BaseModel):
+class CreatedWebhookView(BaseModel):
     """`secret` is shown this once."""
 
     id: UUID

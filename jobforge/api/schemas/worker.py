@@ -11,16 +11,16 @@ from jobforge.api.schemas.base_types import (
     Count,
     DefinitionKey,
     Moment,
+    NulFreeText,
     QueueName,
     Seconds,
-    Text,
 )
-from jobforge.api.schemas.jobs import Id, NewJob
+from jobforge.api.schemas.jobs import JsonUuid, NewJob
 from jobforge.api.schemas.workflows import NewNode
 from jobforge.errors import Json
 from jobforge.types.jobs import Note, Outcome, OutcomeReport, SaveStatus, State, Step, Token
 
-MOST = 5000
+MAX_ITEMS = 5000
 LONGEST_WAIT_S = 20
 
 _JOB = "0198c0de-0000-7000-8000-000000000001"
@@ -29,38 +29,38 @@ _WORKER = "77777777-0000-4000-8000-000000000000"
 
 Lease = Annotated[int, Field(ge=0, le=2**63 - 1, examples=[1763200000000000])]
 LeaseSeconds = Annotated[float, Field(ge=1, le=3600, description="How long the leases last.")]
-Served = Annotated[
-    list[Annotated[Text, Field(max_length=220, examples=["send_welcome@1"])]],
+DefinitionVersions = Annotated[
+    list[Annotated[NulFreeText, Field(max_length=220, examples=["send_welcome@1"])]],
     Field(max_length=10_000, description="`key@version` of each; null is all."),
 ]
 
 
-class OfWorker(Body):
+class WorkerBody(Body):
     """`worker_id` is a random UUID of the worker's process."""
 
-    worker_id: Id = Field(examples=[_WORKER])
+    worker_id: JsonUuid = Field(examples=[_WORKER])
 
 
-class Registration(OfWorker):
+class Registration(WorkerBody):
     """What a worker is and serves."""
 
     queues: Annotated[list[QueueName], Field(min_length=1, max_length=100)]
     slots: Count
-    definitions: Served | None = None
-    host: Annotated[Text, Field(max_length=255)] | None = None
+    definitions: DefinitionVersions | None = None
+    host: Annotated[NulFreeText, Field(max_length=255)] | None = None
     pid: Annotated[int, Field(ge=0, le=2**31 - 1)] | None = None
-    build: Annotated[Text, Field(max_length=255)] | None = None
-    isolation: Annotated[Text, Field(max_length=255)] | None = Field(
+    build: Annotated[NulFreeText, Field(max_length=255)] | None = None
+    isolation: Annotated[NulFreeText, Field(max_length=255)] | None = Field(
         None, description="The level at which its jobs are isolated."
     )
 
 
-class Registered(BaseModel):
+class RegisteredWorker(BaseModel):
     worker_id: UUID
     tenant_id: UUID | None = Field(description="The tenant it is confined to; null: none.")
 
 
-class NewDefinition(Body):
+class DeclaredDefinition(Body):
     """A definition as code declares it; the settings are those of put_definition."""
 
     key: DefinitionKey
@@ -68,8 +68,8 @@ class NewDefinition(Body):
     settings: dict[str, Json] = Field(default_factory=dict)
 
 
-class NewDefinitions(Body):
-    definitions: Annotated[list[NewDefinition], Field(max_length=1000)]
+class DeclaredDefinitions(Body):
+    definitions: Annotated[list[DeclaredDefinition], Field(max_length=1000)]
 
 
 class KnownDefinition(BaseModel):
@@ -80,14 +80,14 @@ class KnownDefinition(BaseModel):
     )
 
 
-class Claim(OfWorker):
+class Claim(WorkerBody):
     """Up to so many jobs of each queue, no more than can start at once."""
 
     queues: Annotated[
-        dict[QueueName, Annotated[int, Field(ge=0, le=MOST)]],
+        dict[QueueName, Annotated[int, Field(ge=0, le=MAX_ITEMS)]],
         Field(min_length=1, max_length=100, examples=[{"default": 10}]),
     ]
-    definitions: Served | None = None
+    definitions: DefinitionVersions | None = None
     registered: bool = Field(
         default=False,
         description="Serve the definitions of the worker's registration instead of `definitions`.",
@@ -101,19 +101,19 @@ class Claim(OfWorker):
 class TokenBody(Body):
     """What proves, with the worker's id, that a job is held: as it was claimed."""
 
-    tenant_id: Id = Field(examples=[_TENANT])
-    job_id: Id = Field(examples=[_JOB])
+    tenant_id: JsonUuid = Field(examples=[_TENANT])
+    job_id: JsonUuid = Field(examples=[_JOB])
     lease: Lease
 
-    def token(self) -> Token:
+    def to_token(self) -> Token:
         return Token(self.tenant_id, self.job_id, self.lease)
 
 
-class Held(OfWorker):
-    jobs: Annotated[list[TokenBody], Field(max_length=MOST)]
+class HeldJobsBody(WorkerBody):
+    jobs: Annotated[list[TokenBody], Field(max_length=MAX_ITEMS)]
 
 
-class HeartbeatBody(Held):
+class HeartbeatBody(HeldJobsBody):
     lease_s: LeaseSeconds = 30
     memory_bytes: Annotated[int, Field(ge=0, le=2**63 - 1)] | None = Field(
         None, description="What the worker's process occupies."
@@ -121,13 +121,13 @@ class HeartbeatBody(Held):
     clock: Moment | None = Field(None, description="The time by the worker's own clock.")
 
 
-StepName = Annotated[Text, Field(min_length=1, max_length=200, examples=["send"])]
+StepName = Annotated[NulFreeText, Field(min_length=1, max_length=200, examples=["send"])]
 StepIndex = Annotated[
     int, Field(ge=0, lt=1_000_000, description="Its turn among the steps of this name, from 0.")
 ]
 
 
-class Wait(Body):
+class StepWait(Body):
     """Of an attempt that is `snoozed`: which step waits, and what for. A sleep ends at `run_at` or
     after `retry_in_s`, as does the time for an event; a gather when its jobs have ended."""
 
@@ -139,47 +139,49 @@ class Wait(Body):
         None,
         description="Unix time from which on events count. Default: when the job was created.",
     )
-    jobs: Annotated[list[Id], Field(min_length=1, max_length=10_000)] | None = None
+    jobs: Annotated[list[JsonUuid], Field(min_length=1, max_length=10_000)] | None = None
 
 
-class End(Body):
+class AttemptEndBody(Body):
     """How an attempt ended, beside whose it was."""
 
     started_at: Moment | None = Field(None, description="As claimed.")
     result: Json = None
     error: dict[str, Json] | None = None
-    reason: Text | None = None
+    reason: NulFreeText | None = None
     final: bool | None = None
     retry_in_s: Seconds | None = None
     run_at: Moment | None = None
-    artifact_ref: Annotated[Text, Field(max_length=1000)] | None = None
+    artifact_ref: Annotated[NulFreeText, Field(max_length=1000)] | None = None
     exit_code: Annotated[int, Field(ge=-(2**31), le=2**31 - 1)] | None = None
     pid: Annotated[int, Field(ge=0, le=2**31 - 1)] | None = None
     peak_memory_bytes: Annotated[int, Field(ge=0, le=2**63 - 1)] | None = None
     cpu_ms: Annotated[int, Field(ge=0, le=2**63 - 1)] | None = None
-    stdout_tail: Text | None = None
-    stderr_tail: Text | None = None
-    wait: Wait | None = None
+    stdout_tail: NulFreeText | None = None
+    stderr_tail: NulFreeText | None = None
+    wait: StepWait | None = None
 
-    def report(self, token: Token, outcome: str) -> OutcomeReport:
-        facts = {name: getattr(self, name) for name in End.model_fields}
+    def to_report(self, token: Token, outcome: str) -> OutcomeReport:
+        facts = {name: getattr(self, name) for name in AttemptEndBody.model_fields}
         if self.wait is not None:
             facts["wait"] = self.wait.model_dump(mode="json", exclude_none=True)
         return OutcomeReport(*token, Outcome(outcome), **facts)
 
 
-EndName = Literal["succeeded", "failed", "timed_out", "crashed", "canceled", "snoozed", "released"]
+OutcomeName = Literal[
+    "succeeded", "failed", "timed_out", "crashed", "canceled", "snoozed", "released"
+]
 
 
-class OutcomeBody(End, TokenBody):
-    outcome: EndName
+class OutcomeBody(AttemptEndBody, TokenBody):
+    outcome: OutcomeName
 
-    def ended(self) -> OutcomeReport:
-        return self.report(self.token(), self.outcome)
+    def to_outcome_report(self) -> OutcomeReport:
+        return self.to_report(self.to_token(), self.outcome)
 
 
-class Outcomes(OfWorker):
-    outcomes: Annotated[list[OutcomeBody], Field(max_length=MOST)]
+class OutcomesBody(WorkerBody):
+    outcomes: Annotated[list[OutcomeBody], Field(max_length=MAX_ITEMS)]
 
 
 class NoteBody(TokenBody):
@@ -188,12 +190,12 @@ class NoteBody(TokenBody):
     kind: Literal["progress", "log", "event"]
     data: dict[str, Json]
 
-    def note(self) -> Note:
-        return Note(*self.token(), self.kind, self.data)
+    def to_note(self) -> Note:
+        return Note(*self.to_token(), self.kind, self.data)
 
 
-class Notes(OfWorker):
-    notes: Annotated[list[NoteBody], Field(max_length=MOST)]
+class NotesBody(WorkerBody):
+    notes: Annotated[list[NoteBody], Field(max_length=MAX_ITEMS)]
 
 
 class StepBody(TokenBody):
@@ -203,60 +205,60 @@ class StepBody(TokenBody):
     index: StepIndex = 0
     result: Json = None
 
-    def step(self) -> Step:
-        return Step(*self.token(), self.name, self.index, self.result)
+    def to_step(self) -> Step:
+        return Step(*self.to_token(), self.name, self.index, self.result)
 
 
-class NewSteps(OfWorker):
-    steps: Annotated[list[StepBody], Field(max_length=MOST)]
+class NewSteps(WorkerBody):
+    steps: Annotated[list[StepBody], Field(max_length=MAX_ITEMS)]
 
 
-class Asking(OfWorker):
+class RunningJobBody(WorkerBody):
     """A running job asks what it comes from."""
 
     job: TokenBody
 
 
-class Children(Asking):
+class ChildJobsBody(RunningJobBody):
     """Jobs that a running job makes, for its own tenant."""
 
-    jobs: Annotated[list[NewJob], Field(min_length=1, max_length=MOST)]
+    jobs: Annotated[list[NewJob], Field(min_length=1, max_length=MAX_ITEMS)]
 
 
-class StepChildren(Asking):
+class StepChildJobsBody(RunningJobBody):
     """As Children, as a step of the job: made once, however often it is asked."""
 
     name: StepName
     index: StepIndex = 0
-    jobs: Annotated[list[NewJob], Field(max_length=MOST)]
+    jobs: Annotated[list[NewJob], Field(max_length=MAX_ITEMS)]
 
 
-class Addition(Asking):
+class AddedNodesBody(RunningJobBody):
     """Nodes that a running job adds to its workflow."""
 
-    nodes: Annotated[list[NewNode], Field(max_length=MOST)]
+    nodes: Annotated[list[NewNode], Field(max_length=MAX_ITEMS)]
 
 
 class Reap(Body):
-    limit: Annotated[int, Field(ge=1, le=MOST)] = 500
+    limit: Annotated[int, Field(ge=1, le=MAX_ITEMS)] = 500
 
 
-class OneJob(OfWorker):
+class JobLeaseBody(WorkerBody):
     """The lease of the job in the path. A worker of one tenant need not name it."""
 
-    tenant_id: Id | None = Field(None, examples=[_TENANT])
+    tenant_id: JsonUuid | None = Field(None, examples=[_TENANT])
     lease: Lease
 
 
-class OneHeartbeat(OneJob):
+class JobHeartbeatBody(JobLeaseBody):
     lease_s: LeaseSeconds = 30
 
 
-class OneEnd(End, OneJob):
-    outcome: EndName = "succeeded"
+class JobCompletionBody(AttemptEndBody, JobLeaseBody):
+    outcome: OutcomeName = "succeeded"
 
 
-class OneFailure(End, OneJob):
+class JobFailureBody(AttemptEndBody, JobLeaseBody):
     model_config = ConfigDict(
         json_schema_extra={
             "examples": [
@@ -281,7 +283,7 @@ class DoneStep(BaseModel):
     result: Json
 
 
-class Claimed(BaseModel):
+class ClaimedJobView(BaseModel):
     """A job that the worker holds, with everything that its run needs."""
 
     tenant_id: UUID
@@ -313,20 +315,20 @@ class ReapedJob(BaseModel):
     state: State
 
 
-class Beat(BaseModel):
+class JobHeartbeatView(BaseModel):
     job_id: UUID
     lease: int
     status: Literal["ok", "cancel", "held", "lost"]
 
 
-class Beats(BaseModel):
+class HeartbeatsView(BaseModel):
     """`command` is for the worker itself; `unknown`: register again."""
 
     command: Literal["ok", "drain", "stop", "unknown"]
-    items: list[Beat]
+    items: list[JobHeartbeatView]
 
 
-class BeatOfOne(BaseModel):
+class HeartbeatStatusView(BaseModel):
     status: Literal["ok", "cancel", "held"]
 
 
@@ -355,7 +357,7 @@ class SavedStep(BaseModel):
     status: SaveStatus
 
 
-class EndOfOne(BaseModel):
+class SettledStateView(BaseModel):
     state: State | None = Field(description="null when the same was reported before.")
 
 

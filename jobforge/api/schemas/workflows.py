@@ -6,8 +6,8 @@ from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from jobforge.api.schemas.base_types import Body, Text
-from jobforge.api.schemas.jobs import MOST_JOBS, Definition, JobFields, MadeJob, NewJob
+from jobforge.api.schemas.base_types import Body, NulFreeText
+from jobforge.api.schemas.jobs import MOST_JOBS, CreatedJobView, DefinitionRef, JobFields, NewJob
 from jobforge.errors import Json
 from jobforge.types.jobs import JobRequest
 from jobforge.types.workflows import BatchRequest, WorkflowRequest, WorkflowState
@@ -15,17 +15,17 @@ from jobforge.types.workflows import BatchRequest, WorkflowRequest, WorkflowStat
 NodeName = Annotated[
     str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.:-]{0,199}$", examples=["extract"])
 ]
-Title = Annotated[Text, Field(min_length=1, max_length=200)]
-Correlation = Annotated[Text, Field(min_length=1, max_length=200)]
+Title = Annotated[NulFreeText, Field(min_length=1, max_length=200)]
+Correlation = Annotated[NulFreeText, Field(min_length=1, max_length=200)]
 
 
 class Callback(Body):
     """A job that is made when the others have ended."""
 
-    definition: Definition
+    definition: DefinitionRef
     payload: dict[str, Json] | None = None
 
-    def request(self) -> JobRequest:
+    def to_job_request(self) -> JobRequest:
         return JobRequest(self.definition, self.payload)
 
 
@@ -36,7 +36,7 @@ class Callbacks(Body):
     on_failure: Callback | None = None
     on_complete: Callback | None = None
 
-    def requests(self) -> dict[str, JobRequest | None]:
+    def to_job_requests(self) -> dict[str, JobRequest | None]:
         given = {name: getattr(self, name) for name in ("on_success", "on_failure", "on_complete")}
         return {name: each and each.request() for name, each in given.items()}
 
@@ -45,16 +45,16 @@ class NewNode(JobFields):
     """A job of a workflow; or, with `workflow` in place of `definition`, a workflow in it."""
 
     name: NodeName
-    definition: Definition | None = None
+    definition: DefinitionRef | None = None
     after: Annotated[list[NodeName], Field(max_length=MOST_JOBS)] | None = Field(
         None, description="Nodes that have to end first."
     )
     workflow: "NewWorkflow | None" = None
 
-    def document(self, traceparent: str | None) -> dict[str, Json]:
+    def to_document(self, traceparent: str | None) -> dict[str, Json]:
         given = {name: value for name, value in vars(self).items() if value is not None}
         if self.workflow is not None:
-            given["workflow"] = self.workflow.request(traceparent).to_json()
+            given["workflow"] = self.workflow.to_request(traceparent).to_json()
         elif traceparent is not None:
             given.setdefault("traceparent", traceparent)
         return given
@@ -82,28 +82,28 @@ class NewWorkflow(Callbacks):
     input: Json = None
     correlation_id: Correlation | None = None
 
-    def request(self, traceparent: str | None = None) -> WorkflowRequest:
+    def to_request(self, traceparent: str | None = None) -> WorkflowRequest:
         """Its nodes are in that trace, unless they name one."""
         return WorkflowRequest(
             self.name,
-            [node.document(traceparent) for node in self.nodes],
+            [node.to_document(traceparent) for node in self.nodes],
             self.input,
             self.correlation_id,
-            **self.requests(),
+            **self.to_job_requests(),
         )
 
 
-def requests_of(nodes: Iterable[NewNode]) -> list[JobRequest]:
+def list_job_requests(nodes: Iterable[NewNode]) -> list[JobRequest]:
     """Their jobs, those of inner workflows too."""
-    return list(_requests(nodes))
+    return list(_iterate_job_requests(nodes))
 
 
-def _requests(nodes: Iterable[NewNode]) -> Iterator[JobRequest]:
+def _iterate_job_requests(nodes: Iterable[NewNode]) -> Iterator[JobRequest]:
     for node in nodes:
         if node.definition is not None:
             yield JobRequest(node.definition, node.payload, node.version)
         if node.workflow is not None:
-            yield from _requests(node.workflow.nodes)
+            yield from _iterate_job_requests(node.workflow.nodes)
 
 
 class NodeJob(BaseModel):
@@ -113,24 +113,24 @@ class NodeJob(BaseModel):
     job_id: UUID
 
 
-class MadeWorkflow(BaseModel):
+class CreatedWorkflowView(BaseModel):
     id: UUID
     nodes: list[NodeJob]
 
 
-class RetryOfWorkflow(Body):
+class WorkflowRetryBody(Body):
     """Without `from`, all that did not succeed; else that node and all that come after it."""
 
-    from_node: Annotated[Text, Field(max_length=2000)] | None = Field(
+    from_node: Annotated[NulFreeText, Field(max_length=2000)] | None = Field(
         None, alias="from", examples=["load"]
     )
 
 
-class Retried(BaseModel):
+class WorkflowRetryResult(BaseModel):
     jobs: int = Field(description="How many jobs were made.")
 
 
-class Standing(BaseModel):
+class WorkflowStateView(BaseModel):
     state: WorkflowState
 
 
@@ -143,12 +143,12 @@ class NewBatch(Callbacks):
     open: bool | None = None
     jobs: Annotated[list[NewJob], Field(max_length=MOST_JOBS)] = Field(default_factory=list)
 
-    def request(self) -> BatchRequest:
+    def to_request(self) -> BatchRequest:
         return BatchRequest(
-            self.name, self.input, self.correlation_id, open=self.open, **self.requests()
+            self.name, self.input, self.correlation_id, open=self.open, **self.to_job_requests()
         )
 
 
-class MadeBatch(BaseModel):
+class CreatedBatchView(BaseModel):
     id: UUID
-    jobs: list[MadeJob]
+    jobs: list[CreatedJobView]

@@ -16,7 +16,7 @@ _PAUSE_AFTER_ERROR_S = 1.0
 _MOST_QUEUES = 1000  # names are the callers' own; those beyond are polled
 
 
-class Bells:
+class ClaimNotifier:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._queues: set[str] = set()
@@ -36,7 +36,7 @@ class Bells:
     def stop(self) -> None:
         self._stopping.set()
         self._changed.set()
-        self._ring(self._waiting)
+        self._notify(self._waiting)
 
     @property
     def is_stopped(self) -> bool:
@@ -48,10 +48,10 @@ class Bells:
         rung = asyncio.Event()
         for name in names:
             self._waiting.setdefault(name, set()).add(rung)
-        self._expect(names)
+        self._add_queues(names)
         try:
             if not self.is_stopped:
-                await _wait(rung, within_s)
+                await _wait_for_event(rung, within_s)
             return rung.is_set()
         finally:
             for name in names:
@@ -59,7 +59,7 @@ class Bells:
                 if not self._waiting[name]:
                     del self._waiting[name]
 
-    def _expect(self, names: set[str]) -> None:
+    def _add_queues(self, names: set[str]) -> None:
         new = names - self._queues
         if new and len(self._queues) + len(new) <= _MOST_QUEUES:
             self._queues |= new
@@ -71,30 +71,30 @@ class Bells:
         if not channels:
             return
         async with self._database.listen(*channels) as names, asyncio.TaskGroup() as group:
-            self._ring(self._queues)  # nobody told us anything before
-            hearing = group.create_task(self._hear(names))
+            self._notify(self._queues)  # nobody told us anything before
+            hearing = group.create_task(self._receive(names))
             await self._changed.wait()
             hearing.cancel()
 
-    async def _hear(self, names: AsyncIterator[str]) -> None:
+    async def _receive(self, names: AsyncIterator[str]) -> None:
         try:
             async for name in names:
-                self._ring([name.removeprefix(_PREFIX)])
+                self._notify([name.removeprefix(_PREFIX)])
         except JobForgeError as error:
             await self._recover(error)
 
     async def _recover(self, error: JobForgeError) -> None:
-        logs.emit("claims.deaf", "warning", error=logs.error_of(error))
-        await _wait(self._stopping, _PAUSE_AFTER_ERROR_S)
+        logs.emit("claims.deaf", "warning", error=logs.error_fields(error))
+        await _wait_for_event(self._stopping, _PAUSE_AFTER_ERROR_S)
         self._changed.set()
 
-    def _ring(self, queues: Iterable[str]) -> None:
+    def _notify(self, queues: Iterable[str]) -> None:
         for queue in queues:
             for rung in self._waiting.get(queue, ()):
                 rung.set()
 
 
-async def _wait(event: asyncio.Event, within_s: float) -> None:
+async def _wait_for_event(event: asyncio.Event, within_s: float) -> None:
     try:
         async with asyncio.timeout(within_s):
             await event.wait()

@@ -5,38 +5,38 @@ from uuid import UUID
 
 from jobforge import calls
 from jobforge.api.auth.principal import Principal
-from jobforge.api.workers.claim_notifier import Bells
+from jobforge.api.workers.claim_notifier import ClaimNotifier
 from jobforge.db import Database
 
 _MOST_REMEMBERED = 10_000
 
-Known = tuple[UUID, str, UUID | None]
+WorkerOwner = tuple[UUID, str, UUID | None]
 
 
-class Fleet:
+class RemoteWorkers:
     """Of one server. What is remembered stays true: a worker never changes hands."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._known: OrderedDict[Known, None] = OrderedDict()
-        self.bells = Bells(database)
+        self._owners: OrderedDict[WorkerOwner, None] = OrderedDict()
+        self.claim_notifier = ClaimNotifier(database)
 
     async def run(self) -> None:
-        await self.bells.run()
+        await self.claim_notifier.run()
 
     def stop(self) -> None:
-        self.bells.stop()
+        self.claim_notifier.stop()
 
-    async def check(self, principal: Principal, worker_id: UUID) -> None:
+    async def check_owner(self, principal: Principal, worker_id: UUID) -> None:
         """Raises NotFound, unless this principal registered the worker, for the same tenant."""
         known = (worker_id, principal.actor, principal.tenant_id)
-        if known in self._known:
-            self._known.move_to_end(known)
+        if known in self._owners:
+            self._owners.move_to_end(known)
             return
         call = calls.find_worker(worker_id, principal.actor)
         if principal.tenant_id is not None:
             call = call.for_tenant(principal.tenant_id)
         await self._database.run(call)
-        self._known[known] = None
-        while len(self._known) > _MOST_REMEMBERED:
-            self._known.popitem(last=False)
+        self._owners[known] = None
+        while len(self._owners) > _MOST_REMEMBERED:
+            self._owners.popitem(last=False)

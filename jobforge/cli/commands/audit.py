@@ -5,27 +5,27 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from jobforge.cli.engine import Engine, on_engine
-from jobforge.cli.options import Limit
-from jobforge.cli.tables import Form, in_form, print_listing
-from jobforge.cli.tenant_session import TenantOrAll, find_tenant_or_all
+from jobforge.cli.engine import CliEngine, with_engine
+from jobforge.cli.options import LimitOption
+from jobforge.cli.tables import ListingFormat, print_listing, with_listing_format
+from jobforge.cli.tenant_session import TenantOrAllOption, find_tenant_or_all
 from jobforge.errors import Json
 
 if TYPE_CHECKING:
     from jobforge.types.audit import AuditEntry
 
 
-@on_engine
-@in_form
+@with_engine
+@with_listing_format
 def audit(
-    engine: Engine,
-    form: Form,
+    engine: CliEngine,
+    form: ListingFormat,
     *,
     actor: Annotated[str | None, typer.Option(help="Only what this one did.")] = None,
     action: Annotated[str | None, typer.Option(help="Only this, such as queue.pause.")] = None,
     target: Annotated[str | None, typer.Option(help="Only what was done to this.")] = None,
-    limit: Limit = 50,
-    tenant: TenantOrAll = None,
+    limit: LimitOption = 50,
+    tenant: TenantOrAllOption = None,
 ) -> None:
     """List what operators and keys changed, newest first. Of a tenant, or of all.
 
@@ -37,16 +37,16 @@ def audit(
     which = AuditFilter(actor, action, target)
     named = find_tenant_or_all(engine, tenant)
     entries = engine.run(calls.list_audit(which, limit=limit, tenant_id=named))
-    print_listing(entries, AuditEntry, _line, _document, form=form)
+    print_listing(entries, AuditEntry, _to_row, _to_document, form=form)
 
 
-def _document(entry: "AuditEntry") -> dict[str, Json]:
+def _to_document(entry: "AuditEntry") -> dict[str, Json]:
     from jobforge.redact import redact
 
     return {**asdict(entry), "detail": redact(entry.detail)}
 
 
-def _line(entry: "AuditEntry") -> dict[str, Json]:
-    shown = _document(entry)
+def _to_row(entry: "AuditEntry") -> dict[str, Json]:
+    shown = _to_document(entry)
     names = ("at", "actor", "action", "target", "detail", "tenant_id")
     return {name: shown[name] for name in names}

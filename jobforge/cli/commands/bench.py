@@ -16,7 +16,7 @@ from uuid import UUID, uuid4
 import typer
 
 from jobforge.cli import output
-from jobforge.cli.database import DatabaseUrl, connect, find_url
+from jobforge.cli.database import DatabaseUrlOption, connect, find_url
 from jobforge.cli.options import UNTIL_STDIN_CLOSES, AsJson
 from jobforge.errors import Denied, JobForgeError
 from jobforge.process.environment import environment, is_credential
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 _APP, _DEFINITION, _QUEUE = "jobforge.cli.bench_app", "noop", "bench"
 _BATCH = 1000
 _SINGLE = 300
-_PICKED_UP = 150
-_APART_S = 0.02  # so that each finds the workers idle
+_PICK_UP_JOBS = 150
+_ENQUEUE_INTERVAL_S = 0.02  # so that each finds the workers idle
 _LOOK_S = 0.02
 _ENDING_S = 10.0
 
@@ -42,7 +42,7 @@ def bench(
     tenants: Annotated[
         int, typer.Option(min=1, max=1000, metavar="N", help="Whose the jobs are.")
     ] = 5,
-    database_url: DatabaseUrl = None,
+    database_url: DatabaseUrlOption = None,
     as_json: AsJson = False,
 ) -> None:
     """Measure how fast this Postgres is for JobForge.
@@ -50,14 +50,14 @@ def bench(
     In a new database beside the one that is named, dropped at the end. The jobs do nothing; the
     workers are processes on this machine.
     """
-    with _signals_interrupt(), _new_database(find_url(database_url)) as url:
+    with _interrupt_on_signals(), _new_database(find_url(database_url)) as url:
         figures = _measure(url, jobs, workers, [uuid4() for _ in range(tenants)])
     asked = {"jobs": jobs, "workers": workers, "tenants": tenants}
-    output.print_thing({**asked, **figures}, as_json=as_json)
+    output.print_record({**asked, **figures}, as_json=as_json)
 
 
 @contextmanager
-def _signals_interrupt() -> Iterator[None]:
+def _interrupt_on_signals() -> Iterator[None]:
     """As Ctrl-C does, so that nothing is left behind; Ctrl-C too where a shell has it ignored."""
     numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     before = [signal.signal(number, signal.default_int_handler) for number in numbers]
@@ -97,8 +97,8 @@ def _install(url: str) -> None:
     from jobforge.db.migrate import migrate
 
     with connect(url) as conn:
-        with output.progress("migrating") as tell:
-            migrate(conn, tell=tell)
+        with output.show_progress("migrating") as tell:
+            migrate(conn, on_progress=tell)
         found = conn.execute("select pg_has_role(session_user, 'jobforge_server', 'usage')")
         if found.fetchone() == (False,):
             raise Denied(
@@ -110,13 +110,13 @@ def _install(url: str) -> None:
 def _measure(url: str, jobs: int, workers: int, tenants: Sequence[UUID]) -> dict[str, float]:
     from jobforge import db
 
-    with db.connect(url) as conn, _working(url, workers) as crowd:
-        course = _Course(conn, crowd, tenants)
+    with db.connect(url) as conn, _run_workers(url, workers) as crowd:
+        course = _Benchmark(conn, crowd, tenants)
         course.await_workers()
         bulk_s = course.enqueue_in_bulk(jobs)
         drain_s = course.drain(jobs)
         single_s = course.enqueue_singly()
-        waits_ms = course.pick_up()
+        waits_ms = course.measure_pick_up()
     return {
         "enqueued_in_bulk_per_s": round(jobs / bulk_s),
         "enqueued_singly_per_s": round(_SINGLE / single_s),
@@ -127,21 +127,21 @@ def _measure(url: str, jobs: int, workers: int, tenants: Sequence[UUID]) -> dict
 
 
 @dataclass(frozen=True, slots=True)
-class _Crowd:
+class _WorkerPool:
     """Workers that run."""
 
     processes: "list[subprocess.Popen[bytes]]"
-    said: Path
+    log_path: Path
 
-    def until(self, is_reached: Callable[[], bool]) -> None:
+    def wait_until(self, is_reached: Callable[[], bool]) -> None:
         """Raises what ended a worker before."""
         while not is_reached():
             if any(process.poll() is not None for process in self.processes):
-                words = self.said.read_text(encoding="utf-8", errors="replace").strip()
+                words = self.log_path.read_text(encoding="utf-8", errors="replace").strip()
                 raise JobForgeError(f"a worker ended: {words[-500:]}")
             time.sleep(_LOOK_S)
 
-    def end(self) -> None:
+    def stop(self) -> None:
         for process in self.processes:
             process.terminate()
         for process in self.processes:
@@ -152,7 +152,7 @@ class _Crowd:
 
 
 @contextmanager
-def _working(url: str, number: int) -> Iterator[_Crowd]:
+def _run_workers(url: str, number: int) -> Iterator[_WorkerPool]:
     """Without the settings of whoever measures: they are for another database."""
     command = [
         *(sys.executable, "-m", "jobforge", "worker", _APP, "--no-scheduler", "--no-connectors"),
@@ -167,7 +167,7 @@ def _working(url: str, number: int) -> Iterator[_Crowd]:
         variables = {**inherited, "JOBFORGE_DATABASE_URL": url, "XDG_CONFIG_HOME": folder}
         said = Path(folder, "said")
         with said.open("wb") as log:
-            crowd = _Crowd([], said)
+            crowd = _WorkerPool([], said)
             try:
                 for _ in range(number):
                     crowd.processes.append(
@@ -183,23 +183,23 @@ def _working(url: str, number: int) -> Iterator[_Crowd]:
                     )
                 yield crowd
             finally:
-                crowd.end()
+                crowd.stop()
 
 
 @dataclass(frozen=True, slots=True)
-class _Course:
+class _Benchmark:
     """What is measured, step by step. The queue is paused while jobs are put into it."""
 
     conn: "Connection"
-    crowd: _Crowd
+    pool: _WorkerPool
     tenants: Sequence[UUID]
 
     def await_workers(self) -> None:
         from jobforge import calls, db
 
         output.note("starting workers")
-        number = len(self.crowd.processes)
-        self.crowd.until(lambda: len(db.run(self.conn, calls.list_workers())) == number)
+        number = len(self.pool.processes)
+        self.pool.wait_until(lambda: len(db.run(self.conn, calls.list_workers())) == number)
         db.run(self.conn, calls.pause_queue(_QUEUE))
 
     def enqueue_in_bulk(self, jobs: int) -> float:
@@ -209,7 +209,7 @@ class _Course:
 
         most = max(1, min(_BATCH, jobs // len(self.tenants)))
         began = time.perf_counter()
-        with output.progress("enqueuing") as tell:
+        with output.show_progress("enqueuing") as tell:
             for number, first in enumerate(range(0, jobs, most)):
                 size = min(most, jobs - first)
                 batch = [JobRequest(_DEFINITION, {"n": first + each}) for each in range(size)]
@@ -223,8 +223,8 @@ class _Course:
 
         began = time.perf_counter()
         db.run(self.conn, calls.resume_queue(_QUEUE))
-        with output.progress("draining") as tell:
-            self.crowd.until(lambda: self._is_drained(jobs, tell))
+        with output.show_progress("draining") as tell:
+            self.pool.wait_until(lambda: self._is_drained(jobs, tell))
         return time.perf_counter() - began
 
     def _is_drained(self, jobs: int, tell: Callable[[int, int], None]) -> bool:
@@ -239,28 +239,28 @@ class _Course:
 
         db.run(self.conn, calls.pause_queue(_QUEUE))
         began = time.perf_counter()
-        self._enqueue(_SINGLE, apart_s=0)
+        self._enqueue(_SINGLE, interval_s=0)
         took = time.perf_counter() - began
         self.drain(_SINGLE)
         return took
 
-    def pick_up(self) -> list[float]:
+    def measure_pick_up(self) -> list[float]:
         """Milliseconds from each job's enqueue to its claim, by the database's clock, sorted."""
         from jobforge import calls, db
 
         output.note("measuring how soon an idle worker picks a job up")
-        self._enqueue(_PICKED_UP, apart_s=_APART_S)
-        self.drain(_PICKED_UP)
-        newest = calls.list_jobs(limit=_PICKED_UP, tenant_id=self.tenants[0])
+        self._enqueue(_PICK_UP_JOBS, interval_s=_ENQUEUE_INTERVAL_S)
+        self.drain(_PICK_UP_JOBS)
+        newest = calls.list_jobs(limit=_PICK_UP_JOBS, tenant_id=self.tenants[0])
         listed = db.run(self.conn, newest)
         spans = [(job.started_at or job.created_at) - job.created_at for job in listed]
         return sorted(span.total_seconds() * 1000 for span in spans)
 
-    def _enqueue(self, jobs: int, *, apart_s: float) -> None:
+    def _enqueue(self, jobs: int, *, interval_s: float) -> None:
         from jobforge import calls, db
         from jobforge.types.jobs import JobRequest
 
         for number in range(jobs):
             request = JobRequest(_DEFINITION, {"n": number})
             db.run(self.conn, calls.enqueue_job(request, tenant_id=self.tenants[0]))
-            time.sleep(apart_s)
+            time.sleep(interval_s)

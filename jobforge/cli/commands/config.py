@@ -24,22 +24,22 @@ def show(
 ) -> None:
     """Show every setting. Secrets are hidden."""
     loaded = config.load()
-    set_by = config.origins()
+    set_by = config.find_origins()
     rows = []
     for each in fields(loaded):
-        row: dict[str, Json] = {"name": each.name, "value": _shown(each.name, loaded)}
+        row: dict[str, Json] = {"name": each.name, "value": _mask_value(each.name, loaded)}
         if origin or as_json:
             row["origin"] = set_by.get(each.name, "default")
         rows.append(row)
     output.print_rows(rows, as_json=as_json)
 
 
-def _shown(name: str, loaded: config.Config) -> Json:
+def _mask_value(name: str, loaded: config.Config) -> Json:
     value = getattr(loaded, name)
     if value in (None, (), {}):
         return None
     if isinstance(value, str) and ("://" in value or name.endswith("_url")):
-        return _shown_url(value)
+        return _mask_url(value)
     if isinstance(value, str) and config.is_secret(name):
         return "***"
     return list(value) if isinstance(value, tuple) else value
@@ -56,22 +56,22 @@ _SHOWN_PARAMETERS = frozenset(
 _PARAMETER = re.compile(r"(\w+)\s*=\s*('(?:[^'\\]|\\.)*'|[^\s']\S*)(?=\s|\Z)")
 
 
-def _shown_url(url: str) -> str:
+def _mask_url(url: str) -> str:
     """The URL or connection string without passwords and tokens; in doubt nothing of it."""
     scheme, separator, rest = url.partition("://")
     if not separator:
-        return _shown_connection_string(url)
+        return _mask_connection_string(url)
     if re.search(r"[\s\"'\\]", url) or not re.fullmatch(r"[A-Za-z][A-Za-z0-9+.-]*", scheme):
         return "***"
     # Up to the last @: a password that should have been percent-encoded is hidden too.
     given, at, place = rest.rpartition("@")
     user, colon, _ = given.partition(":")
     if at and not re.fullmatch(r"[^/?#@]*", user):
-        return f"{scheme}://***@{_without_values(place)}"
-    return f"{scheme}://{user}{colon and ':***'}{at}{_without_values(place)}"
+        return f"{scheme}://***@{_mask_parameters(place)}"
+    return f"{scheme}://{user}{colon and ':***'}{at}{_mask_parameters(place)}"
 
 
-def _without_values(place: str) -> str:
+def _mask_parameters(place: str) -> str:
     place, hash_, _ = place.partition("#")
     path, mark, query = place.partition("?")
     shown = [
@@ -82,7 +82,7 @@ def _without_values(place: str) -> str:
     return path + mark + "&".join(shown) + (hash_ and "#***")
 
 
-def _shown_connection_string(text: str) -> str:
+def _mask_connection_string(text: str) -> str:
     if not re.fullmatch(rf"\s*(?:{_PARAMETER.pattern}\s*)*", text):
         return "***"
     return " ".join(

@@ -9,10 +9,10 @@ import typer
 
 from jobforge.cli import job_wait, output
 from jobforge.cli.bulk import Yes, confirm, read_secret
-from jobforge.cli.engine import Remote
+from jobforge.cli.engine import RemoteEngine
 from jobforge.cli.options import AsJson, Quiet
-from jobforge.cli.tables import Form, in_form, print_listing
-from jobforge.cli.tenant_session import Session, in_session
+from jobforge.cli.tables import ListingFormat, print_listing, with_listing_format
+from jobforge.cli.tenant_session import TenantSession, with_tenant_session
 from jobforge.cli.time_args import parse_duration
 from jobforge.config import load
 from jobforge.errors import Invalid, Json, NotFound
@@ -22,20 +22,22 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="Configure requests to other services.", no_args_is_help=True)
 
-Name = Annotated[str, typer.Argument(metavar="NAME|ID", help="As `connectors list` shows it.")]
-Headers = Annotated[
+ConfigArgument = Annotated[
+    str, typer.Argument(metavar="NAME|ID", help="As `connectors list` shows it.")
+]
+HeadersOption = Annotated[
     list[str] | None,
     typer.Option(
         "--header", metavar="NAME:VALUE", help="With {{secret.name}} for a secret; repeatable."
     ),
 ]
-References = Annotated[
+SecretReferencesOption = Annotated[
     list[str] | None,
     typer.Option(
         "--secret-from", metavar="NAME=env:X|file:X", help="Kept by the operator; repeatable."
     ),
 ]
-Sealed = Annotated[
+SealedSecretsOption = Annotated[
     list[str] | None,
     typer.Option(
         "--secret",
@@ -46,59 +48,59 @@ Sealed = Annotated[
 
 
 @app.command("list")
-@in_session
-@in_form
-def list_(scope: Session, form: Form, *, quiet: Quiet = False) -> None:
+@with_tenant_session
+@with_listing_format
+def list_(scope: TenantSession, form: ListingFormat, *, quiet: Quiet = False) -> None:
     """List configurations by name."""
     from jobforge import calls
     from jobforge.types.connectors import ConnectorConfig
 
     configs = scope.run(calls.list_connector_configs(limit=200))
-    print_listing(configs, ConnectorConfig, _line, form=form, quiet=quiet)
+    print_listing(configs, ConnectorConfig, _to_row, form=form, quiet=quiet)
 
 
 @app.command()
-@in_session
-def show(scope: Session, config: Name, *, as_json: AsJson = False) -> None:
+@with_tenant_session
+def show(scope: TenantSession, config: ConfigArgument, *, as_json: AsJson = False) -> None:
     """Show a configuration, without its secrets."""
-    output.print_thing(asdict(_find(scope, config)), as_json=as_json)
+    output.print_record(asdict(_find(scope, config)), as_json=as_json)
 
 
 @app.command()
-@in_session
+@with_tenant_session
 def create(
-    scope: Session,
+    scope: TenantSession,
     name: Annotated[str, typer.Argument(help="By which jobs name it.")],
     url: Annotated[str, typer.Argument(help="Requests go to this origin alone.")],
     *,
-    header: Headers = None,
-    secret: Sealed = None,
-    secret_from: References = None,
+    header: HeadersOption = None,
+    secret: SealedSecretsOption = None,
+    secret_from: SecretReferencesOption = None,
 ) -> None:
     """Create a configuration and print its id."""
     from jobforge import calls
 
     config: dict[str, Json] = {
         "name": name,
-        "settings": {"url": url, "headers": _headers(header)},
-        "secrets": _secrets(secret, secret_from),
+        "settings": {"url": url, "headers": _parse_headers(header)},
+        "secrets": _read_secrets(secret, secret_from),
     }
     config_id = uuid4()
-    made = _kept(scope, config_id, config)
+    made = _prepare_config(scope, config_id, config)
     typer.echo(str(scope.run(calls.create_connector_config(config_id, made))))
 
 
 @app.command()
-@in_session
+@with_tenant_session
 def edit(
-    scope: Session,
-    config: Name,
+    scope: TenantSession,
+    config: ConfigArgument,
     *,
     name: Annotated[str | None, typer.Option(help="A new name.")] = None,
     url: Annotated[str | None, typer.Option(help="Where requests go.")] = None,
-    header: Headers = None,
-    secret: Sealed = None,
-    secret_from: References = None,
+    header: HeadersOption = None,
+    secret: SealedSecretsOption = None,
+    secret_from: SecretReferencesOption = None,
     remove_secret: Annotated[
         list[str] | None, typer.Option(metavar="NAME", help="Repeatable.")
     ] = None,
@@ -108,13 +110,13 @@ def edit(
     When --url has another scheme, host or port, give all secrets again or remove them."""
     from jobforge import calls
 
-    secrets = {**_secrets(secret, secret_from), **dict.fromkeys(remove_secret or ())}
+    secrets = {**_read_secrets(secret, secret_from), **dict.fromkeys(remove_secret or ())}
     found = _find(scope, config)
     changes: dict[str, Json] = {} if name is None else {"name": name}
     if url is not None or header is not None:
         changes["settings"] = {
             "url": url or found.settings["url"],
-            "headers": _headers(header)
+            "headers": _parse_headers(header)
             if header is not None
             else found.settings.get("headers", {}),
         }
@@ -122,13 +124,13 @@ def edit(
         changes["secrets"] = secrets
     if not changes:
         raise Invalid("nothing to change is named", hint="jobforge connectors edit --help")
-    scope.run(calls.edit_connector_config(found.id, _kept(scope, found.id, changes)))
+    scope.run(calls.edit_connector_config(found.id, _prepare_config(scope, found.id, changes)))
     output.note(f"{found.name} is changed")
 
 
 @app.command()
-@in_session
-def delete(scope: Session, config: Name, *, yes: Yes = False) -> None:
+@with_tenant_session
+def delete(scope: TenantSession, config: ConfigArgument, *, yes: Yes = False) -> None:
     """Delete a configuration with its secrets; jobs that name it die."""
     from jobforge import calls
 
@@ -140,13 +142,13 @@ def delete(scope: Session, config: Name, *, yes: Yes = False) -> None:
 
 
 @app.command("test")
-@in_session
+@with_tenant_session
 def try_out(
-    scope: Session,
-    config: Name,
+    scope: TenantSession,
+    config: ConfigArgument,
     path: Annotated[str, typer.Argument(help="Within the configuration's origin.")] = "",
     *,
-    timeout: job_wait.Timeout = None,
+    timeout: job_wait.TimeoutOption = None,
     as_json: AsJson = False,
 ) -> None:
     """Make one GET request by it, as a job, and print the answer."""
@@ -160,11 +162,11 @@ def try_out(
     request = JobRequest("connector.http.request", payload, max_attempts=1)
     enqueued = scope.run(calls.enqueue_job(request))
     output.note(f"{enqueued.job_id} {enqueued.status}")
-    ended = job_wait.wait(scope, enqueued.job_id, timeout_s=timeout_s, say=None)
-    job_wait.print_ending(ended, as_json=as_json)
+    ended = job_wait.wait_for_job(scope, enqueued.job_id, timeout_s=timeout_s, on_note=None)
+    job_wait.print_finished_job(ended, as_json=as_json)
 
 
-def _find(scope: Session, text: str) -> "ConnectorConfig":
+def _find(scope: TenantSession, text: str) -> "ConnectorConfig":
     from jobforge import calls
 
     try:
@@ -177,25 +179,27 @@ def _find(scope: Session, text: str) -> "ConnectorConfig":
     raise NotFound(f"the tenant has no configuration {text}", hint="jobforge connectors list")
 
 
-def _kept(scope: Session, config_id: UUID, config: Mapping[str, Json]) -> dict[str, Json]:
+def _prepare_config(
+    scope: TenantSession, config_id: UUID, config: Mapping[str, Json]
+) -> dict[str, Json]:
     """As the engine takes it. A server seals by itself; before a database we do."""
-    if isinstance(scope.engine, Remote):
+    if isinstance(scope.engine, RemoteEngine):
         return dict(config)
-    from jobforge.connectors.configuration import check_settings, needs_seal, sealed_secrets
-    from jobforge.connectors.egress import policy_of
+    from jobforge.connectors.configuration import check_settings, needs_seal, seal_secrets
+    from jobforge.connectors.egress import policy_from_config
     from jobforge.security.vault import open_vault
 
     settings = load()
     if "settings" in config:
-        check_settings(config["settings"], policy_of(settings))
+        check_settings(config["settings"], policy_from_config(settings))
     secrets = config.get("secrets", {})
     key = None
     if needs_seal(secrets):
-        key = scope.run(open_vault(settings).key_of(scope.tenant_id))
-    return {**config, "secrets": sealed_secrets(secrets, config_id, key)}
+        key = scope.run(open_vault(settings).build_tenant_key_call(scope.tenant_id))
+    return {**config, "secrets": seal_secrets(secrets, config_id, key)}
 
 
-def _headers(given: list[str] | None) -> dict[str, str]:
+def _parse_headers(given: list[str] | None) -> dict[str, str]:
     headers = {}
     for item in given or ():
         name, colon, value = item.partition(":")
@@ -205,7 +209,7 @@ def _headers(given: list[str] | None) -> dict[str, str]:
     return headers
 
 
-def _secrets(sealed: list[str] | None, references: list[str] | None) -> dict[str, Json]:
+def _read_secrets(sealed: list[str] | None, references: list[str] | None) -> dict[str, Json]:
     found: dict[str, Json] = {}
     for item in references or ():
         name, sign, where = item.partition("=")
@@ -217,7 +221,7 @@ def _secrets(sealed: list[str] | None, references: list[str] | None) -> dict[str
     return found
 
 
-def _line(config: "ConnectorConfig") -> dict[str, Json]:
+def _to_row(config: "ConnectorConfig") -> dict[str, Json]:
     return {
         "id": config.id,
         "name": config.name,

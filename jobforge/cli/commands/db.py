@@ -10,15 +10,15 @@ import typer
 from jobforge.cli import output
 from jobforge.cli.bulk import Yes, confirm
 from jobforge.cli.commands import logins
-from jobforge.cli.database import DatabaseUrl, connect, find_url
-from jobforge.cli.dev_setup import find_key, prepare
+from jobforge.cli.database import DatabaseUrlOption, connect, find_url
+from jobforge.cli.dev_setup import find_or_create_key, prepare_database
 from jobforge.cli.findings import print_findings
 from jobforge.cli.options import AsJson
 from jobforge.config import Config, load
 from jobforge.errors import ConfigError, Json, MigrationError
 
 if TYPE_CHECKING:
-    from jobforge.db.doctor.probes import Table
+    from jobforge.db.doctor.probes import TableStats
 
 app = typer.Typer(help="Install, upgrade and check the schema.", no_args_is_help=True)
 app.add_typer(logins.app)
@@ -27,7 +27,7 @@ app.add_typer(logins.app)
 @app.command()
 def migrate(
     *,
-    database_url: DatabaseUrl = None,
+    database_url: DatabaseUrlOption = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print what is due; change nothing.")
     ] = False,
@@ -65,8 +65,8 @@ def migrate(
         if dry_run:
             names = [script.name for script in migrations.plan(conn)]
         else:
-            with output.progress("migrating") as tell:
-                names = migrations.migrate(conn, lock_timeout=lock_timeout, tell=tell)
+            with output.show_progress("migrating") as tell:
+                names = migrations.migrate(conn, lock_timeout=lock_timeout, on_progress=tell)
         faults = [] if names else migrations.access_faults(conn)
     output.print_rows([{"name": name} for name in names], as_json=as_json)
     if faults:
@@ -85,14 +85,14 @@ def migrate(
 def _repair(database_url: str | None, lock_timeout: str, *, as_json: bool) -> None:
     from jobforge.db import migrate as migrations
 
-    with connect(database_url) as conn, output.progress("repairing") as tell:
-        faults = migrations.repair(conn, lock_timeout=lock_timeout, tell=tell)
+    with connect(database_url) as conn, output.show_progress("repairing") as tell:
+        faults = migrations.repair(conn, lock_timeout=lock_timeout, on_progress=tell)
     output.print_rows([{"fault": fault} for fault in faults], as_json=as_json)
     output.note(f"{len(faults)} rights corrected" if faults else "every right was as it should be")
 
 
 @app.command()
-def status(*, database_url: DatabaseUrl = None, as_json: AsJson = False) -> None:
+def status(*, database_url: DatabaseUrlOption = None, as_json: AsJson = False) -> None:
     """List every file of the schema and whether it is applied."""
     from jobforge.db import migrate as migrations
 
@@ -106,7 +106,7 @@ def status(*, database_url: DatabaseUrl = None, as_json: AsJson = False) -> None
 
 
 @app.command()
-def check(*, database_url: DatabaseUrl = None) -> None:
+def check(*, database_url: DatabaseUrlOption = None) -> None:
     """Fail when migrations are due or edited, or rights differ."""
     from jobforge.db import migrate as migrations
 
@@ -142,7 +142,7 @@ def sql(
 
 
 @app.command("vacuum-advice")
-def vacuum_advice(*, database_url: DatabaseUrl = None, as_json: AsJson = False) -> None:
+def vacuum_advice(*, database_url: DatabaseUrlOption = None, as_json: AsJson = False) -> None:
     """Show what dead rows there are, and what to do about them.
 
     Tables with their rows and when they were vacuumed; who keeps dead rows from being removed.
@@ -159,13 +159,13 @@ def vacuum_advice(*, database_url: DatabaseUrl = None, as_json: AsJson = False) 
         tables = [asdict(table) for table in facts.tables]
         output.print_json({"tables": tables, "findings": [asdict(each) for each in findings]})
         return
-    output.print_rows(_used(facts.tables), as_json=False)
+    output.print_rows(_to_table_rows(facts.tables), as_json=False)
     print_findings(findings)
     if not findings:
         output.note("all is well: tables are vacuumed, and nobody keeps dead rows")
 
 
-def _used(tables: "Iterable[Table]") -> list[dict[str, Json]]:
+def _to_table_rows(tables: "Iterable[TableStats]") -> list[dict[str, Json]]:
     """Those with rows; of a history of many days most have none."""
     return [
         {
@@ -196,11 +196,11 @@ def reset(*, yes: Yes = False) -> None:
         jobs = f"{count:,} job{'s' * (count != 1)}"
         if not yes:
             confirm(f"erase the database in {config.postgres_dir}, with {jobs}?")
-        migrations.drop(conn)
-        prepare(conn)
+        migrations.drop_schema(conn)
+        prepare_database(conn)
         key = config.data_dir / "key"
         if key.exists():
-            find_key(key, conn)
+            find_or_create_key(key, conn)
     output.note(f"the database is empty, without its {jobs}; start a running `jobforge dev` anew")
 
 
@@ -220,6 +220,6 @@ def _dev_url(config: Config) -> str:
 
 
 @app.command()
-def url(*, database_url: DatabaseUrl = None) -> None:
+def url(*, database_url: DatabaseUrlOption = None) -> None:
     """Print the URL of the database, password included. For use by other programs."""
     typer.echo(find_url(database_url))

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from jobforge.cli import completions, output
-from jobforge.cli.engine import Engine, on_engine
-from jobforge.cli.options import AsJson, Payload
+from jobforge.cli.engine import CliEngine, with_engine
+from jobforge.cli.options import AsJson, PayloadArgument
 from jobforge.cli.payload_args import parse_payload
-from jobforge.cli.tables import Form, in_form, print_listing
+from jobforge.cli.tables import ListingFormat, print_listing, with_listing_format
 from jobforge.errors import Invalid, Json, NotFound
 
 if TYPE_CHECKING:
@@ -17,19 +17,21 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="See definitions, pause and override them.", no_args_is_help=True)
 
-Key = Annotated[str, typer.Argument(metavar="KEY", autocompletion=completions.definitions)]
-Versioned = Annotated[
-    str, typer.Argument(metavar="KEY[@VERSION]", autocompletion=completions.definitions)
+DefinitionKeyArgument = Annotated[
+    str, typer.Argument(metavar="KEY", autocompletion=completions.complete_definitions)
+]
+VersionedKeyArgument = Annotated[
+    str, typer.Argument(metavar="KEY[@VERSION]", autocompletion=completions.complete_definitions)
 ]
 _PAGE = 200
 
 
 @app.command("list")
-@on_engine
-@in_form
+@with_engine
+@with_listing_format
 def list_(
-    engine: Engine,
-    form: Form,
+    engine: CliEngine,
+    form: ListingFormat,
     *,
     prefix: Annotated[str | None, typer.Option(help="Only keys that start so.")] = None,
 ) -> None:
@@ -44,27 +46,27 @@ def list_(
         listed += page
         if len(page) < _PAGE:
             break
-    print_listing(listed, DefinitionListing, _line, form=form)
+    print_listing(listed, DefinitionListing, _to_row, form=form)
 
 
 @app.command()
-@on_engine
+@with_engine
 def show(
-    engine: Engine,
-    definition: Versioned,
+    engine: CliEngine,
+    definition: VersionedKeyArgument,
     *,
     as_json: AsJson = False,
 ) -> None:
     """Show a definition. Without a version, that which an enqueue takes."""
     found = _find(engine, definition)
-    output.print_thing(asdict(found), as_json=as_json)
+    output.print_record(asdict(found), as_json=as_json)
 
 
 @app.command()
-@on_engine
+@with_engine
 def schema(
-    engine: Engine,
-    definition: Versioned,
+    engine: CliEngine,
+    definition: VersionedKeyArgument,
 ) -> None:
     """Print the JSON Schema of a definition's parameters."""
     found = _find(engine, definition)
@@ -72,8 +74,8 @@ def schema(
 
 
 @app.command()
-@on_engine
-def pause(engine: Engine, definition: Key) -> None:
+@with_engine
+def pause(engine: CliEngine, definition: DefinitionKeyArgument) -> None:
     """Start no job of it until it is resumed; what runs goes on."""
     from jobforge import calls
 
@@ -82,8 +84,8 @@ def pause(engine: Engine, definition: Key) -> None:
 
 
 @app.command()
-@on_engine
-def resume(engine: Engine, definition: Key) -> None:
+@with_engine
+def resume(engine: CliEngine, definition: DefinitionKeyArgument) -> None:
     """Start jobs of the definition again."""
     from jobforge import calls
 
@@ -92,8 +94,10 @@ def resume(engine: Engine, definition: Key) -> None:
 
 
 @app.command()
-@on_engine
-def override(engine: Engine, definition: Key, settings: Payload = None) -> None:
+@with_engine
+def override(
+    engine: CliEngine, definition: DefinitionKeyArgument, settings: PayloadArgument = None
+) -> None:
     """Set over what code registered. `max_running:=4 timeout_s:=60`; `:=null` takes one back."""
     from jobforge import calls
 
@@ -104,7 +108,7 @@ def override(engine: Engine, definition: Key, settings: Payload = None) -> None:
     output.note(f"{definition} is changed; code that registers it again does not change that back")
 
 
-def _find(engine: Engine, text: str) -> "DefinitionInfo":
+def _find(engine: CliEngine, text: str) -> "DefinitionInfo":
     from jobforge import calls
 
     key, _, version = text.partition("@")
@@ -113,22 +117,22 @@ def _find(engine: Engine, text: str) -> "DefinitionInfo":
     try:
         return engine.run(calls.get_definition(key, version=int(version) if version else None))
     except NotFound as error:
-        raise NotFound(error.message, hint=completions.suggestion(engine, text)) from error
+        raise NotFound(error.message, hint=completions.suggest_definition(engine, text)) from error
 
 
-def _line(listed: "DefinitionListing") -> dict[str, Json]:
+def _to_row(listed: "DefinitionListing") -> dict[str, Json]:
     return {
         "definition": f"{listed.key}@{listed.version}",
         "queue": listed.queue,
         "timeout": f"{listed.timeout_s} s",
         "attempts": listed.max_attempts,
         "max_running": listed.max_running,
-        "state": _state(listed),
+        "state": _format_state(listed),
         "description": listed.description,
     }
 
 
-def _state(listed: "DefinitionListing") -> str:
+def _format_state(listed: "DefinitionListing") -> str:
     if not listed.is_active:
         return "inactive"
     return "paused" if listed.paused_at else "active"

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from jobforge.cli import output
-from jobforge.cli.app_target import look_for_target
-from jobforge.cli.dev_setup import TENANT, find_key, prepare, program
-from jobforge.cli.options import INTRODUCE, App
+from jobforge.cli.app_target import find_target_or_none
+from jobforge.cli.dev_setup import DEV_TENANT, find_or_create_key, find_program, prepare_database
+from jobforge.cli.options import INTRODUCE, AppArgument
 from jobforge.config import Config, load
 from jobforge.process.environment import environment
 from jobforge.process.interrupts import StopRequest
 
 if TYPE_CHECKING:
-    from jobforge.sdk.loader import Target
-    from jobforge.security.api_keys import KeyText
+    from jobforge.sdk.loader import AppTarget
+    from jobforge.security.api_keys import PlaintextApiKey
 
 # A reload waits so long for jobs; then they are handed back, and run on the new code.
 _DRAIN = "5s"
@@ -36,7 +36,7 @@ _NEXT = """\
 
 
 def dev(
-    app: App = None,
+    app: AppArgument = None,
     *,
     tcp: Annotated[
         bool, typer.Option("--tcp", help="Listen on a port of 127.0.0.1 too, with a password.")
@@ -47,11 +47,11 @@ def dev(
     That is an embedded Postgres with the schema, the HTTP API and the dashboard; with an app, a
     worker too, which is started anew when the source changes.
     """
-    from jobforge.artifacts.default_location import located
+    from jobforge.artifacts.default_location import with_default_artifacts
     from jobforge.embedded import Embedded
 
-    config = located(load(), None)
-    target = _parsed(look_for_target(app))
+    config = with_default_artifacts(load(), None)
+    target = _parse_target(find_target_or_none(app))
     stopped = StopRequest()
     _on_signals(stopped.set)
     embedded = Embedded(config.postgres_dir, bin_dir=config.pg_bin, tcp=tcp)
@@ -64,14 +64,14 @@ def dev(
         typer.echo(f"  Postgres  embedded in {config.postgres_dir}")
         typer.echo(f"  Schema    {f'{applied} files applied' if applied else 'up to date'}")
         typer.echo(f"  URL       {embedded.tcp_url() if tcp else url}")
-        typer.echo(f"  Tenant    {TENANT}")
-        with _served(config, url):
-            typer.echo(_NEXT.format(program()))
+        typer.echo(f"  Tenant    {DEV_TENANT}")
+        with _serve_api(config, url):
+            typer.echo(_NEXT.format(find_program()))
             typer.echo(
                 "  Ctrl-C stops it." if embedded.started_here else "  It was running already."
             )
             if target is not None:
-                _work(target, url, str(config.artifacts), stopped)
+                _run_workers(target, url, str(config.artifacts), stopped)
             stopped.wait()
     finally:
         if embedded.started_here:
@@ -79,12 +79,12 @@ def dev(
             output.note("stopped")
 
 
-def _parsed(target: str | None) -> "Target | None":
+def _parse_target(target: str | None) -> "AppTarget | None":
     if target is None:
         return None
-    from jobforge.sdk.loader import parse
+    from jobforge.sdk.loader import parse_target
 
-    return parse(target)
+    return parse_target(target)
 
 
 def _on_signals(act: Callable[[], object]) -> None:
@@ -96,7 +96,7 @@ def _prepare(url: str) -> int:
     import psycopg
 
     with psycopg.connect(url, autocommit=True) as conn:
-        return prepare(conn)
+        return prepare_database(conn)
 
 
 def _ensure_secret_key(config: Config) -> None:
@@ -110,32 +110,32 @@ def _ensure_secret_key(config: Config) -> None:
 
 
 @contextmanager
-def _served(config: Config, url: str) -> Iterator[None]:
+def _serve_api(config: Config, url: str) -> Iterator[None]:
     """Serves the HTTP API beside everything else, where it is installed."""
     try:
-        from jobforge.api.serve import listening
+        from jobforge.api.serve import serve_in_thread
     except ImportError:
         output.note('no HTTP API: pip install "jobforge[server]"')
         yield
         return
     quiet = replace(config, database_url=url, access_log=False)
-    with listening(quiet) as served:
+    with serve_in_thread(quiet) as served:
         key = _find_key(config, url)
         typer.echo(f"  API       {served.url}/api/v1")
         typer.echo(f"  Key       {key.text}")
-        typer.echo(_REQUEST.format(url=served.url, tenant=TENANT))
-        typer.echo(f"  Dashboard {served.sign_in_link(key, TENANT)}")
+        typer.echo(_REQUEST.format(url=served.url, tenant=DEV_TENANT))
+        typer.echo(f"  Dashboard {served.create_sign_in_link(key, DEV_TENANT)}")
         yield
 
 
-def _find_key(config: Config, url: str) -> "KeyText":
+def _find_key(config: Config, url: str) -> "PlaintextApiKey":
     import psycopg
 
     with psycopg.connect(url, autocommit=True) as conn:
-        return find_key(config.data_dir / "key", conn)
+        return find_or_create_key(config.data_dir / "key", conn)
 
 
-def _work(target: "Target", url: str, artifacts: str, stopped: StopRequest) -> None:
+def _run_workers(target: "AppTarget", url: str, artifacts: str, stopped: StopRequest) -> None:
     """Runs workers for the app until a signal has come."""
     import asyncio
 

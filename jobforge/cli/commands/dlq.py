@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from jobforge.cli import output
-from jobforge.cli.bulk import DryRun, Manner, Wait, Yes, operate
+from jobforge.cli.bulk import BulkFlags, DryRun, WaitOption, Yes, run_bulk_operation
 from jobforge.cli.options import AsJson
-from jobforge.cli.tables import Form, in_form, print_listing
-from jobforge.cli.tenant_session import Session, in_session
-from jobforge.cli.time_args import parse_pace
+from jobforge.cli.tables import ListingFormat, print_listing, with_listing_format
+from jobforge.cli.tenant_session import TenantSession, with_tenant_session
+from jobforge.cli.time_args import parse_rate_per_second
 from jobforge.errors import Invalid, Json, NotFound
 
 if TYPE_CHECKING:
@@ -22,37 +22,37 @@ app = typer.Typer(help="Dead jobs: groups, re-drive, discard.", no_args_is_help=
 Group = Annotated[
     str | None, typer.Argument(metavar="[GROUP]", help="A fingerprint, or the start of one.")
 ]
-All = Annotated[bool, typer.Option("--all", help="All dead jobs of the tenant.")]
+AllDeadOption = Annotated[bool, typer.Option("--all", help="All dead jobs of the tenant.")]
 
 _MOST_GROUPS = 200
 
 
 @app.command()
-@in_session
-@in_form
+@with_tenant_session
+@with_listing_format
 def groups(
-    scope: Session,
-    form: Form,
+    scope: TenantSession,
+    form: ListingFormat,
     *,
     definition: Annotated[str | None, typer.Option(metavar="KEY")] = None,
 ) -> None:
     """List groups of dead jobs, the one that died last first."""
     from jobforge.types.failures import FailureGroup
 
-    found = _groups(scope, definition)
-    print_listing(found, FailureGroup, _line, _document, form=form)
+    found = _list_groups(scope, definition)
+    print_listing(found, FailureGroup, _to_row, _to_document, form=form)
 
 
 @app.command()
-@in_session
+@with_tenant_session
 def show(
-    scope: Session,
+    scope: TenantSession,
     group: Annotated[str, typer.Argument(metavar="GROUP")],
     *,
     as_json: AsJson = False,
 ) -> None:
     """Show a group and the error of its newest job."""
-    document = _document(_find(scope, group))
+    document = _to_document(_find(scope, group))
     if as_json:
         output.print_json(document)
         return
@@ -66,12 +66,12 @@ def show(
 
 
 @app.command()
-@in_session
+@with_tenant_session
 def redrive(
-    scope: Session,
+    scope: TenantSession,
     group: Group = None,
     *,
-    everything: All = False,
+    everything: AllDeadOption = False,
     canary: Annotated[
         int, typer.Option(min=0, help="So many first; if one dies again, no other is released.")
     ] = 1,
@@ -83,41 +83,41 @@ def redrive(
     ] = None,
     yes: Yes = False,
     dry_run: DryRun = False,
-    wait: Wait = True,
+    wait: WaitOption = True,
 ) -> None:
     """Run a group of dead jobs again, a canary first. Prints the operation's id."""
     from jobforge.types.operations import OperationKind, OperationOptions
 
-    pace = None if rate is None else parse_pace(rate, "--rate")
+    pace = None if rate is None else parse_rate_per_second(rate, "--rate")
     options = OperationOptions(attempts=attempts, canary=canary or None, rate=pace)
-    which = _which(scope, group, everything=everything)
-    operate(scope, OperationKind.REDRIVE, which, options, Manner(yes, dry_run, wait))
+    which = _to_filter(scope, group, everything=everything)
+    run_bulk_operation(scope, OperationKind.REDRIVE, which, options, BulkFlags(yes, dry_run, wait))
 
 
 @app.command()
-@in_session
+@with_tenant_session
 def discard(
-    scope: Session,
+    scope: TenantSession,
     group: Group = None,
     *,
-    everything: All = False,
+    everything: AllDeadOption = False,
     reason: Annotated[str | None, typer.Option(help="Kept with the jobs.")] = None,
     yes: Yes = False,
     dry_run: DryRun = False,
-    wait: Wait = True,
+    wait: WaitOption = True,
 ) -> None:
     """Give a group of dead jobs up: they become canceled. Prints the operation's id."""
     from jobforge.types.operations import OperationKind, OperationOptions
 
-    which = _which(scope, group, everything=everything)
+    which = _to_filter(scope, group, everything=everything)
     options = OperationOptions(reason=reason)
-    operate(scope, OperationKind.DISCARD, which, options, Manner(yes, dry_run, wait))
+    run_bulk_operation(scope, OperationKind.DISCARD, which, options, BulkFlags(yes, dry_run, wait))
 
 
 @app.command()
-@in_session
+@with_tenant_session
 def note(
-    scope: Session,
+    scope: TenantSession,
     group: Annotated[str, typer.Argument(metavar="GROUP")],
     text: Annotated[str, typer.Argument(help="What people should know; empty takes it away.")],
 ) -> None:
@@ -129,7 +129,7 @@ def note(
     output.note(f"the note on {found.fingerprint[:12]} is {'kept' if text else 'gone'}")
 
 
-def _which(scope: Session, group: str | None, *, everything: bool) -> "JobFilter":
+def _to_filter(scope: TenantSession, group: str | None, *, everything: bool) -> "JobFilter":
     from jobforge.types.jobs import JobFilter
 
     if everything == (group is not None):
@@ -138,15 +138,15 @@ def _which(scope: Session, group: str | None, *, everything: bool) -> "JobFilter
     return JobFilter(state="dead", fingerprint=fingerprint)
 
 
-def _groups(scope: Session, definition: str | None = None) -> list["FailureGroup"]:
+def _list_groups(scope: TenantSession, definition: str | None = None) -> list["FailureGroup"]:
     from jobforge import calls
     from jobforge.types.failures import FailureFilter
 
     return scope.run(calls.list_failures(FailureFilter(definition=definition), limit=_MOST_GROUPS))
 
 
-def _find(scope: Session, start: str) -> "FailureGroup":
-    found = [group for group in _groups(scope) if group.fingerprint.startswith(start)]
+def _find(scope: TenantSession, start: str) -> "FailureGroup":
+    found = [group for group in _list_groups(scope) if group.fingerprint.startswith(start)]
     if not found:
         raise NotFound(f"there is no group {start}", hint="jobforge dlq groups")
     if len(found) > 1:
@@ -154,14 +154,14 @@ def _find(scope: Session, start: str) -> "FailureGroup":
     return found[0]
 
 
-def _document(group: "FailureGroup") -> dict[str, Json]:
+def _to_document(group: "FailureGroup") -> dict[str, Json]:
     from jobforge.redact import redact
 
     return {**asdict(group), "error": redact(group.error)}
 
 
-def _line(group: "FailureGroup") -> dict[str, Json]:
-    error = dict(_document(group)["error"] or {})
+def _to_row(group: "FailureGroup") -> dict[str, Json]:
+    error = dict(_to_document(group)["error"] or {})
     cause = ": ".join(filter(None, (error.get("type"), error.get("message"))))
     return {
         "group": group.fingerprint[:12] if output.is_terminal() else group.fingerprint,

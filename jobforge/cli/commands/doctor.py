@@ -8,8 +8,8 @@ from uuid import uuid4
 import typer
 
 from jobforge.cli import output
-from jobforge.cli.database import DatabaseUrl, connect, find_url
-from jobforge.cli.engine import ApiKey, ServerUrl, Way, served
+from jobforge.cli.database import DatabaseUrlOption, connect, find_url
+from jobforge.cli.engine import ApiKeyOption, ConnectionOptions, ServerUrlOption, open_remote_engine
 from jobforge.cli.findings import print_findings
 from jobforge.cli.options import AsJson
 from jobforge.config import load
@@ -27,17 +27,17 @@ _HEARD_S = 2.0
 def doctor(
     *,
     as_json: AsJson = False,
-    database_url: DatabaseUrl = None,
-    server: ServerUrl = None,
-    api_key: ApiKey = None,
+    database_url: DatabaseUrlOption = None,
+    server: ServerUrlOption = None,
+    api_key: ApiKeyOption = None,
 ) -> None:
     """Check everything that an installation needs. Exit code 1 when something failed.
 
     With --server and an operator's key it is the server that looks, from its place."""
     from jobforge.db.doctor.checks import Grade
 
-    address = Way(database_url, server, api_key).find_server()
-    findings = _look(database_url) if address is None else _ask(address)
+    address = ConnectionOptions(database_url, server, api_key).find_server()
+    findings = _check_locally(database_url) if address is None else _check_remotely(address)
     if as_json:
         output.print_json([asdict(finding) for finding in findings])
     else:
@@ -46,17 +46,19 @@ def doctor(
         raise typer.Exit(1)
 
 
-def _look(database_url: str | None) -> "list[Finding]":
+def _check_locally(database_url: str | None) -> "list[Finding]":
     from jobforge.db.doctor.checks import diagnose
     from jobforge.worker.isolation.host_checks import check_isolation
 
     with connect(database_url) as conn:
-        facts = _facts(conn, database_url)
-    found = diagnose(replace(facts, open_files=_open_files(database_url)))
+        facts = _gather_facts(conn, database_url)
+    found = diagnose(
+        replace(facts, readable_secret_files=_list_readable_secret_files(database_url))
+    )
     return [*found, *check_isolation()]
 
 
-def _open_files(database_url: str | None) -> "list[Path]":
+def _list_readable_secret_files(database_url: str | None) -> "list[Path]":
     """The files with credentials that jobs of a worker with this user and folder can read."""
     from jobforge.config import secret_files
     from jobforge.worker.isolation import landlock
@@ -66,17 +68,17 @@ def _open_files(database_url: str | None) -> "list[Path]":
     return [path for path in found if path not in closed and os.access(path, os.R_OK)]
 
 
-def _ask(address: "ServerAddress") -> "list[Finding]":
+def _check_remotely(address: "ServerAddress") -> "list[Finding]":
     from jobforge.client.requests import read_findings
     from jobforge.db.doctor.checks import Finding, Grade
 
-    with served(address) as engine:
+    with open_remote_engine(address) as engine:
         found = engine.transport.run(read_findings())
     output.note("as the server sees it; whether LISTEN works is not looked at from there")
     return [Finding(**{**each, "grade": Grade(each["grade"])}) for each in found]
 
 
-def _facts(conn: "Connection", database_url: str | None) -> "Facts":
+def _gather_facts(conn: "Connection", database_url: str | None) -> "Facts":
     from jobforge.db.doctor import collect
 
     facts = collect.gather(conn)
@@ -84,10 +86,10 @@ def _facts(conn: "Connection", database_url: str | None) -> "Facts":
         return facts
     if facts.workers is None:
         output.note("not looked at: the schema's files, workers, jobs; they are for jobforge_admin")
-    return replace(facts, is_heard=_is_heard(find_url(database_url)))
+    return replace(facts, is_notify_received=_is_notify_delivered(find_url(database_url)))
 
 
-def _is_heard(url: str) -> bool:
+def _is_notify_delivered(url: str) -> bool:
     """Over two connections, as workers have it: a pooler may give one of them to somebody else."""
     import psycopg
     from psycopg import sql

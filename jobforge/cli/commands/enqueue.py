@@ -5,23 +5,25 @@ from typing import Annotated
 import typer
 
 from jobforge.cli import completions, job_wait, output
-from jobforge.cli.options import AsJson, Payload
+from jobforge.cli.options import AsJson, PayloadArgument
 from jobforge.cli.payload_args import parse_payload
-from jobforge.cli.tenant_session import Session, in_session
+from jobforge.cli.tenant_session import TenantSession, with_tenant_session
 from jobforge.cli.time_args import parse_duration, parse_moment
 from jobforge.errors import Invalid, UnknownDefinition
 
 
-@in_session
+@with_tenant_session
 def enqueue(
-    scope: Session,
+    scope: TenantSession,
     definition: Annotated[
         str,
         typer.Argument(
-            metavar="DEFINITION", help="key or key@version", autocompletion=completions.definitions
+            metavar="DEFINITION",
+            help="key or key@version",
+            autocompletion=completions.complete_definitions,
         ),
     ],
-    payload: Payload = None,
+    payload: PayloadArgument = None,
     *,
     at: Annotated[
         str | None, typer.Option(metavar="TIME", help="Not before, such as 2026-12-24T18:00.")
@@ -41,7 +43,7 @@ def enqueue(
     follow: Annotated[
         bool, typer.Option("--follow", help="As --wait, and print what it says.")
     ] = False,
-    timeout: job_wait.Timeout = None,
+    timeout: job_wait.TimeoutOption = None,
     as_json: AsJson = False,
 ) -> None:
     """Enqueue a job and print its id.
@@ -67,20 +69,22 @@ def enqueue(
         tags=tag,
     )
     timeout_s = None if timeout is None else parse_duration(timeout, "--timeout")
-    fitting = scope.engine.fitting(request, scope.tenant_id)
+    fitting = scope.engine.prepare_job(request, scope.tenant_id)
     try:
         enqueued = scope.run(calls.enqueue_job(fitting))
     except UnknownDefinition as error:
-        hint = completions.suggestion(scope.engine, definition)
+        hint = completions.suggest_definition(scope.engine, definition)
         raise UnknownDefinition(error.message, hint=hint) from error
     if not (wait or follow):
         _print(enqueued.job_id, enqueued.status, as_json=as_json)
         return
     # Told at once, so that it is known also when the wait is interrupted.
     output.note(f"{enqueued.job_id} {enqueued.status}")
-    say = job_wait.note_said_as_json if as_json else job_wait.note_said
-    ended = job_wait.wait(scope, enqueued.job_id, timeout_s=timeout_s, say=say if follow else None)
-    job_wait.print_ending(ended, as_json=as_json)
+    say = job_wait.print_note_as_json if as_json else job_wait.print_note
+    ended = job_wait.wait_for_job(
+        scope, enqueued.job_id, timeout_s=timeout_s, on_note=say if follow else None
+    )
+    job_wait.print_finished_job(ended, as_json=as_json)
 
 
 def _print(job_id: object, status: str, *, as_json: bool) -> None:

@@ -8,11 +8,11 @@ from uuid import UUID
 import typer
 
 from jobforge.cli import output
-from jobforge.cli.engine import Remote
-from jobforge.cli.options import AsJson, Limit, Payload, Quiet, one_of
+from jobforge.cli.engine import RemoteEngine
+from jobforge.cli.options import AsJson, LimitOption, PayloadArgument, Quiet, check_choice
 from jobforge.cli.payload_args import parse_payload
-from jobforge.cli.tables import Form, in_form, print_listing
-from jobforge.cli.tenant_session import Id, Session, in_session
+from jobforge.cli.tables import ListingFormat, print_listing, with_listing_format
+from jobforge.cli.tenant_session import IdArgument, TenantSession, with_tenant_session
 from jobforge.errors import Json, NotFound
 
 if TYPE_CHECKING:
@@ -22,8 +22,10 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="Emit events, and see what triggers made of them.", no_args_is_help=True)
 
-TriggerId = Annotated[str, typer.Argument(metavar="TRIGGER", help="Its id, or the start of it.")]
-Name = Annotated[
+TriggerIdArgument = Annotated[
+    str, typer.Argument(metavar="TRIGGER", help="Its id, or the start of it.")
+]
+EventNameOption = Annotated[
     str | None, typer.Option("--name", metavar="NAME", help="Only these; order.* are many.")
 ]
 
@@ -32,11 +34,11 @@ _PAGE = 200
 
 
 @app.command()
-@in_session
+@with_tenant_session
 def send(
-    scope: Session,
+    scope: TenantSession,
     name: Annotated[str, typer.Argument(metavar="NAME", help="Such as order.paid.")],
-    data: Payload = None,
+    data: PayloadArgument = None,
     *,
     key: Annotated[
         str | None,
@@ -57,14 +59,14 @@ def send(
 
 
 @app.command("list")
-@in_session
-@in_form
+@with_tenant_session
+@with_listing_format
 def list_(
-    scope: Session,
-    form: Form,
+    scope: TenantSession,
+    form: ListingFormat,
     *,
-    name: Name = None,
-    limit: Limit = 50,
+    name: EventNameOption = None,
+    limit: LimitOption = 50,
     quiet: Quiet = False,
 ) -> None:
     """List events, newest first."""
@@ -72,20 +74,20 @@ def list_(
     from jobforge.types.events import EventFilter, EventListing
 
     events = scope.run(calls.list_events(EventFilter(name), limit=limit))
-    print_listing(events, EventListing, _line, form=form, quiet=quiet)
+    print_listing(events, EventListing, _to_row, form=form, quiet=quiet)
 
 
 @app.command()
-@in_session
-def show(scope: Session, event: Id, *, as_json: AsJson = False) -> None:
+@with_tenant_session
+def show(scope: TenantSession, event: IdArgument, *, as_json: AsJson = False) -> None:
     """Show an event, and what each trigger made of it. Or why nothing."""
     from jobforge import calls
 
-    found = scope.run(calls.get_event(scope.find("event", event)))
+    found = scope.run(calls.get_event(scope.find_id("event", event)))
     if as_json:
-        output.print_json(_shown(found))
+        output.print_json(_to_document(found))
         return
-    fields = _shown(found)
+    fields = _to_document(found)
     deliveries = fields.pop("deliveries")
     output.print_fields(fields)
     for delivery in deliveries:
@@ -98,11 +100,11 @@ def show(scope: Session, event: Id, *, as_json: AsJson = False) -> None:
 
 
 @app.command()
-@in_session
+@with_tenant_session
 def tail(
-    scope: Session,
+    scope: TenantSession,
     *,
-    name: Name = None,
+    name: EventNameOption = None,
     limit: Annotated[
         int | None,
         typer.Option(min=1, metavar="N", help="End after so many; else go on until Ctrl-C."),
@@ -112,22 +114,22 @@ def tail(
     """Print events as they come."""
     from jobforge.types.events import EventFilter
 
-    for number, event in enumerate(_news(scope, EventFilter(name)), 1):
+    for number, event in enumerate(_follow_events(scope, EventFilter(name)), 1):
         if as_json:
             output.print_json_line(asdict(event))
         else:
-            output.print_rows([_line(event)], as_json=False)
+            output.print_rows([_to_row(event)], as_json=False)
         if number == limit:
             return
 
 
 @app.command()
-@in_session
-def replay(scope: Session, event: Id, *, as_json: AsJson = False) -> None:
+@with_tenant_session
+def replay(scope: TenantSession, event: IdArgument, *, as_json: AsJson = False) -> None:
     """Let the triggers act on an event again. Its jobs are made once more."""
     from jobforge import calls
 
-    found = scope.find("event", event)
+    found = scope.find_id("event", event)
     number = scope.run(calls.replay_event(found))
     if as_json:
         output.print_json({"id": str(found), "replay": number})
@@ -136,10 +138,12 @@ def replay(scope: Session, event: Id, *, as_json: AsJson = False) -> None:
 
 
 @app.command("try")
-@in_session
-def try_(scope: Session, event: Id, trigger: TriggerId, *, as_json: AsJson = False) -> None:
+@with_tenant_session
+def try_(
+    scope: TenantSession, event: IdArgument, trigger: TriggerIdArgument, *, as_json: AsJson = False
+) -> None:
     """Show what a trigger would make of a past event. Changes nothing."""
-    tried = _trial(scope, scope.find("event", event), scope.find("trigger", trigger))
+    tried = _try_trigger(scope, scope.find_id("event", event), scope.find_id("trigger", trigger))
     shown = {"outcome": tried.outcome, "reason": tried.reason, "job": tried.job}
     if as_json:
         output.print_json(shown)
@@ -148,12 +152,12 @@ def try_(scope: Session, event: Id, trigger: TriggerId, *, as_json: AsJson = Fal
 
 
 @app.command()
-@in_session
-@in_form
+@with_tenant_session
+@with_listing_format
 def deliveries(
-    scope: Session,
-    trigger: TriggerId,
-    form: Form,
+    scope: TenantSession,
+    trigger: TriggerIdArgument,
+    form: ListingFormat,
     *,
     outcome: Annotated[
         str | None,
@@ -162,23 +166,23 @@ def deliveries(
             help="Only deliveries with this outcome.",
         ),
     ] = None,
-    limit: Limit = 50,
+    limit: LimitOption = 50,
 ) -> None:
     """List what a trigger made of events, newest first."""
     from jobforge import calls
     from jobforge.types.events import DeliveryOutcome, EventDelivery
 
-    wanted = DeliveryOutcome(one_of("outcome", outcome, DeliveryOutcome)) if outcome else None
+    wanted = DeliveryOutcome(check_choice("outcome", outcome, DeliveryOutcome)) if outcome else None
     try:
-        found = scope.find("trigger", trigger)
+        found = scope.find_id("trigger", trigger)
         made = scope.run(calls.list_event_deliveries(found, limit=limit, outcome=wanted))
     except NotFound as error:
         raise NotFound(error.message, hint="jobforge triggers list") from error
     print_listing(made, EventDelivery, form=form)
 
 
-def _trial(scope: Session, event_id: UUID, trigger_id: UUID) -> "Reaction":
-    if isinstance(scope.engine, Remote):
+def _try_trigger(scope: TenantSession, event_id: UUID, trigger_id: UUID) -> "Reaction":
+    if isinstance(scope.engine, RemoteEngine):
         from jobforge.client.requests import try_trigger
 
         request = try_trigger(trigger_id, event_id, tenant_id=scope.tenant_id)
@@ -190,12 +194,12 @@ def _trial(scope: Session, event_id: UUID, trigger_id: UUID) -> "Reaction":
     trigger = scope.run(calls.get_trigger(trigger_id))
     event = scope.run(calls.get_event(event_id))
     found = scope.run(calls.get_definition(trigger.definition, version=trigger.version))
-    tried = reaction.trial(trigger, event, found.parameters)
+    tried = reaction.dry_run(trigger, event, found.parameters)
     job = {**tried.job, "payload": redact(tried.job["payload"])} if tried.job else None
     return tried._replace(job=job)
 
 
-def _line(event: "EventListing") -> dict[str, Json]:
+def _to_row(event: "EventListing") -> dict[str, Json]:
     outcomes = ", ".join(f"{number} {name}" for name, number in event.outcomes.items())
     return {
         "id": event.id,
@@ -205,13 +209,13 @@ def _line(event: "EventListing") -> dict[str, Json]:
     }
 
 
-def _shown(event: "Event") -> dict[str, Json]:
+def _to_document(event: "Event") -> dict[str, Json]:
     from jobforge.redact import redact
 
     return {**asdict(event), "data": redact(event.data)}
 
 
-def _news(scope: Session, which: "EventFilter") -> "Iterator[EventListing]":
+def _follow_events(scope: TenantSession, which: "EventFilter") -> "Iterator[EventListing]":
     """What comes from now on, oldest first. One that commits late is not missed for that."""
     from jobforge import calls
 

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from jobforge.cli import output
-from jobforge.cli.dev_setup import program
+from jobforge.cli.dev_setup import find_program
 from jobforge.errors import ConfigError, Conflict
 
 _APP = '''\
@@ -70,9 +70,9 @@ def init(
     except OSError as error:
         raise ConfigError(f"{folder} cannot be written to: {error.strerror}") from error
     output.print_rows([{"path": str(folder / name)} for name in _FILES], as_json=False)
-    output.note(_next(folder))
+    output.note(_format_next_step(folder))
 
 
-def _next(folder: Path) -> str:
+def _format_next_step(folder: Path) -> str:
     go = "" if folder == Path() else f"cd {folder} && "
-    return f"next: {go}{program()} dev"
+    return f"next: {go}{find_program()} dev"

@@ -7,18 +7,24 @@ from typing import TYPE_CHECKING, Annotated, cast
 import typer
 
 from jobforge.cli import completions, export, filters, job_view, job_wait, output
-from jobforge.cli.bulk import DryRun, Manner, Wait, Yes, confirm
-from jobforge.cli.filters import All, Key, narrowed, operate_on_all, with_filter
-from jobforge.cli.options import AsJson, Payload, Quiet, given, one_of
+from jobforge.cli.bulk import BulkFlags, DryRun, WaitOption, Yes, confirm
+from jobforge.cli.filters import (
+    AllOption,
+    IdempotencyKeyOption,
+    narrow_filter,
+    run_filtered_operation,
+    with_filter,
+)
+from jobforge.cli.options import AsJson, PayloadArgument, Quiet, check_choice, omit_none
 from jobforge.cli.payload_args import parse_payload
-from jobforge.cli.tables import FieldNames, Form, in_form, print_pages
-from jobforge.cli.tenant_session import Id, Session, in_session
+from jobforge.cli.tables import FieldNames, ListingFormat, print_pages, with_listing_format
+from jobforge.cli.tenant_session import IdArgument, TenantSession, with_tenant_session
 from jobforge.cli.time_args import parse_duration, parse_moment
-from jobforge.cli.top_data import job_line
+from jobforge.cli.top_data import to_job_row
 from jobforge.errors import Conflict, Invalid
 
 if TYPE_CHECKING:
-    from jobforge.artifacts.marker import Of
+    from jobforge.artifacts.marker import ArtifactSource
     from jobforge.types.jobs import JobFilter
 
 app = typer.Typer(help="Look at jobs and change them.", no_args_is_help=True)
@@ -27,21 +33,21 @@ _DEFAULT_LIMIT = 50
 
 
 @app.command("list")
-@in_session
+@with_tenant_session
 @with_filter
-@in_form
+@with_listing_format
 def list_(
-    scope: Session,
+    scope: TenantSession,
     which: "JobFilter",
-    form: Form,
+    form: ListingFormat,
     *,
-    key: Key = None,
+    key: IdempotencyKeyOption = None,
     limit: Annotated[
         int | None,
         typer.Option(min=1, metavar="N", help=f"How many at most; else {_DEFAULT_LIMIT}."),
     ] = None,
     everything: Annotated[
-        bool, typer.Option("--all", help="All that match, page after page.")
+        bool, typer.Option("--all", help="AllOption that match, page after page.")
     ] = False,
     quiet: Quiet = False,
 ) -> None:
@@ -51,18 +57,18 @@ def list_(
     if everything and limit is not None:
         raise Invalid("--all and --limit exclude each other")
     most = None if everything else limit or _DEFAULT_LIMIT
-    pages = filters.pages(scope, narrowed(which, {"key": key}), most)
-    print_pages(pages, JobListing, job_line, job_view.listed, form=form, quiet=quiet)
+    pages = filters.list_pages(scope, narrow_filter(which, {"key": key}), most)
+    print_pages(pages, JobListing, to_job_row, job_view.to_listing_document, form=form, quiet=quiet)
 
 
 @app.command("export")
-@in_session
+@with_tenant_session
 @with_filter
 def export_(
-    scope: Session,
+    scope: TenantSession,
     which: "JobFilter",
     *,
-    key: Key = None,
+    key: IdempotencyKeyOption = None,
     field_names: FieldNames = None,
     as_: Annotated[
         str, typer.Option("--format", metavar="jsonl|csv", help="Lines of JSON, or CSV.")
@@ -76,52 +82,52 @@ def export_(
 
     A file is there when all of it is.
     """
-    write = export.WRITERS[one_of("format", as_, export.WRITERS)]
+    write = export.WRITERS[check_choice("format", as_, export.WRITERS)]
     if to != "-" and not force and Path(to).exists():
         raise Conflict(f"{to} is there already", hint="--force replaces it")
-    names = export.fields_named(field_names)
-    pages = filters.pages(scope, narrowed(which, {"key": key}), None)
-    count = export.export(scope, pages, names, write, to)
+    names = export.parse_job_fields(field_names)
+    pages = filters.list_pages(scope, narrow_filter(which, {"key": key}), None)
+    count = export.export_jobs(scope, pages, names, write, to)
     if to != "-":
         output.note(f"{count:,} job{'s' * (count != 1)} written to {to}")
 
 
 @app.command()
-@in_session
-def show(scope: Session, job: Id, *, as_json: AsJson = False) -> None:
+@with_tenant_session
+def show(scope: TenantSession, job: IdArgument, *, as_json: AsJson = False) -> None:
     """Show a job, its attempts, its steps and its timeline. Secrets in it are hidden."""
     from jobforge import calls
 
-    found = scope.find("job", job)
+    found = scope.find_id("job", job)
     whole = scope.run(calls.get_job(found))
     steps = scope.run(calls.list_steps(found))
     if as_json:
-        output.print_json(job_view.document(whole, steps))
+        output.print_json(job_view.to_history_document(whole, steps))
     else:
         job_view.print_history(whole, steps)
 
 
 @app.command()
-@in_session
+@with_tenant_session
 def tail(
-    scope: Session,
-    job: Id,
+    scope: TenantSession,
+    job: IdArgument,
     *,
     as_json: Annotated[bool, typer.Option("--json", help="Print a line of JSON for each.")] = False,
 ) -> None:
     """Print what a job says, until it ends. Log lines, progress, events."""
-    say = job_wait.note_said_as_json if as_json else job_wait.note_said
-    ended = job_wait.wait(scope, scope.find("job", job), say=say)
+    say = job_wait.print_note_as_json if as_json else job_wait.print_note
+    ended = job_wait.wait_for_job(scope, scope.find_id("job", job), on_note=say)
     output.note(f"{ended.id} {ended.state}")
 
 
 @app.command()
-@in_session
-def explain(scope: Session, job: Id, *, as_json: AsJson = False) -> None:
+@with_tenant_session
+def explain(scope: TenantSession, job: IdArgument, *, as_json: AsJson = False) -> None:
     """Say why a job is not running, and what would change that."""
     from jobforge import calls
 
-    reasons = scope.run(calls.explain_job(scope.find("job", job)))
+    reasons = scope.run(calls.explain_job(scope.find_id("job", job)))
     if as_json:
         output.print_json([asdict(reason) for reason in reasons])
         return
@@ -132,10 +138,10 @@ def explain(scope: Session, job: Id, *, as_json: AsJson = False) -> None:
 
 
 @app.command()
-@in_session
+@with_tenant_session
 def cancel(
-    scope: Session,
-    job: Id,
+    scope: TenantSession,
+    job: IdArgument,
     *,
     reason: Annotated[str | None, typer.Option(help="Kept with the job.")] = None,
     as_json: AsJson = False,
@@ -143,20 +149,20 @@ def cancel(
     """Cancel a job. A running one is asked to stop, and is canceling until it has."""
     from jobforge import calls
 
-    job_id = scope.find("job", job)
+    job_id = scope.find_id("job", job)
     state = scope.run(calls.cancel_job(job_id, reason=reason))
     _print_one({"job_id": job_id, "state": state}, as_json=as_json)
 
 
 @app.command()
-@in_session
-def erase(scope: Session, job: Id, *, yes: Yes = False) -> None:
+@with_tenant_session
+def erase(scope: TenantSession, job: IdArgument, *, yes: Yes = False) -> None:
     """Erase the data of a finished job permanently.
 
     Erases payload, result, errors, output, steps and artifacts. If an event created the job, the
     event's data stays until retention drops it (history_days, default: 14).
     """
-    job_id = scope.find("job", job)
+    job_id = scope.find_id("job", job)
     if not yes:
         confirm(f"erase the data of job {job_id}?")
     scope.engine.erase_job(job_id, scope.tenant_id)
@@ -164,11 +170,11 @@ def erase(scope: Session, job: Id, *, yes: Yes = False) -> None:
 
 
 @app.command()
-@in_session
+@with_tenant_session
 def retry(
-    scope: Session,
-    job: Id,
-    payload: Payload = None,
+    scope: TenantSession,
+    job: IdArgument,
+    payload: PayloadArgument = None,
     *,
     attempts: Annotated[int | None, typer.Option(help="How many more attempts it gets.")] = None,
     as_json: AsJson = False,
@@ -177,63 +183,63 @@ def retry(
     from jobforge import calls
 
     changed = parse_payload(payload) if payload else None
-    call = calls.retry_job(scope.find("job", job), payload=changed, attempts=attempts)
+    call = calls.retry_job(scope.find_id("job", job), payload=changed, attempts=attempts)
     output.print_value("job_id", scope.run(call), as_json=as_json)
 
 
 @app.command("cancel-many")
-@in_session
+@with_tenant_session
 @with_filter
 def cancel_many(
-    scope: Session,
+    scope: TenantSession,
     which: "JobFilter",
     *,
-    everything: All = False,
+    everything: AllOption = False,
     reason: Annotated[str | None, typer.Option(help="Kept with the jobs.")] = None,
     yes: Yes = False,
     dry_run: DryRun = False,
-    wait: Wait = True,
+    wait: WaitOption = True,
 ) -> None:
     """Cancel all jobs that the options name. Prints the operation's id."""
     from jobforge.types.operations import OperationKind, OperationOptions
 
-    manner = Manner(yes, dry_run, wait, everything)
+    manner = BulkFlags(yes, dry_run, wait, everything)
     options = OperationOptions(reason=reason)
-    operate_on_all(scope, OperationKind.CANCEL, which, options, manner)
+    run_filtered_operation(scope, OperationKind.CANCEL, which, options, manner)
 
 
 @app.command("retry-many")
-@in_session
+@with_tenant_session
 @with_filter
 def retry_many(
-    scope: Session,
+    scope: TenantSession,
     which: "JobFilter",
     *,
-    everything: All = False,
+    everything: AllOption = False,
     attempts: Annotated[
         int | None, typer.Option(min=1, metavar="N", help="How many more each gets.")
     ] = None,
     yes: Yes = False,
     dry_run: DryRun = False,
-    wait: Wait = True,
+    wait: WaitOption = True,
 ) -> None:
     """Run dead jobs, and those that wait after a failure, again. Prints the operation's id."""
     from jobforge.types.operations import OperationKind, OperationOptions
 
-    manner = Manner(yes, dry_run, wait, everything)
+    manner = BulkFlags(yes, dry_run, wait, everything)
     options = OperationOptions(attempts=attempts)
-    operate_on_all(scope, OperationKind.RETRY, which, options, manner)
+    run_filtered_operation(scope, OperationKind.RETRY, which, options, manner)
 
 
 @app.command()
-@in_session
+@with_tenant_session
 def edit(
-    scope: Session,
-    job: Id,
-    payload: Payload = None,
+    scope: TenantSession,
+    job: IdArgument,
+    payload: PayloadArgument = None,
     *,
     priority: Annotated[int | None, typer.Option(help="Higher runs first.")] = None,
-    queue: Annotated[str | None, typer.Option(autocompletion=completions.queues)] = None,
+    queue: Annotated[str | None, typer.Option(autocompletion=completions.complete_queues)] = None,
     at: Annotated[str | None, typer.Option(metavar="TIME", help="Not before.")] = None,
     as_soon_as_possible: Annotated[
         bool, typer.Option("--now", help="As soon as possible.")
@@ -243,7 +249,7 @@ def edit(
     """Change a job that waits. What is not given stays; a payload replaces the one before."""
     from jobforge import calls
 
-    changes = given(
+    changes = omit_none(
         payload=parse_payload(payload) if payload else None,
         priority=priority,
         queue=queue,
@@ -253,31 +259,31 @@ def edit(
         changes["run_at"] = None
     if not changes:
         raise Invalid("nothing to change is named", hint="jobforge jobs edit --help")
-    job_id = scope.find("job", job)
+    job_id = scope.find_id("job", job)
     state = scope.run(calls.edit_job(job_id, changes))
     _print_one({"job_id": job_id, "state": state}, as_json=as_json)
 
 
 @app.command()
-@in_session
+@with_tenant_session
 def wait(
-    scope: Session,
-    job: Id,
+    scope: TenantSession,
+    job: IdArgument,
     *,
-    timeout: job_wait.Timeout = None,
+    timeout: job_wait.TimeoutOption = None,
     as_json: AsJson = False,
 ) -> None:
     """Wait until a job has ended. Exit code 1 unless it succeeded, 6 when the time is up."""
     timeout_s = None if timeout is None else parse_duration(timeout, "--timeout")
-    ended = job_wait.wait(scope, scope.find("job", job), timeout_s=timeout_s)
-    job_wait.print_ending(ended, as_json=as_json)
+    ended = job_wait.wait_for_job(scope, scope.find_id("job", job), timeout_s=timeout_s)
+    job_wait.print_finished_job(ended, as_json=as_json)
 
 
 @app.command()
-@in_session
+@with_tenant_session
 def artifact(
-    scope: Session,
-    job: Id,
+    scope: TenantSession,
+    job: IdArgument,
     *,
     to: Annotated[
         str, typer.Option("--output", "-o", metavar="FILE", help="Where to; - is stdout.")
@@ -295,12 +301,12 @@ def artifact(
 
     if of not in {None, "payload", "result"}:
         raise Invalid("--of is payload or result")
-    found = scope.run(calls.get_job(scope.find("job", job))).job
-    with scope.engine.artifact(found, cast("Of | None", of)) as pieces:
+    found = scope.run(calls.get_job(scope.find_id("job", job))).job
+    with scope.engine.open_artifact(found, cast("ArtifactSource | None", of)) as pieces:
         output.save(pieces, to)
 
 
-def _print_one(row: output.Row, *, as_json: bool) -> None:
+def _print_one(row: output.OutputRow, *, as_json: bool) -> None:
     if as_json:
         output.print_json(dict(row))
     else:

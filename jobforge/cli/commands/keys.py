@@ -8,10 +8,10 @@ import typer
 
 from jobforge.cli import output
 from jobforge.cli.bulk import Yes, confirm
-from jobforge.cli.engine import Engine, on_engine
-from jobforge.cli.options import AsJson, Quiet, one_of
-from jobforge.cli.tables import Form, in_form, print_listing
-from jobforge.cli.tenant_session import Tenant, find_tenant
+from jobforge.cli.engine import CliEngine, with_engine
+from jobforge.cli.options import AsJson, Quiet, check_choice
+from jobforge.cli.tables import ListingFormat, print_listing, with_listing_format
+from jobforge.cli.tenant_session import TenantOption, find_tenant
 from jobforge.cli.time_args import parse_duration
 from jobforge.errors import Invalid, Json
 
@@ -24,9 +24,9 @@ KeyId = Annotated[UUID, typer.Argument(metavar="ID", help="As `keys list` shows 
 
 
 @app.command()
-@on_engine
+@with_engine
 def create(
-    engine: Engine,
+    engine: CliEngine,
     name: Annotated[str, typer.Argument(help="What it is for.")],
     *,
     role: Annotated[
@@ -44,7 +44,7 @@ def create(
     expires_in: Annotated[
         str | None, typer.Option(metavar="DURATION", help="Such as 90d; else it does not expire.")
     ] = None,
-    tenant: Tenant = None,
+    tenant: TenantOption = None,
     as_json: AsJson = False,
 ) -> None:
     """Create a key and print it. It is shown this once."""
@@ -52,33 +52,37 @@ def create(
 
     if every_tenant and role != Role.WORKER:
         raise Invalid("--every-tenant is for --role worker", field="every_tenant")
-    chosen = Role.SUPER_ADMIN if super_admin else _role(role)
+    chosen = Role.SUPER_ADMIN if super_admin else _parse_role(role)
     is_installation = chosen is Role.SUPER_ADMIN or every_tenant
     key_id, text = engine.create_key(
         name,
         chosen,
         scopes=scope,
-        expires_at=_moment(expires_in),
+        expires_at=_parse_expires_in(expires_in),
         tenant_id=None if is_installation else find_tenant(engine, tenant),
     )
     _print_key(key_id, text, as_json=as_json)
 
 
 @app.command("list")
-@on_engine
-@in_form
-def list_(engine: Engine, form: Form, *, quiet: Quiet = False, tenant: Tenant = None) -> None:
+@with_engine
+@with_listing_format
+def list_(
+    engine: CliEngine, form: ListingFormat, *, quiet: Quiet = False, tenant: TenantOption = None
+) -> None:
     """List the newest 200 keys; of one tenant, or of all."""
     from jobforge import calls
     from jobforge.types.api_keys import ApiKey
 
-    keys = engine.run(calls.list_api_keys(limit=200, tenant_id=_named(engine, tenant)))
-    print_listing(keys, ApiKey, _line, form=form, quiet=quiet)
+    keys = engine.run(
+        calls.list_api_keys(limit=200, tenant_id=_find_optional_tenant(engine, tenant))
+    )
+    print_listing(keys, ApiKey, _to_row, form=form, quiet=quiet)
 
 
 @app.command()
-@on_engine
-def revoke(engine: Engine, key_id: KeyId, *, yes: Yes = False) -> None:
+@with_engine
+def revoke(engine: CliEngine, key_id: KeyId, *, yes: Yes = False) -> None:
     """End a key, for good; servers notice within a second."""
     from jobforge import calls
 
@@ -89,9 +93,9 @@ def revoke(engine: Engine, key_id: KeyId, *, yes: Yes = False) -> None:
 
 
 @app.command()
-@on_engine
+@with_engine
 def rotate(
-    engine: Engine,
+    engine: CliEngine,
     key_id: KeyId,
     *,
     overlap: Annotated[
@@ -105,7 +109,7 @@ def rotate(
     _print_key(new_id, text, as_json=as_json)
 
 
-def _line(key: "ApiKey") -> dict[str, Json]:
+def _to_row(key: "ApiKey") -> dict[str, Json]:
     return {
         "id": key.id,
         "name": key.name,
@@ -119,17 +123,17 @@ def _line(key: "ApiKey") -> dict[str, Json]:
     }
 
 
-def _role(text: str) -> "Role":
+def _parse_role(text: str) -> "Role":
     from jobforge.types.api_keys import Role
 
-    return Role(one_of("role", text, Role))
+    return Role(check_choice("role", text, Role))
 
 
-def _named(engine: Engine, tenant: str | None) -> UUID | None:
+def _find_optional_tenant(engine: CliEngine, tenant: str | None) -> UUID | None:
     return None if tenant is None else find_tenant(engine, tenant)
 
 
-def _moment(duration: str | None) -> datetime | None:
+def _parse_expires_in(duration: str | None) -> datetime | None:
     if duration is None:
         return None
     return datetime.now(UTC) + timedelta(seconds=parse_duration(duration, "--expires-in"))

@@ -6,8 +6,8 @@ from uuid import UUID
 import typer
 
 from jobforge.cli import output
-from jobforge.cli.database import DatabaseUrl, connect
-from jobforge.cli.tables import Form, in_form, print_listing
+from jobforge.cli.database import DatabaseUrlOption, connect
+from jobforge.cli.tables import ListingFormat, print_listing, with_listing_format
 from jobforge.errors import NotFound
 
 if TYPE_CHECKING:
@@ -16,18 +16,18 @@ if TYPE_CHECKING:
 
 app = typer.Typer()
 
-Login = Annotated[str, typer.Argument(metavar="LOGIN", help="Name of a database role.")]
+LoginArgument = Annotated[str, typer.Argument(metavar="LOGIN", help="Name of a database role.")]
 
 
 @app.command("bind-login")
 def bind_login(
-    login: Login,
+    login: LoginArgument,
     *,
     tenant: Annotated[
         list[str],
         typer.Option("--tenant", metavar="SLUG|ID", help="Allowed tenant; repeat for several."),
     ],
-    database_url: DatabaseUrl = None,
+    database_url: DatabaseUrlOption = None,
 ) -> None:
     """Confine a database login to these tenants.
 
@@ -42,7 +42,7 @@ def bind_login(
 
 
 @app.command("unbind-login")
-def unbind_login(login: Login, *, database_url: DatabaseUrl = None) -> None:
+def unbind_login(login: LoginArgument, *, database_url: DatabaseUrlOption = None) -> None:
     """Let a database login act for every tenant again."""
     from jobforge import calls, db
 
@@ -52,18 +52,18 @@ def unbind_login(login: Login, *, database_url: DatabaseUrl = None) -> None:
 
 
 @app.command("logins")
-@in_form
-def logins(form: Form, *, database_url: DatabaseUrl = None) -> None:
+@with_listing_format
+def logins(form: ListingFormat, *, database_url: DatabaseUrlOption = None) -> None:
     """List the database logins that are bound to tenants."""
     from jobforge import calls, db
     from jobforge.types.tenants import BoundLogin
 
     with connect(database_url) as conn:
         found = db.run(conn, calls.list_bound_logins())
-    print_listing(found, BoundLogin, _line, form=form)
+    print_listing(found, BoundLogin, _to_row, form=form)
 
 
-def _line(login: "BoundLogin") -> output.Row:
+def _to_row(login: "BoundLogin") -> output.OutputRow:
     return {
         "login": login.login,
         "tenants": ", ".join(login.slugs),

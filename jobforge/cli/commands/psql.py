@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from jobforge.cli.database import DatabaseUrl, find_url, url_explained
+from jobforge.cli.database import DatabaseUrlOption, explain_url_errors, find_url
 from jobforge.config import Config, load
 from jobforge.errors import ConfigError, EmbeddedError
 
@@ -19,13 +19,13 @@ def psql(
         list[str] | None, typer.Argument(metavar="[PSQL OPTIONS]", show_default=False)
     ] = None,
     *,
-    database_url: DatabaseUrl = None,
+    database_url: DatabaseUrlOption = None,
 ) -> None:
     """Open psql in the database. What follows is passed on to it."""
     from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
     program = _psql_program(load())
-    with url_explained():
+    with explain_url_errors():
         parts = conninfo_to_dict(find_url(database_url))
     # A command line can be read by every user of the machine.
     password = parts.pop("password", None)

@@ -6,39 +6,41 @@ from typing import Annotated
 import typer
 
 from jobforge.cli import completions, output
-from jobforge.cli.engine import Engine, on_engine
-from jobforge.cli.tables import Form, in_form, print_listing
-from jobforge.cli.tenant_session import TenantOrAll, find_tenant_or_all
+from jobforge.cli.engine import CliEngine, with_engine
+from jobforge.cli.tables import ListingFormat, print_listing, with_listing_format
+from jobforge.cli.tenant_session import TenantOrAllOption, find_tenant_or_all
 from jobforge.cli.time_args import parse_rate
-from jobforge.cli.top_data import queue_line
+from jobforge.cli.top_data import to_queue_row
 from jobforge.errors import Denied, Invalid, Json, TenantRequired
 
 app = typer.Typer(help="See queues, pause and limit them.", no_args_is_help=True)
 
-Name = Annotated[str, typer.Argument(metavar="QUEUE", autocompletion=completions.queues)]
+QueueArgument = Annotated[
+    str, typer.Argument(metavar="QUEUE", autocompletion=completions.complete_queues)
+]
 
 _LISTED = 1000  # list_queues has no more
 
 
 @app.command("list")
-@on_engine
-@in_form
-def list_(engine: Engine, form: Form, *, tenant: TenantOrAll = None) -> None:
+@with_engine
+@with_listing_format
+def list_(engine: CliEngine, form: ListingFormat, *, tenant: TenantOrAllOption = None) -> None:
     """List queues, with how many jobs they have. For operators who name no tenant, of all."""
     from jobforge import calls
     from jobforge.types.definitions import QueueInfo
 
     queues = engine.run(calls.list_queues(tenant_id=find_tenant_or_all(engine, tenant)))
-    print_listing(queues, QueueInfo, queue_line, form=form)
+    print_listing(queues, QueueInfo, to_queue_row, form=form)
 
 
 @app.command()
-@on_engine
-def pause(engine: Engine, queue: Name) -> None:
+@with_engine
+def pause(engine: CliEngine, queue: QueueArgument) -> None:
     """Start no job of the queue until it is resumed; what runs goes on."""
     from jobforge import calls
 
-    doubts = _doubts(engine, queue)
+    doubts = _check_queue_name(engine, queue)
     engine.run(calls.pause_queue(queue))
     output.note(f"{queue} is paused")
     for doubt in doubts:
@@ -46,8 +48,8 @@ def pause(engine: Engine, queue: Name) -> None:
 
 
 @app.command()
-@on_engine
-def resume(engine: Engine, queue: Name) -> None:
+@with_engine
+def resume(engine: CliEngine, queue: QueueArgument) -> None:
     """Start jobs of the queue again."""
     from jobforge import calls
 
@@ -56,10 +58,10 @@ def resume(engine: Engine, queue: Name) -> None:
 
 
 @app.command()
-@on_engine
+@with_engine
 def limit(
-    engine: Engine,
-    queue: Name,
+    engine: CliEngine,
+    queue: QueueArgument,
     *,
     max_running: Annotated[
         int | None,
@@ -76,10 +78,10 @@ def limit(
     """Limit how many jobs of a queue run at once, or start in a time."""
     from jobforge import calls
 
-    settings = _limits(max_running, rate, burst)
+    settings = _parse_limits(max_running, rate, burst)
     if none == bool(settings):
         raise Invalid("give a limit, or --none", hint="--max-running 4, --rate 10/s")
-    doubts = _doubts(engine, queue)
+    doubts = _check_queue_name(engine, queue)
     cleared: dict[str, Json] = {"max_running": None, "rate_limit": None, "rate_burst": None}
     engine.run(calls.put_queue(queue, settings or cleared))
     output.note(f"{queue} is {'without limits' if none else 'limited'}")
@@ -87,7 +89,7 @@ def limit(
         output.note(doubt)
 
 
-def _doubts(engine: Engine, queue: str) -> list[str]:
+def _check_queue_name(engine: CliEngine, queue: str) -> list[str]:
     """What to say of a queue that nothing knows: it may be early, or misspelt."""
     from difflib import get_close_matches
 
@@ -104,7 +106,7 @@ def _doubts(engine: Engine, queue: str) -> list[str]:
     return []
 
 
-def _limits(max_running: int | None, rate: str | None, burst: int | None) -> dict[str, Json]:
+def _parse_limits(max_running: int | None, rate: str | None, burst: int | None) -> dict[str, Json]:
     settings: dict[str, Json] = {}
     if max_running is not None:
         settings["max_running"] = max_running

@@ -12,11 +12,11 @@ import typer
 
 from jobforge.cli import job_wait, output
 from jobforge.cli.app_target import find_target
-from jobforge.cli.dev_setup import sample
-from jobforge.cli.engine import Way, reached
-from jobforge.cli.options import Payload
+from jobforge.cli.dev_setup import format_sample_arguments
+from jobforge.cli.engine import ConnectionOptions, open_engine
+from jobforge.cli.options import PayloadArgument
 from jobforge.cli.payload_args import parse_payload
-from jobforge.cli.tenant_session import Tenant, find_tenant
+from jobforge.cli.tenant_session import TenantOption, find_tenant
 from jobforge.config import load
 from jobforge.errors import Invalid, InvalidPayload, Json, NotFound
 
@@ -25,40 +25,40 @@ if TYPE_CHECKING:
     from jobforge.sdk.definition import Definition
     from jobforge.types.jobs import ClaimedJob, Enqueued, JobRequest
 
-_NOBODY = UUID(int=0)
+_NO_TENANT = UUID(int=0)
 
 
 def run(
     definition: Annotated[str, typer.Argument(metavar="DEFINITION", help="The key of the job.")],
-    payload: Payload = None,
+    payload: PayloadArgument = None,
     *,
     app: Annotated[
         str | None, typer.Option(metavar="APP", help="app.py, app.py:name, package.module")
     ] = None,
-    tenant: Tenant = None,
+    tenant: TenantOption = None,
 ) -> None:
     """Run a job in this process and print its result as JSON."""
-    from jobforge.sdk.loader import load as load_app
+    from jobforge.sdk.loader import load_app
 
     found = _find(load_app(find_target(app)).definitions, definition)
-    job = found.imagined(parse_payload(payload or []), _tenant(tenant))
+    job = found.fake_claimed_job(parse_payload(payload or []), _find_tenant(tenant))
     try:
-        arguments = found.arguments_of(job.version, job.payload_json)
+        arguments = found.parse_arguments_json(job.version, job.payload_json)
     except InvalidPayload as error:
         raise InvalidPayload(
-            error.message, field=error.field, hint=f"jobforge run {sample(found)}"
+            error.message, field=error.field, hint=f"jobforge run {format_sample_arguments(found)}"
         ) from error
     output.print_json(_invoke(found, job, arguments))
 
 
-class Printer:
+class PrintingChannel:
     """The channel of a job that runs here: what it says is printed."""
 
     def note(self, kind: str, data: dict[str, Json]) -> None:
         from jobforge.types.job_history import JobEvent
 
         said = JobEvent(at=datetime.now(UTC), kind=kind, actor=None, data=data)
-        output.note(job_wait.words(said))
+        output.note(job_wait.format_note(said))
 
     def secret(self, name: str) -> str:
         from jobforge.redact import register_secret
@@ -71,13 +71,13 @@ class Printer:
     def enqueue(self, _: "Sequence[JobRequest]") -> "list[Enqueued]":
         raise Invalid("a job that runs here enqueues over its app's own connection")
 
-    def ask(self, kind: str, data: Json) -> None:
+    def request(self, kind: str, data: Json) -> None:
         if kind != "save_step":
             raise Invalid(f"a job that runs here has no worker to ask for {kind}")
         output.note(f"step {data['name']}: {data['result']!r}")
 
-    async def aask(self, kind: str, data: Json) -> None:
-        self.ask(kind, data)
+    async def request_async(self, kind: str, data: Json) -> None:
+        self.request(kind, data)
 
 
 def _find(definitions: "Mapping[str, Definition[..., Any]]", key: str) -> "Definition[..., Any]":
@@ -88,15 +88,15 @@ def _find(definitions: "Mapping[str, Definition[..., Any]]", key: str) -> "Defin
         raise NotFound(f"the app has no job {key}", hint=f"it has {known}") from None
 
 
-def _tenant(flag: str | None) -> UUID:
+def _find_tenant(flag: str | None) -> UUID:
     """The database is asked only for a slug."""
     named = load(flags={"tenant": flag}).tenant
     if named is None:
-        return _NOBODY
+        return _NO_TENANT
     try:
         return UUID(str(named))
     except ValueError:
-        with reached(Way()) as engine:
+        with open_engine(ConnectionOptions()) as engine:
             return find_tenant(engine, flag)
 
 
@@ -104,11 +104,11 @@ def _invoke(
     definition: "Definition[..., Any]", job: "ClaimedJob", arguments: dict[str, Any]
 ) -> Json:
     from jobforge.sdk.context import Context
-    from jobforge.sdk.retry import Waiting
+    from jobforge.sdk.retry import AttemptSuspended
 
     try:
-        result = _call(definition, Context(job, Printer()), arguments)
-    except (Exception, Waiting) as error:
+        result = _call(definition, Context(job, PrintingChannel()), arguments)
+    except (Exception, AttemptSuspended) as error:
         _print_failure(error, definition)
         raise typer.Exit(1) from error
     return definition.dump(result)
@@ -128,9 +128,9 @@ def _call(definition: "Definition[..., Any]", context: "Context", arguments: dic
 
 
 def _print_failure(error: BaseException, definition: "Definition[..., Any]") -> None:
-    from jobforge.sdk.verdict import raised
+    from jobforge.sdk.verdict import verdict_from_error
 
-    verdict = raised(error, definition.settings)
+    verdict = verdict_from_error(error, definition.settings)
     trace = (verdict.error or {}).get("traceback", "")
     typer.echo(trace or str(error), err=True)
     output.note(f"a worker would record the attempt as {verdict.outcome}")

@@ -5,9 +5,9 @@ from typing import Annotated
 
 import typer
 
-from jobforge.cli.database import DatabaseUrl, find_url
+from jobforge.cli.database import DatabaseUrlOption, find_url
 from jobforge.cli.options import UNTIL_STDIN_CLOSES, MetricsPort
-from jobforge.cli.output import warn_of_misspelt
+from jobforge.cli.output import warn_of_misspelled_settings
 from jobforge.config import Config, load
 from jobforge.process import interrupts
 
@@ -19,7 +19,7 @@ def scheduler(
     log_level: Annotated[
         str | None, typer.Option(metavar="LEVEL", help="debug, info, warning, error or critical")
     ] = None,
-    database_url: DatabaseUrl = None,
+    database_url: DatabaseUrlOption = None,
     until_stdin_closes: Annotated[bool, typer.Option(UNTIL_STDIN_CLOSES, hidden=True)] = False,
 ) -> None:
     """Fire schedules and dispatch events. Workers do so too, unless they have --no-scheduler.
@@ -34,7 +34,7 @@ def scheduler(
             "database_url": database_url,
         }
     )
-    warn_of_misspelt()
+    warn_of_misspelled_settings()
     config = replace(config, database_url=find_url(database_url))
     raise typer.Exit(_run(config, until_stdin_closes=until_stdin_closes))
 
@@ -44,7 +44,7 @@ def _run(config: Config, *, until_stdin_closes: bool) -> int:
 
     from jobforge.cli.processes import worker_process
 
-    interrupts.leave()  # until it stops on signals, it has begun nothing
+    interrupts.exit_on_interrupt()  # until it stops on signals, it has begun nothing
     return asyncio.run(
         worker_process.serve_scheduler(config, until_stdin_closes=until_stdin_closes)
     )

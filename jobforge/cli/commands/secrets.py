@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 import typer
 
 from jobforge.cli import output
-from jobforge.cli.database import DatabaseUrl
-from jobforge.cli.engine import Engine, Way, reached
+from jobforge.cli.database import DatabaseUrlOption
+from jobforge.cli.engine import CliEngine, ConnectionOptions, open_engine
 from jobforge.config import load
 from jobforge.errors import ConfigError
 
@@ -30,7 +30,7 @@ def key() -> None:
 
 
 @app.command()
-def rotate(*, database_url: DatabaseUrl = None) -> None:
+def rotate(*, database_url: DatabaseUrlOption = None) -> None:
     """Wrap the keys of all tenants anew.
 
     They were wrapped by secret_key_previous, and are by secret_key then. No secret is opened or
@@ -45,12 +45,12 @@ def rotate(*, database_url: DatabaseUrl = None) -> None:
             field="secret_key",
         )
     vault = open_vault(config)
-    with reached(Way(database_url)) as engine:
+    with open_engine(ConnectionOptions(database_url)) as engine:
         count = _rotate(engine, vault)
     output.note(f"{count} keys of tenants are wrapped by {vault.key_id} now")
 
 
-def _rotate(engine: Engine, vault: "Vault") -> int:
+def _rotate(engine: CliEngine, vault: "Vault") -> int:
     from jobforge import calls
 
     count, after = 0, None

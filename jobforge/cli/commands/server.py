@@ -4,10 +4,10 @@ from typing import Annotated
 
 import typer
 
-from jobforge.cli.database import DatabaseUrl, find_url
-from jobforge.cli.engine import Way, reached
+from jobforge.cli.database import DatabaseUrlOption, find_url
+from jobforge.cli.engine import ConnectionOptions, open_engine
 from jobforge.cli.options import UNTIL_STDIN_CLOSES
-from jobforge.cli.output import warn_of_misspelt
+from jobforge.cli.output import warn_of_misspelled_settings
 from jobforge.config import Config, load
 
 
@@ -21,7 +21,7 @@ def server(
     log_level: Annotated[
         str | None, typer.Option(metavar="LEVEL", help="debug, info, warning, error or critical")
     ] = None,
-    database_url: DatabaseUrl = None,
+    database_url: DatabaseUrlOption = None,
     until_stdin_closes: Annotated[bool, typer.Option(UNTIL_STDIN_CLOSES, hidden=True)] = False,
 ) -> None:
     """Serve the HTTP API and the dashboard.
@@ -38,17 +38,17 @@ def server(
             "database_url": find_url(database_url),
         }
     )
-    warn_of_misspelt()
-    config = _located(config)
-    with reached(Way(config.database_url)):
+    warn_of_misspelled_settings()
+    config = _locate_artifacts(config)
+    with open_engine(ConnectionOptions(config.database_url)):
         pass  # what every request would fail by is told at once
     raise typer.Exit(_run(config, until_stdin_closes=until_stdin_closes))
 
 
-def _located(config: Config) -> Config:
-    from jobforge.artifacts.default_location import located
+def _locate_artifacts(config: Config) -> Config:
+    from jobforge.artifacts.default_location import with_default_artifacts
 
-    return located(config, config.database_url)
+    return with_default_artifacts(config, config.database_url)
 
 
 def _run(config: Config, *, until_stdin_closes: bool) -> int:
@@ -61,8 +61,8 @@ def _run(config: Config, *, until_stdin_closes: bool) -> int:
 
     logs.configure(format=config.log_format, level=config.log_level)
     setup.configure("jobforge-server")
-    interrupts.leave()  # until it stops on signals, it has answered nobody
-    with asyncio.Runner(loop_factory=serve.new_loop) as runner:
-        code = runner.run(serve.listen(config, until_stdin_closes=until_stdin_closes))
+    interrupts.exit_on_interrupt()  # until it stops on signals, it has answered nobody
+    with asyncio.Runner(loop_factory=serve.create_event_loop) as runner:
+        code = runner.run(serve.serve(config, until_stdin_closes=until_stdin_closes))
     setup.shutdown()
     return code

@@ -6,11 +6,18 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from jobforge.cli import output
-from jobforge.cli.database import DatabaseUrl
-from jobforge.cli.engine import ApiKey, Engine, ServerUrl, Way, on_engine, reached
-from jobforge.cli.tables import Form, in_form, print_listing
-from jobforge.cli.tenant_session import TenantOrAll, find_tenant_or_all
-from jobforge.cli.time_args import parse_duration, parse_past
+from jobforge.cli.database import DatabaseUrlOption
+from jobforge.cli.engine import (
+    ApiKeyOption,
+    CliEngine,
+    ConnectionOptions,
+    ServerUrlOption,
+    open_engine,
+    with_engine,
+)
+from jobforge.cli.tables import ListingFormat, print_listing, with_listing_format
+from jobforge.cli.tenant_session import TenantOrAllOption, find_tenant_or_all
+from jobforge.cli.time_args import parse_duration, parse_time_or_age
 from jobforge.errors import Invalid, Json
 
 if TYPE_CHECKING:
@@ -18,8 +25,10 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="Add up attempts, by time, definition or tenant.")
 
-Since = Annotated[str, typer.Option(metavar="SPAN|TIME", help="From then on: 1h, 7d, or a time.")]
-Until = Annotated[
+SinceOption = Annotated[
+    str, typer.Option(metavar="SPAN|TIME", help="From then on: 1h, 7d, or a time.")
+]
+UntilOption = Annotated[
     str | None, typer.Option(metavar="SPAN|TIME", help="Up to then: 1h ago, or a time; else now.")
 ]
 _STEPS_S = (60, 300, 900, 3600, 21_600, 86_400)
@@ -27,13 +36,13 @@ _LINES = 30  # of a table, about
 
 
 @app.callback(invoke_without_command=True)
-@in_form
+@with_listing_format
 def stats(
     context: typer.Context,
-    form: Form,
+    form: ListingFormat,
     *,
-    since: Since = "1h",
-    until: Until = None,
+    since: SinceOption = "1h",
+    until: UntilOption = None,
     step: Annotated[
         str | None, typer.Option(metavar="SPAN", help="One line for each: 1m, 1h, 1d.")
     ] = None,
@@ -42,10 +51,10 @@ def stats(
     by: Annotated[
         str | None, typer.Option(metavar="definition|queue", help="A line for each of them.")
     ] = None,
-    tenant: TenantOrAll = None,
-    database_url: DatabaseUrl = None,
-    server: ServerUrl = None,
-    api_key: ApiKey = None,
+    tenant: TenantOrAllOption = None,
+    database_url: DatabaseUrlOption = None,
+    server: ServerUrlOption = None,
+    api_key: ApiKeyOption = None,
 ) -> None:
     """Show a tenant's statistics; for operators who name none, those of all together."""
     if context.invoked_subcommand is not None:
@@ -53,37 +62,37 @@ def stats(
     from jobforge import calls
     from jobforge.types.statistics import Statistic
 
-    begin, end = parse_past(since, "--since"), _until(until)
-    with reached(Way(database_url, server, api_key)) as engine:
+    begin, end = parse_time_or_age(since, "--since"), _parse_until(until)
+    with open_engine(ConnectionOptions(database_url, server, api_key)) as engine:
         call = calls.get_statistics(
             begin,
             end,
-            step_s=_step(step, begin, end),
+            step_s=_choose_step(step, begin, end),
             definition=definition,
             queue=queue,
-            by=_by(by),
+            by=_parse_by(by),
             tenant_id=find_tenant_or_all(engine, tenant),
         )
         found = engine.run(call)
-    print_listing(found, Statistic, _line, form=form)
+    print_listing(found, Statistic, _to_row, form=form)
 
 
 @app.command()
-@on_engine
-@in_form
+@with_engine
+@with_listing_format
 def usage(
-    engine: Engine,
-    form: Form,
+    engine: CliEngine,
+    form: ListingFormat,
     *,
-    since: Since = "1d",
-    until: Until = None,
+    since: SinceOption = "1d",
+    until: UntilOption = None,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
 ) -> None:
     """Show what each tenant used: attempts, run and CPU time, memory. For operators."""
     from jobforge import calls
     from jobforge.types.statistics import Usage, usage_as_csv
 
-    call = calls.meter_tenants(parse_past(since, "--since"), _until(until))
+    call = calls.meter_tenants(parse_time_or_age(since, "--since"), _parse_until(until))
     used = engine.run(call)
     if as_csv:
         typer.echo(usage_as_csv(used), nl=False)
@@ -91,11 +100,11 @@ def usage(
     print_listing(used, Usage, form=form)
 
 
-def _until(text: str | None) -> datetime | None:
-    return None if text is None else parse_past(text, "--until")
+def _parse_until(text: str | None) -> datetime | None:
+    return None if text is None else parse_time_or_age(text, "--until")
 
 
-def _step(text: str | None, begin: datetime | None, end: datetime | None) -> int:
+def _choose_step(text: str | None, begin: datetime | None, end: datetime | None) -> int:
     if text is not None:
         return int(parse_duration(text, "--step"))
     until = end or datetime.now(UTC)
@@ -103,7 +112,7 @@ def _step(text: str | None, begin: datetime | None, end: datetime | None) -> int
     return next((step for step in _STEPS_S if step >= wanted), _STEPS_S[-1])
 
 
-def _by(text: str | None) -> Literal["definition", "queue"] | None:
+def _parse_by(text: str | None) -> Literal["definition", "queue"] | None:
     match text:
         case None | "definition" | "queue":
             return text
@@ -111,7 +120,7 @@ def _by(text: str | None) -> Literal["definition", "queue"] | None:
             raise Invalid(f"--by is definition or queue, not {text!r}")
 
 
-def _line(found: "Statistic") -> dict[str, Json]:
+def _to_row(found: "Statistic") -> dict[str, Json]:
     return {
         "at": found.at,
         **({"definition": found.definition} if found.queue is None else {"queue": found.queue}),
@@ -120,14 +129,14 @@ def _line(found: "Statistic") -> dict[str, Json]:
         "died": found.died,
         "canceled": found.canceled,
         "handed_back": found.handed_back,
-        "wait_p50": _time(found.wait_p50_ms),
-        "wait_p95": _time(found.wait_p95_ms),
-        "run_p50": _time(found.run_p50_ms),
-        "run_p95": _time(found.run_p95_ms),
+        "wait_p50": _format_ms(found.wait_p50_ms),
+        "wait_p95": _format_ms(found.wait_p95_ms),
+        "run_p50": _format_ms(found.run_p50_ms),
+        "run_p95": _format_ms(found.run_p95_ms),
     }
 
 
-def _time(ms: float | None) -> str | None:
+def _format_ms(ms: float | None) -> str | None:
     if ms is None:
         return None
-    return f"{ms:.3g} ms" if ms < 1000 else output.span(timedelta(milliseconds=ms))
+    return f"{ms:.3g} ms" if ms < 1000 else output.format_duration(timedelta(milliseconds=ms))

@@ -8,11 +8,11 @@ from uuid import UUID, uuid4
 import typer
 
 from jobforge.cli import completions, output
-from jobforge.cli.bulk import Wait, Yes, confirm, watch
-from jobforge.cli.engine import Engine, on_engine
-from jobforge.cli.options import AsJson, Quiet, given
-from jobforge.cli.tables import Form, in_form, print_listing
-from jobforge.cli.tenant_session import Session, find_tenant
+from jobforge.cli.bulk import WaitOption, Yes, confirm, watch_operation
+from jobforge.cli.engine import CliEngine, with_engine
+from jobforge.cli.options import AsJson, Quiet, omit_none
+from jobforge.cli.tables import ListingFormat, print_listing, with_listing_format
+from jobforge.cli.tenant_session import TenantSession, find_tenant
 from jobforge.cli.time_args import parse_rate
 from jobforge.errors import Invalid, Json, NotFound
 
@@ -21,9 +21,11 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="See tenants, create, limit and pause them.", no_args_is_help=True)
 
-Which = Annotated[str, typer.Argument(metavar="SLUG|ID", autocompletion=completions.tenants)]
-Name = Annotated[str | None, typer.Option(help="What people call it.")]
-Zone = Annotated[str | None, typer.Option(help="Such as Europe/Berlin.")]
+TenantArgument = Annotated[
+    str, typer.Argument(metavar="SLUG|ID", autocompletion=completions.complete_tenants)
+]
+TenantNameOption = Annotated[str | None, typer.Option(help="What people call it.")]
+TimezoneOption = Annotated[str | None, typer.Option(help="Such as Europe/Berlin.")]
 
 _NO_LIMITS: dict[str, Json] = dict.fromkeys(
     ("max_running", "max_pending", "rate_limit", "rate_burst")
@@ -31,9 +33,9 @@ _NO_LIMITS: dict[str, Json] = dict.fromkeys(
 
 
 @app.command("list")
-@on_engine
-@in_form
-def list_(engine: Engine, form: Form, *, quiet: Quiet = False) -> None:
+@with_engine
+@with_listing_format
+def list_(engine: CliEngine, form: ListingFormat, *, quiet: Quiet = False) -> None:
     """List the tenants that have settings. Others are known by their id alone."""
     from jobforge import calls
     from jobforge.types.tenants import TenantInfo
@@ -42,29 +44,29 @@ def list_(engine: Engine, form: Form, *, quiet: Quiet = False) -> None:
 
 
 @app.command()
-@on_engine
-def show(engine: Engine, tenant: Which, *, as_json: AsJson = False) -> None:
+@with_engine
+def show(engine: CliEngine, tenant: TenantArgument, *, as_json: AsJson = False) -> None:
     """Show the settings of a tenant."""
-    output.print_thing(asdict(_find(engine, tenant)), as_json=as_json)
+    output.print_record(asdict(_find(engine, tenant)), as_json=as_json)
 
 
 @app.command()
-@on_engine
+@with_engine
 def create(
-    engine: Engine,
+    engine: CliEngine,
     slug: Annotated[str, typer.Argument(help="A short name, unique in this installation.")],
     *,
     tenant_id: Annotated[
         UUID | None, typer.Option("--id", metavar="UUID", help="Its id; else a random one.")
     ] = None,
-    name: Name = None,
-    timezone: Zone = None,
+    name: TenantNameOption = None,
+    timezone: TimezoneOption = None,
     as_json: AsJson = False,
 ) -> None:
     """Create a tenant and print its id."""
     from jobforge import calls
 
-    settings = given(slug=slug, name=name, timezone=timezone)
+    settings = omit_none(slug=slug, name=name, timezone=timezone)
     made = tenant_id or uuid4()
     engine.run(calls.put_tenant(made, settings))
     if as_json:
@@ -74,14 +76,14 @@ def create(
 
 
 @app.command()
-@on_engine
+@with_engine
 def edit(
-    engine: Engine,
-    tenant: Which,
+    engine: CliEngine,
+    tenant: TenantArgument,
     *,
     slug: Annotated[str | None, typer.Option(help="A new one.")] = None,
-    name: Name = None,
-    timezone: Zone = None,
+    name: TenantNameOption = None,
+    timezone: TimezoneOption = None,
     weight: Annotated[
         int | None,
         typer.Option(min=1, metavar="N", help="Its share when tenants wait for each other; 1."),
@@ -99,13 +101,13 @@ def edit(
         int | None, typer.Option(min=1, metavar="N", help="Starts saved up; else the N of --rate.")
     ] = None,
     unlimited: Annotated[
-        bool, typer.Option("--unlimited", help="Take its limits away, but those given here.")
+        bool, typer.Option("--unlimited", help="Take its limits away, but those omit_none here.")
     ] = False,
 ) -> None:
     """Change a tenant's settings and limits. What is not given stays."""
     from jobforge import calls
 
-    changes = given(
+    changes = omit_none(
         slug=slug,
         name=name,
         timezone=timezone,
@@ -124,8 +126,8 @@ def edit(
 
 
 @app.command()
-@on_engine
-def pause(engine: Engine, tenant: Which) -> None:
+@with_engine
+def pause(engine: CliEngine, tenant: TenantArgument) -> None:
     """Start no job of the tenant until it is resumed; what runs goes on."""
     from jobforge import calls
 
@@ -134,8 +136,8 @@ def pause(engine: Engine, tenant: Which) -> None:
 
 
 @app.command()
-@on_engine
-def resume(engine: Engine, tenant: Which) -> None:
+@with_engine
+def resume(engine: CliEngine, tenant: TenantArgument) -> None:
     """Start jobs of the tenant again."""
     from jobforge import calls
 
@@ -144,8 +146,10 @@ def resume(engine: Engine, tenant: Which) -> None:
 
 
 @app.command()
-@on_engine
-def delete(engine: Engine, tenant: Which, *, yes: Yes = False, wait: Wait = True) -> None:
+@with_engine
+def delete(
+    engine: CliEngine, tenant: TenantArgument, *, yes: Yes = False, wait: WaitOption = True
+) -> None:
     """Erase a tenant permanently: its jobs, history, keys and artifacts.
 
     Run the command again to watch an erasure that is under way.
@@ -160,11 +164,11 @@ def delete(engine: Engine, tenant: Which, *, yes: Yes = False, wait: Wait = True
         typer.echo(str(operation_id))
         return
     advance = partial(engine.advance_erasure, tenant_id)
-    operation = watch(Session(engine, tenant_id), operation_id, advance)
+    operation = watch_operation(TenantSession(engine, tenant_id), operation_id, advance)
     output.note(f"{tenant} is erased: {operation.done:,} rows and all artifacts are deleted")
 
 
-def _find(engine: Engine, text: str) -> "TenantInfo":
+def _find(engine: CliEngine, text: str) -> "TenantInfo":
     from jobforge import calls
 
     tenant_id = find_tenant(engine, text)

@@ -7,11 +7,11 @@ import typer
 
 from jobforge.cli import output
 from jobforge.cli.bulk import Yes, confirm
-from jobforge.cli.options import AsJson, Limit, Quiet, one_of
-from jobforge.cli.tables import Form, in_form, print_listing
-from jobforge.cli.tenant_session import Id, Session, in_session
+from jobforge.cli.options import AsJson, LimitOption, Quiet, check_choice
+from jobforge.cli.tables import ListingFormat, print_listing, with_listing_format
+from jobforge.cli.tenant_session import IdArgument, TenantSession, with_tenant_session
 from jobforge.cli.time_args import parse_moment
-from jobforge.cli.trigger_options import DefinitionOption, with_settings
+from jobforge.cli.trigger_options import DefinitionOption, with_trigger_settings
 from jobforge.errors import Invalid, Json
 
 if TYPE_CHECKING:
@@ -19,15 +19,15 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="Schedules, and jobs that events make.", no_args_is_help=True)
 
-Settings = dict[str, Json]
+TriggerSettings = dict[str, Json]
 
 
 @app.command("list")
-@in_session
-@in_form
+@with_tenant_session
+@with_listing_format
 def list_(
-    scope: Session,
-    form: Form,
+    scope: TenantSession,
+    form: ListingFormat,
     *,
     type_: Annotated[
         str | None, typer.Option("--type", metavar="schedule|event", help="Only those.")
@@ -40,28 +40,28 @@ def list_(
     from jobforge import calls
     from jobforge.types.triggers import Trigger, TriggerFilter
 
-    which = TriggerFilter(_type(type_) if type_ else None, definition, enabled=enabled)
+    which = TriggerFilter(_parse_type(type_) if type_ else None, definition, enabled=enabled)
     triggers = scope.run(calls.list_triggers(which, limit=200))
-    print_listing(triggers, Trigger, _line, _shown, form=form, quiet=quiet)
+    print_listing(triggers, Trigger, _to_row, _to_document, form=form, quiet=quiet)
 
 
 @app.command()
-@in_session
-def show(scope: Session, trigger: Id, *, as_json: AsJson = False) -> None:
+@with_tenant_session
+def show(scope: TenantSession, trigger: IdArgument, *, as_json: AsJson = False) -> None:
     """Show a trigger."""
     from jobforge import calls
 
-    found = scope.run(calls.get_trigger(scope.find("trigger", trigger)))
-    output.print_thing(_shown(found), as_json=as_json)
+    found = scope.run(calls.get_trigger(scope.find_id("trigger", trigger)))
+    output.print_record(_to_document(found), as_json=as_json)
 
 
 @app.command()
-@in_session
-@with_settings
+@with_tenant_session
+@with_trigger_settings
 def create(
-    scope: Session,
+    scope: TenantSession,
     label: Annotated[str, typer.Argument(help="What people call it.")],
-    settings: Settings,
+    settings: TriggerSettings,
     *,
     disabled: Annotated[bool, typer.Option("--disabled", help="Not yet.")] = False,
 ) -> None:
@@ -87,12 +87,12 @@ def create(
 
 
 @app.command()
-@in_session
-@with_settings
+@with_tenant_session
+@with_trigger_settings
 def edit(
-    scope: Session,
-    trigger: Id,
-    settings: Settings,
+    scope: TenantSession,
+    trigger: IdArgument,
+    settings: TriggerSettings,
     *,
     label: Annotated[str | None, typer.Option(help="What people call it.")] = None,
 ) -> None:
@@ -103,41 +103,41 @@ def edit(
     changes = settings if label is None else {**settings, "label": label}
     if not changes:
         raise Invalid("nothing to change is named", hint="jobforge triggers edit --help")
-    before = scope.run(calls.get_trigger(scope.find("trigger", trigger)))
+    before = scope.run(calls.get_trigger(scope.find_id("trigger", trigger)))
     validate.check(before.type, changes, before)
     scope.run(calls.edit_trigger(before.id, changes))
     output.note(f"{before.id} is changed")
 
 
 @app.command()
-@in_session
-def enable(scope: Session, trigger: Id) -> None:
+@with_tenant_session
+def enable(scope: TenantSession, trigger: IdArgument) -> None:
     """Let a trigger fire again. What it missed meanwhile is not caught up."""
     from jobforge import calls
 
-    found = scope.find("trigger", trigger)
+    found = scope.find_id("trigger", trigger)
     scope.run(calls.edit_trigger(found, {"enabled": True}))
     output.note(f"{found} is enabled")
 
 
 @app.command()
-@in_session
-def disable(scope: Session, trigger: Id) -> None:
+@with_tenant_session
+def disable(scope: TenantSession, trigger: IdArgument) -> None:
     """Keep a trigger from firing."""
     from jobforge import calls
 
-    found = scope.find("trigger", trigger)
+    found = scope.find_id("trigger", trigger)
     scope.run(calls.edit_trigger(found, {"enabled": False}))
     output.note(f"{found} is disabled")
 
 
 @app.command()
-@in_session
-def delete(scope: Session, trigger: Id, *, yes: Yes = False) -> None:
+@with_tenant_session
+def delete(scope: TenantSession, trigger: IdArgument, *, yes: Yes = False) -> None:
     """Delete a trigger; the jobs that it made go on."""
     from jobforge import calls
 
-    found = scope.find("trigger", trigger)
+    found = scope.find_id("trigger", trigger)
     if not yes:
         confirm(f"delete the trigger {scope.run(calls.get_trigger(found)).label}?")
     scope.run(calls.delete_trigger(found))
@@ -145,12 +145,12 @@ def delete(scope: Session, trigger: Id, *, yes: Yes = False) -> None:
 
 
 @app.command("run")
-@in_session
-def run_now(scope: Session, trigger: Id, *, as_json: AsJson = False) -> None:
+@with_tenant_session
+def run_now(scope: TenantSession, trigger: IdArgument, *, as_json: AsJson = False) -> None:
     """Fire a schedule now. `triggers firings` shows the job, once the scheduler has made it."""
     from jobforge import calls
 
-    fire_at = scope.run(calls.run_trigger(scope.find("trigger", trigger)))
+    fire_at = scope.run(calls.run_trigger(scope.find_id("trigger", trigger)))
     if as_json:
         output.print_json({"fire_at": fire_at})
     else:
@@ -158,10 +158,10 @@ def run_now(scope: Session, trigger: Id, *, as_json: AsJson = False) -> None:
 
 
 @app.command()
-@in_session
+@with_tenant_session
 def backfill(
-    scope: Session,
-    trigger: Id,
+    scope: TenantSession,
+    trigger: IdArgument,
     start: Annotated[str, typer.Argument(metavar="START", help="A time: from it on.")],
     end: Annotated[str, typer.Argument(metavar="END", help="A time: up to it.")],
     *,
@@ -172,8 +172,8 @@ def backfill(
     from jobforge.scheduler import validate
 
     first, last = parse_moment(start, "START"), parse_moment(end, "END")
-    found = scope.run(calls.get_trigger(scope.find("trigger", trigger)))
-    times = validate.times_between(found, first, last)
+    found = scope.run(calls.get_trigger(scope.find_id("trigger", trigger)))
+    times = validate.list_fire_times(found, first, last)
     if dry_run:
         output.print_ids(time.isoformat() for time in times)
         return
@@ -181,20 +181,20 @@ def backfill(
 
 
 @app.command()
-@in_session
-@in_form
+@with_tenant_session
+@with_listing_format
 def firings(
-    scope: Session,
-    trigger: Id,
-    form: Form,
+    scope: TenantSession,
+    trigger: IdArgument,
+    form: ListingFormat,
     *,
-    limit: Limit = 50,
+    limit: LimitOption = 50,
 ) -> None:
     """List what came of a schedule's times, latest first."""
     from jobforge import calls
     from jobforge.types.triggers import Firing
 
-    found = scope.run(calls.list_firings(scope.find("trigger", trigger), limit=limit))
+    found = scope.run(calls.list_firings(scope.find_id("trigger", trigger), limit=limit))
     print_listing(found, Firing, form=form)
 
 
@@ -221,20 +221,20 @@ def next_(
         shown = [
             {"at": run.at, "local": run.local.isoformat(), "change": run.change} for run in runs
         ]
-        output.print_json({"words": read.words(), "timezone": tz, "runs": shown})
+        output.print_json({"words": read.describe(), "timezone": tz, "runs": shown})
         return
-    output.note(f"{read.words()}, {tz}")
+    output.note(f"{read.describe()}, {tz}")
     for run in runs:
         typer.echo(f"{run.local.isoformat()}{f'  ({run.change} time)' if run.change else ''}")
 
 
-def _shown(trigger: "Trigger") -> dict[str, Json]:
+def _to_document(trigger: "Trigger") -> dict[str, Json]:
     from jobforge.redact import redact
 
     return asdict(replace(trigger, payload=redact(trigger.payload)))
 
 
-def _line(trigger: "Trigger") -> dict[str, Json]:
+def _to_row(trigger: "Trigger") -> dict[str, Json]:
     return {
         "id": trigger.id,
         "label": trigger.label,
@@ -247,7 +247,7 @@ def _line(trigger: "Trigger") -> dict[str, Json]:
     }
 
 
-def _type(text: str) -> "TriggerType":
+def _parse_type(text: str) -> "TriggerType":
     from jobforge.types.triggers import TriggerType
 
-    return TriggerType(one_of("type", text, TriggerType))
+    return TriggerType(check_choice("type", text, TriggerType))

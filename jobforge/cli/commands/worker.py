@@ -6,19 +6,19 @@ from typing import Annotated
 import typer
 
 from jobforge.cli.app_target import find_target
-from jobforge.cli.database import DatabaseUrl, find_url
-from jobforge.cli.engine import ApiKey, ServerUrl, Way, reached
-from jobforge.cli.options import INTRODUCE, UNTIL_STDIN_CLOSES, App, MetricsPort
-from jobforge.cli.output import warn_of_misspelt
+from jobforge.cli.database import DatabaseUrlOption, find_url
+from jobforge.cli.engine import ApiKeyOption, ConnectionOptions, ServerUrlOption, open_engine
+from jobforge.cli.options import INTRODUCE, UNTIL_STDIN_CLOSES, AppArgument, MetricsPort
+from jobforge.cli.output import warn_of_misspelled_settings
 from jobforge.cli.time_args import parse_duration
 from jobforge.config import Config, load
 from jobforge.process import interrupts
 
-_LEAVING_S = 5.0
+_EXIT_TIMEOUT_S = 5.0
 
 
 def worker(
-    app: App = None,
+    app: AppArgument = None,
     *,
     queues: Annotated[
         str | None,
@@ -46,9 +46,9 @@ def worker(
     log_level: Annotated[
         str | None, typer.Option(metavar="LEVEL", help="debug, info, warning, error or critical")
     ] = None,
-    database_url: DatabaseUrl = None,
-    server: ServerUrl = None,
-    api_key: ApiKey = None,
+    database_url: DatabaseUrlOption = None,
+    server: ServerUrlOption = None,
+    api_key: ApiKeyOption = None,
     until_stdin_closes: Annotated[bool, typer.Option(UNTIL_STDIN_CLOSES, hidden=True)] = False,
     introduce: Annotated[bool, typer.Option(INTRODUCE, hidden=True)] = False,
 ) -> None:
@@ -74,27 +74,27 @@ def worker(
             "key": api_key,
         }
     )
-    warn_of_misspelt()
-    way = Way(database_url, server, api_key)
+    warn_of_misspelled_settings()
+    way = ConnectionOptions(database_url, server, api_key)
     if way.find_server() is None:
         config = replace(config, database_url=find_url(database_url))
     target = find_target(config.app)
     if config.processes > 1:
-        with reached(way) as engine:
+        with open_engine(way) as engine:
             engine.own_tenant()  # what every worker would fail by is told once
-        raise typer.Exit(_run_fleet(config))
+        raise typer.Exit(_run_supervisor(config))
     raise typer.Exit(
         _run(target, config, until_stdin_closes=until_stdin_closes, introduce=introduce)
     )
 
 
-def _run_fleet(config: Config) -> int:
+def _run_supervisor(config: Config) -> int:
     import asyncio
 
     from jobforge.cli.processes import worker_process
 
-    interrupts.leave()
-    return asyncio.run(worker_process.serve_fleet(config))
+    interrupts.exit_on_interrupt()
+    return asyncio.run(worker_process.serve_supervisor(config))
 
 
 def _run(target: str, config: Config, *, until_stdin_closes: bool, introduce: bool) -> int:
@@ -108,14 +108,14 @@ def _run(target: str, config: Config, *, until_stdin_closes: bool, introduce: bo
         dev_setup.print_introduction(app.definitions.values())
 
     async def serve() -> int:
-        code = await worker_process.serve(
+        code = await worker_process.serve_worker(
             app, target, config, until_stdin_closes=until_stdin_closes
         )
         # Inline jobs that were abandoned may have left coroutines that go on, and threads. Python
         # would wait for them; all that they hold was handed back.
-        interrupts.exit_within(code, _LEAVING_S)
+        interrupts.exit_within(code, _EXIT_TIMEOUT_S)
         return code
 
     # Until it drains on signals, it has claimed nothing.
-    interrupts.leave()
+    interrupts.exit_on_interrupt()
     return asyncio.run(serve())

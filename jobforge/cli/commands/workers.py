@@ -6,9 +6,9 @@ from uuid import UUID
 import typer
 
 from jobforge.cli import output
-from jobforge.cli.engine import Engine, on_engine
-from jobforge.cli.tables import Form, in_form, print_listing
-from jobforge.cli.top_data import worker_line
+from jobforge.cli.engine import CliEngine, with_engine
+from jobforge.cli.tables import ListingFormat, print_listing, with_listing_format
+from jobforge.cli.top_data import to_worker_row
 from jobforge.errors import Invalid, NotFound
 
 app = typer.Typer(help="See workers, and end them from afar.", no_args_is_help=True)
@@ -21,11 +21,11 @@ _SHORTEST = 8
 
 
 @app.command("list")
-@on_engine
-@in_form
+@with_engine
+@with_listing_format
 def list_(
-    engine: Engine,
-    form: Form,
+    engine: CliEngine,
+    form: ListingFormat,
     *,
     show_all: Annotated[bool, typer.Option("--all", help="Those that have stopped too.")] = False,
 ) -> None:
@@ -35,12 +35,12 @@ def list_(
 
     workers = engine.run(calls.list_workers())
     shown = [worker for worker in workers if show_all or worker.state != "stopped"]
-    print_listing(shown, WorkerInfo, worker_line, form=form)
+    print_listing(shown, WorkerInfo, to_worker_row, form=form)
 
 
 @app.command()
-@on_engine
-def drain(engine: Engine, worker: WorkerId) -> None:
+@with_engine
+def drain(engine: CliEngine, worker: WorkerId) -> None:
     """Let a worker finish what it has, and end."""
     from jobforge import calls
 
@@ -50,8 +50,8 @@ def drain(engine: Engine, worker: WorkerId) -> None:
 
 
 @app.command()
-@on_engine
-def stop(engine: Engine, worker: WorkerId) -> None:
+@with_engine
+def stop(engine: CliEngine, worker: WorkerId) -> None:
     """Let a worker hand back what it has, and end."""
     from jobforge import calls
 
@@ -60,7 +60,7 @@ def stop(engine: Engine, worker: WorkerId) -> None:
     output.note(f"{worker_id} stops")
 
 
-def _find(engine: Engine, text: str) -> UUID:
+def _find(engine: CliEngine, text: str) -> UUID:
     from jobforge import calls
 
     start = text.replace("-", "").lower()

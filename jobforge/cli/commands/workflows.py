@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from jobforge.cli import output, workflow_graph
-from jobforge.cli.options import AsJson, Quiet, one_of
-from jobforge.cli.tables import Form, in_form, print_listing
-from jobforge.cli.tenant_session import Id, Session, in_session
+from jobforge.cli.options import AsJson, Quiet, check_choice
+from jobforge.cli.tables import ListingFormat, print_listing, with_listing_format
+from jobforge.cli.tenant_session import IdArgument, TenantSession, with_tenant_session
 from jobforge.errors import Json
 
 if TYPE_CHECKING:
@@ -22,11 +22,11 @@ _STATES = ("running", "succeeded", "failed", "canceled")
 
 
 @app.command("list")
-@in_session
-@in_form
+@with_tenant_session
+@with_listing_format
 def list_(
-    scope: Session,
-    form: Form,
+    scope: TenantSession,
+    form: ListingFormat,
     *,
     name: Annotated[str | None, typer.Option(help="Only workflows of this name.")] = None,
     state: Annotated[
@@ -40,7 +40,7 @@ def list_(
     from jobforge.types.workflows import WorkflowFilter, WorkflowInfo
 
     if state is not None:
-        one_of("state", state, _STATES)
+        check_choice("state", state, _STATES)
     which = WorkflowFilter(name, state)
     found: list[WorkflowInfo] = []
     while len(found) < limit:
@@ -50,14 +50,14 @@ def list_(
         found += page
         if len(page) < size:
             break
-    print_listing(found, WorkflowInfo, _line, _document, form=form, quiet=quiet)
+    print_listing(found, WorkflowInfo, _to_row, _to_document, form=form, quiet=quiet)
 
 
 @app.command()
-@in_session
+@with_tenant_session
 def show(
-    scope: Session,
-    workflow: Id,
+    scope: TenantSession,
+    workflow: IdArgument,
     *,
     as_graph: Annotated[bool, typer.Option("--graph", help="Draw what comes after what.")] = False,
     as_json: AsJson = False,
@@ -65,38 +65,38 @@ def show(
     """Show a workflow and its nodes. Secrets in it are hidden."""
     from jobforge import calls
 
-    detail = scope.run(calls.get_workflow(scope.find("workflow", workflow)))
+    detail = scope.run(calls.get_workflow(scope.find_id("workflow", workflow)))
     if as_json:
-        output.print_json(_whole(detail))
+        output.print_json(_to_detail_document(detail))
         return
     _print_head(detail)
     if as_graph:
         _print_graph(detail)
     else:
-        output.print_rows(list(map(_node, detail.nodes)), as_json=False)
+        output.print_rows(list(map(_to_node_row, detail.nodes)), as_json=False)
 
 
 @app.command()
-@in_session
+@with_tenant_session
 def cancel(
-    scope: Session,
-    workflow: Id,
+    scope: TenantSession,
+    workflow: IdArgument,
     *,
     reason: Annotated[str | None, typer.Option(help="Kept with its jobs.")] = None,
 ) -> None:
     """Cancel what is left of a workflow. Jobs that run are asked to stop."""
     from jobforge import calls
 
-    found = scope.find("workflow", workflow)
+    found = scope.find_id("workflow", workflow)
     state = scope.run(calls.cancel_workflow(found, reason=reason))
     output.note(f"{found} {state}")
 
 
 @app.command()
-@in_session
+@with_tenant_session
 def retry(
-    scope: Session,
-    workflow: Id,
+    scope: TenantSession,
+    workflow: IdArgument,
     *,
     from_node: Annotated[
         str | None,
@@ -106,12 +106,12 @@ def retry(
     """Run again what did not succeed, or everything from a node on."""
     from jobforge import calls
 
-    found = scope.find("workflow", workflow)
+    found = scope.find_id("workflow", workflow)
     jobs = scope.run(calls.retry_workflow(found, from_node=from_node))
     output.note(f"{found} runs {jobs} jobs again")
 
 
-def _line(workflow: "WorkflowInfo") -> dict[str, Json]:
+def _to_row(workflow: "WorkflowInfo") -> dict[str, Json]:
     return {
         "id": workflow.id,
         "name": workflow.name,
@@ -122,7 +122,7 @@ def _line(workflow: "WorkflowInfo") -> dict[str, Json]:
     }
 
 
-def _node(node: "NodeInfo") -> dict[str, Json]:
+def _to_node_row(node: "NodeInfo") -> dict[str, Json]:
     return {
         "node": node.node,
         "state": node.state,
@@ -159,27 +159,27 @@ def _print_graph(detail: "WorkflowDetail") -> None:
     states = {node.node: node.state for node in detail.nodes}
     for line in workflow_graph.draw(states, detail.edges):
         counts = Counter(line.states)
-        said = next(iter(counts)) if len(line.states) == 1 else _counted(counts)
+        said = next(iter(counts)) if len(line.states) == 1 else _format_counts(counts)
         label = f"  {output.clean(line.label)}  {said}" if line.label else ""
         typer.echo(f"{line.signs}{label}")
     if not detail.is_whole:
         output.note(f"these are the first {len(detail.nodes)} nodes")
 
 
-def _counted(counts: Counter[str]) -> str:
+def _format_counts(counts: Counter[str]) -> str:
     return ", ".join(f"{number} {state}" for state, number in counts.items())
 
 
-def _whole(detail: "WorkflowDetail") -> dict[str, Json]:
+def _to_detail_document(detail: "WorkflowDetail") -> dict[str, Json]:
     from jobforge.redact import redact
 
     nodes = [asdict(node) | {"error": redact(node.error)} for node in detail.nodes]
     edges = [list(edge) for edge in detail.edges]
-    document = {"workflow": _document(detail.workflow), "nodes": nodes, "edges": edges}
+    document = {"workflow": _to_document(detail.workflow), "nodes": nodes, "edges": edges}
     return {**document, "result": redact(detail.result), "is_whole": detail.is_whole}
 
 
-def _document(workflow: "WorkflowInfo") -> dict[str, Json]:
+def _to_document(workflow: "WorkflowInfo") -> dict[str, Json]:
     from jobforge.redact import redact
 
     hidden = {"input": redact(workflow.input), "callbacks": redact(workflow.callbacks)}

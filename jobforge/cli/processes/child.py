@@ -12,25 +12,27 @@ from jobforge.cli.options import UNTIL_STDIN_CLOSES
 from jobforge.process.hardening import Handover
 
 # Of a signal that comes again before it was heard, only one is heard: so not the same twice.
-_WISHES = (signal.SIGTERM, signal.SIGINT)
+_STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
 @dataclass(slots=True, eq=False)
-class Process:
+class ChildProcess:
     """`jobforge …`, which ends when we do, however we do: its stdin is held open by us."""
 
     child: asyncio.subprocess.Process
-    _told: int = field(default=0, init=False)
+    _signals_sent: int = field(default=0, init=False)
 
     @classmethod
-    async def start(cls, arguments: Sequence[str], environment: Mapping[str, str]) -> "Process":
-        handover = Handover.of([*arguments, UNTIL_STDIN_CLOSES], environment)
+    async def start(
+        cls, arguments: Sequence[str], environment: Mapping[str, str]
+    ) -> "ChildProcess":
+        handover = Handover.from_arguments([*arguments, UNTIL_STDIN_CLOSES], environment)
         # A socket, which other processes cannot open by its place in /proc, as they can a pipe.
         ours, theirs = socket.socketpair()
         with ours:
             with theirs:
                 child = await asyncio.create_subprocess_exec(
-                    *(sys.executable, "-m", "jobforge", *handover.shown),
+                    *(sys.executable, "-m", "jobforge", *handover.masked_arguments),
                     stdin=asyncio.subprocess.PIPE,
                     # A Ctrl-C in the terminal is for us: a worker would receive it twice.
                     start_new_session=True,
@@ -57,5 +59,5 @@ class Process:
     def drain(self) -> None:
         """Once: finish and end. Twice: hand everything back and end."""
         if self.child.returncode is None:
-            self.child.send_signal(_WISHES[self._told % len(_WISHES)])
-            self._told += 1
+            self.child.send_signal(_STOP_SIGNALS[self._signals_sent % len(_STOP_SIGNALS)])
+            self._signals_sent += 1

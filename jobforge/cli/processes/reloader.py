@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from jobforge.cli import output
-from jobforge.cli.processes.child import Process
+from jobforge.cli.processes.child import ChildProcess
 
 _UNWATCHED = {"__pycache__", "node_modules"}
 _DEBOUNCE_MS = 300
 # More than a worker takes that gives its jobs 5 s and then ends their processes.
-_ENDING_S = 15.0
+_EXIT_TIMEOUT_S = 15.0
 
 
 class Reloader:
@@ -26,7 +26,7 @@ class Reloader:
         self._environment = environment
         self._changed = asyncio.Event()
         self._stopping = asyncio.Event()
-        self._process: Process | None = None
+        self._process: ChildProcess | None = None
 
     async def run(self) -> None:
         watching = asyncio.create_task(self._watch())
@@ -46,29 +46,31 @@ class Reloader:
 
     async def _run_one(self) -> None:
         """From the start of a worker until the next one is due."""
-        self._process = process = await Process.start(self._arguments, self._environment)
+        self._process = process = await ChildProcess.start(self._arguments, self._environment)
         if self._stopping.is_set():  # while it was being started
             process.drain()
         ended = asyncio.create_task(process.wait())
-        await self._first_of(ended, self._changed.wait(), self._stopping.wait())
+        await self._wait_for_first(ended, self._changed.wait(), self._stopping.wait())
         if self._changed.is_set() and not ended.done():
             output.note("the source has changed: the worker starts anew")
             process.drain()
-        await self._end_of(process, ended)
+        await self._wait_for_exit(process, ended)
         self._process = None
         if not self._changed.is_set() and not self._stopping.is_set():
             output.note("the worker has ended; it starts again when a file changes")
-            await self._first_of(self._changed.wait(), self._stopping.wait())
+            await self._wait_for_first(self._changed.wait(), self._stopping.wait())
 
-    async def _end_of(self, process: Process, ended: "asyncio.Task[int]") -> None:
+    async def _wait_for_exit(self, process: ChildProcess, ended: "asyncio.Task[int]") -> None:
         """A handler in its loop may block that for ever, and be what was just mended."""
-        await asyncio.wait([ended], timeout=_ENDING_S)
+        await asyncio.wait([ended], timeout=_EXIT_TIMEOUT_S)
         if not ended.done():
             output.note("the worker does not end: it is killed, and its jobs are tried again")
             process.kill()
         await ended
 
-    async def _first_of(self, *events: "asyncio.Task[int] | Coroutine[Any, Any, bool]") -> None:
+    async def _wait_for_first(
+        self, *events: "asyncio.Task[int] | Coroutine[Any, Any, bool]"
+    ) -> None:
         tasks = [asyncio.ensure_future(event) for event in events]
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         for given, task in zip(events, tasks, strict=True):
@@ -76,11 +78,11 @@ class Reloader:
                 task.cancel()
 
     async def _watch(self) -> None:
-        async for _ in source_changes(self._folder):
+        async for _ in watch_source(self._folder):
             self._changed.set()
 
 
-async def source_changes(folder: Path) -> AsyncIterator[None]:
+async def watch_source(folder: Path) -> AsyncIterator[None]:
     """Something for every time that Python files or jobforge.toml beneath the folder change."""
     try:
         from watchfiles import Change, awatch
@@ -89,7 +91,7 @@ async def source_changes(folder: Path) -> AsyncIterator[None]:
         return
 
     def matters(change: Change, path: str) -> bool:
-        return is_source(Path(path)) or (change is Change.added and is_watched(Path(path)))
+        return is_source(Path(path)) or (change is Change.added and is_watchable(Path(path)))
 
     while True:
         # Folder by folder: a database or an environment beneath the app would keep us busy.
@@ -102,7 +104,7 @@ async def source_changes(folder: Path) -> AsyncIterator[None]:
             ignore_permission_denied=True,
         ):
             yield
-            if any(is_watched(Path(path)) for _, path in changes):
+            if any(is_watchable(Path(path)) for _, path in changes):
                 break  # a new folder is to be watched too
 
 
@@ -110,7 +112,7 @@ def is_source(file: Path) -> bool:
     return (file.suffix == ".py" and not file.name.startswith(".")) or file.name == "jobforge.toml"
 
 
-def is_watched(path: Path) -> bool:
+def is_watchable(path: Path) -> bool:
     """Whether it is a folder that may hold source: not hidden, no cache, no environment."""
     if path.name.startswith(".") or path.name in _UNWATCHED:
         return False
@@ -126,5 +128,5 @@ def source_folders(folder: Path) -> Iterator[Path]:
         return
     yield folder
     for child in children:
-        if is_watched(child) and not child.is_symlink():
+        if is_watchable(child) and not child.is_symlink():
             yield from source_folders(child)

@@ -7,17 +7,17 @@ import asyncio
 import signal
 from collections.abc import Sequence
 
-from jobforge.cli.processes.child import Process
+from jobforge.cli.processes.child import ChildProcess
 from jobforge.observability import logs
 from jobforge.process.environment import environment
 from jobforge.process.interrupts import EXIT_CODE
 
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.5, 30.0
-_LONG_LIFE_S = 60.0
-_WRONG_USE = 2  # of the app or of a setting; starting again does not mend it
+_STABLE_AFTER_S = 60.0
+_USAGE_EXIT_CODE = 2  # of the app or of a setting; starting again does not mend it
 
 
-class Fleet:
+class Supervisor:
     """`arguments` are those of one worker; each shows its metrics on a port of its own."""
 
     def __init__(
@@ -27,12 +27,12 @@ class Fleet:
         self._metrics_port = metrics_port
         self._size = size
         self._stopping = asyncio.Event()
-        self._running: set[Process] = set()
+        self._running: set[ChildProcess] = set()
 
     async def run(self) -> int:
         """The exit code: 0 when every worker ended as it should."""
         async with asyncio.TaskGroup() as group:
-            kept = [group.create_task(self._keep(number)) for number in range(self._size)]
+            kept = [group.create_task(self._keep_running(number)) for number in range(self._size)]
         return max(task.result() for task in kept)
 
     def stop(self) -> None:
@@ -41,7 +41,7 @@ class Fleet:
         for process in self._running:
             process.drain()
 
-    async def _keep(self, number: int) -> int:
+    async def _keep_running(self, number: int) -> int:
         """Keeps one worker going."""
         arguments = list(self._arguments)
         if self._metrics_port:
@@ -51,9 +51,9 @@ class Fleet:
         while not self._stopping.is_set():
             began = loop.time()
             code = await self._run_one(arguments)
-            if code in {0, _WRONG_USE} or self._stopping.is_set():
+            if code in {0, _USAGE_EXIT_CODE} or self._stopping.is_set():
                 return code
-            if loop.time() - began > _LONG_LIFE_S:
+            if loop.time() - began > _STABLE_AFTER_S:
                 pause = _FIRST_PAUSE_S
             logs.emit("worker.died", level="error", exit_code=code, next_in_s=pause)
             await self._pause(pause)
@@ -61,7 +61,7 @@ class Fleet:
         return 0
 
     async def _run_one(self, arguments: Sequence[str]) -> int:
-        process = await Process.start(arguments, environment())
+        process = await ChildProcess.start(arguments, environment())
         self._running.add(process)
         if self._stopping.is_set():  # while it was being started
             process.drain()

@@ -16,53 +16,58 @@ from psycopg.conninfo import conninfo_to_dict
 
 from jobforge import connectors
 from jobforge.artifacts import Artifacts, open_artifacts
-from jobforge.artifacts.default_location import located
-from jobforge.cli.database import url_explained
-from jobforge.cli.engine import explained, explained_server
-from jobforge.cli.processes.supervisor import Fleet
-from jobforge.client.address import ServerAddress, configured
+from jobforge.artifacts.default_location import with_default_artifacts
+from jobforge.cli.database import explain_url_errors
+from jobforge.cli.engine import explain_database_errors, explain_server_errors
+from jobforge.cli.processes.supervisor import Supervisor
+from jobforge.client.address import ServerAddress, address_from_config
 from jobforge.config import Config, secret_files
 from jobforge.db import Database
 from jobforge.errors import ConfigError
 from jobforge.observability import logs
 from jobforge.observability.metrics import Meters
-from jobforge.observability.metrics_server import shown
+from jobforge.observability.metrics_server import serve_metrics
 from jobforge.observability.tracing import setup
 from jobforge.process import interrupts
 from jobforge.process.environment import environment
-from jobforge.redact import UNSAFE, is_secret_name, register_operator_secret, register_secret
+from jobforge.redact import (
+    NOT_HIDDEN_WARNING,
+    is_secret_name,
+    register_operator_secret,
+    register_secret,
+)
 from jobforge.scheduler.scheduler import Scheduler
 from jobforge.sdk import loader
 from jobforge.sdk.app import JobForge
-from jobforge.sdk.command import add_commands, servable
+from jobforge.sdk.command import add_commands, filter_servable
 from jobforge.sdk.definition import Definition
 from jobforge.sdk.settings import Isolation
 from jobforge.security.secrets import Secrets
 from jobforge.worker import Worker
-from jobforge.worker.inline import Inline
-from jobforge.worker.isolation.runner import Isolated
-from jobforge.worker.runner import Host, Runner
+from jobforge.worker.inline import InlineRunner
+from jobforge.worker.isolation.runner import ProcessRunner
+from jobforge.worker.runner import JobServices, Runner
 
 if TYPE_CHECKING:
-    from jobforge.client.worker_engine import Server
+    from jobforge.client.worker_engine import HttpEngine
 
 _SLOTS_PER_CORE = 2
 _INLINE_SLOTS = 100
-_COLLECTED_AFTER = 20_000  # so many new objects; Python's own figure is 700
+_GC_THRESHOLD = 20_000  # so many new objects; Python's own figure is 700
 
 
 def load_app(target: str, config: Config) -> JobForge:
     """The app, with the commands of the settings; from now on we write lines of our own."""
     _configure_logs(config)
     _register_secrets(config)
-    with logs.captured_output():
-        app = loader.load(target)
+    with logs.capture_output():
+        app = loader.load_app(target)
     setup.configure("jobforge-worker")  # unless the app has set it up
     add_commands(app.command, config.commands)
     return app
 
 
-def slots_of(
+def count_slots(
     definitions: Iterable[Definition[..., Any]],
     queues: Mapping[str, int | None],
     concurrency: int | None,
@@ -77,17 +82,19 @@ def slots_of(
     if not named:
         raise ConfigError("the app has no jobs", hint="declare one: @jf.job")
     return {
-        queue: slots or concurrency or _usual_slots(queue, offered)
+        queue: slots or concurrency or _default_slots(queue, offered)
         for queue, slots in named.items()
     }
 
 
-async def serve(app: JobForge, target: str, config: Config, *, until_stdin_closes: bool) -> int:
+async def serve_worker(
+    app: JobForge, target: str, config: Config, *, until_stdin_closes: bool
+) -> int:
     """Runs a worker until it is told to stop. The exit code is 1 when it was told so twice."""
-    server = configured(config)
-    database = _connect(config) if server is None else _reach(server)
+    server = address_from_config(config)
+    database = _make_database(config) if server is None else _make_remote_engine(server)
     if server is None:
-        config = located(config, config.database_url)
+        config = with_default_artifacts(config, config.database_url)
     stops = 0
 
     def stop() -> None:
@@ -96,13 +103,13 @@ async def serve(app: JobForge, target: str, config: Config, *, until_stdin_close
         logs.emit("worker.draining" if stops == 1 else "worker.stopping")
         worker.stop()
 
-    with explained() if server is None else explained_server():
+    with explain_database_errors() if server is None else explain_server_errors():
         await database.open()
     try:
         meters = _make_meters(config)
         worker = _make_worker(app, database, target, config, meters)
         if server is not None:
-            app.client.set_host(worker.host)
+            app.client.set_job_services(worker.job_services)
         _configure_logs(config, worker.worker_id)
         interrupts.on_stop_signals(asyncio.get_running_loop(), stop)
         if until_stdin_closes:
@@ -111,10 +118,10 @@ async def serve(app: JobForge, target: str, config: Config, *, until_stdin_close
         # and again would cost a tenth of the time.
         gc.collect()
         gc.freeze()
-        gc.set_threshold(_COLLECTED_AFTER, *gc.get_threshold()[1:])
+        gc.set_threshold(_GC_THRESHOLD, *gc.get_threshold()[1:])
         # What inline handlers print is theirs to say and ours to redact.
-        with logs.captured_output():
-            async with _shown(meters, config):
+        with logs.capture_output():
+            async with _serve_metrics(meters, config):
                 await worker.run()
     finally:
         await database.close()
@@ -126,17 +133,17 @@ async def serve_scheduler(config: Config, *, until_stdin_closes: bool) -> int:
     """Runs a scheduler alone until it is told to stop."""
     _configure_logs(config)
     _register_secrets(config)
-    database = _connect(config)
-    with explained():
+    database = _make_database(config)
+    with explain_database_errors():
         await database.open()
     try:
         meters = _make_meters(config)
-        scheduler = _scheduler(database, config, meters)
+        scheduler = _make_scheduler(database, config, meters)
         interrupts.on_stop_signals(asyncio.get_running_loop(), scheduler.stop)
         if until_stdin_closes:
             _on_end_of_stdin(scheduler.stop)
         logs.emit("scheduler.started")
-        async with _shown(meters, config):
+        async with _serve_metrics(meters, config):
             await scheduler.run()
         logs.emit("scheduler.stopped")
     finally:
@@ -144,11 +151,11 @@ async def serve_scheduler(config: Config, *, until_stdin_closes: bool) -> int:
     return 0
 
 
-async def serve_fleet(config: Config) -> int:
+async def serve_supervisor(config: Config) -> int:
     """Runs several workers with our own arguments."""
     _configure_logs(config)
     # Of two values for an option the last one counts.
-    fleet = Fleet(
+    fleet = Supervisor(
         [*sys.argv[1:], "--processes", "1"],
         size=config.processes,
         metrics_port=config.metrics_port,
@@ -157,7 +164,7 @@ async def serve_fleet(config: Config) -> int:
     return await fleet.run()
 
 
-def _connect(config: Config) -> Database:
+def _make_database(config: Config) -> Database:
     return Database(
         str(config.database_url),
         behind_pooler=config.behind_pooler,
@@ -165,21 +172,21 @@ def _connect(config: Config) -> Database:
     )
 
 
-def _reach(server: ServerAddress) -> "Server":
-    from jobforge.client.worker_engine import Server
+def _make_remote_engine(server: ServerAddress) -> "HttpEngine":
+    from jobforge.client.worker_engine import HttpEngine
 
     logging.getLogger("httpx2").setLevel(logging.WARNING)  # it has a line for each request
-    return Server(server)
+    return HttpEngine(server)
 
 
-def _usual_slots(queue: str, definitions: list[Definition[..., Any]]) -> int:
+def _default_slots(queue: str, definitions: list[Definition[..., Any]]) -> int:
     own = [each for each in definitions if each.settings.queue == queue] or definitions
     if all(each.settings.isolation == "inline" for each in own):
         return _INLINE_SLOTS
-    return _SLOTS_PER_CORE * _cores()
+    return _SLOTS_PER_CORE * _count_cores()
 
 
-def _cores() -> int:
+def _count_cores() -> int:
     try:
         return len(os.sched_getaffinity(0))
     except AttributeError:  # macOS
@@ -194,7 +201,7 @@ def _register_secrets(config: Config) -> None:
     """Hide the secrets of this process in its log lines, and those of jobs in their output."""
     for setting in ("database_url", "listen_url"):
         if url := getattr(config, setting):
-            with url_explained():
+            with explain_url_errors():
                 password = conninfo_to_dict(url).get("password")
             _register(setting, str(password or ""))
     proxy = urlsplit(config.egress_proxy or "").password
@@ -207,12 +214,14 @@ def _register_secrets(config: Config) -> None:
     for name in config.job_environment:
         value = environment().get(name)
         if value and is_secret_name(name) and not register_secret(value):
-            logs.emit("secret.not_hidden", level="warning", variable=name, reason=UNSAFE)
+            logs.emit(
+                "secret.not_hidden", level="warning", variable=name, reason=NOT_HIDDEN_WARNING
+            )
 
 
 def _register(setting: str, secret: str | None) -> None:
     if secret and not register_operator_secret(secret):
-        logs.emit("secret.not_hidden", level="warning", setting=setting, reason=UNSAFE)
+        logs.emit("secret.not_hidden", level="warning", setting=setting, reason=NOT_HIDDEN_WARNING)
 
 
 def _make_meters(config: Config) -> Meters | None:
@@ -220,11 +229,11 @@ def _make_meters(config: Config) -> Meters | None:
 
 
 @asynccontextmanager
-async def _shown(meters: Meters | None, config: Config) -> AsyncIterator[None]:
+async def _serve_metrics(meters: Meters | None, config: Config) -> AsyncIterator[None]:
     if meters is None or config.metrics_port is None:
         yield
         return
-    async with shown(
+    async with serve_metrics(
         meters, config.metrics_host, config.metrics_port, config.metrics_token
     ) as port:
         logs.emit("metrics.shown", host=config.metrics_host, port=port)
@@ -233,13 +242,13 @@ async def _shown(meters: Meters | None, config: Config) -> AsyncIterator[None]:
 
 def _make_worker(
     app: JobForge,
-    database: "Database | Server",
+    database: "Database | HttpEngine",
     target: str,
     config: Config,
     meters: Meters | None,
 ) -> Worker:
-    def isolated(host: Host) -> Runner:
-        return Isolated(
+    def isolated(host: JobServices) -> Runner:
+        return ProcessRunner(
             target,
             host,
             environment=environment(),
@@ -254,13 +263,18 @@ def _make_worker(
             meters=meters,
         )
 
-    runners: Mapping[Isolation, Callable[[Host], Runner]] = {"inline": Inline, "process": isolated}
-    definitions = servable(app.definitions.values(), config.allowed_commands)
-    queues = slots_of(definitions, config.queues, config.concurrency)
+    runners: Mapping[Isolation, Callable[[JobServices], Runner]] = {
+        "inline": InlineRunner,
+        "process": isolated,
+    }
+    definitions = filter_servable(app.definitions.values(), config.allowed_commands)
+    queues = count_slots(definitions, config.queues, config.concurrency)
     make_connectors = None
     if config.connectors and isinstance(database, Database) and connectors.are_installed():
         make_connectors = partial(
-            connectors.make_connectors, tools=connectors.Tools(database, config), client=app.client
+            connectors.make_connectors,
+            services=connectors.ConnectorServices(database, config),
+            client=app.client,
         )
         queues.setdefault(connectors.QUEUE, connectors.SLOTS)
     return Worker(
@@ -275,17 +289,17 @@ def _make_worker(
         poll_s=config.poll_s if isinstance(database, Database) else database.poll_s,
         drain_s=config.drain_s,
         build=config.build,
-        artifacts=_artifacts(config, database),
+        artifacts=_open_artifacts(config, database),
         make_connectors=make_connectors,
         # Who works over a server leaves it to those with the database.
-        scheduler=_scheduler(database, config, meters)
+        scheduler=_make_scheduler(database, config, meters)
         if config.scheduler and isinstance(database, Database)
         else None,
         meters=meters,
     )
 
 
-def _scheduler(database: Database, config: Config, meters: Meters | None) -> Scheduler:
+def _make_scheduler(database: Database, config: Config, meters: Meters | None) -> Scheduler:
     return Scheduler(
         database,
         history_days=config.history_days,
@@ -295,7 +309,7 @@ def _scheduler(database: Database, config: Config, meters: Meters | None) -> Sch
     )
 
 
-def _artifacts(config: Config, database: "Database | Server") -> Artifacts | None:
+def _open_artifacts(config: Config, database: "Database | HttpEngine") -> Artifacts | None:
     """None where the server's store is elsewhere, and nobody has said where."""
     is_known = isinstance(database, Database) or config.artifacts is not None
     return open_artifacts(config) if is_known else None

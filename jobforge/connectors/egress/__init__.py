@@ -9,19 +9,24 @@
 docs/connectors.md has the rules in the words of those who operate it.
 """
 
-from jobforge.connectors.egress.client import Egress, Request, Response, open_egress
+from jobforge.connectors.egress.client import (
+    EgressClient,
+    EgressRequest,
+    EgressResponse,
+    open_egress,
+)
 from jobforge.connectors.egress.headers import check_headers
-from jobforge.connectors.egress.policy import Policy, policy_of
-from jobforge.connectors.egress.url import Target, read_url
+from jobforge.connectors.egress.policy import Policy, policy_from_config
+from jobforge.connectors.egress.url import Destination, read_url
 
 __all__ = [
-    "Egress",
+    "Destination",
+    "EgressClient",
+    "EgressRequest",
+    "EgressResponse",
     "Policy",
-    "Request",
-    "Response",
-    "Target",
     "check_headers",
     "open_egress",
-    "policy_of",
+    "policy_from_config",
     "read_url",
 ]

@@ -6,8 +6,8 @@ global has changed between releases, and knows neither metadata services nor tra
 
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
 
-Address = IPv4Address | IPv6Address
-Network = IPv4Network | IPv6Network
+IpAddress = IPv4Address | IPv6Address
+IpNetwork = IPv4Network | IPv6Network
 
 _DENIED_4 = tuple(
     map(
@@ -54,7 +54,7 @@ _DENIED_6 = tuple(
 _NAT64 = IPv6Network("64:ff9b::/96")
 
 
-def parse_address(text: str) -> Address | None:
+def parse_address(text: str) -> IpAddress | None:
     """An address in its one ordinary spelling; None for anything else, zone ids included."""
     if "%" in text:
         return None
@@ -64,7 +64,7 @@ def parse_address(text: str) -> Address | None:
         return None
 
 
-def plain(address: Address) -> Address:
+def unwrap_ipv4(address: IpAddress) -> IpAddress:
     """The IPv4 address that an IPv6 address stands for, where it stands for one."""
     if isinstance(address, IPv4Address):
         return address
@@ -76,10 +76,10 @@ def plain(address: Address) -> Address:
     return address.teredo[1] if address.teredo is not None else address
 
 
-def is_public(address: Address) -> bool:
+def is_public(address: IpAddress) -> bool:
     """Whether it is a host of the public Internet as far as the address tells."""
     if isinstance(address, IPv6Address) and address in _NAT64:
-        address = plain(address)
+        address = unwrap_ipv4(address)
     if isinstance(address, IPv4Address):
         return not any(address in network for network in _DENIED_4)
     return address in _GLOBAL_6 and not any(address in network for network in _DENIED_6)

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 import httpcore2
 from httpcore2 import SOCKET_OPTION, AnyIOBackend, AsyncNetworkBackend, AsyncNetworkStream
 
-from jobforge.connectors.egress.addresses import Address, parse_address
+from jobforge.connectors.egress.addresses import IpAddress, parse_address
 from jobforge.connectors.egress.policy import Policy
 from jobforge.connectors.egress.resolver import resolve
 from jobforge.errors import AddressNotAllowed, DeadlineExceeded, Unreachable
@@ -45,19 +45,19 @@ class GuardedBackend(AsyncNetworkBackend):
     ) -> AsyncNetworkStream:
         try:
             async with asyncio.timeout(timeout):
-                addresses = await self._checked(host, port)
-                return await self._first_of(addresses, port, local_address, socket_options)
+                addresses = await self._resolve_allowed(host, port)
+                return await self._connect_first(addresses, port, local_address, socket_options)
         except TimeoutError:
             raise DeadlineExceeded(f"no connection to {host} within {timeout:g} s") from None
 
-    async def _checked(self, host: str, port: int) -> list[Address]:
+    async def _resolve_allowed(self, host: str, port: int) -> list[IpAddress]:
         literal = parse_address(host)
         texts = [host] if literal is not None else await self._lookup(host, port)
         addresses = []
         for text in texts:
             address = parse_address(text)
             if address is None or not self._policy.allows(address, port):
-                _tell(host, port, text)
+                _log_blocked(host, port, text)
                 raise AddressNotAllowed
             addresses.append(address)
         return addresses
@@ -71,9 +71,9 @@ class GuardedBackend(AsyncNetworkBackend):
             raise Unreachable(f"{host} has no address")
         return list(dict.fromkeys(found))
 
-    async def _first_of(
+    async def _connect_first(
         self,
-        addresses: list[Address],
+        addresses: list[IpAddress],
         port: int,
         local_address: str | None,
         socket_options: Iterable[SOCKET_OPTION] | None,
@@ -88,10 +88,12 @@ class GuardedBackend(AsyncNetworkBackend):
                 )
             except (httpcore2.ConnectError, httpcore2.ConnectTimeout):
                 continue
-            return await self._verified(stream, address)
+            return await self._verify_peer(stream, address)
         raise Unreachable("no connection could be made")
 
-    async def _verified(self, stream: AsyncNetworkStream, address: Address) -> AsyncNetworkStream:
+    async def _verify_peer(
+        self, stream: AsyncNetworkStream, address: IpAddress
+    ) -> AsyncNetworkStream:
         """The peer is who we meant: whatever lies between may have redirected us."""
         peer = stream.get_extra_info("server_addr")
         if peer is None or parse_address(str(peer[0])) != address:
@@ -100,7 +102,7 @@ class GuardedBackend(AsyncNetworkBackend):
         return stream
 
 
-def _tell(host: str, port: int, address: str) -> None:
+def _log_blocked(host: str, port: int, address: str) -> None:
     """Those who operate it; the tenant is not told what a name leads to."""
     logs.emit("egress.blocked", level="warning", host=host, port=port, address=address)
 

@@ -17,11 +17,16 @@ from httpcore2 import AsyncNetworkBackend
 
 from jobforge.config import Config
 from jobforge.connectors.egress.backend import GuardedBackend, ProxyBackend, Resolve
-from jobforge.connectors.egress.headers import Headers, check_headers, without, without_private
-from jobforge.connectors.egress.policy import Policy, policy_of
+from jobforge.connectors.egress.headers import (
+    Headers,
+    check_headers,
+    remove_headers,
+    remove_private_headers,
+)
+from jobforge.connectors.egress.policy import Policy, policy_from_config
 from jobforge.connectors.egress.resolver import resolve
-from jobforge.connectors.egress.response_body import glimpse_body, read_body
-from jobforge.connectors.egress.url import Target, read_url
+from jobforge.connectors.egress.response_body import read_body, read_body_prefix
+from jobforge.connectors.egress.url import Destination, read_url
 from jobforge.errors import (
     BadResponse,
     ConfigError,
@@ -41,7 +46,7 @@ _REDIRECTS = frozenset((301, 302, 303, 307, 308))
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class EgressRequest:
     """`private` are names of headers that only the first origin may see, besides the usual ones.
 
     With `redirects` of 0 a redirect is an answer as any other. `traceparent` is where it comes
@@ -53,7 +58,7 @@ class Request:
     url: str
     headers: Headers = ()
     body: bytes | None = None
-    private: frozenset[str] = frozenset()
+    private_headers: frozenset[str] = frozenset()
     redirects: int = 0
     deadline_s: float = 30.0
     limit_bytes: int = MIB
@@ -62,7 +67,7 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
-class Response:
+class EgressResponse:
     """`body` is decompressed; `url` is where it came from in the end."""
 
     status: int
@@ -74,7 +79,7 @@ class Response:
         return next((value for key, value in self.headers if key.lower() == name.lower()), None)
 
 
-class Egress:
+class EgressClient:
     """The guarded client. `resolve`, `network` and `ssl_context` are the ways of the system."""
 
     def __init__(
@@ -95,17 +100,17 @@ class Egress:
             self._backend = ProxyBackend(url.host.decode(), url.port, network)
         self._ssl_context = ssl_context
 
-    async def send(self, request: Request) -> Response:
+    async def send(self, request: EgressRequest) -> EgressResponse:
         """Raises an EgressError, or Invalid for what can be no request."""
         target = read_url(request.url, self.policy)
-        with tracing.calling(request.method, target.host, target.port) as span:
-            traced = _traced(request, tracing.current())
+        with tracing.client_span(request.method, target.host, target.port) as span:
+            traced = _add_traceparent(request, tracing.current_traceparent())
             check_headers(traced.headers)
             response = await self._send(traced, target)
-            tracing.answered(span, response.status, failing=400)
+            tracing.record_status(span, response.status, min_error_status=400)
         return response
 
-    async def _send(self, request: Request, target: Target) -> Response:
+    async def _send(self, request: EgressRequest, target: Destination) -> EgressResponse:
         try:
             async with asyncio.timeout(request.deadline_s):
                 return await self._follow(request, target)
@@ -114,10 +119,10 @@ class Egress:
                 f"the request took longer than {request.deadline_s:g} s"
             ) from None
 
-    async def _follow(self, request: Request, target: Target) -> Response:
+    async def _follow(self, request: EgressRequest, target: Destination) -> EgressResponse:
         left = request.redirects
         while True:
-            with _explained(target):
+            with _translate_errors(target):
                 response = await self._exchange(request, target)
             where = response.header("location")
             if not request.redirects or response.status not in _REDIRECTS or where is None:
@@ -125,12 +130,12 @@ class Egress:
             if left == 0:
                 raise TooManyRedirects(f"more than {request.redirects} redirects")
             left -= 1
-            onward = _onward(where, target, self.policy)
-            request = _redirected(request, response.status, target, onward)
+            onward = _redirect_target(where, target, self.policy)
+            request = _redirect_request(request, response.status, target, onward)
             target = onward
 
-    async def _exchange(self, request: Request, target: Target) -> Response:
-        async with self._connected() as pool:
+    async def _exchange(self, request: EgressRequest, target: Destination) -> EgressResponse:
+        async with self._open_pool() as pool:
             asked = httpcore2.Request(
                 request.method,
                 httpcore2.URL(
@@ -148,10 +153,10 @@ class Egress:
         headers = tuple(
             (name.decode("latin-1"), text.decode("latin-1")) for name, text in answer.headers
         )
-        return Response(answer.status, headers, body, target.url)
+        return EgressResponse(answer.status, headers, body, target.url)
 
     @asynccontextmanager
-    async def _connected(self) -> AsyncIterator[httpcore2.AsyncConnectionPool]:
+    async def _open_pool(self) -> AsyncIterator[httpcore2.AsyncConnectionPool]:
         """A pool of one connection for one request: tenants share none."""
         if self._ssl_context is None:
             self._ssl_context = httpcore2.default_ssl_context()
@@ -165,17 +170,17 @@ class Egress:
             yield pool
 
 
-async def _body(request: Request, answer: httpcore2.Response) -> bytes:
+async def _body(request: EgressRequest, answer: httpcore2.Response) -> bytes:
     if request.method == "HEAD":
         return b""
-    read = read_body if request.needs_body else glimpse_body
+    read = read_body if request.needs_body else read_body_prefix
     return await read(answer, limit=request.limit_bytes)
 
 
-def open_egress(config: Config) -> Egress:
+def open_egress(config: Config) -> EgressClient:
     """The client of this process, as its settings have it."""
     logging.getLogger("httpcore2").setLevel(logging.WARNING)  # it would show headers
-    return Egress(policy_of(config), ssl_context=httpcore2.default_ssl_context())
+    return EgressClient(policy_from_config(config), ssl_context=httpcore2.default_ssl_context())
 
 
 def _proxy(url: str | None) -> httpcore2.Proxy | None:
@@ -191,7 +196,7 @@ def _proxy(url: str | None) -> httpcore2.Proxy | None:
     )
 
 
-def _traced(request: Request, current: str | None) -> Request:
+def _add_traceparent(request: EgressRequest, current: str | None) -> EgressRequest:
     """With a header that says where it comes from."""
     traceparent = current or request.traceparent
     if traceparent is None or any(name.lower() == "traceparent" for name, _ in request.headers):
@@ -199,7 +204,7 @@ def _traced(request: Request, current: str | None) -> Request:
     return replace(request, headers=(*request.headers, ("traceparent", traceparent)))
 
 
-def _headers(request: Request, target: Target) -> list[tuple[bytes, bytes]]:
+def _headers(request: EgressRequest, target: Destination) -> list[tuple[bytes, bytes]]:
     given = [(name.encode(), value.encode("latin-1")) for name, value in request.headers]
     own = [(b"host", target.authority.encode()), (b"accept-encoding", b"identity")]
     own.append((b"connection", b"close"))
@@ -210,29 +215,35 @@ def _headers(request: Request, target: Target) -> list[tuple[bytes, bytes]]:
     return [*own, *given]
 
 
-def _onward(where: str, target: Target, policy: Policy) -> Target:
+def _redirect_target(where: str, target: Destination, policy: Policy) -> Destination:
     try:
         return read_url(urljoin(target.url, where), policy)
     except (Invalid, ValueError):
         raise BadResponse("the response redirects to what is no URL") from None
 
 
-def _redirected(request: Request, status: int, target: Target, onward: Target) -> Request:
+def _redirect_request(
+    request: EgressRequest, status: int, target: Destination, onward: Destination
+) -> EgressRequest:
     """The request of the next hop, as browsers make it; a body stays with the first origin."""
     becomes_get = (status == 303 and request.method != "HEAD") or (
         status in {301, 302} and request.method == "POST"
     )
     if onward.origin != target.origin:
         if request.body is not None and not becomes_get:
-            raise _body_redirected()
-        request = replace(request, headers=without_private(request.headers, request.private))
+            raise _body_redirect_error()
+        request = replace(
+            request, headers=remove_private_headers(request.headers, request.private_headers)
+        )
     if not becomes_get:
         return request
-    headers = without(request.headers, {"content-type", "content-encoding", "content-language"})
+    headers = remove_headers(
+        request.headers, {"content-type", "content-encoding", "content-language"}
+    )
     return replace(request, method="GET", body=None, headers=headers)
 
 
-def _body_redirected() -> BadResponse:
+def _body_redirect_error() -> BadResponse:
     error = BadResponse(
         "the response redirects a request with a body to another origin, which is not followed:"
         " use the URL of that origin"
@@ -242,14 +253,14 @@ def _body_redirected() -> BadResponse:
 
 
 @contextmanager
-def _explained(target: Target) -> Iterator[None]:
+def _translate_errors(target: Destination) -> Iterator[None]:
     """Errors of the transport in our words, which name no address that a name was resolved to."""
     try:
         yield
     except httpcore2.TimeoutException:
         raise DeadlineExceeded(f"no connection within {_CONNECT_S:g} s") from None
     except httpcore2.ConnectError as error:
-        raise _not_connected(error, target) from None
+        raise _connect_error(error, target) from None
     except httpcore2.ProxyError:
         raise Unreachable("the egress proxy refuses it") from None
     except ssl.SSLError:
@@ -260,7 +271,7 @@ def _explained(target: Target) -> Iterator[None]:
         raise BadResponse("the response is not HTTP as it should be") from None
 
 
-def _not_connected(error: Exception, target: Target) -> EgressError:
+def _connect_error(error: Exception, target: Destination) -> EgressError:
     cause = error.args[0] if error.args else None  # the pool takes it from the chain
     if isinstance(cause, ssl.SSLCertVerificationError):
         return TlsError(f"the certificate is refused: {cause.verify_message}")

@@ -13,7 +13,7 @@ _LONGEST = 8_192
 _NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}")
 _VALUE = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
 # Of the connection, which is ours, or about the body, which we have measured ourselves.
-REFUSED = frozenset(
+FORBIDDEN_HEADERS = frozenset(
     (
         *("connection", "keep-alive", "proxy-authenticate", "proxy-authorization"),
         *("proxy-connection", "te", "trailer", "transfer-encoding", "upgrade", "http2-settings"),
@@ -21,10 +21,10 @@ REFUSED = frozenset(
     )
 )
 # As JSON Schema knows it, which compares letters as they are.
-REFUSED_PATTERN = "^({})$".format(
+FORBIDDEN_HEADERS_PATTERN = "^({})$".format(
     "|".join(
         "".join(f"[{sign.upper()}{sign}]" if sign.isalpha() else sign for sign in name)
-        for name in sorted(REFUSED)
+        for name in sorted(FORBIDDEN_HEADERS)
     )
 )
 # Words that name a credential in a header, besides those of `is_secret_name`.
@@ -40,14 +40,14 @@ def check_headers(headers: Headers, *, field: str = "headers") -> None:
     for name, value in headers:
         if not _NAME.fullmatch(name):
             raise Invalid(f"{field} has a name that no header can have", field=field)
-        if name.lower() in REFUSED:
+        if name.lower() in FORBIDDEN_HEADERS:
             raise Invalid(f"the header {name} is set by the connector alone", field=field)
         # The value is not shown: it may be a secret.
         if len(value) > _LONGEST or not _VALUE.fullmatch(value):
             raise Invalid(f"the header {name} has a value that cannot be sent", field=field)
 
 
-def without_private(headers: Headers, private: Collection[str]) -> Headers:
+def remove_private_headers(headers: Headers, private: Collection[str]) -> Headers:
     """What another origin may see: no header that is named there or sounds like a credential."""
     hidden = {name.lower() for name in private}
     return tuple(
@@ -57,7 +57,7 @@ def without_private(headers: Headers, private: Collection[str]) -> Headers:
     )
 
 
-def without(headers: Headers, names: Collection[str]) -> Headers:
+def remove_headers(headers: Headers, names: Collection[str]) -> Headers:
     return tuple((name, value) for name, value in headers if name.lower() not in names)
 
 

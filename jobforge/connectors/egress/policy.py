@@ -11,7 +11,13 @@ from pathlib import Path
 from psycopg.conninfo import conninfo_to_dict
 
 from jobforge.config import Config
-from jobforge.connectors.egress.addresses import Address, Network, is_public, parse_address, plain
+from jobforge.connectors.egress.addresses import (
+    IpAddress,
+    IpNetwork,
+    is_public,
+    parse_address,
+    unwrap_ipv4,
+)
 from jobforge.errors import ConfigError
 
 _PORTS = (443, 80)
@@ -19,16 +25,16 @@ _SIOCGIFADDR = 0x8915  # of Linux; elsewhere it is refused
 
 
 @dataclass(frozen=True, slots=True)
-class Allowed:
+class AllowEntry:
     """An entry of egress_allow: `10.1.2.3:8443`, `10.0.0.0/8`, `[fd00::1]:443` or `*:8443`."""
 
-    network: Network | None  # None: every address that is allowed anyhow
+    network: IpNetwork | None  # None: every address that is allowed anyhow
     port: int | None  # None: the usual ones
 
     def has_port(self, port: int) -> bool:
         return port in _PORTS if self.port is None else port == self.port
 
-    def admits(self, address: Address, port: int) -> bool:
+    def admits(self, address: IpAddress, port: int) -> bool:
         if not self.has_port(port):
             return False
         return is_public(address) if self.network is None else address in self.network
@@ -38,41 +44,41 @@ class Allowed:
 class Policy:
     """`forbidden` are the addresses of this service itself and of its database."""
 
-    allowed: tuple[Allowed, ...] = ()
-    forbidden: frozenset[Address] = frozenset()
+    allowed: tuple[AllowEntry, ...] = ()
+    forbidden: frozenset[IpAddress] = frozenset()
     allow_http: bool = False
     proxy: str | None = None
 
     def allows_port(self, port: int) -> bool:
         return port in _PORTS or any(entry.has_port(port) for entry in self.allowed)
 
-    def allows(self, address: Address, port: int) -> bool:
+    def allows(self, address: IpAddress, port: int) -> bool:
         if any(entry.admits(address, port) for entry in self.allowed if entry.network is not None):
             return True
-        if address in self.forbidden or plain(address) in self.forbidden:
+        if address in self.forbidden or unwrap_ipv4(address) in self.forbidden:
             return False
         if any(entry.admits(address, port) for entry in self.allowed):
             return True
         return port in _PORTS and is_public(address)
 
 
-def policy_of(config: Config) -> Policy:
+def policy_from_config(config: Config) -> Policy:
     """As the settings have it; looks up the hosts of the database."""
     return Policy(
-        allowed=tuple(map(read_allowed, config.egress_allow)),
+        allowed=tuple(map(parse_allow_entry, config.egress_allow)),
         forbidden=frozenset((*own_addresses(), *_databases(config))),
         allow_http=config.egress_http,
         proxy=config.egress_proxy,
     )
 
 
-def read_allowed(entry: str) -> Allowed:
+def parse_allow_entry(entry: str) -> AllowEntry:
     """ConfigError when it is none."""
     host, port = _split(entry)
     if host == "*" and port is not None:
-        return Allowed(None, port)
+        return AllowEntry(None, port)
     try:
-        return Allowed(ip_network(host), port)
+        return AllowEntry(ip_network(host), port)
     except ValueError:
         raise ConfigError(
             f"egress_allow has {entry!r}, which is no address, network or *:port",
@@ -81,7 +87,7 @@ def read_allowed(entry: str) -> Allowed:
         ) from None
 
 
-def own_addresses() -> set[Address]:
+def own_addresses() -> set[IpAddress]:
     """Those of this machine, as far as it tells them without a lookup."""
     found: set[str] = set()
     for family, anywhere in ((socket.AF_INET, "192.0.2.1"), (socket.AF_INET6, "2001:db8::1")):
@@ -92,9 +98,9 @@ def own_addresses() -> set[Address]:
     return _addresses(found) | _of_interfaces()
 
 
-def _of_interfaces() -> set[Address]:
+def _of_interfaces() -> set[IpAddress]:
     """On Linux, those of all its interfaces."""
-    found: set[Address] = set()
+    found: set[IpAddress] = set()
     with contextlib.suppress(OSError):
         for line in Path("/proc/net/if_inet6").read_text(encoding="ascii").splitlines():
             found.add(IPv6Address(bytes.fromhex(line.split()[0])))
@@ -106,7 +112,7 @@ def _of_interfaces() -> set[Address]:
     return found
 
 
-def _databases(config: Config) -> set[Address]:
+def _databases(config: Config) -> set[IpAddress]:
     found: set[str] = set()
     for url in filter(None, (config.database_url, config.listen_url)):
         names = conninfo_to_dict(url)
@@ -116,7 +122,7 @@ def _databases(config: Config) -> set[Address]:
     return _addresses(found)
 
 
-def _addresses(texts: set[str]) -> set[Address]:
+def _addresses(texts: set[str]) -> set[IpAddress]:
     parsed = (parse_address(str(text).partition("%")[0]) for text in texts)
     return {address for address in parsed if address is not None}
 

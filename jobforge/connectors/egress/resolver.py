@@ -14,14 +14,14 @@ from threading import Lock
 from uuid import UUID
 
 from jobforge.errors import DeadlineExceeded
-from jobforge.types.current_job import CURRENT
+from jobforge.types.current_job import CURRENT_JOB
 
 _THREADS = 32
 _SHARE = 4
-_PATIENCE_S = 5.0
+_TIMEOUT_S = 5.0
 
 LookUp = Callable[[str, int], Sequence[str]]
-Tenant = UUID | None
+LookupOwner = UUID | None
 
 
 def look_up(host: str, port: int) -> Sequence[str]:
@@ -39,52 +39,54 @@ class Resolver:
         *,
         threads: int = _THREADS,
         share: int = _SHARE,
-        patience_s: float = _PATIENCE_S,
+        timeout_s: float = _TIMEOUT_S,
     ) -> None:
         self._look_up = look_up
         self._share = share
-        self._patience_s = patience_s
+        self._timeout_s = timeout_s
         self._threads = ThreadPoolExecutor(threads, "jobforge-resolve")
         self._lock = Lock()
-        self._occupied: Counter[Tenant] = Counter()
-        self._waiting: defaultdict[Tenant, deque[_Lookup]] = defaultdict(deque)
+        self._running: Counter[LookupOwner] = Counter()
+        self._waiting: defaultdict[LookupOwner, deque[_Lookup]] = defaultdict(deque)
 
     async def resolve(self, host: str, port: int) -> Sequence[str]:
         """Raises DeadlineExceeded, and OSError as getaddrinfo does."""
-        job = CURRENT.get()
+        job = CURRENT_JOB.get()
         tenant_id = None if job is None else job.tenant_id
         found: Future[Sequence[str]] = Future()
         with self._lock:
             self._waiting[tenant_id].append((host, port, found))
             self._start(tenant_id)
         try:
-            async with asyncio.timeout(self._patience_s):
+            async with asyncio.timeout(self._timeout_s):
                 return await asyncio.wrap_future(found)
         except TimeoutError:
-            message = f"{host} was not resolved within {self._patience_s:g} s"
+            message = f"{host} was not resolved within {self._timeout_s:g} s"
             raise DeadlineExceeded(message) from None
 
-    def _start(self, tenant_id: Tenant) -> None:
+    def _start(self, tenant_id: LookupOwner) -> None:
         """Begin as many of the tenant's lookups as it has threads for. Under the lock."""
         waiting = self._waiting[tenant_id]
-        while waiting and self._occupied[tenant_id] < self._share:
+        while waiting and self._running[tenant_id] < self._share:
             host, port, found = waiting.popleft()
             if found.set_running_or_notify_cancel():
-                self._occupied[tenant_id] += 1
+                self._running[tenant_id] += 1
                 self._threads.submit(self._run, tenant_id, host, port, found)
         if not waiting:
             del self._waiting[tenant_id]
 
-    def _run(self, tenant_id: Tenant, host: str, port: int, found: "Future[Sequence[str]]") -> None:
+    def _run(
+        self, tenant_id: LookupOwner, host: str, port: int, found: "Future[Sequence[str]]"
+    ) -> None:
         try:
             found.set_result(self._look_up(host, port))
         except BaseException as error:  # noqa: BLE001 - raised where it is awaited
             found.set_exception(error)
         finally:
             with self._lock:
-                self._occupied[tenant_id] -= 1
-                if not self._occupied[tenant_id]:
-                    del self._occupied[tenant_id]
+                self._running[tenant_id] -= 1
+                if not self._running[tenant_id]:
+                    del self._running[tenant_id]
                 self._start(tenant_id)
 
 

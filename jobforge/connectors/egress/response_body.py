@@ -16,11 +16,11 @@ _UNREADABLE = (BadResponse, ResponseTooLarge, httpcore2.NetworkError, httpcore2.
 
 async def read_body(answer: httpcore2.Response, *, limit: int) -> bytes:
     """ResponseTooLarge beyond the limit, which counts what was sent and what it unpacks to."""
-    _refuse_announced(answer, limit)
+    _refuse_content_length(answer, limit)
     return b"".join([piece async for piece in _pieces(answer, limit)])
 
 
-async def glimpse_body(answer: httpcore2.Response, *, limit: int) -> bytes:
+async def read_body_prefix(answer: httpcore2.Response, *, limit: int) -> bytes:
     """What comes soon and can be read, for those to whom the status says all."""
     body = bytearray()
     try:
@@ -36,7 +36,7 @@ async def _pieces(answer: httpcore2.Response, limit: int) -> AsyncIterator[bytes
     encodings = _encodings(answer)
     if len(encodings) > 1 or not _WINDOWS.keys() >= set(encodings):
         raise BadResponse("the response is compressed in a way that was not asked for")
-    unpacked = _Unpacked(_WINDOWS[encodings[0]], limit) if encodings else None
+    unpacked = _Decompressor(_WINDOWS[encodings[0]], limit) if encodings else None
     received = unpacked_bytes = 0
     async for chunk in answer.aiter_stream():
         received += len(chunk)
@@ -49,7 +49,7 @@ async def _pieces(answer: httpcore2.Response, limit: int) -> AsyncIterator[bytes
         unpacked.end(received)
 
 
-class _Unpacked:
+class _Decompressor:
     def __init__(self, window: int, limit: int) -> None:
         self._zlib = zlib.decompressobj(window)
         self._left = limit
@@ -78,7 +78,7 @@ def _encodings(answer: httpcore2.Response) -> list[str]:
     return [word for word in words if word not in {"", "identity"}]
 
 
-def _refuse_announced(answer: httpcore2.Response, limit: int) -> None:
+def _refuse_content_length(answer: httpcore2.Response, limit: int) -> None:
     for name, value in answer.headers:
         if name.lower() == b"content-length" and value.isdigit() and int(value) > limit:
             raise _too_large(limit)

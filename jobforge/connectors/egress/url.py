@@ -10,11 +10,11 @@ from urllib.parse import quote, urlsplit
 
 import idna
 
-from jobforge.connectors.egress.addresses import Address, parse_address
+from jobforge.connectors.egress.addresses import IpAddress, parse_address
 from jobforge.connectors.egress.policy import Policy
 from jobforge.errors import AddressNotAllowed, Invalid
 
-LONGEST = 2048
+MAX_URL_LENGTH = 2048
 
 _BRACKETS = re.compile(r"\[[0-9A-Fa-f:.]+\](:[0-9]*)?")
 _LABEL = re.compile(r"[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?")
@@ -26,14 +26,14 @@ _SAFE = "/?:@!$&'()*+,;=-._~%"
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class Destination:
     """Where a request goes. `address` when the host is one; `path` includes the query."""
 
     scheme: str
     host: str
     port: int
     path: str
-    address: Address | None
+    address: IpAddress | None
 
     @property
     def origin(self) -> tuple[str, str, int]:
@@ -50,10 +50,10 @@ class Target:
         return f"{self.scheme}://{self.authority}{self.path}"
 
 
-def read_url(text: str, policy: Policy, *, field: str = "url") -> Target:
+def read_url(text: str, policy: Policy, *, field: str = "url") -> Destination:
     """Invalid when it is no URL that can be meant; AddressNotAllowed when it is, and may not be."""
-    if len(text) > LONGEST:
-        raise Invalid(f"{field} is longer than {LONGEST:,} characters", field=field)
+    if len(text) > MAX_URL_LENGTH:
+        raise Invalid(f"{field} is longer than {MAX_URL_LENGTH:,} characters", field=field)
     if re.search(r"[\x00-\x20\x7f\\]", text):
         raise Invalid(f"{field} has a space, a control character or a backslash", field=field)
     try:
@@ -75,10 +75,12 @@ def read_url(text: str, policy: Policy, *, field: str = "url") -> Target:
     if address is not None and not policy.allows(address, port):
         raise AddressNotAllowed(field=field)
     query = f"?{parts.query}" if parts.query else ""
-    return Target(scheme, host, port, quote(f"{parts.path or '/'}{query}", safe=_SAFE), address)
+    return Destination(
+        scheme, host, port, quote(f"{parts.path or '/'}{query}", safe=_SAFE), address
+    )
 
 
-def _host(netloc: str, host: str, field: str) -> tuple[str, Address | None]:
+def _host(netloc: str, host: str, field: str) -> tuple[str, IpAddress | None]:
     """The host in its canonical form, and the address that it is, if it is one."""
     if netloc.startswith("["):
         address = parse_address(host)

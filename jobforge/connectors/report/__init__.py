@@ -8,6 +8,6 @@ escape.py takes care of that.
 from jobforge.connectors.report.csv import write_csv
 from jobforge.connectors.report.html import write_html
 from jobforge.connectors.report.json import write_json
-from jobforge.connectors.report.table import Column, Row, Table, columns_of
+from jobforge.connectors.report.table import Column, ReportRow, Table, infer_columns
 
-__all__ = ["Column", "Row", "Table", "columns_of", "write_csv", "write_html", "write_json"]
+__all__ = ["Column", "ReportRow", "Table", "infer_columns", "write_csv", "write_html", "write_json"]

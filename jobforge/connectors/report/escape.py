@@ -16,17 +16,17 @@ _INVISIBLE = re.compile(
 )
 
 
-def plain(text: str) -> str:
+def escape_invisible(text: str) -> str:
     r"""Line ends are \n; other characters that are not seen are put into letters: \u202e."""
-    return _INVISIBLE.sub(_spelled, text.replace("\r\n", "\n").replace("\r", "\n"))
+    return _INVISIBLE.sub(_escape_character, text.replace("\r\n", "\n").replace("\r", "\n"))
 
 
-def no_formula(text: str) -> str:
+def escape_formula(text: str) -> str:
     """For a cell: one that a spreadsheet would compute begins with an apostrophe."""
     if text.lstrip(_SKIPPED).startswith(_FORMULA):
-        return f"'{plain(text)}"
-    return plain(text)
+        return f"'{escape_invisible(text)}"
+    return escape_invisible(text)
 
 
-def _spelled(found: re.Match[str]) -> str:
+def _escape_character(found: re.Match[str]) -> str:
     return f"\\u{ord(found[0]):04x}"

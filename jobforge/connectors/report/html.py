@@ -5,8 +5,8 @@ import hashlib
 from collections.abc import Iterator
 from html import escape
 
-from jobforge.connectors.report.escape import plain
-from jobforge.connectors.report.table import Table, text_of
+from jobforge.connectors.report.escape import escape_invisible
+from jobforge.connectors.report.table import Table, format_cell
 from jobforge.errors import Json
 
 _STYLE = (
@@ -20,7 +20,7 @@ _ROWS_IN_PIECE = 500
 
 
 def write_html(table: Table) -> Iterator[bytes]:
-    title = _shown(table.title or "Report")
+    title = _escape_text(table.title or "Report")
     yield (
         "<!doctype html>\n"
         '<html lang="en">\n<head>\n<meta charset="utf-8">\n'
@@ -35,17 +35,17 @@ def write_html(table: Table) -> Iterator[bytes]:
         if len(gathered) == _ROWS_IN_PIECE:
             yield "".join(gathered).encode()
             gathered = []
-    note = f"<p>The first {table.count:,} rows; there are more.</p>\n" if table.is_cut else ""
+    note = f"<p>The first {table.count:,} rows; there are more.</p>\n" if table.is_truncated else ""
     yield f"{''.join(gathered)}</tbody>\n</table>\n{note}</body>\n</html>\n".encode()
 
 
 def _headings(table: Table) -> str:
-    return "".join(f'<th scope="col">{_shown(column.title)}</th>' for column in table.columns)
+    return "".join(f'<th scope="col">{_escape_text(column.title)}</th>' for column in table.columns)
 
 
 def _cell(value: Json) -> str:
-    return f'<td dir="auto">{_shown(text_of(value))}</td>'
+    return f'<td dir="auto">{_escape_text(format_cell(value))}</td>'
 
 
-def _shown(text: str) -> str:
-    return escape(plain(text))
+def _escape_text(text: str) -> str:
+    return escape(escape_invisible(text))

@@ -12,11 +12,14 @@ _ROWS_IN_PIECE = 500
 
 def write_json(table: Table) -> Iterator[bytes]:
     names = [column.title for column in table.columns]
-    yield b'{"title": %b, "columns": %b, "rows": [' % (_written(table.title), _written(names))
+    yield b'{"title": %b, "columns": %b, "rows": [' % (
+        _encode_json(table.title),
+        _encode_json(names),
+    )
     gathered: list[bytes] = []
     before = b"\n"
     for row in table:
-        gathered.append(before + _written(dict(zip(names, row, strict=True))))
+        gathered.append(before + _encode_json(dict(zip(names, row, strict=True))))
         before = b",\n"
         if len(gathered) == _ROWS_IN_PIECE:
             yield b"".join(gathered)
@@ -24,5 +27,5 @@ def write_json(table: Table) -> Iterator[bytes]:
     yield b"".join(gathered) + b"\n]}\n"
 
 
-def _written(value: Json) -> bytes:
+def _encode_json(value: Json) -> bytes:
     return orjson.dumps(value, default=str)

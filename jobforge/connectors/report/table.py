@@ -7,7 +7,7 @@ import orjson
 
 from jobforge.errors import Json
 
-Row = Mapping[str, Json]
+ReportRow = Mapping[str, Json]
 
 _MOST_COLUMNS = 200
 
@@ -19,7 +19,7 @@ class Column:
     field: str
     title: str
 
-    def of(self, row: Row) -> Json:
+    def read_value(self, row: ReportRow) -> Json:
         if self.field in row:
             return row[self.field]
         found: Json = row
@@ -33,28 +33,28 @@ class Table:
     """`rows` can be gone through once; they are counted as they pass."""
 
     columns: Sequence[Column]
-    rows: Iterator[Row]
+    rows: Iterator[ReportRow]
     title: str | None = None
-    most: int | None = None
+    max_rows: int | None = None
     count: int = 0
-    is_cut: bool = False
+    is_truncated: bool = False
 
     def __iter__(self) -> Iterator[list[Json]]:
         for row in self.rows:
-            if self.count == self.most:
-                self.is_cut = True
+            if self.count == self.max_rows:
+                self.is_truncated = True
                 return
             self.count += 1
-            yield [column.of(row) for column in self.columns]
+            yield [column.read_value(row) for column in self.columns]
 
 
-def columns_of(rows: Sequence[Row]) -> list[Column]:
+def infer_columns(rows: Sequence[ReportRow]) -> list[Column]:
     """For rows of which nothing else is known: all members that they have, as they come."""
     names = dict.fromkeys(name for row in rows for name in row)
     return [Column(name, name) for name in list(names)[:_MOST_COLUMNS]]
 
 
-def text_of(value: Json) -> str:
+def format_cell(value: Json) -> str:
     """What a cell shows; what is no text or number is shown as JSON."""
     if value is None:
         return ""

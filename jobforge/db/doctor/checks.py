@@ -10,7 +10,13 @@ from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from pathlib import Path
 
-from jobforge.db.doctor.probes import Connections, History, Horizon, Surroundings, Table
+from jobforge.db.doctor.probes import (
+    ConnectionUsage,
+    PartitionCoverage,
+    ServerConditions,
+    TableStats,
+    VacuumBlocker,
+)
 from jobforge.db.doctor.server_facts import Inspection
 from jobforge.types.health import StoreUser, Trouble
 from jobforge.types.tenants import BoundLogin
@@ -23,7 +29,7 @@ _HELD_S = 300.0  # a snapshot of that age hurts
 _OLD_XIDS = 1_000_000
 _MANY_DEAD = 100_000
 _DEAD_SHARE = 5.0  # times as many as live ones
-_CROWDED = 0.8
+_MOST_USED_SHARE = 0.8
 _DAYS_AHEAD = 2
 _STALE_WORKERS_SHOWN = 5
 _ACCESS_FAULTS_SHOWN = 5
@@ -57,19 +63,21 @@ class Facts:
     round_trip_s: float
     skew_s: float
     schema_faults: Sequence[str] | None
-    is_heard: bool | None  # whether a NOTIFY came back to a LISTEN
+    is_notify_received: bool | None  # whether a NOTIFY came back to a LISTEN
     is_newer: bool = False  # the schema is of a later release than this one
     access_faults: Sequence[str] | None = ()
-    surroundings: Surroundings = field(default_factory=lambda: Surroundings(True, True))  # noqa: FBT003 - all is well
-    connections: Connections = field(default_factory=lambda: Connections(0, 1))
-    horizon: Sequence[Horizon] = ()
-    tables: Sequence[Table] = ()
-    history: Sequence[History] = ()
+    server_conditions: ServerConditions = field(
+        default_factory=lambda: ServerConditions(True, True)  # noqa: FBT003 - all is well
+    )
+    connections: ConnectionUsage = field(default_factory=lambda: ConnectionUsage(0, 1))
+    vacuum_blockers: Sequence[VacuumBlocker] = ()
+    tables: Sequence[TableStats] = ()
+    partition_coverage: Sequence[PartitionCoverage] = ()
     workers: Sequence[WorkerInfo] | None = None
     troubles: Sequence[Trouble] | None = None
     unreadable: Sequence[Trouble] | None = None
     stores: Sequence[StoreUser] | None = None
-    open_files: Sequence[Path] | None = None  # with credentials, and jobs can read them
+    readable_secret_files: Sequence[Path] | None = None  # with credentials, and jobs can read them
     bound_logins: Sequence[BoundLogin] | None = None
 
 
@@ -98,7 +106,7 @@ def diagnose(facts: Facts) -> list[Finding]:
             _wakeups,
             _clock,
             _durability,
-            _room,
+            _connections,
             _snapshots,
             _bloat,
         ):
@@ -106,7 +114,7 @@ def diagnose(facts: Facts) -> list[Finding]:
         findings += [*_partitions(facts), *_workers(facts), *_stores(facts)]
         findings += _credentials(facts)
         if facts.troubles is not None:
-            findings += _stuck(facts.troubles)
+            findings += _troubles(facts.troubles)
         if facts.unreadable is not None:
             findings += _values(facts.unreadable)
     return findings
@@ -158,7 +166,8 @@ def _schema(facts: Facts) -> Iterator[Finding]:
         yield Finding(
             "schema",
             Grade.FAILED,
-            _counted(facts.schema_faults, "file is", "files are") + " not as this release has it",
+            _format_count(facts.schema_faults, "file is", "files are")
+            + " not as this release has it",
             # Where rights differ, the record of the files may not be readable.
             _REPAIR if facts.access_faults else _MIGRATE,
         )
@@ -207,9 +216,9 @@ def _tenants(login: BoundLogin) -> str:
 
 
 def _wakeups(facts: Facts) -> Iterator[Finding]:
-    if facts.is_heard is None:
+    if facts.is_notify_received is None:
         return
-    if facts.is_heard:
+    if facts.is_notify_received:
         yield Finding("wakeups", Grade.OK, "LISTEN and NOTIFY work")
         return
     pooled = facts.inspection.is_behind_pooler
@@ -226,14 +235,14 @@ def _clock(facts: Facts) -> Iterator[Finding]:
     if abs(facts.skew_s) <= _SKEW_S + facts.round_trip_s:
         yield Finding("clock", Grade.OK, "this machine's clock agrees with the database's")
     else:
-        yield _wrong_clock("this machine's clock", facts.skew_s)
+        yield _clock_finding("this machine's clock", facts.skew_s)
     for worker in facts.workers or ():
         skew_s = worker.clock_skew_s or 0
         if worker.state == "live" and abs(skew_s) > _SKEW_S:
-            yield _wrong_clock(f"the clock of worker {worker.id} on {worker.host}", skew_s)
+            yield _clock_finding(f"the clock of worker {worker.id} on {worker.host}", skew_s)
 
 
-def _wrong_clock(whose: str, skew_s: float) -> Finding:
+def _clock_finding(whose: str, skew_s: float) -> Finding:
     way = "ahead of" if skew_s > 0 else "behind"
     return Finding(
         "clock",
@@ -268,9 +277,9 @@ def _durability(facts: Facts) -> Iterator[Finding]:
         yield Finding("durability", Grade.OK, "what is committed survives a crash")
 
 
-def _room(facts: Facts) -> Iterator[Finding]:
+def _connections(facts: Facts) -> Iterator[Finding]:
     used, most = facts.connections.used, facts.connections.most
-    if used > most * _CROWDED:
+    if used > most * _MOST_USED_SHARE:
         yield Finding(
             "connections",
             Grade.WARNING,
@@ -282,25 +291,25 @@ def _room(facts: Facts) -> Iterator[Finding]:
 
 
 def _snapshots(facts: Facts) -> Iterator[Finding]:
-    if not facts.surroundings.sees_sessions:
+    if not facts.server_conditions.can_see_sessions:
         yield Finding(
             "snapshots",
             Grade.WARNING,
             "what other logins hold cannot be seen",
             f'grant pg_read_all_stats to "{facts.inspection.user}";',
         )
-    held = [each for each in facts.horizon if _is_held(each)]
+    held = [each for each in facts.vacuum_blockers if _blocks_vacuum(each)]
     for each in held:
-        yield Finding("snapshots", Grade.FAILED, _holds(each), release(each))
+        yield Finding("snapshots", Grade.FAILED, _describe_blocker(each), suggest_release(each))
     if not held:
         yield Finding("snapshots", Grade.OK, "nobody keeps dead rows from being removed")
 
 
-def _is_held(horizon: Horizon) -> bool:
+def _blocks_vacuum(horizon: VacuumBlocker) -> bool:
     return (horizon.seconds or 0) > _HELD_S or horizon.age > _OLD_XIDS
 
 
-def _holds(horizon: Horizon) -> str:
+def _describe_blocker(horizon: VacuumBlocker) -> str:
     who = {
         "session": f"session {horizon.name}",
         "prepared": f"the prepared transaction {horizon.name}",
@@ -312,7 +321,7 @@ def _holds(horizon: Horizon) -> str:
     return f"{who} ({about}) holds a snapshot{since}: dead rows pile up, and claims slow down"
 
 
-def release(horizon: Horizon) -> str:
+def suggest_release(horizon: VacuumBlocker) -> str:
     """What ends it."""
     match horizon.kind:
         case "prepared":
@@ -326,7 +335,7 @@ def release(horizon: Horizon) -> str:
 
 
 def _bloat(facts: Facts) -> Iterator[Finding]:
-    if not facts.surroundings.has_autovacuum:
+    if not facts.server_conditions.has_autovacuum:
         yield Finding(
             "vacuum",
             Grade.FAILED,
@@ -348,12 +357,12 @@ def _bloat(facts: Facts) -> Iterator[Finding]:
             f"{table.name} has {table.dead:,} dead rows and {table.live:,} live ones",
             f"vacuum jobforge.{table.name};  -- after whoever holds a snapshot has gone",
         )
-    if facts.surroundings.has_autovacuum and not bloated:
+    if facts.server_conditions.has_autovacuum and not bloated:
         yield Finding("vacuum", Grade.OK, "tables are vacuumed")
 
 
 def _partitions(facts: Facts) -> Iterator[Finding]:
-    short = [each for each in facts.history if each.days_ahead < _DAYS_AHEAD]
+    short = [each for each in facts.partition_coverage if each.days_ahead < _DAYS_AHEAD]
     for each in short:
         yield Finding(
             "partitions",
@@ -361,7 +370,7 @@ def _partitions(facts: Facts) -> Iterator[Finding]:
             f"{each.table} has partitions for {max(0, each.days_ahead)} days ahead",
             "select jobforge.ensure_partitions();  -- and keep a worker running, which does it",
         )
-    for each in facts.history:
+    for each in facts.partition_coverage:
         if each.has_strays:
             yield Finding(
                 "partitions",
@@ -383,12 +392,12 @@ def _workers(facts: Facts) -> Iterator[Finding]:
         yield Finding(
             "workers",
             Grade.WARNING,
-            f"worker {worker.id} on {worker.host} has said nothing for {_span(silent)}",
+            f"worker {worker.id} on {worker.host} has said nothing for {_format_duration(silent)}",
             "look whether its process is alive; its jobs were handed to others",
         )
     if live:
         slots = sum(worker.slots for worker in live)
-        message = _counted(live, "worker", "workers") + f" live, {slots} slots"
+        message = _format_count(live, "worker", "workers") + f" live, {slots} slots"
         yield Finding("workers", Grade.OK, message)
     else:
         yield Finding("workers", Grade.WARNING, "no worker is live", "jobforge worker app.py")
@@ -399,7 +408,7 @@ def _stores(facts: Facts) -> Iterator[Finding]:
     if not facts.stores:
         return
     if len({user.store_id for user in facts.stores}) > 1:
-        users = "; ".join(user.described() for user in facts.stores[:_STORES_SHOWN])
+        users = "; ".join(user.describe() for user in facts.stores[:_STORES_SHOWN])
         more = len(facts.stores) - _STORES_SHOWN
         yield Finding(
             "artifacts",
@@ -417,7 +426,7 @@ def _stores(facts: Facts) -> Iterator[Finding]:
 
 def _credentials(facts: Facts) -> Iterator[Finding]:
     """Whether jobs could read credentials from files of this configuration."""
-    for path in facts.open_files or ():
+    for path in facts.readable_secret_files or ():
         yield Finding(
             "credentials",
             Grade.WARNING,
@@ -425,12 +434,12 @@ def _credentials(facts: Facts) -> Iterator[Finding]:
             "move it to a folder that this user cannot write to, or use variables instead; "
             "see docs/isolation.md",
         )
-    if facts.open_files is not None and not facts.open_files:
+    if facts.readable_secret_files is not None and not facts.readable_secret_files:
         message = "no file of this configuration gives jobs credentials"
         yield Finding("credentials", Grade.OK, message)
 
 
-_ON_ITS_WAY = {
+_ALL_CLEAR = {
     "definitions": "every job that waits has a worker that serves it",
     "schedules": "schedules fire on time",
     "webhooks": "no endpoint was disabled",
@@ -440,14 +449,14 @@ _ON_ITS_WAY = {
 }
 
 
-def _stuck(troubles: Sequence[Trouble]) -> Iterator[Finding]:
-    found = [_judged(each) for each in troubles]
-    for check, words in _ON_ITS_WAY.items():
+def _troubles(troubles: Sequence[Trouble]) -> Iterator[Finding]:
+    found = [_finding_from_trouble(each) for each in troubles]
+    for check, words in _ALL_CLEAR.items():
         own = [each for each in found if each.check == check]
         yield from own or [Finding(check, Grade.OK, words)]
 
 
-def _judged(trouble: Trouble) -> Finding:
+def _finding_from_trouble(trouble: Trouble) -> Finding:
     """What find_troubles has found, in words."""
     since = f"{trouble.since.astimezone(UTC):%Y-%m-%d %H:%M}Z"
     subject, detail, tenant = trouble.subject, trouble.detail, trouble.tenant_id
@@ -540,10 +549,10 @@ def _repair(trouble: Trouble) -> str:
     return _UPDATE.format(*row, values)
 
 
-def _counted(things: Sequence[object], one: str, many: str) -> str:
+def _format_count(things: Sequence[object], one: str, many: str) -> str:
     return f"{len(things)} {one if len(things) == 1 else many}"
 
 
-def _span(duration: timedelta) -> str:
+def _format_duration(duration: timedelta) -> str:
     minutes = duration.total_seconds() / 60
     return f"{minutes:.0f} minutes" if minutes < 120 else f"{minutes / 60:.0f} hours"

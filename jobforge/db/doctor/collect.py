@@ -22,12 +22,12 @@ T = TypeVar("T")
 
 _UNDEFINED_FUNCTION = "42883"
 
-Looks = Generator[Call[Any], Any, Facts]
+FactQueries = Generator[Call[Any], Any, Facts]
 
 
 def gather(conn: migrate.Connection) -> Facts:
     """The facts, as this connection's login sees them."""
-    looks = _looks(conn.info.backend_pid)
+    looks = _query_facts(conn.info.backend_pid)
     try:
         call = next(looks)
         while True:
@@ -44,7 +44,7 @@ def gather(conn: migrate.Connection) -> Facts:
 
 async def agather(database: db.Database) -> Facts:
     """The facts, as a server's own login sees them; a pooler in between is not looked for."""
-    looks = _looks(0)
+    looks = _query_facts(0)
     try:
         call = next(looks)
         while True:
@@ -59,14 +59,14 @@ async def agather(database: db.Database) -> Facts:
         return replace(facts, inspection=replace(facts.inspection, is_behind_pooler=False))
 
 
-def _looks(announced_pid: int) -> Looks:
+def _query_facts(announced_pid: int) -> FactQueries:
     seen = yield inspect(announced_pid)
     began = time.perf_counter()
     now = yield probes.clock()
     took = time.perf_counter() - began
     skew = (datetime.now(UTC) - now).total_seconds() - took / 2
     if not seen.has_schema:
-        return Facts(seen, took, skew, [], is_heard=None)
+        return Facts(seen, took, skew, [], is_notify_received=None)
     files, workers, troubles, unreadable, access_faults = None, None, None, None, None
     try:
         workers = yield calls.list_workers()
@@ -90,24 +90,24 @@ def _looks(announced_pid: int) -> Looks:
         seen,
         took,
         skew,
-        _faults(files),
-        is_heard=None,
+        _outdated_files(files),
+        is_notify_received=None,
         is_newer=files is not None and migrate.is_newer(files),
         access_faults=access_faults,
-        surroundings=(yield probes.surroundings()),
+        server_conditions=(yield probes.server_conditions()),
         connections=(yield probes.connections()),
-        horizon=(yield probes.horizon()),
+        vacuum_blockers=(yield probes.vacuum_blockers()),
         tables=(yield probes.tables()),
-        history=(yield probes.history()),
+        partition_coverage=(yield probes.partition_coverage()),
         workers=workers,
         troubles=troubles,
         unreadable=unreadable,
-        stores=(yield from _look_if_allowed(calls.list_artifact_stores())),
-        bound_logins=(yield from _look_if_allowed(calls.list_bound_logins())),
+        stores=(yield from _query_if_allowed(calls.list_artifact_stores())),
+        bound_logins=(yield from _query_if_allowed(calls.list_bound_logins())),
     )
 
 
-def _look_if_allowed(call: Call[T]) -> Generator[Call[Any], Any, T | None]:
+def _query_if_allowed(call: Call[T]) -> Generator[Call[Any], Any, T | None]:
     """None where this login may not see them, and in a release without the function."""
     try:
         found: T = yield call
@@ -120,5 +120,5 @@ def _look_if_allowed(call: Call[T]) -> Generator[Call[Any], Any, T | None]:
     return found
 
 
-def _faults(files: list[AppliedFile] | None) -> list[str] | None:
-    return None if files is None else migrate.outdated(files)
+def _outdated_files(files: list[AppliedFile] | None) -> list[str] | None:
+    return None if files is None else migrate.list_outdated(files)

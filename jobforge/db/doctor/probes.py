@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Horizon:
+class VacuumBlocker:
     """Something that keeps dead rows from being removed: how old its snapshot is, and what it is.
 
     `kind` is session, prepared, slot or standby; `name` is what to end it by.
@@ -49,7 +49,7 @@ class LockWait:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class TableStats:
     """A table that turns over, as the statistics have it."""
 
     name: str
@@ -61,7 +61,7 @@ class Table:
 
 
 @dataclass(frozen=True, slots=True)
-class History:
+class PartitionCoverage:
     """The partitions of a history table: days ahead, and whether the default one caught rows."""
 
     table: str
@@ -70,35 +70,35 @@ class History:
 
 
 @dataclass(frozen=True, slots=True)
-class Connections:
+class ConnectionUsage:
     used: int
     most: int
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class ServerConditions:
     """Whether the server cleans up, and whether this login sees what others' sessions do."""
 
     has_autovacuum: bool
-    sees_sessions: bool
+    can_see_sessions: bool
 
 
 def clock() -> Call[datetime]:
     return Call("select clock_timestamp()", (), lambda rows: rows[0][0])
 
 
-def surroundings() -> Call[Surroundings]:
+def server_conditions() -> Call[ServerConditions]:
     return Call(
         """
         select current_setting('autovacuum')::boolean,
                pg_catalog.pg_has_role(session_user, 'pg_read_all_stats', 'usage')
         """,
         (),
-        lambda rows: Surroundings(*rows[0]),
+        lambda rows: ServerConditions(*rows[0]),
     )
 
 
-def horizon() -> Call[list[Horizon]]:
+def vacuum_blockers() -> Call[list[VacuumBlocker]]:
     """The oldest first. Sessions of other logins are seen by members of pg_read_all_stats."""
     return Call(
         """
@@ -129,7 +129,7 @@ def horizon() -> Call[list[Horizon]]:
          limit 20
         """,
         (),
-        _many(Horizon),
+        _many(VacuumBlocker),
     )
 
 
@@ -158,7 +158,7 @@ def lock_waits() -> Call[list[LockWait]]:
     )
 
 
-def tables() -> Call[list[Table]]:
+def tables() -> Call[list[TableStats]]:
     return Call(
         """
         select c.relname::text, pg_catalog.pg_total_relation_size(c.oid), s.n_live_tup,
@@ -171,11 +171,11 @@ def tables() -> Call[list[Table]]:
          limit 50
         """,
         (),
-        _many(Table),
+        _many(TableStats),
     )
 
 
-def history() -> Call[list[History]]:
+def partition_coverage() -> Call[list[PartitionCoverage]]:
     return Call(
         """
         select p.relname::text,
@@ -198,7 +198,7 @@ def history() -> Call[list[History]]:
          order by p.relname
         """,
         (),
-        _many(History),
+        _many(PartitionCoverage),
     )
 
 
@@ -207,7 +207,7 @@ def access_faults() -> Call[list[str]]:
     return Call("select fault from jobforge.access_faults()", (), _first_column)
 
 
-def connections() -> Call[Connections]:
+def connections() -> Call[ConnectionUsage]:
     return Call(
         """
         select count(*)::integer, current_setting('max_connections')::integer
@@ -215,7 +215,7 @@ def connections() -> Call[Connections]:
          where a.backend_type = 'client backend'
         """,
         (),
-        lambda rows: Connections(*rows[0]),
+        lambda rows: ConnectionUsage(*rows[0]),
     )
 
 

@@ -16,87 +16,87 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 from jobforge.observability.tracing.spans import (
-    Around,
-    answered,
-    calling,
-    carrying,
-    current,
-    enqueuing,
-    is_on,
-    routed,
-    serving,
-    stepping,
+    SpanContextManager,
+    attach_traceparent,
+    client_span,
+    current_traceparent,
+    enqueue_span,
+    get_tracer,
+    is_enabled,
+    record_route,
+    record_status,
+    server_span,
+    step_span,
     traceparent_of,
-    tracer,
-    use,
+    use_provider,
 )
 from jobforge.observability.tracing.traceparent import Traceparent, read_traceparent
 from jobforge.types.jobs import ClaimedJob
 
 if TYPE_CHECKING:
-    from jobforge.observability.tracing.attempt_spans import Attempts
+    from jobforge.observability.tracing.attempt_spans import AttemptSpans
 
 __all__ = [
-    "Around",
+    "SpanContextManager",
     "Traceparent",
-    "answered",
-    "calling",
-    "carrying",
-    "current",
-    "enqueuing",
+    "attach_traceparent",
+    "client_span",
+    "create_attempt_spans",
+    "current_traceparent",
+    "enqueue_span",
     "enter_job",
-    "find_attempts",
     "flush_job",
-    "is_on",
-    "prepare_jobs",
+    "is_enabled",
+    "prepare_child_tracing",
     "read_traceparent",
     "receive_span",
-    "routed",
-    "serving",
-    "stepping",
+    "record_route",
+    "record_status",
+    "server_span",
+    "step_span",
     "traceparent_of",
-    "use",
+    "use_provider",
 ]
 
 
-_within: ModuleType | None = None  # where jobs are traced
+_child_tracer: ModuleType | None = None  # where jobs are traced
 
 
-def find_attempts() -> "Attempts | None":
+def create_attempt_spans() -> "AttemptSpans | None":
     """What makes the spans of a worker's attempts; None where nobody traces."""
-    made = tracer()
+    made = get_tracer()
     if made is None:
         return None
-    from jobforge.observability.tracing.attempt_spans import Attempts  # noqa: PLC0415 - as above
-    from jobforge.observability.tracing.setup import sampling_of_attempts  # noqa: PLC0415 - as above
+    from jobforge.observability.tracing.attempt_spans import AttemptSpans  # noqa: PLC0415 - as above
+    from jobforge.observability.tracing.setup import get_attempt_sampling  # noqa: PLC0415 - as above
 
-    return Attempts(sampling_of_attempts() or made)
+    return AttemptSpans(get_attempt_sampling() or made)
 
 
-def prepare_jobs() -> None:
+def prepare_child_tracing() -> None:
     """In the process that jobs are forked from, when their worker traces."""
-    global _within  # noqa: PLW0603 - one per process, and a fork has it too
+    global _child_tracer  # noqa: PLW0603 - one per process, and a fork has it too
     from jobforge.observability.tracing import child_tracer  # noqa: PLC0415 - as above
 
     child_tracer.prepare()
-    _within = child_tracer
+    _child_tracer = child_tracer
 
 
 def enter_job(job: ClaimedJob, send: Callable[[bytes], None]) -> None:
     """In a job's process: from here on all is part of its attempt, and ended spans are sent."""
-    if _within is not None:
-        _within.enter(job, send)
+    if _child_tracer is not None:
+        _child_tracer.enter(job, send)
 
 
 def flush_job() -> None:
     """At the end of a job's process."""
-    if _within is not None:
-        _within.flush()
+    if _child_tracer is not None:
+        _child_tracer.flush()
 
 
 def receive_span(traceparent: str | None, body: bytes) -> None:
     """In a worker: what a job's process has sent; of an attempt with this traceparent."""
-    if is_on():
+    if is_enabled():
         from jobforge.observability.tracing import child_spans  # noqa: PLC0415 - as above
 
-        child_spans.receive(traceparent, body)
+        child_spans.receive_span(traceparent, body)

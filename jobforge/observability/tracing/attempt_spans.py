@@ -21,24 +21,24 @@ from opentelemetry.context import Context, attach, detach
 from opentelemetry.trace import INVALID_SPAN, Span, Tracer, get_current_span, set_span_in_context
 
 from jobforge.errors import Json, LeaseLost
-from jobforge.observability.tracing.lazy_span import Plain, start_span
-from jobforge.observability.tracing.parent import NOWHERE, remote, unrecorded
+from jobforge.observability.tracing.lazy_span import LazySpan, start_span
+from jobforge.observability.tracing.parent import EMPTY_CONTEXT, remote_context, unrecorded_context
 from jobforge.observability.tracing.sampling import Sampling
-from jobforge.observability.tracing.spans import fail, traceparent_of
+from jobforge.observability.tracing.spans import mark_failed, traceparent_of
 from jobforge.observability.tracing.traceparent import Traceparent, read_traceparent
 from jobforge.redact import log_scope, redact_text
-from jobforge.types.current_job import CURRENT
+from jobforge.types.current_job import CURRENT_JOB
 from jobforge.types.jobs import ClaimedJob, Outcome
 
 _SUCCEEDED = Outcome.SUCCEEDED
 _FAILURES = {Outcome.FAILED, Outcome.TIMED_OUT, Outcome.CRASHED}
 _LONGEST_MESSAGE = 1_000
 _read = lru_cache(1_000)(read_traceparent)  # jobs that were enqueued together have the same
-_AT = ClaimedJob._fields.index("traceparent")
-(_CURRENT,) = set_span_in_context(INVALID_SPAN, NOWHERE)  # the name of the span in a context
+_TRACEPARENT_INDEX = ClaimedJob._fields.index("traceparent")
+(_CURRENT,) = set_span_in_context(INVALID_SPAN, EMPTY_CONTEXT)  # the name of the span in a context
 
 
-class Verdict(Protocol):
+class AttemptVerdict(Protocol):
     """How an attempt ended, as far as its span tells it."""
 
     @property
@@ -48,7 +48,7 @@ class Verdict(Protocol):
     def error(self) -> Mapping[str, Json] | None: ...
 
 
-class Attempts:
+class AttemptSpans:
     """What is recorded, our own sampling knows, or else another's tracer is asked.
 
     One attempt is at hand: the one that has begun, until it has ended or is kept.
@@ -61,13 +61,13 @@ class Attempts:
     _is_recorded = False
 
     def __init__(self, decider: Sampling | Tracer) -> None:
-        self._decider = decider
-        self._outlet = decider.outlet if isinstance(decider, Sampling) else None
+        self._sampler = decider
+        self._fast_processor = decider.fast_processor if isinstance(decider, Sampling) else None
         self._kept: dict[tuple[UUID, int], Span] = {}
-        self._latent = _Latent(self._find)
+        self._light_context = _LightContext(self._find_span)
         self._entered: Context | None = None
         self._token: Token[Context] | None = None
-        self._asking = threading.Lock()  # a handler may have threads
+        self._lock = threading.Lock()  # a handler may have threads
 
     def begin(self, job: ClaimedJob, *, is_light: bool = False) -> ClaimedJob:
         """The job as it runs in its trace.
@@ -76,21 +76,21 @@ class Attempts:
         begins with. While a light one runs, nothing but its own code, inline, is given the job:
         its traceparent is in its span alone.
         """
-        decider = self._decider
+        decider = self._sampler
         if not isinstance(decider, Sampling):
-            return self._begin_asked(decider, job)
+            return self._begin_with_sdk(decider, job)
         self._job, self._span = job, None
         self._parent = parent = None if job.traceparent is None else _read(job.traceparent)
         self._is_recorded = is_recorded = (
-            random() < decider.share if parent is None else parent.is_recorded  # noqa: S311 - no secret
+            random() < decider.ratio if parent is None else parent.is_recorded  # noqa: S311 - no secret
         )
         self._began = time_ns()
         if is_light:
-            self._enter(self._latent)
+            self._attach_context(self._light_context)
             return job
-        span = self._made(job)
-        self._enter(Context({_CURRENT: span}))
-        return _named(job, span) if is_recorded else job
+        span = self._make_span(job)
+        self._attach_context(Context({_CURRENT: span}))
+        return _with_span_traceparent(job, span) if is_recorded else job
 
     def leave(self) -> None:
         if self._token is not None:
@@ -99,12 +99,12 @@ class Attempts:
 
     def keep(self, job: ClaimedJob) -> None:
         """The one at hand goes on by itself."""
-        with self._asking:
+        with self._lock:
             if self._is_recorded:
-                self._kept[job.job_id, job.lease] = self._span or self._made(job)
+                self._kept[job.job_id, job.lease] = self._span or self._make_span(job)
             self._job = None
 
-    def end(self, job: ClaimedJob, verdict: Verdict | None) -> ClaimedJob:
+    def end(self, job: ClaimedJob, verdict: AttemptVerdict | None) -> ClaimedJob:
         """The one at hand; without a verdict it is somebody else's by now.
 
         Answers the job as others may speak of it.
@@ -112,60 +112,65 @@ class Attempts:
         self._job = None
         if not self._is_recorded:
             return job
-        if self._span is None and self._outlet is not None and _is_success(verdict):
-            self._outlet.put((job[:7], self._parent, None, self._began, time_ns()))
+        if self._span is None and self._fast_processor is not None and _is_success(verdict):
+            self._fast_processor.put((job[:7], self._parent, None, self._began, time_ns()))
             return job
-        return self._end(job, self._span or self._made(job), verdict)
+        return self._end(job, self._span or self._make_span(job), verdict)
 
-    def end_kept(self, job: ClaimedJob, verdict: Verdict | None) -> ClaimedJob:
+    def end_kept(self, job: ClaimedJob, verdict: AttemptVerdict | None) -> ClaimedJob:
         """As `end`, of one that was kept."""
         span = self._kept.pop((job.job_id, job.lease), None)
         if span is None:
             return job
         return self._end(job, span, verdict)
 
-    def _end(self, job: ClaimedJob, span: Span, verdict: Verdict | None) -> ClaimedJob:
-        outlet = self._outlet
-        if outlet and _is_success(verdict) and isinstance(span, Plain) and span.close():
-            outlet.put((job[:7], span.parent, span.ids, span.began, time_ns()))
+    def _end(self, job: ClaimedJob, span: Span, verdict: AttemptVerdict | None) -> ClaimedJob:
+        outlet = self._fast_processor
+        if (
+            outlet
+            and _is_success(verdict)
+            and isinstance(span, LazySpan)
+            and span.close_if_untouched()
+        ):
+            outlet.put((job[:7], span.parent, span.ids, span.started_ns, time_ns()))
             return job
         outcome = "lost" if verdict is None else verdict.outcome
         span.set_attribute("jobforge.outcome", outcome)
         if verdict is None:
-            fail(span, LeaseLost.__name__)
+            mark_failed(span, LeaseLost.__name__)
         elif outcome in _FAILURES:
             told = verdict.error or {}
             # Redacted before it is cut: half a secret would not be known as one.
             message = redact_text(str(told.get("message", "")), log_scope())[:_LONGEST_MESSAGE]
-            fail(span, str(told.get("code") or told.get("type") or outcome), message)
+            mark_failed(span, str(told.get("code") or told.get("type") or outcome), message)
         span.end()
-        return _named(job, span)
+        return _with_span_traceparent(job, span)
 
-    def _begin_asked(self, tracer: Tracer, job: ClaimedJob) -> ClaimedJob:
+    def _begin_with_sdk(self, tracer: Tracer, job: ClaimedJob) -> ClaimedJob:
         span = start_span(tracer, job, job.traceparent)
-        self._enter(set_span_in_context(span, NOWHERE))
+        self._attach_context(set_span_in_context(span, EMPTY_CONTEXT))
         self._job, self._span, self._is_recorded = job, span, span.is_recording()
-        return _named(job, span) if self._is_recorded else job
+        return _with_span_traceparent(job, span) if self._is_recorded else job
 
-    def _made(self, job: ClaimedJob) -> Span:
+    def _make_span(self, job: ClaimedJob) -> Span:
         """The span of the one at hand."""
-        if not self._is_recorded or not isinstance(self._decider, Sampling):
-            self._span = _unrecorded(job)
+        if not self._is_recorded or not isinstance(self._sampler, Sampling):
+            self._span = _unrecorded_span(job)
         else:
-            self._span = Plain(job, self._parent, self._decider.opener, self._began)
+            self._span = LazySpan(job, self._parent, self._sampler.span_starter, self._began)
         return self._span
 
-    def _find(self) -> Span:
+    def _find_span(self) -> Span:
         """The span of the light attempt that the code at hand is part of."""
-        job = CURRENT.get()
+        job = CURRENT_JOB.get()
         if job is None:
             return INVALID_SPAN
-        with self._asking:
+        with self._lock:
             if job is self._job:
-                return self._span or self._made(job)
-            return self._kept.get((job.job_id, job.lease)) or _unrecorded(job)
+                return self._span or self._make_span(job)
+            return self._kept.get((job.job_id, job.lease)) or _unrecorded_span(job)
 
-    def _enter(self, context: Context) -> None:
+    def _attach_context(self, context: Context) -> None:
         if context is self._entered:
             return
         token = attach(context)
@@ -174,7 +179,7 @@ class Attempts:
             self._token = token
 
 
-class _Latent(Context):
+class _LightContext(Context):
     """The context of every light attempt: its span is found when somebody asks for it."""
 
     def __init__(self, find: Callable[[], Span]) -> None:
@@ -187,16 +192,18 @@ class _Latent(Context):
         return {_CURRENT: self._find()}
 
 
-def _is_success(verdict: Verdict | None) -> bool:
+def _is_success(verdict: AttemptVerdict | None) -> bool:
     return verdict is not None and verdict.outcome is _SUCCEEDED
 
 
-def _unrecorded(job: ClaimedJob) -> Span:
-    return get_current_span(remote(job.traceparent) or unrecorded(job.job_id))
+def _unrecorded_span(job: ClaimedJob) -> Span:
+    return get_current_span(remote_context(job.traceparent) or unrecorded_context(job.job_id))
 
 
-def _named(job: ClaimedJob, span: Span) -> ClaimedJob:
+def _with_span_traceparent(job: ClaimedJob, span: Span) -> ClaimedJob:
     """Whatever the job passes on, and every line about it, is of this attempt."""
     fields = list(job)  # by the thousand: _replace would take four times as long
-    fields[_AT] = span.traceparent if isinstance(span, Plain) else traceparent_of(span)
+    fields[_TRACEPARENT_INDEX] = (
+        span.traceparent if isinstance(span, LazySpan) else traceparent_of(span)
+    )
     return tuple.__new__(ClaimedJob, fields)

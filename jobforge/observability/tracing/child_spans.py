@@ -17,17 +17,17 @@ from jobforge.errors import Json
 from jobforge.observability.tracing.traceparent import read_traceparent
 from jobforge.redact import log_scope, redact
 
-_receiver: "Receiver | None" = None
+_receiver: "ChildSpanReceiver | None" = None
 
 
-class Receiver:
+class ChildSpanReceiver:
     """In the worker: what comes joins the spans that are made here."""
 
     def __init__(self, processor: SpanProcessor, resource: Resource) -> None:
         self._processor = processor
         self._resource = resource
 
-    def take(self, traceparent: str | None, body: bytes) -> None:
+    def receive(self, traceparent: str | None, body: bytes) -> None:
         """Of an attempt; a span of another trace than its own is left out."""
         parent = read_traceparent(traceparent)
         document = orjson.loads(body)
@@ -35,15 +35,15 @@ class Receiver:
             self._processor.on_end(_read(document, self._resource))
 
 
-def receive_by(processor: SpanProcessor, resource: Resource) -> None:
+def configure_receiver(processor: SpanProcessor, resource: Resource) -> None:
     """In a worker, whose spans go there."""
     global _receiver  # noqa: PLW0603 - one per process
-    _receiver = Receiver(processor, resource)
+    _receiver = ChildSpanReceiver(processor, resource)
 
 
-def receive(traceparent: str | None, body: bytes) -> None:
+def receive_span(traceparent: str | None, body: bytes) -> None:
     if _receiver is not None:
-        _receiver.take(traceparent, body)
+        _receiver.receive(traceparent, body)
 
 
 def _read(document: dict[str, Json], resource: Resource) -> ReadableSpan:

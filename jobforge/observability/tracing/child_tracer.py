@@ -36,25 +36,25 @@ from opentelemetry.util.types import Attributes, AttributeValue
 
 from jobforge.errors import Invalid, Json
 from jobforge.observability.tracing import spans
-from jobforge.observability.tracing.parent import NOWHERE, remote, unrecorded
+from jobforge.observability.tracing.parent import EMPTY_CONTEXT, remote_context, unrecorded_context
 from jobforge.types.jobs import ClaimedJob
-from jobforge.types.jsonb import legible
+from jobforge.types.jsonb import replace_unencodable
 
 Send = Callable[[bytes], None]
-Scope = tuple[str, str | None]  # who makes spans: name and version
+TracerScope = tuple[str, str | None]  # who makes spans: name and version
 
 _MOST_SPANS = 1_000  # of one attempt
 _MOST = 128  # attributes, events or links of a span, as the SDK has it
 _FLUSH_MS = 5_000
-_provider: "Provider | None" = None
+_provider: "ChildTracerProvider | None" = None
 
 
 def prepare() -> None:
     """In the process that jobs are forked from, once for all of them."""
     global _provider  # noqa: PLW0603 - one per process, and a fork has it too
-    attach(set_span_in_context(_attempt, NOWHERE))
-    if not spans.is_on():
-        _provider = Provider()
+    attach(set_span_in_context(_attempt, EMPTY_CONTEXT))
+    if not spans.is_enabled():
+        _provider = ChildTracerProvider()
         trace.set_tracer_provider(_provider)
 
 
@@ -74,7 +74,7 @@ def flush() -> None:
         force(_FLUSH_MS)
 
 
-class Attempt(NonRecordingSpan):
+class AttemptSpan(NonRecordingSpan):
     """The span around all that a job's process does, which its worker has made.
 
     It is current before there is a job, so that a fork has nothing to do but to name that.
@@ -85,18 +85,18 @@ class Attempt(NonRecordingSpan):
     def get_span_context(self) -> SpanContext:
         if self.job is None:
             return INVALID_SPAN_CONTEXT
-        context = remote(self.job.traceparent) or unrecorded(self.job.job_id)
+        context = remote_context(self.job.traceparent) or unrecorded_context(self.job.job_id)
         return get_current_span(context).get_span_context()
 
 
-_attempt = Attempt(INVALID_SPAN_CONTEXT)
+_attempt = AttemptSpan(INVALID_SPAN_CONTEXT)
 
 
-class Provider(trace.TracerProvider):
+class ChildTracerProvider(trace.TracerProvider):
     """Tells of each span that has ended, up to some number of them."""
 
     def __init__(self) -> None:
-        self.send: Send = _nowhere
+        self.send: Send = _discard
         self._left = _MOST_SPANS
 
     def get_tracer(
@@ -105,22 +105,24 @@ class Provider(trace.TracerProvider):
         instrumenting_library_version: str | None = None,
         schema_url: str | None = None,  # noqa: ARG002 - as OpenTelemetry has it
         attributes: Attributes = None,  # noqa: ARG002 - as above
-    ) -> "Tracer":
-        return Tracer((instrumenting_module_name, instrumenting_library_version), self._tell)
+    ) -> "ChildTracer":
+        return ChildTracer(
+            (instrumenting_module_name, instrumenting_library_version), self._send_span
+        )
 
-    def _tell(self, span: "Span") -> None:
+    def _send_span(self, span: "ChildSpan") -> None:
         if self._left > 0:
             self._left -= 1
             with suppress(Invalid):  # it is too large to be told
-                self.send(_body(span))
+                self.send(_encode_span(span))
 
 
-class Tracer(trace.Tracer):
+class ChildTracer(trace.Tracer):
     """What is recorded, the attempt has decided; what lies outside of it belongs nowhere."""
 
-    def __init__(self, scope: Scope, tell: Callable[["Span"], None]) -> None:
+    def __init__(self, scope: TracerScope, tell: Callable[["ChildSpan"], None]) -> None:
         self._scope = scope
-        self._tell = tell
+        self._report = tell
 
     def start_span(  # noqa: PLR0913, PLR0917 - as above
         self,
@@ -136,9 +138,9 @@ class Tracer(trace.Tracer):
         parent = get_current_span(context).get_span_context()
         if not (parent.is_valid and parent.trace_flags.sampled):
             return NonRecordingSpan(parent)
-        span = Span(name, parent, kind, self._scope, start_time or time_ns(), self._tell)
+        span = ChildSpan(name, parent, kind, self._scope, start_time or time_ns(), self._report)
         span.records_exception = record_exception
-        span.fails_by_exception = set_status_on_exception
+        span.sets_status_on_exception = set_status_on_exception
         span.set_attributes(attributes or {})
         for link in links or ():
             span.add_link(link.context, link.attributes)
@@ -162,19 +164,19 @@ class Tracer(trace.Tracer):
             yield span
 
 
-class Span(trace.Span):
+class ChildSpan(trace.Span):
     """Code that reads the name, the attributes or the status of the SDK's finds them here too."""
 
-    records_exception = fails_by_exception = True
+    records_exception = sets_status_on_exception = True
 
     def __init__(  # noqa: PLR0913, PLR0917 - what a span begins with
         self,
         name: str,
         parent: SpanContext,
         kind: SpanKind,
-        scope: Scope,
+        scope: TracerScope,
         start_time: int,
-        tell: Callable[["Span"], None],
+        tell: Callable[["ChildSpan"], None],
     ) -> None:
         self.name = name
         self.parent = parent
@@ -190,7 +192,7 @@ class Span(trace.Span):
         self.events: deque[tuple[str, dict[str, Json], int]] = deque(maxlen=_MOST)
         self.links: deque[tuple[SpanContext, dict[str, Json]]] = deque(maxlen=_MOST)
         self.status = Status()
-        self._tell = tell
+        self._report = tell
 
     def get_span_context(self) -> SpanContext:
         return self.context
@@ -201,7 +203,7 @@ class Span(trace.Span):
     def end(self, end_time: int | None = None) -> None:
         if self.is_recording():
             self.end_time = end_time or time_ns()
-            self._tell(self)
+            self._report(self)
 
     def set_attributes(self, attributes: Mapping[str, AttributeValue]) -> None:
         for key, value in attributes.items():
@@ -256,12 +258,12 @@ class Span(trace.Span):
     ) -> None:
         if error is not None and self.records_exception:
             self.record_exception(error, escaped=True)
-        if error is not None and self.fails_by_exception:
+        if error is not None and self.sets_status_on_exception:
             self.set_status(StatusCode.ERROR, f"{type(error).__name__}: {error}")
         super().__exit__(kind, error, where)
 
 
-def _nowhere(_: bytes) -> None:
+def _discard(_: bytes) -> None:
     """Where nobody listens."""
 
 
@@ -270,15 +272,15 @@ def _full_name(kind: type[BaseException]) -> str:
     return name if kind.__module__ == "builtins" else f"{kind.__module__}.{name}"
 
 
-def _body(span: Span) -> bytes:
-    written = _written(span)
+def _encode_span(span: ChildSpan) -> bytes:
+    written = _span_to_json(span)
     try:
         return orjson.dumps(written, default=str)
     except TypeError:  # half a character, a number of many digits
-        return orjson.dumps(legible(written))
+        return orjson.dumps(replace_unencodable(written))
 
 
-def _written(span: Span) -> dict[str, Json]:
+def _span_to_json(span: ChildSpan) -> dict[str, Json]:
     """As child_spans.py reads it."""
     return {
         "ids": _ids(span.context),

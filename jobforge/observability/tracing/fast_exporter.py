@@ -15,7 +15,7 @@ from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import SpanProcessor
 from opentelemetry.sdk.trace.export import SpanExporter
 
-from jobforge.observability.tracing.otlp_template import Ended, Messages
+from jobforge.observability.tracing.otlp_template import AttemptEncoder, PlainAttempt
 
 _BLOCK = 256  # attempts that are written at a time
 _log = logging.getLogger("jobforge")
@@ -23,20 +23,20 @@ _log = logging.getLogger("jobforge")
 Post = Callable[[bytes], object]
 
 
-class Limits(NamedTuple):
+class ExportLimits(NamedTuple):
     """How many may wait, how many are sent at once, and when fewer are."""
 
-    room: int = 65_536
+    capacity: int = 65_536
     batch: int = 4_096
     delay_ms: int = 5_000
 
 
-def read_limits(variables: Mapping[str, str]) -> Limits:
-    usual = Limits()
-    room = _number(variables, "OTEL_BSP_MAX_QUEUE_SIZE", usual.room)
+def read_limits(variables: Mapping[str, str]) -> ExportLimits:
+    usual = ExportLimits()
+    room = _number(variables, "OTEL_BSP_MAX_QUEUE_SIZE", usual.capacity)
     batch = _number(variables, "OTEL_BSP_MAX_EXPORT_BATCH_SIZE", usual.batch)
     delay_ms = _number(variables, "OTEL_BSP_SCHEDULE_DELAY", usual.delay_ms)
-    return Limits(room, min(batch, room), delay_ms)
+    return ExportLimits(room, min(batch, room), delay_ms)
 
 
 def find_post(exporter: SpanExporter) -> Post | None:
@@ -48,68 +48,68 @@ def find_post(exporter: SpanExporter) -> Post | None:
     return post
 
 
-class Outlet(SpanProcessor):
+class FastSpanProcessor(SpanProcessor):
     """A processor for the sake of its ends: it is flushed and shut down with the others."""
 
-    def __init__(self, resource: Resource, post: Post, limits: Limits) -> None:
-        self._messages = Messages(resource)
+    def __init__(self, resource: Resource, post: Post, limits: ExportLimits) -> None:
+        self._messages = AttemptEncoder(resource)
         self._post = post
-        self._room, self._batch, delay_ms = limits
+        self._capacity, self._batch, delay_ms = limits
         self._block = min(_BLOCK, self._batch)
         self._delay_s = delay_ms / 1000
-        self._ended: deque[Ended] = deque()
+        self._attempts: deque[PlainAttempt] = deque()
         self._spans: deque[tuple[int, bytes]] = deque()
-        self._came = self._gone = 0
-        self._bell = threading.Event()
+        self._received = self._sent = 0
+        self._wake_event = threading.Event()
         self._sending = threading.Lock()
         self._writing = threading.Lock()
-        self._is_over = False
-        self._is_told = False
+        self._is_shut_down = False
+        self._has_warned = False
         self._thread = threading.Thread(target=self._run, name="jobforge-traces", daemon=True)
         self._thread.start()
 
-    def put(self, attempt: Ended) -> None:
-        if self._came - self._gone >= self._room:
-            self._lose()
+    def put(self, attempt: PlainAttempt) -> None:
+        if self._received - self._sent >= self._capacity:
+            self._warn_dropped()
             return
-        self._ended.append(attempt)
-        self._came += 1
-        if len(self._ended) >= self._block:
-            self._write()
-            if self._came - self._gone >= self._batch:
-                self._bell.set()
+        self._attempts.append(attempt)
+        self._received += 1
+        if len(self._attempts) >= self._block:
+            self._encode_block()
+            if self._received - self._sent >= self._batch:
+                self._wake_event.set()
 
     def force_flush(self, timeout_millis: int = 30_000) -> bool:  # noqa: ARG002 - the client has its own
         self._send(1)
         return True
 
     def shutdown(self) -> None:
-        self._is_over = True
-        self._bell.set()
+        self._is_shut_down = True
+        self._wake_event.set()
         self._thread.join()
 
     def _run(self) -> None:
         attach(set_value(_SUPPRESS_INSTRUMENTATION_KEY, value=True))
-        while not self._is_over:
-            is_rung = self._bell.wait(self._delay_s)
-            self._bell.clear()
+        while not self._is_shut_down:
+            is_rung = self._wake_event.wait(self._delay_s)
+            self._wake_event.clear()
             self._send(self._batch if is_rung else 1)
         self._send(1)
 
     def _send(self, least: int) -> None:
         """While so many are there."""
         with self._sending:
-            while self._came - self._gone >= least:
+            while self._received - self._sent >= least:
                 count, spans = self._take()
                 try:
-                    self._post(self._messages.enclose(spans))
+                    self._post(self._messages.wrap_request(spans))
                 except Exception:  # noqa: BLE001 - the thread outlives whatever happens to a request
                     _log.exception("%d spans could not be sent", count)
-                self._gone += count
+                self._sent += count
 
     def _take(self) -> tuple[int, list[bytes]]:
         if not self._spans:
-            self._write()
+            self._encode_block()
         taken = [self._spans.popleft()]
         count = taken[0][0]
         while self._spans and count + self._spans[0][0] <= self._batch:
@@ -117,18 +117,18 @@ class Outlet(SpanProcessor):
             count += taken[-1][0]
         return count, [spans for _, spans in taken]
 
-    def _write(self) -> None:
+    def _encode_block(self) -> None:
         """A block, while it is in the processor's cache; or what there is of one."""
         with self._writing:
-            count = min(len(self._ended), self._block)
-            ended = [self._ended.popleft() for _ in range(count)]
+            count = min(len(self._attempts), self._block)
+            ended = [self._attempts.popleft() for _ in range(count)]
             if ended:
-                self._spans.append((count, self._messages.write(ended)))
+                self._spans.append((count, self._messages.encode_attempts(ended)))
 
-    def _lose(self) -> None:
-        if not self._is_told:
-            self._is_told = True
-            _log.warning("%d spans wait for the collector: more are lost", self._room)
+    def _warn_dropped(self) -> None:
+        if not self._has_warned:
+            self._has_warned = True
+            _log.warning("%d spans wait for the collector: more are lost", self._capacity)
 
 
 def _number(variables: Mapping[str, str], name: str, usual: int) -> int:

@@ -28,26 +28,26 @@ from opentelemetry.trace import (
 )
 from opentelemetry.util.types import Attributes, AttributeValue
 
-from jobforge.observability.tracing.parent import remote
-from jobforge.observability.tracing.spans import SCOPE
+from jobforge.observability.tracing.parent import remote_context
+from jobforge.observability.tracing.spans import TRACER_NAME
 from jobforge.observability.tracing.traceparent import Traceparent
 from jobforge.types.jobs import ClaimedJob
 
 
-class Plain(Span):
+class LazySpan(Span):
     """`ids` are those of the trace and of the span, one after the other."""
 
-    _opened: Span | None = None
+    _sdk_span: Span | None = None
     _context: SpanContext | None = None
 
     def __init__(
-        self, job: ClaimedJob, parent: Traceparent | None, opener: "Opener", began: int
+        self, job: ClaimedJob, parent: Traceparent | None, opener: "SdkSpanStarter", began: int
     ) -> None:
         self.job = job
         self.parent = parent
-        self.began = began
-        (self.ids,) = draw_ids(parent)
-        self._opener = opener
+        self.started_ns = began
+        (self.ids,) = generate_ids(parent)
+        self._starter = opener
 
     @property
     def traceparent(self) -> str:
@@ -55,51 +55,51 @@ class Plain(Span):
             return f"00-{self.ids.hex('-', -16)}-03"  # recorded, and random
         return self.parent.child(self.ids[16:].hex())
 
-    def open(self) -> Span:
+    def materialize(self) -> Span:
         """The SDK's; from now on that is the span."""
-        with self._opener.lock:  # a handler may look at it in several threads
-            if self._opened is None:
-                self._opened = self._opener.open(self)
-        return self._opened
+        with self._starter.lock:  # a handler may look at it in several threads
+            if self._sdk_span is None:
+                self._sdk_span = self._starter.start_from(self)
+        return self._sdk_span
 
-    def close(self) -> bool:
+    def close_if_untouched(self) -> bool:
         """From now on nobody can say anything of it. False: it has been opened."""
-        if self._opened is not None:
+        if self._sdk_span is not None:
             return False
-        self._opened = INVALID_SPAN
+        self._sdk_span = INVALID_SPAN
         return True
 
     def get_span_context(self) -> SpanContext:
         if self._context is None:
             flags = TraceFlags(int(self.traceparent[-2:], 16))
-            self._context = SpanContext(*_numbers(self.ids), is_remote=False, trace_flags=flags)
+            self._context = SpanContext(*_split_ids(self.ids), is_remote=False, trace_flags=flags)
         return self._context
 
     def is_recording(self) -> bool:
-        return self._opened is None or self._opened.is_recording()
+        return self._sdk_span is None or self._sdk_span.is_recording()
 
     def end(self, end_time: int | None = None) -> None:
-        self.open().end(end_time)
+        self.materialize().end(end_time)
 
     def set_attributes(self, attributes: Mapping[str, AttributeValue]) -> None:
-        self.open().set_attributes(attributes)
+        self.materialize().set_attributes(attributes)
 
     def set_attribute(self, key: str, value: AttributeValue) -> None:
-        self.open().set_attribute(key, value)
+        self.materialize().set_attribute(key, value)
 
     def add_event(
         self, name: str, attributes: Attributes = None, timestamp: int | None = None
     ) -> None:
-        self.open().add_event(name, attributes, timestamp)
+        self.materialize().add_event(name, attributes, timestamp)
 
     def add_link(self, context: SpanContext, attributes: Attributes = None) -> None:
-        self.open().add_link(context, attributes)
+        self.materialize().add_link(context, attributes)
 
     def update_name(self, name: str) -> None:
-        self.open().update_name(name)
+        self.materialize().update_name(name)
 
     def set_status(self, status: Status | StatusCode, description: str | None = None) -> None:
-        self.open().set_status(status, description)
+        self.materialize().set_status(status, description)
 
     def record_exception(
         self,
@@ -108,29 +108,31 @@ class Plain(Span):
         timestamp: int | None = None,
         escaped: bool = False,  # noqa: FBT001, FBT002 - as OpenTelemetry has it
     ) -> None:
-        self.open().record_exception(exception, attributes, timestamp, escaped)
+        self.materialize().record_exception(exception, attributes, timestamp, escaped)
 
 
-class Opener:
+class SdkSpanStarter:
     """Makes spans of the SDK with ids that are known already. Each is recorded."""
 
     def __init__(self, resource: Resource, processor: SpanProcessor | None = None) -> None:
-        self._ids = _GivenIds()
+        self._ids = _PresetIdGenerator()
         provider = TracerProvider(
             ALWAYS_ON, resource, shutdown_on_exit=False, id_generator=self._ids
         )
         if processor is not None:
             provider.add_span_processor(processor)
-        self._tracer = provider.get_tracer(SCOPE)
+        self._tracer = provider.get_tracer(TRACER_NAME)
         self.lock = threading.Lock()
 
-    def open(self, plain: Plain) -> Span:
+    def start_from(self, plain: LazySpan) -> Span:
         """For whoever has the lock."""
-        self._ids.given = plain.ids
-        return start_span(self._tracer, plain.job, plain.parent and str(plain.parent), plain.began)
+        self._ids.ids = plain.ids
+        return start_span(
+            self._tracer, plain.job, plain.parent and str(plain.parent), plain.started_ns
+        )
 
 
-def draw_ids(*parents: Traceparent | None) -> list[bytes]:
+def generate_ids(*parents: Traceparent | None) -> list[bytes]:
     """Of spans under these; without a parent, of one that begins a trace."""
     drawn = randbytes(24 * len(parents))  # noqa: S311 - no secret
     return [
@@ -145,7 +147,7 @@ def start_span(
     tracer: Tracer, job: ClaimedJob, parent: str | None, began: int | None = None
 ) -> Span:
     """The SDK's span of an attempt, under that traceparent; it begins now, or did then."""
-    context = remote(parent)
+    context = remote_context(parent)
     enqueued = get_current_span(context).get_span_context()
     return tracer.start_span(
         f"run {job.definition}",
@@ -166,18 +168,18 @@ def start_span(
     )
 
 
-class _GivenIds(IdGenerator):
-    given = bytes(24)
+class _PresetIdGenerator(IdGenerator):
+    ids = bytes(24)
 
     def generate_trace_id(self) -> int:
-        return _numbers(self.given)[0]
+        return _split_ids(self.ids)[0]
 
     def generate_span_id(self) -> int:
-        return _numbers(self.given)[1]
+        return _split_ids(self.ids)[1]
 
     def is_trace_id_random(self) -> bool:
         return True
 
 
-def _numbers(ids: bytes) -> tuple[int, int]:
+def _split_ids(ids: bytes) -> tuple[int, int]:
     return int.from_bytes(ids[:16], "big"), int.from_bytes(ids[16:], "big")

@@ -20,7 +20,7 @@ from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans, ScopeSpans
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import ReadableSpan
 
-from jobforge.observability.tracing.lazy_span import Opener, Plain, draw_ids
+from jobforge.observability.tracing.lazy_span import LazySpan, SdkSpanStarter, generate_ids
 from jobforge.observability.tracing.traceparent import Traceparent
 from jobforge.types.jobs import ClaimedJob, Outcome
 
@@ -61,72 +61,72 @@ _Fields = tuple[UUID, UUID, int, str, int, str, int]  # tenant, job, lease, and 
 
 # An attempt that has succeeded: the first fields of its job, the span that enqueued it, its ids if
 # anybody knows them, and when it began and ended.
-Ended = tuple[_Fields, Traceparent | None, bytes | None, int, int]
+PlainAttempt = tuple[_Fields, Traceparent | None, bytes | None, int, int]
 
 
-class _Pattern(NamedTuple):
+class _SpanTemplate(NamedTuple):
     """A span in pieces: what all of its kind share, and the marks between; and what packs them."""
 
     pieces: list[bytes]
     span: Struct
 
 
-class Messages:
+class AttemptEncoder:
     """Of one resource."""
 
     def __init__(self, resource: Resource) -> None:
-        self._opener = Opener(resource)
-        self._pattern = lru_cache(_MOST_KINDS)(self._make_pattern)
+        self._starter = SdkSpanStarter(resource)
+        self._template = lru_cache(_MOST_KINDS)(self._make_template)
         sample = self._encode(_SAMPLE[3:7], None)
         del sample.scope_spans[0].spans[:]
         self._scope = sample.scope_spans[0].SerializeToString()
         del sample.scope_spans[:]
         self._resource = sample.SerializeToString()
 
-    def write(self, attempts: Iterable[Ended]) -> bytes:
+    def encode_attempts(self, attempts: Iterable[PlainAttempt]) -> bytes:
         """The spans of attempts that succeeded, one after the other."""
-        kinds: dict[tuple[_Kind, bool], list[Ended]] = defaultdict(list)
+        kinds: dict[tuple[_Kind, bool], list[PlainAttempt]] = defaultdict(list)
         for attempt in attempts:
             kinds[attempt[0][3:], attempt[1] is not None].append(attempt)
-        return b"".join(self._spans(*key, alike) for key, alike in kinds.items())
+        return b"".join(self._encode_kind(*key, alike) for key, alike in kinds.items())
 
-    def enclose(self, spans: Sequence[bytes]) -> bytes:
+    def wrap_request(self, spans: Sequence[bytes]) -> bytes:
         """A request with these."""
         size = len(self._scope) + sum(map(len, spans))
-        scope = _head(ResourceSpans.SCOPE_SPANS_FIELD_NUMBER, size)
+        scope = _field_header(ResourceSpans.SCOPE_SPANS_FIELD_NUMBER, size)
         size += len(self._resource) + len(scope)
-        resource = _head(ExportTraceServiceRequest.RESOURCE_SPANS_FIELD_NUMBER, size)
+        resource = _field_header(ExportTraceServiceRequest.RESOURCE_SPANS_FIELD_NUMBER, size)
         return b"".join((resource, self._resource, scope, self._scope, *spans))
 
-    def _spans(self, kind: _Kind, is_linked: bool, attempts: list[Ended]) -> bytes:  # noqa: FBT001 - a key
+    def _encode_kind(self, kind: _Kind, is_linked: bool, attempts: list[PlainAttempt]) -> bytes:  # noqa: FBT001 - a key
         """Of one kind: for every piece of a span there is a column, or it is the same in all."""
         fields, parents, known, began, ended = zip(*attempts, strict=True)
         tenants, jobs, leases, *_ = zip(*fields, strict=True)
-        ids = [one or new for one, new in zip(known, draw_ids(*parents), strict=True)]
+        ids = [one or new for one, new in zip(known, generate_ids(*parents), strict=True)]
         columns: dict[bytes, Sequence[bytes | int]] = {
             _TRACE: [each[:16] for each in ids],
             _SPAN: [each[16:] for each in ids],
             _PARENT: [bytes.fromhex(each.span_id) for each in parents if each is not None],
             _BEGAN: began,
             _ENDED: ended,
-            _JOB: _texts(jobs),
-            _TENANT: _texts(tenants),
+            _JOB: _format_uuids(jobs),
+            _TENANT: _format_uuids(tenants),
             _LEASE: [*map(_varint, leases)],
         }
-        pieces, span = self._pattern(kind, _ENQUEUED if is_linked else None)
+        pieces, span = self._template(kind, _ENQUEUED if is_linked else None)
         return b"".join(map(span.pack, *(columns.get(each) or repeat(each) for each in pieces)))
 
-    def _make_pattern(self, kind: _Kind, parent: Traceparent | None) -> _Pattern:
+    def _make_template(self, kind: _Kind, parent: Traceparent | None) -> _SpanTemplate:
         spans = ScopeSpans(spans=self._encode(kind, parent).scope_spans[0].spans)
         pieces = _MARKS.split(spans.SerializeToString())
         layout = "".join("Q" if each in _TIMES else f"{len(each)}s" for each in pieces)
-        return _Pattern(pieces, Struct(f"<{layout}"))
+        return _SpanTemplate(pieces, Struct(f"<{layout}"))
 
     def _encode(self, kind: _Kind, parent: Traceparent | None) -> ResourceSpans:
         job = ClaimedJob._make((*_SAMPLE[:3], *kind, *_SAMPLE[7:]))
-        plain = Plain(job, parent, self._opener, int.from_bytes(_BEGAN, "little"))
+        plain = LazySpan(job, parent, self._starter, int.from_bytes(_BEGAN, "little"))
         plain.ids = _TRACE + _SPAN
-        span = plain.open()
+        span = plain.materialize()
         span.set_attribute("jobforge.outcome", Outcome.SUCCEEDED)
         span.end(int.from_bytes(_ENDED, "little"))
         assert isinstance(span, ReadableSpan)  # noqa: S101 - all of the SDK's are
@@ -135,7 +135,7 @@ class Messages:
         return encoded
 
 
-def _texts(ids: Sequence[UUID]) -> tuple[bytes, ...]:
+def _format_uuids(ids: Sequence[UUID]) -> tuple[bytes, ...]:
     written = orjson.dumps(ids)  # ["…","…"], in a tenth of the time that str takes
     return unpack("x" + len(ids) * "x36s2x", written)
 
@@ -146,7 +146,7 @@ def _varint(lease: int) -> bytes:
     return bytes([*((lease >> 7 * place) & 0x7F | 0x80 for place in range(7)), lease >> 49])
 
 
-def _head(field: int, size: int) -> bytes:
+def _field_header(field: int, size: int) -> bytes:
     """What goes before a message of that size within another."""
     head = [field << 3 | 2]
     while size > 0x7F:

@@ -13,27 +13,27 @@ from opentelemetry.trace import (
 
 from jobforge.observability.tracing.traceparent import read_traceparent
 
-NOWHERE = Context()
+EMPTY_CONTEXT = Context()
 _LOW = 2**64 - 1
 
 
 @lru_cache(maxsize=1_000)  # jobs that were enqueued together have the same
-def remote(traceparent: str | None) -> Context:
+def remote_context(traceparent: str | None) -> Context:
     """A context in which that span is current, and nothing else."""
     parent = read_traceparent(traceparent)
     if parent is None:
-        return NOWHERE
+        return EMPTY_CONTEXT
     trace_id, span_id, flags = (int(part, 16) for part in parent)
     span = SpanContext(trace_id, span_id, is_remote=True, trace_flags=TraceFlags(flags))
-    return set_span_in_context(NonRecordingSpan(span), NOWHERE)
+    return set_span_in_context(NonRecordingSpan(span), EMPTY_CONTEXT)
 
 
-def unrecorded(job_id: UUID) -> Context:
+def unrecorded_context(job_id: UUID) -> Context:
     """A context for a job that came without a trace, and whose attempt is not recorded."""
-    return set_span_in_context(_Unrecorded(job_id), NOWHERE)
+    return set_span_in_context(_UnrecordedSpan(job_id), EMPTY_CONTEXT)
 
 
-class _Unrecorded(NonRecordingSpan):
+class _UnrecordedSpan(NonRecordingSpan):
     """Passes on that nothing is recorded, in a trace that is named as the job's log lines are.
 
     Most jobs never ask for that, so it is made when one does.

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from jobforge.observability.tracing.fast_exporter import Outlet
-    from jobforge.observability.tracing.lazy_span import Opener
+    from jobforge.observability.tracing.fast_exporter import FastSpanProcessor
+    from jobforge.observability.tracing.lazy_span import SdkSpanStarter
 
 _USUAL = "parentbased_always_on"
 
@@ -20,12 +20,12 @@ class Sampling(NamedTuple):
     `opener` makes spans of the SDK for them: where there is an `outlet`, for those that need one.
     """
 
-    share: float
-    opener: "Opener"
-    outlet: "Outlet | None" = None
+    ratio: float
+    span_starter: "SdkSpanStarter"
+    fast_processor: "FastSpanProcessor | None" = None
 
 
-def read_share(variables: Mapping[str, str]) -> float | None:
+def read_sampling_ratio(variables: Mapping[str, str]) -> float | None:
     """None for a sampler that has to be asked."""
     match variables.get("OTEL_TRACES_SAMPLER", "").strip().lower() or _USUAL:
         case "parentbased_always_on":

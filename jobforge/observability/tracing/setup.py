@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from jobforge.errors import ConfigError
 from jobforge.observability.tracing import spans
-from jobforge.observability.tracing.sampling import Sampling, read_share
+from jobforge.observability.tracing.sampling import Sampling, read_sampling_ratio
 from jobforge.process.environment import environment
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from opentelemetry.sdk.trace import TracerProvider
     from opentelemetry.sdk.trace.export import SpanExporter
 
-    from jobforge.observability.tracing.fast_exporter import Outlet
+    from jobforge.observability.tracing.fast_exporter import FastSpanProcessor
 
 _ENDPOINTS = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
 _PROTOCOLS = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
@@ -38,8 +38,8 @@ def configure(service: str) -> None:
     What keeps it from that is told in the log, and the work goes on without them.
     """
     global _provider  # noqa: PLW0603 - one per process
-    name = exporter_named(environment())
-    if name is None or spans.is_on():
+    name = find_exporter_name(environment())
+    if name is None or spans.is_enabled():
         return
     try:
         _provider = _set_up(service, name)
@@ -47,7 +47,7 @@ def configure(service: str) -> None:
         _log.warning("there will be no traces: %s; %s", error.message, error.hint)
 
 
-def sampling_of_attempts() -> Sampling | None:
+def get_attempt_sampling() -> Sampling | None:
     """None where another has set it up, or a sampler has to be asked."""
     return _sampling
 
@@ -62,7 +62,7 @@ def shutdown() -> None:
         ending.join(_END_S)
 
 
-def exporter_named(variables: Mapping[str, str]) -> str | None:
+def find_exporter_name(variables: Mapping[str, str]) -> str | None:
     """The exporter that these variables ask for, by the name it is installed under."""
     if variables.get("OTEL_SDK_DISABLED", "").lower() == "true":
         return None
@@ -75,7 +75,7 @@ def exporter_named(variables: Mapping[str, str]) -> str | None:
     return "otlp_proto_grpc" if is_grpc else _OTLP
 
 
-def is_limited(variables: Mapping[str, str]) -> bool:
+def has_span_limits(variables: Mapping[str, str]) -> bool:
     """Whether the SDK has to cut spans."""
     return any(name.startswith("OTEL_") and name.endswith("_LIMIT") for name in variables)
 
@@ -90,7 +90,7 @@ def _set_up(service: str, name: str) -> "TracerProvider":
     from opentelemetry.sdk.trace.export import BatchSpanProcessor  # noqa: PLC0415 - as above
 
     from jobforge.observability.tracing import child_spans  # noqa: PLC0415 - as above
-    from jobforge.observability.tracing.lazy_span import Opener  # noqa: PLC0415 - as above
+    from jobforge.observability.tracing.lazy_span import SdkSpanStarter  # noqa: PLC0415 - as above
 
     variables = environment()
     resource = Resource.create(_identity(service, variables))
@@ -98,14 +98,14 @@ def _set_up(service: str, name: str) -> "TracerProvider":
     provider = TracerProvider(resource=resource, shutdown_on_exit=False)
     provider.add_span_processor(processor)
     trace.set_tracer_provider(provider)
-    spans.use(provider)
-    child_spans.receive_by(processor, resource)
-    share = read_share(variables)
+    spans.use_provider(provider)
+    child_spans.configure_receiver(processor, resource)
+    share = read_sampling_ratio(variables)
     if share is not None:
-        outlet = _outlet(name, resource)
+        outlet = _create_fast_processor(name, resource)
         if outlet is not None:
             provider.add_span_processor(outlet)
-        _sampling = Sampling(share, Opener(resource, processor), outlet)
+        _sampling = Sampling(share, SdkSpanStarter(resource, processor), outlet)
     return provider
 
 
@@ -127,15 +127,19 @@ def _exporter(name: str) -> "SpanExporter":
     return exporter
 
 
-def _outlet(name: str, resource: "Resource") -> "Outlet | None":
+def _create_fast_processor(name: str, resource: "Resource") -> "FastSpanProcessor | None":
     """None for an exporter that takes nothing but spans of the SDK."""
     variables = environment()
-    if name != _OTLP or is_limited(variables):
+    if name != _OTLP or has_span_limits(variables):
         return None
-    from jobforge.observability.tracing.fast_exporter import Outlet, find_post, read_limits  # noqa: PLC0415 - as above
+    from jobforge.observability.tracing.fast_exporter import (  # noqa: PLC0415 - as above
+        FastSpanProcessor,
+        find_post,
+        read_limits,
+    )
 
     post = find_post(_exporter(name))
-    return None if post is None else Outlet(resource, post, read_limits(variables))
+    return None if post is None else FastSpanProcessor(resource, post, read_limits(variables))
 
 
 def _identity(service: str, variables: Mapping[str, str]) -> dict[str, str]:

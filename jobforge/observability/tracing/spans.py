@@ -10,38 +10,38 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING
 
 from jobforge.observability.tracing.traceparent import Traceparent
-from jobforge.types.jobs import Alike, JobRequest
+from jobforge.types.jobs import JobRequest, UniformJobs
 
 if TYPE_CHECKING:
     from opentelemetry.trace import Span, Tracer, TracerProvider
 
 Attributes = dict[str, str | int]
-Around = AbstractContextManager["Span | None"]
+SpanContextManager = AbstractContextManager["Span | None"]
 
-SCOPE = "jobforge"
-_AT = JobRequest._fields.index("traceparent")
+TRACER_NAME = "jobforge"
+_TRACEPARENT_INDEX = JobRequest._fields.index("traceparent")
 _tracer: "Tracer | None" = None
 
 
-def use(provider: "TracerProvider | None") -> None:
+def use_provider(provider: "TracerProvider | None") -> None:
     """From now on spans are made by this one, whatever else is set up in the process.
 
     None: as before.
     """
     global _tracer  # noqa: PLW0603 - one per process, as OpenTelemetry's own
-    _tracer = None if provider is None else provider.get_tracer(SCOPE)
+    _tracer = None if provider is None else provider.get_tracer(TRACER_NAME)
 
 
-def tracer() -> "Tracer | None":
+def get_tracer() -> "Tracer | None":
     """None where nobody has set up OpenTelemetry."""
-    return _tracer or _found()
+    return _tracer or _find_tracer()
 
 
-def is_on() -> bool:
-    return tracer() is not None
+def is_enabled() -> bool:
+    return get_tracer() is not None
 
 
-def current() -> str | None:
+def current_traceparent() -> str | None:
     """The traceparent of the span around this call."""
     api = sys.modules.get("opentelemetry.trace")
     return None if api is None else traceparent_of(api.get_current_span())
@@ -54,67 +54,69 @@ def traceparent_of(span: "Span") -> str | None:
     return f"00-{context.trace_id:032x}-{context.span_id:016x}-{context.trace_flags:02x}"
 
 
-def carrying(jobs: Sequence[JobRequest]) -> Sequence[JobRequest]:
+def attach_traceparent(jobs: Sequence[JobRequest]) -> Sequence[JobRequest]:
     """The jobs, in the trace of the span around this call unless they name one."""
-    traceparent = current()
+    traceparent = current_traceparent()
     if traceparent is None:
         return jobs
-    if isinstance(jobs, Alike):
-        return Alike(_with(jobs.shared, traceparent), jobs.payloads)
-    return [_with(job, traceparent) for job in jobs]
+    if isinstance(jobs, UniformJobs):
+        return UniformJobs(_with_traceparent(jobs.template, traceparent), jobs.payloads)
+    return [_with_traceparent(job, traceparent) for job in jobs]
 
 
-def enqueuing(jobs: Sequence[JobRequest]) -> AbstractContextManager[Sequence[JobRequest]]:
+def enqueue_span(jobs: Sequence[JobRequest]) -> AbstractContextManager[Sequence[JobRequest]]:
     """A span around making jobs; as it has them, they are children of it."""
-    if not jobs or tracer() is None:
+    if not jobs or get_tracer() is None:
         return nullcontext(jobs)
-    return _enqueuing(jobs)
+    return _open_enqueue_span(jobs)
 
 
-def stepping(name: str, index: int) -> Around:
+def step_span(name: str, index: int) -> SpanContextManager:
     """A span around a step of a job, from its beginning until it is stored."""
-    return _around(f"step {name}", {"jobforge.step.name": name, "jobforge.step.index": index})
+    return _span_or_nothing(
+        f"step {name}", {"jobforge.step.name": name, "jobforge.step.index": index}
+    )
 
 
-def calling(method: str, host: str, port: int) -> Around:
+def client_span(method: str, host: str, port: int) -> SpanContextManager:
     """A span around a request to somebody else."""
     attributes: Attributes = {
         "http.request.method": method,
         "server.address": host,
         "server.port": port,
     }
-    return _around(method, attributes, "CLIENT")
+    return _span_or_nothing(method, attributes, "CLIENT")
 
 
-def serving(method: str, parent: Traceparent | None) -> Around:
+def server_span(method: str, parent: Traceparent | None) -> SpanContextManager:
     """A span around a request of somebody else's, who may be in a trace already."""
-    return _around(method, {"http.request.method": method}, "SERVER", parent)
+    return _span_or_nothing(method, {"http.request.method": method}, "SERVER", parent)
 
 
-def answered(span: "Span | None", status: int, *, failing: int = 500) -> None:
+def record_status(span: "Span | None", status: int, *, min_error_status: int = 500) -> None:
     """How a request was answered: in vain, from the status `failing` on."""
     if span is None:
         return
     span.set_attribute("http.response.status_code", status)
-    if status >= failing:
-        fail(span, str(status))
+    if status >= min_error_status:
+        mark_failed(span, str(status))
 
 
-def routed(span: "Span | None", method: str, route: str) -> None:
+def record_route(span: "Span | None", method: str, route: str) -> None:
     """What a request turned out to be for."""
     if span is not None:
         span.update_name(f"{method} {route}")
         span.set_attribute("http.route", route)
 
 
-def fail(span: "Span", kind: str, message: str | None = None) -> None:
+def mark_failed(span: "Span", kind: str, message: str | None = None) -> None:
     from opentelemetry.trace import StatusCode  # noqa: PLC0415 - it may not be installed
 
     span.set_attribute("error.type", kind)
     span.set_status(StatusCode.ERROR, message)
 
 
-def _found() -> "Tracer | None":
+def _find_tracer() -> "Tracer | None":
     """Of the application's own set-up, which can be made once in a process."""
     global _tracer  # noqa: PLW0603 - as above
     api = sys.modules.get("opentelemetry.trace")
@@ -123,45 +125,45 @@ def _found() -> "Tracer | None":
     provider = api.get_tracer_provider()
     if isinstance(provider, api.ProxyTracerProvider):  # there is none
         return None
-    _tracer = provider.get_tracer(SCOPE)
+    _tracer = provider.get_tracer(TRACER_NAME)
     return _tracer
 
 
 @contextmanager
-def _enqueuing(jobs: Sequence[JobRequest]) -> Iterator[Sequence[JobRequest]]:
+def _open_enqueue_span(jobs: Sequence[JobRequest]) -> Iterator[Sequence[JobRequest]]:
     definition = jobs[0].definition
     attributes: Attributes = {
-        "messaging.system": SCOPE,
+        "messaging.system": TRACER_NAME,
         "messaging.operation.type": "send",
         "messaging.batch.message_count": len(jobs),
         "jobforge.definition": definition,
     }
-    with _around(f"enqueue {definition}", attributes, "PRODUCER"):
-        yield carrying(jobs)
+    with _span_or_nothing(f"enqueue {definition}", attributes, "PRODUCER"):
+        yield attach_traceparent(jobs)
 
 
-def _around(
+def _span_or_nothing(
     name: str,
     attributes: Attributes,
     kind: str = "INTERNAL",
     parent: Traceparent | None = None,
-) -> Around:
+) -> SpanContextManager:
     """Without a parent, the span around this call is that."""
-    made = tracer()
-    return nullcontext() if made is None else _made(made, name, attributes, kind, parent)
+    made = get_tracer()
+    return nullcontext() if made is None else _open_span(made, name, attributes, kind, parent)
 
 
 @contextmanager
-def _made(
+def _open_span(
     made: "Tracer", name: str, attributes: Attributes, kind: str, parent: Traceparent | None
 ) -> Iterator["Span"]:
     from opentelemetry.trace import SpanKind  # noqa: PLC0415 - as above
 
-    from jobforge.observability.tracing.parent import remote  # noqa: PLC0415 - as above
+    from jobforge.observability.tracing.parent import remote_context  # noqa: PLC0415 - as above
 
     with made.start_as_current_span(
         name,
-        None if parent is None else remote(str(parent)),
+        None if parent is None else remote_context(str(parent)),
         SpanKind[kind],
         attributes,
         record_exception=False,
@@ -170,12 +172,14 @@ def _made(
         try:
             yield span
         except Exception as error:
-            fail(span, type(error).__name__)
+            mark_failed(span, type(error).__name__)
             raise
 
 
-def _with(job: JobRequest, traceparent: str) -> JobRequest:
+def _with_traceparent(job: JobRequest, traceparent: str) -> JobRequest:
     if job.traceparent is not None:
         return job
     # By the thousand: not by _replace, which takes several times as long.
-    return JobRequest._make((*job[:_AT], traceparent, *job[_AT + 1 :]))
+    return JobRequest._make(
+        (*job[:_TRACEPARENT_INDEX], traceparent, *job[_TRACEPARENT_INDEX + 1 :])
+    )

@@ -25,7 +25,7 @@ class Cgroup:
     def limit_processes(self, count: int) -> None:
         _write(f"{self._folders['pids']}/pids.max", str(count))
 
-    def kill_together(self) -> None:
+    def enable_group_kill(self) -> None:
         """Out of memory, the kernel kills all processes of the cgroup; version 1 kills one."""
         if self._is_v2:
             _write(f"{self._folders['memory']}/memory.oom.group", "1")
@@ -94,14 +94,14 @@ class Cgroups:
             os.mkdir(folder)  # noqa: PTH102 - as `rmdir` in `remove`
         cgroup = Cgroup(folders, is_v2=self._is_v2)
         cgroup.limit_processes(processes)
-        cgroup.kill_together()
+        cgroup.enable_group_kill()
         return cgroup
 
 
 def find_cgroups(own: str | None = None, mounts: str | None = None) -> Cgroups:
     """OSError says what is missing. The arguments stand for the files of /proc/self."""
-    paths = _paths(_read("/proc/self/cgroup") if own is None else own)
-    places = _mounts(_read("/proc/self/mountinfo") if mounts is None else mounts)
+    paths = _parse_cgroup_file(_read("/proc/self/cgroup") if own is None else own)
+    places = _parse_mountinfo(_read("/proc/self/mountinfo") if mounts is None else mounts)
     unified = _find_v2(paths, places)
     if unified is not None:
         return Cgroups(dict.fromkeys(_NEEDED, unified), is_v2=True)
@@ -110,7 +110,7 @@ def find_cgroups(own: str | None = None, mounts: str | None = None) -> Cgroups:
         place = places.get(controller)
         if place is None or controller not in paths:
             raise OSError(f"no writable cgroup with the controller {controller}")
-        folder = _below(place, paths[controller])
+        folder = _resolve_folder(place, paths[controller])
         if not os.access(folder, os.W_OK):
             raise OSError(f"{folder} is not writable")
         parents[controller] = folder
@@ -120,7 +120,7 @@ def find_cgroups(own: str | None = None, mounts: str | None = None) -> Cgroups:
 def _find_v2(paths: dict[str, str], places: dict[str, tuple[str, str]]) -> str | None:
     if "" not in paths or "" not in places:
         return None
-    own = Path(_below(places[""], paths[""]))
+    own = Path(_resolve_folder(places[""], paths[""]))
     # Processes may be only in cgroups without children that have controllers. So the cgroups of
     # jobs are beside the worker's own.
     for folder in (own.parent, own):
@@ -131,7 +131,7 @@ def _find_v2(paths: dict[str, str], places: dict[str, tuple[str, str]]) -> str |
     return None
 
 
-def _paths(text: str) -> dict[str, str]:
+def _parse_cgroup_file(text: str) -> dict[str, str]:
     """The path of this process by controller; that of version 2 has no name."""
     found = {}
     for line in text.splitlines():
@@ -141,7 +141,7 @@ def _paths(text: str) -> dict[str, str]:
     return found
 
 
-def _mounts(text: str) -> dict[str, tuple[str, str]]:
+def _parse_mountinfo(text: str) -> dict[str, tuple[str, str]]:
     """The mount point by controller, and which path it shows."""
     found = {}
     for line in text.splitlines():
@@ -156,7 +156,7 @@ def _mounts(text: str) -> dict[str, tuple[str, str]]:
     return found
 
 
-def _below(place: tuple[str, str], path: str) -> str:
+def _resolve_folder(place: tuple[str, str], path: str) -> str:
     root, point = place
     inside = path.removeprefix(root) if root != "/" else path
     return f"{point}/{inside.strip('/')}".rstrip("/")

@@ -21,8 +21,8 @@ from jobforge.errors import Invalid, JobForgeError, Json
 from jobforge.redact import register_secret
 from jobforge.sdk.retry import Cancelled
 from jobforge.types.jobs import ClaimedJob, Enqueued, EnqueueStatus, JobRequest
-from jobforge.types.jsonb import decode, encode, legible
-from jobforge.worker.isolation.frames import Frames, Kind, frame, pieces
+from jobforge.types.jsonb import decode, encode, replace_unencodable
+from jobforge.worker.isolation.frames import FrameDecoder, FrameKind, encode_frame, split_document
 
 # A failure of the machinery, not of the job (sysexits.h).
 EX_SOFTWARE = 70
@@ -32,7 +32,7 @@ T = TypeVar("T")
 _READ = 65_536
 _LONGEST_PAYLOAD_IN_FRAME = 1024**2
 # The worker holds what its jobs say until it is stored. Of each value ctx passes on 64 KiB at most.
-LONGEST_NOTE = 1024**2
+MAX_NOTE_BYTES = 1024**2
 
 
 class SocketChannel:
@@ -48,7 +48,7 @@ class SocketChannel:
 
     def __init__(self, control: int) -> None:
         self._control = control
-        self._frames = Frames()
+        self._frames = FrameDecoder()
         self._lock = Lock()
         self._main = get_ident()
         self._tenant_id: UUID
@@ -58,7 +58,9 @@ class SocketChannel:
     def receive_job(self) -> tuple[ClaimedJob, UUID | None]:
         payload: list[bytes] = []
         # marshal, because both ends are of one Python, and it touches the fewest pages.
-        (tenant_id, job_id, *fields), worker_id = marshal.loads(self._receive(Kind.RUN, payload))  # noqa: S302 - from the worker
+        (tenant_id, job_id, *fields), worker_id = marshal.loads(  # noqa: S302 - from the worker
+            self._receive(FrameKind.RUN, payload)
+        )
         job = ClaimedJob(UUID(bytes=tenant_id), UUID(bytes=job_id), *fields)
         if payload:
             job = job._replace(payload_json=b"".join(payload).decode())
@@ -74,59 +76,59 @@ class SocketChannel:
         try:
             body = orjson.dumps(said, default=str)
         except TypeError:  # half a character, as in the name of a file that is no UTF-8
-            body = orjson.dumps(legible(said))
-        self._say(Kind.NOTE, body)
+            body = orjson.dumps(replace_unencodable(said))
+        self._send_limited(FrameKind.NOTE, body)
 
-    def span(self, body: bytes) -> None:
-        self._say(Kind.SPAN, body)
+    def send_span(self, body: bytes) -> None:
+        self._send_limited(FrameKind.SPAN, body)
 
     def secret(self, name: str) -> str:
-        value = str(self._ask(Kind.SECRET, {"name": name}))
+        value = str(self._request(FrameKind.SECRET, {"name": name}))
         register_secret(value)
         return value
 
     def enqueue(self, jobs: Sequence[JobRequest]) -> list[Enqueued]:
-        answer = self._ask(Kind.ENQUEUE, {"jobs": [job.to_json() for job in jobs]})
+        answer = self._request(FrameKind.ENQUEUE, {"jobs": [job.to_json() for job in jobs]})
         return [Enqueued(UUID(job_id), EnqueueStatus(status)) for job_id, status in answer]
 
-    def ask(self, kind: str, data: Json) -> Json:
-        return self._ask(Kind.ASK, {"kind": kind, "data": data})
+    def request(self, kind: str, data: Json) -> Json:
+        return self._request(FrameKind.REQUEST, {"kind": kind, "data": data})
 
-    async def aask(self, kind: str, data: Json) -> Json:
-        return self.ask(kind, data)
+    async def request_async(self, kind: str, data: Json) -> Json:
+        return self.request(kind, data)
 
-    def send(self, kind: Kind, body: bytes) -> None:
-        self._uninterrupted(partial(self._write, frame(kind, body)))
+    def send(self, kind: FrameKind, body: bytes) -> None:
+        self._run_uninterrupted(partial(self._write, encode_frame(kind, body)))
 
-    def send_document(self, kind: Kind, document: bytes) -> None:
-        self._uninterrupted(partial(self._send_pieces, kind, document))
+    def send_document(self, kind: FrameKind, document: bytes) -> None:
+        self._run_uninterrupted(partial(self._send_pieces, kind, document))
 
-    def _send_pieces(self, kind: Kind, document: bytes) -> None:
-        for piece in pieces(kind, document):
+    def _send_pieces(self, kind: FrameKind, document: bytes) -> None:
+        for piece in split_document(kind, document):
             self._write(piece)
 
-    def _say(self, kind: Kind, body: bytes) -> None:
-        if len(body) > LONGEST_NOTE:
+    def _send_limited(self, kind: FrameKind, body: bytes) -> None:
+        if len(body) > MAX_NOTE_BYTES:
             raise Invalid(f"{len(body):,} bytes are more than can be said at once", field="data")
         self.send(kind, body)
 
-    def _ask(self, kind: Kind, question: dict[str, Json]) -> Json:
-        asked = frame(kind, encode(question, "jobs").encode())
-        answer = decode(self._uninterrupted(partial(self._answered, asked)))
+    def _request(self, kind: FrameKind, question: dict[str, Json]) -> Json:
+        asked = encode_frame(kind, encode(question, "jobs").encode())
+        answer = decode(self._run_uninterrupted(partial(self._exchange, asked)))
         if "error" in answer:
-            raise _error(answer["error"])
+            raise _parse_error(answer["error"])
         return answer["value"]
 
-    def _answered(self, question: bytes) -> bytes:
+    def _exchange(self, question: bytes) -> bytes:
         self._write(question)
-        return self._receive(Kind.ANSWER)
+        return self._receive(FrameKind.RESPONSE)
 
-    def _receive(self, expected: Kind, payload: list[bytes] | None = None) -> bytes:
+    def _receive(self, expected: FrameKind, payload: list[bytes] | None = None) -> bytes:
         while data := read(self._control, _READ):
             for kind, body in self._frames.feed(data):
                 if kind is expected:
                     return body
-                if kind is Kind.PAYLOAD and payload is not None:
+                if kind is FrameKind.PAYLOAD and payload is not None:
                     payload.append(body)
         # The worker has gone: nobody waits for this process any more.
         os._exit(EX_SOFTWARE)
@@ -137,7 +139,7 @@ class SocketChannel:
             data = data[sent:]
             sent = write(self._control, data)
 
-    def _uninterrupted(self, talk: Callable[[], T]) -> T:
+    def _run_uninterrupted(self, talk: Callable[[], T]) -> T:
         """Half a frame would end the conversation: Cancelled waits until it is sent."""
         is_main = get_ident() == self._main
         with self._lock:
@@ -155,42 +157,44 @@ class SocketChannel:
 # The worker's half of the same conversation.
 
 
-def job_frames(job: ClaimedJob, worker_id: UUID | None) -> bytes:
+def encode_job(job: ClaimedJob, worker_id: UUID | None) -> bytes:
     """A payload of a size that comes from the artifact store goes before, as it is."""
     if len(job.payload_json) <= _LONGEST_PAYLOAD_IN_FRAME:
-        return _job_frame(job, worker_id)
-    payload = pieces(Kind.PAYLOAD, job.payload_json.encode())
-    return b"".join([*payload, _job_frame(job._replace(payload_json=""), worker_id)])
+        return _encode_job_frame(job, worker_id)
+    payload = split_document(FrameKind.PAYLOAD, job.payload_json.encode())
+    return b"".join([*payload, _encode_job_frame(job._replace(payload_json=""), worker_id)])
 
 
-def _job_frame(job: ClaimedJob, worker_id: UUID | None) -> bytes:
+def _encode_job_frame(job: ClaimedJob, worker_id: UUID | None) -> bytes:
     fields: Json = (job.tenant_id.bytes, job.job_id.bytes, *job[2:])
-    return frame(Kind.RUN, marshal.dumps((fields, worker_id.bytes if worker_id else None)))
+    return encode_frame(
+        FrameKind.RUN, marshal.dumps((fields, worker_id.bytes if worker_id else None))
+    )
 
 
-def answer_frame(value: Json) -> bytes:
-    return frame(Kind.ANSWER, orjson.dumps({"value": value}))
+def encode_response(value: Json) -> bytes:
+    return encode_frame(FrameKind.RESPONSE, orjson.dumps({"value": value}))
 
 
-def refusal_frame(error: Exception) -> bytes:
+def encode_error(error: Exception) -> bytes:
     facts: dict[str, Json] = {"type": type(error).__name__, "message": str(error)}
     for name in ("field", "detail", "hint"):
         facts[name] = getattr(error, name, None)
-    return frame(Kind.ANSWER, orjson.dumps({"error": facts}, default=str))
+    return encode_frame(FrameKind.RESPONSE, orjson.dumps({"error": facts}, default=str))
 
 
-def job_requests(body: bytes) -> list[JobRequest]:
+def decode_job_requests(body: bytes) -> list[JobRequest]:
     """What a job asks to be enqueued."""
-    return [_request(document) for document in decode(body)["jobs"]]
+    return [_parse_job_request(document) for document in decode(body)["jobs"]]
 
 
-def _request(document: dict[str, Json]) -> JobRequest:
+def _parse_job_request(document: dict[str, Json]) -> JobRequest:
     for name in {"run_at", "expires_at"} & document.keys():
         document[name] = datetime.fromisoformat(document[name])
     return JobRequest(**document)
 
 
-def _error(document: dict[str, Json]) -> JobForgeError:
+def _parse_error(document: dict[str, Json]) -> JobForgeError:
     kind = getattr(errors, document["type"], None)
     if not (isinstance(kind, type) and issubclass(kind, JobForgeError)):
         return JobForgeError(f"{document['type']}: {document['message']}")

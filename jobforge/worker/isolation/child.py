@@ -22,23 +22,23 @@ from jobforge.errors import Invalid, NotCommitted
 from jobforge.observability import tracing
 from jobforge.payloads.signature import Arguments
 from jobforge.payloads.size import RESULT_LIMIT, fits
-from jobforge.redact import JOB, job_scope
+from jobforge.redact import CURRENT_SCOPE, job_scope
 from jobforge.sdk import verdict
 from jobforge.sdk.command import Command
 from jobforge.sdk.context import Context
 from jobforge.sdk.definition import Definition
-from jobforge.sdk.job_scope import set_door
+from jobforge.sdk.job_scope import set_process_channel
 from jobforge.sdk.retry import Cancelled
-from jobforge.sdk.settings import Limits, Settings
+from jobforge.sdk.settings import DefinitionSettings, ProcessLimits
 from jobforge.sdk.verdict import Verdict
-from jobforge.types.jsonb import encode, legible
+from jobforge.types.jsonb import encode, replace_unencodable
 from jobforge.worker.isolation import limits
 from jobforge.worker.isolation.channel import EX_SOFTWARE, SocketChannel
-from jobforge.worker.isolation.environment import show_mark
-from jobforge.worker.isolation.frames import Kind, frame
+from jobforge.worker.isolation.environment import write_mark
+from jobforge.worker.isolation.frames import FrameKind, encode_frame
 from jobforge.worker.isolation.limits import (
-    Bounds,
-    apply,
+    Rlimits,
+    apply_rlimits,
     die_with_parent,
     unhide,
     volunteer_for_oom,
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 
 Definitions = Mapping[str, Definition[..., Any]]
 
-_ASKED = "the job was asked to stop"
+_STOP_MESSAGE = "the job was asked to stop"
 
 
 # What signal.signal wraps, for plain numbers: in a fresh fork each thing that is used is a page to
@@ -64,20 +64,20 @@ _SIGUSR1, _SIGTERM, _SIGINT, _SIGHUP = (
 _SIGKILL = int(signal.SIGKILL)
 set_mask: Callable[[int, Collection[int]], object] = import_module("_signal").pthread_sigmask
 # The zygote blocks it, so that one which comes before there is anybody to heed it is not lost.
-_KEPT = (_SIGTERM,)
+_BLOCKED_SIGNALS = (_SIGTERM,)
 _SIG_UNBLOCK = int(signal.SIG_UNBLOCK)
 SIGCHLD, SIGUSR2, SIG_DFL = int(signal.SIGCHLD), int(signal.SIGUSR2), int(signal.SIG_DFL)
 
 
 # What a process needs to become a job's: its parent, its folder, its mark as environment.py has
 # written it, its limits, its sandbox and its Landlock domain.
-Setup = tuple[int, str, bytes, Bounds, "Sandbox | None", "Landlock"]
+ChildSetup = tuple[int, str, bytes, Rlimits, "Sandbox | None", "Landlock"]
 
 
-def become_job(setup: Setup, stdout: int, stderr: int) -> None:
+def become_job(setup: ChildSetup, stdout: int, stderr: int) -> None:
     """Turns a fresh fork into a process of the job's own: session, output, folder, limits."""
     parent, folder, mark, bounds, sandbox, landlock = setup
-    show_mark(mark)
+    write_mark(mark)
     setsid()
     die_with_parent(_SIGKILL)
     # In a PID namespace the parent is not visible; there the job ends with its keeper.
@@ -103,90 +103,92 @@ def become_job(setup: Setup, stdout: int, stderr: int) -> None:
     chdir(folder)
     landlock.enter(has_mounts=sandbox is not None and sandbox.has_mounts)
     _reseed()
-    apply(bounds)
+    apply_rlimits(bounds)
 
 
-def run_job(definitions: Definitions, control: int, allowed: Limits) -> int:
+def run_job(definitions: Definitions, control: int, allowed: ProcessLimits) -> int:
     """Runs the job that comes over the socket; returns the exit code of this process."""
     channel = SocketChannel(control)
     try:
-        said = _said(definitions, channel, allowed)
+        said = _receive_and_run(definitions, channel, allowed)
     except MemoryError as error:
         # Before the handler, as for a payload that it has no room for.
-        limits.make_room()
-        said = verdict.raised(error, Settings("_"))
+        limits.raise_memory_limit()
+        said = verdict.verdict_from_error(error, DefinitionSettings("_"))
     for stream in (sys.stdout, sys.stderr):
         try:  # noqa: SIM105 - as with signals
             stream.flush()
         except Exception:  # noqa: BLE001, S110 - the handler may have closed or replaced it
             pass
-    channel.send(Kind.VERDICT, _body(said, channel))
+    channel.send(FrameKind.VERDICT, _encode_verdict(said, channel))
     tracing.flush_job()
     return 0
 
 
-def _said(definitions: Definitions, channel: SocketChannel, allowed: Limits) -> Verdict:
+def _receive_and_run(
+    definitions: Definitions, channel: SocketChannel, allowed: ProcessLimits
+) -> Verdict:
     job, worker_id = channel.receive_job()
-    JOB.set(job_scope(job.payload_json))
+    CURRENT_SCOPE.set(job_scope(job.payload_json))
     definition = definitions[job.definition]
     ctx = Context(job, channel, worker_id)
-    tracing.enter_job(job, channel.span)
+    tracing.enter_job(job, channel.send_span)
     if isinstance(definition, Command):
         return _become_command(definition, ctx, allowed)
-    set_door(channel)
-    return _run(definition, ctx, channel)
+    set_process_channel(channel)
+    return _run_handler(definition, ctx, channel)
 
 
-def _run(definition: Definition[..., Any], ctx: Context, channel: SocketChannel) -> Verdict:
+def _run_handler(definition: Definition[..., Any], ctx: Context, channel: SocketChannel) -> Verdict:
     stopper = Stopper(ctx, channel)
     stopper.install()
     try:
-        arguments = definition.arguments_of(ctx.version, ctx.payload_json)
+        arguments = definition.parse_arguments_json(ctx.version, ctx.payload_json)
         result = _invoke(definition, ctx, arguments, stopper)
         stopper.end()
         if ctx.was_completed:
             raise NotCommitted  # noqa: TRY301 - a failure like any other
         return _dumped(definition, result)
     except MemoryError as error:
-        limits.make_room()
-        return verdict.raised(error, definition.settings)
+        limits.raise_memory_limit()
+        return verdict.verdict_from_error(error, definition.settings)
     except BaseException as error:  # noqa: BLE001 - whatever it is, it is this job's outcome
-        if ctx.is_asked:
-            error = _understood(error)
-        return verdict.raised(error, definition.settings)
+        if ctx.is_stop_requested:
+            error = _translate_cancellation(error)
+        return verdict.verdict_from_error(error, definition.settings)
     finally:
         stopper.end()
 
 
-def _understood(error: BaseException) -> BaseException:
+def _translate_cancellation(error: BaseException) -> BaseException:
     """What a cancelled task raises is Cancelled, in a job that was asked to stop."""
     asyncio = sys.modules.get("asyncio")
     if asyncio is not None and isinstance(error, asyncio.CancelledError):
-        return Cancelled(_ASKED).with_traceback(error.__traceback__)
+        return Cancelled(_STOP_MESSAGE).with_traceback(error.__traceback__)
     return error
 
 
 def _dumped(definition: Definition[..., Any], result: Any) -> Verdict:  # noqa: ANN401 - as below
     if result is None:
-        return _NOTHING
+        return _EMPTY_VERDICT
     try:
-        return verdict.returned(definition.dump(result))
+        return verdict.verdict_from_result(definition.dump(result))
     except Invalid as error:
-        return verdict.unusable(error)
+        return verdict.verdict_from_invalid_result(error)
 
 
 def _invoke(
     definition: Definition[..., Any], ctx: Context, arguments: Arguments, stopper: "Stopper"
 ) -> Any:  # noqa: ANN401 - whatever the function returns
     if definition.is_async:
-        return _coroutines().run_handler(definition, ctx, arguments, stopper)
+        return _load_async_handler().run_handler(definition, ctx, arguments, stopper)
     if definition.start_hooks:
-        _coroutines().run_start_hooks(definition, ctx)
+        _load_async_handler().run_start_hooks(definition, ctx)
     stopper.begin()
     return definition.invoke(ctx, arguments)
 
 
-def _coroutines() -> ModuleType:
+def _load_async_handler() -> ModuleType:
     from jobforge.worker.isolation import async_handler  # noqa: PLC0415 - see there
 
     return async_handler
@@ -208,9 +210,9 @@ class Stopper:
         self._pid = getpid()
 
     def install(self) -> None:
-        set_signal(_SIGUSR1, self._ask)
-        set_signal(_SIGTERM, self._insist)
-        set_mask(_SIG_UNBLOCK, _KEPT)
+        set_signal(_SIGUSR1, self._handle_stop_request)
+        set_signal(_SIGTERM, self._handle_terminate)
+        set_mask(_SIG_UNBLOCK, _BLOCKED_SIGNALS)
         # The zygote ignores these, and so would every program that the handler runs.
         set_signal(_SIGINT, default_int_handler)
         set_signal(_SIGHUP, SIG_DFL)
@@ -222,15 +224,19 @@ class Stopper:
     def end(self) -> None:
         self._is_running = False
 
-    def _ask(self, _number: int, _frame: FrameType | None) -> None:
-        self._ctx.ask_to_stop()
+    def _handle_stop_request(self, _number: int, _frame: FrameType | None) -> None:
+        self._ctx.request_stop()
 
-    def _insist(self, number: int, _frame: FrameType | None) -> None:
+    def _handle_terminate(self, number: int, _frame: FrameType | None) -> None:
         if getpid() != self._pid:
             # A fork of the job's own, as multiprocessing makes them, and ends them by this.
             set_signal(number, SIG_DFL)
             os.kill(getpid(), number)
-        if not self._is_running or not self._ctx.is_asked or self._ctx.has_noticed:
+        if (
+            not self._is_running
+            or not self._ctx.is_stop_requested
+            or self._ctx.has_seen_stop_request
+        ):
             return
         if self._task is not None:
             # From within a signal's handler the loop has to be woken.
@@ -238,60 +244,62 @@ class Stopper:
         elif self._channel.is_busy:
             self._channel.was_interrupted = True
         else:
-            raise Cancelled(_ASKED)
+            raise Cancelled(_STOP_MESSAGE)
 
 
-def _become_command(command: Command, ctx: Context, allowed: Limits) -> Verdict:
+def _become_command(command: Command, ctx: Context, allowed: ProcessLimits) -> Verdict:
     """Returns only when the program could not be started."""
     from shutil import which  # noqa: PLC0415 - a zygote has it if there are commands
 
     try:
-        argv = command.render(command.arguments_of(ctx.version, ctx.payload_json))
+        argv = command.render(command.parse_arguments_json(ctx.version, ctx.payload_json))
         if command.start_hooks:
-            _coroutines().run_start_hooks(command, ctx)
+            _load_async_handler().run_start_hooks(command, ctx)
     except Invalid as error:
-        return verdict.raised(error, command.settings)
+        return verdict.verdict_from_error(error, command.settings)
     program = which(argv[0])
     if program is None:
-        return command.not_started(FileNotFoundError(f"there is no program {argv[0]}"))
+        return command.verdict_from_start_error(FileNotFoundError(f"there is no program {argv[0]}"))
     if ctx.traceparent is not None:
         os.environ["TRACEPARENT"] = ctx.traceparent
     # Python ignores these and the zygote that one; a program expects them as they come.
     for number in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_DFL)
-    set_mask(_SIG_UNBLOCK, _KEPT)
+    set_mask(_SIG_UNBLOCK, _BLOCKED_SIGNALS)
     limits.apply_to_program(allowed)
     try:
         os.execv(program, argv)
     except (OSError, ValueError) as error:
-        limits.make_room()
-        return command.not_started(error)
+        limits.raise_memory_limit()
+        return command.verdict_from_start_error(error)
 
 
-def _body(said: Verdict, channel: SocketChannel) -> bytes:
+def _encode_verdict(said: Verdict, channel: SocketChannel) -> bytes:
     """The verdict for a frame; when it holds what cannot be kept, the one that says so."""
-    if said is _NOTHING:
-        return _NOTHING_BODY
+    if said is _EMPTY_VERDICT:
+        return _EMPTY_VERDICT_BODY
     try:
         text = encode(said.to_json(), "result")
         if said.result is not None and not fits(text, RESULT_LIMIT):
             # No row can hold it: it goes apart, for the worker to put away as it is.
-            channel.send_document(Kind.RESULT, encode(said.result, "result").encode())
+            channel.send_document(FrameKind.RESULT, encode(said.result, "result").encode())
             text = encode(replace(said, result=None).to_json(), "result")
         body = text.encode()
-        frame(Kind.VERDICT, body)
+        encode_frame(FrameKind.VERDICT, body)
     except Invalid as error:
         if said.error is None and said.reason is None:
-            said = verdict.unusable(error)
+            said = verdict.verdict_from_invalid_result(error)
         else:
-            said = replace(said, error=legible(said.error), reason=legible(said.reason))
+            said = replace(
+                said, error=replace_unencodable(said.error), reason=replace_unencodable(said.reason)
+            )
         body = encode(said.to_json(), "result").encode()
     return body
 
 
 # The most common end of all, written before any fork.
-_NOTHING = verdict.returned(None)
-_NOTHING_BODY = encode(_NOTHING.to_json(), "result").encode()
+_EMPTY_VERDICT = verdict.verdict_from_result(None)
+_EMPTY_VERDICT_BODY = encode(_EMPTY_VERDICT.to_json(), "result").encode()
 
 
 def _reseed() -> None:

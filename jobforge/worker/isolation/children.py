@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from resource import struct_rusage
 from typing import TYPE_CHECKING
 
-from jobforge.sdk.settings import Limits
+from jobforge.sdk.settings import ProcessLimits
 from jobforge.worker.isolation import proc
-from jobforge.worker.isolation.frames import Over
-from jobforge.worker.isolation.memory_watch import SOONEST_S, Watch
-from jobforge.worker.isolation.proc import Table
+from jobforge.worker.isolation.frames import ExceededLimit
+from jobforge.worker.isolation.memory_watch import MIN_INTERVAL_S, MemoryWatch
+from jobforge.worker.isolation.proc import ProcTable
 
 if TYPE_CHECKING:
     from jobforge.worker.isolation.sandbox import Sandbox, Sandboxes
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 # How often, at most, what ended jobs left running is looked for, and what the others hold. Both
 # look at all processes there are.
 _SWEEP_S = 0.25
-_WATCH_S = 0.1
+_MEMORY_CHECK_INTERVAL_S = 0.1
 # How long it may take until jobs are served again.
 _SWEEPING_S = 0.1
 # How long killed processes may take to be gone.
-_END_S = 3.0
+_KILL_TIMEOUT_S = 3.0
 
 
 @dataclass(slots=True)
@@ -41,21 +41,23 @@ class Child:
     pid: int
     mark: str
     folder: str
-    limits: Limits
+    limits: ProcessLimits
     started: float  # seconds since boot
     sandbox: "Sandbox | None" = None
-    watch: Watch | None = None  # most end before it is due
-    over: Over = Over.NONE
+    memory_watch: MemoryWatch | None = None  # most end before it is due
+    exceeded: ExceededLimit = ExceededLimit.NONE
 
     @property
     def due_at(self) -> float:
         """When what it holds is to be looked at."""
         if self.sandbox is not None and self.sandbox.cgroup is not None:
             return math.inf  # the kernel looks
-        return self.started + SOONEST_S if self.watch is None else self.watch.due_at
+        return (
+            self.started + MIN_INTERVAL_S if self.memory_watch is None else self.memory_watch.due_at
+        )
 
 
-class Family:
+class ChildTable:
     """After a fork each page that this uses is copied anew: what every job needs is kept short."""
 
     def __init__(self, sandboxes: "Sandboxes | None", processes: int) -> None:
@@ -67,12 +69,12 @@ class Family:
         self._helpers: set[int] = set()
         self._swept_at = 0.0
         self._watched_at = 0.0
-        self._has_ended = False
-        self._look_at = math.inf
+        self._needs_sweep = False
+        self._next_check_at = math.inf
 
     def add(self, child: Child) -> None:
         self._by_run[child.run] = self._by_pid[child.pid] = child
-        self._look_at = min(self._look_at, child.due_at)
+        self._next_check_at = min(self._next_check_at, child.due_at)
 
     def add_helper(self, pid: int) -> None:
         """A process of the zygote's own, which ends by itself."""
@@ -87,7 +89,7 @@ class Family:
             try:
                 pid, status, usage = os.wait4(-1, os.WNOHANG)
             except ChildProcessError:
-                self._has_ended = False  # nobody is there who could have been left
+                self._needs_sweep = False  # nobody is there who could have been left
                 return
             if pid == 0:
                 return
@@ -95,63 +97,67 @@ class Family:
             if child is None:
                 self._helpers.discard(pid)
                 if self._sandboxes is not None:
-                    self._sandboxes.lose(pid)
+                    self._sandboxes.discard_keeper(pid)
                 continue
             del self._by_run[child.run]
             if self._sandboxes is None or child.sandbox is None:
-                self._leave(pid)
+                self._schedule_sweep(pid)
             else:
-                self._clear(child, status, child.sandbox, self._sandboxes)
+                self._release_sandbox(child, status, child.sandbox, self._sandboxes)
             yield child, status, usage
 
-    def _leave(self, pid: int) -> None:
+    def _schedule_sweep(self, pid: int) -> None:
         """What the job has left is looked for later, for all that have ended until then."""
         proc.kill_group(pid)
-        if not self._has_ended:
-            self._has_ended = True
-            self._look_at = min(self._look_at, self._swept_at + _SWEEP_S)
+        if not self._needs_sweep:
+            self._needs_sweep = True
+            self._next_check_at = min(self._next_check_at, self._swept_at + _SWEEP_S)
 
-    def _clear(self, child: Child, status: int, sandbox: "Sandbox", sandboxes: "Sandboxes") -> None:
+    def _release_sandbox(
+        self, child: Child, status: int, sandbox: "Sandbox", sandboxes: "Sandboxes"
+    ) -> None:
         is_out_of_memory = sandbox.cgroup is not None and sandbox.cgroup.ran_out_of_memory()
         if is_out_of_memory and os.WIFSIGNALED(status):
-            child.over = Over.MEMORY
-        sandboxes.give_back(sandbox, self._known())
+            child.exceeded = ExceededLimit.MEMORY
+        sandboxes.release(sandbox, self._known_pids())
 
-    def _known(self) -> set[int]:
+    def _known_pids(self) -> set[int]:
         """The children of this process that no job has left."""
         keepers = set() if self._sandboxes is None else self._sandboxes.keepers
         return {*self._by_pid, *self._helpers, *keepers}
 
-    def patience_s(self) -> float | None:
+    def next_check_s(self) -> float | None:
         """How long until something has to be looked after."""
-        return None if self._look_at == math.inf else max(0.0, self._look_at - proc.now())
+        return (
+            None if self._next_check_at == math.inf else max(0.0, self._next_check_at - proc.now())
+        )
 
-    def look_after(self) -> None:
+    def run_checks(self) -> None:
         """Ends what is too large, and what ended jobs left running."""
         now = proc.now()
-        if now < self._look_at:
+        if now < self._next_check_at:
             return
-        if now >= self._watched_at + _WATCH_S:
-            self._watch(now)
-        if self._has_ended and now >= self._swept_at + _SWEEP_S:
+        if now >= self._watched_at + _MEMORY_CHECK_INTERVAL_S:
+            self._check_memory(now)
+        if self._needs_sweep and now >= self._swept_at + _SWEEP_S:
             self._sweep(now)
-        self._look_at = self._next_look()
+        self._next_check_at = self._compute_next_check()
 
     def kill(self, child: Child) -> None:
         if self._sandboxes is not None and child.sandbox is not None:
             self._sandboxes.kill(child.sandbox)
             return
-        proc.kill(lambda: self._processes_of(child, proc.table()) or {child.pid})
+        proc.kill_all(lambda: self._find_processes(child, proc.read_table()) or {child.pid})
         proc.kill_group(child.pid)
 
-    def end(self) -> None:
+    def kill_all(self) -> None:
         """Ends all of them, and returns when they have ended."""
         if self._sandboxes is not None:
-            self._sandboxes.end()
-        proc.kill(lambda: proc.descendants([self._pid], proc.table()) - {self._pid})
+            self._sandboxes.kill_all()
+        proc.kill_all(lambda: proc.find_descendants([self._pid], proc.read_table()) - {self._pid})
         for child in self._by_run.values():
             proc.kill_group(child.pid)
-        deadline = time.monotonic() + _END_S
+        deadline = time.monotonic() + _KILL_TIMEOUT_S
         with contextlib.suppress(ChildProcessError):
             while time.monotonic() < deadline:
                 if os.waitpid(-1, os.WNOHANG)[0] == 0:
@@ -159,28 +165,30 @@ class Family:
         if self._sandboxes is not None:
             self._sandboxes.close()
 
-    def _next_look(self) -> float:
-        look_at = self._swept_at + _SWEEP_S if self._has_ended else math.inf
+    def _compute_next_check(self) -> float:
+        look_at = self._swept_at + _SWEEP_S if self._needs_sweep else math.inf
         if self._by_run:
             first = min(child.due_at for child in self._by_run.values())
-            look_at = min(look_at, max(first, self._watched_at + _WATCH_S))
+            look_at = min(look_at, max(first, self._watched_at + _MEMORY_CHECK_INTERVAL_S))
         return look_at
 
-    def _watch(self, now: float) -> None:
+    def _check_memory(self, now: float) -> None:
         due = [child for child in self._by_run.values() if child.due_at <= now]
         if not due:
             return
         self._watched_at = now
-        among = proc.table()
+        among = proc.read_table()
         for child in due:
-            if child.watch is None:
-                child.watch = Watch(child.limits.memory_bytes, self._pid, now, child.sandbox)
-            processes = self._processes_of(child, among)
-            if child.watch.is_over(processes, now):
-                child.over = Over.MEMORY
+            if child.memory_watch is None:
+                child.memory_watch = MemoryWatch(
+                    child.limits.memory_bytes, self._pid, now, child.sandbox
+                )
+            processes = self._find_processes(child, among)
+            if child.memory_watch.is_over(processes, now):
+                child.exceeded = ExceededLimit.MEMORY
                 self.kill(child)
             elif len(processes) > self._most_processes:
-                child.over = Over.PROCESSES
+                child.exceeded = ExceededLimit.PROCESSES
                 self.kill(child)
 
     def _sweep(self, now: float) -> None:
@@ -190,65 +198,70 @@ class Family:
         and the next one finds what was forked meanwhile, until there is nothing left.
         """
         self._swept_at = now
-        self._has_ended = False
-        known = self._known()
-        while (left := self._left(known)) is not None:
+        self._needs_sweep = False
+        known = self._known_pids()
+        while (left := self._find_leftovers(known)) is not None:
             for pid in left:
                 with contextlib.suppress(ProcessLookupError, PermissionError):
                     os.kill(pid, signal.SIGKILL)
             if proc.now() > now + _SWEEPING_S:
-                self._has_ended = True  # continue at the next look
+                self._needs_sweep = True  # continue at the next look
                 return
 
-    def _left(self, known: set[int]) -> list[int] | None:
+    def _find_leftovers(self, known: set[int]) -> list[int] | None:
         """Children of this process that ended jobs have left; None when there are none."""
-        children = proc.children(self._pid)
+        children = proc.read_children(self._pid)
         if children is None:
-            children = set(self._adopted(proc.table()))
+            children = set(self._find_adopted(proc.read_table()))
         left, is_over = [], True
         for pid in children - known:
-            process = proc.process(pid)
+            process = proc.read_process(pid)
             if process is None:  # it has ended, perhaps after a fork
                 is_over = False
             elif process.is_zombie:
                 with contextlib.suppress(ChildProcessError):
                     os.waitpid(pid, os.WNOHANG)
-            elif self._is_left(process):
+            elif self._is_leftover(process):
                 left.append(pid)
                 is_over = False
         return None if is_over else left
 
     def _is_alone(self) -> bool:
         """Whether there is surely nobody that it does not know; no look at all processes."""
-        children = proc.children(self._pid)
-        return children is not None and not children - self._known()
+        children = proc.read_children(self._pid)
+        return children is not None and not children - self._known_pids()
 
-    def _processes_of(self, child: Child, among: Table) -> set[int]:
+    def _find_processes(self, child: Child, among: ProcTable) -> set[int]:
         """Its descendants, and those of them that became ours when their parents ended."""
         if child.sandbox is not None:
-            return child.sandbox.processes(child.pid, self._adopted(among), among) & among.keys()
-        adopted = [pid for pid in self._adopted(among) if self._owner(among[pid]) is child]
-        return proc.descendants([child.pid, *adopted], among) & among.keys()
+            return (
+                child.sandbox.find_processes(child.pid, self._find_adopted(among), among)
+                & among.keys()
+            )
+        adopted = [
+            pid for pid in self._find_adopted(among) if self._find_owner(among[pid]) is child
+        ]
+        return proc.find_descendants([child.pid, *adopted], among) & among.keys()
 
-    def _adopted(self, among: Table) -> list[int]:
-        known = self._known()
+    def _find_adopted(self, among: ProcTable) -> list[int]:
+        known = self._known_pids()
         return [
             process.pid
             for process in proc.living(among)
             if process.parent == self._pid and process.pid not in known
         ]
 
-    def _owner(self, process: proc.Process) -> Child | None:
+    def _find_owner(self, process: proc.ProcEntry) -> Child | None:
         leader = self._by_pid.get(process.session)
         if leader is not None:
             return leader
-        mark = proc.mark_of(process.pid)
+        mark = proc.read_mark(process.pid)
         return next((child for child in self._by_run.values() if child.mark == mark), None)
 
-    def _is_left(self, process: proc.Process) -> bool:
-        if self._owner(process) is not None:
+    def _is_leftover(self, process: proc.ProcEntry) -> bool:
+        if self._find_owner(process) is not None:
             return False
-        if proc.mark_of(process.pid) is not None:
+        if proc.read_mark(process.pid) is not None:
             return True
         # It hides whose it is. It may be of any job that started before it and still runs; it is
         # looked at again when that one has ended.

@@ -15,26 +15,26 @@ from functools import partial
 from pathlib import Path
 
 # Modules of Python's own that have hooks.
-_OWN = {"concurrent.futures.thread", "logging", "random", "threading"}
+_STDLIB_MODULES = {"concurrent.futures.thread", "logging", "random", "threading"}
 # What os.fork mends beside the hooks differs by release; in this one it is for threads alone.
-_KNOWN = (3, 11)
+_SUPPORTED_PYTHON = (3, 11)
 # It keeps the interpreter's lock, which the child then has too.
 _libc_fork = ctypes.PyDLL(None, use_errno=True).fork
 
 
-class Hooks:
+class ForkHooks:
     """Whether somebody else than Python has asked os.fork to be told of it."""
 
     def __init__(self) -> None:
-        self.are_there = False
+        self.has_app_hooks = False
 
     @contextmanager
-    def noticed(self) -> Iterator[None]:
+    def watch_registrations(self) -> Iterator[None]:
         register = os.register_at_fork
 
         def notice(**hooks: Callable[[], object]) -> None:
             who = sys._getframe(1).f_globals.get("__name__")  # noqa: SLF001 - no other way to know
-            self.are_there = self.are_there or who not in _OWN
+            self.has_app_hooks = self.has_app_hooks or who not in _STDLIB_MODULES
             register(**hooks)
 
         setattr(os, "register_at_fork", notice)  # noqa: B010 - no checker lets it be assigned
@@ -44,9 +44,9 @@ class Hooks:
             setattr(os, "register_at_fork", register)  # noqa: B010 - as above
 
 
-def choose_fork(hooks: Hooks) -> Callable[[], int]:
-    is_known = sys.platform == "linux" and sys.version_info[:2] == _KNOWN
-    if not is_known or hooks.are_there or _has_threads():
+def choose_fork(hooks: ForkHooks) -> Callable[[], int]:
+    is_known = sys.platform == "linux" and sys.version_info[:2] == _SUPPORTED_PYTHON
+    if not is_known or hooks.has_app_hooks or _has_threads():
         return os.fork
     random = sys.modules.get("random")
     if random is None:  # a job that imports it gets numbers of its own

@@ -11,16 +11,16 @@ from enum import IntEnum
 from typing import NamedTuple
 
 from jobforge.errors import Invalid
-from jobforge.sdk.settings import Limits
+from jobforge.sdk.settings import ProcessLimits
 from jobforge.worker.isolation.proc import LONGEST_MARK
 
 # More than the engine would keep of any payload or result.
-LONGEST_FRAME = 32 * 1024**2
+MAX_FRAME_BYTES = 32 * 1024**2
 
 _HEAD = struct.Struct("<IB")
 
 
-class Kind(IntEnum):
+class FrameKind(IntEnum):
     # From the worker to its zygote, once.
     SETUP = 1
     # From the zygote to the worker.
@@ -30,41 +30,41 @@ class Kind(IntEnum):
     ECHO = 13
     # From the worker to a job's process.
     RUN = 5
-    ANSWER = 6
+    RESPONSE = 6
     # From a job's process to the worker.
     NOTE = 7
     SECRET = 8
     ENQUEUE = 9
     VERDICT = 10
-    ASK = 11
+    REQUEST = 11
     SPAN = 12
     # Documents that are too large for one frame, before the RUN or the VERDICT that they belong to.
     PAYLOAD = 20
     RESULT = 21
 
 
-_KINDS: dict[int, Kind] = {int(kind): kind for kind in Kind}
+_KINDS: dict[int, FrameKind] = {int(kind): kind for kind in FrameKind}
 _PIECE = 1024**2
 
 
-class BrokenWire(Exception):
+class InvalidFrame(Exception):
     """What came over a socket is no frame."""
 
 
-def frame(kind: Kind, body: bytes = b"") -> bytes:
-    if len(body) > LONGEST_FRAME:
+def encode_frame(kind: FrameKind, body: bytes = b"") -> bytes:
+    if len(body) > MAX_FRAME_BYTES:
         size = len(body) // 1024**2
         raise Invalid(f"{size} MiB are more than can be passed between processes", field="result")
     return _HEAD.pack(len(body), kind) + body
 
 
-def pieces(kind: Kind, document: bytes) -> Iterator[bytes]:
+def split_document(kind: FrameKind, document: bytes) -> Iterator[bytes]:
     """The frames of a large document."""
     for start in range(0, len(document), _PIECE):
-        yield frame(kind, document[start : start + _PIECE])
+        yield encode_frame(kind, document[start : start + _PIECE])
 
 
-class Frames:
+class FrameDecoder:
     """Cuts a stream of bytes into frames."""
 
     __slots__ = ("_rest",)
@@ -72,7 +72,7 @@ class Frames:
     def __init__(self) -> None:
         self._rest = bytearray()
 
-    def feed(self, data: bytes) -> Iterable[tuple[Kind, bytes]]:
+    def feed(self, data: bytes) -> Iterable[tuple[FrameKind, bytes]]:
         if not self._rest and len(data) >= _HEAD.size:
             length, kind = _HEAD.unpack_from(data)
             if length == len(data) - _HEAD.size and kind in _KINDS:
@@ -80,7 +80,7 @@ class Frames:
                 return ((_KINDS[kind], data[_HEAD.size :]),)
         return self._cut(data)
 
-    def _cut(self, data: bytes) -> Iterator[tuple[Kind, bytes]]:
+    def _cut(self, data: bytes) -> Iterator[tuple[FrameKind, bytes]]:
         rest = self._rest
         rest += data
         start = 0
@@ -88,8 +88,8 @@ class Frames:
             while len(rest) - start >= _HEAD.size:
                 length, kind = _HEAD.unpack_from(rest, start)
                 end = start + _HEAD.size + length
-                if length > LONGEST_FRAME or kind not in _KINDS:
-                    raise BrokenWire
+                if length > MAX_FRAME_BYTES or kind not in _KINDS:
+                    raise InvalidFrame
                 if end > len(rest):
                     return
                 body = bytes(rest[start + _HEAD.size : end])
@@ -107,7 +107,7 @@ class Op(IntEnum):
     ECHO = 5  # says that it is there
 
 
-class Request(NamedTuple):
+class ZygoteRequest(NamedTuple):
     """What the worker asks of its zygote. `run` numbers the runs of one zygote.
 
     `mark` is what every process of the job carries in its environment: its id and its lease.
@@ -126,20 +126,20 @@ class Request(NamedTuple):
         return _REQUEST.pack(*self[:7], self.mark.encode())
 
     @classmethod
-    def unpack(cls, data: bytes) -> "Request":
+    def unpack(cls, data: bytes) -> "ZygoteRequest":
         *fields, mark = _REQUEST.unpack(data)
         return cls._make((*fields, mark.rstrip(b"\0").decode()))
 
     @classmethod
-    def fork(cls, run: int, limits: Limits, mark: str) -> "Request":
+    def fork(cls, run: int, limits: ProcessLimits, mark: str) -> "ZygoteRequest":
         return cls(
             *(Op.FORK, run, 0, limits.memory_bytes, limits.cpu_s or 0, limits.open_files),
             *(limits.file_size_bytes or 0, mark),
         )
 
     @property
-    def limits(self) -> Limits:
-        return Limits(
+    def limits(self) -> ProcessLimits:
+        return ProcessLimits(
             self.memory_bytes, self.cpu_s or None, self.open_files, self.file_size_bytes or None
         )
 
@@ -148,7 +148,7 @@ _REQUEST = struct.Struct(f"<BQBqqqq{LONGEST_MARK}s")
 REQUEST_SIZE = _REQUEST.size
 
 
-class Over(IntEnum):
+class ExceededLimit(IntEnum):
     """Which limit a process went over, as far as the zygote knows."""
 
     NONE = 0
@@ -158,7 +158,7 @@ class Over(IntEnum):
     PROCESSES = 4
 
 
-class Ended(NamedTuple):
+class ChildExit(NamedTuple):
     """A job's process has ended. A pid of 0: it could not be forked, `status` is the errno."""
 
     run: int
@@ -166,15 +166,15 @@ class Ended(NamedTuple):
     status: int
     peak_memory_bytes: int
     cpu_ms: int
-    over: Over
+    exceeded: ExceededLimit
 
     def pack(self) -> bytes:
-        return _ENDED.pack(*self)
+        return _CHILD_EXIT.pack(*self)
 
     @classmethod
-    def unpack(cls, data: bytes) -> "Ended":
-        ended = cls._make(_ENDED.unpack(data))
-        return ended._replace(over=Over(ended.over))
+    def unpack(cls, data: bytes) -> "ChildExit":
+        ended = cls._make(_CHILD_EXIT.unpack(data))
+        return ended._replace(exceeded=ExceededLimit(ended.exceeded))
 
 
-_ENDED = struct.Struct("<QIiqqB")
+_CHILD_EXIT = struct.Struct("<QIiqqB")

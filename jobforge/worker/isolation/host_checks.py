@@ -20,10 +20,10 @@ def check_isolation() -> list[Finding]:
     done = subprocess.run(probe, capture_output=True, check=False, timeout=_LONGEST_S)
     if done.returncode != 0:
         return [Finding(_CHECK, Grade.WARNING, "the check of the isolation levels failed")]
-    return list(judge(json.loads(done.stdout)))
+    return list(findings_from_probe(json.loads(done.stdout)))
 
 
-def judge(found: Mapping[str, str | None]) -> Iterator[Finding]:
+def findings_from_probe(found: Mapping[str, str | None]) -> Iterator[Finding]:
     """`found` is what probe.py prints."""
     possible = [label for label in LABELS if found[label] is None]
     yield Finding(

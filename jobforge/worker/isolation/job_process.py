@@ -18,57 +18,57 @@ import orjson
 
 from jobforge.errors import Json
 from jobforge.observability import tracing
-from jobforge.redact import Scope, job_scope, redact, redact_text
-from jobforge.redact.background import LARGE, off_the_loop
+from jobforge.redact import RedactionScope, job_scope, redact, redact_text
+from jobforge.redact.background import LARGE, run_off_loop
 from jobforge.sdk.command import Command
 from jobforge.sdk.definition import Definition
-from jobforge.sdk.verdict import Exit, Limit, Verdict, exited
+from jobforge.sdk.verdict import Limit, ProcessExit, Verdict, verdict_from_exit
 from jobforge.types.jobs import ClaimedJob, Outcome
 from jobforge.types.jsonb import decode
 from jobforge.worker.isolation.channel import (
-    LONGEST_NOTE,
-    answer_frame,
-    job_frames,
-    job_requests,
-    refusal_frame,
+    MAX_NOTE_BYTES,
+    decode_job_requests,
+    encode_error,
+    encode_job,
+    encode_response,
 )
 from jobforge.worker.isolation.frames import (
-    LONGEST_FRAME,
-    BrokenWire,
-    Ended,
-    Frames,
-    Kind,
+    MAX_FRAME_BYTES,
+    ChildExit,
+    ExceededLimit,
+    FrameDecoder,
+    FrameKind,
+    InvalidFrame,
     Op,
-    Over,
-    Request,
+    ZygoteRequest,
 )
-from jobforge.worker.isolation.output_tail import Tail
-from jobforge.worker.runner import Host, OnEnd, Report, Stop
+from jobforge.worker.isolation.output_tail import OutputTail
+from jobforge.worker.runner import JobServices, OnEnd, Report, StopReason
 
 # At most so much is read at a time, so that one job's flood does not hold up the others.
 _READ = 65_536
 # What may be left in a pipe after its writers have died; the most that Linux lets it grow to.
-_LEFT_IN_PIPE = 1024**2
+_MAX_PIPE_BYTES = 1024**2
 # A handler has this long to see that it was asked to stop.
-_ASKING_S = 1.0
+_STOP_NOTICE_S = 1.0
 
 # A job's channel asks one at a time, so that only code around it reaches this number.
-_MOST_QUESTIONS = 16
+_MAX_OPEN_REQUESTS = 16
 _UNREAD = "asked its worker again and again without reading the answers"
 
 _NOTES = {"progress", "log", "event"}
 
-Send = Callable[[Request], None]
+SendRequest = Callable[[ZygoteRequest], None]
 
-_LIMITS: dict[Over, Limit] = {
-    Over.MEMORY: "memory",
-    Over.CPU: "cpu",
-    Over.FILE_SIZE: "file_size",
-    Over.PROCESSES: "processes",
+_LIMITS: dict[ExceededLimit, Limit] = {
+    ExceededLimit.MEMORY: "memory",
+    ExceededLimit.CPU: "cpu",
+    ExceededLimit.FILE_SIZE: "file_size",
+    ExceededLimit.PROCESSES: "processes",
 }
 
 
-class Process:
+class JobProcess:
     """A run in a process of its own, from the fork to the report."""
 
     def __init__(  # noqa: PLR0913, PLR0917 - what one run is made of
@@ -76,9 +76,9 @@ class Process:
         number: int,
         job: ClaimedJob,
         definition: Definition[..., Any],
-        host: Host,
+        host: JobServices,
         on_end: OnEnd,
-        send: Send,
+        send: SendRequest,
         result_limit: int,
     ) -> None:
         self.number = number
@@ -91,21 +91,21 @@ class Process:
         self._large_result = bytearray()
         self._scope = job_scope(job.payload_json)
         self._loop = asyncio.get_running_loop()
-        self._stopped: Stop | None = None
-        self._said: Verdict | None = None
+        self._stopped: StopReason | None = None
+        self._verdict: Verdict | None = None
         self._timers: list[asyncio.TimerHandle] = []
         self._tasks: set[asyncio.Task[None]] = set()
-        self._frames = Frames()
+        self._frames = FrameDecoder()
         self._unsent = bytearray()
         self._is_waiting = False  # for room in the socket
         self._control: socket.socket
-        self._pipes: dict[int, Tail] = {}
+        self._pipes: dict[int, OutputTail] = {}
         self._open: set[int] = set()
         self._is_closed = False
 
     def begin(self) -> tuple[int, int, int]:
         """Opens its socket and pipes; returns the ends that are the child's."""
-        about = job_frames(self.job, self._host.worker_id)
+        about = encode_job(self.job, self._host.worker_id)
         with ExitStack() as undo:
             self._control, control = socket.socketpair()
             undo.callback(control.close)
@@ -125,62 +125,62 @@ class Process:
         undo.callback(os.close, ours)
         undo.callback(os.close, theirs)
         os.set_blocking(ours, False)
-        self._pipes[ours] = Tail()
+        self._pipes[ours] = OutputTail()
         return theirs
 
-    def stop(self, why: Stop) -> None:
+    def stop(self, why: StopReason) -> None:
         if self._is_closed or (self._stopped is not None and not why.is_final):
             return
         was_asked, self._stopped = self._stopped is not None, why
         if why.is_final:
             self._kill()
         elif not was_asked:
-            self._ask()
+            self._request_stop()
 
-    def end(self, ended: Ended) -> None:
+    def end(self, ended: ChildExit) -> None:
         """Its process has ended, and so has all that descends from it."""
-        how = _exit(ended)
+        how = _exit_from_child(ended)
         if ended.pid == 0:
-            self._said = crashed(f"could not be forked: {os.strerror(ended.status)}")
-        self._read_what_is_left()
-        if self._said is None and isinstance(self._definition, Command):
-            self._said = self._definition.ended(how)
+            self._verdict = crashed_verdict(f"could not be forked: {os.strerror(ended.status)}")
+        self._drain()
+        if self._verdict is None and isinstance(self._definition, Command):
+            self._verdict = self._definition.verdict_from_exit(how)
         report = Report(
-            exited(how, self._stopped, self._said),
+            verdict_from_exit(how, self._stopped, self._verdict),
             exit_code=how.code if how.signal is None else -how.signal,
             pid=ended.pid or None,
             peak_memory_bytes=ended.peak_memory_bytes or None,
             cpu_ms=ended.cpu_ms,
         )
         if sum(map(len, self._pipes.values())) <= LARGE:
-            self._report(report)
+            self._finish(report)
             return
         self._close()
-        task = self._loop.create_task(self._report_long(report))
+        task = self._loop.create_task(self._redact_and_finish(report))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
     def end_without_process(self, message: str) -> None:
         """There is no telling how it ended, or it never began."""
-        self._read_what_is_left()
-        said = self._said or crashed(message)
-        self._report(Report(exited(Exit(), self._stopped, said)))
+        self._drain()
+        said = self._verdict or crashed_verdict(message)
+        self._finish(Report(verdict_from_exit(ProcessExit(), self._stopped, said)))
 
-    async def _report_long(self, report: Report) -> None:
+    async def _redact_and_finish(self, report: Report) -> None:
         """As `_report`, with the output redacted in a thread."""
         size = sum(map(len, self._pipes.values()))
-        self._tell(await off_the_loop(size, self._redacted, report))
+        self._deliver_report(await run_off_loop(size, self._redact_report, report))
 
-    def _report(self, report: Report) -> None:
+    def _finish(self, report: Report) -> None:
         self._close()
-        self._tell(self._redacted(report))
+        self._deliver_report(self._redact_report(report))
 
-    def _redacted(self, report: Report) -> Report:
+    def _redact_report(self, report: Report) -> Report:
         stdout, stderr = (tail.text(self._scope) for tail in self._pipes.values())
-        said = report.verdict and _without_secrets(report.verdict, self._scope)
+        said = report.verdict and _redact_verdict(report.verdict, self._scope)
         return report._replace(verdict=said, stdout_tail=stdout, stderr_tail=stderr)
 
-    def _tell(self, report: Report) -> None:
+    def _deliver_report(self, report: Report) -> None:
         verdict = report.verdict
         if self._large_result and verdict and verdict.outcome is Outcome.SUCCEEDED:
             report = report._replace(large_result=bytes(self._large_result))
@@ -202,23 +202,25 @@ class Process:
 
     # Stopping.
 
-    def _ask(self) -> None:
+    def _request_stop(self) -> None:
         grace_s = self._definition.settings.grace_s
         if isinstance(self._definition, Command):
             self._signal(Op.SIGNAL_GROUP, signal.SIGTERM)
         else:
             self._signal(Op.SIGNAL, signal.SIGUSR1)
-            self._later(min(_ASKING_S, grace_s / 2), self._signal, Op.SIGNAL, signal.SIGTERM)
-        self._later(grace_s, self._kill)
+            self._call_later(
+                min(_STOP_NOTICE_S, grace_s / 2), self._signal, Op.SIGNAL, signal.SIGTERM
+            )
+        self._call_later(grace_s, self._kill)
 
-    def _later(self, delay_s: float, act: Callable[..., None], *arguments: object) -> None:
+    def _call_later(self, delay_s: float, act: Callable[..., None], *arguments: object) -> None:
         self._timers.append(self._loop.call_later(delay_s, act, *arguments))
 
     def _signal(self, op: Op, number: signal.Signals) -> None:
-        self._send(Request(op, self.number, number))
+        self._send(ZygoteRequest(op, self.number, number))
 
     def _kill(self) -> None:
-        self._send(Request(Op.KILL, self.number))
+        self._send(ZygoteRequest(Op.KILL, self.number))
 
     # Listening.
 
@@ -253,102 +255,106 @@ class Process:
             self._unwatch(self._control.fileno())
         try:
             for kind, body in self._frames.feed(data):
-                self._take(kind, body)
+                self._handle_frame(kind, body)
                 if self._control.fileno() not in self._open:
                     return 0
         except Exception:  # noqa: BLE001 - whatever it made of the frame, its end must be reported
-            self._hang_up()
+            self._kill_for_protocol_error()
         return len(data)
 
-    def _hang_up(self, why: str = "wrote to the socket that is for its worker") -> None:
+    def _kill_for_protocol_error(
+        self, why: str = "wrote to the socket that is for its worker"
+    ) -> None:
         """Nothing that child.py would send: the handler wrote to a descriptor not its own."""
         self._unwatch(self._control.fileno())
-        self._said = crashed(why)
+        self._verdict = crashed_verdict(why)
         self._kill()
 
-    def _read_what_is_left(self) -> None:
+    def _drain(self) -> None:
         # A grandchild may still hold the other ends; it is not waited for.
         while self._control.fileno() in self._open and self._read_control():
             pass
         for fd in self._pipes:
-            left = _LEFT_IN_PIPE
+            left = _MAX_PIPE_BYTES
             while fd in self._open and left > 0 and (count := self._read_pipe(fd)):
                 left -= count
 
-    def _take(self, kind: Kind, body: bytes) -> None:
+    def _handle_frame(self, kind: FrameKind, body: bytes) -> None:
         match kind:
-            case Kind.NOTE if len(body) <= LONGEST_NOTE:
+            case FrameKind.NOTE if len(body) <= MAX_NOTE_BYTES:
                 self._note(**orjson.loads(body))
-            case Kind.VERDICT:
-                self._said = self._said or Verdict.from_json(decode(body))
-            case Kind.RESULT:
-                self._take_result(body)
-            case Kind.SECRET | Kind.ENQUEUE | Kind.ASK if self._has_too_many_questions:
-                self._hang_up(_UNREAD)
-            case Kind.SECRET:
-                self._answer_secret(orjson.loads(body)["name"])
-            case Kind.ENQUEUE:
-                self._begin(partial(self._enqueue, body))
-            case Kind.ASK:
-                self._begin(partial(self._host.ask, self.job, **decode(body)))
-            case Kind.SPAN if len(body) <= LONGEST_NOTE:
+            case FrameKind.VERDICT:
+                self._verdict = self._verdict or Verdict.from_json(decode(body))
+            case FrameKind.RESULT:
+                self._append_result(body)
+            case FrameKind.SECRET | FrameKind.ENQUEUE | FrameKind.REQUEST if (
+                self._has_too_many_requests
+            ):
+                self._kill_for_protocol_error(_UNREAD)
+            case FrameKind.SECRET:
+                self._respond_with_secret(orjson.loads(body)["name"])
+            case FrameKind.ENQUEUE:
+                self._start_response(partial(self._enqueue, body))
+            case FrameKind.REQUEST:
+                self._start_response(partial(self._host.request, self.job, **decode(body)))
+            case FrameKind.SPAN if len(body) <= MAX_NOTE_BYTES:
                 tracing.receive_span(self.job.traceparent, body)
             case _:
-                raise BrokenWire
+                raise InvalidFrame
 
-    def _take_result(self, piece: bytes) -> None:
+    def _append_result(self, piece: bytes) -> None:
         if len(self._large_result) + len(piece) <= self._result_limit:
             self._large_result += piece
             return
         self._large_result.clear()
         message = f"a result has at most {self._result_limit:,} bytes"
         error = {"type": "ResultTooLarge", "message": message}
-        self._said = Verdict(Outcome.FAILED, error=error, final=True)
+        self._verdict = Verdict(Outcome.FAILED, error=error, final=True)
 
     def _note(self, kind: str, data: Json) -> None:
         # One that the engine would refuse would take those of other jobs along.
         if kind not in _NOTES or not isinstance(data, dict):
-            raise BrokenWire
+            raise InvalidFrame
         self._host.note(self.job, kind, data, self._scope)
 
     # Answering.
 
     @property
-    def _has_too_many_questions(self) -> bool:
+    def _has_too_many_requests(self) -> bool:
         """Whether it does not wait for answers: a job has one question at a time (channel.py)."""
-        return len(self._tasks) >= _MOST_QUESTIONS or self._is_waiting
+        return len(self._tasks) >= _MAX_OPEN_REQUESTS or self._is_waiting
 
-    def _answer_secret(self, name: str) -> None:
+    def _respond_with_secret(self, name: str) -> None:
         try:
             value = self._host.secret(name)
             self._scope.add(value)
-            answer = answer_frame(value)
+            answer = encode_response(value)
         except Exception as error:  # noqa: BLE001 - it is the job that asked, and is told
-            answer = refusal_frame(error)
+            answer = encode_error(error)
         self._write(answer)
 
-    def _begin(self, find: Callable[[], Awaitable[Json]]) -> None:
-        task = self._loop.create_task(self._answer(find))
+    def _start_response(self, find: Callable[[], Awaitable[Json]]) -> None:
+        task = self._loop.create_task(self._respond(find))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _answer(self, find: Callable[[], Awaitable[Json]]) -> None:
+    async def _respond(self, find: Callable[[], Awaitable[Json]]) -> None:
         try:
-            answer = answer_frame(await find())
+            answer = encode_response(await find())
         except Exception as error:  # noqa: BLE001 - as above
-            answer = refusal_frame(error)
+            answer = encode_error(error)
         try:
             self._write(answer)
-        except BrokenWire:
-            self._hang_up(_UNREAD)
+        except InvalidFrame:
+            self._kill_for_protocol_error(_UNREAD)
 
     async def _enqueue(self, body: bytes) -> Json:
-        enqueued = await self._host.enqueue(self.job, job_requests(body))
+        enqueued = await self._host.enqueue(self.job, decode_job_requests(body))
         return [[each.job_id, each.status] for each in enqueued]
 
     def _write(self, data: bytes) -> None:
-        if len(self._unsent) + len(data) > 2 * LONGEST_FRAME:  # it asks and asks, and never reads
-            raise BrokenWire
+        if len(self._unsent) + len(data) > 2 * MAX_FRAME_BYTES:  # it asks and asks, and never reads
+            raise InvalidFrame
         self._unsent += data
         if len(self._unsent) == len(data):
             self._flush()
@@ -371,14 +377,14 @@ class Process:
             self._loop.remove_writer(self._control)
 
 
-def _exit(ended: Ended) -> Exit:
-    limit = _LIMITS.get(ended.over)
+def _exit_from_child(ended: ChildExit) -> ProcessExit:
+    limit = _LIMITS.get(ended.exceeded)
     if os.WIFSIGNALED(ended.status):
-        return Exit(signal=os.WTERMSIG(ended.status), reason=limit)
-    return Exit(code=os.WEXITSTATUS(ended.status), reason=limit)
+        return ProcessExit(signal=os.WTERMSIG(ended.status), reason=limit)
+    return ProcessExit(code=os.WEXITSTATUS(ended.status), reason=limit)
 
 
-def _without_secrets(said: Verdict, scope: Scope) -> Verdict:
+def _redact_verdict(said: Verdict, scope: RedactionScope) -> Verdict:
     """The verdict without the secrets that the job was given; the process may not have redacted."""
     if said.error is None and said.reason is None:
         return said
@@ -386,5 +392,5 @@ def _without_secrets(said: Verdict, scope: Scope) -> Verdict:
     return replace(said, error=redact(said.error, scope), reason=reason)
 
 
-def crashed(message: str) -> Verdict:
+def crashed_verdict(message: str) -> Verdict:
     return Verdict(Outcome.CRASHED, error={"type": "Crashed", "message": message})

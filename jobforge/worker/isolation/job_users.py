@@ -18,7 +18,7 @@ _UNCHANGED = 2**32 - 1  # what this user ID means in system calls
 _LOCK_NAME = "jobforge-users.lock"
 
 
-class Users:
+class UserPool:
     """User IDs that are free, the least recently used first."""
 
     def __init__(self, first: int, last: int) -> None:
@@ -27,22 +27,22 @@ class Users:
         self._blocks = deque(range(first, last + 1, _BLOCK))
         self._last = last
         self._free: deque[int] = deque()
-        self._warden = 0
+        self._helper_uid = 0
         self._lock = _open_lock()
 
     @property
     def lock_fd(self) -> int:
         return self._lock
 
-    def take(self) -> "User":
+    def acquire(self) -> "JobUser":
         while not self._free and self._blocks:
             self._add_block(self._blocks.popleft())
         if not self._free:
             raise OSError(EAGAIN, "all user IDs of job_user_range are in use")
         uid = self._free.popleft()
-        return User(uid, self._warden)
+        return JobUser(uid, self._helper_uid)
 
-    def give_back(self, user: "User") -> None:
+    def release(self, user: "JobUser") -> None:
         self._free.append(user.uid)
 
     def _add_block(self, first: int) -> None:
@@ -53,23 +53,23 @@ class Users:
         except OSError:
             return  # another worker has the block
         # The first one runs no jobs, see User.call.
-        self._warden = first
+        self._helper_uid = first
         users = range(first + 1, first + size)
         # Left by a zygote that was killed, which has lost its lock by that.
-        for uid in {user_of(pid) for pid in proc.table()}:
+        for uid in {read_uid(pid) for pid in proc.read_table()}:
             if uid is not None and uid in users:
-                User(uid, first).kill_all(os.fork)
+                JobUser(uid, first).kill_all(os.fork)
         self._free.extend(users)
 
 
-class User:
+class JobUser:
     """One job's user and group ID."""
 
-    __slots__ = ("_warden", "uid")
+    __slots__ = ("_helper_uid", "uid")
 
-    def __init__(self, uid: int, warden: int) -> None:
+    def __init__(self, uid: int, helper_uid: int) -> None:
         self.uid = uid
-        self._warden = warden
+        self._helper_uid = helper_uid
 
     def become(self) -> None:
         """Change this process to the user, permanently; also drops all capabilities."""
@@ -91,9 +91,9 @@ class User:
         if pid == 0:
             try:
                 os.setgroups([])
-                os.setresgid(self._warden, self.uid, self._warden)
-                os.setresuid(self._warden, self.uid, self._warden)
-                if os.getresuid() == (self._warden, self.uid, self._warden):
+                os.setresgid(self._helper_uid, self.uid, self._helper_uid)
+                os.setresuid(self._helper_uid, self.uid, self._helper_uid)
+                if os.getresuid() == (self._helper_uid, self.uid, self._helper_uid):
                     os.write(writer, b"%d" % act())
             finally:
                 os._exit(0)
@@ -117,7 +117,7 @@ def _kill_all() -> int:
     return 1
 
 
-def user_of(pid: int) -> int | None:
+def read_uid(pid: int) -> int | None:
     """The real user ID of a process; None when the process has gone."""
     try:
         with open(f"/proc/{pid}/status", "rb") as status:  # noqa: PTH123 - may be many a second

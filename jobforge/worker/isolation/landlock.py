@@ -60,13 +60,13 @@ class Landlock:
     def __init__(self, paths: Sequence[Path]) -> None:
         self._paths = protectable(paths) if is_available() else []
         self._folders: list[Path] = []
-        self._seen: list[int] = []
+        self._mtimes: list[int] = []
         self._ruleset: int | None = None
 
     def prepare(self) -> None:
         """Call this before each fork: it creates the ruleset, again if a folder has changed."""
-        if self._ruleset is None or self._seen != self._look():
-            self._renew()
+        if self._ruleset is None or self._mtimes != self._read_mtimes():
+            self._create_ruleset()
 
     def enter(self, *, has_mounts: bool) -> None:
         """Put this process and all that it starts into a new domain. Needs no_new_privs.
@@ -75,28 +75,28 @@ class Landlock:
         to what has been mounted since.
         """
         if has_mounts and self._paths:
-            self._renew()
+            self._create_ruleset()
         if _syscall is not None and self._ruleset is not None:
             _syscall(_RESTRICT_SELF, self._ruleset, 0)
             os.close(self._ruleset)
 
-    def _look(self) -> list[int]:
-        return [_changed(folder) for folder in self._folders]
+    def _read_mtimes(self) -> list[int]:
+        return [_read_mtime(folder) for folder in self._folders]
 
-    def _renew(self) -> None:
+    def _create_ruleset(self) -> None:
         if self._ruleset is not None:
             os.close(self._ruleset)
             self._ruleset = None
         if not is_available():
             return
-        self._folders = _watched(self._paths)
-        self._seen = self._look()
+        self._folders = _find_watched_folders(self._paths)
+        self._mtimes = self._read_mtimes()
         handled = _REFER | (_READ_FILE if self._paths else 0)
         attributes = struct.pack("Q", handled)
         if confines_signals():
             # handled_access_fs, handled_access_net, scoped
             attributes = struct.pack("QQQ", handled, 0, _SCOPE_SIGNAL)
-        ruleset = _called(_CREATE_RULESET, attributes, len(attributes), 0)
+        ruleset = _call_syscall(_CREATE_RULESET, attributes, len(attributes), 0)
         if ruleset is None:
             return
         _allow(ruleset, Path("/"), _REFER)
@@ -117,7 +117,7 @@ def _readable(hidden: Sequence[Path]) -> Iterator[Path]:
                     yield path
 
 
-def _watched(paths: Sequence[Path]) -> list[Path]:
+def _find_watched_folders(paths: Sequence[Path]) -> list[Path]:
     """The folders that lead to the paths: those that are named, and those behind links."""
     return sorted({folder for path in paths for folder in (*path.parents, *_real(path).parents)})
 
@@ -131,7 +131,7 @@ def _is_fixed(folder: Path) -> bool:
     return os.access(folder, os.R_OK | os.X_OK) and not os.access(folder, os.W_OK)
 
 
-def _changed(folder: Path) -> int:
+def _read_mtime(folder: Path) -> int:
     try:
         return folder.stat().st_mtime_ns
     except OSError:
@@ -144,12 +144,12 @@ def _allow(ruleset: int, path: Path, access: int) -> None:
     except OSError:  # gone, or not reachable for jobs either
         return
     try:
-        _called(_ADD_RULE, ruleset, _PATH_BENEATH, struct.pack("=Qi", access, fd), 0)
+        _call_syscall(_ADD_RULE, ruleset, _PATH_BENEATH, struct.pack("=Qi", access, fd), 0)
     finally:
         os.close(fd)
 
 
-def _called(number: int, *arguments: object) -> int | None:
+def _call_syscall(number: int, *arguments: object) -> int | None:
     if _syscall is None:
         return None
     returned = _syscall(number, *arguments)

@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from jobforge.errors import ConfigError, Json
-from jobforge.sdk.loader import parse
+from jobforge.sdk.loader import parse_target
 
 if TYPE_CHECKING:
     from jobforge.worker.isolation.sandbox import Sandboxes
 
 
-class Level(IntEnum):
+class IsolationLevel(IntEnum):
     """Each includes what the levels before it guarantee."""
 
     PROCESS = 0  # a process and a session
@@ -29,24 +29,24 @@ class Level(IntEnum):
         return self.name.lower()
 
 
-LABELS = tuple(level.label for level in Level)
+LABELS = tuple(level.label for level in IsolationLevel)
 
 # What `auto` uses, if the host permits it: the strongest level that slows empty jobs by less than
 # 30 % (docs/decisions/0043).
-AUTOMATIC = Level.USER
+AUTOMATIC = IsolationLevel.USER
 
 
-class Chosen(NamedTuple):
+class LevelChoice(NamedTuple):
     """The level in use; `lack` says why `auto` did not use a stronger one."""
 
-    level: Level
+    level: IsolationLevel
     lack: str | None
 
 
-def choose(wanted: str, lack_of: Callable[[Level], str | None]) -> Chosen:
+def choose_level(wanted: str, lack_of: Callable[[IsolationLevel], str | None]) -> LevelChoice:
     """`lack_of` returns what the host lacks for a level, or None."""
     if wanted != "auto":
-        level = Level[wanted.upper()]
+        level = IsolationLevel[wanted.upper()]
         lack = lack_of(level)
         if lack is not None:
             raise ConfigError(
@@ -54,22 +54,22 @@ def choose(wanted: str, lack_of: Callable[[Level], str | None]) -> Chosen:
                 field="isolation_level",
                 hint="see docs/isolation.md, Levels, or set isolation_level to auto",
             )
-        return Chosen(level, None)
+        return LevelChoice(level, None)
     if os.geteuid() != 0:
-        return Chosen(Level.PROCESS, "the worker does not run as root")
+        return LevelChoice(IsolationLevel.PROCESS, "the worker does not run as root")
     lack = lack_of(AUTOMATIC)
-    return Chosen(Level.PROCESS, lack) if lack else Chosen(AUTOMATIC, None)
+    return LevelChoice(IsolationLevel.PROCESS, lack) if lack else LevelChoice(AUTOMATIC, None)
 
 
-def confine(setup: dict[str, Json]) -> "tuple[Sandboxes | None, Chosen]":
+def set_up_isolation(setup: dict[str, Json]) -> "tuple[Sandboxes | None, LevelChoice]":
     """Before the app is imported: it may start threads, and then there is no user namespace."""
     opened: list[Sandboxes | None] = []
     own = Path(__file__).parents[3]
-    file = parse(setup["target"]).file
+    file = parse_target(setup["target"]).file
     paths = [str(path) for path in (own, file) if path is not None]
 
-    def lack_of(level: Level) -> str | None:
-        if level is Level.PROCESS:
+    def lack_of(level: IsolationLevel) -> str | None:
+        if level is IsolationLevel.PROCESS:
             return None
         from jobforge.worker.isolation.probe import open_sandboxes  # noqa: PLC0415 - few zygotes need it
 
@@ -86,5 +86,5 @@ def confine(setup: dict[str, Json]) -> "tuple[Sandboxes | None, Chosen]":
         opened.append(sandboxes)
         return None
 
-    chosen = choose(setup["isolation_level"], lack_of)
+    chosen = choose_level(setup["isolation_level"], lack_of)
     return opened.pop() if opened else None, chosen

@@ -13,7 +13,7 @@ from os import open as open_fd
 from pathlib import Path
 from resource import setrlimit
 
-from jobforge.sdk.settings import MIB, Limits
+from jobforge.sdk.settings import MIB, ProcessLimits
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_DUMPABLE = 4
@@ -21,12 +21,12 @@ _PR_SET_CHILD_SUBREAPER = 36
 _PR_SET_NO_NEW_PRIVS = 38
 
 # What a process gets on top, once it is out of memory, to say so.
-_ROOM_FOR_LAST_WORDS = 16 * MIB
+_OOM_REPORT_BYTES = 16 * MIB
 # After SIGXCPU, for a process that ignores it.
 _CPU_OVERTIME_S = 2
 
-Bound = tuple[int, tuple[int, int]]  # which limit; soft and hard
-Bounds = Sequence[Bound]
+Rlimit = tuple[int, tuple[int, int]]  # which limit; soft and hard
+Rlimits = Sequence[Rlimit]
 
 # It keeps the interpreter's lock, which a fresh fork need not let go.
 _prctl: Callable[[int, int, int, int, int], int] | None = (
@@ -36,22 +36,22 @@ _prctl: Callable[[int, int, int, int, int], int] | None = (
 
 def die_with_parent(how: int) -> None:
     """Counts for the parent's *thread*: only a process that forks from its main one may use it."""
-    _tell(_PR_SET_PDEATHSIG, how)
+    _set_prctl(_PR_SET_PDEATHSIG, how)
 
 
 def unhide() -> None:
     """Undo `hardening.hide` in a job's process, which holds no credentials."""
-    _tell(_PR_SET_DUMPABLE, 1)
+    _set_prctl(_PR_SET_DUMPABLE, 1)
 
 
-def adopt_orphans() -> None:
+def become_subreaper() -> None:
     """Descendants whose parent ends become children of this process."""
-    _tell(_PR_SET_CHILD_SUBREAPER, 1)
+    _set_prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
 
-def renounce_privileges() -> None:
+def set_no_new_privileges() -> None:
     """No program run from here on gains any, by setuid or otherwise."""
-    _tell(_PR_SET_NO_NEW_PRIVS, 1)
+    _set_prctl(_PR_SET_NO_NEW_PRIVS, 1)
 
 
 def forbid_core_dumps() -> None:
@@ -71,43 +71,47 @@ def volunteer_for_oom() -> None:
     close(fd)
 
 
-def bounds(limits: Limits, data_in_use: int) -> Bounds:
+def rlimits_from_limits(limits: ProcessLimits, data_in_use: int) -> Rlimits:
     """The limits as the kernel takes them.
 
     `data_in_use` is what the process was forked with, and is not held against it.
     """
-    found = [_bound(resource.RLIMIT_NOFILE, limits.open_files, limits.open_files)]
+    found = [_make_rlimit(resource.RLIMIT_NOFILE, limits.open_files, limits.open_files)]
     if sys.platform == "linux":
         most = data_in_use + limits.memory_bytes
-        found.append(_bound(resource.RLIMIT_DATA, most, most + _ROOM_FOR_LAST_WORDS))
+        found.append(_make_rlimit(resource.RLIMIT_DATA, most, most + _OOM_REPORT_BYTES))
     if limits.cpu_s:
-        found.append(_bound(resource.RLIMIT_CPU, limits.cpu_s, limits.cpu_s + _CPU_OVERTIME_S))
+        found.append(
+            _make_rlimit(resource.RLIMIT_CPU, limits.cpu_s, limits.cpu_s + _CPU_OVERTIME_S)
+        )
     if limits.file_size_bytes:
         size = limits.file_size_bytes
-        found.append(_bound(resource.RLIMIT_FSIZE, size, size))
+        found.append(_make_rlimit(resource.RLIMIT_FSIZE, size, size))
     return tuple(found)
 
 
-def apply(bounds: Bounds) -> None:
+def apply_rlimits(bounds: Rlimits) -> None:
     """Limits this process and all that it starts; each process is counted by itself."""
     for which, soft_and_hard in bounds:
         setrlimit(which, soft_and_hard)
 
 
-def apply_to_program(limits: Limits) -> None:
+def apply_to_program(limits: ProcessLimits) -> None:
     """Just before exec: the program that comes starts with nothing in use."""
     if sys.platform == "linux":
-        apply([_bound(resource.RLIMIT_DATA, limits.memory_bytes, limits.memory_bytes)])
+        apply_rlimits(
+            [_make_rlimit(resource.RLIMIT_DATA, limits.memory_bytes, limits.memory_bytes)]
+        )
 
 
-def make_room() -> None:
+def raise_memory_limit() -> None:
     """For a process that is out of memory and still has to say so."""
     with contextlib.suppress(ValueError, OSError):
         hard = resource.getrlimit(resource.RLIMIT_DATA)[1]
         setrlimit(resource.RLIMIT_DATA, (hard, hard))
 
 
-def data_in_use() -> int:
+def read_data_in_use() -> int:
     """What RLIMIT_DATA counts of this process."""
     try:
         pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[5])
@@ -116,7 +120,7 @@ def data_in_use() -> int:
     return pages * resource.getpagesize()
 
 
-def _bound(which: int, soft: int, hard: int) -> Bound:
+def _make_rlimit(which: int, soft: int, hard: int) -> Rlimit:
     # A hard limit can be lowered only.
     most = resource.getrlimit(which)[1]
     if most != resource.RLIM_INFINITY:
@@ -124,6 +128,6 @@ def _bound(which: int, soft: int, hard: int) -> Bound:
     return which, (soft, hard)
 
 
-def _tell(option: int, value: int) -> None:
+def _set_prctl(option: int, value: int) -> None:
     if _prctl is not None:
         _prctl(option, value, 0, 0, 0)

@@ -11,16 +11,16 @@ from typing import Protocol
 
 from jobforge.worker.isolation import proc
 
-SOONEST_S = 0.1
-_LATEST_S = 1.0
+MIN_INTERVAL_S = 0.1
+_MAX_INTERVAL_S = 1.0
 # Faster than this, memory is seldom taken.
 _BYTES_PER_S = 1024**3
 _SHARED_MEMORY = "/dev/shm"  # noqa: S108 - its files are memory
-_OPEN_FILES = ("/memfd:", f"{_SHARED_MEMORY}/")
+_MEMORY_FILE_PREFIXES = ("/memfd:", f"{_SHARED_MEMORY}/")
 _BLOCK = 512
 
 
-class Owner(Protocol):
+class ProcessOwner(Protocol):
     """What a job may hold outside of its processes, and how its processes are read."""
 
     @property
@@ -29,11 +29,11 @@ class Owner(Protocol):
     @property
     def has_mounts(self) -> bool: ...
 
-    def read(self, measure: Callable[[], int]) -> int | None:
+    def run_with_access(self, measure: Callable[[], int]) -> int | None:
         """What `measure` returns, with the right to read the job's processes."""
 
 
-class Watch:
+class MemoryWatch:
     """One job's watch.
 
     Its processes are forks of the zygote, as a rule, and share with it what they have not changed.
@@ -42,58 +42,62 @@ class Watch:
 
     __slots__ = ("_limit", "_owner", "_zygote", "due_at")
 
-    def __init__(self, limit: int, zygote: int, due_at: float, owner: Owner | None = None) -> None:
+    def __init__(
+        self, limit: int, zygote: int, due_at: float, owner: ProcessOwner | None = None
+    ) -> None:
         self._limit = limit
         self._zygote = zygote
         self._owner = owner
         self.due_at = due_at
 
     def is_over(self, pids: Collection[int], now: float) -> bool:
-        common = proc.resident(self._zygote)
-        held = sum(max(0, proc.resident(pid) - common) for pid in pids)
-        held += self._measure(lambda: _files(pids, self._owner))
+        common = proc.read_rss(self._zygote)
+        held = sum(max(0, proc.read_rss(pid) - common) for pid in pids)
+        held += self._measure(lambda: _measure_files(pids, self._owner))
         if held > self._limit:
-            own = proc.taken(self._zygote)
-            held = self._measure(lambda: _exactly(pids, own, self._owner))
+            own = proc.read_pss(self._zygote)
+            held = self._measure(lambda: _measure_exactly(pids, own, self._owner))
         room = self._limit - held
-        self.due_at = now + min(_LATEST_S, max(SOONEST_S, room / _BYTES_PER_S))
+        self.due_at = now + min(_MAX_INTERVAL_S, max(MIN_INTERVAL_S, room / _BYTES_PER_S))
         return room < 0
 
     def _measure(self, measure: Callable[[], int]) -> int:
-        return measure() if self._owner is None else self._owner.read(measure) or 0
+        return measure() if self._owner is None else self._owner.run_with_access(measure) or 0
 
 
-def _exactly(pids: Collection[int], common: proc.Taken, owner: Owner | None) -> int:
+def _measure_exactly(
+    pids: Collection[int], common: proc.MemoryShare, owner: ProcessOwner | None
+) -> int:
     """Memory that is both in a file and mapped counts once."""
-    taken = [proc.taken(pid) for pid in pids]
+    taken = [proc.read_pss(pid) for pid in pids]
     mapped = sum(max(0, each.shared - common.shared) for each in taken)
     private = sum(max(0, each.private - common.private) for each in taken)
-    return private + max(mapped, _files(pids, owner))
+    return private + max(mapped, _measure_files(pids, owner))
 
 
-def _files(pids: Collection[int], owner: Owner | None) -> int:
+def _measure_files(pids: Collection[int], owner: ProcessOwner | None) -> int:
     """The size of the files that are memory: open ones, and those in the job's /dev/shm."""
-    sizes = {(found.st_dev, found.st_ino): found.st_blocks for found in _open_files(pids)}
+    sizes = {(found.st_dev, found.st_ino): found.st_blocks for found in _stat_open_files(pids)}
     if owner is not None and owner.uid is not None:
-        found_files = _files_in_shared_memory(owner.uid)
+        found_files = _stat_shared_memory_files(owner.uid)
         sizes |= {(found.st_dev, found.st_ino): found.st_blocks for found in found_files}
-    private = _in_private_mounts(pids) if owner is not None and owner.has_mounts else 0
+    private = _measure_private_mounts(pids) if owner is not None and owner.has_mounts else 0
     return sum(sizes.values()) * _BLOCK + private
 
 
-def _open_files(pids: Collection[int]) -> Iterator[os.stat_result]:
+def _stat_open_files(pids: Collection[int]) -> Iterator[os.stat_result]:
     for pid in pids:
         folder = f"/proc/{pid}/fd"
         try:
             for name in os.listdir(folder):  # noqa: PTH208 - called many times a second
                 path = f"{folder}/{name}"
-                if os.readlink(path).startswith(_OPEN_FILES):  # noqa: PTH115 - called many times a second
+                if os.readlink(path).startswith(_MEMORY_FILE_PREFIXES):  # noqa: PTH115 - called many times a second
                     yield os.stat(path)  # noqa: PTH116 - called many times a second
         except OSError:  # it has ended
             continue
 
 
-def _files_in_shared_memory(uid: int) -> Iterator[os.stat_result]:
+def _stat_shared_memory_files(uid: int) -> Iterator[os.stat_result]:
     try:
         with os.scandir(_SHARED_MEMORY) as entries:
             for entry in entries:
@@ -104,7 +108,7 @@ def _files_in_shared_memory(uid: int) -> Iterator[os.stat_result]:
         return
 
 
-def _in_private_mounts(pids: Collection[int]) -> int:
+def _measure_private_mounts(pids: Collection[int]) -> int:
     """What is in the tmpfs of the job; all its processes have the same, unless they left it."""
     for pid in pids:
         try:

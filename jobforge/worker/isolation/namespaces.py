@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from jobforge.process.hardening import hide
+from jobforge.process.hardening import forbid_inspection
 from jobforge.worker.isolation import limits
 
 NEWNS, NEWIPC, NEWUSER, NEWPID = 0x0002_0000, 0x0800_0000, 0x1000_0000, 0x2000_0000
@@ -49,7 +49,7 @@ def enter_user_namespace() -> None:
         Path("/proc/self/uid_map").write_text(f"{uid} {uid} 1", encoding="ascii")
         Path("/proc/self/gid_map").write_text(f"{gid} {gid} 1", encoding="ascii")
     finally:
-        hide()
+        forbid_inspection()
     pid = os.fork()
     if pid:
         limits.die_with_parent(signal.SIGKILL)
@@ -83,7 +83,7 @@ class PidNamespaces:
             set_namespace(self._own, NEWPID)
             raise
         if pid == 0:
-            _keep()
+            _run_keeper()
         fd = os.open("/proc/self/ns/pid_for_children", os.O_RDONLY)
         set_namespace(self._own, NEWPID)
         return PidNamespace(pid, fd)
@@ -124,7 +124,7 @@ class PidNamespace:
         self.fd = -1
 
 
-def _keep() -> None:
+def _run_keeper() -> None:
     try:
         limits.die_with_parent(signal.SIGKILL)
         signal.set_wakeup_fd(-1)

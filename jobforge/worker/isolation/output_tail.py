@@ -1,11 +1,11 @@
 """The end of what a job printed: kept small, made safe to store and to show on a terminal."""
 
-from jobforge.redact import Scope, redact_tail
+from jobforge.redact import RedactionScope, redact_tail
 
 TAIL_BYTES = 64 * 1024
 
 
-class Tail:
+class OutputTail:
     """The last bytes of a stream, however long it is."""
 
     __slots__ = ("_bytes", "_is_cut", "_limit")
@@ -24,28 +24,30 @@ class Tail:
     def __len__(self) -> int:
         return len(self._bytes)
 
-    def text(self, scope: Scope | None = None) -> str | None:
+    def text(self, scope: RedactionScope | None = None) -> str | None:
         """What is left of it, for people; None when nothing was printed."""
         if not self._bytes:
             return None
         if len(self._bytes) > self._limit:
             self._cut()
-        text = _whole(bytes(self._bytes), is_cut=self._is_cut).decode("utf-8", "replace")
-        shown = neutral(redact_tail(text, scope, is_cut=self._is_cut))
-        return _last(shown, self._limit)
+        text = _drop_partial_character(bytes(self._bytes), is_cut=self._is_cut).decode(
+            "utf-8", "replace"
+        )
+        shown = escape_control_characters(redact_tail(text, scope, is_cut=self._is_cut))
+        return _keep_last_bytes(shown, self._limit)
 
     def _cut(self) -> None:
         del self._bytes[: -self._limit]
         self._is_cut = True
 
 
-def neutral(text: str) -> str:
+def escape_control_characters(text: str) -> str:
     """The text without any character that a terminal would obey."""
-    return text.replace("\r\n", "\n").translate(_PICTURES)
+    return text.replace("\r\n", "\n").translate(_ESCAPES)
 
 
 # Symbols for the C0 characters; the names that Python gives the others.
-_PICTURES: dict[int, str] = {
+_ESCAPES: dict[int, str] = {
     **{code: chr(0x2400 + code) for code in range(0x20) if chr(code) not in "\n\t"},
     0x7F: "\u2421",
     **{code: f"\\x{code:02x}" for code in range(0x80, 0xA0)},
@@ -55,7 +57,7 @@ _PICTURES: dict[int, str] = {
 }
 
 
-def _whole(data: bytes, *, is_cut: bool) -> bytes:
+def _drop_partial_character(data: bytes, *, is_cut: bool) -> bytes:
     """The bytes without the rest of a character that the cut went through."""
     start = 0
     while is_cut and start < min(3, len(data)) and data[start] & 0xC0 == 0x80:
@@ -63,9 +65,9 @@ def _whole(data: bytes, *, is_cut: bool) -> bytes:
     return data[start:]
 
 
-def _last(text: str, limit: int) -> str:
+def _keep_last_bytes(text: str, limit: int) -> str:
     """The end of the text that fits into so many bytes of UTF-8."""
     data = text.encode("utf-8", "replace")
     if len(data) <= limit:
         return text
-    return _whole(data[-limit:], is_cut=True).decode("utf-8", "replace")
+    return _drop_partial_character(data[-limit:], is_cut=True).decode("utf-8", "replace")

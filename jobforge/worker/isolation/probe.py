@@ -12,22 +12,22 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from jobforge.config import load as load_config
-from jobforge.sdk.settings import MIB, Limits
+from jobforge.sdk.settings import MIB, ProcessLimits
 from jobforge.worker.isolation import landlock, limits
 from jobforge.worker.isolation.cgroups import find_cgroups
-from jobforge.worker.isolation.job_users import Users
-from jobforge.worker.isolation.levels import Level
+from jobforge.worker.isolation.job_users import UserPool
+from jobforge.worker.isolation.levels import IsolationLevel
 from jobforge.worker.isolation.namespaces import enter_user_namespace
 from jobforge.worker.isolation.sandbox import Sandboxes
 
 UserRange = tuple[int, int]
 
-_SMALL = Limits(memory_bytes=64 * MIB)
-_FINE = "ok"
+_SMALL = ProcessLimits(memory_bytes=64 * MIB)
+_SUCCESS = "ok"
 
 
 def open_sandboxes(  # noqa: PLR0913 - what a sandbox is made of
-    level: Level,
+    level: IsolationLevel,
     *,
     user_range: UserRange,
     processes: int,
@@ -40,13 +40,13 @@ def open_sandboxes(  # noqa: PLR0913 - what a sandbox is made of
     `folder` is for the folders of jobs, and jobs must be able to read `paths`. A process that is
     not root's continues in a fork, see `enter_user_namespace`.
     """
-    if level is Level.PROCESS:
+    if level is IsolationLevel.PROCESS:
         return None
     if sys.platform != "linux":
         raise OSError(f"{sys.platform} has no such isolation, only Linux has")
     is_root = os.geteuid() == 0
     if not is_root:
-        if level is Level.USER:
+        if level is IsolationLevel.USER:
             raise OSError("the worker does not run as root")
         try:
             enter_user_namespace()
@@ -54,31 +54,31 @@ def open_sandboxes(  # noqa: PLR0913 - what a sandbox is made of
             raise OSError(
                 f"the worker does not run as root, and user namespaces are not allowed ({error})"
             ) from error
-    cgroups = find_cgroups() if level >= Level.STRICT else None
+    cgroups = find_cgroups() if level >= IsolationLevel.STRICT else None
     if cgroups is not None:
         cgroups.remove_stale()
-    users = Users(*user_range) if is_root else None
+    users = UserPool(*user_range) if is_root else None
     sandboxes = Sandboxes(level, fork, users=users, processes=processes, cgroups=cgroups)
     if is_root:
         os.chmod(folder, 0o711)  # noqa: PTH101, S103 - jobs' users go through it
-    _try(sandboxes, folder, [*_code_paths(), *paths])
+    _run_empty_job(sandboxes, folder, [*_code_paths(), *paths])
     return sandboxes
 
 
-def lack_of(level: Level, *, user_range: UserRange, processes: int) -> str | None:
+def probe_level(level: IsolationLevel, *, user_range: UserRange, processes: int) -> str | None:
     """What the host lacks for the level. Runs in a fork, so that this process does not change."""
     reader, writer = os.pipe()
     folder = tempfile.mkdtemp(prefix="jobforge-")
     pid = os.fork()
     if pid == 0:
-        said = _FINE
+        said = _SUCCESS
         try:
-            limits.adopt_orphans()
+            limits.become_subreaper()
             sandboxes = open_sandboxes(
                 level, user_range=user_range, processes=processes, folder=folder
             )
             if sandboxes is not None:
-                _end(sandboxes)
+                _kill_and_close(sandboxes)
         except Exception as error:  # noqa: BLE001 - whatever it is, it is the answer
             said = str(error)
         finally:
@@ -88,22 +88,22 @@ def lack_of(level: Level, *, user_range: UserRange, processes: int) -> str | Non
     said = _read(reader)
     os.waitpid(pid, 0)
     os.rmdir(folder)  # noqa: PTH106 - as elsewhere here
-    return None if said == _FINE else said or "the attempt ended without an answer"
+    return None if said == _SUCCESS else said or "the attempt ended without an answer"
 
 
-def _try(sandboxes: Sandboxes, folder: str, paths: Sequence[str]) -> None:
+def _run_empty_job(sandboxes: Sandboxes, folder: str, paths: Sequence[str]) -> None:
     own = f"{folder}/probe"
     os.mkdir(own, 0o700)  # noqa: PTH102 - as elsewhere here
     reader, writer = os.pipe()
     try:
-        sandbox = sandboxes.take(_SMALL)
+        sandbox = sandboxes.acquire(_SMALL)
         pid = sandboxes.fork(sandbox)
     except OSError:
         os.rmdir(own)  # noqa: PTH106 - as elsewhere here
-        _end(sandboxes)
+        _kill_and_close(sandboxes)
         raise
     if pid == 0:
-        said = _FINE
+        said = _SUCCESS
         try:
             sandbox.enter(own)
             missing = next((path for path in paths if not os.access(path, os.R_OK)), None)
@@ -117,15 +117,15 @@ def _try(sandboxes: Sandboxes, folder: str, paths: Sequence[str]) -> None:
     os.close(writer)
     said = _read(reader)
     os.waitpid(pid, 0)
-    sandboxes.give_back(sandbox, sandboxes.keepers)
+    sandboxes.release(sandbox, sandboxes.keepers)
     os.rmdir(own)  # noqa: PTH106 - as elsewhere here
-    if said != _FINE:
-        _end(sandboxes)
+    if said != _SUCCESS:
+        _kill_and_close(sandboxes)
         raise OSError(said or "an empty job ended at once")
 
 
-def _end(sandboxes: Sandboxes) -> None:
-    sandboxes.end()
+def _kill_and_close(sandboxes: Sandboxes) -> None:
+    sandboxes.kill_all()
     for keeper in sandboxes.keepers:
         os.waitpid(keeper, 0)
     sandboxes.close()
@@ -145,10 +145,10 @@ def _read(fd: int) -> str:
 def main() -> None:
     config = load_config()
     found = {
-        level.label: lack_of(
+        level.label: probe_level(
             level, user_range=config.job_user_range, processes=config.job_processes
         )
-        for level in Level
+        for level in IsolationLevel
     }
     with contextlib.suppress(OSError):
         yama = Path("/proc/sys/kernel/yama/ptrace_scope").read_text(encoding="ascii").strip()

@@ -23,7 +23,7 @@ _MOST_PASSES = 100
 _LONGEST_STAT = 4096  # some fifty numbers and a short name
 
 
-class Process(NamedTuple):
+class ProcEntry(NamedTuple):
     pid: int
     parent: int
     session: int
@@ -31,25 +31,25 @@ class Process(NamedTuple):
     is_zombie: bool
 
 
-Table = dict[int, Process]
+ProcTable = dict[int, ProcEntry]
 
 
-class Taken(NamedTuple):
+class MemoryShare(NamedTuple):
     """Bytes of memory that a process holds; of what other processes share, its part."""
 
     private: int
     shared: int
 
 
-def table() -> Table:
+def read_table() -> ProcTable:
     """All processes that can be seen."""
     with contextlib.suppress(OSError):
-        found = (process(int(name)) for name in os.listdir(_PROC) if name.isdecimal())  # noqa: PTH208 - hundreds of names
+        found = (read_process(int(name)) for name in os.listdir(_PROC) if name.isdecimal())  # noqa: PTH208 - hundreds of names
         return {each.pid: each for each in found if each is not None}
     return {}
 
 
-def children(pid: int) -> set[int] | None:
+def read_children(pid: int) -> set[int] | None:
     """Of a process whose main thread has them all; None where the kernel does not tell."""
     try:
         return {int(word) for word in (_PROC / f"{pid}/task/{pid}/children").read_bytes().split()}
@@ -57,7 +57,7 @@ def children(pid: int) -> set[int] | None:
         return None
 
 
-def descendants(of: Iterable[int], among: Table) -> set[int]:
+def find_descendants(of: Iterable[int], among: ProcTable) -> set[int]:
     """The given processes and all that descend from them."""
     by_parent: dict[int, list[int]] = {}
     for each in among.values():
@@ -72,7 +72,7 @@ def descendants(of: Iterable[int], among: Table) -> set[int]:
     return found
 
 
-def mark_of(pid: int) -> str | None:
+def read_mark(pid: int) -> str | None:
     """The job whose environment the process was started with."""
     try:
         environment = (_PROC / str(pid) / "environ").read_bytes()
@@ -85,14 +85,14 @@ def mark_of(pid: int) -> str | None:
     return None
 
 
-def marked(marks: Iterable[str]) -> set[int]:
+def find_marked(marks: Iterable[str]) -> set[int]:
     """All processes that carry one of the marks, and their descendants."""
     wanted = set(marks)
-    among = table()
-    return descendants([pid for pid in among if mark_of(pid) in wanted], among)
+    among = read_table()
+    return find_descendants([pid for pid in among if read_mark(pid) in wanted], among)
 
 
-def kill(find: Callable[[], Iterable[int]]) -> None:
+def kill_all(find: Callable[[], Iterable[int]]) -> None:
     """Ends all that `find` finds, until it finds no more: what is stopped can no longer fork."""
     stopped: set[int] = set()
     for _ in range(_MOST_PASSES):
@@ -117,7 +117,7 @@ def signal_group(leader: int, number: int) -> bool:
     return True
 
 
-def resident(pid: int) -> int:
+def read_rss(pid: int) -> int:
     """Bytes of memory that the process occupies, shared ones included. Cheap."""
     try:
         with (_PROC / str(pid) / "statm").open("rb") as file:
@@ -126,18 +126,18 @@ def resident(pid: int) -> int:
         return 0
 
 
-def taken(pid: int) -> Taken:
+def read_pss(pid: int) -> MemoryShare:
     """Its share of the memory that is not of files. Costly."""
     try:
         with (_PROC / str(pid) / "smaps_rollup").open("rb") as file:
             lines = file.read().splitlines()
     except OSError:
-        return Taken(0, 0)
+        return MemoryShare(0, 0)
     kilobytes = {words[0]: int(words[1]) for words in map(bytes.split, lines[1:])}
-    return Taken(kilobytes[b"Pss_Anon:"] * 1024, kilobytes[b"Pss_Shmem:"] * 1024)
+    return MemoryShare(kilobytes[b"Pss_Anon:"] * 1024, kilobytes[b"Pss_Shmem:"] * 1024)
 
 
-def process(pid: int) -> Process | None:
+def read_process(pid: int) -> ProcEntry | None:
     """None when it has ended."""
     try:
         fd = os.open(f"/proc/{pid}/stat", os.O_RDONLY)
@@ -151,7 +151,7 @@ def process(pid: int) -> Process | None:
         os.close(fd)
     # The name, in brackets, may itself hold brackets and spaces.
     words = text[text.rfind(b")") + 2 :].split()
-    return Process(pid, int(words[1]), int(words[3]), int(words[19]), words[0] in b"ZX")
+    return ProcEntry(pid, int(words[1]), int(words[3]), int(words[19]), words[0] in b"ZX")
 
 
 def _signal(pid: int, number: signal.Signals) -> bool:
@@ -162,7 +162,7 @@ def _signal(pid: int, number: signal.Signals) -> bool:
     return True
 
 
-def living(among: Table) -> Iterator[Process]:
+def living(among: ProcTable) -> Iterator[ProcEntry]:
     return (each for each in among.values() if not each.is_zombie)
 
 

@@ -15,34 +15,34 @@ from jobforge.config import JOB_PROCESSES, JOB_USER_RANGE
 from jobforge.errors import ConfigError, Invalid, Json
 from jobforge.observability import tracing
 from jobforge.observability.metrics import Meters
-from jobforge.process.hardening import hide
+from jobforge.process.hardening import forbid_inspection
 from jobforge.sdk.command import Command
 from jobforge.sdk.definition import Definition
 from jobforge.sdk.verdict import Verdict
 from jobforge.types.jobs import ClaimedJob, Outcome
 from jobforge.worker.isolation import proc
-from jobforge.worker.isolation.frames import LONGEST_FRAME, Ended, Request
-from jobforge.worker.isolation.job_process import Process, crashed
-from jobforge.worker.isolation.zygote_client import ForkServer, Recipe
-from jobforge.worker.runner import Host, OnEnd, Report, Stop
+from jobforge.worker.isolation.frames import MAX_FRAME_BYTES, ChildExit, ZygoteRequest
+from jobforge.worker.isolation.job_process import JobProcess, crashed_verdict
+from jobforge.worker.isolation.zygote_client import ZygoteClient, ZygoteSettings
+from jobforge.worker.runner import JobServices, OnEnd, Report, StopReason
 
 _ZYGOTE_DIED = "the process that jobs are forked from has died"
 
 
-class Isolated:
+class ProcessRunner:
     """A runner for processes. `target` names the app, as sdk/loader.py reads it."""
 
     def __init__(  # noqa: PLR0913 - each is a setting of the worker's
         self,
         target: str,
-        host: Host,
+        host: JobServices,
         *,
         environment: Mapping[str, str],
         job_environment: Sequence[str] = (),
         secret_files: Sequence[Path] = (),
         commands: Mapping[str, Mapping[str, Json]] | None = None,
         allowed_commands: Collection[str] = (),
-        result_limit: int = LONGEST_FRAME,
+        result_limit: int = MAX_FRAME_BYTES,
         isolation_level: str = "auto",
         job_user_range: tuple[int, int] = JOB_USER_RANGE,
         job_processes: int = JOB_PROCESSES,
@@ -52,14 +52,16 @@ class Isolated:
         self._allowed_commands = allowed_commands
         self._result_limit = result_limit
         self._meters = meters or Meters()
-        self._processes: dict[int, Process] = {}
+        self._processes: dict[int, JobProcess] = {}
         self._last = 0
-        is_traced = tracing.is_on()
-        recipe = Recipe(
+        is_traced = tracing.is_enabled()
+        recipe = ZygoteSettings(
             *(target, environment, job_environment, secret_files, commands or {}, is_traced),
             *(isolation_level, job_user_range, job_processes),
         )
-        self._server = ForkServer(recipe, on_ended=self._ended, on_lost=self._lost)
+        self._zygote = ZygoteClient(
+            recipe, on_exit=self._on_child_exit, on_lost=self._on_zygote_lost
+        )
 
     async def open(self) -> None:
         """ConfigError when the app cannot be imported, or when there are no such processes here."""
@@ -69,83 +71,85 @@ class Isolated:
                 hint='run the worker on Linux or macOS, or give its jobs isolation="inline"',
             )
         # Jobs run as the same user; they must not read the database's password here.
-        hide()
-        await self._server.open()
+        forbid_inspection()
+        await self._zygote.open()
 
     async def close(self) -> None:
         """Ends all processes; what they would have said is lost."""
-        await self._server.close()
+        await self._zygote.close()
         left, self._processes = self._processes, {}
         for process in left.values():
-            process.stop(Stop.SHUTDOWN)
+            process.stop(StopReason.SHUTDOWN)
             process.end_without_process("the worker has ended")
 
     @property
     def level(self) -> str | None:
         """The level of isolation in use; None before it is open."""
-        return self._server.level
+        return self._zygote.level
 
     @property
     def zygote_pid(self) -> int | None:
-        return self._server.pid
+        return self._zygote.pid
 
     def start(
         self, job: ClaimedJob, definition: Definition[..., Any], on_end: OnEnd
-    ) -> Process | Report:
+    ) -> JobProcess | Report:
         if (
             isinstance(definition, Command)
             and definition.settings.key not in self._allowed_commands
         ):
-            return Report(_refused(definition))
+            return Report(_command_denied(definition))
         self._last += 1
-        process = Process(
+        process = JobProcess(
             *(self._last, job, definition, self._host, on_end, self._send, self._result_limit)
         )
         try:
             fds = process.begin()
         except (OSError, Invalid) as error:  # no descriptors left, or a payload of many megabytes
-            return Report(crashed(f"could not be started: {error}"))
+            return Report(crashed_verdict(f"could not be started: {error}"))
         self._processes[process.number] = process
         self._meters.children_started += 1
-        request = Request.fork(process.number, definition.settings.limits, _mark(job))
-        self._server.send(request, fds)
+        request = ZygoteRequest.fork(process.number, definition.settings.limits, _format_mark(job))
+        self._zygote.send(request, fds)
         return process
 
-    def _send(self, request: Request) -> None:
-        if self._server.withdraw(request.run):
+    def _send(self, request: ZygoteRequest) -> None:
+        if self._zygote.withdraw(request.run):
             # Not from within `stop`: whoever calls that may be going through all runs.
             asyncio.get_running_loop().call_soon(self._end_unsent, request.run)
         else:
-            self._server.send(request)
+            self._zygote.send(request)
 
     def _end_unsent(self, number: int) -> None:
         process = self._processes.pop(number, None)
         if process is not None:
             process.end_without_process("never began")
 
-    def _ended(self, ended: Ended) -> None:
+    def _on_child_exit(self, ended: ChildExit) -> None:
         self._meters.children_killed += ended.pid != 0 and os.WIFSIGNALED(ended.status)
         process = self._processes.pop(ended.run, None)
         if process is not None:
             process.end(ended)
 
-    def _lost(self) -> None:
+    def _on_zygote_lost(self) -> None:
         """The zygote is gone, and with it its children; theirs may be left."""
-        lost = [each for each in self._processes.values() if not self._server.holds(each.number)]
+        lost = [
+            each for each in self._processes.values() if not self._zygote.has_unsent(each.number)
+        ]
         if not lost:
             return
-        marks = [_mark(process.job) for process in lost]
-        proc.kill(lambda: proc.marked(marks))
+        marks = [_format_mark(process.job) for process in lost]
+        proc.kill_all(lambda: proc.find_marked(marks))
         for process in lost:
             del self._processes[process.number]
             process.end_without_process(_ZYGOTE_DIED)
 
 
-def _mark(job: ClaimedJob) -> str:
+def _format_mark(job: ClaimedJob) -> str:
     """What every process of the job carries in its environment."""
     return f"{job.job_id}.{job.lease}"
 
 
-def _refused(command: Command) -> Verdict:
+def _command_denied(command: Command) -> Verdict:
     message = f"the configuration of this worker does not allow the command {command.settings.key}"
     return Verdict(Outcome.FAILED, error={"type": "Denied", "message": message})

@@ -12,12 +12,12 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from jobforge.sdk.settings import Limits
+from jobforge.sdk.settings import ProcessLimits
 from jobforge.worker.isolation import proc
 from jobforge.worker.isolation.cgroups import Cgroup, Cgroups
-from jobforge.worker.isolation.cleanup import remove
-from jobforge.worker.isolation.job_users import User, Users, user_of
-from jobforge.worker.isolation.levels import Level
+from jobforge.worker.isolation.cleanup import remove_tree
+from jobforge.worker.isolation.job_users import JobUser, UserPool, read_uid
+from jobforge.worker.isolation.levels import IsolationLevel
 from jobforge.worker.isolation.namespaces import (
     Mounts,
     PidNamespace,
@@ -47,7 +47,7 @@ class Sandbox:
 
     def __init__(
         self,
-        user: User | None,
+        user: JobUser | None,
         slot: _Slot | None,
         mounts: Mounts | None,
         memory_bytes: int,
@@ -75,8 +75,8 @@ class Sandbox:
     def has_mounts(self) -> bool:
         return self._mounts is not None
 
-    def read(self, measure: Callable[[], int]) -> int | None:
-        if self.user is None or may_trace():
+    def run_with_access(self, measure: Callable[[], int]) -> int | None:
+        if self.user is None or can_trace():
             return measure()
         return self.user.call(os.fork, measure)
 
@@ -101,13 +101,15 @@ class Sandbox:
             resource.setrlimit(resource.RLIMIT_NPROC, (self._processes, self._processes))
             self.user.become()
 
-    def processes(self, leader: int, orphans: Iterable[int], among: proc.Table) -> set[int]:
+    def find_processes(
+        self, leader: int, orphans: Iterable[int], among: proc.ProcTable
+    ) -> set[int]:
         """All processes of the job; `orphans` are those that have lost their parents."""
         if self.slot is not None:
             keeper = self.slot.namespace.keeper
-            return proc.descendants([leader, keeper], among) - {keeper}
-        own = [pid for pid in orphans if user_of(pid) == self.uid]
-        return proc.descendants([leader, *own], among)
+            return proc.find_descendants([leader, keeper], among) - {keeper}
+        own = [pid for pid in orphans if read_uid(pid) == self.uid]
+        return proc.find_descendants([leader, *own], among)
 
 
 class Sandboxes:
@@ -115,10 +117,10 @@ class Sandboxes:
 
     def __init__(
         self,
-        level: Level,
+        level: IsolationLevel,
         fork: Fork,
         *,
-        users: Users | None,
+        users: UserPool | None,
         processes: int,
         cgroups: Cgroups | None = None,
     ) -> None:
@@ -126,15 +128,15 @@ class Sandboxes:
         self._users = users
         self._processes = processes
         self._cgroups = cgroups
-        self._namespaces = PidNamespaces() if level >= Level.NAMESPACE else None
-        self._mounts = Mounts() if level >= Level.NAMESPACE else None
+        self._namespaces = PidNamespaces() if level >= IsolationLevel.NAMESPACE else None
+        self._mounts = Mounts() if level >= IsolationLevel.NAMESPACE else None
         self._pid = os.getpid()
         self._free: list[_Slot] = []
         self._busy: dict[int, Sandbox] = {}
         self._old_cgroups: list[Cgroup] = []
-        self._seen = {path: _changed_at(path) for path in _SHARED_FOLDERS}
+        self._mtimes = {path: _read_mtime(path) for path in _SHARED_FOLDERS}
 
-    def use(self, fork: Fork) -> None:
+    def set_fork(self, fork: Fork) -> None:
         """From now on, instead of the fork that it was created with."""
         self._fork = fork
 
@@ -154,14 +156,14 @@ class Sandboxes:
             return set()
         return {*self._busy, *(slot.namespace.keeper for slot in self._free)}
 
-    def take(self, limits: Limits) -> Sandbox:
+    def acquire(self, limits: ProcessLimits) -> Sandbox:
         """OSError when there is no user, process or cgroup left for it."""
-        user = None if self._users is None else self._users.take()
+        user = None if self._users is None else self._users.acquire()
         try:
             slot = self._take_slot(limits)
         except OSError:
             if self._users is not None and user is not None:
-                self._users.give_back(user)
+                self._users.release(user)
             raise
         sandbox = Sandbox(user, slot, self._mounts, limits.memory_bytes, self._processes)
         self._busy[sandbox.key] = sandbox
@@ -181,7 +183,7 @@ class Sandboxes:
         elif sandbox.user is not None:
             sandbox.user.kill_all(self._fork)
 
-    def give_back(self, sandbox: Sandbox, known: Iterable[int]) -> None:
+    def release(self, sandbox: Sandbox, known: Iterable[int]) -> None:
         """The job's own process has ended: kill what it has left, and keep the rest for others.
 
         `known` are the children of this process that are not left by jobs.
@@ -192,11 +194,11 @@ class Sandboxes:
         else:
             self._clear_slot(sandbox, sandbox.slot)
         if self._users is not None and sandbox.user is not None:
-            self._users.give_back(sandbox.user)
+            self._users.release(sandbox.user)
         if self._old_cgroups:
             self._old_cgroups = [each for each in self._old_cgroups if not each.remove()]
 
-    def lose(self, pid: int) -> None:
+    def discard_keeper(self, pid: int) -> None:
         """A keeper has ended, and with it all processes of its namespace."""
         sandbox = self._busy.get(pid)
         if sandbox is not None and sandbox.slot is not None:
@@ -209,7 +211,7 @@ class Sandboxes:
             if slot.cgroup is not None:
                 self._old_cgroups.append(slot.cgroup)
 
-    def end(self) -> None:
+    def kill_all(self) -> None:
         """Kill all processes of all jobs."""
         for sandbox in self._busy.values():
             self.kill(sandbox)
@@ -225,7 +227,7 @@ class Sandboxes:
         for fd in self.fds:
             os.close(fd)
 
-    def _take_slot(self, limits: Limits) -> _Slot | None:
+    def _take_slot(self, limits: ProcessLimits) -> _Slot | None:
         if self._namespaces is None:
             return None
         slot = self._free.pop() if self._free else self._new_slot(self._namespaces)
@@ -239,7 +241,7 @@ class Sandboxes:
 
     def _clear_slot(self, sandbox: Sandbox, slot: _Slot) -> None:
         # With their parents gone, all processes that are left are the keeper's children.
-        if not sandbox.is_dead and proc.children(slot.namespace.keeper) == set():
+        if not sandbox.is_dead and proc.read_children(slot.namespace.keeper) == set():
             self._free.append(slot)
             return
         if not sandbox.is_dead:
@@ -251,35 +253,35 @@ class Sandboxes:
         user = sandbox.user
         if user is None:
             return
-        children = proc.children(self._pid)
+        children = proc.read_children(self._pid)
         left = None if children is None else children.difference(known)
-        if left is None or any(user_of(pid) in {user.uid, None} for pid in left):
+        if left is None or any(read_uid(pid) in {user.uid, None} for pid in left):
             user.kill_all(self._fork)
-        changed = [path for path in _SHARED_FOLDERS if _changed_at(path) != self._seen[path]]
+        changed = [path for path in _SHARED_FOLDERS if _read_mtime(path) != self._mtimes[path]]
         if not changed:
             return
-        left_files = [path for folder in changed for path in _files_of(user.uid, folder)]
+        left_files = [path for folder in changed for path in _list_files(user.uid, folder)]
         if left_files:
             user.call(self._fork, lambda: _remove_all(left_files))
-        self._seen |= {path: _changed_at(path) for path in changed}
+        self._mtimes |= {path: _read_mtime(path) for path in changed}
 
 
 @cache
-def may_trace() -> bool:
+def can_trace() -> bool:
     """Whether this process may read those of other users."""
     status = Path("/proc/self/status").read_text(encoding="utf-8")
     effective = int(status.partition("CapEff:")[2].split()[0], 16)
     return bool(effective >> _CAP_SYS_PTRACE & 1)
 
 
-def _changed_at(folder: str) -> int:
+def _read_mtime(folder: str) -> int:
     try:
         return os.stat(folder).st_mtime_ns  # noqa: PTH116 - for every job
     except OSError:
         return 0
 
 
-def _files_of(uid: int, folder: str) -> list[str]:
+def _list_files(uid: int, folder: str) -> list[str]:
     found = []
     with os.scandir(folder) as entries:
         for entry in entries:
@@ -294,7 +296,7 @@ def _files_of(uid: int, folder: str) -> list[str]:
 def _remove_all(paths: Iterable[str]) -> int:
     for path in paths:
         if Path(path).is_dir() and not Path(path).is_symlink():
-            remove(path)
+            remove_tree(path)
         else:
             Path(path).unlink(missing_ok=True)
     return 0

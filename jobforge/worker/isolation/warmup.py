@@ -9,31 +9,33 @@ import signal
 import socket
 from uuid import UUID
 
-from jobforge.sdk.definition import Decorated
-from jobforge.sdk.engine_client import Client
+from jobforge.sdk.definition import CallableDefinition
+from jobforge.sdk.engine_client import EngineClient
 from jobforge.sdk.hooks import Hooks
-from jobforge.sdk.job_scope import set_door
-from jobforge.sdk.settings import Settings
-from jobforge.worker.isolation.channel import job_frames
+from jobforge.sdk.job_scope import set_process_channel
+from jobforge.sdk.settings import DefinitionSettings
+from jobforge.worker.isolation.channel import encode_job
 from jobforge.worker.isolation.child import run_job
 
 _KEY = "_"
-_TIMES = 16  # it begins to learn after eight
-_NOBODY = UUID(int=0)
+_WARMUP_RUNS = 16  # it begins to learn after eight
+_NIL_ID = UUID(int=0)
 
 
-def rehearse(client: Client) -> None:
+def warm_up(client: EngineClient) -> None:
     """Leaves nothing behind that a job could see."""
-    definition: Decorated[[], None, [], None]
-    definition = Decorated(_do_nothing, Settings(_KEY), client, Hooks(_do_nothing))
-    frames = job_frames(definition.imagined({}, _NOBODY), _NOBODY)
+    definition: CallableDefinition[[], None, [], None]
+    definition = CallableDefinition(
+        _do_nothing, DefinitionSettings(_KEY), client, Hooks(_do_nothing)
+    )
+    frames = encode_job(definition.fake_claimed_job({}, _NIL_ID), _NIL_ID)
     handlers = {number: signal.getsignal(number) for number in signal.valid_signals()}
-    for _ in range(_TIMES):
+    for _ in range(_WARMUP_RUNS):
         worker, job = socket.socketpair()
         with worker, job:
             worker.sendall(frames)
             run_job({_KEY: definition}, job.fileno(), definition.settings.limits)
-    set_door(None)
+    set_process_channel(None)
     for number, handler in handlers.items():
         if signal.getsignal(number) is not handler:
             signal.signal(number, handler)

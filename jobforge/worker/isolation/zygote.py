@@ -29,41 +29,41 @@ import orjson
 
 from jobforge.errors import JobForgeError, Json
 from jobforge.observability import tracing
-from jobforge.process.hardening import hide
+from jobforge.process.hardening import forbid_inspection
 from jobforge.redact import log_scope, redact_text
 from jobforge.sdk.app import JobForge
 from jobforge.sdk.command import Command, add_commands
-from jobforge.sdk.loader import load
-from jobforge.sdk.settings import Limits
+from jobforge.sdk.loader import load_app
+from jobforge.sdk.settings import ProcessLimits
 from jobforge.worker.isolation import environment, limits, proc
 from jobforge.worker.isolation.channel import EX_SOFTWARE
 from jobforge.worker.isolation.child import (
     SIG_DFL,
     SIGCHLD,
     SIGUSR2,
+    ChildSetup,
     Definitions,
-    Setup,
     become_job,
     run_job,
     set_signal,
 )
-from jobforge.worker.isolation.children import Child, Family
+from jobforge.worker.isolation.children import Child, ChildTable
 from jobforge.worker.isolation.environment import JobVariables
-from jobforge.worker.isolation.fast_fork import Hooks, choose_fork
+from jobforge.worker.isolation.fast_fork import ForkHooks, choose_fork
 from jobforge.worker.isolation.frames import (
     REQUEST_SIZE,
-    Ended,
-    Frames,
-    Kind,
+    ChildExit,
+    ExceededLimit,
+    FrameDecoder,
+    FrameKind,
     Op,
-    Over,
-    Request,
-    frame,
+    ZygoteRequest,
+    encode_frame,
 )
 from jobforge.worker.isolation.landlock import Landlock
-from jobforge.worker.isolation.levels import confine
-from jobforge.worker.isolation.limits import Bounds
-from jobforge.worker.isolation.warmup import rehearse
+from jobforge.worker.isolation.levels import set_up_isolation
+from jobforge.worker.isolation.limits import Rlimits
+from jobforge.worker.isolation.warmup import warm_up
 
 if TYPE_CHECKING:
     from jobforge.worker.isolation.sandbox import Sandboxes
@@ -94,15 +94,15 @@ class Zygote:
         self._folder = folder
         self._variables = JobVariables(folder)
         self._pid = os.getpid()
-        self._data_in_use = limits.data_in_use()
-        self._allowances: dict[tuple[int | str, ...], tuple[Limits, Bounds]] = {}
-        self._family = Family(sandboxes, processes)
-        self._wake, self._woken = socket.socketpair()
-        self._wake_fd = self._wake.fileno()
-        self._own_fds = [end.fileno() for end in (worker, self._wake, self._woken)]
+        self._data_in_use = limits.read_data_in_use()
+        self._limits_cache: dict[tuple[int | str, ...], tuple[ProcessLimits, Rlimits]] = {}
+        self._children = ChildTable(sandboxes, processes)
+        self._wake_reader, self._wake_writer = socket.socketpair()
+        self._wake_fd = self._wake_reader.fileno()
+        self._own_fds = [end.fileno() for end in (worker, self._wake_reader, self._wake_writer)]
         self._poll = select.poll()
         self._poll.register(worker, select.POLLIN)
-        self._poll.register(self._wake, select.POLLIN)
+        self._poll.register(self._wake_reader, select.POLLIN)
 
     def serve(self) -> None:
         """Returns when the worker is gone, after all that descends from here."""
@@ -111,15 +111,15 @@ class Zygote:
             while self._step():
                 pass
         finally:
-            self._family.end()
+            self._children.kill_all()
 
     def _listen_to_signals(self) -> None:
-        for end in (self._wake, self._woken):
+        for end in (self._wake_reader, self._wake_writer):
             end.setblocking(False)  # noqa: FBT003 - its only argument
         # A byte on the socket wakes the poll; the handlers have nothing to do.
-        signal.set_wakeup_fd(self._woken.fileno(), warn_on_full_buffer=False)
+        signal.set_wakeup_fd(self._wake_writer.fileno(), warn_on_full_buffer=False)
         for number in (signal.SIGCHLD, signal.SIGUSR2):
-            signal.signal(number, _wake)
+            signal.signal(number, _ignore_signal)
         # A service manager may signal all processes of the worker; it is the worker who decides.
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, signal.SIG_IGN)
@@ -128,42 +128,42 @@ class Zygote:
 
     def _step(self) -> bool:
         """False when the worker is gone."""
-        patience_s = self._family.patience_s()
+        patience_s = self._children.next_check_s()
         for fd, _ in self._poll.poll(None if patience_s is None else patience_s * 1000 + 1):
             if fd != self._wake_fd:
-                if not self._serve_one():
+                if not self._receive_request():
                     return False
             elif SIGUSR2 in os.read(fd, 4096):  # the worker has died
                 return False
             else:
                 self._reap()
-        self._family.look_after()
+        self._children.run_checks()
         return True
 
     def _reap(self) -> None:
-        for child, status, usage in self._family.reap():
-            self._tell(_ended(child, status, usage))
+        for child, status, usage in self._children.reap():
+            self._send_exit(_make_child_exit(child, status, usage))
             self._remove_folder(child.folder)
 
-    def _serve_one(self) -> bool:
+    def _receive_request(self) -> bool:
         data, ancillary, _, _ = self._worker.recvmsg(REQUEST_SIZE, _SPACE_FOR_FDS, _CLOSE_ON_EXEC)
-        fds = _received(ancillary)
+        fds = _extract_fds(ancillary)
         while data and len(data) < REQUEST_SIZE:
             rest = self._worker.recv(REQUEST_SIZE - len(data))
             data = data + rest if rest else b""
         if not data:
             return False
-        self._obey(Request.unpack(data), fds)
+        self._handle_request(ZygoteRequest.unpack(data), fds)
         return True
 
-    def _obey(self, request: Request, fds: list[int]) -> None:
+    def _handle_request(self, request: ZygoteRequest, fds: list[int]) -> None:
         if request.op == Op.FORK:
-            self._start(request, fds)
+            self._fork_job(request, fds)
             return
         if request.op == Op.ECHO:
-            self._say(frame(Kind.ECHO))
+            self._send(encode_frame(FrameKind.ECHO))
             return
-        child = self._family.get(request.run)
+        child = self._children.get(request.run)
         if child is None:  # it has ended meanwhile
             return
         match request.op:
@@ -173,14 +173,14 @@ class Zygote:
                 if not proc.signal_group(child.pid, request.signal):
                     os.kill(child.pid, request.signal)  # it does not lead a group yet
             case Op.KILL:
-                self._family.kill(child)
+                self._children.kill(child)
 
-    def _start(self, request: Request, fds: list[int]) -> None:
+    def _fork_job(self, request: ZygoteRequest, fds: list[int]) -> None:
         folder = f"{self._folder}/{request.run}"
-        allowed, bounds = self._allowances.get(request[3:7]) or self._allow(request)
+        allowed, bounds = self._limits_cache.get(request[3:7]) or self._compute_limits(request)
         # Here and not in the child, where each page that is written to has to be copied first.
         self._variables.set(folder, request.mark)
-        mark = environment.written(request.mark)
+        mark = environment.encode_mark(request.mark)
         self._landlock.prepare()
         started = proc.now()
         sandbox = None
@@ -188,30 +188,30 @@ class Zygote:
             if self._sandboxes is None:
                 pid = self._fork()
             else:
-                sandbox = self._sandboxes.take(allowed)
+                sandbox = self._sandboxes.acquire(allowed)
                 pid = self._sandboxes.fork(sandbox)
         except OSError as error:
-            self._tell(Ended(request.run, 0, error.errno or 0, 0, 0, Over.NONE))
+            self._send_exit(ChildExit(request.run, 0, error.errno or 0, 0, 0, ExceededLimit.NONE))
             if self._sandboxes is not None and sandbox is not None:
                 self._sandboxes.kill(sandbox)
-                self._sandboxes.give_back(sandbox, ())
+                self._sandboxes.release(sandbox, ())
         else:
             if pid == 0:
-                setup: Setup = self._pid, folder, mark, bounds, sandbox, self._landlock
-                self._be_child(setup, allowed, fds)
+                setup: ChildSetup = self._pid, folder, mark, bounds, sandbox, self._landlock
+                self._run_child(setup, allowed, fds)
             child = Child(request.run, pid, request.mark, folder, allowed, started, sandbox)
-            self._family.add(child)
+            self._children.add(child)
         for fd in fds:
             close(fd)
 
-    def _allow(self, request: Request) -> tuple[Limits, Bounds]:
+    def _compute_limits(self, request: ZygoteRequest) -> tuple[ProcessLimits, Rlimits]:
         """What jobs of one definition may take, worked out for the first of them."""
         allowed = request.limits
-        allowance = allowed, limits.bounds(allowed, self._data_in_use)
-        self._allowances[request[3:7]] = allowance
+        allowance = allowed, limits.rlimits_from_limits(allowed, self._data_in_use)
+        self._limits_cache[request[3:7]] = allowance
         return allowance
 
-    def _be_child(self, setup: Setup, allowed: Limits, fds: list[int]) -> NoReturn:
+    def _run_child(self, setup: ChildSetup, allowed: ProcessLimits, fds: list[int]) -> NoReturn:
         code = EX_SOFTWARE
         try:
             set_wakeup_fd(-1)
@@ -231,10 +231,10 @@ class Zygote:
         finally:
             os._exit(code)
 
-    def _tell(self, ended: Ended) -> None:
-        self._say(frame(Kind.ENDED, ended.pack()))
+    def _send_exit(self, ended: ChildExit) -> None:
+        self._send(encode_frame(FrameKind.ENDED, ended.pack()))
 
-    def _say(self, said: bytes) -> None:
+    def _send(self, said: bytes) -> None:
         try:  # noqa: SIM105 - without suppress a zygote has fewer pages to copy
             self._worker.sendall(said)
         except OSError:
@@ -246,53 +246,53 @@ class Zygote:
         except FileNotFoundError:
             return
         except OSError:
-            self._clean(folder)
+            self._remove_in_fork(folder)
 
-    def _clean(self, folder: str) -> None:
+    def _remove_in_fork(self, folder: str) -> None:
         """A job may leave thousands of files: they are removed in a process apart."""
         # Here, so that it is loaded once; most zygotes never need it.
-        from jobforge.worker.isolation.cleanup import remove  # noqa: PLC0415 - as above
+        from jobforge.worker.isolation.cleanup import remove_tree  # noqa: PLC0415 - as above
 
         try:
             pid = self._fork()
         except OSError:
             return
         if pid:
-            self._family.add_helper(pid)
+            self._children.add_helper(pid)
             return
         try:
             signal.set_wakeup_fd(-1)
-            remove(folder)
+            remove_tree(folder)
         finally:
             os._exit(0)
 
 
-def _wake(_number: int, _frame: FrameType | None) -> None:
+def _ignore_signal(_number: int, _frame: FrameType | None) -> None:
     """A function of the module, so that no child is the last to hold it and takes it apart."""
 
 
-def _ended(child: Child, status: int, usage: struct_rusage) -> Ended:
+def _make_child_exit(child: Child, status: int, usage: struct_rusage) -> ChildExit:
     cpu_s = usage.ru_utime + usage.ru_stime
-    over = child.over or _over(status, cpu_s, child.limits)
+    over = child.exceeded or _find_exceeded_limit(status, cpu_s, child.limits)
     peak = usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024)
-    return Ended(child.run, child.pid, status, peak, int(cpu_s * 1000), over)
+    return ChildExit(child.run, child.pid, status, peak, int(cpu_s * 1000), over)
 
 
-def _over(status: int, cpu_s: float, allowed: Limits) -> Over:
+def _find_exceeded_limit(status: int, cpu_s: float, allowed: ProcessLimits) -> ExceededLimit:
     """Which limit the kernel ended the process for."""
     if status == 0 or not os.WIFSIGNALED(status):
-        return Over.NONE
+        return ExceededLimit.NONE
     match os.WTERMSIG(status):
         case signal.SIGXCPU:
-            return Over.CPU
+            return ExceededLimit.CPU
         case signal.SIGXFSZ:
-            return Over.FILE_SIZE
+            return ExceededLimit.FILE_SIZE
         case signal.SIGKILL if allowed.cpu_s and cpu_s > allowed.cpu_s:
-            return Over.CPU
-    return Over.NONE
+            return ExceededLimit.CPU
+    return ExceededLimit.NONE
 
 
-def _received(ancillary: list[tuple[int, int, bytes]]) -> list[int]:
+def _extract_fds(ancillary: list[tuple[int, int, bytes]]) -> list[int]:
     for level, kind, data in ancillary:
         if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
             fds = [*struct.unpack_from(f"{len(data) // _FD}i", data)]
@@ -305,47 +305,47 @@ def _received(ancillary: list[tuple[int, int, bytes]]) -> list[int]:
 
 def main() -> None:
     worker = socket.socket(fileno=int(sys.argv[1]))
-    hide()
+    forbid_inspection()
     # While the app is imported, nobody looks whether the worker is still there.
     signal.signal(signal.SIGUSR2, lambda _number, _frame: sys.exit(EX_SOFTWARE))
     limits.die_with_parent(signal.SIGUSR2)
-    environment.remember_place()
+    environment.find_mark_slot()
     setup = _receive_setup(worker)
     try:
-        zygote = _made(setup, worker)
+        zygote = _build_zygote(setup, worker)
         level, lack = setup["chosen"]
-        ready = {"threads": _threads(), "level": level.label, "lack": lack}
-        worker.sendall(frame(Kind.READY, orjson.dumps(ready)))
+        ready = {"threads": _list_extra_threads(), "level": level.label, "lack": lack}
+        worker.sendall(encode_frame(FrameKind.READY, orjson.dumps(ready)))
         zygote.serve()
     except BrokenPipeError:
         sys.exit(EX_SOFTWARE)
     finally:
-        from jobforge.worker.isolation.cleanup import remove  # noqa: PLC0415 - as in _clean
+        from jobforge.worker.isolation.cleanup import remove_tree  # noqa: PLC0415 - as in _clean
 
-        remove(setup["folder"])
+        remove_tree(setup["folder"])
 
 
-def _made(setup: dict[str, Json], worker: socket.socket) -> Zygote:
-    hooks = Hooks()
+def _build_zygote(setup: dict[str, Json], worker: socket.socket) -> Zygote:
+    hooks = ForkHooks()
     processes = setup["job_processes"]
     try:
-        sandboxes, setup["chosen"] = confine(setup)
+        sandboxes, setup["chosen"] = set_up_isolation(setup)
         # The worker has imported the app too, and passed on whatever it printed.
-        with hooks.noticed():
+        with hooks.watch_registrations():
             with _silence():
-                app = load(setup["target"])
-            definitions = _definitions(app, setup)
+                app = load_app(setup["target"])
+            definitions = _prepare_definitions(app, setup)
             if setup["is_traced"]:
-                tracing.prepare_jobs()
-            rehearse(app.client)
+                tracing.prepare_child_tracing()
+            warm_up(app.client)
     except Exception as error:  # noqa: BLE001 - it is told to the worker, which refuses to start
-        worker.sendall(frame(Kind.FAILED, orjson.dumps(_told(error))))
+        worker.sendall(encode_frame(FrameKind.FAILED, orjson.dumps(_describe_error(error))))
         sys.exit(EX_SOFTWARE)
-    _settle(setup["job_environment"])
+    _prepare_process(setup["job_environment"])
     landlock = Landlock([Path(path) for path in setup["secret_files"]])
     fork = choose_fork(hooks)
     if sandboxes is not None:
-        sandboxes.use(fork)
+        sandboxes.set_fork(fork)
     zygote = Zygote(
         *(definitions, worker, setup["folder"], fork, landlock),
         sandboxes=sandboxes,
@@ -368,15 +368,15 @@ def _silence() -> Iterator[None]:
 
 
 def _receive_setup(worker: socket.socket) -> dict[str, Json]:
-    frames = Frames()
+    frames = FrameDecoder()
     while data := worker.recv(65_536):
         for kind, body in frames.feed(data):
-            if kind is Kind.SETUP:
+            if kind is FrameKind.SETUP:
                 return dict(orjson.loads(body))
     sys.exit(EX_SOFTWARE)
 
 
-def _definitions(app: JobForge, setup: dict[str, Json]) -> Definitions:
+def _prepare_definitions(app: JobForge, setup: dict[str, Json]) -> Definitions:
     add_commands(app.command, setup["commands"])
     for definition in app.definitions.values():
         # Made once, here, and not in every child anew.
@@ -390,13 +390,13 @@ def _definitions(app: JobForge, setup: dict[str, Json]) -> Definitions:
     return app.definitions
 
 
-def _settle(names: Iterable[str]) -> None:
+def _prepare_process(names: Iterable[str]) -> None:
     """What all children should inherit is done once, here."""
-    environment.reduce(names)
+    environment.restrict_environment(names)
     os.umask(0o077)
-    limits.renounce_privileges()
+    limits.set_no_new_privileges()
     limits.forbid_core_dumps()
-    limits.adopt_orphans()
+    limits.become_subreaper()
     tempfile: Any = sys.modules.get("tempfile")
     if tempfile is not None:
         tempfile.tempdir = None  # each child has another one
@@ -405,13 +405,13 @@ def _settle(names: Iterable[str]) -> None:
             stream.reconfigure(line_buffering=True)
 
 
-def _threads() -> list[str]:
+def _list_extra_threads() -> list[str]:
     """What the app should not have started: a fork has none of them, and maybe their locks."""
     others = set(threading.enumerate()) - {threading.main_thread()}
     return sorted(thread.name for thread in others)
 
 
-def _told(error: Exception) -> dict[str, Json]:
+def _describe_error(error: Exception) -> dict[str, Json]:
     if isinstance(error, JobForgeError):
         return {"message": redact_text(error.message, log_scope()), "hint": error.hint}
     message = "".join(traceback.format_exception(error))

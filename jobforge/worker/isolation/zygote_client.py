@@ -24,19 +24,26 @@ from jobforge.config import JOB_PROCESSES, JOB_USER_RANGE
 from jobforge.errors import ConfigError, Json
 from jobforge.observability import logs
 from jobforge.worker.isolation import environment
-from jobforge.worker.isolation.cleanup import remove
-from jobforge.worker.isolation.frames import Ended, Frames, Kind, Op, Request, frame
+from jobforge.worker.isolation.cleanup import remove_tree
+from jobforge.worker.isolation.frames import (
+    ChildExit,
+    FrameDecoder,
+    FrameKind,
+    Op,
+    ZygoteRequest,
+    encode_frame,
+)
 
 _READ = 65_536
 _CLOSING_S = 5.0
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 5.0
-_LOOK_S = 5.0
+_CHECK_INTERVAL_S = 5.0
 # So many looks in a row without an answer, and it is ended.
-_MOST_SILENCES = 4
+_MAX_MISSED_CHECKS = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Recipe:
+class ZygoteSettings:
     """What a zygote is made of."""
 
     target: str
@@ -50,60 +57,60 @@ class Recipe:
     job_processes: int = JOB_PROCESSES
 
 
-class ForkServer:
+class ZygoteClient:
     """`on_lost`: the zygote has died, with all runs that it was sent; `holds` tells the others."""
 
     def __init__(
         self,
-        recipe: Recipe,
+        recipe: ZygoteSettings,
         *,
-        on_ended: Callable[[Ended], None],
+        on_exit: Callable[[ChildExit], None],
         on_lost: Callable[[], None],
     ) -> None:
-        self._recipe = recipe
-        self._on_ended = on_ended
+        self._settings = recipe
+        self._on_exit = on_exit
         self._on_lost = on_lost
-        self._link: _Link | None = None
+        self._connection: _ZygoteConnection | None = None
         self._restart: asyncio.Task[None] | None = None
-        self._next_look: asyncio.TimerHandle | None = None
-        self._unsent: deque[tuple[Request, Sequence[int]]] = deque()
+        self._next_check: asyncio.TimerHandle | None = None
+        self._unsent: deque[tuple[ZygoteRequest, Sequence[int]]] = deque()
         self._is_closed = False
 
     @property
     def pid(self) -> int | None:
-        return self._link.program.pid if self._link else None
+        return self._connection.program.pid if self._connection else None
 
     @property
     def level(self) -> str | None:
         """The level of isolation that the zygote has chosen."""
-        return self._link.level if self._link else None
+        return self._connection.level if self._connection else None
 
     async def open(self) -> None:
         """ConfigError when the app cannot be imported there."""
-        self._link = await self._started()
+        self._connection = await self._connect()
         self._flush()
-        self._look_later()
+        self._schedule_check()
 
     async def close(self) -> None:
         self._is_closed = True
-        if self._next_look is not None:
-            self._next_look.cancel()
+        if self._next_check is not None:
+            self._next_check.cancel()
         if self._restart is not None:
             self._restart.cancel()
             await asyncio.wait([self._restart])
-        if self._link is not None:
-            await self._link.close()
-            self._link = None
+        if self._connection is not None:
+            await self._connection.close()
+            self._connection = None
         while self._unsent:
-            _close(self._unsent.popleft()[1])
+            _close_fds(self._unsent.popleft()[1])
 
-    def send(self, request: Request, fds: Sequence[int] = ()) -> None:
+    def send(self, request: ZygoteRequest, fds: Sequence[int] = ()) -> None:
         """In this order, now or when there is a zygote again. The descriptors are closed then."""
         self._unsent.append((request, fds))
         if len(self._unsent) == 1:
             self._flush()
 
-    def holds(self, run: int) -> bool:
+    def has_unsent(self, run: int) -> bool:
         """Whether the run has not been sent yet."""
         return any(request.op == Op.FORK and request.run == run for request, _ in self._unsent)
 
@@ -113,54 +120,56 @@ class ForkServer:
             request, fds = entry
             if request.op == Op.FORK and request.run == run:
                 self._unsent.remove(entry)
-                _close(fds)
+                _close_fds(fds)
                 return True
         return False
 
     def _flush(self) -> None:
-        while self._unsent and self._link is not None:
+        while self._unsent and self._connection is not None:
             request, fds = self._unsent[0]
-            if not self._link.send(request.pack(), fds):
+            if not self._connection.send(request.pack(), fds):
                 return
             self._unsent.popleft()
-            _close(fds)
+            _close_fds(fds)
 
-    def _look_later(self) -> None:
-        self._next_look = asyncio.get_running_loop().call_later(_LOOK_S, self._look)
+    def _schedule_check(self) -> None:
+        self._next_check = asyncio.get_running_loop().call_later(
+            _CHECK_INTERVAL_S, self._check_zygote
+        )
 
-    def _look(self) -> None:
-        if self._link is not None and self._link.look():
-            self.send(Request(Op.ECHO, 0))
-        self._look_later()
+    def _check_zygote(self) -> None:
+        if self._connection is not None and self._connection.check_alive():
+            self.send(ZygoteRequest(Op.ECHO, 0))
+        self._schedule_check()
 
-    async def _started(self) -> "_Link":
-        link = _Link(self._recipe, on_ended=self._on_ended, on_ready_to_send=self._flush)
+    async def _connect(self) -> "_ZygoteConnection":
+        link = _ZygoteConnection(self._settings, on_exit=self._on_exit, on_writable=self._flush)
         try:
-            await link.ready()
+            await link.wait_until_ready()
         except BaseException:
             await link.close()
             raise
-        link.on_lost = self._lost
+        link.on_lost = self._on_connection_lost
         return link
 
-    def _lost(self) -> None:
-        if self._is_closed or self._link is None:
+    def _on_connection_lost(self) -> None:
+        if self._is_closed or self._connection is None:
             return
-        self._link.discard()
-        self._link = None
+        self._connection.discard()
+        self._connection = None
         logs.emit("zygote.lost", level="error")
         # What was meant for runs of the old one means nothing to the next.
         self._unsent = deque(entry for entry in self._unsent if entry[0].op == Op.FORK)
         self._on_lost()
-        self._restart = asyncio.get_running_loop().create_task(self._start_again())
+        self._restart = asyncio.get_running_loop().create_task(self._restart_zygote())
 
-    async def _start_again(self) -> None:
+    async def _restart_zygote(self) -> None:
         pause_s = _FIRST_PAUSE_S
         while True:
             try:
-                self._link = await self._started()
+                self._connection = await self._connect()
             except Exception as error:  # noqa: BLE001 - whatever it is, jobs wait for the next try
-                logs.emit("zygote.failed", level="error", error=logs.error_of(error))
+                logs.emit("zygote.failed", level="error", error=logs.error_fields(error))
                 await asyncio.sleep(pause_s)
                 pause_s = min(_LONGEST_PAUSE_S, 2 * pause_s)
                 continue
@@ -169,36 +178,36 @@ class ForkServer:
             return
 
 
-class _Link:
+class _ZygoteConnection:
     """One zygote and the socket to it."""
 
     def __init__(
         self,
-        recipe: Recipe,
+        recipe: ZygoteSettings,
         *,
-        on_ended: Callable[[Ended], None],
-        on_ready_to_send: Callable[[], None],
+        on_exit: Callable[[ChildExit], None],
+        on_writable: Callable[[], None],
     ) -> None:
         self.on_lost: Callable[[], None] = lambda: None
         self.level: str | None = None
-        self._on_ended = on_ended
-        self._on_ready_to_send = on_ready_to_send
+        self._on_exit = on_exit
+        self._on_writable = on_writable
         self._loop = asyncio.get_running_loop()
-        self._frames = Frames()
+        self._frames = FrameDecoder()
         self._ready: asyncio.Future[None] = self._loop.create_future()
         self._is_waiting = False
         self._was_heard = False
-        self._silences = 0
+        self._missed_checks = 0
         self._socket, theirs = socket.socketpair()
         with theirs:
-            self.program = _start(recipe, theirs.fileno())
+            self.program = _spawn_zygote(recipe, theirs.fileno())
         self._folder = tempfile.mkdtemp(prefix="jobforge-")
         # It reads this before anything else, so the socket takes it at once.
-        self._socket.sendall(frame(Kind.SETUP, _setup(recipe, self._folder)))
+        self._socket.sendall(encode_frame(FrameKind.SETUP, _encode_setup(recipe, self._folder)))
         self._socket.setblocking(False)  # noqa: FBT003 - its only argument
         self._loop.add_reader(self._socket, self._read)
 
-    async def ready(self) -> None:
+    async def wait_until_ready(self) -> None:
         await self._ready
 
     def send(self, data: bytes, fds: Sequence[int]) -> bool:
@@ -214,13 +223,13 @@ class _Link:
             return False
         return True
 
-    def look(self) -> bool:
+    def check_alive(self) -> bool:
         """Whether it has said anything since the last look. If not, it is woken, then ended."""
         was_heard, self._was_heard = self._was_heard, False
-        self._silences = 0 if was_heard else self._silences + 1
-        if self._silences >= _MOST_SILENCES:
+        self._missed_checks = 0 if was_heard else self._missed_checks + 1
+        if self._missed_checks >= _MAX_MISSED_CHECKS:
             self.program.kill()
-        elif self._silences:
+        elif self._missed_checks:
             logs.emit("zygote.silent", level="warning", pid=self.program.pid)
             self.program.send_signal(signal.SIGCONT)
         return was_heard
@@ -236,7 +245,7 @@ class _Link:
         self._forget()
         self.program.kill()
         self.program.wait()
-        remove(self._folder)
+        remove_tree(self._folder)
 
     def _forget(self) -> None:
         if self._socket.fileno() >= 0:
@@ -247,12 +256,12 @@ class _Link:
     def _wait_for_room(self) -> None:
         if not self._is_waiting:
             self._is_waiting = True
-            self._loop.add_writer(self._socket, self._has_room)
+            self._loop.add_writer(self._socket, self._handle_writable)
 
-    def _has_room(self) -> None:
+    def _handle_writable(self) -> None:
         self._is_waiting = False
         self._loop.remove_writer(self._socket)
-        self._on_ready_to_send()
+        self._on_writable()
 
     def _read(self) -> None:
         try:
@@ -262,7 +271,7 @@ class _Link:
         except OSError:
             data = b""
         for kind, body in self._frames.feed(data):
-            self._take(kind, body)
+            self._handle_frame(kind, body)
         if not data:
             self._loop.remove_reader(self._socket)
             if not self._ready.done():
@@ -270,18 +279,18 @@ class _Link:
             else:
                 self.on_lost()
 
-    def _take(self, kind: Kind, body: bytes) -> None:
+    def _handle_frame(self, kind: FrameKind, body: bytes) -> None:
         self._was_heard = True
-        if kind is Kind.ENDED:
-            self._on_ended(Ended.unpack(body))
-        elif kind is Kind.READY:
+        if kind is FrameKind.ENDED:
+            self._on_exit(ChildExit.unpack(body))
+        elif kind is FrameKind.READY:
             told = orjson.loads(body)
             if told["threads"]:
                 logs.emit("zygote.has_threads", level="warning", threads=told["threads"])
             self.level = told["level"]
             logs.emit("isolation.chosen", isolation_level=told["level"], reason=told["lack"])
             self._ready.set_result(None)
-        elif kind is Kind.FAILED:
+        elif kind is FrameKind.FAILED:
             told = orjson.loads(body)
             self._ready.set_exception(ConfigError(told["message"], hint=told["hint"]))
 
@@ -289,18 +298,18 @@ class _Link:
 _DIED = "the process that jobs are forked from died while it imported the app"
 
 
-def _start(recipe: Recipe, fd: int) -> "subprocess.Popen[bytes]":
+def _spawn_zygote(recipe: ZygoteSettings, fd: int) -> "subprocess.Popen[bytes]":
     return subprocess.Popen(
         [sys.executable, "-X", "utf8", "-m", "jobforge.worker.isolation.zygote", str(fd)],
         stdin=subprocess.DEVNULL,
         stdout=2,  # what an app prints while it is imported is no output of the worker
-        env=environment.for_zygote(recipe.environment),
+        env=environment.build_zygote_environment(recipe.environment),
         pass_fds=[fd],
         start_new_session=True,
     )
 
 
-def _setup(recipe: Recipe, folder: str) -> bytes:
+def _encode_setup(recipe: ZygoteSettings, folder: str) -> bytes:
     return orjson.dumps(
         {
             "target": recipe.target,
@@ -317,7 +326,7 @@ def _setup(recipe: Recipe, folder: str) -> bytes:
     )
 
 
-def _close(fds: Sequence[int]) -> None:
+def _close_fds(fds: Sequence[int]) -> None:
     for fd in fds:
         with suppress(OSError):
             os.close(fd)

@@ -18,12 +18,12 @@ from jobforge.cli.commands import (
     config,
     connectors,
     db,
-    defs,
+    definitions,
     dev,
-    dlq,
     doctor,
     enqueue,
     events,
+    failures,
     init,
     jobs,
     keys,
@@ -62,9 +62,9 @@ app.command("scheduler")(scheduler.scheduler)
 app.command("enqueue")(enqueue.enqueue)
 app.command("run")(run.run)
 app.add_typer(jobs.app, name="jobs")
-app.add_typer(dlq.app, name="dlq")
+app.add_typer(failures.app, name="failures")
 app.add_typer(queues.app, name="queues")
-app.add_typer(defs.app, name="defs")
+app.add_typer(definitions.app, name="definitions")
 app.add_typer(triggers.app, name="triggers")
 app.add_typer(events.app, name="events")
 app.add_typer(webhooks.app, name="webhooks")

@@ -116,7 +116,7 @@ class DirectEngine:
                 json_schema.compile_validator(key, found.parameters), job.payload
             )
         except InvalidPayload as error:
-            hint = f"jobforge defs schema {job.definition}"
+            hint = f"jobforge definitions schema {job.definition}"
             raise InvalidPayload(error.message, field=error.field, hint=hint) from error
 
     @contextmanager

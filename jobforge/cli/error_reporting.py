@@ -31,7 +31,7 @@ EXIT_CODES: list[tuple[type[errors.JobForgeError], int]] = [
 ]
 _GROUPS_WITH_LIST = {
     *("jobs", "workflows", "triggers", "events", "webhooks", "connectors"),
-    *("defs", "queues", "tenants", "keys", "workers"),
+    *("definitions", "failures", "queues", "tenants", "keys", "workers"),
 }
 INTERNAL_ERROR_HINT = "this is a bug in jobforge; --debug before the command shows where"
 
@@ -69,7 +69,7 @@ def _request_id(error: BaseException | None) -> str | None:
 def _default_hint(error: errors.JobForgeError) -> str:
     """For what the engine says without one."""
     if isinstance(error, errors.UnknownDefinition):
-        return "jobforge defs list has those that are known; a worker makes its app's known"
+        return "jobforge definitions list has those that are known; a worker makes its app's known"
     if isinstance(error, errors.Denied):
         return "an admin's key may for its tenant, an operator's (--super-admin) for all"
     if isinstance(error, errors.AddressNotAllowed):

@@ -231,7 +231,7 @@ def test_the_database_of_dev_and_no_other_can_be_emptied(shell: Terminal, folder
         assert (asked.returncode, "with 1 job? nobody is there" in asked.stderr) == (2, True)
         named = Terminal(folder, JOBFORGE_DATABASE_URL=url)
         assert "without its 1 job;" in named.run("db", "reset", "--yes").stderr
-        assert shell.read("defs", "list") == ""
+        assert shell.read("definitions", "list") == ""
         [tenant] = shell.read_json("tenants", "list")
         assert tenant["slug"] == "acme"
         way = ("--server", _api(dev), "--api-key", key.strip())

@@ -292,6 +292,6 @@ def test_redrive_takes_its_rate_as_limits_do(shell: Terminal, conn: Connection) 
     _enqueue(conn, 1)
     _end(conn, 1, Outcome.FAILED)
     for rate, per_second in (("600/m", 10), ("2/s", 2), ("0.5", 0.5)):
-        made = shell.read("dlq", "redrive", "--all", "--rate", rate, "--yes", "--no-wait")
+        made = shell.read("failures", "redrive", "--all", "--rate", rate, "--yes", "--no-wait")
         operation = db.run(conn, calls.get_operation(UUID(made), tenant_id=ACME))
         assert operation.options["rate"] == per_second

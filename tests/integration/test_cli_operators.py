@@ -1,4 +1,4 @@
-"""`jobforge dlq` and `jobforge tenants` against a database, without any worker."""
+"""`jobforge failures` and `jobforge tenants` against a database, without any worker."""
 
 import signal
 from pathlib import Path
@@ -43,20 +43,20 @@ def test_a_group_of_dead_jobs_is_counted_redriven_and_discarded(
 ) -> None:
     for kind in ("ValueError", "ValueError", "KeyError"):
         _die(conn, tenant_id, kind)
-    found = shell.read_json("dlq", "groups")
+    found = shell.read_json("failures", "list")
     assert [(group["error"]["type"], group["jobs"]) for group in found] == [
         ("KeyError", 1),
         ("ValueError", 2),
     ]
     values = found[1]["fingerprint"]
-    shell.read("dlq", "note", values[:12], "a typo in the template")
-    assert shell.read_json("dlq", "show", values[:12])["note"] == "a typo in the template"
-    assert shell.read("dlq", "redrive", values, "--dry-run") == "2"
+    shell.read("failures", "note", values[:12], "a typo in the template")
+    assert shell.read_json("failures", "show", values[:12])["note"] == "a typo in the template"
+    assert shell.read("failures", "redrive", values, "--dry-run") == "2"
 
-    asked = shell.run("dlq", "redrive", values)
+    asked = shell.run("failures", "redrive", values)
     assert asked.returncode == 2  # nobody to ask
-    shell.read("dlq", "redrive", values, "--canary", "0", "--yes", "--no-wait")
-    shell.read("dlq", "discard", "--all", "--yes", "--no-wait", "--reason", "too old")
+    shell.read("failures", "redrive", values, "--canary", "0", "--yes", "--no-wait")
+    shell.read("failures", "discard", "--all", "--yes", "--no-wait", "--reason", "too old")
     while db.run(conn, calls.advance_operations()) is not None:
         pass
     states = [job["state"] for job in shell.read_json("jobs", "list")]

@@ -91,7 +91,7 @@ def test_the_tutorial_does_what_it_says(database: Database, conn: Connection, fo
     assert "manual" in said["jobforge triggers firings"]
     assert said["python fulfil.py 9 30"] == "succeeded"
     assert said["python fulfil.py 10 0"] == "failed"
-    assert "make_invoice" in said["jobforge dlq groups"]
+    assert "make_invoice" in said["jobforge failures list"]
     assert "dead" in said["jobforge jobs explain"]
 
 

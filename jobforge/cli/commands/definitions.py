@@ -1,4 +1,4 @@
-"""`jobforge defs`: the definitions that were registered, and what operators set over them."""
+"""`jobforge definitions`: registered definitions and the settings that operators override."""
 
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated

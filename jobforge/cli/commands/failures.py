@@ -1,4 +1,4 @@
-"""`jobforge dlq`: a tenant's dead jobs, grouped by what they died of."""
+"""`jobforge failures`: a tenant's dead jobs, grouped by their cause."""
 
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from jobforge.types.failures import FailureGroup
     from jobforge.types.jobs import JobFilter
 
-app = typer.Typer(help="Dead jobs: groups, re-drive, discard.", no_args_is_help=True)
+app = typer.Typer(
+    help="List, redrive and discard dead jobs by failure group.", no_args_is_help=True
+)
 
 Group = Annotated[
     str | None, typer.Argument(metavar="[GROUP]", help="A fingerprint, or the start of one.")
@@ -27,16 +29,16 @@ AllDeadOption = Annotated[bool, typer.Option("--all", help="All dead jobs of the
 _MOST_GROUPS = 200
 
 
-@app.command()
+@app.command("list")
 @with_tenant_session
 @with_listing_format
-def groups(
+def list_(
     scope: TenantSession,
     form: ListingFormat,
     *,
     definition: Annotated[str | None, typer.Option(metavar="KEY")] = None,
 ) -> None:
-    """List groups of dead jobs, the one that died last first."""
+    """List failure groups, most recent failure first."""
     from jobforge.types.failures import FailureGroup
 
     found = _list_groups(scope, definition)
@@ -133,7 +135,7 @@ def _to_filter(scope: TenantSession, group: str | None, *, everything: bool) -> 
     from jobforge.types.jobs import JobFilter
 
     if everything == (group is not None):
-        raise Invalid("name a group, or say --all", hint="jobforge dlq groups")
+        raise Invalid("name a group, or say --all", hint="jobforge failures list")
     fingerprint = None if group is None else _find(scope, group).fingerprint
     return JobFilter(state="dead", fingerprint=fingerprint)
 
@@ -148,7 +150,7 @@ def _list_groups(scope: TenantSession, definition: str | None = None) -> list["F
 def _find(scope: TenantSession, start: str) -> "FailureGroup":
     found = [group for group in _list_groups(scope) if group.fingerprint.startswith(start)]
     if not found:
-        raise NotFound(f"there is no group {start}", hint="jobforge dlq groups")
+        raise NotFound(f"there is no group {start}", hint="jobforge failures list")
     if len(found) > 1:
         raise Invalid(f"several groups start with {start}", hint=found[0].fingerprint)
     return found[0]

@@ -7,15 +7,12 @@ Deleting twice does no harm.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
-from typing import Any
+from collections.abc import Iterable
 
 from jobforge import calls
 from jobforge.artifacts.artifacts import Artifacts
-from jobforge.calls import Call
+from jobforge.db.protocols import RunCall
 from jobforge.observability import logs
-
-RunCall = Callable[[Call[Any]], Awaitable[Any]]
 
 
 async def erase_artifacts(run: RunCall, artifacts: Artifacts) -> bool:

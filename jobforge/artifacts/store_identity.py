@@ -7,20 +7,18 @@ processes whose ids differ do not find what the other has put.
 import asyncio
 import os
 import socket
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from jobforge import calls
 from jobforge.artifacts.artifacts import Artifacts
 from jobforge.calls import Call
 from jobforge.db.loop import BackgroundLoop
+from jobforge.db.protocols import RunCall
 from jobforge.observability import logs
 from jobforge.types.health import StoreKind, StoreUser
 
 # list_artifact_stores leaves out workers and servers that were silent for two hours.
 _EVERY_S = 1800.0
-
-RunCall = Callable[[Call[Any]], Awaitable[Any]]
 
 
 class StoreRecorder:

@@ -9,15 +9,14 @@ needed, the engine decides too, by its own clock: see unused_artifacts.
 import asyncio
 import random
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
 from itertools import islice
-from typing import Any
 
 from jobforge import calls
 from jobforge.artifacts.artifacts import Artifacts
 from jobforge.artifacts.erasure import erase_artifacts
-from jobforge.calls import Call
 from jobforge.db.loop import BackgroundLoop
+from jobforge.db.protocols import RunCall
 from jobforge.errors import ArtifactUnavailable
 from jobforge.observability import logs
 
@@ -26,8 +25,6 @@ _ERASE_EVERY_S = 10.0
 _AT_ONCE = 500
 # So many that cannot be deleted, and it is the store itself that fails.
 _MAX_DELETE_FAILURES = 20
-
-RunCall = Callable[[Call[Any]], Awaitable[Any]]
 
 
 class ArtifactSweeper:

@@ -12,7 +12,7 @@ from jobforge.errors import ConfigError, Unavailable
 from jobforge.process import interrupts
 
 if TYPE_CHECKING:
-    from jobforge.db.migrate import Connection
+    from jobforge.db.connection import Connection
 
 DatabaseUrlOption = Annotated[
     str | None,

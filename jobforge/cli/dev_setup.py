@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from uuid import uuid4
 
 if TYPE_CHECKING:
-    from jobforge.db.migrate import Connection
+    from jobforge.db.connection import Connection
     from jobforge.security.api_keys import PlaintextApiKey
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any

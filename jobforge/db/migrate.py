@@ -16,6 +16,7 @@ import psycopg
 from psycopg.pq import TransactionStatus
 from psycopg.rows import tuple_row
 
+from jobforge.db.connection import Connection
 from jobforge.db.schema_files import (
     DROP_STALE_FUNCTIONS,
     REMEMBER_FUNCTIONS,
@@ -54,9 +55,6 @@ _HINTS = {
 _IS_FOREIGN = """
     select p.txid > pg_snapshot_xmax(pg_current_snapshot()) from jobforge.statistics_position as p
 """
-
-# Rows may come as tuples or dicts, as the caller's connection has it.
-Connection = psycopg.Connection[Any]
 
 
 class FileState(StrEnum):

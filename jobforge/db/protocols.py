@@ -1,8 +1,8 @@
 """What a worker needs of the engine: a database, or a server that stands before one."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from jobforge.calls import Call, PendingResult
 
@@ -33,3 +33,7 @@ class Engine(Protocol):
     def create_link(self, *, durable: bool = True) -> Link: ...
 
     def listen(self, *channels: str) -> AbstractAsyncContextManager[AsyncIterator[str]]: ...
+
+
+RunCall = Callable[[Call[Any]], Awaitable[Any]]
+"""Sends one call and returns its result, as `Database.run` does."""

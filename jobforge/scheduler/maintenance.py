@@ -11,13 +11,13 @@ import socket
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any, get_args
+from typing import get_args
 
 from jobforge import calls
-from jobforge.calls import Call
 from jobforge.calls.admin import RetentionKind
 from jobforge.calls.statistics import MaintenanceTask
 from jobforge.db.loop import BackgroundLoop
+from jobforge.db.protocols import RunCall
 from jobforge.errors import JobForgeError
 from jobforge.observability import logs
 from jobforge.types.operations import SweepPosition
@@ -35,8 +35,6 @@ _CHECKED_AT_ONCE = 5_000
 _CHECKS_PER_TURN = 20
 # Of the time between two turns: who comes a little early must not lose a whole one.
 _LEAST_SHARE = 0.7
-
-RunCall = Callable[[Call[Any]], Awaitable[Any]]
 
 
 @dataclass(slots=True)

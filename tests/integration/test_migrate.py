@@ -10,7 +10,8 @@ import psycopg
 import pytest
 from cluster import Database, connect_to, fresh_database, wait_until
 
-from jobforge.db.migrate import Connection, FileState, check, migrate, plan, status
+from jobforge.db.connection import Connection
+from jobforge.db.migrate import FileState, check, migrate, plan, status
 from jobforge.db.schema_files import ADVISORY_LOCK, SQL, render_sql, write_supabase
 from jobforge.embedded import PostgresServer
 from jobforge.errors import MigrationError

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from jobforge.client.address import ServerAddress
+    from jobforge.db.connection import Connection
     from jobforge.db.doctor.checks import Facts, Finding
-    from jobforge.db.migrate import Connection
 
 _HEARD_S = 2.0
 

@@ -11,7 +11,7 @@ from jobforge.cli.tables import ListingFormat, print_listing, with_listing_forma
 from jobforge.errors import NotFound
 
 if TYPE_CHECKING:
-    from jobforge.db.migrate import Connection
+    from jobforge.db.connection import Connection
     from jobforge.types.tenants import BoundLogin
 
 app = typer.Typer()

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 from jobforge import calls, db
 from jobforge.calls import Call
 from jobforge.db import migrate
+from jobforge.db.connection import Connection
 from jobforge.db.doctor import probes
 from jobforge.db.doctor.checks import Facts
 from jobforge.db.doctor.server_facts import inspect
@@ -25,7 +26,7 @@ _UNDEFINED_FUNCTION = "42883"
 FactQueries = Generator[Call[Any], Any, Facts]
 
 
-def gather(conn: migrate.Connection) -> Facts:
+def gather(conn: Connection) -> Facts:
     """The facts, as this connection's login sees them."""
     looks = _query_facts(conn.info.backend_pid)
     try:

@@ -11,6 +11,7 @@ NODE := $(BIN)/python scripts/node.py
 # One more than there are cores: some tests wait for what they have killed.
 TESTERS = $(shell $(BIN)/python -c 'import os; print((os.cpu_count() or 1) + 1)')
 SDK := sdks/typescript
+MERMAID := docs/assets/mermaid.min.js
 
 # Whatever our caller thinks of it, bytecode is kept: the tests start Python hundreds of times.
 unexport PYTHONDONTWRITEBYTECODE
@@ -109,7 +110,7 @@ bench-cli: $(INSTALLED) ## what the command line costs before it does anything
 bench-ui: $(INSTALLED) ui system-deps ## whether the dashboard stays smooth: 50,000 jobs, 100 changes a second
 	@$(BIN)/python bench/ui.py
 
-docs: $(DOCS_INSTALLED) ## build the documentation's site into site/; a warning is an error
+docs: $(DOCS_INSTALLED) $(MERMAID) ## build the documentation's site into site/; a warning is an error
 	@$(BIN)/zensical build --strict --clean
 
 pages: $(INSTALLED) ## write the pages of docs/ that are made from the code: api, errors, tables; and sql/revision
@@ -133,8 +134,12 @@ lock: $(INSTALLED) ## choose new versions of everything we depend on
 system-deps: ## Postgres 15, PgBouncer, libfaketime, Chromium for the tests that want them, where we may install
 	@scripts/system_deps.sh
 
+$(MERMAID): $(INSTALLED) scripts/site/package-lock.json
+	@$(NODE) install scripts/site
+	@cp scripts/site/node_modules/mermaid/dist/mermaid.min.js $@
+
 clean: ## remove what make made; the data of `make dev` stay
-	rm -rf $(SDK)/node_modules $(SDK)/dist $(SDK)/codegen/node_modules
+	rm -rf $(SDK)/node_modules $(SDK)/dist $(SDK)/codegen/node_modules scripts/site/node_modules $(MERMAID)
 	rm -rf .venv jobforge/ui ui/node_modules .hypothesis .import_linter_cache \
 		.mypy_cache .pytest_cache .ruff_cache build dist site .cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,7 +1,8 @@
 """Runs Node from PyPI for the packages of this repository, and keeps what they need installed.
 
-`node.py npm FOLDER …` runs npm there, `node.py run FOLDER …` a program of its node_modules. Both
-install first, once for each state of the lock.
+`node.py npm FOLDER …` runs npm in the folder. `node.py run FOLDER …` runs a program of its
+node_modules, and `node.py install FOLDER` only installs them; both install once for each state of
+the lock.
 """
 
 import fcntl
@@ -74,6 +75,9 @@ def main() -> int:
     try:
         if verb == "run":
             return run(Path(folder).resolve(), *rest)
+        if verb == "install":
+            install(Path(folder).resolve())
+            return 0
         done = npm(Path(folder).resolve(), *rest)
     except NotInstalled as error:
         sys.stderr.write(str(error))

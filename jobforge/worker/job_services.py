@@ -1,6 +1,6 @@
-"""What the worker does for its running jobs: keeps what they say, and asks the engine for them.
+"""The worker's services for its running jobs: notes, steps, secrets, and requests to the engine.
 
-Each question is put under the lease of the job that asks. What a job enqueues is of its tenant.
+Each request runs under the lease of the job that sends it. A job enqueues for its own tenant only.
 """
 
 import asyncio
@@ -30,12 +30,13 @@ T = TypeVar("T")
 
 
 class WorkerJobServices:
-    """A Host. `on_note` and `on_step` are called when there is one more to be sent.
+    """The JobServices of a worker. It calls `on_note` and `on_step` after adding a note or step.
 
-    Payloads that are too large for a row go to `payloads`; a server puts them away by itself.
+    Payloads that are too large for a row are stored in `payloads`, which is None if the worker is
+    connected to a JobForge server: the server stores them itself.
     """
 
-    def __init__(  # noqa: PLR0913 - the parts that it works on
+    def __init__(  # noqa: PLR0913 - one parameter for each component that it uses
         self,
         worker_id: UUID,
         database: Engine,

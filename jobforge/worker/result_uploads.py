@@ -1,7 +1,7 @@
-"""Results that are too large for a row: put into the artifact store before their job is settled.
+"""Upload results that are too large for a row to the artifact store, before their job is settled.
 
-Until then the job is still held: a slow store must not let its lease run out. When the store fails
-for good, so has the attempt.
+Until then the job's lease is renewed: a slow store must not let it expire. If the upload fails
+after all retries, the attempt has failed.
 """
 
 import asyncio
@@ -18,14 +18,16 @@ from jobforge.worker.clock import now
 from jobforge.worker.leases import LeaseTable
 from jobforge.worker.runner import RELEASED, Report, StopReason
 
-# So many at once hold up the next claim.
+# With this many concurrent uploads, the worker stops claiming.
 _MAX_UPLOADS = 8
 _PAUSES_S = (1.0, 5.0, 15.0)
 _LOST = Report(None)
 
 
 class ResultUploads:
-    """`on_begin` is called when there is one more lease to keep, `on_end` when it is over."""
+    """The running uploads. `on_begin` is called when an upload's lease has been added to the
+    lease table, `on_end` when an upload has ended.
+    """
 
     def __init__(
         self,
@@ -53,7 +55,8 @@ class ResultUploads:
     def start(self, job: ClaimedJob, report: Report, text: bytes) -> None:
         deposit = _Upload(self._artifacts, job, report, text, self._finish)
         self._running.add(deposit)
-        # The handler has ended, so nothing can overlap: a lease that is lost costs the result only.
+        # The handler has ended, so a new attempt cannot overlap with it: if the lease is lost, only
+        # the result is lost.
         self._leases.hold(deposit, now() + self._lease_s, None)
         self._on_begin()
 
@@ -67,7 +70,7 @@ class ResultUploads:
 
 
 class _Upload:
-    """A Run, as far as its lease goes."""
+    """One upload: a Run for the lease table, so that its lease is renewed."""
 
     def __init__(
         self,
@@ -86,7 +89,7 @@ class _Upload:
         self._task = asyncio.get_running_loop().create_task(self._run())
 
     def stop(self, why: StopReason) -> None:
-        """A cancel or a timeout comes too late: the job has done its work."""
+        """Stop the upload. CANCEL and TIMEOUT are ignored: the handler has already finished."""
         if why.is_final:
             self._stop_report = _LOST if why is StopReason.LOST else RELEASED
             self._task.cancel()
@@ -96,7 +99,7 @@ class _Upload:
             report = await self._upload_result()
         except asyncio.CancelledError:
             report = self._stop_report
-        except Exception as error:  # noqa: BLE001 - whatever it is, it is how the attempt ended
+        except Exception as error:  # noqa: BLE001 - any error is the outcome of the attempt
             report = _upload_failure(self._report, error)
         self._on_end(self, report)
 
@@ -119,7 +122,8 @@ class _Upload:
 
 def _with_artifact(report: Report, job: ClaimedJob, result: dict[str, object], ref: str) -> Report:
     verdict = replace(report.verdict or Verdict(Outcome.SUCCEEDED), result=result)
-    # A payload that lies in the store has to stay named; the result is found by the job's id.
+    # The job's artifact_ref must keep naming a stored payload; the key of the result has the
+    # job's ID.
     named = None if is_marked(job.payload_json) else ref
     return report._replace(verdict=verdict, large_result=None, artifact_ref=named)
 

@@ -1,6 +1,6 @@
-"""What running jobs ask their worker about the workflows that they are of, or that they make.
+"""Translate running jobs' workflow and batch requests into calls.
 
-Each question is one call, under the lease of the job that asks.
+Each request is one call, under the lease of the job that sends it.
 """
 
 from collections.abc import Callable, Sequence
@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 def build_request_call(worker_id: UUID, job: ClaimedJob, kind: str, data: Json) -> Call[Json]:
-    """The call that answers it, as JSON. Raises Invalid for a kind that is not known."""
+    """Return the call for the request; its result is JSON. Raises Invalid for an unknown kind."""
     match kind:
         case "parents":
             return calls.load_parents(worker_id, job.token)._replace(decode=_parents_to_json)

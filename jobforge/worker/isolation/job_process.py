@@ -1,7 +1,7 @@
-"""One job's process as the worker sees it: what it says, what it prints, how it is stopped.
+"""The worker's end of one job's process: its frames, its output, and how to stop it.
 
-The zygote is its parent and tells of its end; the process itself talks over a socket. Both are
-needed for a verdict.
+The zygote is the parent of the process and reports its exit; the process sends frames over a
+socket. The report combines both.
 """
 
 import asyncio
@@ -45,14 +45,14 @@ from jobforge.worker.isolation.frames import (
 from jobforge.worker.isolation.output_tail import OutputTail
 from jobforge.worker.runner import JobServices, OnEnd, Report, StopReason
 
-# At most so much is read at a time, so that one job's flood does not hold up the others.
+# The bytes to read at a time, so that one job's output does not block the others.
 _READ = 65_536
-# What may be left in a pipe after its writers have died; the most that Linux lets it grow to.
+# The most to read from a pipe after the process has ended: the maximum size of a pipe on Linux.
 _MAX_PIPE_BYTES = 1024**2
-# A handler has this long to see that it was asked to stop.
+# The time between the stop request (SIGUSR1) and SIGTERM.
 _STOP_NOTICE_S = 1.0
 
-# A job's channel asks one at a time, so that only code around it reaches this number.
+# channel.py sends one request at a time, so only code that bypasses it reaches this number.
 _MAX_OPEN_REQUESTS = 16
 _UNREAD = "asked its worker again and again without reading the answers"
 
@@ -69,9 +69,9 @@ _LIMITS: dict[ExceededLimit, Limit] = {
 
 
 class JobProcess:
-    """A run in a process of its own, from the fork to the report."""
+    """A run in a separate process, from the fork to the report."""
 
-    def __init__(  # noqa: PLR0913, PLR0917 - what one run is made of
+    def __init__(  # noqa: PLR0913, PLR0917 - one parameter for each part of a run
         self,
         number: int,
         job: ClaimedJob,
@@ -104,7 +104,7 @@ class JobProcess:
         self._is_closed = False
 
     def begin(self) -> tuple[int, int, int]:
-        """Opens its socket and pipes; returns the ends that are the child's."""
+        """Open the socket and the pipes, and send the job; return the child's descriptors."""
         about = encode_job(self.job, self._host.worker_id)
         with ExitStack() as undo:
             self._control, control = socket.socketpair()
@@ -138,7 +138,7 @@ class JobProcess:
             self._request_stop()
 
     def end(self, ended: ChildExit) -> None:
-        """Its process has ended, and so has all that descends from it."""
+        """Report the run after the end of its process; the zygote kills leftover descendants."""
         how = _exit_from_child(ended)
         if ended.pid == 0:
             self._verdict = crashed_verdict(f"could not be forked: {os.strerror(ended.status)}")
@@ -161,13 +161,13 @@ class JobProcess:
         task.add_done_callback(self._tasks.discard)
 
     def end_without_process(self, message: str) -> None:
-        """There is no telling how it ended, or it never began."""
+        """Report the run without an exit status: the process was lost or never started."""
         self._drain()
         said = self._verdict or crashed_verdict(message)
         self._finish(Report(verdict_from_exit(ProcessExit(), self._stopped, said)))
 
     async def _redact_and_finish(self, report: Report) -> None:
-        """As `_report`, with the output redacted in a thread."""
+        """Report the run; redact its large output in a thread."""
         size = sum(map(len, self._pipes.values()))
         self._deliver_report(await run_off_loop(size, self._redact_report, report))
 
@@ -200,7 +200,7 @@ class JobProcess:
         for fd in self._pipes:
             os.close(fd)
 
-    # Stopping.
+    # Stop the job.
 
     def _request_stop(self) -> None:
         grace_s = self._definition.settings.grace_s
@@ -222,7 +222,7 @@ class JobProcess:
     def _kill(self) -> None:
         self._send(ZygoteRequest(Op.KILL, self.number))
 
-    # Listening.
+    # Read its output and its frames.
 
     def _watch(self, fd: int, read: Callable[..., object], *arguments: int) -> None:
         self._open.add(fd)
@@ -234,7 +234,7 @@ class JobProcess:
             self._loop.remove_reader(fd)
 
     def _read_pipe(self, fd: int) -> int:
-        """How much there was to read."""
+        """Read from a pipe; return the number of bytes."""
         try:
             data = os.read(fd, _READ)
         except BlockingIOError:
@@ -258,20 +258,20 @@ class JobProcess:
                 self._handle_frame(kind, body)
                 if self._control.fileno() not in self._open:
                     return 0
-        except Exception:  # noqa: BLE001 - whatever it made of the frame, its end must be reported
+        except Exception:  # noqa: BLE001 - an invalid frame must not prevent the run's report
             self._kill_for_protocol_error()
         return len(data)
 
     def _kill_for_protocol_error(
         self, why: str = "wrote to the socket that is for its worker"
     ) -> None:
-        """Nothing that child.py would send: the handler wrote to a descriptor not its own."""
+        """Kill the job: the data is not from channel.py, so the handler wrote to the socket."""
         self._unwatch(self._control.fileno())
         self._verdict = crashed_verdict(why)
         self._kill()
 
     def _drain(self) -> None:
-        # A grandchild may still hold the other ends; it is not waited for.
+        # A descendant may still hold the other ends: read what is there, without waiting for EOF.
         while self._control.fileno() in self._open and self._read_control():
             pass
         for fd in self._pipes:
@@ -312,16 +312,16 @@ class JobProcess:
         self._verdict = Verdict(Outcome.FAILED, error=error, final=True)
 
     def _note(self, kind: str, data: Json) -> None:
-        # One that the engine would refuse would take those of other jobs along.
+        # The engine would reject the whole batch, with other jobs' notes, for one invalid note.
         if kind not in _NOTES or not isinstance(data, dict):
             raise InvalidFrame
         self._host.note(self.job, kind, data, self._scope)
 
-    # Answering.
+    # Respond to its requests.
 
     @property
     def _has_too_many_requests(self) -> bool:
-        """Whether it does not wait for answers: a job has one question at a time (channel.py)."""
+        """Whether the job sends requests without reading the responses."""
         return len(self._tasks) >= _MAX_OPEN_REQUESTS or self._is_waiting
 
     def _respond_with_secret(self, name: str) -> None:
@@ -329,7 +329,7 @@ class JobProcess:
             value = self._host.secret(name)
             self._scope.add(value)
             answer = encode_response(value)
-        except Exception as error:  # noqa: BLE001 - it is the job that asked, and is told
+        except Exception as error:  # noqa: BLE001 - any error is sent to the job
             answer = encode_error(error)
         self._write(answer)
 
@@ -341,7 +341,7 @@ class JobProcess:
     async def _respond(self, find: Callable[[], Awaitable[Json]]) -> None:
         try:
             answer = encode_response(await find())
-        except Exception as error:  # noqa: BLE001 - as above
+        except Exception as error:  # noqa: BLE001 - any error is sent to the job
             answer = encode_error(error)
         try:
             self._write(answer)
@@ -353,7 +353,7 @@ class JobProcess:
         return [[each.job_id, each.status] for each in enqueued]
 
     def _write(self, data: bytes) -> None:
-        if len(self._unsent) + len(data) > 2 * MAX_FRAME_BYTES:  # it asks and asks, and never reads
+        if len(self._unsent) + len(data) > 2 * MAX_FRAME_BYTES:  # the job does not read responses
             raise InvalidFrame
         self._unsent += data
         if len(self._unsent) == len(data):
@@ -365,7 +365,7 @@ class JobProcess:
         except BlockingIOError:
             sent = 0
         except OSError:
-            self._unsent.clear()  # nobody reads it; its end is told by the zygote
+            self._unsent.clear()  # the job has closed its end; the zygote reports its exit
             sent = 0
         del self._unsent[:sent]
         if bool(self._unsent) is self._is_waiting:
@@ -385,7 +385,7 @@ def _exit_from_child(ended: ChildExit) -> ProcessExit:
 
 
 def _redact_verdict(said: Verdict, scope: RedactionScope) -> Verdict:
-    """The verdict without the secrets that the job was given; the process may not have redacted."""
+    """Redact the job's secrets in the verdict: its process may not have done so."""
     if said.error is None and said.reason is None:
         return said
     reason = said.reason and redact_text(said.reason, scope)

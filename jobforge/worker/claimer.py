@@ -40,7 +40,7 @@ class Claimer:
     def __init__(  # noqa: PLR0913 - one parameter for each component that it uses
         self,
         worker_id: UUID,
-        line: MonitoredLink,
+        link: MonitoredLink,
         *,
         slots: Slots,
         settler: Settler,
@@ -52,7 +52,7 @@ class Claimer:
         meters: Meters | None = None,
     ) -> None:
         self._worker_id = worker_id
-        self._link = line
+        self._link = link
         self._slots = slots
         self._settler = settler
         self.registration = registration
@@ -91,11 +91,11 @@ class Claimer:
 
     def _limits(self) -> dict[str, int]:
         room = SMALL_BUFFER if self._buffer.is_flooded else self._batch_limit
-        known = self._slots.limits_for_ready_queues(room)
-        is_rung, self._was_notified = self._was_notified, False
+        ready_limits = self._slots.limits_for_ready_queues(room)
+        was_notified, self._was_notified = self._was_notified, False
         moment = now()
-        if moment < self._full_claim_at or (is_rung and known):
-            return known
+        if moment < self._full_claim_at or (was_notified and ready_limits):
+            return ready_limits
         self._full_claim_at = moment + _FULL_CLAIM_INTERVAL_S
         return self._slots.limits(room)
 
@@ -121,14 +121,14 @@ class Claimer:
         if self._meters is not None:
             self._meters.record_claim(answer.row_count, now() - sent_at)
         if len(limits) == 1:
-            taken: Mapping[str, int] = dict.fromkeys(limits, answer.row_count)
+            claimed: Mapping[str, int] = dict.fromkeys(limits, answer.row_count)
         else:
             jobs = await answer.read()
             answer = PendingResult.from_value(len(jobs), jobs)
-            taken = Counter(job.queue for job in jobs)
+            claimed = Counter(job.queue for job in jobs)
         if answer.row_count:
             self._buffer.add(answer, sent_at + self._lease_s)
             self.claimed += answer.row_count
             self._pauses = iter(_PAUSES_S)
             self._on_claimed()
-        return self._slots.reserve(limits, taken)
+        return self._slots.reserve(limits, claimed)

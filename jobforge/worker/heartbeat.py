@@ -41,7 +41,7 @@ class HeartbeatLoop:
     def __init__(  # noqa: PLR0913 - one parameter for each component that it uses
         self,
         worker_id: UUID,
-        line: MonitoredLink,
+        link: MonitoredLink,
         *,
         leases: LeaseTable,
         lease_s: float,
@@ -53,7 +53,7 @@ class HeartbeatLoop:
         meters: Meters | None = None,
     ) -> None:
         self._worker_id = worker_id
-        self._link = line
+        self._link = link
         self._leases = leases
         self._lease_s = lease_s
         self._heartbeat_s = heartbeat_s

@@ -45,8 +45,8 @@ _NO_FUTURE = object()
 class InlineRunner:
     """Runs async handlers in this process."""
 
-    def __init__(self, host: JobServices) -> None:
-        self._host = host
+    def __init__(self, services: JobServices) -> None:
+        self._services = services
         self._placeholders: set[_PlaceholderTask] = set()
         self._spare_placeholder: _PlaceholderTask | None = None
 
@@ -58,7 +58,7 @@ class InlineRunner:
         """Do nothing: inline jobs need no preparation."""
 
     async def close(self) -> None:
-        tasks = [seat.task for seat in self._placeholders]
+        tasks = [placeholder.task for placeholder in self._placeholders]
         for task in tasks:
             task.cancel()
         if tasks:
@@ -67,25 +67,25 @@ class InlineRunner:
     def start(
         self, job: ClaimedJob, definition: Definition[..., Any], on_end: OnEnd
     ) -> "InlineRun | Report":
-        seat = self._get_placeholder()
-        run = InlineRun(self._host, job, definition, on_end)
-        steps = run.run_attempt()
+        placeholder = self._get_placeholder()
+        run = InlineRun(self._services, job, definition, on_end)
+        coroutine = run.run_attempt()
         variables = copy_context()
         try:
-            waiting = seat.start_handler(steps, variables)
+            first_future = placeholder.start_handler(coroutine, variables)
         except StopIteration as end:
             report: Report = end.value
             return report
         self._spare_placeholder = None
-        seat.adopt_handler(run, steps, variables, waiting)
+        placeholder.adopt_handler(run, coroutine, variables, first_future)
         return run
 
     def _get_placeholder(self) -> "_PlaceholderTask":
-        seat = self._spare_placeholder
-        if seat is not None and seat.is_fresh:
-            return seat
-        if seat is not None:
-            seat.task.cancel()
+        placeholder = self._spare_placeholder
+        if placeholder is not None and placeholder.is_fresh:
+            return placeholder
+        if placeholder is not None:
+            placeholder.task.cancel()
         self._spare_placeholder = _PlaceholderTask(asyncio.get_running_loop(), self._placeholders)
         return self._spare_placeholder
 
@@ -100,10 +100,14 @@ class InlineRun:
     _timer: TimerHandle | None = None
 
     def __init__(
-        self, host: JobServices, job: ClaimedJob, definition: Definition[..., Any], on_end: OnEnd
+        self,
+        services: JobServices,
+        job: ClaimedJob,
+        definition: Definition[..., Any],
+        on_end: OnEnd,
     ) -> None:
         self.job = job
-        self._host = host
+        self._services = services
         self._definition = definition
         self._on_end: OnEnd | None = on_end
         self._scope = definition.build_redaction_scope(job.payload_json)
@@ -134,7 +138,7 @@ class InlineRun:
 
     async def _with_context(self, arguments: Arguments) -> Any:  # noqa: ANN401 - any handler result
         definition = self._definition
-        self._context = Context(self.job, self, self._host.worker_id)
+        self._context = Context(self.job, self, self._services.worker_id)
         if definition.start_hooks:
             await definition.run_start_hooks(self._context)
         result = await definition.invoke(self._context, arguments)
@@ -166,10 +170,10 @@ class InlineRun:
         self.finish(Report(None))
 
     def note(self, kind: str, data: dict[str, Json]) -> None:
-        self._host.note(self.job, kind, data, self._scope)
+        self._services.note(self.job, kind, data, self._scope)
 
     def secret(self, name: str) -> str:
-        value = self._host.secret(name)
+        value = self._services.secret(name)
         self._scope.add(value)
         return value
 
@@ -180,7 +184,7 @@ class InlineRun:
         raise Conflict(f"the worker's loop cannot wait here ({kind}): await the async form")
 
     async def request_async(self, kind: str, data: Json) -> Json:
-        return await self._host.request(self.job, kind, data)
+        return await self._services.request(self.job, kind, data)
 
 
 class _PlaceholderTask(Coroutine[Any, Any, None]):
@@ -190,9 +194,9 @@ class _PlaceholderTask(Coroutine[Any, Any, None]):
     so it could not report the handler's end.
     """
 
-    def __init__(self, loop: AbstractEventLoop, seats: "set[_PlaceholderTask]") -> None:
+    def __init__(self, loop: AbstractEventLoop, placeholders: "set[_PlaceholderTask]") -> None:
         self._loop = loop
-        self._placeholders = seats
+        self._placeholders = placeholders
         self._start_count = 0
         self._run: InlineRun | None = None
         self._coroutine: HandlerCoroutine
@@ -200,7 +204,7 @@ class _PlaceholderTask(Coroutine[Any, Any, None]):
         self._first_future: Any = _NO_FUTURE
         self._adopted = loop.create_future()
         self.task: Task[None] = loop.create_task(self)
-        seats.add(self)
+        placeholders.add(self)
 
     @property
     def is_fresh(self) -> bool:
@@ -209,7 +213,7 @@ class _PlaceholderTask(Coroutine[Any, Any, None]):
             self._start_count < _MOST_STARTS and not self.task.cancelling() and not self.task.done()
         )
 
-    def start_handler(self, steps: HandlerCoroutine, variables: Variables) -> Any:  # noqa: ANN401 - a future, or None
+    def start_handler(self, coroutine: HandlerCoroutine, variables: Variables) -> Any:  # noqa: ANN401 - a future, or None
         """Run the first step and return what it waits for; StopIteration carries the report."""
         self._start_count += 1
         outer = asyncio.current_task(self._loop)
@@ -217,7 +221,7 @@ class _PlaceholderTask(Coroutine[Any, Any, None]):
             _leave_task(self._loop, outer)
         _enter_task(self._loop, self.task)
         try:
-            return variables.run(steps.send, None)
+            return variables.run(coroutine.send, None)
         finally:
             _leave_task(self._loop, self.task)
             if outer is not None:
@@ -226,15 +230,15 @@ class _PlaceholderTask(Coroutine[Any, Any, None]):
     def adopt_handler(
         self,
         run: InlineRun,
-        steps: HandlerCoroutine,
+        coroutine: HandlerCoroutine,
         variables: Variables,
-        waiting: Any,  # noqa: ANN401 - a future, or None
+        first_future: Any,  # noqa: ANN401 - a future, or None
     ) -> None:
         self._run, self._coroutine, self._variables, self._first_future = (
             run,
-            steps,
+            coroutine,
             variables,
-            waiting,
+            first_future,
         )
         run.task = self.task
         if not self._adopted.done():  # the handler may have canceled its Task
@@ -270,8 +274,8 @@ class _PlaceholderTask(Coroutine[Any, Any, None]):
 
     def _hand_over(self) -> Any:  # noqa: ANN401 - a future, or None
         """Return to the Task what the handler has been waiting for since its first step."""
-        waiting, self._first_future = self._first_future, _NO_FUTURE
-        return waiting
+        first_future, self._first_future = self._first_future, _NO_FUTURE
+        return first_future
 
     def _resume(self, step: Callable[..., Any], *value: Any) -> Any:  # noqa: ANN401 - a future, or None
         try:

@@ -66,8 +66,8 @@ class WorkerJobServices:
         self._notes.add(job, kind, data, scope)
         self._on_note()
         if logs.is_enabled("debug"):
-            said = redact(data, scope)
-            logs.emit(f"job.{kind}", level="debug", **logs.job_fields(job), data=said)
+            redacted = redact(data, scope)
+            logs.emit(f"job.{kind}", level="debug", **logs.job_fields(job), data=redacted)
 
     async def enqueue(self, job: ClaimedJob, jobs: Sequence[JobRequest]) -> list[Enqueued]:
         requests = inherit_correlation(job, jobs)
@@ -84,8 +84,8 @@ class WorkerJobServices:
                 self._on_step()
                 return await stored
             case "enqueue_children":
-                made = await self._run(build_children_call(self.worker_id, job, **data))
-                return [[str(each.job_id), each.status] for each in made]
+                enqueued = await self._run(build_children_call(self.worker_id, job, **data))
+                return [[str(each.job_id), each.status] for each in enqueued]
             case "parents":
                 lineage = await self._run(build_request_call(self.worker_id, job, kind, data))
                 whole = partial(download_parent_results, self._artifacts, job.tenant_id)

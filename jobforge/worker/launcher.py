@@ -52,7 +52,7 @@ def map_served_definitions(
 class Launcher:
     def __init__(  # noqa: PLR0913 - one parameter for each component that it uses
         self,
-        ready: ClaimBuffer,
+        buffer: ClaimBuffer,
         served: ServedDefinitions,
         leases: LeaseTable,
         *,
@@ -60,7 +60,7 @@ class Launcher:
         on_end: OnEnd,
         on_immediate_ends: OnImmediateEnds,
     ) -> None:
-        self._buffer = ready
+        self._buffer = buffer
         self._served = served
         self._leases = leases
         self._artifacts = artifacts
@@ -88,7 +88,7 @@ class Launcher:
             return
         await self._buffer.read_next()
         jobs = self._buffer.jobs
-        turn_ends = now() + _TIME_SLICE_S
+        slice_ends = now() + _TIME_SLICE_S
         self._logs_starts = logs.is_enabled("debug")
         attempts = self._attempts
         ended: list[tuple[ClaimedJob, Report]] = []
@@ -104,7 +104,7 @@ class Launcher:
                     job, report = self._start_traced(attempts, job, *served, deadline)
             if report is not None:
                 ended.append((job, report))
-            if moment >= turn_ends:
+            if moment >= slice_ends:
                 break
         if attempts is not None:
             attempts.leave()

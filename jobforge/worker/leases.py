@@ -57,9 +57,9 @@ class LeaseTable:
     def __iter__(self) -> Iterator[Run]:
         return iter([held.run for held in self._held.values()])
 
-    def set_unsettled_source(self, ended: Callable[[float], Iterable[Token]]) -> None:
+    def set_unsettled_source(self, list_unsettled: Callable[[float], Iterable[Token]]) -> None:
         """Set what lists ended jobs that have waited N seconds to be settled; renew them too."""
-        self._list_unsettled = ended
+        self._list_unsettled = list_unsettled
 
     def hold(self, run: Run, deadline: float, timeout: TimerHandle | None) -> None:
         job = run.job

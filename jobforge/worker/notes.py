@@ -82,11 +82,11 @@ class NoteBuffer:
                 continue
             if queue.dropped:
                 taken.append(queue.report_dropped())
-            kept, heavy = queue.take()
+            scoped_note, size = queue.take()
             self._count -= 1
-            self._size -= heavy
-            taken.append(kept)
-            weight += heavy
+            self._size -= size
+            taken.append(scoped_note)
+            weight += size
             if queue:
                 self._queues[key] = queue
         return weight, taken
@@ -139,9 +139,9 @@ class _JobNotes:
         return self._notes.pop(self.first)[1]
 
     def take(self) -> tuple[ScopedNote, int]:
-        kept, weight = self._notes.pop(self.first)
+        scoped_note, weight = self._notes.pop(self.first)
         self.size -= weight
-        return kept, weight
+        return scoped_note, weight
 
     def report_dropped(self) -> ScopedNote:
         """Return a log line that reports the dropped notes, and reset their count."""
@@ -152,8 +152,8 @@ class _JobNotes:
         return note._replace(kind="log", data={"level": "warning", "message": message}), scope
 
 
-def _redact_notes(kept: list[ScopedNote]) -> list[Note]:
-    return [note._replace(data=redact(note.data, scope)) for note, scope in kept]
+def _redact_notes(scoped_notes: list[ScopedNote]) -> list[Note]:
+    return [note._replace(data=redact(note.data, scope)) for note, scope in scoped_notes]
 
 
 def _estimate_size(value: Json) -> int:

@@ -53,20 +53,20 @@ class ResultUploads:
         return len(self._running) >= _MAX_UPLOADS
 
     def start(self, job: ClaimedJob, report: Report, text: bytes) -> None:
-        deposit = _Upload(self._artifacts, job, report, text, self._finish)
-        self._running.add(deposit)
+        upload = _Upload(self._artifacts, job, report, text, self._finish)
+        self._running.add(upload)
         # The handler has ended, so a new attempt cannot overlap with it: if the lease is lost, only
         # the result is lost.
-        self._leases.hold(deposit, now() + self._lease_s, None)
+        self._leases.hold(upload, now() + self._lease_s, None)
         self._on_begin()
 
     def close(self) -> None:
-        for deposit in [*self._running]:
-            deposit.stop(StopReason.LOST)
+        for upload in [*self._running]:
+            upload.stop(StopReason.LOST)
 
-    def _finish(self, deposit: "_Upload", report: Report) -> None:
-        self._running.discard(deposit)
-        self._on_end(deposit.job, report)
+    def _finish(self, upload: "_Upload", report: Report) -> None:
+        self._running.discard(upload)
+        self._on_end(upload.job, report)
 
 
 class _Upload:
@@ -124,13 +124,13 @@ def _with_artifact(report: Report, job: ClaimedJob, result: dict[str, object], r
     verdict = replace(report.verdict or Verdict(Outcome.SUCCEEDED), result=result)
     # The job's artifact_ref must keep naming a stored payload; the key of the result has the
     # job's ID.
-    named = None if is_marked(job.payload_json) else ref
-    return report._replace(verdict=verdict, large_result=None, artifact_ref=named)
+    artifact_ref = None if is_marked(job.payload_json) else ref
+    return report._replace(verdict=verdict, large_result=None, artifact_ref=artifact_ref)
 
 
 def _upload_failure(report: Report, error: Exception | None) -> Report:
     if error is None:
-        words = {
+        failure = {
             "type": "ResultTooLarge",
             "message": "the result is too large for a row, and this worker has no artifact store:"
             " set artifacts (JOBFORGE_ARTIFACTS)",
@@ -138,8 +138,8 @@ def _upload_failure(report: Report, error: Exception | None) -> Report:
     else:
         name = type(error).__name__
         message = error.message if isinstance(error, JobForgeError) else str(error)
-        words = {"type": name, "message": f"the result could not be put: {message}"}
+        failure = {"type": name, "message": f"the result could not be put: {message}"}
     final = None if isinstance(error, ArtifactUnavailable) else True
     return report._replace(
-        verdict=Verdict(Outcome.FAILED, error=words, final=final), large_result=None
+        verdict=Verdict(Outcome.FAILED, error=failure, final=final), large_result=None
     )

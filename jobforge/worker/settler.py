@@ -66,7 +66,7 @@ class Settler:
     def __init__(  # noqa: PLR0913 - one parameter for each component that it uses
         self,
         worker_id: UUID,
-        line: MonitoredLink,
+        link: MonitoredLink,
         *,
         leases: LeaseTable,
         notes: NoteBuffer,
@@ -75,7 +75,7 @@ class Settler:
         meters: Meters | None = None,
     ) -> None:
         self._worker_id = worker_id
-        self._link = line
+        self._link = link
         self._leases = leases
         self._notes = notes
         self._uploads = uploads
@@ -160,9 +160,9 @@ class Settler:
         return max(0.0, min(at for at, _ in self._busy) - now())
 
     def _defer_busy(self, ended: EndedRun) -> None:
-        tries = self._retry_counts[_lease_key(ended)]
+        retry_count = self._retry_counts[_lease_key(ended)]
         self._retry_counts[_lease_key(ended)] += 1
-        pause_s = min(_LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2 ** min(tries, 10))
+        pause_s = min(_LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2 ** min(retry_count, 10))
         at = now() + pause_s * random.uniform(0.5, 1)  # noqa: S311 - not cryptographic
         self._busy.append((at, ended))
 
@@ -430,5 +430,5 @@ def _replace_refused(refused: EndedRun, error: Exception) -> list[EndedRun]:
     logs.emit("outcome.refused", level="error", **logs.job_fields(job), error=repr(error))
     if report.verdict is not None and (report.verdict.error or {}).get("type") == _UNREADABLE:
         return []
-    words = {"type": _UNREADABLE, "message": str(error)}
-    return [(job, Report(Verdict(Outcome.FAILED, error=words, final=True)), duration_s)]
+    failure = {"type": _UNREADABLE, "message": str(error)}
+    return [(job, Report(Verdict(Outcome.FAILED, error=failure, final=True)), duration_s)]

@@ -41,20 +41,20 @@ class Slots:
             for queue, more in self._more.items()
         )
 
-    def reserve(self, asked: Mapping[str, int], claimed: Mapping[str, int]) -> bool:
+    def reserve(self, requested: Mapping[str, int], claimed: Mapping[str, int]) -> bool:
         """Take the claimed jobs' slots; return whether a queue returned as many as requested."""
-        for queue, limit in asked.items():
-            taken = claimed.get(queue, 0)
-            self._free[queue] -= taken
-            self._more[queue] = taken == limit > 0
-        return any(self._more[queue] for queue in asked)
+        for queue, limit in requested.items():
+            count = claimed.get(queue, 0)
+            self._free[queue] -= count
+            self._more[queue] = count == limit > 0
+        return any(self._more[queue] for queue in requested)
 
     def release(self, *queues: str) -> bool:
         """Release the slots of ended jobs; return whether more jobs may wait in these queues."""
-        given = Counter(queues)
-        for queue, count in given.items():
+        released = Counter(queues)
+        for queue, count in released.items():
             self._free[queue] += count
-        return any(self._more[queue] for queue in given)
+        return any(self._more[queue] for queue in released)
 
     def mark_has_jobs(self, queue: str) -> None:
         """Record a notification that the queue has a new job."""

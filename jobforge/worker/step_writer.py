@@ -24,9 +24,9 @@ PendingStep = tuple[Step, "Future[None]"]
 
 
 class StepWriter:
-    def __init__(self, worker_id: UUID, line: MonitoredLink, leases: LeaseTable) -> None:
+    def __init__(self, worker_id: UUID, link: MonitoredLink, leases: LeaseTable) -> None:
         self._worker_id = worker_id
-        self._link = line
+        self._link = link
         self._leases = leases
         self._pending: deque[PendingStep] = deque()
         self._sending: list[PendingStep] = []
@@ -42,7 +42,7 @@ class StepWriter:
         while self._pending and len(self._sending) < self._batch_limit:
             self._sending.append(self._pending.popleft())
         # Drop the steps of jobs that were stopped in the meantime.
-        self._sending = [asked for asked in self._sending if not asked[1].done()]
+        self._sending = [pending for pending in self._sending if not pending[1].done()]
         if not self._sending:
             await loop.wait_for_wake()
             return
@@ -99,10 +99,10 @@ def build_children_call(
 
     They inherit the job's correlation ID and trace unless they have their own.
     """
-    flowing = {"correlation_id": job.correlation_id, "traceparent": job.traceparent}
-    given = {field: value for field, value in flowing.items() if value is not None}
+    fields = {"correlation_id": job.correlation_id, "traceparent": job.traceparent}
+    inherited = {field: value for field, value in fields.items() if value is not None}
     return calls.enqueue_children(
-        worker_id, job.token, name, index, [given | each for each in jobs]
+        worker_id, job.token, name, index, [inherited | each for each in jobs]
     )
 
 

@@ -106,11 +106,11 @@ class Worker:
         self._state_changed = asyncio.Event()  # set when a job ends or outcomes are settled
 
         outage = Outage()
-        claim_line = MonitoredLink(database.create_link(durable=False), outage)
-        settle_line = MonitoredLink(database.create_link(), outage)
+        claim_link = MonitoredLink(database.create_link(durable=False), outage)
+        settle_link = MonitoredLink(database.create_link(), outage)
         self._heartbeat_link = MonitoredLink(database.create_link(), outage)
-        step_line = MonitoredLink(database.create_link(), outage)
-        self._links = [claim_line, settle_line, step_line, self._heartbeat_link]
+        step_link = MonitoredLink(database.create_link(), outage)
+        self._links = [claim_link, settle_link, step_link, self._heartbeat_link]
 
         self._slots = Slots(queues)
         self._leases = LeaseTable(lease_s)
@@ -124,7 +124,7 @@ class Worker:
         )
         self._settler = Settler(
             self.worker_id,
-            settle_line,
+            settle_link,
             leases=self._leases,
             notes=notes,
             uploads=self._result_uploads,
@@ -132,7 +132,7 @@ class Worker:
             meters=meters,
         )
         self._settle_loop = BackgroundLoop("outcomes", self._settler.step)
-        steps = StepWriter(self.worker_id, step_line, self._leases)
+        steps = StepWriter(self.worker_id, step_link, self._leases)
         self._step_loop = BackgroundLoop("steps", steps.step)
         # A JobForge server stores large payloads itself.
         own_store = None if database.runs_bulk_operations else artifacts
@@ -176,7 +176,7 @@ class Worker:
         self._launch_loop = BackgroundLoop("starts", self._launcher.step)
         self._claimer = Claimer(
             self.worker_id,
-            claim_line,
+            claim_link,
             slots=self._slots,
             settler=self._settler,
             registration=self._register(),
@@ -232,7 +232,7 @@ class Worker:
         try:
             await self._open()
             async with asyncio.TaskGroup() as group:
-                claiming = group.create_task(self._claim_loop.run())
+                claim_task = group.create_task(self._claim_loop.run())
                 listening = group.create_task(self._listen())
                 loops = (
                     *(self._launch_loop, self._settle_loop, self._step_loop),
@@ -245,7 +245,7 @@ class Worker:
                 await self._stopping.wait()
                 if self._scheduler is not None:
                     self._scheduler.stop()
-                await self._stop_claiming(claiming)
+                await self._stop_claiming(claim_task)
                 await self._drain_runs()
                 await self._wait(lambda: not self._settler, _FLUSH_S)
                 self._settler.log_unsettled()
@@ -268,9 +268,13 @@ class Worker:
         return self._stopping.is_set()
 
     async def _open(self) -> None:
-        own = map(build_registration_call, self._connectors)
-        made_known = (*self._app.registrations(), *own, self._app.build_schedule_declaration())
-        for call in (*made_known, calls.ensure_partitions()):
+        connector_registrations = map(build_registration_call, self._connectors)
+        registrations = (
+            *self._app.registrations(),
+            *connector_registrations,
+            self._app.build_schedule_declaration(),
+        )
+        for call in (*registrations, calls.ensure_partitions()):
             await self._heartbeat_link.run(call)
         for runner in self._runners.values():
             await runner.open()
@@ -287,8 +291,8 @@ class Worker:
             await runner.close()
         if self.is_running:
             await self._unregister()
-        for line in self._links:
-            await line.close()
+        for link in self._links:
+            await link.close()
 
     async def _unregister(self) -> None:
         self.is_running = False
@@ -360,11 +364,11 @@ class Worker:
             self.stop()
             self.stop()
 
-    async def _stop_claiming(self, claiming: asyncio.Task[None]) -> None:
+    async def _stop_claiming(self, claim_task: asyncio.Task[None]) -> None:
         self._claim_loop.stop()
         self._launcher.release_remaining()
         # A claim may be in flight: wait for its response, so that its jobs can be released.
-        await _join_or_cancel([claiming])
+        await _join_or_cancel([claim_task])
 
     async def _drain_runs(self) -> None:
         await self._wait(lambda: self._is_idle or self._killing.is_set(), self._drain_s)
@@ -392,9 +396,9 @@ def _store_loops(database: Engine, store: Artifacts | None) -> list[BackgroundLo
     """Return the artifact store's maintenance loops; none if the worker has no such store."""
     if store is None:
         return []
-    using = StoreRecorder("worker", store, database.run)
-    sweep = ArtifactSweeper(database.run, store)
-    return [BackgroundLoop("artifact store", using.step), BackgroundLoop("sweep", sweep.step)]
+    recorder = StoreRecorder("worker", store, database.run)
+    sweeper = ArtifactSweeper(database.run, store)
+    return [BackgroundLoop("artifact store", recorder.step), BackgroundLoop("sweep", sweeper.step)]
 
 
 def _check(queues: Mapping[str, int], lease_s: float, heartbeat_s: float) -> None:

@@ -50,8 +50,8 @@ class Cgroup:
         kills = self._oom_kills
         with suppress(OSError):
             for line in _read(f"{self._folders['memory']}/{name}").splitlines():
-                word, _, count = line.partition(" ")
-                if word == "oom_kill":
+                key, _, count = line.partition(" ")
+                if key == "oom_kill":
                     kills = int(count)
         was_killed, self._oom_kills = kills > self._oom_kills, kills
         return was_killed
@@ -107,26 +107,26 @@ def find_cgroups(own: str | None = None, mounts: str | None = None) -> Cgroups:
     `own` and `mounts` replace the contents of /proc/self/cgroup and /proc/self/mountinfo.
     """
     paths = _parse_cgroup_file(_read("/proc/self/cgroup") if own is None else own)
-    places = _parse_mountinfo(_read("/proc/self/mountinfo") if mounts is None else mounts)
-    unified = _find_v2(paths, places)
+    mount_points = _parse_mountinfo(_read("/proc/self/mountinfo") if mounts is None else mounts)
+    unified = _find_v2(paths, mount_points)
     if unified is not None:
         return Cgroups(dict.fromkeys(_NEEDED, unified), is_v2=True)
     parents = {}
     for controller in _NEEDED:
-        place = places.get(controller)
-        if place is None or controller not in paths:
+        mount = mount_points.get(controller)
+        if mount is None or controller not in paths:
             raise OSError(f"no writable cgroup with the controller {controller}")
-        folder = _resolve_folder(place, paths[controller])
+        folder = _resolve_folder(mount, paths[controller])
         if not os.access(folder, os.W_OK):
             raise OSError(f"{folder} is not writable")
         parents[controller] = folder
     return Cgroups(parents, is_v2=False)
 
 
-def _find_v2(paths: dict[str, str], places: dict[str, tuple[str, str]]) -> str | None:
-    if "" not in paths or "" not in places:
+def _find_v2(paths: dict[str, str], mount_points: dict[str, tuple[str, str]]) -> str | None:
+    if "" not in paths or "" not in mount_points:
         return None
-    own = Path(_resolve_folder(places[""], paths[""]))
+    own = Path(_resolve_folder(mount_points[""], paths[""]))
     # In v2, a cgroup whose children have controllers must not contain processes itself, so jobs'
     # cgroups are next to the worker's cgroup, if possible.
     for folder in (own.parent, own):
@@ -162,8 +162,8 @@ def _parse_mountinfo(text: str) -> dict[str, tuple[str, str]]:
     return found
 
 
-def _resolve_folder(place: tuple[str, str], path: str) -> str:
-    root, point = place
+def _resolve_folder(mount: tuple[str, str], path: str) -> str:
+    root, point = mount
     inside = path.removeprefix(root) if root != "/" else path
     return f"{point}/{inside.strip('/')}".rstrip("/")
 

@@ -115,8 +115,8 @@ class SocketChannel:
         self.send(kind, body)
 
     def _request(self, kind: FrameKind, question: dict[str, Json]) -> Json:
-        asked = encode_frame(kind, encode(question, "jobs").encode())
-        answer = decode(self._run_uninterrupted(partial(self._exchange, asked)))
+        frame = encode_frame(kind, encode(question, "jobs").encode())
+        answer = decode(self._run_uninterrupted(partial(self._exchange, frame)))
         if "error" in answer:
             raise _parse_error(answer["error"])
         return answer["value"]
@@ -141,19 +141,19 @@ class SocketChannel:
             data = data[sent:]
             sent = write(self._control, data)
 
-    def _run_uninterrupted(self, talk: Callable[[], T]) -> T:
+    def _run_uninterrupted(self, exchange: Callable[[], T]) -> T:
         """Run the exchange; raise Cancelled only afterwards, because a partial frame is invalid."""
         is_main = get_ident() == self._main
         with self._lock:
             self.is_busy = is_main
             try:
-                heard = talk()
+                result = exchange()
             finally:
                 self.is_busy = False
         if is_main and self.was_interrupted:
             self.was_interrupted = False
             raise Cancelled("the job was asked to stop")
-        return heard
+        return result
 
 
 # The worker's encoders and decoders for the same frames.
@@ -179,10 +179,10 @@ def encode_response(value: Json) -> bytes:
 
 
 def encode_error(error: Exception) -> bytes:
-    facts: dict[str, Json] = {"type": type(error).__name__, "message": str(error)}
+    fields: dict[str, Json] = {"type": type(error).__name__, "message": str(error)}
     for name in ("field", "detail", "hint"):
-        facts[name] = getattr(error, name, None)
-    return encode_frame(FrameKind.RESPONSE, orjson.dumps({"error": facts}, default=str))
+        fields[name] = getattr(error, name, None)
+    return encode_frame(FrameKind.RESPONSE, orjson.dumps({"error": fields}, default=str))
 
 
 def decode_job_requests(body: bytes) -> list[JobRequest]:
@@ -200,5 +200,5 @@ def _parse_error(document: dict[str, Json]) -> JobForgeError:
     kind = getattr(errors, document["type"], None)
     if not (isinstance(kind, type) and issubclass(kind, JobForgeError)):
         return JobForgeError(f"{document['type']}: {document['message']}")
-    facts = {name: document[name] for name in ("field", "detail", "hint")}
-    return kind(document["message"], **facts)
+    fields = {name: document[name] for name in ("field", "detail", "hint")}
+    return kind(document["message"], **fields)

@@ -76,7 +76,7 @@ ChildSetup = tuple[int, str, bytes, Rlimits, "Sandbox | None", "Landlock"]
 
 def become_job(setup: ChildSetup, stdout: int, stderr: int) -> None:
     """Set up a new fork for its job: session, output, folder, sandbox, Landlock and limits."""
-    parent, folder, mark, bounds, sandbox, landlock = setup
+    parent, folder, mark, rlimits, sandbox, landlock = setup
     write_mark(mark)
     setsid()
     die_with_parent(_SIGKILL)
@@ -104,24 +104,24 @@ def become_job(setup: ChildSetup, stdout: int, stderr: int) -> None:
     chdir(folder)
     landlock.enter(has_mounts=sandbox is not None and sandbox.has_mounts)
     _reseed()
-    apply_rlimits(bounds)
+    apply_rlimits(rlimits)
 
 
 def run_job(definitions: Definitions, control: int, allowed: ProcessLimits) -> int:
     """Run the job that arrives on the socket; return the exit code of this process."""
     channel = SocketChannel(control)
     try:
-        said = _receive_and_run(definitions, channel, allowed)
+        job_verdict = _receive_and_run(definitions, channel, allowed)
     except MemoryError as error:
         # Raised before the handler, for example by a payload that exceeds the memory limit.
         limits.raise_memory_limit()
-        said = verdict.verdict_from_error(error, DefinitionSettings("_"))
+        job_verdict = verdict.verdict_from_error(error, DefinitionSettings("_"))
     for stream in (sys.stdout, sys.stderr):
         try:  # noqa: SIM105 - contextlib.suppress is more pages to copy in a new fork
             stream.flush()
         except Exception:  # noqa: BLE001, S110 - the handler may have closed or replaced it
             pass
-    channel.send(FrameKind.VERDICT, _encode_verdict(said, channel))
+    channel.send(FrameKind.VERDICT, _encode_verdict(job_verdict, channel))
     tracing.flush_job()
     return 0
 
@@ -149,7 +149,7 @@ def _run_handler(definition: Definition[..., Any], ctx: Context, channel: Socket
         stopper.end()
         if ctx.was_completed:
             raise NotCommitted  # noqa: TRY301 - handled like an error of the handler
-        return _dumped(definition, result)
+        return _dump_result(definition, result)
     except MemoryError as error:
         limits.raise_memory_limit()
         return verdict.verdict_from_error(error, definition.settings)
@@ -169,7 +169,7 @@ def _translate_cancellation(error: BaseException) -> BaseException:
     return error
 
 
-def _dumped(definition: Definition[..., Any], result: Any) -> Verdict:  # noqa: ANN401 - any handler result
+def _dump_result(definition: Definition[..., Any], result: Any) -> Verdict:  # noqa: ANN401 - any handler result
     if result is None:
         return _EMPTY_VERDICT
     try:
@@ -278,29 +278,31 @@ def _become_command(command: Command, ctx: Context, allowed: ProcessLimits) -> V
         return command.verdict_from_start_error(error)
 
 
-def _encode_verdict(said: Verdict, channel: SocketChannel) -> bytes:
+def _encode_verdict(job_verdict: Verdict, channel: SocketChannel) -> bytes:
     """Encode the verdict; replace a result that jsonb cannot store by a failure that says so.
 
     Sends a large result first, in separate frames.
     """
-    if said is _EMPTY_VERDICT:
+    if job_verdict is _EMPTY_VERDICT:
         return _EMPTY_VERDICT_BODY
     try:
-        text = encode(said.to_json(), "result")
-        if said.result is not None and not fits(text, RESULT_LIMIT):
+        text = encode(job_verdict.to_json(), "result")
+        if job_verdict.result is not None and not fits(text, RESULT_LIMIT):
             # Too large for a row: send it separately, so that the worker uploads the bytes as is.
-            channel.send_document(FrameKind.RESULT, encode(said.result, "result").encode())
-            text = encode(replace(said, result=None).to_json(), "result")
+            channel.send_document(FrameKind.RESULT, encode(job_verdict.result, "result").encode())
+            text = encode(replace(job_verdict, result=None).to_json(), "result")
         body = text.encode()
         encode_frame(FrameKind.VERDICT, body)
     except Invalid as error:
-        if said.error is None and said.reason is None:
-            said = verdict.verdict_from_invalid_result(error)
+        if job_verdict.error is None and job_verdict.reason is None:
+            job_verdict = verdict.verdict_from_invalid_result(error)
         else:
-            said = replace(
-                said, error=replace_unencodable(said.error), reason=replace_unencodable(said.reason)
+            job_verdict = replace(
+                job_verdict,
+                error=replace_unencodable(job_verdict.error),
+                reason=replace_unencodable(job_verdict.reason),
             )
-        body = encode(said.to_json(), "result").encode()
+        body = encode(job_verdict.to_json(), "result").encode()
     return body
 
 

@@ -170,24 +170,24 @@ class ChildTable:
             self._sandboxes.close()
 
     def _compute_next_check(self) -> float:
-        look_at = self._swept_at + _SWEEP_S if self._needs_sweep else math.inf
+        due_at = self._swept_at + _SWEEP_S if self._needs_sweep else math.inf
         if self._by_run:
             first = min(child.due_at for child in self._by_run.values())
-            look_at = min(look_at, max(first, self._watched_at + _MEMORY_CHECK_INTERVAL_S))
-        return look_at
+            due_at = min(due_at, max(first, self._watched_at + _MEMORY_CHECK_INTERVAL_S))
+        return due_at
 
     def _check_memory(self, now: float) -> None:
         due = [child for child in self._by_run.values() if child.due_at <= now]
         if not due:
             return
         self._watched_at = now
-        among = proc.read_table()
+        table = proc.read_table()
         for child in due:
             if child.memory_watch is None:
                 child.memory_watch = MemoryWatch(
                     child.limits.memory_bytes, self._pid, now, child.sandbox
                 )
-            processes = self._find_processes(child, among)
+            processes = self._find_processes(child, table)
             if child.memory_watch.is_over(processes, now):
                 child.exceeded = ExceededLimit.MEMORY
                 self.kill(child)
@@ -220,41 +220,41 @@ class ChildTable:
         children = proc.read_children(self._pid)
         if children is None:
             children = set(self._find_adopted(proc.read_table()))
-        left, is_over = [], True
+        left, is_done = [], True
         for pid in children - known:
             process = proc.read_process(pid)
             if process is None:  # the child has ended, possibly after a fork
-                is_over = False
+                is_done = False
             elif process.is_zombie:
                 with contextlib.suppress(ChildProcessError):
                     os.waitpid(pid, os.WNOHANG)
             elif self._is_leftover(process):
                 left.append(pid)
-                is_over = False
-        return None if is_over else left
+                is_done = False
+        return None if is_done else left
 
     def _is_alone(self) -> bool:
         """Whether all children of this process are known; does not read the process table."""
         children = proc.read_children(self._pid)
         return children is not None and not children - self._known_pids()
 
-    def _find_processes(self, child: Child, among: ProcTable) -> set[int]:
+    def _find_processes(self, child: Child, table: ProcTable) -> set[int]:
         """Return the job's processes: descendants of the child, and orphans that were adopted."""
         if child.sandbox is not None:
             return (
-                child.sandbox.find_processes(child.pid, self._find_adopted(among), among)
-                & among.keys()
+                child.sandbox.find_processes(child.pid, self._find_adopted(table), table)
+                & table.keys()
             )
         adopted = [
-            pid for pid in self._find_adopted(among) if self._find_owner(among[pid]) is child
+            pid for pid in self._find_adopted(table) if self._find_owner(table[pid]) is child
         ]
-        return proc.find_descendants([child.pid, *adopted], among) & among.keys()
+        return proc.find_descendants([child.pid, *adopted], table) & table.keys()
 
-    def _find_adopted(self, among: ProcTable) -> list[int]:
+    def _find_adopted(self, table: ProcTable) -> list[int]:
         known = self._known_pids()
         return [
             process.pid
-            for process in proc.living(among)
+            for process in proc.living(table)
             if process.parent == self._pid and process.pid not in known
         ]
 

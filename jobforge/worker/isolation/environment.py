@@ -40,9 +40,9 @@ def build_zygote_environment(environment: Mapping[str, str]) -> dict[str, str]:
     return {**kept, _MARK_SLOT: "-" * (len(MARK) + 1 + LONGEST_MARK)}
 
 
-def restrict_environment(let_through: Iterable[str]) -> None:
+def restrict_environment(allowed_names: Iterable[str]) -> None:
     """Reduce this process's environment to the variables that all jobs get."""
-    names = {*_INHERITED_NAMES, *let_through}
+    names = {*_INHERITED_NAMES, *allowed_names}
     kept = {name: value for name, value in os.environ.items() if name in names}
     os.environ.clear()
     os.environ.update({**_DEFAULTS, **kept})
@@ -86,10 +86,10 @@ class JobVariables:
     def set(self, folder: str, mark: str) -> None:
         home, owner = folder.encode(), mark.encode()
         job_id = owner[: owner.find(b".")]
-        known = self._environ_data
-        known[_HOME] = known[_TMPDIR] = home
-        known[_MARK] = owner
-        known[_MARK_ID] = job_id
+        data = self._environ_data
+        data[_HOME] = data[_TMPDIR] = home
+        data[_MARK] = owner
+        data[_MARK_ID] = job_id
         self._layout.pack_into(
             *(self._buffer, 0, b"HOME=" + home, b"TMPDIR=" + home),
             *(_MARK + b"=" + owner, _MARK_ID + b"=" + job_id),

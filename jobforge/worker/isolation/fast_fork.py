@@ -33,12 +33,12 @@ class ForkHooks:
     def watch_registrations(self) -> Iterator[None]:
         register = os.register_at_fork
 
-        def notice(**hooks: Callable[[], object]) -> None:
-            who = sys._getframe(1).f_globals.get("__name__")  # noqa: SLF001 - no public way to get the caller
-            self.has_app_hooks = self.has_app_hooks or who not in _STDLIB_MODULES
+        def register_and_record(**hooks: Callable[[], object]) -> None:
+            module = sys._getframe(1).f_globals.get("__name__")  # noqa: SLF001 - no public way to get the caller
+            self.has_app_hooks = self.has_app_hooks or module not in _STDLIB_MODULES
             register(**hooks)
 
-        setattr(os, "register_at_fork", notice)  # noqa: B010 - no checker lets it be assigned
+        setattr(os, "register_at_fork", register_and_record)  # noqa: B010 - no checker lets it be assigned
         try:
             yield
         finally:

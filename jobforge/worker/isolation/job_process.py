@@ -76,7 +76,7 @@ class JobProcess:
         number: int,
         job: ClaimedJob,
         definition: Definition[..., Any],
-        host: JobServices,
+        services: JobServices,
         on_end: OnEnd,
         send: SendRequest,
         result_limit: int,
@@ -84,7 +84,7 @@ class JobProcess:
         self.number = number
         self.job = job
         self._definition = definition
-        self._host = host
+        self._services = services
         self._on_end = on_end
         self._send = send
         self._result_limit = result_limit
@@ -105,7 +105,7 @@ class JobProcess:
 
     def begin(self) -> tuple[int, int, int]:
         """Open the socket and the pipes, and send the job; return the child's descriptors."""
-        about = encode_job(self.job, self._host.worker_id)
+        job_frames = encode_job(self.job, self._services.worker_id)
         with ExitStack() as undo:
             self._control, control = socket.socketpair()
             undo.callback(control.close)
@@ -116,38 +116,38 @@ class JobProcess:
         for fd in self._pipes:
             self._watch(fd, self._read_pipe, fd)
         self._watch(self._control.fileno(), self._read_control)
-        self._unsent += about
+        self._unsent += job_frames
         self._flush()
         return control.detach(), stdout, stderr
 
     def _new_pipe(self, undo: ExitStack) -> int:
-        ours, theirs = os.pipe()
-        undo.callback(os.close, ours)
-        undo.callback(os.close, theirs)
-        os.set_blocking(ours, False)
-        self._pipes[ours] = OutputTail()
-        return theirs
+        parent_end, child_end = os.pipe()
+        undo.callback(os.close, parent_end)
+        undo.callback(os.close, child_end)
+        os.set_blocking(parent_end, False)
+        self._pipes[parent_end] = OutputTail()
+        return child_end
 
     def stop(self, why: StopReason) -> None:
         if self._is_closed or (self._stopped is not None and not why.is_final):
             return
-        was_asked, self._stopped = self._stopped is not None, why
+        was_stopping, self._stopped = self._stopped is not None, why
         if why.is_final:
             self._kill()
-        elif not was_asked:
+        elif not was_stopping:
             self._request_stop()
 
     def end(self, ended: ChildExit) -> None:
         """Report the run after the end of its process; the zygote kills leftover descendants."""
-        how = _exit_from_child(ended)
+        process_exit = _exit_from_child(ended)
         if ended.pid == 0:
             self._verdict = crashed_verdict(f"could not be forked: {os.strerror(ended.status)}")
         self._drain()
         if self._verdict is None and isinstance(self._definition, Command):
-            self._verdict = self._definition.verdict_from_exit(how)
+            self._verdict = self._definition.verdict_from_exit(process_exit)
         report = Report(
-            verdict_from_exit(how, self._stopped, self._verdict),
-            exit_code=how.code if how.signal is None else -how.signal,
+            verdict_from_exit(process_exit, self._stopped, self._verdict),
+            exit_code=process_exit.code if process_exit.signal is None else -process_exit.signal,
             pid=ended.pid or None,
             peak_memory_bytes=ended.peak_memory_bytes or None,
             cpu_ms=ended.cpu_ms,
@@ -163,8 +163,8 @@ class JobProcess:
     def end_without_process(self, message: str) -> None:
         """Report the run without an exit status: the process was lost or never started."""
         self._drain()
-        said = self._verdict or crashed_verdict(message)
-        self._finish(Report(verdict_from_exit(ProcessExit(), self._stopped, said)))
+        verdict = self._verdict or crashed_verdict(message)
+        self._finish(Report(verdict_from_exit(ProcessExit(), self._stopped, verdict)))
 
     async def _redact_and_finish(self, report: Report) -> None:
         """Report the run; redact its large output in a thread."""
@@ -177,8 +177,8 @@ class JobProcess:
 
     def _redact_report(self, report: Report) -> Report:
         stdout, stderr = (tail.text(self._scope) for tail in self._pipes.values())
-        said = report.verdict and _redact_verdict(report.verdict, self._scope)
-        return report._replace(verdict=said, stdout_tail=stdout, stderr_tail=stderr)
+        verdict = report.verdict and _redact_verdict(report.verdict, self._scope)
+        return report._replace(verdict=verdict, stdout_tail=stdout, stderr_tail=stderr)
 
     def _deliver_report(self, report: Report) -> None:
         verdict = report.verdict
@@ -213,8 +213,10 @@ class JobProcess:
             )
         self._call_later(grace_s, self._kill)
 
-    def _call_later(self, delay_s: float, act: Callable[..., None], *arguments: object) -> None:
-        self._timers.append(self._loop.call_later(delay_s, act, *arguments))
+    def _call_later(
+        self, delay_s: float, callback: Callable[..., None], *arguments: object
+    ) -> None:
+        self._timers.append(self._loop.call_later(delay_s, callback, *arguments))
 
     def _signal(self, op: Op, number: signal.Signals) -> None:
         self._send(ZygoteRequest(op, self.number, number))
@@ -296,7 +298,7 @@ class JobProcess:
             case FrameKind.ENQUEUE:
                 self._start_response(partial(self._enqueue, body))
             case FrameKind.REQUEST:
-                self._start_response(partial(self._host.request, self.job, **decode(body)))
+                self._start_response(partial(self._services.request, self.job, **decode(body)))
             case FrameKind.SPAN if len(body) <= MAX_NOTE_BYTES:
                 tracing.receive_span(self.job.traceparent, body)
             case _:
@@ -315,7 +317,7 @@ class JobProcess:
         # The engine would reject the whole batch, with other jobs' notes, for one invalid note.
         if kind not in _NOTES or not isinstance(data, dict):
             raise InvalidFrame
-        self._host.note(self.job, kind, data, self._scope)
+        self._services.note(self.job, kind, data, self._scope)
 
     # Respond to its requests.
 
@@ -326,21 +328,21 @@ class JobProcess:
 
     def _respond_with_secret(self, name: str) -> None:
         try:
-            value = self._host.secret(name)
+            value = self._services.secret(name)
             self._scope.add(value)
             answer = encode_response(value)
         except Exception as error:  # noqa: BLE001 - any error is sent to the job
             answer = encode_error(error)
         self._write(answer)
 
-    def _start_response(self, find: Callable[[], Awaitable[Json]]) -> None:
-        task = self._loop.create_task(self._respond(find))
+    def _start_response(self, request: Callable[[], Awaitable[Json]]) -> None:
+        task = self._loop.create_task(self._respond(request))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _respond(self, find: Callable[[], Awaitable[Json]]) -> None:
+    async def _respond(self, request: Callable[[], Awaitable[Json]]) -> None:
         try:
-            answer = encode_response(await find())
+            answer = encode_response(await request())
         except Exception as error:  # noqa: BLE001 - any error is sent to the job
             answer = encode_error(error)
         try:
@@ -349,7 +351,7 @@ class JobProcess:
             self._kill_for_protocol_error(_UNREAD)
 
     async def _enqueue(self, body: bytes) -> Json:
-        enqueued = await self._host.enqueue(self.job, decode_job_requests(body))
+        enqueued = await self._services.enqueue(self.job, decode_job_requests(body))
         return [[each.job_id, each.status] for each in enqueued]
 
     def _write(self, data: bytes) -> None:
@@ -384,12 +386,12 @@ def _exit_from_child(ended: ChildExit) -> ProcessExit:
     return ProcessExit(code=os.WEXITSTATUS(ended.status), reason=limit)
 
 
-def _redact_verdict(said: Verdict, scope: RedactionScope) -> Verdict:
+def _redact_verdict(verdict: Verdict, scope: RedactionScope) -> Verdict:
     """Redact the job's secrets in the verdict: its process may not have done so."""
-    if said.error is None and said.reason is None:
-        return said
-    reason = said.reason and redact_text(said.reason, scope)
-    return replace(said, error=redact(said.error, scope), reason=reason)
+    if verdict.error is None and verdict.reason is None:
+        return verdict
+    reason = verdict.reason and redact_text(verdict.reason, scope)
+    return replace(verdict, error=redact(verdict.error, scope), reason=reason)
 
 
 def crashed_verdict(message: str) -> Verdict:

@@ -80,8 +80,8 @@ class JobUser:
         if os.getresuid() != (uid, uid, uid):
             raise PermissionError(f"the user ID did not become {uid}")
 
-    def call(self, fork: Callable[[], int], act: Callable[[], int]) -> int | None:
-        """Run `act` in a fork with the user's rights; return its result, or None if it failed.
+    def call(self, fork: Callable[[], int], function: Callable[[], int]) -> int | None:
+        """Run `function` in a fork with the user's rights; return its result, None if it failed.
 
         The fork's real and saved IDs are not the user's, so the user's processes cannot signal or
         trace the fork.
@@ -94,14 +94,14 @@ class JobUser:
                 os.setresgid(self._helper_uid, self.uid, self._helper_uid)
                 os.setresuid(self._helper_uid, self.uid, self._helper_uid)
                 if os.getresuid() == (self._helper_uid, self.uid, self._helper_uid):
-                    os.write(writer, b"%d" % act())
+                    os.write(writer, b"%d" % function())
             finally:
                 os._exit(0)
         os.close(writer)
-        with open(reader, "rb") as answer:  # noqa: PTH123 - opens a descriptor
-            said = answer.read()
+        with open(reader, "rb") as file:  # noqa: PTH123 - opens a descriptor
+            output = file.read()
         os.waitpid(pid, 0)
-        return int(said) if said else None
+        return int(output) if output else None
 
     def kill_all(self, fork: Callable[[], int]) -> None:
         """Kill all processes of the user at once, so that none can escape by a fork."""

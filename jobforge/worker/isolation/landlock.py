@@ -108,12 +108,12 @@ class Landlock:
 def _readable(hidden: Sequence[Path]) -> Iterator[Path]:
     """Yield all siblings of the hidden paths and of their parent folders."""
     real = {_real(path) for path in hidden}
-    ways = {folder for path in real for folder in path.parents}
-    for folder in ways - real:
+    parents = {folder for path in real for folder in path.parents}
+    for folder in parents - real:
         with suppress(OSError):  # the folder was removed, and the hidden path with it
             for entry in os.scandir(folder):
                 path = Path(entry.path)
-                if path not in ways and path not in real and not entry.is_symlink():
+                if path not in parents and path not in real and not entry.is_symlink():
                     yield path
 
 

@@ -71,9 +71,9 @@ def set_up_isolation(setup: dict[str, Json]) -> "tuple[Sandboxes | None, LevelCh
     threads cannot create a user namespace.
     """
     opened: list[Sandboxes | None] = []
-    own = Path(__file__).parents[3]
+    package_parent = Path(__file__).parents[3]
     file = parse_target(setup["target"]).file
-    paths = [str(path) for path in (own, file) if path is not None]
+    paths = [str(path) for path in (package_parent, file) if path is not None]
 
     def lack_of(level: IsolationLevel) -> str | None:
         if level is IsolationLevel.PROCESS:

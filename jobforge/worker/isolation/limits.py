@@ -34,12 +34,12 @@ _prctl: Callable[[int, int, int, int, int], int] | None = (
 )
 
 
-def die_with_parent(how: int) -> None:
-    """Send this process the signal `how` when its parent ends.
+def die_with_parent(number: int) -> None:
+    """Send this process the signal `number` when its parent ends.
 
     The kernel sends it when the parent's *thread* ends, so the parent must fork in its main thread.
     """
-    _set_prctl(_PR_SET_PDEATHSIG, how)
+    _set_prctl(_PR_SET_PDEATHSIG, number)
 
 
 def unhide() -> None:
@@ -81,8 +81,8 @@ def rlimits_from_limits(limits: ProcessLimits, data_in_use: int) -> Rlimits:
     """
     found = [_make_rlimit(resource.RLIMIT_NOFILE, limits.open_files, limits.open_files)]
     if sys.platform == "linux":
-        most = data_in_use + limits.memory_bytes
-        found.append(_make_rlimit(resource.RLIMIT_DATA, most, most + _OOM_REPORT_BYTES))
+        maximum = data_in_use + limits.memory_bytes
+        found.append(_make_rlimit(resource.RLIMIT_DATA, maximum, maximum + _OOM_REPORT_BYTES))
     if limits.cpu_s:
         found.append(
             _make_rlimit(resource.RLIMIT_CPU, limits.cpu_s, limits.cpu_s + _CPU_OVERTIME_S)
@@ -93,9 +93,9 @@ def rlimits_from_limits(limits: ProcessLimits, data_in_use: int) -> Rlimits:
     return tuple(found)
 
 
-def apply_rlimits(bounds: Rlimits) -> None:
+def apply_rlimits(rlimits: Rlimits) -> None:
     """Limit this process and its descendants; the limits apply to each process separately."""
-    for which, soft_and_hard in bounds:
+    for which, soft_and_hard in rlimits:
         setrlimit(which, soft_and_hard)
 
 
@@ -125,9 +125,9 @@ def read_data_in_use() -> int:
 
 def _make_rlimit(which: int, soft: int, hard: int) -> Rlimit:
     # Without privileges, a hard limit can only be lowered.
-    most = resource.getrlimit(which)[1]
-    if most != resource.RLIM_INFINITY:
-        soft, hard = min(soft, most), min(hard, most)
+    maximum = resource.getrlimit(which)[1]
+    if maximum != resource.RLIM_INFINITY:
+        soft, hard = min(soft, maximum), min(hard, maximum)
     return which, (soft, hard)
 
 

@@ -69,9 +69,9 @@ def _measure_exactly(
     pids: Collection[int], common: proc.MemoryShare, owner: ProcessOwner | None
 ) -> int:
     """Measure by PSS, which is slow; memory that is both in a file and mapped counts once."""
-    taken = [proc.read_pss(pid) for pid in pids]
-    mapped = sum(max(0, each.shared - common.shared) for each in taken)
-    private = sum(max(0, each.private - common.private) for each in taken)
+    shares = [proc.read_pss(pid) for pid in pids]
+    mapped = sum(max(0, each.shared - common.shared) for each in shares)
+    private = sum(max(0, each.private - common.private) for each in shares)
     return private + max(mapped, _measure_files(pids, owner))
 
 
@@ -115,8 +115,8 @@ def _measure_private_mounts(pids: Collection[int]) -> int:
     """
     for pid in pids:
         try:
-            about = os.statvfs(f"/proc/{pid}/root{_SHARED_MEMORY}")
+            usage = os.statvfs(f"/proc/{pid}/root{_SHARED_MEMORY}")
         except OSError:
             continue
-        return (about.f_blocks - about.f_bfree) * about.f_frsize
+        return (usage.f_blocks - usage.f_bfree) * usage.f_frsize
     return 0

@@ -33,8 +33,8 @@ class OutputTail:
         text = _drop_partial_character(bytes(self._bytes), is_cut=self._is_cut).decode(
             "utf-8", "replace"
         )
-        shown = escape_control_characters(redact_tail(text, scope, is_cut=self._is_cut))
-        return _keep_last_bytes(shown, self._limit)
+        escaped = escape_control_characters(redact_tail(text, scope, is_cut=self._is_cut))
+        return _keep_last_bytes(escaped, self._limit)
 
     def _cut(self) -> None:
         del self._bytes[: -self._limit]

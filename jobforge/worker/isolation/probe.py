@@ -75,7 +75,7 @@ def probe_level(level: IsolationLevel, *, user_range: UserRange, processes: int)
     folder = tempfile.mkdtemp(prefix="jobforge-")
     pid = os.fork()
     if pid == 0:
-        said = _SUCCESS
+        outcome = _SUCCESS
         try:
             limits.become_subreaper()
             sandboxes = open_sandboxes(
@@ -84,15 +84,15 @@ def probe_level(level: IsolationLevel, *, user_range: UserRange, processes: int)
             if sandboxes is not None:
                 _kill_and_close(sandboxes)
         except Exception as error:  # noqa: BLE001 - any error is the result of the probe
-            said = str(error)
+            outcome = str(error)
         finally:
-            os.write(writer, said.encode())
+            os.write(writer, outcome.encode())
             os._exit(0)
     os.close(writer)
-    said = _read(reader)
+    outcome = _read(reader)
     os.waitpid(pid, 0)
     os.rmdir(folder)  # noqa: PTH106 - paths are strings here
-    return None if said == _SUCCESS else said or "the attempt ended without an answer"
+    return None if outcome == _SUCCESS else outcome or "the attempt ended without an answer"
 
 
 def _run_empty_job(sandboxes: Sandboxes, folder: str, paths: Sequence[str]) -> None:
@@ -107,25 +107,25 @@ def _run_empty_job(sandboxes: Sandboxes, folder: str, paths: Sequence[str]) -> N
         _kill_and_close(sandboxes)
         raise
     if pid == 0:
-        said = _SUCCESS
+        outcome = _SUCCESS
         try:
             sandbox.enter(own)
             missing = next((path for path in paths if not os.access(path, os.R_OK)), None)
             if missing is not None:
-                said = f"jobs could not read {missing}"
+                outcome = f"jobs could not read {missing}"
         except OSError as error:
-            said = str(error)
+            outcome = str(error)
         finally:
-            os.write(writer, said.encode())
+            os.write(writer, outcome.encode())
             os._exit(0)
     os.close(writer)
-    said = _read(reader)
+    outcome = _read(reader)
     os.waitpid(pid, 0)
     sandboxes.release(sandbox, sandboxes.keepers)
     os.rmdir(own)  # noqa: PTH106 - paths are strings here
-    if said != _SUCCESS:
+    if outcome != _SUCCESS:
         _kill_and_close(sandboxes)
-        raise OSError(said or "an empty job ended at once")
+        raise OSError(outcome or "an empty job ended at once")
 
 
 def _kill_and_close(sandboxes: Sandboxes) -> None:

@@ -57,13 +57,13 @@ def read_children(pid: int) -> set[int] | None:
         return None
 
 
-def find_descendants(of: Iterable[int], among: ProcTable) -> set[int]:
+def find_descendants(roots: Iterable[int], table: ProcTable) -> set[int]:
     """Return the given processes and their descendants."""
     by_parent: dict[int, list[int]] = {}
-    for each in among.values():
+    for each in table.values():
         by_parent.setdefault(each.parent, []).append(each.pid)
     found: set[int] = set()
-    waiting = list(of)
+    waiting = list(roots)
     while waiting:
         pid = waiting.pop()
         if pid not in found:
@@ -88,8 +88,8 @@ def read_mark(pid: int) -> str | None:
 def find_marked(marks: Iterable[str]) -> set[int]:
     """Return all processes with one of the marks, and their descendants."""
     wanted = set(marks)
-    among = read_table()
-    return find_descendants([pid for pid in among if read_mark(pid) in wanted], among)
+    table = read_table()
+    return find_descendants([pid for pid in table if read_mark(pid) in wanted], table)
 
 
 def kill_all(find: Callable[[], Iterable[int]]) -> None:
@@ -166,8 +166,8 @@ def _signal(pid: int, number: signal.Signals) -> bool:
     return True
 
 
-def living(among: ProcTable) -> Iterator[ProcEntry]:
-    return (each for each in among.values() if not each.is_zombie)
+def living(table: ProcTable) -> Iterator[ProcEntry]:
+    return (each for each in table.values() if not each.is_zombie)
 
 
 def now() -> float:

@@ -35,7 +35,7 @@ class ProcessRunner:
     def __init__(  # noqa: PLR0913 - one parameter for each setting of a worker
         self,
         target: str,
-        host: JobServices,
+        services: JobServices,
         *,
         environment: Mapping[str, str],
         job_environment: Sequence[str] = (),
@@ -48,19 +48,19 @@ class ProcessRunner:
         job_processes: int = JOB_PROCESSES,
         meters: Meters | None = None,
     ) -> None:
-        self._host = host
+        self._services = services
         self._allowed_commands = allowed_commands
         self._result_limit = result_limit
         self._meters = meters or Meters()
         self._processes: dict[int, JobProcess] = {}
         self._last = 0
         is_traced = tracing.is_enabled()
-        recipe = ZygoteSettings(
+        settings = ZygoteSettings(
             *(target, environment, job_environment, secret_files, commands or {}, is_traced),
             *(isolation_level, job_user_range, job_processes),
         )
         self._zygote = ZygoteClient(
-            recipe, on_exit=self._on_child_exit, on_lost=self._on_zygote_lost
+            settings, on_exit=self._on_child_exit, on_lost=self._on_zygote_lost
         )
 
     async def open(self) -> None:
@@ -104,7 +104,7 @@ class ProcessRunner:
             return Report(_command_denied(definition))
         self._last += 1
         process = JobProcess(
-            *(self._last, job, definition, self._host, on_end, self._send, self._result_limit)
+            *(self._last, job, definition, self._services, on_end, self._send, self._result_limit)
         )
         try:
             fds = process.begin()

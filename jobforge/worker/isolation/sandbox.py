@@ -101,14 +101,14 @@ class Sandbox:
             self.user.become()
 
     def find_processes(
-        self, leader: int, orphans: Iterable[int], among: proc.ProcTable
+        self, leader: int, orphans: Iterable[int], table: proc.ProcTable
     ) -> set[int]:
         """Return all processes of the job; `orphans` are processes whose parents have ended."""
         if self.slot is not None:
             keeper = self.slot.namespace.keeper
-            return proc.find_descendants([leader, keeper], among) - {keeper}
+            return proc.find_descendants([leader, keeper], table) - {keeper}
         own = [pid for pid in orphans if read_uid(pid) == self.uid]
-        return proc.find_descendants([leader, *own], among)
+        return proc.find_descendants([leader, *own], table)
 
 
 class Sandboxes:

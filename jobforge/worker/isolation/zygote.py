@@ -129,8 +129,8 @@ class Zygote:
 
     def _step(self) -> bool:
         """Wait for requests and ended children; return False if the worker has ended."""
-        patience_s = self._children.next_check_s()
-        for fd, _ in self._poll.poll(None if patience_s is None else patience_s * 1000 + 1):
+        timeout_s = self._children.next_check_s()
+        for fd, _ in self._poll.poll(None if timeout_s is None else timeout_s * 1000 + 1):
             if fd != self._wake_fd:
                 if not self._receive_request():
                     return False
@@ -178,7 +178,7 @@ class Zygote:
 
     def _fork_job(self, request: ZygoteRequest, fds: list[int]) -> None:
         folder = f"{self._folder}/{request.run}"
-        allowed, bounds = self._limits_cache.get(request[3:7]) or self._compute_limits(request)
+        allowed, rlimits = self._limits_cache.get(request[3:7]) or self._compute_limits(request)
         # Written before the fork: in the child, each page that is written to is copied first.
         self._variables.set(folder, request.mark)
         mark = environment.encode_mark(request.mark)
@@ -198,7 +198,7 @@ class Zygote:
                 self._sandboxes.release(sandbox, ())
         else:
             if pid == 0:
-                setup: ChildSetup = self._pid, folder, mark, bounds, sandbox, self._landlock
+                setup: ChildSetup = self._pid, folder, mark, rlimits, sandbox, self._landlock
                 self._run_child(setup, allowed, fds)
             child = Child(request.run, pid, request.mark, folder, allowed, started, sandbox)
             self._children.add(child)
@@ -235,9 +235,9 @@ class Zygote:
     def _send_exit(self, ended: ChildExit) -> None:
         self._send(encode_frame(FrameKind.ENDED, ended.pack()))
 
-    def _send(self, said: bytes) -> None:
+    def _send(self, frame: bytes) -> None:
         try:  # noqa: SIM105 - contextlib.suppress is more pages to copy after a fork
-            self._worker.sendall(said)
+            self._worker.sendall(frame)
         except OSError:
             pass  # the worker has ended, and the next read returns that too
 
@@ -277,9 +277,9 @@ def _ignore_signal(_number: int, _frame: FrameType | None) -> None:
 
 def _make_child_exit(child: Child, status: int, usage: struct_rusage) -> ChildExit:
     cpu_s = usage.ru_utime + usage.ru_stime
-    over = child.exceeded or _find_exceeded_limit(status, cpu_s, child.limits)
+    exceeded = child.exceeded or _find_exceeded_limit(status, cpu_s, child.limits)
     peak = usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024)
-    return ChildExit(child.run, child.pid, status, peak, int(cpu_s * 1000), over)
+    return ChildExit(child.run, child.pid, status, peak, int(cpu_s * 1000), exceeded)
 
 
 def _find_exceeded_limit(status: int, cpu_s: float, allowed: ProcessLimits) -> ExceededLimit:
@@ -364,9 +364,9 @@ def _build_zygote(setup: dict[str, Json], worker: socket.socket) -> Zygote:
 @contextlib.contextmanager
 def _silence() -> Iterator[None]:
     with (
-        open(os.devnull, "w", encoding="utf-8") as nowhere,  # noqa: PTH123 - os.devnull is a string
-        contextlib.redirect_stdout(nowhere),
-        contextlib.redirect_stderr(nowhere),
+        open(os.devnull, "w", encoding="utf-8") as devnull,  # noqa: PTH123 - os.devnull is a string
+        contextlib.redirect_stdout(devnull),
+        contextlib.redirect_stderr(devnull),
     ):
         yield
 

@@ -66,12 +66,12 @@ class ZygoteClient:
 
     def __init__(
         self,
-        recipe: ZygoteSettings,
+        settings: ZygoteSettings,
         *,
         on_exit: Callable[[ChildExit], None],
         on_lost: Callable[[], None],
     ) -> None:
-        self._settings = recipe
+        self._settings = settings
         self._on_exit = on_exit
         self._on_lost = on_lost
         self._connection: _ZygoteConnection | None = None
@@ -150,14 +150,16 @@ class ZygoteClient:
         self._schedule_check()
 
     async def _connect(self) -> "_ZygoteConnection":
-        link = _ZygoteConnection(self._settings, on_exit=self._on_exit, on_writable=self._flush)
+        connection = _ZygoteConnection(
+            self._settings, on_exit=self._on_exit, on_writable=self._flush
+        )
         try:
-            await link.wait_until_ready()
+            await connection.wait_until_ready()
         except BaseException:
-            await link.close()
+            await connection.close()
             raise
-        link.on_lost = self._on_connection_lost
-        return link
+        connection.on_lost = self._on_connection_lost
+        return connection
 
     def _on_connection_lost(self) -> None:
         if self._is_closed or self._connection is None:
@@ -190,7 +192,7 @@ class _ZygoteConnection:
 
     def __init__(
         self,
-        recipe: ZygoteSettings,
+        settings: ZygoteSettings,
         *,
         on_exit: Callable[[ChildExit], None],
         on_writable: Callable[[], None],
@@ -205,12 +207,12 @@ class _ZygoteConnection:
         self._is_waiting = False
         self._was_heard = False
         self._missed_checks = 0
-        self._socket, theirs = socket.socketpair()
-        with theirs:
-            self.program = _spawn_zygote(recipe, theirs.fileno())
+        self._socket, zygote_end = socket.socketpair()
+        with zygote_end:
+            self.program = _spawn_zygote(settings, zygote_end.fileno())
         self._folder = tempfile.mkdtemp(prefix="jobforge-")
         # The zygote reads this frame first, so a blocking send is fine.
-        self._socket.sendall(encode_frame(FrameKind.SETUP, _encode_setup(recipe, self._folder)))
+        self._socket.sendall(encode_frame(FrameKind.SETUP, _encode_setup(settings, self._folder)))
         self._socket.setblocking(False)  # noqa: FBT003 - its only argument
         self._loop.add_reader(self._socket, self._read)
 
@@ -294,43 +296,43 @@ class _ZygoteConnection:
         if kind is FrameKind.ENDED:
             self._on_exit(ChildExit.unpack(body))
         elif kind is FrameKind.READY:
-            told = orjson.loads(body)
-            if told["threads"]:
-                logs.emit("zygote.has_threads", level="warning", threads=told["threads"])
-            self.level = told["level"]
-            logs.emit("isolation.chosen", isolation_level=told["level"], reason=told["lack"])
+            fields = orjson.loads(body)
+            if fields["threads"]:
+                logs.emit("zygote.has_threads", level="warning", threads=fields["threads"])
+            self.level = fields["level"]
+            logs.emit("isolation.chosen", isolation_level=fields["level"], reason=fields["lack"])
             self._ready.set_result(None)
         elif kind is FrameKind.FAILED:
-            told = orjson.loads(body)
-            self._ready.set_exception(ConfigError(told["message"], hint=told["hint"]))
+            fields = orjson.loads(body)
+            self._ready.set_exception(ConfigError(fields["message"], hint=fields["hint"]))
 
 
 _DIED = "the process that jobs are forked from died while it imported the app"
 
 
-def _spawn_zygote(recipe: ZygoteSettings, fd: int) -> "subprocess.Popen[bytes]":
+def _spawn_zygote(settings: ZygoteSettings, fd: int) -> "subprocess.Popen[bytes]":
     return subprocess.Popen(
         [sys.executable, "-X", "utf8", "-m", "jobforge.worker.isolation.zygote", str(fd)],
         stdin=subprocess.DEVNULL,
         stdout=2,  # output of the app's import must not mix with the worker's stdout
-        env=environment.build_zygote_environment(recipe.environment),
+        env=environment.build_zygote_environment(settings.environment),
         pass_fds=[fd],
         start_new_session=True,
     )
 
 
-def _encode_setup(recipe: ZygoteSettings, folder: str) -> bytes:
+def _encode_setup(settings: ZygoteSettings, folder: str) -> bytes:
     return orjson.dumps(
         {
-            "target": recipe.target,
-            "commands": dict(recipe.commands),
-            "job_environment": list(recipe.job_environment),
-            "secret_files": [str(path.absolute()) for path in recipe.secret_files],
-            "is_traced": recipe.is_traced,
+            "target": settings.target,
+            "commands": dict(settings.commands),
+            "job_environment": list(settings.job_environment),
+            "secret_files": [str(path.absolute()) for path in settings.secret_files],
+            "is_traced": settings.is_traced,
             "folder": folder,
-            "isolation_level": recipe.isolation_level,
-            "job_user_range": recipe.job_user_range,
-            "job_processes": recipe.job_processes,
+            "isolation_level": settings.isolation_level,
+            "job_user_range": settings.job_user_range,
+            "job_processes": settings.job_processes,
         },
         default=dict,
     )

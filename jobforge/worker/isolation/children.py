@@ -233,11 +233,6 @@ class ChildTable:
                 is_done = False
         return None if is_done else left
 
-    def _is_alone(self) -> bool:
-        """Whether all children of this process are known; does not read the process table."""
-        children = proc.read_children(self._pid)
-        return children is not None and not children - self._known_pids()
-
     def _find_processes(self, child: Child, table: ProcTable) -> set[int]:
         """Return the job's processes: descendants of the child, and orphans that were adopted."""
         if child.sandbox is not None:

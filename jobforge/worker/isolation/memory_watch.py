@@ -7,9 +7,12 @@ a cgroup do not need it.
 
 import os
 from collections.abc import Callable, Collection, Iterator
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from jobforge.worker.isolation import proc
+
+if TYPE_CHECKING:
+    from jobforge.worker.isolation.sandbox import Sandbox
 
 MIN_INTERVAL_S = 0.1
 _MAX_INTERVAL_S = 1.0
@@ -20,19 +23,6 @@ _MEMORY_FILE_PREFIXES = ("/memfd:", f"{_SHARED_MEMORY}/")
 _BLOCK = 512
 
 
-class ProcessOwner(Protocol):
-    """The sandbox of a job, as far as measuring its memory needs it."""
-
-    @property
-    def uid(self) -> int | None: ...
-
-    @property
-    def has_mounts(self) -> bool: ...
-
-    def run_with_access(self, measure: Callable[[], int]) -> int | None:
-        """Run `measure` with the right to read the job's processes; return its result."""
-
-
 class MemoryWatch:
     """The memory check of one job.
 
@@ -40,48 +30,48 @@ class MemoryWatch:
     So only the memory of a process that exceeds the zygote's counts as the job's.
     """
 
-    __slots__ = ("_limit", "_owner", "_zygote", "due_at")
+    __slots__ = ("_limit", "_sandbox", "_zygote", "due_at")
 
     def __init__(
-        self, limit: int, zygote: int, due_at: float, owner: ProcessOwner | None = None
+        self, limit: int, zygote: int, due_at: float, sandbox: "Sandbox | None" = None
     ) -> None:
         self._limit = limit
         self._zygote = zygote
-        self._owner = owner
+        self._sandbox = sandbox
         self.due_at = due_at
 
     def is_over(self, pids: Collection[int], now: float) -> bool:
         common = proc.read_rss(self._zygote)
         held = sum(max(0, proc.read_rss(pid) - common) for pid in pids)
-        held += self._measure(lambda: _measure_files(pids, self._owner))
+        held += self._measure(lambda: _measure_files(pids, self._sandbox))
         if held > self._limit:
             own = proc.read_pss(self._zygote)
-            held = self._measure(lambda: _measure_exactly(pids, own, self._owner))
+            held = self._measure(lambda: _measure_exactly(pids, own, self._sandbox))
         room = self._limit - held
         self.due_at = now + min(_MAX_INTERVAL_S, max(MIN_INTERVAL_S, room / _BYTES_PER_S))
         return room < 0
 
     def _measure(self, measure: Callable[[], int]) -> int:
-        return measure() if self._owner is None else self._owner.run_with_access(measure) or 0
+        return measure() if self._sandbox is None else self._sandbox.run_with_access(measure) or 0
 
 
 def _measure_exactly(
-    pids: Collection[int], common: proc.MemoryShare, owner: ProcessOwner | None
+    pids: Collection[int], common: proc.MemoryShare, sandbox: "Sandbox | None"
 ) -> int:
     """Measure by PSS, which is slow; memory that is both in a file and mapped counts once."""
     shares = [proc.read_pss(pid) for pid in pids]
     mapped = sum(max(0, each.shared - common.shared) for each in shares)
     private = sum(max(0, each.private - common.private) for each in shares)
-    return private + max(mapped, _measure_files(pids, owner))
+    return private + max(mapped, _measure_files(pids, sandbox))
 
 
-def _measure_files(pids: Collection[int], owner: ProcessOwner | None) -> int:
+def _measure_files(pids: Collection[int], sandbox: "Sandbox | None") -> int:
     """Return the size of memory-backed files: open ones, and those in the job's /dev/shm."""
     sizes = {(found.st_dev, found.st_ino): found.st_blocks for found in _stat_open_files(pids)}
-    if owner is not None and owner.uid is not None:
-        found_files = _stat_shared_memory_files(owner.uid)
+    if sandbox is not None and sandbox.uid is not None:
+        found_files = _stat_shared_memory_files(sandbox.uid)
         sizes |= {(found.st_dev, found.st_ino): found.st_blocks for found in found_files}
-    private = _measure_private_mounts(pids) if owner is not None and owner.has_mounts else 0
+    private = _measure_private_mounts(pids) if sandbox is not None and sandbox.has_mounts else 0
     return sum(sizes.values()) * _BLOCK + private
 
 

@@ -75,6 +75,7 @@ class Sandbox:
         return self._mounts is not None
 
     def run_with_access(self, measure: Callable[[], int]) -> int | None:
+        """Run `measure` with the right to read the job's processes; return its result."""
         if self.user is None or can_trace():
             return measure()
         return self.user.call(os.fork, measure)

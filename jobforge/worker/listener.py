@@ -14,8 +14,10 @@ _PREFIX = "jobforge:"
 
 
 class JobListener:
-    """Calls `on_job` with a queue that has a new job, and `on_worker_notification` when a
-    heartbeat would return news for this worker.
+    """Turns notifications into callbacks.
+
+    It calls `on_job` with the name of a queue that has a new job, and `on_worker_notification` when
+    a heartbeat would return a command, a cancel request or a lost lease.
     """
 
     def __init__(

@@ -25,8 +25,10 @@ _LOST = Report(None)
 
 
 class ResultUploads:
-    """The running uploads. `on_begin` is called when an upload's lease has been added to the
-    lease table, `on_end` when an upload has ended.
+    """The running uploads.
+
+    `on_begin` is called after an upload's lease has been added to the lease table, `on_end` when
+    the upload has ended.
     """
 
     def __init__(

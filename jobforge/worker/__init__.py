@@ -1,7 +1,7 @@
-"""The worker in parts, each one thing that it does all the time; worker.py puts them together.
+"""The worker package: one module per background task, assembled in worker.py.
 
-`Worker` is imported when it is first used: a fork server imports `jobforge.worker.isolation`, and
-every job would pay for the event loop and the driver.
+`Worker` is imported on first use. The zygote imports `jobforge.worker.isolation`, and with an eager
+import the fork of every job would also copy asyncio and the database driver.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -12,9 +12,9 @@ if TYPE_CHECKING:
 __all__ = ["Worker"]
 
 
-def __getattr__(name: str) -> Any:  # noqa: ANN401 - a class
+def __getattr__(name: str) -> Any:  # noqa: ANN401 - the type of a module attribute
     if name != "Worker":
         raise AttributeError(f"jobforge.worker has no {name}")
-    from jobforge.worker.worker import Worker  # noqa: PLC0415 - see above
+    from jobforge.worker.worker import Worker  # noqa: PLC0415 - lazy, see the module docstring
 
     return Worker

@@ -1,10 +1,10 @@
-"""Claimed jobs that have not been started: answers as they came, and the jobs of the first.
+"""Buffer of claimed jobs that have not been started: unread claim results, and jobs read from one.
 
-An answer is read when its jobs are started: by then the next claim is on its way.
+A claim's rows are read when its jobs are started; by then the next claim is in flight.
 
-Jobs that lie here are in nobody's turn any more: who comes now waits for all of them. That is no
-matter while one tenant is alone. But where one has most of the jobs and others have some, few are
-kept, so that those others' next ones find a short line.
+Buffered jobs have left the tenants' fair queue, so a large buffer delays jobs that arrive later.
+That does no harm while only one tenant has jobs. When one tenant has most of the claimed jobs and
+others have some (flooding), the buffer is kept small.
 """
 
 from collections import Counter, deque
@@ -20,7 +20,7 @@ _FLOOD_DURATION_S = 1.0
 
 
 class ClaimBuffer:
-    """Each job comes with the end of its lease by our own clock."""
+    """Claimed jobs, each with its lease deadline by the worker's clock."""
 
     def __init__(self, meters: Meters | None = None) -> None:
         self._unread: deque[tuple[PendingResult[list[ClaimedJob]], float]] = deque()
@@ -30,7 +30,7 @@ class ClaimBuffer:
 
     @property
     def is_flooded(self) -> bool:
-        """By one tenant, while others have jobs too, or had some lately."""
+        """Whether a recent claim had most of its jobs from one tenant and some from others."""
         return now() < self._flood_ends
 
     @property
@@ -45,25 +45,26 @@ class ClaimBuffer:
         self._unread.append((answer, deadline))
 
     async def read_next(self) -> None:
-        """The next answer, when there are no more jobs of the last."""
+        """Read the next claim's jobs, if those of the previous claim are all started."""
         if self.jobs or not self._unread:
             return
-        answer, deadline = self._unread.popleft()  # first: one that cannot be read blocks no other
+        # Popped before it is read: a result that cannot be read must not block the next one.
+        answer, deadline = self._unread.popleft()
         jobs = await answer.read()
         flooder = _find_flooding_tenant(jobs)
         if flooder is not None:
             self._flood_ends = now() + _FLOOD_DURATION_S
-            jobs.sort(key=lambda job: job.tenant_id == flooder)  # the others' come first
+            jobs.sort(key=lambda job: job.tenant_id == flooder)  # other tenants' jobs first
         self.jobs.extend([(job, deadline) for job in jobs])
         if self._meters is not None:
             self._meters.record_received(jobs)
 
 
 def _find_flooding_tenant(jobs: list[ClaimedJob]) -> UUID | None:
-    """The tenant that has most of the jobs, if others have some."""
+    """Return the tenant that has most of the jobs, if other tenants have some."""
     if len(jobs) < SMALL_BUFFER:
         return None
-    tenants = [job.tenant_id.int for job in jobs]  # numbers are compared much faster than ids
+    tenants = [job.tenant_id.int for job in jobs]  # integers compare much faster than UUIDs
     if min(tenants) == max(tenants):
         return None
     ((tenant, count),) = Counter(tenants).most_common(1)

@@ -1,11 +1,11 @@
-"""Claiming: as many jobs as there are free slots, as soon as there may be some.
+"""Claim jobs for the free slots.
 
-A claim that was answered in full is followed by the next as soon as enough slots are free
-(pacing.py). Such claims, and those after a notification, are of the queues that are known to have
-more; the others are asked along now and then. After a claim that was not answered in full, all
-queues are asked again after a few growing pauses, because a notification may overtake the rows it
-speaks of; then only every `poll_s`. Reading an answer is left to whoever starts the jobs, so that
-the database works on the next claim meanwhile.
+After a full claim (a queue returned as many jobs as requested), the next claim follows as soon as
+enough slots are free (pacing.py). Claims after a full claim or a notification ask only the queues
+that are known to have more jobs; every `_FULL_CLAIM_INTERVAL_S` a claim asks all queues. After a
+claim that was not full, the claimer asks again after a few growing pauses, because a notification
+may overtake the rows that it announces, and then every `poll_s`. The launcher reads the claimed
+rows, so that the database can execute the next claim in the meantime.
 """
 
 import random
@@ -27,19 +27,20 @@ from jobforge.worker.settler import Settler
 from jobforge.worker.slots import Slots
 
 _PAUSES_S = (0.005, 0.025, 0.125)
-# While a queue has more, those that may have none are asked so often at most.
+# While one queue has more jobs, a claim asks queues that may be empty at most this often.
 _FULL_CLAIM_INTERVAL_S = 0.05
-# The first jobs after a rest are asked for in small number: they run while more are fetched. Then
-# as many as start within a fraction of a lease, half of a large worker's slots.
+# The first claim after an idle period is small, so that its jobs run while more are fetched. Full
+# claims then raise the limit to _LARGEST_CLAIM, half of a large worker's slots: jobs that start
+# within a fraction of a lease.
 _FIRST_CLAIM = 100
 _LARGEST_CLAIM = 1_000
 
 
 class Claimer:
-    def __init__(  # noqa: PLR0913 - the parts that it works on
+    def __init__(  # noqa: PLR0913 - one parameter for each component that it uses
         self,
         worker_id: UUID,
-        line: MonitoredLink,
+        link: MonitoredLink,
         *,
         slots: Slots,
         settler: Settler,
@@ -51,7 +52,7 @@ class Claimer:
         meters: Meters | None = None,
     ) -> None:
         self._worker_id = worker_id
-        self._link = line
+        self._link = link
         self._slots = slots
         self._settler = settler
         self.registration = registration
@@ -78,27 +79,28 @@ class Claimer:
             )
             if is_full:
                 if not self._slots.has_room_for_more:
-                    # A turn rings; but not for who ended before it was known that there is more.
+                    # The pacer wakes this loop, except for jobs that ended before this claim
+                    # showed that their queue has more: hence the timeout.
                     await loop.wait_for_wake(_FULL_CLAIM_INTERVAL_S)
                 return
             self._full_claim_at = 0.0
-        pause = next(self._pauses, self._poll_s * random.uniform(1, 1.5))  # noqa: S311 - no secret
+        pause = next(self._pauses, self._poll_s * random.uniform(1, 1.5))  # noqa: S311 - not cryptographic
         self._was_notified = await loop.wait_for_wake(pause)
         if self._was_notified:
             self._pauses = iter(_PAUSES_S)
 
     def _limits(self) -> dict[str, int]:
         room = SMALL_BUFFER if self._buffer.is_flooded else self._batch_limit
-        known = self._slots.limits_for_ready_queues(room)
-        is_rung, self._was_notified = self._was_notified, False
+        ready_limits = self._slots.limits_for_ready_queues(room)
+        was_notified, self._was_notified = self._was_notified, False
         moment = now()
-        if moment < self._full_claim_at or (is_rung and known):
-            return known
+        if moment < self._full_claim_at or (was_notified and ready_limits):
+            return ready_limits
         self._full_claim_at = moment + _FULL_CLAIM_INTERVAL_S
         return self._slots.limits(room)
 
     async def _send_claim(self, call: Call[list[ClaimedJob]]) -> PendingResult[list[ClaimedJob]]:
-        """Run the claim; if one of its rows cannot be sent, run it again without such rows."""
+        """Send the claim; if Postgres cannot output one of its rows, retry without such rows."""
         try:
             return await self._link.send(call)
         except JobForgeError as error:
@@ -107,26 +109,26 @@ class Claimer:
         return await self._link.send(calls.claim_readable_jobs(call))
 
     async def _claim(self, limits: dict[str, int]) -> bool:
-        """Whether one of the queues may have more."""
+        """Claim jobs; return whether one of the queues may have more."""
         call = calls.claim_jobs(self._worker_id, limits, registered=True, lease_s=self._lease_s)
         sent_at = now()
         try:
             answer = await self._send_claim(call)
         except NotFound:
-            # The registration is gone, for example because the database was restored.
+            # The worker's registration was lost, for example because the database was restored.
             await self._link.run(self.registration)
             return False
         if self._meters is not None:
             self._meters.record_claim(answer.row_count, now() - sent_at)
         if len(limits) == 1:
-            taken: Mapping[str, int] = dict.fromkeys(limits, answer.row_count)
+            claimed: Mapping[str, int] = dict.fromkeys(limits, answer.row_count)
         else:
             jobs = await answer.read()
             answer = PendingResult.from_value(len(jobs), jobs)
-            taken = Counter(job.queue for job in jobs)
+            claimed = Counter(job.queue for job in jobs)
         if answer.row_count:
             self._buffer.add(answer, sent_at + self._lease_s)
             self.claimed += answer.row_count
             self._pauses = iter(_PAUSES_S)
             self._on_claimed()
-        return self._slots.reserve(limits, taken)
+        return self._slots.reserve(limits, claimed)

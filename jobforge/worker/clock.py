@@ -1,4 +1,4 @@
-"""The worker's clock, which also counts the time in which the machine was suspended."""
+"""The worker's monotonic clock, which also counts time while the machine is suspended (Linux)."""
 
 import time
 

@@ -1,6 +1,7 @@
-"""What a worker does every few seconds: extend its leases, end those of dead workers, keep bulk
-operations going and, where it carries no scheduler, the partitions of the history ahead. All over
-one connection, one call after the other.
+"""The heartbeat loop: periodic calls of a worker, in sequence over one connection.
+
+It renews the leases, reaps jobs of dead workers, advances bulk operations and, in a worker without
+a scheduler, creates the history's partitions in advance.
 """
 
 import math
@@ -27,17 +28,20 @@ _REAP_LIMIT = 500
 _PARTITIONS_S = 3600.0
 _LARGEST_BEAT = 5_000
 _OPERATE_S = 0.1
-_HELD_RETRY_S = 1.0  # until the next heartbeat, when the database could not extend a lease at once
+_HELD_RETRY_S = 1.0  # until the next heartbeat, after a transaction prevented a lease renewal
 _STATM = Path("/proc/self/statm")
 
 
 class HeartbeatLoop:
-    """`registration` is repeated when the database does not know this worker any more."""
+    """The heartbeat loop.
 
-    def __init__(  # noqa: PLR0913 - the parts that it works on
+    It sends `registration` again when the database responds that the worker is not registered.
+    """
+
+    def __init__(  # noqa: PLR0913 - one parameter for each component that it uses
         self,
         worker_id: UUID,
-        line: MonitoredLink,
+        link: MonitoredLink,
         *,
         leases: LeaseTable,
         lease_s: float,
@@ -49,7 +53,7 @@ class HeartbeatLoop:
         meters: Meters | None = None,
     ) -> None:
         self._worker_id = worker_id
-        self._link = line
+        self._link = link
         self._leases = leases
         self._lease_s = lease_s
         self._heartbeat_s = heartbeat_s
@@ -62,7 +66,7 @@ class HeartbeatLoop:
         self._reap_at = now() + _add_jitter(self._reap_s)
         self._partitions_at = now() + _add_jitter(_PARTITIONS_S) if has_partitions else math.inf
         self._was_woken = False
-        self._was_held = False  # a lease could not be extended by the last heartbeat
+        self._was_held = False  # whether the last heartbeat could not renew one of the leases
 
     async def step(self, loop: BackgroundLoop) -> None:
         due_at = min(self._heartbeat_at, self._reap_at, self._partitions_at)
@@ -80,7 +84,8 @@ class HeartbeatLoop:
             self._partitions_at = now() + _add_jitter(_PARTITIONS_S)
 
     async def _send_heartbeat(self) -> None:
-        # Somebody rang because of a job that may have just begun; else young leases last.
+        # A wake-up may concern a job that has just started, so it includes the new leases.
+        # Otherwise leases younger than half an interval wait for the next heartbeat.
         asks_all = self._was_woken or self._was_held
         tokens = self._leases.tokens(0 if asks_all else self._heartbeat_s / 2)
         was_held = False
@@ -117,7 +122,7 @@ class HeartbeatLoop:
         return answer
 
     async def _advance_operations(self) -> None:
-        """One step of an operation that is due; while there is one, the next soon."""
+        """Run one step of a due bulk operation, and if there was one, schedule the next soon."""
         if await self._link.run(calls.advance_operations()) is not None:
             self._heartbeat_at = min(self._heartbeat_at, now() + _OPERATE_S)
 
@@ -132,12 +137,12 @@ class HeartbeatLoop:
 
 
 def _add_jitter(seconds: float) -> float:
-    # Never longer: a lease is three beats.
-    return seconds * random.uniform(0.9, 1)  # noqa: S311 - no secret
+    # Never longer than `seconds`: a lease spans only a few heartbeats, three by default.
+    return seconds * random.uniform(0.9, 1)  # noqa: S311 - not cryptographic
 
 
 def _read_memory_bytes() -> int | None:
-    """Bytes that this process occupies, without those of the jobs it started; on Linux."""
+    """Return this process's resident memory, without its jobs' processes; None except on Linux."""
     try:
         return int(_STATM.read_bytes().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     except OSError:

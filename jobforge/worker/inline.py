@@ -1,13 +1,14 @@
-"""Running coroutines in the worker's own loop: `isolation="inline"`.
+"""Run coroutine handlers in the worker's event loop: `isolation="inline"`.
 
-A handler begins at once, without a Task of its own: the first step of every handler is made in the
-name of one spare Task, the seat. A handler that never waits is done with that. One that waits keeps
-the seat, which goes on with it as any Task would, and the next handler gets a new one. So
-`asyncio.current_task()` and all that rests on it (timeouts, task groups) are right from the first
-line, and context variables are each job's own.
+Handlers start eagerly on a reusable placeholder Task: the first step of a handler runs at once,
+with the placeholder as the current Task. If the handler finishes without waiting, the next handler
+reuses the placeholder. If the handler waits, it adopts the placeholder, which then runs it like any
+Task, and the next handler gets a new placeholder. So `asyncio.current_task()` and what depends on
+it (timeouts, task groups) work from a handler's first line, and each job has separate context
+variables.
 
-A coroutine cannot be killed: it is cancelled, and when it has not ended by the end of its grace it
-is abandoned. Its slot is free then, its lease is let run out, and nothing it does is recorded.
+A coroutine cannot be killed: it is canceled, and abandoned if it has not ended after its grace
+period. The abandoned job's slot is released, its lease expires, and nothing it does is recorded.
 """
 
 import asyncio
@@ -35,16 +36,17 @@ from jobforge.worker.runner import SUCCEEDED, JobServices, OnEnd, Report, StopRe
 HandlerCoroutine = Coroutine[Any, Any, Report]
 
 _CLOSING_S = 1.0
-# What handlers attach to their Task must not pile up on a seat that none of them keeps.
+# A placeholder is replaced after this many handlers: what they attach to their current Task, such
+# as done callbacks, would pile up.
 _MOST_STARTS = 1_000
 _NO_FUTURE = object()
 
 
 class InlineRunner:
-    """Runs async handlers as part of this process."""
+    """Runs async handlers in this process."""
 
-    def __init__(self, host: JobServices) -> None:
-        self._host = host
+    def __init__(self, services: JobServices) -> None:
+        self._services = services
         self._placeholders: set[_PlaceholderTask] = set()
         self._spare_placeholder: _PlaceholderTask | None = None
 
@@ -53,10 +55,10 @@ class InlineRunner:
         """Inline jobs are not isolated."""
 
     async def open(self) -> None:
-        """Nothing needs to be ready before the first job."""
+        """Do nothing: inline jobs need no preparation."""
 
     async def close(self) -> None:
-        tasks = [seat.task for seat in self._placeholders]
+        tasks = [placeholder.task for placeholder in self._placeholders]
         for task in tasks:
             task.cancel()
         if tasks:
@@ -65,50 +67,54 @@ class InlineRunner:
     def start(
         self, job: ClaimedJob, definition: Definition[..., Any], on_end: OnEnd
     ) -> "InlineRun | Report":
-        seat = self._get_placeholder()
-        run = InlineRun(self._host, job, definition, on_end)
-        steps = run.run_attempt()
+        placeholder = self._get_placeholder()
+        run = InlineRun(self._services, job, definition, on_end)
+        coroutine = run.run_attempt()
         variables = copy_context()
         try:
-            waiting = seat.start_handler(steps, variables)
+            first_future = placeholder.start_handler(coroutine, variables)
         except StopIteration as end:
             report: Report = end.value
             return report
         self._spare_placeholder = None
-        seat.adopt_handler(run, steps, variables, waiting)
+        placeholder.adopt_handler(run, coroutine, variables, first_future)
         return run
 
     def _get_placeholder(self) -> "_PlaceholderTask":
-        seat = self._spare_placeholder
-        if seat is not None and seat.is_fresh:
-            return seat
-        if seat is not None:
-            seat.task.cancel()
+        placeholder = self._spare_placeholder
+        if placeholder is not None and placeholder.is_fresh:
+            return placeholder
+        if placeholder is not None:
+            placeholder.task.cancel()
         self._spare_placeholder = _PlaceholderTask(asyncio.get_running_loop(), self._placeholders)
         return self._spare_placeholder
 
 
 class InlineRun:
-    """One attempt: what the worker can stop, and the channel of its context."""
+    """One attempt: a Run for the worker, and the channel of the job's Context."""
 
-    # Most runs are over before anything of this is needed.
+    # Class attributes, because most runs end before any of these is set.
     stopped: StopReason | None = None
     task: Task[None] | None = None
     _context: Context | None = None
     _timer: TimerHandle | None = None
 
     def __init__(
-        self, host: JobServices, job: ClaimedJob, definition: Definition[..., Any], on_end: OnEnd
+        self,
+        services: JobServices,
+        job: ClaimedJob,
+        definition: Definition[..., Any],
+        on_end: OnEnd,
     ) -> None:
         self.job = job
-        self._host = host
+        self._services = services
         self._definition = definition
         self._on_end: OnEnd | None = on_end
         self._scope = definition.build_redaction_scope(job.payload_json)
 
     async def run_attempt(self) -> Report:
         definition, job = self._definition, self.job
-        CURRENT_JOB.set(job)  # in context variables of its own, so nothing has to be put back
+        CURRENT_JOB.set(job)  # never reset: the context variables are this run's copy
         CURRENT_SCOPE.set(self._scope)
         try:
             arguments = definition.parse_arguments_json(job.version, job.payload_json)
@@ -116,7 +122,7 @@ class InlineRun:
                 result = await self._with_context(arguments)
             else:
                 result = await definition.function(**arguments)
-        except BaseException as error:  # noqa: BLE001 - whatever a handler raises is its own affair
+        except BaseException as error:  # noqa: BLE001 - any error of a handler is its outcome
             if self.stopped is StopReason.LOST:
                 return Report(None)
             return Report(verdict_from_error(error, definition.settings, self.stopped))
@@ -130,9 +136,9 @@ class InlineRun:
             return Report(verdict, artifact_ref=read_artifact_ref(verdict.result))
         return Report(verdict)
 
-    async def _with_context(self, arguments: Arguments) -> Any:  # noqa: ANN401 - its result
+    async def _with_context(self, arguments: Arguments) -> Any:  # noqa: ANN401 - any handler result
         definition = self._definition
-        self._context = Context(self.job, self, self._host.worker_id)
+        self._context = Context(self.job, self, self._services.worker_id)
         if definition.start_hooks:
             await definition.run_start_hooks(self._context)
         result = await definition.invoke(self._context, arguments)
@@ -164,33 +170,33 @@ class InlineRun:
         self.finish(Report(None))
 
     def note(self, kind: str, data: dict[str, Json]) -> None:
-        self._host.note(self.job, kind, data, self._scope)
+        self._services.note(self.job, kind, data, self._scope)
 
     def secret(self, name: str) -> str:
-        value = self._host.secret(name)
+        value = self._services.secret(name)
         self._scope.add(value)
         return value
 
     def enqueue(self, jobs: Sequence[JobRequest]) -> list[Enqueued]:
         raise Conflict(f"{len(jobs)} jobs cannot be enqueued from here: await aenqueue")
 
-    def request(self, kind: str, data: Json) -> Json:  # noqa: ARG002 - as aask
+    def request(self, kind: str, data: Json) -> Json:  # noqa: ARG002 - signature of the channel protocol
         raise Conflict(f"the worker's loop cannot wait here ({kind}): await the async form")
 
     async def request_async(self, kind: str, data: Json) -> Json:
-        return await self._host.request(self.job, kind, data)
+        return await self._services.request(self.job, kind, data)
 
 
 class _PlaceholderTask(Coroutine[Any, Any, None]):
-    """What the spare Task runs: it waits to be kept, then it is that handler's coroutine.
+    """The coroutine of a placeholder Task: waits to be adopted, then runs the handler's coroutine.
 
-    A class, because the Task of an `async def` that is cancelled before it has run at all ends
-    without a word to anybody.
+    It is a class because an `async def` whose Task is canceled before its first step never runs,
+    so it could not report the handler's end.
     """
 
-    def __init__(self, loop: AbstractEventLoop, seats: "set[_PlaceholderTask]") -> None:
+    def __init__(self, loop: AbstractEventLoop, placeholders: "set[_PlaceholderTask]") -> None:
         self._loop = loop
-        self._placeholders = seats
+        self._placeholders = placeholders
         self._start_count = 0
         self._run: InlineRun | None = None
         self._coroutine: HandlerCoroutine
@@ -198,24 +204,24 @@ class _PlaceholderTask(Coroutine[Any, Any, None]):
         self._first_future: Any = _NO_FUTURE
         self._adopted = loop.create_future()
         self.task: Task[None] = loop.create_task(self)
-        seats.add(self)
+        placeholders.add(self)
 
     @property
     def is_fresh(self) -> bool:
-        """Whether the next handler finds it as it finds any Task."""
+        """Whether the next handler can use the Task like a new one."""
         return (
             self._start_count < _MOST_STARTS and not self.task.cancelling() and not self.task.done()
         )
 
-    def start_handler(self, steps: HandlerCoroutine, variables: Variables) -> Any:  # noqa: ANN401 - a future, or None
-        """The first step. Answers what it waits for; StopIteration has the report."""
+    def start_handler(self, coroutine: HandlerCoroutine, variables: Variables) -> Any:  # noqa: ANN401 - a future, or None
+        """Run the first step and return what it waits for; StopIteration carries the report."""
         self._start_count += 1
         outer = asyncio.current_task(self._loop)
         if outer is not None:
             _leave_task(self._loop, outer)
         _enter_task(self._loop, self.task)
         try:
-            return variables.run(steps.send, None)
+            return variables.run(coroutine.send, None)
         finally:
             _leave_task(self._loop, self.task)
             if outer is not None:
@@ -224,34 +230,35 @@ class _PlaceholderTask(Coroutine[Any, Any, None]):
     def adopt_handler(
         self,
         run: InlineRun,
-        steps: HandlerCoroutine,
+        coroutine: HandlerCoroutine,
         variables: Variables,
-        waiting: Any,  # noqa: ANN401 - as above
+        first_future: Any,  # noqa: ANN401 - a future, or None
     ) -> None:
         self._run, self._coroutine, self._variables, self._first_future = (
             run,
-            steps,
+            coroutine,
             variables,
-            waiting,
+            first_future,
         )
         run.task = self.task
-        if not self._adopted.done():  # the handler may have cancelled it
+        if not self._adopted.done():  # the handler may have canceled its Task
             self._adopted.set_result(None)
 
-    def send(self, value: Any) -> Any:  # noqa: ANN401 - as coroutines do
+    def send(self, value: Any) -> Any:  # noqa: ANN401 - signature of Coroutine
         if self._run is None:
             return next(self._adopted.__await__())
         if self._first_future is not _NO_FUTURE:
             return self._hand_over()
         return self._resume(self._coroutine.send, value)
 
-    def throw(self, *error: Any) -> Any:  # noqa: ANN401 - as coroutines do
+    def throw(self, *error: Any) -> Any:  # noqa: ANN401 - signature of Coroutine
         if self._run is None:
             self._placeholders.discard(self)
             raise error[0]
         if self._first_future is not _NO_FUTURE:
-            # Cancelled since the handler's first step. A Task passes that on to what it waits
-            # for, and does so now if it is asked again; the number of requests stays the same.
+            # The Task was canceled after the handler's first step, before it could wait for the
+            # handler's future. Request the cancellation again: the Task then cancels the future
+            # that this returns. `uncancel` keeps the count of requests unchanged.
             self.task.uncancel()
             self.task.cancel()
             return self._hand_over()
@@ -263,14 +270,14 @@ class _PlaceholderTask(Coroutine[Any, Any, None]):
             self._coroutine.close()
 
     def __await__(self) -> Generator[Any, None, None]:
-        raise NotImplementedError  # it is a Task's alone
+        raise NotImplementedError  # only its Task runs it
 
-    def _hand_over(self) -> Any:  # noqa: ANN401 - as above
-        """To the Task: what the handler has been waiting for since its first step."""
-        waiting, self._first_future = self._first_future, _NO_FUTURE
-        return waiting
+    def _hand_over(self) -> Any:  # noqa: ANN401 - a future, or None
+        """Return to the Task what the handler has been waiting for since its first step."""
+        first_future, self._first_future = self._first_future, _NO_FUTURE
+        return first_future
 
-    def _resume(self, step: Callable[..., Any], *value: Any) -> Any:  # noqa: ANN401 - as above
+    def _resume(self, step: Callable[..., Any], *value: Any) -> Any:  # noqa: ANN401 - a future, or None
         try:
             return self._variables.run(step, *value)
         except StopIteration as end:

@@ -1,6 +1,6 @@
-"""What the worker does for its running jobs: keeps what they say, and asks the engine for them.
+"""The worker's services for its running jobs: notes, steps, secrets, and requests to the engine.
 
-Each question is put under the lease of the job that asks. What a job enqueues is of its tenant.
+Each request runs under the lease of the job that sends it. A job enqueues for its own tenant only.
 """
 
 import asyncio
@@ -30,12 +30,13 @@ T = TypeVar("T")
 
 
 class WorkerJobServices:
-    """A Host. `on_note` and `on_step` are called when there is one more to be sent.
+    """The JobServices of a worker. It calls `on_note` and `on_step` after adding a note or step.
 
-    Payloads that are too large for a row go to `payloads`; a server puts them away by itself.
+    Payloads that are too large for a row are stored in `payloads`, which is None if the worker is
+    connected to a JobForge server: the server stores them itself.
     """
 
-    def __init__(  # noqa: PLR0913 - the parts that it works on
+    def __init__(  # noqa: PLR0913 - one parameter for each component that it uses
         self,
         worker_id: UUID,
         database: Engine,
@@ -65,8 +66,8 @@ class WorkerJobServices:
         self._notes.add(job, kind, data, scope)
         self._on_note()
         if logs.is_enabled("debug"):
-            said = redact(data, scope)
-            logs.emit(f"job.{kind}", level="debug", **logs.job_fields(job), data=said)
+            redacted = redact(data, scope)
+            logs.emit(f"job.{kind}", level="debug", **logs.job_fields(job), data=redacted)
 
     async def enqueue(self, job: ClaimedJob, jobs: Sequence[JobRequest]) -> list[Enqueued]:
         requests = inherit_correlation(job, jobs)
@@ -83,8 +84,8 @@ class WorkerJobServices:
                 self._on_step()
                 return await stored
             case "enqueue_children":
-                made = await self._run(build_children_call(self.worker_id, job, **data))
-                return [[str(each.job_id), each.status] for each in made]
+                enqueued = await self._run(build_children_call(self.worker_id, job, **data))
+                return [[str(each.job_id), each.status] for each in enqueued]
             case "parents":
                 lineage = await self._run(build_request_call(self.worker_id, job, kind, data))
                 whole = partial(download_parent_results, self._artifacts, job.tenant_id)

@@ -1,4 +1,4 @@
-"""From claimed to running: hands each job to what runs its definition, a little at a time."""
+"""Start claimed jobs in time slices: pass each job to the runner of its definition."""
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -22,7 +22,7 @@ from jobforge.worker.runner import RELEASED, OnEnd, Report, Run, Runner, StopRea
 if TYPE_CHECKING:
     from jobforge.observability.tracing.attempt_spans import AttemptSpans
 
-# For so long jobs are started in one go; then whatever else is due gets its turn.
+# Jobs are started for this long; then the event loop runs what else is due.
 _TIME_SLICE_S = 0.01
 
 OnImmediateEnds = Callable[[Sequence[tuple[ClaimedJob, Report]]], None]
@@ -32,7 +32,10 @@ ServedDefinitions = Mapping[tuple[str, int], tuple[Definition[..., Any], Runner]
 def map_served_definitions(
     definitions: Iterable[Definition[..., Any]], runners: Mapping[Isolation, Runner]
 ) -> ServedDefinitions:
-    """What runs the jobs of each key and version; without a runner a definition is left out."""
+    """Return the definition and runner of each key and version.
+
+    Definitions without a runner are left out. Raises ConfigError if none is left.
+    """
     served = {}
     for definition in definitions:
         runner = runners.get(definition.settings.isolation)
@@ -47,9 +50,9 @@ def map_served_definitions(
 
 
 class Launcher:
-    def __init__(  # noqa: PLR0913 - the parts that it works on
+    def __init__(  # noqa: PLR0913 - one parameter for each component that it uses
         self,
-        ready: ClaimBuffer,
+        buffer: ClaimBuffer,
         served: ServedDefinitions,
         leases: LeaseTable,
         *,
@@ -57,7 +60,7 @@ class Launcher:
         on_end: OnEnd,
         on_immediate_ends: OnImmediateEnds,
     ) -> None:
-        self._buffer = ready
+        self._buffer = buffer
         self._served = served
         self._leases = leases
         self._artifacts = artifacts
@@ -66,7 +69,7 @@ class Launcher:
         self._is_stopped = False
         self._logs_starts = False
         self._attempts = tracing.create_attempt_spans()
-        # Nobody is given the job while one of these runs.
+        # While one of these runs, only its own code, inline, sees the job.
         self._light_definitions = {
             definition
             for definition, _ in served.values()
@@ -76,7 +79,7 @@ class Launcher:
             self._on_end = partial(_end_traced, self._attempts, on_end)
 
     def release_remaining(self) -> None:
-        """From now on jobs are handed back instead."""
+        """From now on release jobs to the queue instead of starting them."""
         self._is_stopped = True
 
     async def step(self, loop: BackgroundLoop) -> None:
@@ -85,7 +88,7 @@ class Launcher:
             return
         await self._buffer.read_next()
         jobs = self._buffer.jobs
-        turn_ends = now() + _TIME_SLICE_S
+        slice_ends = now() + _TIME_SLICE_S
         self._logs_starts = logs.is_enabled("debug")
         attempts = self._attempts
         ended: list[tuple[ClaimedJob, Report]] = []
@@ -101,7 +104,7 @@ class Launcher:
                     job, report = self._start_traced(attempts, job, *served, deadline)
             if report is not None:
                 ended.append((job, report))
-            if moment >= turn_ends:
+            if moment >= slice_ends:
                 break
         if attempts is not None:
             attempts.leave()
@@ -116,7 +119,7 @@ class Launcher:
         runner: Runner,
         deadline: float,
     ) -> tuple[ClaimedJob, Report | None]:
-        """As `_start`, and the job as others may speak of it."""
+        """Start the job within its trace span; return the job with its traceparent, if any."""
         is_light = definition in self._light_definitions and not self._logs_starts
         job = attempts.begin(job, is_light=is_light and not needs_download(job, definition))
         report = self._start(job, definition, runner, deadline)
@@ -128,7 +131,7 @@ class Launcher:
     def _start(
         self, job: ClaimedJob, definition: Definition[..., Any], runner: Runner, deadline: float
     ) -> Report | None:
-        """A report if it has ended already."""
+        """Start the job; return a report if it has ended already."""
         if self._logs_starts:
             logs.emit("job.started", level="debug", **logs.job_fields(job))
         run: Run | Report
@@ -137,7 +140,7 @@ class Launcher:
                 run = PayloadDownload(self._artifacts, job, definition, runner, self._on_end)
             else:
                 run = runner.start(job, definition, self._on_end)
-        except Exception as error:  # noqa: BLE001 - it could not be run: that is how it ended
+        except Exception as error:  # noqa: BLE001 - any error is the outcome of the attempt
             return Report(verdict_from_error(error, definition.settings))
         if isinstance(run, Report):
             return run

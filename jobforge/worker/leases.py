@@ -1,9 +1,9 @@
-"""The jobs that a worker is running, and until when each is its own. Their leases are extended, and
-those of jobs that have ended, until they are settled.
+"""The leases of a worker's running jobs, each with its deadline.
 
-A deadline is by the worker's own clock, one that goes on while the machine sleeps. It is counted
-from before the request was sent that got or extended the lease, so it never lies after the
-database's.
+Leases are renewed while the job runs and, once it has ended, until its outcome is settled.
+
+A deadline uses the worker's own clock, which also counts while the machine is suspended. It counts
+from the moment before the claim or heartbeat was sent, so it is never later than the database's.
 """
 
 import math
@@ -28,7 +28,7 @@ class _HeldLease:
     is_lost: bool = False
 
     def mark_lost(self, why: StopReason = StopReason.LOST) -> None:
-        # A lease once given up is never extended, even if its run does not end.
+        # A lost lease is never renewed, even if its run does not end.
         self.is_lost = True
         self.deadline = math.inf
         self.run.stop(why)
@@ -39,7 +39,11 @@ class _HeldLease:
 
 
 class LeaseTable:
-    """`is_unanswered` is true from when a heartbeat is sent until the database responds."""
+    """The leases that a worker holds.
+
+    `is_heartbeat_pending` is true from when a heartbeat is sent until the database responds, so it
+    stays true during an outage.
+    """
 
     def __init__(self, lease_s: float) -> None:
         self._lease_s = lease_s
@@ -53,17 +57,17 @@ class LeaseTable:
     def __iter__(self) -> Iterator[Run]:
         return iter([held.run for held in self._held.values()])
 
-    def set_unsettled_source(self, ended: Callable[[float], Iterable[Token]]) -> None:
-        """Extend also the leases of these: jobs that have ended and waited for so long since."""
-        self._list_unsettled = ended
+    def set_unsettled_source(self, list_unsettled: Callable[[float], Iterable[Token]]) -> None:
+        """Set what lists ended jobs that have waited N seconds to be settled; renew them too."""
+        self._list_unsettled = list_unsettled
 
     def hold(self, run: Run, deadline: float, timeout: TimerHandle | None) -> None:
         job = run.job
         self._held[job.job_id, job.lease] = _HeldLease(run, now(), deadline, timeout)
 
     def drop(self, job: ClaimedJob) -> float:
-        """It has ended. Answers for how many seconds it ran; 0 if it ended as it began."""
-        # Most of many short jobs were never held; the hash of a UUID costs as much as the rest.
+        """Forget an ended job and return its run time in seconds; 0 if it was never held."""
+        # Most short jobs are never held, and hashing a UUID costs as much as the rest of this.
         held = self._held.pop((job.job_id, job.lease), None) if self._held else None
         if held is None:
             return 0.0
@@ -72,7 +76,7 @@ class LeaseTable:
         return now() - held.since
 
     def tokens(self, held_for_s: float) -> list[Token]:
-        """Of the jobs that have been running for so long, or have ended and are not settled."""
+        """Return the leases to renew: of jobs running for this long, and of unsettled jobs."""
         before = now() - held_for_s
         running = [
             held.run.job.token
@@ -82,7 +86,10 @@ class LeaseTable:
         return [*running, *self._list_unsettled(held_for_s)]
 
     def renew(self, sent_at: float, beats: Iterable[Beat]) -> bool:
-        """Returns whether a lease could not be extended: another heartbeat is then due soon."""
+        """Apply a heartbeat's response; return whether a lease was held by another transaction.
+
+        Such a lease was not renewed, so the next heartbeat is due soon.
+        """
         is_any_held = False
         for beat in beats:
             held = self._held.get((beat.job_id, beat.lease))
@@ -106,10 +113,11 @@ class LeaseTable:
                 self._held[key].mark_lost()
 
     def stop_overdue(self) -> None:
-        """Stops what may be somebody else's by now.
+        """Stop jobs whose lease has expired, because another worker may run them by now.
 
-        In an outage that is not the job's fault. The worker hands it back when the database is
-        reachable again, which does not count as an attempt.
+        A lease that expires while a heartbeat is pending expired in an outage, which is not the
+        job's fault: the worker releases the job once the database is reachable again, and the
+        release does not count as an attempt.
         """
         moment = now()
         why = StopReason.EXPIRED if self.is_heartbeat_pending else StopReason.LOST
@@ -122,6 +130,6 @@ class LeaseTable:
             run.stop(why)
 
     def next_deadline_s(self) -> float:
-        """How long until the first lease runs out."""
+        """Return the seconds until the first lease expires; infinite without leases."""
         first = min((held.deadline for held in self._held.values()), default=math.inf)
         return max(0.0, first - now())

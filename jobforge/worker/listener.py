@@ -1,6 +1,7 @@
-"""Being woken: what the database notifies, on a connection of its own.
+"""Listen for Postgres notifications on a separate connection.
 
-It only makes things sooner. Without it, or while it is lost, polling finds everything.
+Notifications only reduce latency. Without them, or while the connection is lost, polling finds
+every job.
 """
 
 from collections.abc import Callable, Iterable
@@ -13,7 +14,11 @@ _PREFIX = "jobforge:"
 
 
 class JobListener:
-    """`on_job` is told the queue; `on_news` that a heartbeat would learn something."""
+    """Turns notifications into callbacks.
+
+    It calls `on_job` with the name of a queue that has a new job, and `on_worker_notification` when
+    a heartbeat would return a command, a cancel request or a lost lease.
+    """
 
     def __init__(
         self,
@@ -42,7 +47,7 @@ class JobListener:
                     self._on_job(name.removeprefix(_PREFIX))
 
     def _notify_all(self) -> None:
-        """Nobody told us anything while we were not listening."""
+        """Act as if all channels had been notified: notifications before LISTEN were missed."""
         self._on_worker_notification()
         for queue in self._queues:
             self._on_job(queue)

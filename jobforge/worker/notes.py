@@ -1,8 +1,8 @@
-"""What running jobs say, kept until the next batch is sent.
+"""Buffer of running jobs' notes (log lines, progress, events) for the next batch.
 
-Each job has its own room, and each batch takes from all jobs in turn: a job that says too much
-loses its own oldest log lines, and no other job waits for it or loses anything. The number of lost
-entries is logged in their place.
+Each job has a separate, bounded queue, and each batch takes notes from all jobs round robin. A job
+that writes too many notes loses its own oldest log lines; it neither delays other jobs nor drops
+their notes. A log line with the number of dropped notes replaces them.
 """
 
 from collections import deque
@@ -36,7 +36,7 @@ class NoteBuffer:
     ) -> None:
         self._max_notes, self._max_characters = max_notes, max_characters
         self._max_job_notes, self._max_job_characters = max_job_notes, max_job_characters
-        self._queues: dict[LeaseKey, _JobNotes] = {}  # whose turn it is, first
+        self._queues: dict[LeaseKey, _JobNotes] = {}  # in round robin order, next first
         self._count = 0
         self._size = 0
         self.last = 0
@@ -45,7 +45,7 @@ class NoteBuffer:
         return self._count
 
     def add(self, job: ClaimedJob, kind: str, data: dict[str, Json], scope: RedactionScope) -> None:
-        """Keep the note; the scope's secrets are hidden in it when it is taken."""
+        """Keep the note; `take` redacts the scope's secrets in it."""
         key = job.job_id, job.lease
         queue = self._queues.get(key)
         if queue is None:
@@ -64,11 +64,11 @@ class NoteBuffer:
             self._change(heaviest, -1, -heaviest.drop_one())
 
     def has_notes_until(self, number: int) -> bool:
-        """Whether something is left of what had been said when `last` was this number."""
+        """Whether notes with this number or a lower one are left."""
         return any(queue.first <= number for queue in self._queues.values() if queue)
 
     async def take(self) -> list[Note]:
-        """The notes of the next call, redacted: the oldest of each job, job by job in turn."""
+        """Take the notes of the next batch, redacted: oldest first, round robin over the jobs."""
         weight, taken = self._take()
         return await run_off_loop(weight, _redact_notes, taken)
 
@@ -82,11 +82,11 @@ class NoteBuffer:
                 continue
             if queue.dropped:
                 taken.append(queue.report_dropped())
-            kept, heavy = queue.take()
+            scoped_note, size = queue.take()
             self._count -= 1
-            self._size -= heavy
-            taken.append(kept)
-            weight += heavy
+            self._size -= size
+            taken.append(scoped_note)
+            weight += size
             if queue:
                 self._queues[key] = queue
         return weight, taken
@@ -98,7 +98,7 @@ class NoteBuffer:
 
 
 class _JobNotes:
-    """The notes of one run of a job, by number, oldest first."""
+    """The notes of one attempt by number, oldest first."""
 
     __slots__ = ("_logs", "_notes", "_progress", "dropped", "size")
 
@@ -117,7 +117,7 @@ class _JobNotes:
         return next(iter(self._notes))
 
     def add(self, number: int, note: Note, scope: RedactionScope) -> tuple[int, int]:
-        """By how much the number and the weight of the notes change."""
+        """Add the note; return the changes of the notes' count and total size."""
         weight = _estimate_size(note.data)
         self._notes[number] = (note, scope), weight
         if note.kind == "log":
@@ -130,7 +130,7 @@ class _JobNotes:
         return 1, weight
 
     def drop_one(self) -> int:
-        """The weight of the oldest log line, or else of the oldest note, which is discarded."""
+        """Drop the oldest log line, or the oldest note if there is none; return its size."""
         self.dropped += 1
         while self._logs:
             dropped = self._notes.pop(self._logs.popleft(), None)
@@ -139,12 +139,12 @@ class _JobNotes:
         return self._notes.pop(self.first)[1]
 
     def take(self) -> tuple[ScopedNote, int]:
-        kept, weight = self._notes.pop(self.first)
+        scoped_note, weight = self._notes.pop(self.first)
         self.size -= weight
-        return kept, weight
+        return scoped_note, weight
 
     def report_dropped(self) -> ScopedNote:
-        """A log line in the place of those that were dropped."""
+        """Return a log line that reports the dropped notes, and reset their count."""
         dropped, self.dropped = self.dropped, 0
         (note, scope), _ = self._notes[self.first]
         logs.emit("notes.dropped", level="warning", job_id=note.job_id, notes=dropped)
@@ -152,12 +152,15 @@ class _JobNotes:
         return note._replace(kind="log", data={"level": "warning", "message": message}), scope
 
 
-def _redact_notes(kept: list[ScopedNote]) -> list[Note]:
-    return [note._replace(data=redact(note.data, scope)) for note, scope in kept]
+def _redact_notes(scoped_notes: list[ScopedNote]) -> list[Note]:
+    return [note._replace(data=redact(note.data, scope)) for note, scope in scoped_notes]
 
 
 def _estimate_size(value: Json) -> int:
-    """About the number of characters; of something very large or cyclic, a part of them."""
+    """Estimate the number of characters; stop counting at the limit of a job's notes.
+
+    The limit also ends the count in cyclic data.
+    """
     weight, left = 0, [value]
     while left and weight <= _MAX_JOB_CHARACTERS:
         each = left.pop()

@@ -1,8 +1,8 @@
-"""When a worker that is busy claims and settles next: a few ends share a turn.
+"""Coalesce the claims and settles of a busy worker: several finished jobs share one round.
 
-With few slots and short jobs each end would otherwise be followed by a claim and a settle of its
-own, which cost as much as the job. Whoever has nothing to wait for is not held up: an end at which
-no more jobs are waiting, or one that leaves enough free slots, is a turn at once.
+With few slots and short jobs, each finished job would otherwise cause a separate claim and settle,
+which cost as much as the job. The round is not delayed if enough slots are free for a claim, or if
+no more jobs wait in the queues; then only a settle is due.
 """
 
 import asyncio
@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from jobforge.worker.slots import Slots
 
-# An end waits for others for at most that share of the time that its job ran, and never longer.
+# A finished job waits for others for at most this fraction of its run time, capped at _LONGEST_S.
 _SHARE = 0.25
 _LONGEST_S = 0.01
 
@@ -23,7 +23,10 @@ class Pacer:
         self._next: asyncio.TimerHandle | None = None
 
     def record_ends(self, *queues: str, ran_s: float = 0.0) -> None:
-        """Jobs of these queues have ended."""
+        """Release the slots of jobs of these queues that have ended, and schedule the next round.
+
+        `ran_s` is how long the job ran; 0 means that the round runs at once.
+        """
         if not self._slots.release(*queues):
             self._settle()
         elif self._slots.has_room_for_more or not ran_s:

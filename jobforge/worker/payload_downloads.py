@@ -1,10 +1,10 @@
-"""Documents that lie in the artifact store: fetched before their job sees them.
+"""Download documents from the artifact store before their job sees them.
 
-What a job was given, and what jobs that it gathers returned, is fetched before it is run; what its
-parents returned, when it asks.
+A job's payload and the results of its gathered jobs are downloaded before the job starts; the
+results of its parents, when the job requests them.
 
-A Fetch is the run as the worker sees it, from before the fetching to the end of the job. The job
-that it reports is the one that was claimed: the payload stays with whatever runs it.
+For the worker, a PayloadDownload is the Run from the start of the download to the end of the job.
+It reports the job as it was claimed; only the runner gets the job with the whole payload.
 """
 
 import asyncio
@@ -31,7 +31,10 @@ _MARK = '"$artifact"'
 
 
 def needs_download(job: ClaimedJob, definition: Definition[..., Any]) -> bool:
-    """Asked of every job, so a look at the beginning of its payload has to do."""
+    """Whether documents of the job are in the artifact store.
+
+    This runs for every job, so it searches for the marker's text instead of parsing JSON.
+    """
     text = job.payload_json
     return (
         text.startswith(MARKER_PREFIX)
@@ -41,7 +44,7 @@ def needs_download(job: ClaimedJob, definition: Definition[..., Any]) -> bool:
 
 
 class PayloadDownload:
-    """A Run."""
+    """A Run that downloads the job's documents, then starts the job."""
 
     def __init__(
         self,
@@ -77,7 +80,7 @@ class PayloadDownload:
             started = Report(
                 verdict_from_exit(ProcessExit(), self._stopped or StopReason.SHUTDOWN, None)
             )
-        except Exception as error:  # noqa: BLE001 - it could not be run: that is how it ended
+        except Exception as error:  # noqa: BLE001 - any error is the outcome of the attempt
             started = Report(verdict_from_error(error, self._definition.settings))
         if isinstance(started, Report):
             self._on_run_end(self.job, started)
@@ -86,7 +89,8 @@ class PayloadDownload:
 
     def _on_run_end(self, _: ClaimedJob, report: Report) -> None:
         if report.artifact_ref is not None and is_marked(self.job.payload_json):
-            # A payload that lies in the store has to stay named; what it made, its result names.
+            # The job's artifact_ref must keep naming the stored payload; the result itself names
+            # an artifact that the job has created.
             report = report._replace(artifact_ref=None)
         self._on_end(self.job, report)
 
@@ -94,7 +98,7 @@ class PayloadDownload:
 def download_documents(
     artifacts: Artifacts | None, job: ClaimedJob, definition: Definition[..., Any]
 ) -> ClaimedJob:
-    """The job with its whole payload, and the whole results of the jobs that it gathered."""
+    """Return the job with its whole payload and the whole results of the jobs that it gathered."""
     if artifacts is None:
         raise ArtifactUnavailable(_NO_STORE)
     try:
@@ -109,7 +113,7 @@ def download_documents(
 def download_parent_results(
     artifacts: Artifacts | None, tenant_id: UUID, lineage: dict[str, Json]
 ) -> Json:
-    """What a job comes from, with all that its parents returned."""
+    """Return the job's lineage with its parents' whole results."""
     return {**lineage, "parents": _download_results(artifacts, tenant_id, lineage["parents"])}
 
 
@@ -149,7 +153,7 @@ def _download_payload(
 
 
 def _download_members(artifacts: Artifacts, job: ClaimedJob) -> dict[str, Json]:
-    """A payload that tells of another job, with what that one was given and has returned."""
+    """Return the payload with its artifacts: another job's payload and result (a hook job's)."""
 
     def read(marker: Marker) -> Json:
         return decode(artifacts.read(marker, job.tenant_id))

@@ -1,7 +1,7 @@
-"""Results that are too large for a row: put into the artifact store before their job is settled.
+"""Upload results that are too large for a row to the artifact store, before their job is settled.
 
-Until then the job is still held: a slow store must not let its lease run out. When the store fails
-for good, so has the attempt.
+Until then the job's lease is renewed: a slow store must not let it expire. If the upload fails
+after all retries, the attempt has failed.
 """
 
 import asyncio
@@ -18,14 +18,18 @@ from jobforge.worker.clock import now
 from jobforge.worker.leases import LeaseTable
 from jobforge.worker.runner import RELEASED, Report, StopReason
 
-# So many at once hold up the next claim.
+# With this many concurrent uploads, the worker stops claiming.
 _MAX_UPLOADS = 8
 _PAUSES_S = (1.0, 5.0, 15.0)
 _LOST = Report(None)
 
 
 class ResultUploads:
-    """`on_begin` is called when there is one more lease to keep, `on_end` when it is over."""
+    """The running uploads.
+
+    `on_begin` is called after an upload's lease has been added to the lease table, `on_end` when
+    the upload has ended.
+    """
 
     def __init__(
         self,
@@ -51,23 +55,24 @@ class ResultUploads:
         return len(self._running) >= _MAX_UPLOADS
 
     def start(self, job: ClaimedJob, report: Report, text: bytes) -> None:
-        deposit = _Upload(self._artifacts, job, report, text, self._finish)
-        self._running.add(deposit)
-        # The handler has ended, so nothing can overlap: a lease that is lost costs the result only.
-        self._leases.hold(deposit, now() + self._lease_s, None)
+        upload = _Upload(self._artifacts, job, report, text, self._finish)
+        self._running.add(upload)
+        # The handler has ended, so a new attempt cannot overlap with it: if the lease is lost, only
+        # the result is lost.
+        self._leases.hold(upload, now() + self._lease_s, None)
         self._on_begin()
 
     def close(self) -> None:
-        for deposit in [*self._running]:
-            deposit.stop(StopReason.LOST)
+        for upload in [*self._running]:
+            upload.stop(StopReason.LOST)
 
-    def _finish(self, deposit: "_Upload", report: Report) -> None:
-        self._running.discard(deposit)
-        self._on_end(deposit.job, report)
+    def _finish(self, upload: "_Upload", report: Report) -> None:
+        self._running.discard(upload)
+        self._on_end(upload.job, report)
 
 
 class _Upload:
-    """A Run, as far as its lease goes."""
+    """One upload: a Run for the lease table, so that its lease is renewed."""
 
     def __init__(
         self,
@@ -86,7 +91,7 @@ class _Upload:
         self._task = asyncio.get_running_loop().create_task(self._run())
 
     def stop(self, why: StopReason) -> None:
-        """A cancel or a timeout comes too late: the job has done its work."""
+        """Stop the upload. CANCEL and TIMEOUT are ignored: the handler has already finished."""
         if why.is_final:
             self._stop_report = _LOST if why is StopReason.LOST else RELEASED
             self._task.cancel()
@@ -96,7 +101,7 @@ class _Upload:
             report = await self._upload_result()
         except asyncio.CancelledError:
             report = self._stop_report
-        except Exception as error:  # noqa: BLE001 - whatever it is, it is how the attempt ended
+        except Exception as error:  # noqa: BLE001 - any error is the outcome of the attempt
             report = _upload_failure(self._report, error)
         self._on_end(self, report)
 
@@ -119,14 +124,15 @@ class _Upload:
 
 def _with_artifact(report: Report, job: ClaimedJob, result: dict[str, object], ref: str) -> Report:
     verdict = replace(report.verdict or Verdict(Outcome.SUCCEEDED), result=result)
-    # A payload that lies in the store has to stay named; the result is found by the job's id.
-    named = None if is_marked(job.payload_json) else ref
-    return report._replace(verdict=verdict, large_result=None, artifact_ref=named)
+    # The job's artifact_ref must keep naming a stored payload; the key of the result has the
+    # job's ID.
+    artifact_ref = None if is_marked(job.payload_json) else ref
+    return report._replace(verdict=verdict, large_result=None, artifact_ref=artifact_ref)
 
 
 def _upload_failure(report: Report, error: Exception | None) -> Report:
     if error is None:
-        words = {
+        failure = {
             "type": "ResultTooLarge",
             "message": "the result is too large for a row, and this worker has no artifact store:"
             " set artifacts (JOBFORGE_ARTIFACTS)",
@@ -134,8 +140,8 @@ def _upload_failure(report: Report, error: Exception | None) -> Report:
     else:
         name = type(error).__name__
         message = error.message if isinstance(error, JobForgeError) else str(error)
-        words = {"type": name, "message": f"the result could not be put: {message}"}
+        failure = {"type": name, "message": f"the result could not be put: {message}"}
     final = None if isinstance(error, ArtifactUnavailable) else True
     return report._replace(
-        verdict=Verdict(Outcome.FAILED, error=words, final=final), large_result=None
+        verdict=Verdict(Outcome.FAILED, error=failure, final=final), large_result=None
     )

@@ -1,8 +1,8 @@
-"""The words between the worker and whatever runs its jobs.
+"""The interface between the worker and its runners.
 
-The worker claims, keeps leases and settles. A Runner turns one claimed job into one Report, and
-asks its Host for what a job may have of the worker. Timeouts and leases are the worker's: it calls
-`Run.stop`.
+The worker claims jobs, keeps their leases and settles their outcomes. A Runner turns one claimed
+job into one Report, and uses JobServices for what a running job needs from the worker. The worker
+enforces timeouts and leases: it calls `Run.stop`.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,7 +19,7 @@ __all__ = ["RELEASED", "SUCCEEDED", "JobServices", "OnEnd", "Report", "Run", "Ru
 
 
 class Report(NamedTuple):
-    """How a run ended. Without a verdict there is nothing to report: the lease is gone."""
+    """How a run ended. The verdict is None if the lease was lost: nothing is settled then."""
 
     verdict: Verdict | None
     exit_code: int | None = None
@@ -28,11 +28,11 @@ class Report(NamedTuple):
     cpu_ms: int | None = None
     stdout_tail: str | None = None
     stderr_tail: str | None = None
-    large_result: bytes | None = None  # as JSON, instead of the verdict's
+    large_result: bytes | None = None  # as JSON, replaces the verdict's result
     artifact_ref: str | None = None
 
 
-# Called once for every job that runs, in the loop's thread.
+# Called in the event loop's thread, once for each job for which `Runner.start` returned a Run.
 OnEnd = Callable[[ClaimedJob, Report], None]
 
 SUCCEEDED = Report(Verdict(Outcome.SUCCEEDED))
@@ -46,13 +46,13 @@ class Run(Protocol):
     def job(self) -> ClaimedJob: ...
 
     def stop(self, why: StopReason) -> None:
-        """May be called again. CANCEL and TIMEOUT leave it its grace, the others none."""
+        """Stop the job; may be called again. CANCEL and TIMEOUT allow the grace period."""
 
 
 class Runner(Protocol):
     @property
     def level(self) -> str | None:
-        """The level at which its jobs are isolated, once it is open."""
+        """The isolation level of the jobs; None before `open` and for inline jobs."""
 
     async def open(self) -> None: ...
 
@@ -61,11 +61,11 @@ class Runner(Protocol):
     def start(
         self, job: ClaimedJob, definition: Definition[..., Any], on_end: OnEnd
     ) -> Run | Report:
-        """A report: it has ended already, and `on_end` will not be called."""
+        """Start the job. Return a Report if it has ended already; `on_end` is not called then."""
 
 
 class JobServices(Protocol):
-    """What the worker does for running jobs."""
+    """What the worker offers to running jobs."""
 
     @property
     def worker_id(self) -> UUID: ...
@@ -73,16 +73,16 @@ class JobServices(Protocol):
     def note(
         self, job: ClaimedJob, kind: str, data: dict[str, Json], scope: RedactionScope
     ) -> None:
-        """Keep the note for the next batch, where the scope's secrets are hidden in it.
+        """Keep the note for the next batch, which redacts the scope's secrets in it.
 
-        Of a job's progress only the latest note is kept.
+        Only the latest progress note of a job is kept.
         """
 
     async def enqueue(self, job: ClaimedJob, jobs: Sequence[JobRequest]) -> list[Enqueued]:
-        """For the tenant of the job; its correlation flows on."""
+        """Enqueue jobs for the job's tenant; they inherit its correlation ID."""
 
     async def request(self, job: ClaimedJob, kind: str, data: Json) -> Json:
-        """Anything else that a job needs the engine for, as JSON both ways, under its lease."""
+        """Send any other request to the engine under the job's lease; JSON in, JSON out."""
 
     def secret(self, name: str) -> str:
-        """Raises NotFound. The caller adds the value to the scope of its job."""
+        """Return the secret's value. Raises NotFound. The caller adds it to its job's scope."""

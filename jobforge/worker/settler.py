@@ -1,9 +1,10 @@
-"""How runs ended, gathered while the last batch is on its way, and settled in the next.
+"""Settle the outcomes of runs in batches (group commit).
 
-What a job said is sent before its outcome. An outcome stays here until the database has answered
-for it: after a lost connection it is sent again, and the engine knows it. The outcome of a job that
-another transaction holds is `busy`: it is sent again after a pause, apart from the others, which do
-not wait for it. Until it is settled, the worker extends the job's lease.
+Outcomes collect while a batch is in flight and go into the next one. A job's notes are sent before
+its outcome. An outcome is kept until the database has responded: after a lost connection it is sent
+again, and the engine recognizes outcomes that it has already stored. If another transaction has
+locked the job, its outcome is `busy`: it is sent again after a backoff, in a separate batch, so
+that other outcomes do not wait for it. The worker renews a job's lease until it is settled.
 """
 
 import math
@@ -45,12 +46,12 @@ from jobforge.worker.runner import SUCCEEDED, Report
 
 _LARGEST_BATCH = 2_000
 _MAX_BATCH_BYTES = 16 * 1024**2
-# So many waiting outcomes hold up the next claim.
+# With this many waiting outcomes, the worker stops claiming.
 _MAX_WAITING = 2 * _LARGEST_BATCH
-# Between two tries to settle a busy job.
+# Backoff between attempts to settle a busy job.
 _FIRST_PAUSE_S = 0.05
 _LONGEST_PAUSE_S = 2.0
-# A batch that has been on its way for so long may wait for longer: its leases are to be extended.
+# A batch that is in flight for this long may take even longer, so its leases must be renewed.
 _SLOW_S = 1.0
 _MAX_LOGGED = 100
 
@@ -58,14 +59,14 @@ _FAILURES = {Outcome.FAILED, Outcome.TIMED_OUT, Outcome.CRASHED}
 _RELEASED = Verdict(Outcome.RELEASED)
 _UNREADABLE = "InvalidOutcome"
 
-EndedRun = tuple[ClaimedJob, Report, float]  # and for how many seconds it ran
+EndedRun = tuple[ClaimedJob, Report, float]  # the float: run time in seconds
 
 
 class Settler:
-    def __init__(  # noqa: PLR0913 - the parts that it works on
+    def __init__(  # noqa: PLR0913 - one parameter for each component that it uses
         self,
         worker_id: UUID,
-        line: MonitoredLink,
+        link: MonitoredLink,
         *,
         leases: LeaseTable,
         notes: NoteBuffer,
@@ -74,7 +75,7 @@ class Settler:
         meters: Meters | None = None,
     ) -> None:
         self._worker_id = worker_id
-        self._link = line
+        self._link = link
         self._leases = leases
         self._notes = notes
         self._uploads = uploads
@@ -84,10 +85,9 @@ class Settler:
         self._sending: list[EndedRun] = []
         self._sending_notes: list[Note] = []
         self._sending_since = math.inf
-        self._busy: list[tuple[float, EndedRun]] = []  # and when to send it again
-        self._retry_counts: Counter[LeaseKey] = (
-            Counter()
-        )  # of the busy ones, also while they are sent again
+        self._busy: list[tuple[float, EndedRun]] = []  # the float: when to send it again
+        # Of busy jobs, also while they are in flight again.
+        self._retry_counts: Counter[LeaseKey] = Counter()
         self._is_retry = False
         self._batch_limit = _LARGEST_BATCH
         self.settled = 0
@@ -104,8 +104,8 @@ class Settler:
         self._waiting.append((job, report, duration_s))
 
     async def step(self, loop: BackgroundLoop) -> None:
-        """Settles what has gathered; waits when there is nothing."""
-        # After a freeze: whatever may have been lost meanwhile ends before anything else happens.
+        """Send the collected notes and settle one batch of outcomes; wait if there are none."""
+        # The process may have been suspended: stop jobs whose leases expired before anything else.
         self._leases.stop_overdue()
         if not self._sending:
             self._sending = self._take_due_busy()
@@ -115,13 +115,13 @@ class Settler:
         if not self._sending and not self._sending_notes and not self._notes:
             await loop.wait_for_wake(self._next_retry_s())
             return
-        # The outcomes were taken first, so whatever these jobs said is among the notes.
+        # The outcomes were taken first, so the notes include all of these jobs' notes.
         await self._send_notes()
         if self._sending:
             await self._settle()
 
     def log_unsettled(self) -> None:
-        """Log the jobs that are left to the reaper, because the worker ends."""
+        """Log the jobs that the ending worker leaves to the reaper."""
         busy = [ended for _, ended in self._busy]
         for job, _, _ in islice(chain(busy, self._sending, self._waiting), _MAX_LOGGED):
             is_busy = (job.job_id, job.lease) in self._retry_counts
@@ -134,7 +134,7 @@ class Settler:
             )
 
     def _tokens_to_extend(self, waiting_for_s: float) -> Iterator[Token]:
-        """Of the busy jobs, and of all others when these have waited for so long."""
+        """Yield the leases to renew: of busy jobs, and of all others if a batch is slow."""
         for _, (job, _, _) in self._busy:
             yield job.token
         is_slow = self._sending_since <= now() - max(waiting_for_s, _SLOW_S)
@@ -146,7 +146,7 @@ class Settler:
                 yield job.token
 
     def _take_due_busy(self) -> list[EndedRun]:
-        """Those that are due to be sent again."""
+        """Take the busy outcomes that are due to be sent again."""
         moment = now()
         due = [busy for busy in self._busy if busy[0] <= moment][:_LARGEST_BATCH]
         if due:
@@ -160,10 +160,10 @@ class Settler:
         return max(0.0, min(at for at, _ in self._busy) - now())
 
     def _defer_busy(self, ended: EndedRun) -> None:
-        tries = self._retry_counts[_lease_key(ended)]
+        retry_count = self._retry_counts[_lease_key(ended)]
         self._retry_counts[_lease_key(ended)] += 1
-        pause_s = min(_LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2 ** min(tries, 10))
-        at = now() + pause_s * random.uniform(0.5, 1)  # noqa: S311 - no secret
+        pause_s = min(_LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2 ** min(retry_count, 10))
+        at = now() + pause_s * random.uniform(0.5, 1)  # noqa: S311 - not cryptographic
         self._busy.append((at, ended))
 
     def _take_batch(self) -> list[EndedRun]:
@@ -192,10 +192,10 @@ class Settler:
             if len(self._sending) > 1:
                 self._halve()
             else:
-                # Somebody holds a lock on this job: the others need not wait for that.
+                # Another transaction has locked this job: do not make the others wait for it.
                 self._waiting.append(self._sending.pop())
             raise
-        except Exception as error:  # noqa: BLE001 - one that cannot be sent must not keep the others
+        except Exception as error:  # noqa: BLE001 - one bad outcome must not block the others
             if len(self._sending) > 1:
                 self._halve()
             else:
@@ -206,15 +206,16 @@ class Settler:
         self._on_settled()
 
     def _halve(self) -> None:
-        """The batch was too much for a statement's time, or there is a bad one in it."""
+        """Halve the batch: it hit the statement timeout, or contains a bad outcome."""
         self._batch_limit = max(1, len(self._sending) // 2)
         self._waiting.extendleft(reversed(self._sending[self._batch_limit :]))
         del self._sending[self._batch_limit :]
 
     async def _send_plain_successes(self) -> None:
-        """Those that succeeded and have no more to tell: most, and the engine has a way for them.
+        """Settle plain successes, the most common outcome, by the faster succeed_jobs.
 
-        What it does not settle that way stays, for the way on which it says why.
+        Jobs that succeed_jobs does not settle stay in the batch for complete_jobs, which returns
+        the reason.
         """
         plain: list[EndedRun] = []
         others: list[EndedRun] = []
@@ -224,7 +225,7 @@ class Settler:
             return
         try:
             call = _build_succeed_call(self._worker_id, plain)
-        except Invalid:  # one of the results cannot be sent
+        except Invalid:  # one of the results cannot be encoded
             return
         sent_at = now()
         unsettled = set(await self._link.run(call))
@@ -272,7 +273,7 @@ class Settler:
             _log_settled_run(by_lease[answer.job_id, answer.lease], answer)
 
     async def _send_notes(self) -> None:
-        last = self._notes.last  # a job that goes on saying things must not keep the outcomes back
+        last = self._notes.last  # a job that keeps writing notes must not delay the outcomes
         while self._sending_notes or self._notes.has_notes_until(last):
             self._sending_notes = self._sending_notes or await self._notes.take()
             call = calls.note_jobs(self._worker_id, self._sending_notes)
@@ -280,7 +281,7 @@ class Settler:
                 answers = await self._link.run(call)
             except (Unavailable, Contended, Denied):
                 raise
-            except Exception as error:  # noqa: BLE001 - what was said must not keep outcomes back
+            except Exception as error:  # noqa: BLE001 - bad notes must not block the outcomes
                 logs.emit("notes.refused", level="error", error=repr(error))
             else:
                 self._leases.mark_lost(
@@ -303,7 +304,7 @@ def _lease_key(ended: EndedRun) -> LeaseKey:
 
 
 def _build_succeed_call(worker_id: UUID, ended: Sequence[EndedRun]) -> Call[list[LeaseKey]]:
-    tokens = [job[:3] for job, _, _ in ended]  # as job.token, in a third of the time
+    tokens = [job[:3] for job, _, _ in ended]  # same as job.token, three times as fast
     if all(report is SUCCEEDED for _, report, _ in ended):
         return calls.succeed_jobs(worker_id, tokens)
     results = [report.verdict and report.verdict.result for _, report, _ in ended]
@@ -315,7 +316,7 @@ def _build_reports(ended: Sequence[EndedRun]) -> list[OutcomeReport]:
 
 
 def _build_report(job: ClaimedJob, report: Report) -> OutcomeReport:
-    """What is sent. Where the error was made, the job's secrets were hidden in it."""
+    """Return the report to send. The job's secrets were redacted where the error was created."""
     verdict = report.verdict or _RELEASED
     return OutcomeReport(
         *job.token,
@@ -339,7 +340,7 @@ def _build_report(job: ClaimedJob, report: Report) -> OutcomeReport:
 
 
 def _encode_result(report: Report) -> bytes:
-    """As JSON, to see how large it is."""
+    """Encode the result as JSON to measure it; empty if it is surely small or not valid JSON."""
     if report.large_result is not None:
         return report.large_result
     result: Json = report.verdict.result if report.verdict else None
@@ -347,12 +348,15 @@ def _encode_result(report: Report) -> bytes:
         return b""
     try:
         return orjson.dumps(result)
-    except TypeError:  # it is settled as a failure that says so
+    except TypeError:  # complete_jobs' encoder rejects it, and it is settled as a failure
         return b""
 
 
 def _is_large(report: Report) -> bool:
-    """Whether no row can hold the result; what jsonb cannot hold is refused on the usual way."""
+    """Whether the result is too large for a row.
+
+    A result that jsonb cannot store is not large: it is sent, and settled as a failure.
+    """
     if report.large_result is not None:
         return True
     try:
@@ -407,7 +411,7 @@ def _count_settled(meters: Meters, ended: Sequence[EndedRun], answers: Sequence[
 
 def _choose_event(answer: Settled, verdict: Verdict) -> tuple[str, logs.LogLevel]:
     if answer.status is SettleStatus.LOST:
-        # One that its own transaction has completed is not held any more, as it should be.
+        # A job that was completed in its handler's transaction no longer holds its lease.
         is_committed = (verdict.error or {}).get("type") == NotCommitted.__name__
         return ("job.finished", "debug") if is_committed else ("job.lost", "warning")
     if answer.state is State.DEAD:
@@ -418,10 +422,13 @@ def _choose_event(answer: Settled, verdict: Verdict) -> tuple[str, logs.LogLevel
 
 
 def _replace_refused(refused: EndedRun, error: Exception) -> list[EndedRun]:
-    """What is sent for an outcome that the engine cannot read; nothing, if it was that already."""
+    """Return a final failure in place of an outcome that the engine rejected.
+
+    Return nothing if the rejected outcome was such a replacement already.
+    """
     job, report, duration_s = refused
     logs.emit("outcome.refused", level="error", **logs.job_fields(job), error=repr(error))
     if report.verdict is not None and (report.verdict.error or {}).get("type") == _UNREADABLE:
         return []
-    words = {"type": _UNREADABLE, "message": str(error)}
-    return [(job, Report(Verdict(Outcome.FAILED, error=words, final=True)), duration_s)]
+    failure = {"type": _UNREADABLE, "message": str(error)}
+    return [(job, Report(Verdict(Outcome.FAILED, error=failure, final=True)), duration_s)]

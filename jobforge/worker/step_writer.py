@@ -1,7 +1,8 @@
-"""Steps that running jobs have done, stored while the jobs wait for it.
+"""Store the results of running jobs' steps in batches (group commit) while the jobs wait.
 
-What comes while the last batch is on its way goes in the next. After a lost connection a batch is
-sent again, for as long as the jobs hold their leases: the engine knows what it has stored.
+Steps collect while a batch is in flight and go into the next one. After a lost connection the batch
+is sent again, as long as the jobs hold their leases; the engine recognizes steps that it has
+already stored.
 """
 
 from asyncio import Future, get_running_loop
@@ -23,16 +24,16 @@ PendingStep = tuple[Step, "Future[None]"]
 
 
 class StepWriter:
-    def __init__(self, worker_id: UUID, line: MonitoredLink, leases: LeaseTable) -> None:
+    def __init__(self, worker_id: UUID, link: MonitoredLink, leases: LeaseTable) -> None:
         self._worker_id = worker_id
-        self._link = line
+        self._link = link
         self._leases = leases
         self._pending: deque[PendingStep] = deque()
         self._sending: list[PendingStep] = []
         self._batch_limit = _LARGEST_BATCH
 
     def add(self, job: ClaimedJob, name: str, index: int, result: Json) -> "Future[None]":
-        """To be awaited: it is stored then."""
+        """Queue the step; return a future that is done once the step is stored."""
         stored: Future[None] = get_running_loop().create_future()
         self._pending.append((Step(*job.token, name, index, result), stored))
         return stored
@@ -40,8 +41,8 @@ class StepWriter:
     async def step(self, loop: BackgroundLoop) -> None:
         while self._pending and len(self._sending) < self._batch_limit:
             self._sending.append(self._pending.popleft())
-        # Whoever was stopped meanwhile waits no more.
-        self._sending = [asked for asked in self._sending if not asked[1].done()]
+        # Drop the steps of jobs that were stopped in the meantime.
+        self._sending = [pending for pending in self._sending if not pending[1].done()]
         if not self._sending:
             await loop.wait_for_wake()
             return
@@ -50,7 +51,7 @@ class StepWriter:
             answers = await self._link.run(call)
         except (Unavailable, Contended):
             raise
-        except Exception as error:  # noqa: BLE001 - the job is told, and the loop goes on
+        except Exception as error:  # noqa: BLE001 - the job gets the error, the loop continues
             if len(self._sending) > 1:
                 self._halve()
                 return
@@ -62,7 +63,7 @@ class StepWriter:
         self._batch_limit = min(_LARGEST_BATCH, self._batch_limit * 2)
 
     def _halve(self) -> None:
-        """There is a bad one in the batch: the others are not to be told of it."""
+        """Halve the batch, so that the error of a bad step reaches only its own job."""
         self._batch_limit = len(self._sending) // 2
         self._pending.extendleft(reversed(self._sending[self._batch_limit :]))
         del self._sending[self._batch_limit :]
@@ -79,7 +80,7 @@ class StepWriter:
 
 
 def check_saved(step: Step, status: SaveStatus) -> None:
-    """Raises what the job is told when its step was not stored."""
+    """Raise LeaseLost or InvalidResult if the step was not stored."""
     if status is SaveStatus.OK:
         return
     if status is SaveStatus.LOST:
@@ -94,16 +95,19 @@ def check_saved(step: Step, status: SaveStatus) -> None:
 def build_children_call(
     worker_id: UUID, job: ClaimedJob, name: str, index: int, jobs: Sequence[dict[str, Json]]
 ) -> Call[list[Enqueued]]:
-    """Jobs that a running job makes as a step; its correlation flows on."""
-    flowing = {"correlation_id": job.correlation_id, "traceparent": job.traceparent}
-    given = {field: value for field, value in flowing.items() if value is not None}
+    """Return the call by which a running job enqueues jobs as a step.
+
+    They inherit the job's correlation ID and trace unless they have their own.
+    """
+    fields = {"correlation_id": job.correlation_id, "traceparent": job.traceparent}
+    inherited = {field: value for field, value in fields.items() if value is not None}
     return calls.enqueue_children(
-        worker_id, job.token, name, index, [given | each for each in jobs]
+        worker_id, job.token, name, index, [inherited | each for each in jobs]
     )
 
 
 def _resolve_future(stored: "Future[None]", error: Exception | None) -> None:
-    if stored.done():  # its job was stopped meanwhile
+    if stored.done():  # the job was stopped in the meantime
         return
     if error is None:
         stored.set_result(None)

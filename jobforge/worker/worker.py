@@ -1,12 +1,12 @@
-"""The worker: one asyncio process that claims jobs, has them run, and settles how they ended.
+"""The worker: one asyncio process that claims jobs, runs them, and settles their outcomes.
 
-    claims ──ready──► starts ──► runners ──ended──► outcomes
-       ▲                            │
-       └───────── free slots ◄──────┘
+    Claimer ──ClaimBuffer──► Launcher ──► runners ──► Settler
+       ▲                                     │
+       └───────────── free slots ◄───────────┘
 
-These are loops that all go on at once: while a claim is on its way the jobs of the last one run,
-and what ends gathers for the next settle. Upkeep extends the leases; the watch stops what could not
-be extended in time. How a job is run, runners know.
+The loops run concurrently: while a claim is in flight, jobs of the previous claim run, and finished
+jobs collect for the next settle batch. The heartbeat loop renews the leases; the lease watch loop
+stops jobs whose lease was not renewed in time. Running a job is left to the runners (runner.py).
 """
 
 import asyncio
@@ -50,31 +50,31 @@ from jobforge.worker.settler import Settler
 from jobforge.worker.slots import Slots
 from jobforge.worker.step_writer import StepWriter
 
-# As the engine has them.
+# The limits that the engine enforces.
 _MAX_QUEUES = 100
 _MAX_LEASE_S = 3600
 _WATCH_S = 1.0
-# What the end of a worker may take beyond its drain: for killed jobs to be gone, for a claim that
-# is on its way, and for the last outcomes.
+# Shutdown timeouts after the drain: _KILL_S for killed jobs to exit and for a claim in flight,
+# _FLUSH_S to settle the last outcomes.
 _KILL_S = 5.0
 _FLUSH_S = 10.0
 
 MakeRunner = Callable[[JobServices], Runner]
-# The definitions that it serves besides those of the app, for a worker of this id.
+# Returns the connector definitions that the worker with this ID serves in addition to the app's.
 MakeConnectors = Callable[[UUID], Sequence[Definition[..., Any]]]
 _ONLY_INLINE: Mapping[Isolation, MakeRunner] = {"inline": InlineRunner}
 
 
 class Worker:
-    """Runs the jobs of an app until it is told to stop.
+    """A worker that runs an app's jobs until it is stopped.
 
-    `queues` has the slots of each queue: how many of its jobs may run at once. `runners` make what
-    runs the definitions of each isolation; others are not served. `definitions` confines the
-    worker to some of the app's; `make_connectors` adds ours. It carries a `scheduler` along,
-    and counts in `meters` what it does.
+    `queues` maps each queue to its slots, the number of its jobs that may run concurrently.
+    `runners` maps each isolation setting to a runner factory; definitions with another isolation
+    are not served. `definitions` restricts the worker to these definitions of the app;
+    `make_connectors` adds built-in connectors. The worker also runs the `scheduler` if given.
     """
 
-    def __init__(  # noqa: PLR0913 - the settings of a worker
+    def __init__(  # noqa: PLR0913 - one parameter for each setting of a worker
         self,
         app: JobForge,
         database: Engine,
@@ -103,14 +103,14 @@ class Worker:
         self.is_running = False
         self._stopping = asyncio.Event()
         self._killing = asyncio.Event()
-        self._state_changed = asyncio.Event()  # something has ended, or was settled
+        self._state_changed = asyncio.Event()  # set when a job ends or outcomes are settled
 
         outage = Outage()
-        claim_line = MonitoredLink(database.create_link(durable=False), outage)
-        settle_line = MonitoredLink(database.create_link(), outage)
+        claim_link = MonitoredLink(database.create_link(durable=False), outage)
+        settle_link = MonitoredLink(database.create_link(), outage)
         self._heartbeat_link = MonitoredLink(database.create_link(), outage)
-        step_line = MonitoredLink(database.create_link(), outage)
-        self._links = [claim_line, settle_line, step_line, self._heartbeat_link]
+        step_link = MonitoredLink(database.create_link(), outage)
+        self._links = [claim_link, settle_link, step_link, self._heartbeat_link]
 
         self._slots = Slots(queues)
         self._leases = LeaseTable(lease_s)
@@ -124,7 +124,7 @@ class Worker:
         )
         self._settler = Settler(
             self.worker_id,
-            settle_line,
+            settle_link,
             leases=self._leases,
             notes=notes,
             uploads=self._result_uploads,
@@ -132,9 +132,9 @@ class Worker:
             meters=meters,
         )
         self._settle_loop = BackgroundLoop("outcomes", self._settler.step)
-        steps = StepWriter(self.worker_id, step_line, self._leases)
+        steps = StepWriter(self.worker_id, step_link, self._leases)
         self._step_loop = BackgroundLoop("steps", steps.step)
-        # A server puts away by itself what is too large.
+        # A JobForge server stores large payloads itself.
         own_store = None if database.runs_bulk_operations else artifacts
         self.job_services = WorkerJobServices(
             self.worker_id,
@@ -176,7 +176,7 @@ class Worker:
         self._launch_loop = BackgroundLoop("starts", self._launcher.step)
         self._claimer = Claimer(
             self.worker_id,
-            claim_line,
+            claim_link,
             slots=self._slots,
             settler=self._settler,
             registration=self._register(),
@@ -223,13 +223,16 @@ class Worker:
             }
 
     async def run(self) -> None:
-        """Until it is stopped, from here or from afar, and everything is settled or handed back."""
+        """Run until the worker is stopped, locally or by a command in a heartbeat response.
+
+        On return every job is settled, released to the queue, or left to the reaper.
+        """
         if self._stopping.is_set():
             return
         try:
             await self._open()
             async with asyncio.TaskGroup() as group:
-                claiming = group.create_task(self._claim_loop.run())
+                claim_task = group.create_task(self._claim_loop.run())
                 listening = group.create_task(self._listen())
                 loops = (
                     *(self._launch_loop, self._settle_loop, self._step_loop),
@@ -242,7 +245,7 @@ class Worker:
                 await self._stopping.wait()
                 if self._scheduler is not None:
                     self._scheduler.stop()
-                await self._stop_claiming(claiming)
+                await self._stop_claiming(claim_task)
                 await self._drain_runs()
                 await self._wait(lambda: not self._settler, _FLUSH_S)
                 self._settler.log_unsettled()
@@ -254,7 +257,7 @@ class Worker:
             await self._close()
 
     def stop(self) -> None:
-        """Claims no more, and ends when the running jobs have. The second call hands them back."""
+        """Stop claiming and drain the running jobs; a second call releases them to the queue."""
         if self._stopping.is_set():
             self._killing.set()
             self._state_changed.set()
@@ -265,9 +268,13 @@ class Worker:
         return self._stopping.is_set()
 
     async def _open(self) -> None:
-        own = map(build_registration_call, self._connectors)
-        made_known = (*self._app.registrations(), *own, self._app.build_schedule_declaration())
-        for call in (*made_known, calls.ensure_partitions()):
+        connector_registrations = map(build_registration_call, self._connectors)
+        registrations = (
+            *self._app.registrations(),
+            *connector_registrations,
+            self._app.build_schedule_declaration(),
+        )
+        for call in (*registrations, calls.ensure_partitions()):
             await self._heartbeat_link.run(call)
         for runner in self._runners.values():
             await runner.open()
@@ -284,12 +291,13 @@ class Worker:
             await runner.close()
         if self.is_running:
             await self._unregister()
-        for line in self._links:
-            await line.close()
+        for link in self._links:
+            await link.close()
 
     async def _unregister(self) -> None:
         self.is_running = False
-        with contextlib.suppress(JobForgeError, TimeoutError):  # then it is seen as stale
+        # If this fails, the worker is listed as stale.
+        with contextlib.suppress(JobForgeError, TimeoutError):
             async with asyncio.timeout(_KILL_S):
                 await self._heartbeat_link.run(calls.unregister_worker(self.worker_id))
         logs.emit(
@@ -314,7 +322,7 @@ class Worker:
         self._state_changed.set()
 
     def _on_immediate_ends(self, ended: Sequence[tuple[ClaimedJob, Report]]) -> None:
-        """As `_ended`, for jobs that never held a lease of their own."""
+        """Record jobs that ended while they were started, so were never in the lease table."""
         if not ended:
             return
         for job, report in ended:
@@ -323,13 +331,13 @@ class Worker:
         self._state_changed.set()
 
     def _on_upload_end(self, job: ClaimedJob, report: Report) -> None:
-        """As `_ended`, for one whose slot was free already."""
+        """Record a job whose result is uploaded; its slot was released when its handler ended."""
         self._record(job, report)
         self._settle_loop.wake()
         self._state_changed.set()
 
     def _record(self, job: ClaimedJob, report: Report) -> float:
-        """Answers how long it ran."""
+        """Drop the lease, pass the report to the settler, and return the run time in seconds."""
         duration_s = self._leases.drop(job)
         if report.verdict is None:
             self._log_lost(job)
@@ -356,11 +364,11 @@ class Worker:
             self.stop()
             self.stop()
 
-    async def _stop_claiming(self, claiming: asyncio.Task[None]) -> None:
+    async def _stop_claiming(self, claim_task: asyncio.Task[None]) -> None:
         self._claim_loop.stop()
         self._launcher.release_remaining()
-        # Its answer may be on its way, and those jobs are to be handed back.
-        await _join_or_cancel([claiming])
+        # A claim may be in flight: wait for its response, so that its jobs can be released.
+        await _join_or_cancel([claim_task])
 
     async def _drain_runs(self) -> None:
         await self._wait(lambda: self._is_idle or self._killing.is_set(), self._drain_s)
@@ -374,7 +382,7 @@ class Worker:
         return not self._leases and not self._claim_buffer
 
     async def _wait(self, condition: Callable[[], bool], seconds: float) -> None:
-        """Until it holds, or the time is up; it is looked at whenever something has moved."""
+        """Wait until the condition is true or the time is up; check it after each state change."""
         try:
             async with asyncio.timeout(seconds):
                 while not condition():
@@ -385,16 +393,16 @@ class Worker:
 
 
 def _store_loops(database: Engine, store: Artifacts | None) -> list[BackgroundLoop]:
-    """Those that look after the artifact store, where the worker has a database."""
+    """Return the artifact store's maintenance loops; none if the worker has no such store."""
     if store is None:
         return []
-    using = StoreRecorder("worker", store, database.run)
-    sweep = ArtifactSweeper(database.run, store)
-    return [BackgroundLoop("artifact store", using.step), BackgroundLoop("sweep", sweep.step)]
+    recorder = StoreRecorder("worker", store, database.run)
+    sweeper = ArtifactSweeper(database.run, store)
+    return [BackgroundLoop("artifact store", recorder.step), BackgroundLoop("sweep", sweeper.step)]
 
 
 def _check(queues: Mapping[str, int], lease_s: float, heartbeat_s: float) -> None:
-    """Raises ConfigError for what the engine would refuse with each claim."""
+    """Raise ConfigError for settings with which the engine would reject every claim."""
     if not queues or min(queues.values()) < 1:
         raise ConfigError("a worker needs a queue, and each queue a slot", field="queues")
     if len(queues) > _MAX_QUEUES:
@@ -406,7 +414,7 @@ def _check(queues: Mapping[str, int], lease_s: float, heartbeat_s: float) -> Non
 
 
 async def _join_or_cancel(tasks: Sequence[asyncio.Task[None]]) -> None:
-    """They were told to stop; whoever waits for an answer that does not come is cut short."""
+    """Wait for tasks that were told to stop; cancel those that still run after `_KILL_S`."""
     await asyncio.wait(tasks, timeout=_KILL_S)
     for task in tasks:
         task.cancel()

@@ -1,6 +1,6 @@
-"""What running jobs ask their worker about the workflows that they are of, or that they make.
+"""Translate running jobs' workflow and batch requests into calls.
 
-Each question is one call, under the lease of the job that asks.
+Each request is one call, under the lease of the job that sends it.
 """
 
 from collections.abc import Callable, Sequence
@@ -24,15 +24,15 @@ T = TypeVar("T")
 
 
 def build_request_call(worker_id: UUID, job: ClaimedJob, kind: str, data: Json) -> Call[Json]:
-    """The call that answers it, as JSON. Raises Invalid for a kind that is not known."""
+    """Return the call for the request; its result is JSON. Raises Invalid for an unknown kind."""
     match kind:
         case "parents":
             return calls.load_parents(worker_id, job.token)._replace(decode=_parents_to_json)
         case "add_nodes":
-            adding = calls.add_workflow_jobs(
+            add_call = calls.add_workflow_jobs(
                 worker_id, job.token, inherit_trace_in_nodes(job, data)
             )
-            return _decode_as_json(adding, lambda jobs: list(map(str, jobs.values())))
+            return _decode_as_json(add_call, lambda jobs: list(map(str, jobs.values())))
     call: Call[Json]
     match kind:
         case "enqueue_workflow":
@@ -40,11 +40,11 @@ def build_request_call(worker_id: UUID, job: ClaimedJob, kind: str, data: Json) 
             call = _decode_as_json(calls.enqueue_workflow(request), _workflow_to_json)
         case "create_batch":
             batch = inherit_into_batch(job, BatchRequest(**data["batch"]))
-            creating = calls.create_batch(batch, _parse_job_requests(job, data["jobs"]))
-            call = _decode_as_json(creating, lambda made: {"id": str(made.id)})
+            create_call = calls.create_batch(batch, _parse_job_requests(job, data["jobs"]))
+            call = _decode_as_json(create_call, lambda batch: {"id": str(batch.id)})
         case "add_to_batch":
-            joining = calls.add_to_batch(UUID(data["id"]), _parse_job_requests(job, data["jobs"]))
-            call = _decode_as_json(joining, lambda made: [str(each.job_id) for each in made])
+            join_call = calls.add_to_batch(UUID(data["id"]), _parse_job_requests(job, data["jobs"]))
+            call = _decode_as_json(join_call, lambda jobs: [str(each.job_id) for each in jobs])
         case "close_batch":
             call = _decode_as_json(calls.close_batch(UUID(data["id"])), str)
         case _:
@@ -52,8 +52,8 @@ def build_request_call(worker_id: UUID, job: ClaimedJob, kind: str, data: Json) 
     return call.under_lease(worker_id, job.token)
 
 
-def _decode_as_json(call: Call[T], answer: Callable[[T], Json]) -> Call[Json]:
-    return call._replace(decode=lambda rows: answer(call.decode(rows)))
+def _decode_as_json(call: Call[T], to_json: Callable[[T], Json]) -> Call[Json]:
+    return call._replace(decode=lambda rows: to_json(call.decode(rows)))
 
 
 def _parents_to_json(rows: Rows) -> Json:
@@ -61,8 +61,9 @@ def _parents_to_json(rows: Rows) -> Json:
     return {"parents": parents, "workflow": workflow}
 
 
-def _workflow_to_json(made: Any) -> Json:  # noqa: ANN401 - a MadeWorkflow
-    return {"id": str(made.id), "jobs": {path: str(job_id) for path, job_id in made.jobs.items()}}
+def _workflow_to_json(workflow: Any) -> Json:  # noqa: ANN401 - a MadeWorkflow
+    jobs = {path: str(job_id) for path, job_id in workflow.jobs.items()}
+    return {"id": str(workflow.id), "jobs": jobs}
 
 
 def _parse_job_requests(job: ClaimedJob, documents: list[dict[str, Json]]) -> Sequence[JobRequest]:

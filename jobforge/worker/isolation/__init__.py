@@ -1,8 +1,9 @@
-"""A process for each job.
+"""Process isolation: one process per job.
 
     worker ── runner ── zygote_client ══socket══ zygote ──fork──► child ── the handler
                 └─ job_process (one run) ════════socket, pipes════┘
 
-The worker's side is runner.py, with one job_process.py for each run; zygote.py and child.py are
-processes of their own. What a process may take, and how all of it is ended, the others have.
+In the worker, runner.py owns one JobProcess (job_process.py) for each run. zygote.py and child.py
+are the code of the other two processes. The remaining modules set limits and confinement, and kill
+what jobs leave behind.
 """

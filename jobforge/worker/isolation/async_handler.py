@@ -1,9 +1,9 @@
-"""Async handlers and hooks in a job's process.
+"""Run async handlers and start hooks in a job's process.
 
-Apart from child.py, because it needs asyncio, which adds a tenth to what every fork costs
-(docs/decisions/0020). A zygote imports this module where a definition has use for it; others do
-without. So no module that an app imports has asyncio at its top: coroutines in client, durable,
-handle and pools import it when they run.
+Separate from child.py, because importing asyncio adds 10% to the cost of every fork
+(docs/decisions/0020). A zygote imports this module only if one of its definitions needs it. For the
+same reason no module that an app imports has asyncio among its top-level imports: coroutines in the
+client and the SDK import it when they run.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 def run_handler(
     definition: Definition[..., Any], ctx: Context, arguments: Arguments, stopper: "Stopper"
-) -> Any:  # noqa: ANN401 - whatever the function returns
+) -> Any:  # noqa: ANN401 - any handler result
     return asyncio.run(_handle(definition, ctx, arguments, stopper))
 
 
@@ -29,7 +29,7 @@ def run_start_hooks(definition: Definition[..., Any], ctx: Context) -> None:
 
 async def _handle(
     definition: Definition[..., Any], ctx: Context, arguments: Arguments, stopper: "Stopper"
-) -> Any:  # noqa: ANN401 - as above
+) -> Any:  # noqa: ANN401 - any handler result
     stopper.begin(asyncio.current_task())
     if definition.start_hooks:
         await definition.run_start_hooks(ctx)

@@ -1,6 +1,6 @@
-"""Cgroups for jobs: limits of memory and of processes that the kernel counts over all of a job.
+"""Cgroups for jobs: memory and process limits that apply to all of a job's processes together.
 
-Version 2 in a folder that is delegated to the worker, or version 1 where its folders are writable.
+Uses cgroup v2 in a folder that is delegated to the worker, or v1 if its folders are writable.
 """
 
 import os
@@ -12,7 +12,7 @@ _PREFIX = "jobforge-"
 
 
 class Cgroup:
-    """The folders of one job's cgroup; in version 1 each controller has its own."""
+    """One job's cgroup, by its folders: one folder in v2, one per controller in v1."""
 
     __slots__ = ("_folders", "_is_v2", "_limit", "_oom_kills")
 
@@ -26,7 +26,10 @@ class Cgroup:
         _write(f"{self._folders['pids']}/pids.max", str(count))
 
     def enable_group_kill(self) -> None:
-        """Out of memory, the kernel kills all processes of the cgroup; version 1 kills one."""
+        """Make the kernel kill all processes of the cgroup when it is out of memory (v2 only).
+
+        In v1 the kernel kills one process.
+        """
         if self._is_v2:
             _write(f"{self._folders['memory']}/memory.oom.group", "1")
 
@@ -42,22 +45,22 @@ class Cgroup:
             _write(f"{folder}/cgroup.procs", "0")
 
     def ran_out_of_memory(self) -> bool:
-        """Whether the kernel has killed a process for the limit since the last call."""
+        """Whether the OOM killer has killed a process of the cgroup since the last call."""
         name = "memory.events" if self._is_v2 else "memory.oom_control"
         kills = self._oom_kills
         with suppress(OSError):
             for line in _read(f"{self._folders['memory']}/{name}").splitlines():
-                word, _, count = line.partition(" ")
-                if word == "oom_kill":
+                key, _, count = line.partition(" ")
+                if key == "oom_kill":
                     kills = int(count)
         was_killed, self._oom_kills = kills > self._oom_kills, kills
         return was_killed
 
     def remove(self) -> bool:
-        """False while processes are still in it."""
+        """Remove the cgroup; return False if processes are still in it."""
         for folder in set(self._folders.values()):
             try:
-                os.rmdir(folder)  # noqa: PTH106 - as in the zygote
+                os.rmdir(folder)  # noqa: PTH106 - cheaper than a Path for every job
             except FileNotFoundError:
                 continue
             except OSError:
@@ -66,19 +69,19 @@ class Cgroup:
 
 
 class Cgroups:
-    """Creates cgroups below, or beside, the one that this process is in."""
+    """Creates cgroups below, or next to, the cgroup of this process."""
 
     def __init__(self, parents: dict[str, str], *, is_v2: bool) -> None:
         self.parents = parents
         self._is_v2 = is_v2
         self._count = 0
-        # In a PID namespace of its own every zygote has the same process ID.
+        # The random part: zygotes in separate PID namespaces have the same process ID.
         self._prefix = f"{_PREFIX}{os.getpid()}-{os.urandom(4).hex()}"
 
     def remove_stale(self) -> None:
-        """Remove what zygotes that were killed have left. Processes in it keep a cgroup."""
+        """Remove the cgroups that killed zygotes have left, unless processes are still in them."""
         if os.getpid() == 1:
-            return  # it cannot see which ones still run
+            return  # in a PID namespace this process cannot see which zygotes still run
         for parent in set(self.parents.values()):
             for folder in Path(parent).glob(f"{_PREFIX}*"):
                 pid = folder.name.removeprefix(_PREFIX).partition("-")[0]
@@ -91,7 +94,7 @@ class Cgroups:
         name = f"{self._prefix}-{self._count}"
         folders = {each: f"{parent}/{name}" for each, parent in self.parents.items()}
         for folder in set(folders.values()):
-            os.mkdir(folder)  # noqa: PTH102 - as `rmdir` in `remove`
+            os.mkdir(folder)  # noqa: PTH102 - cheaper than a Path for every job
         cgroup = Cgroup(folders, is_v2=self._is_v2)
         cgroup.limit_processes(processes)
         cgroup.enable_group_kill()
@@ -99,30 +102,33 @@ class Cgroups:
 
 
 def find_cgroups(own: str | None = None, mounts: str | None = None) -> Cgroups:
-    """OSError says what is missing. The arguments stand for the files of /proc/self."""
+    """Return the Cgroups of this process. Raises OSError with what the host lacks.
+
+    `own` and `mounts` replace the contents of /proc/self/cgroup and /proc/self/mountinfo.
+    """
     paths = _parse_cgroup_file(_read("/proc/self/cgroup") if own is None else own)
-    places = _parse_mountinfo(_read("/proc/self/mountinfo") if mounts is None else mounts)
-    unified = _find_v2(paths, places)
+    mount_points = _parse_mountinfo(_read("/proc/self/mountinfo") if mounts is None else mounts)
+    unified = _find_v2(paths, mount_points)
     if unified is not None:
         return Cgroups(dict.fromkeys(_NEEDED, unified), is_v2=True)
     parents = {}
     for controller in _NEEDED:
-        place = places.get(controller)
-        if place is None or controller not in paths:
+        mount = mount_points.get(controller)
+        if mount is None or controller not in paths:
             raise OSError(f"no writable cgroup with the controller {controller}")
-        folder = _resolve_folder(place, paths[controller])
+        folder = _resolve_folder(mount, paths[controller])
         if not os.access(folder, os.W_OK):
             raise OSError(f"{folder} is not writable")
         parents[controller] = folder
     return Cgroups(parents, is_v2=False)
 
 
-def _find_v2(paths: dict[str, str], places: dict[str, tuple[str, str]]) -> str | None:
-    if "" not in paths or "" not in places:
+def _find_v2(paths: dict[str, str], mount_points: dict[str, tuple[str, str]]) -> str | None:
+    if "" not in paths or "" not in mount_points:
         return None
-    own = Path(_resolve_folder(places[""], paths[""]))
-    # Processes may be only in cgroups without children that have controllers. So the cgroups of
-    # jobs are beside the worker's own.
+    own = Path(_resolve_folder(mount_points[""], paths[""]))
+    # In v2, a cgroup whose children have controllers must not contain processes itself, so jobs'
+    # cgroups are next to the worker's cgroup, if possible.
     for folder in (own.parent, own):
         with suppress(OSError):
             enabled = (folder / "cgroup.subtree_control").read_text(encoding="ascii").split()
@@ -132,7 +138,7 @@ def _find_v2(paths: dict[str, str], places: dict[str, tuple[str, str]]) -> str |
 
 
 def _parse_cgroup_file(text: str) -> dict[str, str]:
-    """The path of this process by controller; that of version 2 has no name."""
+    """Return the cgroup path of this process by controller; the key of v2 is empty."""
     found = {}
     for line in text.splitlines():
         _, controllers, path = line.split(":", 2)
@@ -142,7 +148,7 @@ def _parse_cgroup_file(text: str) -> dict[str, str]:
 
 
 def _parse_mountinfo(text: str) -> dict[str, tuple[str, str]]:
-    """The mount point by controller, and which path it shows."""
+    """Return the mounted root path and the mount point by controller; the key of v2 is empty."""
     found = {}
     for line in text.splitlines():
         before, _, after = line.partition(" - ")
@@ -156,8 +162,8 @@ def _parse_mountinfo(text: str) -> dict[str, tuple[str, str]]:
     return found
 
 
-def _resolve_folder(place: tuple[str, str], path: str) -> str:
-    root, point = place
+def _resolve_folder(mount: tuple[str, str], path: str) -> str:
+    root, point = mount
     inside = path.removeprefix(root) if root != "/" else path
     return f"{point}/{inside.strip('/')}".rstrip("/")
 

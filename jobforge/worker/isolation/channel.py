@@ -1,7 +1,7 @@
-"""A job's end of the socket to its worker: a Channel for its context, a Door for its enqueues.
+"""The job's end of the socket to its worker: the Context's Channel, also used for enqueues.
 
-Blocking, because a job has nothing better to do; safe for threads, because its handler may have
-some. The worker's end is in job_process.py.
+Requests block, because the job's process has nothing else to do. The channel is thread-safe,
+because a handler may start threads. The worker's end is in job_process.py.
 """
 
 import marshal
@@ -24,21 +24,23 @@ from jobforge.types.jobs import ClaimedJob, Enqueued, EnqueueStatus, JobRequest
 from jobforge.types.jsonb import decode, encode, replace_unencodable
 from jobforge.worker.isolation.frames import FrameDecoder, FrameKind, encode_frame, split_document
 
-# A failure of the machinery, not of the job (sysexits.h).
+# Exit code for a failure of JobForge, not of the job (sysexits.h).
 EX_SOFTWARE = 70
 
 T = TypeVar("T")
 
 _READ = 65_536
 _LONGEST_PAYLOAD_IN_FRAME = 1024**2
-# The worker holds what its jobs say until it is stored. Of each value ctx passes on 64 KiB at most.
+# The worker buffers notes until they are stored. Context cuts each value at 64 KiB.
 MAX_NOTE_BYTES = 1024**2
 
 
 class SocketChannel:
-    """`was_interrupted` is set by a signal that came while `is_busy`, and is obeyed afterwards.
+    """The channel of a job's process.
 
-    The socket is the bare descriptor: an object around it is more pages to copy in a fresh fork.
+    A stop signal that arrives while `is_busy` sets `was_interrupted`; the channel raises Cancelled
+    after the exchange. The socket is a bare descriptor, because a socket object is more pages for a
+    fork to copy.
     """
 
     __slots__ = (
@@ -57,7 +59,7 @@ class SocketChannel:
 
     def receive_job(self) -> tuple[ClaimedJob, UUID | None]:
         payload: list[bytes] = []
-        # marshal, because both ends are of one Python, and it touches the fewest pages.
+        # marshal touches the fewest pages, and both ends run the same Python.
         (tenant_id, job_id, *fields), worker_id = marshal.loads(  # noqa: S302 - from the worker
             self._receive(FrameKind.RUN, payload)
         )
@@ -75,7 +77,7 @@ class SocketChannel:
         said = {"kind": kind, "data": data}
         try:
             body = orjson.dumps(said, default=str)
-        except TypeError:  # half a character, as in the name of a file that is no UTF-8
+        except TypeError:  # a lone surrogate, as in a file name that is not valid UTF-8
             body = orjson.dumps(replace_unencodable(said))
         self._send_limited(FrameKind.NOTE, body)
 
@@ -113,8 +115,8 @@ class SocketChannel:
         self.send(kind, body)
 
     def _request(self, kind: FrameKind, question: dict[str, Json]) -> Json:
-        asked = encode_frame(kind, encode(question, "jobs").encode())
-        answer = decode(self._run_uninterrupted(partial(self._exchange, asked)))
+        frame = encode_frame(kind, encode(question, "jobs").encode())
+        answer = decode(self._run_uninterrupted(partial(self._exchange, frame)))
         if "error" in answer:
             raise _parse_error(answer["error"])
         return answer["value"]
@@ -130,7 +132,7 @@ class SocketChannel:
                     return body
                 if kind is FrameKind.PAYLOAD and payload is not None:
                     payload.append(body)
-        # The worker has gone: nobody waits for this process any more.
+        # The worker has closed the socket, so the outcome cannot be reported any more.
         os._exit(EX_SOFTWARE)
 
     def _write(self, data: bytes) -> None:
@@ -139,26 +141,26 @@ class SocketChannel:
             data = data[sent:]
             sent = write(self._control, data)
 
-    def _run_uninterrupted(self, talk: Callable[[], T]) -> T:
-        """Half a frame would end the conversation: Cancelled waits until it is sent."""
+    def _run_uninterrupted(self, exchange: Callable[[], T]) -> T:
+        """Run the exchange; raise Cancelled only afterwards, because a partial frame is invalid."""
         is_main = get_ident() == self._main
         with self._lock:
             self.is_busy = is_main
             try:
-                heard = talk()
+                result = exchange()
             finally:
                 self.is_busy = False
         if is_main and self.was_interrupted:
             self.was_interrupted = False
             raise Cancelled("the job was asked to stop")
-        return heard
+        return result
 
 
-# The worker's half of the same conversation.
+# The worker's encoders and decoders for the same frames.
 
 
 def encode_job(job: ClaimedJob, worker_id: UUID | None) -> bytes:
-    """A payload of a size that comes from the artifact store goes before, as it is."""
+    """Encode the RUN frame; a payload over 1 MiB goes before it, in PAYLOAD frames."""
     if len(job.payload_json) <= _LONGEST_PAYLOAD_IN_FRAME:
         return _encode_job_frame(job, worker_id)
     payload = split_document(FrameKind.PAYLOAD, job.payload_json.encode())
@@ -177,14 +179,14 @@ def encode_response(value: Json) -> bytes:
 
 
 def encode_error(error: Exception) -> bytes:
-    facts: dict[str, Json] = {"type": type(error).__name__, "message": str(error)}
+    fields: dict[str, Json] = {"type": type(error).__name__, "message": str(error)}
     for name in ("field", "detail", "hint"):
-        facts[name] = getattr(error, name, None)
-    return encode_frame(FrameKind.RESPONSE, orjson.dumps({"error": facts}, default=str))
+        fields[name] = getattr(error, name, None)
+    return encode_frame(FrameKind.RESPONSE, orjson.dumps({"error": fields}, default=str))
 
 
 def decode_job_requests(body: bytes) -> list[JobRequest]:
-    """What a job asks to be enqueued."""
+    """Return the jobs that a job's ENQUEUE frame requests."""
     return [_parse_job_request(document) for document in decode(body)["jobs"]]
 
 
@@ -198,5 +200,5 @@ def _parse_error(document: dict[str, Json]) -> JobForgeError:
     kind = getattr(errors, document["type"], None)
     if not (isinstance(kind, type) and issubclass(kind, JobForgeError)):
         return JobForgeError(f"{document['type']}: {document['message']}")
-    facts = {name: document[name] for name in ("field", "detail", "hint")}
-    return kind(document["message"], **facts)
+    fields = {name: document[name] for name in ("field", "detail", "hint")}
+    return kind(document["message"], **fields)

@@ -1,10 +1,10 @@
-"""Inside a job's process: from the fork to the exit.
+"""The job's process, from the fork to the exit.
 
-Takes its job from the socket, runs the handler, says over the same socket how it went, and ends. It
-has no connection to the database; whatever it needs from outside it asks of the worker.
+It receives its job over the socket, runs the handler, sends the verdict over the same socket, and
+exits. It has no connection to the database; it sends requests to the worker instead.
 
-On the way to the handler names are used, not modules: in a fresh fork the first look into a module
-is some pages to copy.
+Code that runs before the handler uses imported names instead of module attributes: in a new fork
+the first access to a module's dictionary copies pages.
 """
 
 import os
@@ -55,35 +55,36 @@ Definitions = Mapping[str, Definition[..., Any]]
 _STOP_MESSAGE = "the job was asked to stop"
 
 
-# What signal.signal wraps, for plain numbers: in a fresh fork each thing that is used is a page to
-# copy, and enums are many.
+# The C function behind signal.signal, and plain signal numbers: signal.signal converts enums, and
+# every object that a new fork touches is a page to copy.
 set_signal: Callable[[int, Any], object] = import_module("_signal").signal
 _SIGUSR1, _SIGTERM, _SIGINT, _SIGHUP = (
     int(number) for number in (signal.SIGUSR1, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 )
 _SIGKILL = int(signal.SIGKILL)
 set_mask: Callable[[int, Collection[int]], object] = import_module("_signal").pthread_sigmask
-# The zygote blocks it, so that one which comes before there is anybody to heed it is not lost.
+# The zygote blocks SIGTERM, so that one sent before the child installs its handler is not lost.
 _BLOCKED_SIGNALS = (_SIGTERM,)
 _SIG_UNBLOCK = int(signal.SIG_UNBLOCK)
 SIGCHLD, SIGUSR2, SIG_DFL = int(signal.SIGCHLD), int(signal.SIGUSR2), int(signal.SIG_DFL)
 
 
-# What a process needs to become a job's: its parent, its folder, its mark as environment.py has
-# written it, its limits, its sandbox and its Landlock domain.
+# What `become_job` needs: the parent's process ID, the job's folder, its mark as encoded by
+# environment.py, its limits, its sandbox and its Landlock domain.
 ChildSetup = tuple[int, str, bytes, Rlimits, "Sandbox | None", "Landlock"]
 
 
 def become_job(setup: ChildSetup, stdout: int, stderr: int) -> None:
-    """Turns a fresh fork into a process of the job's own: session, output, folder, limits."""
-    parent, folder, mark, bounds, sandbox, landlock = setup
+    """Set up a new fork for its job: session, output, folder, sandbox, Landlock and limits."""
+    parent, folder, mark, rlimits, sandbox, landlock = setup
     write_mark(mark)
     setsid()
     die_with_parent(_SIGKILL)
-    # In a PID namespace the parent is not visible; there the job ends with its keeper.
+    # The parent died before die_with_parent took effect. In a PID namespace getppid cannot show
+    # this; there the kernel kills the job when the namespace's keeper ends.
     if getppid() != parent and (sandbox is None or sandbox.slot is None):
         os._exit(EX_SOFTWARE)
-    # Without this the process could not look into its own /proc, unless it is root's.
+    # Without this a process that is not root's could not read its own files in /proc.
     unhide()
     volunteer_for_oom()
     dup2(stdout, 1)
@@ -91,36 +92,36 @@ def become_job(setup: ChildSetup, stdout: int, stderr: int) -> None:
     close(stdout)
     close(stderr)
     try:
-        mkdir(folder, 0o700)  # noqa: PTH102 - no Path for every job
+        mkdir(folder, 0o700)  # noqa: PTH102 - cheaper than a Path for every job
     except FileNotFoundError:
-        # A cleaner of old temporary files has found the folder around it idle.
-        os.makedirs(folder, 0o700)  # noqa: PTH103 - as above
+        # A cleaner of old temporary files, such as systemd-tmpfiles, has removed the parent folder.
+        os.makedirs(folder, 0o700)  # noqa: PTH103 - cheaper than a Path for every job
     if sandbox is not None:
         sandbox.enter(folder)
-        # The kernel forgets both when the user changes.
+        # A change of the user ID resets both in the kernel.
         die_with_parent(_SIGKILL)
         unhide()
     chdir(folder)
     landlock.enter(has_mounts=sandbox is not None and sandbox.has_mounts)
     _reseed()
-    apply_rlimits(bounds)
+    apply_rlimits(rlimits)
 
 
 def run_job(definitions: Definitions, control: int, allowed: ProcessLimits) -> int:
-    """Runs the job that comes over the socket; returns the exit code of this process."""
+    """Run the job that arrives on the socket; return the exit code of this process."""
     channel = SocketChannel(control)
     try:
-        said = _receive_and_run(definitions, channel, allowed)
+        job_verdict = _receive_and_run(definitions, channel, allowed)
     except MemoryError as error:
-        # Before the handler, as for a payload that it has no room for.
+        # Raised before the handler, for example by a payload that exceeds the memory limit.
         limits.raise_memory_limit()
-        said = verdict.verdict_from_error(error, DefinitionSettings("_"))
+        job_verdict = verdict.verdict_from_error(error, DefinitionSettings("_"))
     for stream in (sys.stdout, sys.stderr):
-        try:  # noqa: SIM105 - as with signals
+        try:  # noqa: SIM105 - contextlib.suppress is more pages to copy in a new fork
             stream.flush()
         except Exception:  # noqa: BLE001, S110 - the handler may have closed or replaced it
             pass
-    channel.send(FrameKind.VERDICT, _encode_verdict(said, channel))
+    channel.send(FrameKind.VERDICT, _encode_verdict(job_verdict, channel))
     tracing.flush_job()
     return 0
 
@@ -147,12 +148,12 @@ def _run_handler(definition: Definition[..., Any], ctx: Context, channel: Socket
         result = _invoke(definition, ctx, arguments, stopper)
         stopper.end()
         if ctx.was_completed:
-            raise NotCommitted  # noqa: TRY301 - a failure like any other
-        return _dumped(definition, result)
+            raise NotCommitted  # noqa: TRY301 - handled like an error of the handler
+        return _dump_result(definition, result)
     except MemoryError as error:
         limits.raise_memory_limit()
         return verdict.verdict_from_error(error, definition.settings)
-    except BaseException as error:  # noqa: BLE001 - whatever it is, it is this job's outcome
+    except BaseException as error:  # noqa: BLE001 - any error is the outcome of the attempt
         if ctx.is_stop_requested:
             error = _translate_cancellation(error)
         return verdict.verdict_from_error(error, definition.settings)
@@ -161,14 +162,14 @@ def _run_handler(definition: Definition[..., Any], ctx: Context, channel: Socket
 
 
 def _translate_cancellation(error: BaseException) -> BaseException:
-    """What a cancelled task raises is Cancelled, in a job that was asked to stop."""
+    """Return Cancelled for asyncio.CancelledError, which a stop raises in an async handler."""
     asyncio = sys.modules.get("asyncio")
     if asyncio is not None and isinstance(error, asyncio.CancelledError):
         return Cancelled(_STOP_MESSAGE).with_traceback(error.__traceback__)
     return error
 
 
-def _dumped(definition: Definition[..., Any], result: Any) -> Verdict:  # noqa: ANN401 - as below
+def _dump_result(definition: Definition[..., Any], result: Any) -> Verdict:  # noqa: ANN401 - any handler result
     if result is None:
         return _EMPTY_VERDICT
     try:
@@ -179,7 +180,7 @@ def _dumped(definition: Definition[..., Any], result: Any) -> Verdict:  # noqa: 
 
 def _invoke(
     definition: Definition[..., Any], ctx: Context, arguments: Arguments, stopper: "Stopper"
-) -> Any:  # noqa: ANN401 - whatever the function returns
+) -> Any:  # noqa: ANN401 - any handler result
     if definition.is_async:
         return _load_async_handler().run_handler(definition, ctx, arguments, stopper)
     if definition.start_hooks:
@@ -189,17 +190,18 @@ def _invoke(
 
 
 def _load_async_handler() -> ModuleType:
-    from jobforge.worker.isolation import async_handler  # noqa: PLC0415 - see there
+    from jobforge.worker.isolation import async_handler  # noqa: PLC0415 - it imports asyncio, which costs every fork
 
     return async_handler
 
 
 class Stopper:
-    """Turns the worker's signals into what the handler sees of them.
+    """Translates the worker's stop signals for the handler.
 
-    SIGUSR1 asks. SIGTERM insists, unless the handler knows that it was asked: then it is left to
-    end by itself. SIGTERM without having been asked comes from somebody else, as from a service
-    manager that signals every process of the worker's at once, and is none of the job's business.
+    SIGUSR1 requests a stop, which the handler can see in its context. SIGTERM then cancels a
+    handler that has not seen the request; a handler that has seen it is left to finish. SIGTERM
+    without a stop request does not come from the worker, but for example from a service manager
+    that signals all of the worker's processes, and is ignored.
     """
 
     def __init__(self, ctx: Context, channel: SocketChannel) -> None:
@@ -213,7 +215,7 @@ class Stopper:
         set_signal(_SIGUSR1, self._handle_stop_request)
         set_signal(_SIGTERM, self._handle_terminate)
         set_mask(_SIG_UNBLOCK, _BLOCKED_SIGNALS)
-        # The zygote ignores these, and so would every program that the handler runs.
+        # The zygote ignores these signals, and programs that the handler runs would inherit that.
         set_signal(_SIGINT, default_int_handler)
         set_signal(_SIGHUP, SIG_DFL)
 
@@ -229,7 +231,8 @@ class Stopper:
 
     def _handle_terminate(self, number: int, _frame: FrameType | None) -> None:
         if getpid() != self._pid:
-            # A fork of the job's own, as multiprocessing makes them, and ends them by this.
+            # This process is a fork of the job's process. multiprocessing terminates its forks by
+            # SIGTERM.
             set_signal(number, SIG_DFL)
             os.kill(getpid(), number)
         if (
@@ -239,7 +242,7 @@ class Stopper:
         ):
             return
         if self._task is not None:
-            # From within a signal's handler the loop has to be woken.
+            # Thread-safe, because a call from a signal handler has to wake the loop.
             self._task.get_loop().call_soon_threadsafe(self._task.cancel)
         elif self._channel.is_busy:
             self._channel.was_interrupted = True
@@ -248,8 +251,8 @@ class Stopper:
 
 
 def _become_command(command: Command, ctx: Context, allowed: ProcessLimits) -> Verdict:
-    """Returns only when the program could not be started."""
-    from shutil import which  # noqa: PLC0415 - a zygote has it if there are commands
+    """Execute the command's program in this process; return only if it could not be started."""
+    from shutil import which  # noqa: PLC0415 - the zygote imports it if there are commands
 
     try:
         argv = command.render(command.parse_arguments_json(ctx.version, ctx.payload_json))
@@ -262,7 +265,8 @@ def _become_command(command: Command, ctx: Context, allowed: ProcessLimits) -> V
         return command.verdict_from_start_error(FileNotFoundError(f"there is no program {argv[0]}"))
     if ctx.traceparent is not None:
         os.environ["TRACEPARENT"] = ctx.traceparent
-    # Python ignores these and the zygote that one; a program expects them as they come.
+    # Restore the defaults that a program expects: Python ignores the first two, the zygote the
+    # last three.
     for number in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_DFL)
     set_mask(_SIG_UNBLOCK, _BLOCKED_SIGNALS)
@@ -274,30 +278,35 @@ def _become_command(command: Command, ctx: Context, allowed: ProcessLimits) -> V
         return command.verdict_from_start_error(error)
 
 
-def _encode_verdict(said: Verdict, channel: SocketChannel) -> bytes:
-    """The verdict for a frame; when it holds what cannot be kept, the one that says so."""
-    if said is _EMPTY_VERDICT:
+def _encode_verdict(job_verdict: Verdict, channel: SocketChannel) -> bytes:
+    """Encode the verdict; replace a result that jsonb cannot store by a failure that says so.
+
+    Sends a large result first, in separate frames.
+    """
+    if job_verdict is _EMPTY_VERDICT:
         return _EMPTY_VERDICT_BODY
     try:
-        text = encode(said.to_json(), "result")
-        if said.result is not None and not fits(text, RESULT_LIMIT):
-            # No row can hold it: it goes apart, for the worker to put away as it is.
-            channel.send_document(FrameKind.RESULT, encode(said.result, "result").encode())
-            text = encode(replace(said, result=None).to_json(), "result")
+        text = encode(job_verdict.to_json(), "result")
+        if job_verdict.result is not None and not fits(text, RESULT_LIMIT):
+            # Too large for a row: send it separately, so that the worker uploads the bytes as is.
+            channel.send_document(FrameKind.RESULT, encode(job_verdict.result, "result").encode())
+            text = encode(replace(job_verdict, result=None).to_json(), "result")
         body = text.encode()
         encode_frame(FrameKind.VERDICT, body)
     except Invalid as error:
-        if said.error is None and said.reason is None:
-            said = verdict.verdict_from_invalid_result(error)
+        if job_verdict.error is None and job_verdict.reason is None:
+            job_verdict = verdict.verdict_from_invalid_result(error)
         else:
-            said = replace(
-                said, error=replace_unencodable(said.error), reason=replace_unencodable(said.reason)
+            job_verdict = replace(
+                job_verdict,
+                error=replace_unencodable(job_verdict.error),
+                reason=replace_unencodable(job_verdict.reason),
             )
-        body = encode(said.to_json(), "result").encode()
+        body = encode(job_verdict.to_json(), "result").encode()
     return body
 
 
-# The most common end of all, written before any fork.
+# The most common verdict, encoded once before any fork.
 _EMPTY_VERDICT = verdict.verdict_from_result(None)
 _EMPTY_VERDICT_BODY = encode(_EMPTY_VERDICT.to_json(), "result").encode()
 

@@ -1,7 +1,7 @@
-"""The processes of a zygote's jobs: reaped, watched, and ended with all that descends from them.
+"""The processes of a zygote's jobs: reap them, check their memory, kill them with descendants.
 
-A zygote adopts the descendants of its children when these end. So all that its jobs ever started
-are its descendants, and what is left of a job that has ended is found among them.
+The zygote is a subreaper: when a child ends, the child's children become children of the zygote. So
+all processes that jobs start are its descendants, and it finds what ended jobs have left there.
 """
 
 import contextlib
@@ -23,13 +23,13 @@ from jobforge.worker.isolation.proc import ProcTable
 if TYPE_CHECKING:
     from jobforge.worker.isolation.sandbox import Sandbox, Sandboxes
 
-# How often, at most, what ended jobs left running is looked for, and what the others hold. Both
-# look at all processes there are.
+# Minimum intervals between two sweeps for leftover processes of ended jobs, and between two memory
+# checks. Both may read the whole process table.
 _SWEEP_S = 0.25
 _MEMORY_CHECK_INTERVAL_S = 0.1
-# How long it may take until jobs are served again.
+# A sweep that takes longer is continued later, so that the worker's requests do not wait for it.
 _SWEEPING_S = 0.1
-# How long killed processes may take to be gone.
+# How long to wait for killed processes to end.
 _KILL_TIMEOUT_S = 3.0
 
 
@@ -44,21 +44,25 @@ class Child:
     limits: ProcessLimits
     started: float  # seconds since boot
     sandbox: "Sandbox | None" = None
-    memory_watch: MemoryWatch | None = None  # most end before it is due
+    memory_watch: MemoryWatch | None = None  # created late: most jobs end before the first check
     exceeded: ExceededLimit = ExceededLimit.NONE
 
     @property
     def due_at(self) -> float:
-        """When what it holds is to be looked at."""
+        """When the next memory check is due."""
         if self.sandbox is not None and self.sandbox.cgroup is not None:
-            return math.inf  # the kernel looks
+            return math.inf  # the kernel enforces the cgroup's limits
         return (
             self.started + MIN_INTERVAL_S if self.memory_watch is None else self.memory_watch.due_at
         )
 
 
 class ChildTable:
-    """After a fork each page that this uses is copied anew: what every job needs is kept short."""
+    """The running children of a zygote.
+
+    After each fork, copy-on-write copies every page that this table writes to, so the code that
+    runs for every job is kept short.
+    """
 
     def __init__(self, sandboxes: "Sandboxes | None", processes: int) -> None:
         self._sandboxes = sandboxes
@@ -77,19 +81,19 @@ class ChildTable:
         self._next_check_at = min(self._next_check_at, child.due_at)
 
     def add_helper(self, pid: int) -> None:
-        """A process of the zygote's own, which ends by itself."""
+        """Add a process that the zygote forked for itself, and that ends without being killed."""
         self._helpers.add(pid)
 
     def get(self, run: int) -> Child | None:
         return self._by_run.get(run)
 
     def reap(self) -> Iterator[tuple[Child, int, struct_rusage]]:
-        """The children that have ended, each once, with their status and usage."""
+        """Reap ended children; yield each with its wait status and resource usage."""
         while True:
             try:
                 pid, status, usage = os.wait4(-1, os.WNOHANG)
             except ChildProcessError:
-                self._needs_sweep = False  # nobody is there who could have been left
+                self._needs_sweep = False  # without children there are no leftovers
                 return
             if pid == 0:
                 return
@@ -107,7 +111,7 @@ class ChildTable:
             yield child, status, usage
 
     def _schedule_sweep(self, pid: int) -> None:
-        """What the job has left is looked for later, for all that have ended until then."""
+        """Kill the job's process group, and schedule one sweep for all jobs that end until then."""
         proc.kill_group(pid)
         if not self._needs_sweep:
             self._needs_sweep = True
@@ -122,18 +126,18 @@ class ChildTable:
         sandboxes.release(sandbox, self._known_pids())
 
     def _known_pids(self) -> set[int]:
-        """The children of this process that no job has left."""
+        """Return the children of this process that are not leftovers of jobs."""
         keepers = set() if self._sandboxes is None else self._sandboxes.keepers
         return {*self._by_pid, *self._helpers, *keepers}
 
     def next_check_s(self) -> float | None:
-        """How long until something has to be looked after."""
+        """Return the seconds until the next check; None if none is due."""
         return (
             None if self._next_check_at == math.inf else max(0.0, self._next_check_at - proc.now())
         )
 
     def run_checks(self) -> None:
-        """Ends what is too large, and what ended jobs left running."""
+        """Run the checks that are due: kill jobs over their limits and leftovers of ended jobs."""
         now = proc.now()
         if now < self._next_check_at:
             return
@@ -151,7 +155,7 @@ class ChildTable:
         proc.kill_group(child.pid)
 
     def kill_all(self) -> None:
-        """Ends all of them, and returns when they have ended."""
+        """Kill all descendants of this process and wait until they have ended."""
         if self._sandboxes is not None:
             self._sandboxes.kill_all()
         proc.kill_all(lambda: proc.find_descendants([self._pid], proc.read_table()) - {self._pid})
@@ -166,24 +170,24 @@ class ChildTable:
             self._sandboxes.close()
 
     def _compute_next_check(self) -> float:
-        look_at = self._swept_at + _SWEEP_S if self._needs_sweep else math.inf
+        due_at = self._swept_at + _SWEEP_S if self._needs_sweep else math.inf
         if self._by_run:
             first = min(child.due_at for child in self._by_run.values())
-            look_at = min(look_at, max(first, self._watched_at + _MEMORY_CHECK_INTERVAL_S))
-        return look_at
+            due_at = min(due_at, max(first, self._watched_at + _MEMORY_CHECK_INTERVAL_S))
+        return due_at
 
     def _check_memory(self, now: float) -> None:
         due = [child for child in self._by_run.values() if child.due_at <= now]
         if not due:
             return
         self._watched_at = now
-        among = proc.read_table()
+        table = proc.read_table()
         for child in due:
             if child.memory_watch is None:
                 child.memory_watch = MemoryWatch(
                     child.limits.memory_bytes, self._pid, now, child.sandbox
                 )
-            processes = self._find_processes(child, among)
+            processes = self._find_processes(child, table)
             if child.memory_watch.is_over(processes, now):
                 child.exceeded = ExceededLimit.MEMORY
                 self.kill(child)
@@ -192,10 +196,10 @@ class ChildTable:
                 self.kill(child)
 
     def _sweep(self, now: float) -> None:
-        """Kill what ended jobs have left.
+        """Kill the leftover processes of ended jobs.
 
-        When a process dies its children become this one's. So each pass kills all that is left,
-        and the next one finds what was forked meanwhile, until there is nothing left.
+        When a process dies, its children become children of this process. So each pass kills all
+        leftovers, and the next pass finds what they forked in the meantime, until none is left.
         """
         self._swept_at = now
         self._needs_sweep = False
@@ -205,49 +209,47 @@ class ChildTable:
                 with contextlib.suppress(ProcessLookupError, PermissionError):
                     os.kill(pid, signal.SIGKILL)
             if proc.now() > now + _SWEEPING_S:
-                self._needs_sweep = True  # continue at the next look
+                self._needs_sweep = True  # continue at the next check
                 return
 
     def _find_leftovers(self, known: set[int]) -> list[int] | None:
-        """Children of this process that ended jobs have left; None when there are none."""
+        """Return children of this process that ended jobs have left; None if no pass is needed.
+
+        The list may be empty while a child has just ended: it may have forked before.
+        """
         children = proc.read_children(self._pid)
         if children is None:
             children = set(self._find_adopted(proc.read_table()))
-        left, is_over = [], True
+        left, is_done = [], True
         for pid in children - known:
             process = proc.read_process(pid)
-            if process is None:  # it has ended, perhaps after a fork
-                is_over = False
+            if process is None:  # the child has ended, possibly after a fork
+                is_done = False
             elif process.is_zombie:
                 with contextlib.suppress(ChildProcessError):
                     os.waitpid(pid, os.WNOHANG)
             elif self._is_leftover(process):
                 left.append(pid)
-                is_over = False
-        return None if is_over else left
+                is_done = False
+        return None if is_done else left
 
-    def _is_alone(self) -> bool:
-        """Whether there is surely nobody that it does not know; no look at all processes."""
-        children = proc.read_children(self._pid)
-        return children is not None and not children - self._known_pids()
-
-    def _find_processes(self, child: Child, among: ProcTable) -> set[int]:
-        """Its descendants, and those of them that became ours when their parents ended."""
+    def _find_processes(self, child: Child, table: ProcTable) -> set[int]:
+        """Return the job's processes: descendants of the child, and orphans that were adopted."""
         if child.sandbox is not None:
             return (
-                child.sandbox.find_processes(child.pid, self._find_adopted(among), among)
-                & among.keys()
+                child.sandbox.find_processes(child.pid, self._find_adopted(table), table)
+                & table.keys()
             )
         adopted = [
-            pid for pid in self._find_adopted(among) if self._find_owner(among[pid]) is child
+            pid for pid in self._find_adopted(table) if self._find_owner(table[pid]) is child
         ]
-        return proc.find_descendants([child.pid, *adopted], among) & among.keys()
+        return proc.find_descendants([child.pid, *adopted], table) & table.keys()
 
-    def _find_adopted(self, among: ProcTable) -> list[int]:
+    def _find_adopted(self, table: ProcTable) -> list[int]:
         known = self._known_pids()
         return [
             process.pid
-            for process in proc.living(among)
+            for process in proc.living(table)
             if process.parent == self._pid and process.pid not in known
         ]
 
@@ -263,7 +265,7 @@ class ChildTable:
             return False
         if proc.read_mark(process.pid) is not None:
             return True
-        # It hides whose it is. It may be of any job that started before it and still runs; it is
-        # looked at again when that one has ended.
+        # The process has hidden its mark, so it may belong to any running job that started before
+        # it. The sweep after the end of the last such job kills it.
         started = [proc.ticks(child.started) for child in self._by_run.values()]
         return all(ticks > process.started for ticks in started)

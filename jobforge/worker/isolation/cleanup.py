@@ -1,4 +1,4 @@
-"""Removing the folders of jobs, whatever is left in them. Links are removed, never followed."""
+"""Remove the folders of jobs with all contents. Symbolic links are removed, never followed."""
 
 import os
 import shutil
@@ -6,10 +6,10 @@ from contextlib import suppress
 
 
 def remove_tree(folder: str) -> None:
-    """Also what a job has forbidden to write to, as Go does with the modules that it downloads."""
-    if os.path.islink(folder):  # noqa: PTH114 - rmtree refuses a link, os.walk would follow it
+    """Remove the folder, including read-only subfolders, such as those of Go's module cache."""
+    if os.path.islink(folder):  # noqa: PTH114 - rmtree rejects a link, os.walk follows it
         with suppress(OSError):
-            os.unlink(folder)  # noqa: PTH108 - as above
+            os.unlink(folder)  # noqa: PTH108 - paths are strings here
         return
     shutil.rmtree(folder, ignore_errors=True)
     if os.path.lexists(folder):
@@ -22,5 +22,5 @@ def remove_tree(folder: str) -> None:
 
 def _make_writable(folder: str) -> None:
     with suppress(OSError):
-        if not os.path.islink(folder):  # noqa: PTH114 - as above
-            os.chmod(folder, 0o700)  # noqa: PTH101 - as above
+        if not os.path.islink(folder):  # noqa: PTH114 - chmod follows a link
+            os.chmod(folder, 0o700)  # noqa: PTH101 - paths are strings here

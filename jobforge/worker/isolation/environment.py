@@ -1,7 +1,8 @@
-"""The variables that the processes of jobs get, and those that they must not.
+"""The environment variables of zygotes and jobs.
 
-A worker's own environment holds its connection to the database. A zygote gets what is left without
-that, because the app may need it to be imported; a job gets a built one.
+A worker's environment contains its database credentials. A zygote gets the environment without
+credentials, because the app may need the other variables when it is imported. A job gets only an
+allow-list and its own variables.
 """
 
 import ctypes
@@ -14,10 +15,10 @@ from jobforge.process.hardening import find_start_blocks
 from jobforge.redact import is_secret_name, register_secret
 from jobforge.worker.isolation.proc import LONGEST_MARK, MARK
 
-# In every job's environment, besides HOME, TMPDIR and the job's own names.
+# Passed on to every job, in addition to HOME, TMPDIR and the job's marks.
 _INHERITED_NAMES = ("PATH", "LANG", "LC_ALL", "TZ")
 
-# Stands in a zygote's environment to keep a place for the mark of each child.
+# A variable in a zygote's environment that reserves memory for the mark of each child.
 _MARK_SLOT = "JOBFORGE_ZYGOTE"
 
 _MARK_SLOT_SIZE = len(_MARK_SLOT) + 1 + len(MARK) + 1 + LONGEST_MARK
@@ -34,14 +35,14 @@ _mark_slot: "ctypes.Array[ctypes.c_char] | None" = None
 
 
 def build_zygote_environment(environment: Mapping[str, str]) -> dict[str, str]:
-    """The worker's variables without what leads to the database or to secrets."""
+    """Return the worker's variables without credentials, with the slot for marks added."""
     kept = {name: value for name, value in environment.items() if not is_withheld(name)}
     return {**kept, _MARK_SLOT: "-" * (len(MARK) + 1 + LONGEST_MARK)}
 
 
-def restrict_environment(let_through: Iterable[str]) -> None:
-    """Leaves in this process what all jobs get."""
-    names = {*_INHERITED_NAMES, *let_through}
+def restrict_environment(allowed_names: Iterable[str]) -> None:
+    """Reduce this process's environment to the variables that all jobs get."""
+    names = {*_INHERITED_NAMES, *allowed_names}
     kept = {name: value for name, value in os.environ.items() if name in names}
     os.environ.clear()
     os.environ.update({**_DEFAULTS, **kept})
@@ -52,30 +53,30 @@ def restrict_environment(let_through: Iterable[str]) -> None:
 
 
 def find_mark_slot() -> None:
-    """Finds the place where each child will write its mark."""
-    global _mark_slot  # noqa: PLW0603 - one per process, and a fork has it too
+    """Find the memory where each child will write its mark."""
+    global _mark_slot  # noqa: PLW0603 - one per process, inherited by forks
     address = _libc.getenv(_MARK_SLOT.encode())
     if address:
-        # getenv points behind the name and its equals sign.
+        # getenv returns the address after the name and the equals sign.
         _mark_slot = (ctypes.c_char * _MARK_SLOT_SIZE).from_address(address - len(_MARK_SLOT) - 1)
 
 
 class JobVariables:
-    """What differs from job to job, for the child that is about to be forked.
+    """The variables that differ between jobs, set before each fork.
 
-    The C library has them by putenv, in one buffer that is written anew for each job. Through
-    os.environ it would keep every value that there ever was, and search among them.
+    putenv points the C library to one buffer, which `set` overwrites for each job. Assignments to
+    os.environ would leak each previous value in the C library, and make it search among them.
     """
 
     def __init__(self, folder: str) -> None:
-        """`folder` is the one that has the folders of jobs in it."""
+        """`folder` is the parent of the jobs' folders."""
         longest = len(folder.encode()) + 1 + _LONGEST_RUN
         names = {_HOME: longest, _TMPDIR: longest, _MARK: LONGEST_MARK, _MARK_ID: LONGEST_MARK}
-        # With an equals sign, and a zero at the end.
+        # Each with an equals sign and a terminating zero.
         sizes = [len(name) + 1 + size + 1 for name, size in names.items()]
         self._layout = struct.Struct("".join(f"{size}s" for size in sizes))
         self._buffer = ctypes.create_string_buffer(self._layout.size)
-        self._environ_data: dict[bytes, bytes] = os.environ._data  # type: ignore[attr-defined] # noqa: SLF001 - what a fork reads
+        self._environ_data: dict[bytes, bytes] = os.environ._data  # type: ignore[attr-defined] # noqa: SLF001 - os.environ reads it
         self.set(folder, "")
         address = ctypes.addressof(self._buffer)
         for size in sizes:
@@ -85,10 +86,10 @@ class JobVariables:
     def set(self, folder: str, mark: str) -> None:
         home, owner = folder.encode(), mark.encode()
         job_id = owner[: owner.find(b".")]
-        known = self._environ_data
-        known[_HOME] = known[_TMPDIR] = home
-        known[_MARK] = owner
-        known[_MARK_ID] = job_id
+        data = self._environ_data
+        data[_HOME] = data[_TMPDIR] = home
+        data[_MARK] = owner
+        data[_MARK_ID] = job_id
         self._layout.pack_into(
             *(self._buffer, 0, b"HOME=" + home, b"TMPDIR=" + home),
             *(_MARK + b"=" + owner, _MARK_ID + b"=" + job_id),
@@ -96,17 +97,17 @@ class JobVariables:
 
 
 def write_mark(mark: bytes) -> None:
-    """Makes /proc/<pid>/environ of this fork tell its job.
+    """Show this fork's job in /proc/<pid>/environ.
 
-    That file shows the environment with which the program was started, whatever was changed since;
-    so the mark is written there, over the place that was kept for it.
+    That file shows the memory of the environment with which the program was started, not later
+    changes, so the mark overwrites the slot that was reserved in that memory.
     """
     if _mark_slot is not None:
         _mark_slot.raw = mark
 
 
 def _erase_start_environment() -> None:
-    """Leaves nothing but the place in that file: jobs can read it, whatever os.environ has."""
+    """Erase all but the mark slot from /proc/<pid>/environ, which jobs can read."""
     if _mark_slot is None:
         return
     start, end = find_start_blocks().environment
@@ -117,5 +118,5 @@ def _erase_start_environment() -> None:
 
 
 def encode_mark(mark: str) -> bytes:
-    """What `show_mark` writes."""
+    """Return the bytes that `write_mark` writes."""
     return f"{MARK}={mark}".encode().ljust(_MARK_SLOT_SIZE, b"\0")

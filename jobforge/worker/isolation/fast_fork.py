@@ -1,8 +1,8 @@
-"""How a zygote forks: without what Python does in every child for the sake of other threads.
+"""Fork a zygote's children without Python's fork hooks, which are half of the cost of a fork.
 
-os.fork has hooks: threading, logging and others make their locks and lists anew, in case that a
-thread which is not in the child held them. A zygote has one thread, so there is nothing to mend,
-and the hooks are half of what a fork costs. Where an app brings hooks or threads, all of them run.
+os.fork runs hooks in the child: threading, logging and others re-create their locks and lists,
+which a thread that does not exist in the child may have held. A zygote has one thread, so it does
+not need them. If the app registers fork hooks or starts threads, the zygote uses os.fork.
 """
 
 import ctypes
@@ -14,16 +14,17 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
-# Modules of Python's own that have hooks.
+# Standard library modules that register hooks.
 _STDLIB_MODULES = {"concurrent.futures.thread", "logging", "random", "threading"}
-# What os.fork mends beside the hooks differs by release; in this one it is for threads alone.
+# What os.fork resets in addition to the hooks differs by release; in 3.11 it matters to threads
+# only.
 _SUPPORTED_PYTHON = (3, 11)
-# It keeps the interpreter's lock, which the child then has too.
+# PyDLL does not release the GIL during the call, so the child holds it too.
 _libc_fork = ctypes.PyDLL(None, use_errno=True).fork
 
 
 class ForkHooks:
-    """Whether somebody else than Python has asked os.fork to be told of it."""
+    """Detects fork hooks that are not registered by the standard library."""
 
     def __init__(self) -> None:
         self.has_app_hooks = False
@@ -32,16 +33,16 @@ class ForkHooks:
     def watch_registrations(self) -> Iterator[None]:
         register = os.register_at_fork
 
-        def notice(**hooks: Callable[[], object]) -> None:
-            who = sys._getframe(1).f_globals.get("__name__")  # noqa: SLF001 - no other way to know
-            self.has_app_hooks = self.has_app_hooks or who not in _STDLIB_MODULES
+        def register_and_record(**hooks: Callable[[], object]) -> None:
+            module = sys._getframe(1).f_globals.get("__name__")  # noqa: SLF001 - no public way to get the caller
+            self.has_app_hooks = self.has_app_hooks or module not in _STDLIB_MODULES
             register(**hooks)
 
-        setattr(os, "register_at_fork", notice)  # noqa: B010 - no checker lets it be assigned
+        setattr(os, "register_at_fork", register_and_record)  # noqa: B010 - no checker lets it be assigned
         try:
             yield
         finally:
-            setattr(os, "register_at_fork", register)  # noqa: B010 - as above
+            setattr(os, "register_at_fork", register)  # noqa: B010 - no checker lets it be assigned
 
 
 def choose_fork(hooks: ForkHooks) -> Callable[[], int]:
@@ -49,15 +50,15 @@ def choose_fork(hooks: ForkHooks) -> Callable[[], int]:
     if not is_known or hooks.has_app_hooks or _has_threads():
         return os.fork
     random = sys.modules.get("random")
-    if random is None:  # a job that imports it gets numbers of its own
+    if random is None:  # a job that imports it later gets its own seed
         return _fork
-    random.seed()  # which forgets a second number of gauss() too
-    # What random.seed is around, in C.
+    random.seed()  # also discards the second number that gauss() keeps
+    # The C method that random.seed wraps.
     return partial(_fork_seeded, super(random.Random, random.seed.__self__).seed)
 
 
 def _has_threads() -> bool:
-    """Of Python's or of any library's; who cannot look may have some."""
+    """Whether Python or a library has started threads; True where /proc cannot tell."""
     try:
         return threading.active_count() > 1 or len(list(Path("/proc/self/task").iterdir())) > 1
     except OSError:
@@ -65,7 +66,7 @@ def _has_threads() -> bool:
 
 
 def _fork_seeded(seed: Callable[[], None]) -> int:
-    # As the hook of random does it in the child, where it would be more pages to copy.
+    # random's fork hook seeds in the child, where that copies more pages.
     seed()
     return _fork()
 

@@ -1,8 +1,8 @@
-"""The frames on the sockets between worker, zygote and job.
+"""Encode and decode the frames on the sockets between worker, zygote and job.
 
-A frame is its length, its kind and its body. Requests to the zygote are all of one size instead,
-because file descriptors travel with them and must not be read past. Owns the bytes, not what they
-make anybody do.
+A frame is a length, a kind and a body. Requests to the zygote have a fixed size instead, because
+file descriptors come with them, and a read must not go past the request that they belong to. What
+a frame does is left to its receiver.
 """
 
 import struct
@@ -14,14 +14,14 @@ from jobforge.errors import Invalid
 from jobforge.sdk.settings import ProcessLimits
 from jobforge.worker.isolation.proc import LONGEST_MARK
 
-# More than the engine would keep of any payload or result.
+# More than the engine stores of any payload or result.
 MAX_FRAME_BYTES = 32 * 1024**2
 
 _HEAD = struct.Struct("<IB")
 
 
 class FrameKind(IntEnum):
-    # From the worker to its zygote, once.
+    # From the worker to its zygote, once at the start.
     SETUP = 1
     # From the zygote to the worker.
     READY = 2
@@ -38,7 +38,7 @@ class FrameKind(IntEnum):
     VERDICT = 10
     REQUEST = 11
     SPAN = 12
-    # Documents that are too large for one frame, before the RUN or the VERDICT that they belong to.
+    # Pieces of a large document, sent before the RUN or VERDICT frame that it belongs to.
     PAYLOAD = 20
     RESULT = 21
 
@@ -48,7 +48,7 @@ _PIECE = 1024**2
 
 
 class InvalidFrame(Exception):
-    """What came over a socket is no frame."""
+    """Data received on a socket is not a valid frame."""
 
 
 def encode_frame(kind: FrameKind, body: bytes = b"") -> bytes:
@@ -59,13 +59,13 @@ def encode_frame(kind: FrameKind, body: bytes = b"") -> bytes:
 
 
 def split_document(kind: FrameKind, document: bytes) -> Iterator[bytes]:
-    """The frames of a large document."""
+    """Yield the frames of a large document, 1 MiB each."""
     for start in range(0, len(document), _PIECE):
         yield encode_frame(kind, document[start : start + _PIECE])
 
 
 class FrameDecoder:
-    """Cuts a stream of bytes into frames."""
+    """Splits a stream of bytes into frames."""
 
     __slots__ = ("_rest",)
 
@@ -76,7 +76,7 @@ class FrameDecoder:
         if not self._rest and len(data) >= _HEAD.size:
             length, kind = _HEAD.unpack_from(data)
             if length == len(data) - _HEAD.size and kind in _KINDS:
-                # Most come by the one, and whole.
+                # Fast path: most reads return exactly one whole frame.
                 return ((_KINDS[kind], data[_HEAD.size :]),)
         return self._cut(data)
 
@@ -101,16 +101,16 @@ class FrameDecoder:
 
 class Op(IntEnum):
     FORK = 1
-    SIGNAL = 2  # the job's own process
+    SIGNAL = 2  # signal the job's first process
     SIGNAL_GROUP = 3
-    KILL = 4  # the whole tree
-    ECHO = 5  # says that it is there
+    KILL = 4  # kill all processes of the job
+    ECHO = 5  # respond, to show that the zygote is alive
 
 
 class ZygoteRequest(NamedTuple):
-    """What the worker asks of its zygote. `run` numbers the runs of one zygote.
+    """A request of the worker to its zygote. `run` is the number of the run in this worker.
 
-    `mark` is what every process of the job carries in its environment: its id and its lease.
+    `mark` is the job's ID and lease, which every process of the job has in its environment.
     """
 
     op: int
@@ -149,7 +149,7 @@ REQUEST_SIZE = _REQUEST.size
 
 
 class ExceededLimit(IntEnum):
-    """Which limit a process went over, as far as the zygote knows."""
+    """Which limit a process exceeded, as far as the zygote knows."""
 
     NONE = 0
     MEMORY = 1
@@ -159,7 +159,7 @@ class ExceededLimit(IntEnum):
 
 
 class ChildExit(NamedTuple):
-    """A job's process has ended. A pid of 0: it could not be forked, `status` is the errno."""
+    """The end of a job's process. A `pid` of 0 means the fork failed, and `status` is its errno."""
 
     run: int
     pid: int

@@ -1,4 +1,4 @@
-"""The checks of `jobforge doctor` on the isolation that this host permits."""
+"""The isolation checks of `jobforge doctor`: which levels this host permits."""
 
 import json
 import subprocess
@@ -13,7 +13,7 @@ _LONGEST_S = 60
 
 
 def check_isolation() -> list[Finding]:
-    """Empty on systems other than Linux, which have one level only."""
+    """Probe the levels and return findings; empty on other systems than Linux: one level only."""
     if sys.platform != "linux":
         return []
     probe = [sys.executable, "-m", "jobforge.worker.isolation.probe"]
@@ -24,7 +24,7 @@ def check_isolation() -> list[Finding]:
 
 
 def findings_from_probe(found: Mapping[str, str | None]) -> Iterator[Finding]:
-    """`found` is what probe.py prints."""
+    """Yield the findings for the JSON object that probe.py prints."""
     possible = [label for label in LABELS if found[label] is None]
     yield Finding(
         _CHECK,

@@ -1,7 +1,7 @@
-"""One job's process as the worker sees it: what it says, what it prints, how it is stopped.
+"""The worker's end of one job's process: its frames, its output, and how to stop it.
 
-The zygote is its parent and tells of its end; the process itself talks over a socket. Both are
-needed for a verdict.
+The zygote is the parent of the process and reports its exit; the process sends frames over a
+socket. The report combines both.
 """
 
 import asyncio
@@ -45,14 +45,14 @@ from jobforge.worker.isolation.frames import (
 from jobforge.worker.isolation.output_tail import OutputTail
 from jobforge.worker.runner import JobServices, OnEnd, Report, StopReason
 
-# At most so much is read at a time, so that one job's flood does not hold up the others.
+# The bytes to read at a time, so that one job's output does not block the others.
 _READ = 65_536
-# What may be left in a pipe after its writers have died; the most that Linux lets it grow to.
+# The most to read from a pipe after the process has ended: the maximum size of a pipe on Linux.
 _MAX_PIPE_BYTES = 1024**2
-# A handler has this long to see that it was asked to stop.
+# The time between the stop request (SIGUSR1) and SIGTERM.
 _STOP_NOTICE_S = 1.0
 
-# A job's channel asks one at a time, so that only code around it reaches this number.
+# channel.py sends one request at a time, so only code that bypasses it reaches this number.
 _MAX_OPEN_REQUESTS = 16
 _UNREAD = "asked its worker again and again without reading the answers"
 
@@ -69,14 +69,14 @@ _LIMITS: dict[ExceededLimit, Limit] = {
 
 
 class JobProcess:
-    """A run in a process of its own, from the fork to the report."""
+    """A run in a separate process, from the fork to the report."""
 
-    def __init__(  # noqa: PLR0913, PLR0917 - what one run is made of
+    def __init__(  # noqa: PLR0913, PLR0917 - one parameter for each part of a run
         self,
         number: int,
         job: ClaimedJob,
         definition: Definition[..., Any],
-        host: JobServices,
+        services: JobServices,
         on_end: OnEnd,
         send: SendRequest,
         result_limit: int,
@@ -84,7 +84,7 @@ class JobProcess:
         self.number = number
         self.job = job
         self._definition = definition
-        self._host = host
+        self._services = services
         self._on_end = on_end
         self._send = send
         self._result_limit = result_limit
@@ -104,8 +104,8 @@ class JobProcess:
         self._is_closed = False
 
     def begin(self) -> tuple[int, int, int]:
-        """Opens its socket and pipes; returns the ends that are the child's."""
-        about = encode_job(self.job, self._host.worker_id)
+        """Open the socket and the pipes, and send the job; return the child's descriptors."""
+        job_frames = encode_job(self.job, self._services.worker_id)
         with ExitStack() as undo:
             self._control, control = socket.socketpair()
             undo.callback(control.close)
@@ -116,38 +116,38 @@ class JobProcess:
         for fd in self._pipes:
             self._watch(fd, self._read_pipe, fd)
         self._watch(self._control.fileno(), self._read_control)
-        self._unsent += about
+        self._unsent += job_frames
         self._flush()
         return control.detach(), stdout, stderr
 
     def _new_pipe(self, undo: ExitStack) -> int:
-        ours, theirs = os.pipe()
-        undo.callback(os.close, ours)
-        undo.callback(os.close, theirs)
-        os.set_blocking(ours, False)
-        self._pipes[ours] = OutputTail()
-        return theirs
+        parent_end, child_end = os.pipe()
+        undo.callback(os.close, parent_end)
+        undo.callback(os.close, child_end)
+        os.set_blocking(parent_end, False)
+        self._pipes[parent_end] = OutputTail()
+        return child_end
 
     def stop(self, why: StopReason) -> None:
         if self._is_closed or (self._stopped is not None and not why.is_final):
             return
-        was_asked, self._stopped = self._stopped is not None, why
+        was_stopping, self._stopped = self._stopped is not None, why
         if why.is_final:
             self._kill()
-        elif not was_asked:
+        elif not was_stopping:
             self._request_stop()
 
     def end(self, ended: ChildExit) -> None:
-        """Its process has ended, and so has all that descends from it."""
-        how = _exit_from_child(ended)
+        """Report the run after the end of its process; the zygote kills leftover descendants."""
+        process_exit = _exit_from_child(ended)
         if ended.pid == 0:
             self._verdict = crashed_verdict(f"could not be forked: {os.strerror(ended.status)}")
         self._drain()
         if self._verdict is None and isinstance(self._definition, Command):
-            self._verdict = self._definition.verdict_from_exit(how)
+            self._verdict = self._definition.verdict_from_exit(process_exit)
         report = Report(
-            verdict_from_exit(how, self._stopped, self._verdict),
-            exit_code=how.code if how.signal is None else -how.signal,
+            verdict_from_exit(process_exit, self._stopped, self._verdict),
+            exit_code=process_exit.code if process_exit.signal is None else -process_exit.signal,
             pid=ended.pid or None,
             peak_memory_bytes=ended.peak_memory_bytes or None,
             cpu_ms=ended.cpu_ms,
@@ -161,13 +161,13 @@ class JobProcess:
         task.add_done_callback(self._tasks.discard)
 
     def end_without_process(self, message: str) -> None:
-        """There is no telling how it ended, or it never began."""
+        """Report the run without an exit status: the process was lost or never started."""
         self._drain()
-        said = self._verdict or crashed_verdict(message)
-        self._finish(Report(verdict_from_exit(ProcessExit(), self._stopped, said)))
+        verdict = self._verdict or crashed_verdict(message)
+        self._finish(Report(verdict_from_exit(ProcessExit(), self._stopped, verdict)))
 
     async def _redact_and_finish(self, report: Report) -> None:
-        """As `_report`, with the output redacted in a thread."""
+        """Report the run; redact its large output in a thread."""
         size = sum(map(len, self._pipes.values()))
         self._deliver_report(await run_off_loop(size, self._redact_report, report))
 
@@ -177,8 +177,8 @@ class JobProcess:
 
     def _redact_report(self, report: Report) -> Report:
         stdout, stderr = (tail.text(self._scope) for tail in self._pipes.values())
-        said = report.verdict and _redact_verdict(report.verdict, self._scope)
-        return report._replace(verdict=said, stdout_tail=stdout, stderr_tail=stderr)
+        verdict = report.verdict and _redact_verdict(report.verdict, self._scope)
+        return report._replace(verdict=verdict, stdout_tail=stdout, stderr_tail=stderr)
 
     def _deliver_report(self, report: Report) -> None:
         verdict = report.verdict
@@ -200,7 +200,7 @@ class JobProcess:
         for fd in self._pipes:
             os.close(fd)
 
-    # Stopping.
+    # Stop the job.
 
     def _request_stop(self) -> None:
         grace_s = self._definition.settings.grace_s
@@ -213,8 +213,10 @@ class JobProcess:
             )
         self._call_later(grace_s, self._kill)
 
-    def _call_later(self, delay_s: float, act: Callable[..., None], *arguments: object) -> None:
-        self._timers.append(self._loop.call_later(delay_s, act, *arguments))
+    def _call_later(
+        self, delay_s: float, callback: Callable[..., None], *arguments: object
+    ) -> None:
+        self._timers.append(self._loop.call_later(delay_s, callback, *arguments))
 
     def _signal(self, op: Op, number: signal.Signals) -> None:
         self._send(ZygoteRequest(op, self.number, number))
@@ -222,7 +224,7 @@ class JobProcess:
     def _kill(self) -> None:
         self._send(ZygoteRequest(Op.KILL, self.number))
 
-    # Listening.
+    # Read its output and its frames.
 
     def _watch(self, fd: int, read: Callable[..., object], *arguments: int) -> None:
         self._open.add(fd)
@@ -234,7 +236,7 @@ class JobProcess:
             self._loop.remove_reader(fd)
 
     def _read_pipe(self, fd: int) -> int:
-        """How much there was to read."""
+        """Read from a pipe; return the number of bytes."""
         try:
             data = os.read(fd, _READ)
         except BlockingIOError:
@@ -258,20 +260,20 @@ class JobProcess:
                 self._handle_frame(kind, body)
                 if self._control.fileno() not in self._open:
                     return 0
-        except Exception:  # noqa: BLE001 - whatever it made of the frame, its end must be reported
+        except Exception:  # noqa: BLE001 - an invalid frame must not prevent the run's report
             self._kill_for_protocol_error()
         return len(data)
 
     def _kill_for_protocol_error(
         self, why: str = "wrote to the socket that is for its worker"
     ) -> None:
-        """Nothing that child.py would send: the handler wrote to a descriptor not its own."""
+        """Kill the job: the data is not from channel.py, so the handler wrote to the socket."""
         self._unwatch(self._control.fileno())
         self._verdict = crashed_verdict(why)
         self._kill()
 
     def _drain(self) -> None:
-        # A grandchild may still hold the other ends; it is not waited for.
+        # A descendant may still hold the other ends: read what is there, without waiting for EOF.
         while self._control.fileno() in self._open and self._read_control():
             pass
         for fd in self._pipes:
@@ -296,7 +298,7 @@ class JobProcess:
             case FrameKind.ENQUEUE:
                 self._start_response(partial(self._enqueue, body))
             case FrameKind.REQUEST:
-                self._start_response(partial(self._host.request, self.job, **decode(body)))
+                self._start_response(partial(self._services.request, self.job, **decode(body)))
             case FrameKind.SPAN if len(body) <= MAX_NOTE_BYTES:
                 tracing.receive_span(self.job.traceparent, body)
             case _:
@@ -312,36 +314,36 @@ class JobProcess:
         self._verdict = Verdict(Outcome.FAILED, error=error, final=True)
 
     def _note(self, kind: str, data: Json) -> None:
-        # One that the engine would refuse would take those of other jobs along.
+        # The engine would reject the whole batch, with other jobs' notes, for one invalid note.
         if kind not in _NOTES or not isinstance(data, dict):
             raise InvalidFrame
-        self._host.note(self.job, kind, data, self._scope)
+        self._services.note(self.job, kind, data, self._scope)
 
-    # Answering.
+    # Respond to its requests.
 
     @property
     def _has_too_many_requests(self) -> bool:
-        """Whether it does not wait for answers: a job has one question at a time (channel.py)."""
+        """Whether the job sends requests without reading the responses."""
         return len(self._tasks) >= _MAX_OPEN_REQUESTS or self._is_waiting
 
     def _respond_with_secret(self, name: str) -> None:
         try:
-            value = self._host.secret(name)
+            value = self._services.secret(name)
             self._scope.add(value)
             answer = encode_response(value)
-        except Exception as error:  # noqa: BLE001 - it is the job that asked, and is told
+        except Exception as error:  # noqa: BLE001 - any error is sent to the job
             answer = encode_error(error)
         self._write(answer)
 
-    def _start_response(self, find: Callable[[], Awaitable[Json]]) -> None:
-        task = self._loop.create_task(self._respond(find))
+    def _start_response(self, request: Callable[[], Awaitable[Json]]) -> None:
+        task = self._loop.create_task(self._respond(request))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _respond(self, find: Callable[[], Awaitable[Json]]) -> None:
+    async def _respond(self, request: Callable[[], Awaitable[Json]]) -> None:
         try:
-            answer = encode_response(await find())
-        except Exception as error:  # noqa: BLE001 - as above
+            answer = encode_response(await request())
+        except Exception as error:  # noqa: BLE001 - any error is sent to the job
             answer = encode_error(error)
         try:
             self._write(answer)
@@ -349,11 +351,11 @@ class JobProcess:
             self._kill_for_protocol_error(_UNREAD)
 
     async def _enqueue(self, body: bytes) -> Json:
-        enqueued = await self._host.enqueue(self.job, decode_job_requests(body))
+        enqueued = await self._services.enqueue(self.job, decode_job_requests(body))
         return [[each.job_id, each.status] for each in enqueued]
 
     def _write(self, data: bytes) -> None:
-        if len(self._unsent) + len(data) > 2 * MAX_FRAME_BYTES:  # it asks and asks, and never reads
+        if len(self._unsent) + len(data) > 2 * MAX_FRAME_BYTES:  # the job does not read responses
             raise InvalidFrame
         self._unsent += data
         if len(self._unsent) == len(data):
@@ -365,7 +367,7 @@ class JobProcess:
         except BlockingIOError:
             sent = 0
         except OSError:
-            self._unsent.clear()  # nobody reads it; its end is told by the zygote
+            self._unsent.clear()  # the job has closed its end; the zygote reports its exit
             sent = 0
         del self._unsent[:sent]
         if bool(self._unsent) is self._is_waiting:
@@ -384,12 +386,12 @@ def _exit_from_child(ended: ChildExit) -> ProcessExit:
     return ProcessExit(code=os.WEXITSTATUS(ended.status), reason=limit)
 
 
-def _redact_verdict(said: Verdict, scope: RedactionScope) -> Verdict:
-    """The verdict without the secrets that the job was given; the process may not have redacted."""
-    if said.error is None and said.reason is None:
-        return said
-    reason = said.reason and redact_text(said.reason, scope)
-    return replace(said, error=redact(said.error, scope), reason=reason)
+def _redact_verdict(verdict: Verdict, scope: RedactionScope) -> Verdict:
+    """Redact the job's secrets in the verdict: its process may not have done so."""
+    if verdict.error is None and verdict.reason is None:
+        return verdict
+    reason = verdict.reason and redact_text(verdict.reason, scope)
+    return replace(verdict, error=redact(verdict.error, scope), reason=reason)
 
 
 def crashed_verdict(message: str) -> Verdict:

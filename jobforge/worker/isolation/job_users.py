@@ -1,6 +1,6 @@
 """A separate user ID for each running job, from the setting `job_user_range`.
 
-Several workers of one host may share the range: each takes blocks of it, locked in one file.
+Workers on one host can share the range: each worker takes blocks of it and locks them in one file.
 """
 
 import fcntl
@@ -14,7 +14,7 @@ from errno import EAGAIN
 from jobforge.worker.isolation import proc
 
 _BLOCK = 256
-_UNCHANGED = 2**32 - 1  # what this user ID means in system calls
+_UNCHANGED = 2**32 - 1  # in system calls, this user ID means "do not change"
 _LOCK_NAME = "jobforge-users.lock"
 
 
@@ -48,14 +48,14 @@ class UserPool:
     def _add_block(self, first: int) -> None:
         size = min(_BLOCK, self._last + 1 - first)
         try:
-            # A POSIX lock: forks do not inherit it.
+            # A POSIX lock, which forks do not inherit.
             fcntl.lockf(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB, size, first)
         except OSError:
             return  # another worker has the block
-        # The first one runs no jobs, see User.call.
+        # The first user ID of a block runs no jobs: it is the helper of JobUser.call.
         self._helper_uid = first
         users = range(first + 1, first + size)
-        # Left by a zygote that was killed, which has lost its lock by that.
+        # Kill leftover processes of a killed zygote, whose lock was released by its end.
         for uid in {read_uid(pid) for pid in proc.read_table()}:
             if uid is not None and uid in users:
                 JobUser(uid, first).kill_all(os.fork)
@@ -72,7 +72,7 @@ class JobUser:
         self._helper_uid = helper_uid
 
     def become(self) -> None:
-        """Change this process to the user, permanently; also drops all capabilities."""
+        """Change this process to the user, permanently, which also drops all capabilities."""
         uid = self.uid
         os.setgroups([])
         os.setresgid(uid, uid, uid)
@@ -80,11 +80,11 @@ class JobUser:
         if os.getresuid() != (uid, uid, uid):
             raise PermissionError(f"the user ID did not become {uid}")
 
-    def call(self, fork: Callable[[], int], act: Callable[[], int]) -> int | None:
-        """Return what `act` returns in a fork with the user's rights; None when it failed.
+    def call(self, fork: Callable[[], int], function: Callable[[], int]) -> int | None:
+        """Run `function` in a fork with the user's rights; return its result, None if it failed.
 
-        The fork's real and saved IDs are others than the user's, so the user's processes cannot
-        signal or trace the fork.
+        The fork's real and saved IDs are not the user's, so the user's processes cannot signal or
+        trace the fork.
         """
         reader, writer = os.pipe()
         pid = fork()
@@ -94,22 +94,22 @@ class JobUser:
                 os.setresgid(self._helper_uid, self.uid, self._helper_uid)
                 os.setresuid(self._helper_uid, self.uid, self._helper_uid)
                 if os.getresuid() == (self._helper_uid, self.uid, self._helper_uid):
-                    os.write(writer, b"%d" % act())
+                    os.write(writer, b"%d" % function())
             finally:
                 os._exit(0)
         os.close(writer)
-        with open(reader, "rb") as answer:  # noqa: PTH123 - a descriptor
-            said = answer.read()
+        with open(reader, "rb") as file:  # noqa: PTH123 - opens a descriptor
+            output = file.read()
         os.waitpid(pid, 0)
-        return int(said) if said else None
+        return int(output) if output else None
 
     def kill_all(self, fork: Callable[[], int]) -> None:
-        """Kill all processes of the user at once. None can escape by forking meanwhile."""
+        """Kill all processes of the user at once, so that none can escape by a fork."""
         self.call(fork, _kill_all)
 
 
 def _kill_all() -> int:
-    # The kernel delivers it to all processes that it permits, in one step.
+    # The kernel signals all processes of this user in one step.
     try:
         os.kill(-1, signal.SIGKILL)
     except ProcessLookupError:
@@ -118,9 +118,9 @@ def _kill_all() -> int:
 
 
 def read_uid(pid: int) -> int | None:
-    """The real user ID of a process; None when the process has gone."""
+    """Return the real user ID of a process; None if the process has ended."""
     try:
-        with open(f"/proc/{pid}/status", "rb") as status:  # noqa: PTH123 - may be many a second
+        with open(f"/proc/{pid}/status", "rb") as status:  # noqa: PTH123 - faster than Path, called many times a second
             for line in status:
                 if line.startswith(b"Uid:"):
                     return int(line.split()[1])

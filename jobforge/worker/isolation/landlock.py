@@ -23,20 +23,20 @@ _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
 _ASK_VERSION = 1
 _PATH_BENEATH = 1
 _READ_FILE = 1 << 2
-# Not handled, it would be forbidden: no file could be moved from folder to folder.
+# Landlock forbids moving files between folders unless the ruleset handles and allows it.
 _REFER = 1 << 13
 _OLDEST_ABI = 2
 _FIRST_ABI_WITH_SCOPES = 6
 _SCOPE_SIGNAL = 2
 
-# It keeps the interpreter's lock, which a fresh fork need not release.
+# PyDLL does not release the GIL during the call, which saves work in a new fork.
 _syscall: Callable[..., int] | None = (
     ctypes.PyDLL(None, use_errno=True).syscall if sys.platform == "linux" else None
 )
 
 
 def is_available() -> bool:
-    """Whether the kernel has Landlock switched on, in a version that suits."""
+    """Whether the kernel has Landlock enabled, in a supported version."""
     return _abi() >= _OLDEST_ABI
 
 
@@ -50,12 +50,12 @@ def _abi() -> int:
 
 
 def protectable(paths: Iterable[Path]) -> list[Path]:
-    """Those of the files and folders whose parent folders this user cannot write to."""
+    """Return the paths whose parent folders this user cannot write to."""
     return [path for path in paths if all(map(_is_fixed, _real(path).parents))]
 
 
 class Landlock:
-    """What the jobs of one zygote may reach. `paths` are the files to keep from them."""
+    """The Landlock ruleset of one zygote's jobs. `paths` are the files that they must not read."""
 
     def __init__(self, paths: Sequence[Path]) -> None:
         self._paths = protectable(paths) if is_available() else []
@@ -106,19 +106,19 @@ class Landlock:
 
 
 def _readable(hidden: Sequence[Path]) -> Iterator[Path]:
-    """Everything beside the hidden paths and beside the folders that lead to them."""
+    """Yield all siblings of the hidden paths and of their parent folders."""
     real = {_real(path) for path in hidden}
-    ways = {folder for path in real for folder in path.parents}
-    for folder in ways - real:
-        with suppress(OSError):  # it was removed, and so was what it led to
+    parents = {folder for path in real for folder in path.parents}
+    for folder in parents - real:
+        with suppress(OSError):  # the folder was removed, and the hidden path with it
             for entry in os.scandir(folder):
                 path = Path(entry.path)
-                if path not in ways and path not in real and not entry.is_symlink():
+                if path not in parents and path not in real and not entry.is_symlink():
                     yield path
 
 
 def _find_watched_folders(paths: Sequence[Path]) -> list[Path]:
-    """The folders that lead to the paths: those that are named, and those behind links."""
+    """Return the paths' parent folders, both as named and with symbolic links resolved."""
     return sorted({folder for path in paths for folder in (*path.parents, *_real(path).parents)})
 
 
@@ -141,7 +141,7 @@ def _read_mtime(folder: Path) -> int:
 def _allow(ruleset: int, path: Path, access: int) -> None:
     try:
         fd = os.open(path, os.O_PATH | os.O_CLOEXEC | os.O_NOFOLLOW)
-    except OSError:  # gone, or not reachable for jobs either
+    except OSError:  # removed, or not accessible for jobs either
         return
     try:
         _call_syscall(_ADD_RULE, ruleset, _PATH_BENEATH, struct.pack("=Qi", access, fd), 0)

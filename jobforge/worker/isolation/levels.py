@@ -1,6 +1,6 @@
-"""The levels of isolation: which there are, which this host permits, and which one is used.
+"""The isolation levels, and the choice of the level that a worker uses.
 
-What the host permits is found out by running an empty job at the level.
+A host permits a level if an empty job can run at it (probe.py).
 """
 
 import os
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 
 class IsolationLevel(IntEnum):
-    """Each includes what the levels before it guarantee."""
+    """The isolation levels in ascending order; each includes the previous levels' guarantees."""
 
-    PROCESS = 0  # a process and a session
-    USER = 1  # a user ID that no other running job has
-    NAMESPACE = 2  # PID, mount and IPC namespaces
-    STRICT = 3  # a cgroup
+    PROCESS = 0  # a separate process and session
+    USER = 1  # plus a user ID that no other running job has
+    NAMESPACE = 2  # plus PID, mount and IPC namespaces
+    STRICT = 3  # plus a cgroup
 
     @property
     def label(self) -> str:
@@ -31,20 +31,23 @@ class IsolationLevel(IntEnum):
 
 LABELS = tuple(level.label for level in IsolationLevel)
 
-# What `auto` uses, if the host permits it: the strongest level that slows empty jobs by less than
-# 30 % (docs/decisions/0043).
+# `auto` uses this level if the host permits it: the strongest level that slows empty jobs by less
+# than 30% (docs/decisions/0043).
 AUTOMATIC = IsolationLevel.USER
 
 
 class LevelChoice(NamedTuple):
-    """The level in use; `lack` says why `auto` did not use a stronger one."""
+    """The level in use; `lack` is the reason why `auto` did not use a stronger level."""
 
     level: IsolationLevel
     lack: str | None
 
 
 def choose_level(wanted: str, lack_of: Callable[[IsolationLevel], str | None]) -> LevelChoice:
-    """`lack_of` returns what the host lacks for a level, or None."""
+    """Return the level for the setting. Raises ConfigError if the host does not permit it.
+
+    `lack_of` returns what the host lacks for a level, or None.
+    """
     if wanted != "auto":
         level = IsolationLevel[wanted.upper()]
         lack = lack_of(level)
@@ -62,16 +65,20 @@ def choose_level(wanted: str, lack_of: Callable[[IsolationLevel], str | None]) -
 
 
 def set_up_isolation(setup: dict[str, Json]) -> "tuple[Sandboxes | None, LevelChoice]":
-    """Before the app is imported: it may start threads, and then there is no user namespace."""
+    """Choose the level and open its sandboxes.
+
+    Call this before the app is imported: the app may start threads, and a process with several
+    threads cannot create a user namespace.
+    """
     opened: list[Sandboxes | None] = []
-    own = Path(__file__).parents[3]
+    package_parent = Path(__file__).parents[3]
     file = parse_target(setup["target"]).file
-    paths = [str(path) for path in (own, file) if path is not None]
+    paths = [str(path) for path in (package_parent, file) if path is not None]
 
     def lack_of(level: IsolationLevel) -> str | None:
         if level is IsolationLevel.PROCESS:
             return None
-        from jobforge.worker.isolation.probe import open_sandboxes  # noqa: PLC0415 - few zygotes need it
+        from jobforge.worker.isolation.probe import open_sandboxes  # noqa: PLC0415 - not needed at the level process
 
         try:
             sandboxes = open_sandboxes(

@@ -1,6 +1,6 @@
-"""What the kernel is told about a process: its limits, its death with its parent, its privileges.
+"""Kernel settings of a process: resource limits, parent death signal, privileges.
 
-What does not exist on a system is left out there; docs/isolation.md says what that is.
+Settings that a system does not have are skipped; docs/isolation.md lists them.
 """
 
 import contextlib
@@ -20,37 +20,40 @@ _PR_SET_DUMPABLE = 4
 _PR_SET_CHILD_SUBREAPER = 36
 _PR_SET_NO_NEW_PRIVS = 38
 
-# What a process gets on top, once it is out of memory, to say so.
+# Extra memory for a process that has reached its limit, to report that.
 _OOM_REPORT_BYTES = 16 * MIB
-# After SIGXCPU, for a process that ignores it.
+# The CPU time from SIGXCPU to SIGKILL for a process that ignores SIGXCPU.
 _CPU_OVERTIME_S = 2
 
-Rlimit = tuple[int, tuple[int, int]]  # which limit; soft and hard
+Rlimit = tuple[int, tuple[int, int]]  # the RLIMIT_ constant; the soft and hard limit
 Rlimits = Sequence[Rlimit]
 
-# It keeps the interpreter's lock, which a fresh fork need not let go.
+# PyDLL does not release the GIL during the call, which saves work in a new fork.
 _prctl: Callable[[int, int, int, int, int], int] | None = (
     ctypes.PyDLL(None).prctl if sys.platform == "linux" else None
 )
 
 
-def die_with_parent(how: int) -> None:
-    """Counts for the parent's *thread*: only a process that forks from its main one may use it."""
-    _set_prctl(_PR_SET_PDEATHSIG, how)
+def die_with_parent(number: int) -> None:
+    """Send this process the signal `number` when its parent ends.
+
+    The kernel sends it when the parent's *thread* ends, so the parent must fork in its main thread.
+    """
+    _set_prctl(_PR_SET_PDEATHSIG, number)
 
 
 def unhide() -> None:
-    """Undo `hardening.hide` in a job's process, which holds no credentials."""
+    """Undo `hardening.forbid_inspection` in a job's process, which holds no credentials."""
     _set_prctl(_PR_SET_DUMPABLE, 1)
 
 
 def become_subreaper() -> None:
-    """Descendants whose parent ends become children of this process."""
+    """Make this process adopt descendants whose parent ends."""
     _set_prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
 
 def set_no_new_privileges() -> None:
-    """No program run from here on gains any, by setuid or otherwise."""
+    """Prevent programs from gaining privileges, by setuid for example, permanently."""
     _set_prctl(_PR_SET_NO_NEW_PRIVS, 1)
 
 
@@ -59,12 +62,12 @@ def forbid_core_dumps() -> None:
 
 
 def volunteer_for_oom() -> None:
-    """When the machine runs out of memory, this process is killed before the worker is."""
+    """Make the kernel's OOM killer choose this process before the worker."""
     try:
         fd = open_fd("/proc/self/oom_score_adj", O_WRONLY)
     except OSError:
         return
-    try:  # noqa: SIM105 - with suppress a fresh fork has more pages to copy
+    try:  # noqa: SIM105 - contextlib.suppress is more pages to copy in a new fork
         write(fd, b"1000")
     except OSError:
         pass
@@ -72,14 +75,14 @@ def volunteer_for_oom() -> None:
 
 
 def rlimits_from_limits(limits: ProcessLimits, data_in_use: int) -> Rlimits:
-    """The limits as the kernel takes them.
+    """Return the rlimits for the limits.
 
-    `data_in_use` is what the process was forked with, and is not held against it.
+    `data_in_use` is the memory that the fork inherits; it is added to the memory limit.
     """
     found = [_make_rlimit(resource.RLIMIT_NOFILE, limits.open_files, limits.open_files)]
     if sys.platform == "linux":
-        most = data_in_use + limits.memory_bytes
-        found.append(_make_rlimit(resource.RLIMIT_DATA, most, most + _OOM_REPORT_BYTES))
+        maximum = data_in_use + limits.memory_bytes
+        found.append(_make_rlimit(resource.RLIMIT_DATA, maximum, maximum + _OOM_REPORT_BYTES))
     if limits.cpu_s:
         found.append(
             _make_rlimit(resource.RLIMIT_CPU, limits.cpu_s, limits.cpu_s + _CPU_OVERTIME_S)
@@ -90,14 +93,14 @@ def rlimits_from_limits(limits: ProcessLimits, data_in_use: int) -> Rlimits:
     return tuple(found)
 
 
-def apply_rlimits(bounds: Rlimits) -> None:
-    """Limits this process and all that it starts; each process is counted by itself."""
-    for which, soft_and_hard in bounds:
+def apply_rlimits(rlimits: Rlimits) -> None:
+    """Limit this process and its descendants; the limits apply to each process separately."""
+    for which, soft_and_hard in rlimits:
         setrlimit(which, soft_and_hard)
 
 
 def apply_to_program(limits: ProcessLimits) -> None:
-    """Just before exec: the program that comes starts with nothing in use."""
+    """Set the memory limit just before exec: a program starts without inherited memory."""
     if sys.platform == "linux":
         apply_rlimits(
             [_make_rlimit(resource.RLIMIT_DATA, limits.memory_bytes, limits.memory_bytes)]
@@ -105,14 +108,14 @@ def apply_to_program(limits: ProcessLimits) -> None:
 
 
 def raise_memory_limit() -> None:
-    """For a process that is out of memory and still has to say so."""
+    """Raise the soft memory limit to the hard limit, so that the process can report the error."""
     with contextlib.suppress(ValueError, OSError):
         hard = resource.getrlimit(resource.RLIMIT_DATA)[1]
         setrlimit(resource.RLIMIT_DATA, (hard, hard))
 
 
 def read_data_in_use() -> int:
-    """What RLIMIT_DATA counts of this process."""
+    """Return the bytes of this process that RLIMIT_DATA counts."""
     try:
         pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[5])
     except OSError:
@@ -121,10 +124,10 @@ def read_data_in_use() -> int:
 
 
 def _make_rlimit(which: int, soft: int, hard: int) -> Rlimit:
-    # A hard limit can be lowered only.
-    most = resource.getrlimit(which)[1]
-    if most != resource.RLIM_INFINITY:
-        soft, hard = min(soft, most), min(hard, most)
+    # Without privileges, a hard limit can only be lowered.
+    maximum = resource.getrlimit(which)[1]
+    if maximum != resource.RLIM_INFINITY:
+        soft, hard = min(soft, maximum), min(hard, maximum)
     return which, (soft, hard)
 
 

@@ -1,87 +1,77 @@
-"""Whether the processes of a job hold more memory than it may have.
+"""Check whether a job's processes together exceed its memory limit.
 
-The kernel limits each process by itself (limits.py) and does not count memory that is shared. This
-looks at all of a job's processes together, now and then: seldom when there is much room, every
-tenth of a second when there is little. A job with a cgroup does not need it.
+The kernel limits each process separately (limits.py) and does not count shared memory. This check
+adds up all processes of a job, every 0.1 to 1 second, depending on how much room is left. Jobs with
+a cgroup do not need it.
 """
 
 import os
 from collections.abc import Callable, Collection, Iterator
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from jobforge.worker.isolation import proc
 
+if TYPE_CHECKING:
+    from jobforge.worker.isolation.sandbox import Sandbox
+
 MIN_INTERVAL_S = 0.1
 _MAX_INTERVAL_S = 1.0
-# Faster than this, memory is seldom taken.
+# Assumed maximum allocation rate, which determines the next check.
 _BYTES_PER_S = 1024**3
-_SHARED_MEMORY = "/dev/shm"  # noqa: S108 - its files are memory
+_SHARED_MEMORY = "/dev/shm"  # noqa: S108 - a tmpfs to measure
 _MEMORY_FILE_PREFIXES = ("/memfd:", f"{_SHARED_MEMORY}/")
 _BLOCK = 512
 
 
-class ProcessOwner(Protocol):
-    """What a job may hold outside of its processes, and how its processes are read."""
-
-    @property
-    def uid(self) -> int | None: ...
-
-    @property
-    def has_mounts(self) -> bool: ...
-
-    def run_with_access(self, measure: Callable[[], int]) -> int | None:
-        """What `measure` returns, with the right to read the job's processes."""
-
-
 class MemoryWatch:
-    """One job's watch.
+    """The memory check of one job.
 
-    Its processes are forks of the zygote, as a rule, and share with it what they have not changed.
-    What a process holds beyond what the zygote does is the job's.
+    Most of its processes are forks of the zygote and share unchanged pages with it (copy-on-write).
+    So only the memory of a process that exceeds the zygote's counts as the job's.
     """
 
-    __slots__ = ("_limit", "_owner", "_zygote", "due_at")
+    __slots__ = ("_limit", "_sandbox", "_zygote", "due_at")
 
     def __init__(
-        self, limit: int, zygote: int, due_at: float, owner: ProcessOwner | None = None
+        self, limit: int, zygote: int, due_at: float, sandbox: "Sandbox | None" = None
     ) -> None:
         self._limit = limit
         self._zygote = zygote
-        self._owner = owner
+        self._sandbox = sandbox
         self.due_at = due_at
 
     def is_over(self, pids: Collection[int], now: float) -> bool:
         common = proc.read_rss(self._zygote)
         held = sum(max(0, proc.read_rss(pid) - common) for pid in pids)
-        held += self._measure(lambda: _measure_files(pids, self._owner))
+        held += self._measure(lambda: _measure_files(pids, self._sandbox))
         if held > self._limit:
             own = proc.read_pss(self._zygote)
-            held = self._measure(lambda: _measure_exactly(pids, own, self._owner))
+            held = self._measure(lambda: _measure_exactly(pids, own, self._sandbox))
         room = self._limit - held
         self.due_at = now + min(_MAX_INTERVAL_S, max(MIN_INTERVAL_S, room / _BYTES_PER_S))
         return room < 0
 
     def _measure(self, measure: Callable[[], int]) -> int:
-        return measure() if self._owner is None else self._owner.run_with_access(measure) or 0
+        return measure() if self._sandbox is None else self._sandbox.run_with_access(measure) or 0
 
 
 def _measure_exactly(
-    pids: Collection[int], common: proc.MemoryShare, owner: ProcessOwner | None
+    pids: Collection[int], common: proc.MemoryShare, sandbox: "Sandbox | None"
 ) -> int:
-    """Memory that is both in a file and mapped counts once."""
-    taken = [proc.read_pss(pid) for pid in pids]
-    mapped = sum(max(0, each.shared - common.shared) for each in taken)
-    private = sum(max(0, each.private - common.private) for each in taken)
-    return private + max(mapped, _measure_files(pids, owner))
+    """Measure by PSS, which is slow; memory that is both in a file and mapped counts once."""
+    shares = [proc.read_pss(pid) for pid in pids]
+    mapped = sum(max(0, each.shared - common.shared) for each in shares)
+    private = sum(max(0, each.private - common.private) for each in shares)
+    return private + max(mapped, _measure_files(pids, sandbox))
 
 
-def _measure_files(pids: Collection[int], owner: ProcessOwner | None) -> int:
-    """The size of the files that are memory: open ones, and those in the job's /dev/shm."""
+def _measure_files(pids: Collection[int], sandbox: "Sandbox | None") -> int:
+    """Return the size of memory-backed files: open ones, and those in the job's /dev/shm."""
     sizes = {(found.st_dev, found.st_ino): found.st_blocks for found in _stat_open_files(pids)}
-    if owner is not None and owner.uid is not None:
-        found_files = _stat_shared_memory_files(owner.uid)
+    if sandbox is not None and sandbox.uid is not None:
+        found_files = _stat_shared_memory_files(sandbox.uid)
         sizes |= {(found.st_dev, found.st_ino): found.st_blocks for found in found_files}
-    private = _measure_private_mounts(pids) if owner is not None and owner.has_mounts else 0
+    private = _measure_private_mounts(pids) if sandbox is not None and sandbox.has_mounts else 0
     return sum(sizes.values()) * _BLOCK + private
 
 
@@ -93,7 +83,7 @@ def _stat_open_files(pids: Collection[int]) -> Iterator[os.stat_result]:
                 path = f"{folder}/{name}"
                 if os.readlink(path).startswith(_MEMORY_FILE_PREFIXES):  # noqa: PTH115 - called many times a second
                     yield os.stat(path)  # noqa: PTH116 - called many times a second
-        except OSError:  # it has ended
+        except OSError:  # the process has ended
             continue
 
 
@@ -109,11 +99,14 @@ def _stat_shared_memory_files(uid: int) -> Iterator[os.stat_result]:
 
 
 def _measure_private_mounts(pids: Collection[int]) -> int:
-    """What is in the tmpfs of the job; all its processes have the same, unless they left it."""
+    """Return the bytes in the job's private tmpfs.
+
+    All of the job's processes see the same tmpfs, unless they have left its mount namespace.
+    """
     for pid in pids:
         try:
-            about = os.statvfs(f"/proc/{pid}/root{_SHARED_MEMORY}")
+            usage = os.statvfs(f"/proc/{pid}/root{_SHARED_MEMORY}")
         except OSError:
             continue
-        return (about.f_blocks - about.f_bfree) * about.f_frsize
+        return (usage.f_blocks - usage.f_bfree) * usage.f_frsize
     return 0

@@ -1,4 +1,4 @@
-"""Linux namespaces: the system calls, PID namespaces that serve many jobs, and private mounts."""
+"""Linux namespaces: the system calls, reusable PID namespaces, and private mounts."""
 
 import ctypes
 import os
@@ -35,13 +35,14 @@ def mount(source: str, target: str, kind: str = "", flags: int = 0, options: str
 
 
 def enter_user_namespace() -> None:
-    """Continue in a fork that may create other namespaces; this process must have one thread.
+    """Continue in a fork that can create other namespaces; this process must have one thread.
 
-    The fork keeps the user ID and has no rights outside. It is in a PID namespace too, because
-    a process can only return to one of its user namespace. The caller's process waits for it.
+    The fork keeps the user ID and has no rights outside its user namespace. It is in a new PID
+    namespace too, because setns can only return to a PID namespace that belongs to the process's
+    user namespace. The original process waits for the fork and exits with its exit code.
     """
     uid, gid = os.geteuid(), os.getegid()
-    limits.unhide()  # or it could not write to its own files in /proc
+    limits.unhide()  # required to write to this process's own files in /proc
     try:
         unshare(NEWUSER | NEWPID | NEWNS)
         limits.unhide()
@@ -66,7 +67,7 @@ def drop_capabilities() -> None:
 
 
 class PidNamespaces:
-    """Creates PID namespaces, and forks into them."""
+    """Creates PID namespaces and forks into them."""
 
     def __init__(self) -> None:
         self._own = os.open("/proc/self/ns/pid", os.O_RDONLY)
@@ -101,10 +102,10 @@ class PidNamespaces:
 
 
 class PidNamespace:
-    """A PID namespace by its first process, the keeper.
+    """A PID namespace, kept alive by its first process, the keeper.
 
-    The keeper does nothing. The kernel makes it the parent of processes that lose theirs, and when
-    it ends, the kernel kills all processes of the namespace at once.
+    The keeper only waits for signals. The kernel makes it the parent of processes whose parent
+    ends. When the keeper ends, the kernel kills all processes of the namespace at once.
     """
 
     __slots__ = ("fd", "keeper")
@@ -114,7 +115,7 @@ class PidNamespace:
         self.fd = fd
 
     def kill(self) -> None:
-        """Kill all processes of the namespace, which is not used again."""
+        """Kill all processes of the namespace, which cannot be used again."""
         self.close()
         os.kill(self.keeper, signal.SIGKILL)
 
@@ -138,18 +139,18 @@ def _run_keeper() -> None:
 
 
 class Mounts:
-    """The folders that each job gets a private one of: one tmpfs serves them all."""
+    """Mounts private /tmp, /var/tmp and /dev/shm folders for a job, all on one tmpfs."""
 
-    _SHARED_MEMORY = "/dev/shm"  # noqa: S108 - it is about this folder
+    _SHARED_MEMORY = "/dev/shm"  # noqa: S108 - each job gets a private one
 
     def __init__(self) -> None:
-        named = ("/tmp", "/var/tmp", tempfile.gettempdir())  # noqa: S108 - the job gets its own
+        named = ("/tmp", "/var/tmp", tempfile.gettempdir())  # noqa: S108 - each job gets private ones
         self._temporary = sorted(
             {str(Path(each).resolve()) for each in named if Path(each).is_dir()}
         )
 
     def make_private(self, folder: str, size_bytes: int) -> None:
-        """Give this process a private /proc, /dev/shm and /tmp; of the latter, `folder` stays."""
+        """Give this process a private /proc, /dev/shm and /tmp; `folder` stays accessible."""
         shared = self._SHARED_MEMORY
         unshare(NEWNS | NEWIPC)
         kept = os.open(folder, os.O_PATH | os.O_DIRECTORY)

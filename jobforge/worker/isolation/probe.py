@@ -1,6 +1,6 @@
-"""Whether this host permits a level of isolation, found out by running an empty job at it.
+"""Probe whether this host permits an isolation level, by running an empty job at the level.
 
-`python -m jobforge.worker.isolation.probe` prints it for every level, as JSON.
+`python -m jobforge.worker.isolation.probe` probes every level and prints the results as JSON.
 """
 
 import contextlib
@@ -26,7 +26,7 @@ _SMALL = ProcessLimits(memory_bytes=64 * MIB)
 _SUCCESS = "ok"
 
 
-def open_sandboxes(  # noqa: PLR0913 - what a sandbox is made of
+def open_sandboxes(  # noqa: PLR0913 - one parameter for each part of a sandbox
     level: IsolationLevel,
     *,
     user_range: UserRange,
@@ -35,10 +35,11 @@ def open_sandboxes(  # noqa: PLR0913 - what a sandbox is made of
     fork: Callable[[], int] = os.fork,
     paths: Sequence[str] = (),
 ) -> Sandboxes | None:
-    """None for the level that needs none. OSError says what the host lacks.
+    """Return the sandboxes for the level, tested with an empty job; None for the level process.
 
-    `folder` is for the folders of jobs, and jobs must be able to read `paths`. A process that is
-    not root's continues in a fork, see `enter_user_namespace`.
+    Raises OSError with what the host lacks. `folder` is the parent of the jobs' folders; jobs must
+    be able to read `paths`. Without root, this process continues in a fork: see
+    `enter_user_namespace`.
     """
     if level is IsolationLevel.PROCESS:
         return None
@@ -60,18 +61,21 @@ def open_sandboxes(  # noqa: PLR0913 - what a sandbox is made of
     users = UserPool(*user_range) if is_root else None
     sandboxes = Sandboxes(level, fork, users=users, processes=processes, cgroups=cgroups)
     if is_root:
-        os.chmod(folder, 0o711)  # noqa: PTH101, S103 - jobs' users go through it
+        os.chmod(folder, 0o711)  # noqa: PTH101, S103 - jobs' users must be able to traverse it
     _run_empty_job(sandboxes, folder, [*_code_paths(), *paths])
     return sandboxes
 
 
 def probe_level(level: IsolationLevel, *, user_range: UserRange, processes: int) -> str | None:
-    """What the host lacks for the level. Runs in a fork, so that this process does not change."""
+    """Return what the host lacks for the level, or None.
+
+    The probe runs in a fork, so that it does not change this process.
+    """
     reader, writer = os.pipe()
     folder = tempfile.mkdtemp(prefix="jobforge-")
     pid = os.fork()
     if pid == 0:
-        said = _SUCCESS
+        outcome = _SUCCESS
         try:
             limits.become_subreaper()
             sandboxes = open_sandboxes(
@@ -79,49 +83,49 @@ def probe_level(level: IsolationLevel, *, user_range: UserRange, processes: int)
             )
             if sandboxes is not None:
                 _kill_and_close(sandboxes)
-        except Exception as error:  # noqa: BLE001 - whatever it is, it is the answer
-            said = str(error)
+        except Exception as error:  # noqa: BLE001 - any error is the result of the probe
+            outcome = str(error)
         finally:
-            os.write(writer, said.encode())
+            os.write(writer, outcome.encode())
             os._exit(0)
     os.close(writer)
-    said = _read(reader)
+    outcome = _read(reader)
     os.waitpid(pid, 0)
-    os.rmdir(folder)  # noqa: PTH106 - as elsewhere here
-    return None if said == _SUCCESS else said or "the attempt ended without an answer"
+    os.rmdir(folder)  # noqa: PTH106 - paths are strings here
+    return None if outcome == _SUCCESS else outcome or "the attempt ended without an answer"
 
 
 def _run_empty_job(sandboxes: Sandboxes, folder: str, paths: Sequence[str]) -> None:
     own = f"{folder}/probe"
-    os.mkdir(own, 0o700)  # noqa: PTH102 - as elsewhere here
+    os.mkdir(own, 0o700)  # noqa: PTH102 - paths are strings here
     reader, writer = os.pipe()
     try:
         sandbox = sandboxes.acquire(_SMALL)
         pid = sandboxes.fork(sandbox)
     except OSError:
-        os.rmdir(own)  # noqa: PTH106 - as elsewhere here
+        os.rmdir(own)  # noqa: PTH106 - paths are strings here
         _kill_and_close(sandboxes)
         raise
     if pid == 0:
-        said = _SUCCESS
+        outcome = _SUCCESS
         try:
             sandbox.enter(own)
             missing = next((path for path in paths if not os.access(path, os.R_OK)), None)
             if missing is not None:
-                said = f"jobs could not read {missing}"
+                outcome = f"jobs could not read {missing}"
         except OSError as error:
-            said = str(error)
+            outcome = str(error)
         finally:
-            os.write(writer, said.encode())
+            os.write(writer, outcome.encode())
             os._exit(0)
     os.close(writer)
-    said = _read(reader)
+    outcome = _read(reader)
     os.waitpid(pid, 0)
     sandboxes.release(sandbox, sandboxes.keepers)
-    os.rmdir(own)  # noqa: PTH106 - as elsewhere here
-    if said != _SUCCESS:
+    os.rmdir(own)  # noqa: PTH106 - paths are strings here
+    if outcome != _SUCCESS:
         _kill_and_close(sandboxes)
-        raise OSError(said or "an empty job ended at once")
+        raise OSError(outcome or "an empty job ended at once")
 
 
 def _kill_and_close(sandboxes: Sandboxes) -> None:
@@ -132,7 +136,7 @@ def _kill_and_close(sandboxes: Sandboxes) -> None:
 
 
 def _code_paths() -> list[str]:
-    """Files and folders that a job needs in order to import modules."""
+    """Return the files and folders that a job needs to import modules."""
     found = [sys.executable, *sys.path, str(Path.cwd())]
     return [path for path in found if path and Path(path).exists()]
 

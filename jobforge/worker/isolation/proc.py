@@ -1,8 +1,8 @@
-"""The processes that descend from a job: which they are, what they hold, and their end.
+"""Find, measure and kill the processes that descend from a job.
 
-A job's process leads a session of its own, so a signal to its group reaches most of them. Some
-start a session of their own or lose their parent; these are found in /proc, by their ancestors,
-their session, or the mark in their environment. Without /proc there is the group alone.
+A job's process leads a separate session, so a signal to its process group reaches most of them.
+Descendants that start another session or lose their parent are found in /proc: by their ancestors,
+their session, or the mark in their environment. Without /proc only the group is reached.
 """
 
 import contextlib
@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 MARK = "JOBFORGE_JOB"
-LONGEST_MARK = 36 + 1 + 19  # the id of a job, a point, a lease
+LONGEST_MARK = 36 + 1 + 19  # a job ID, a dot, a lease
 
 _PAGE = resource.getpagesize()
 _PROC = Path("/proc")
 _MOST_PASSES = 100
-_LONGEST_STAT = 4096  # some fifty numbers and a short name
+_LONGEST_STAT = 4096  # about 50 numbers and a short name
 
 
 class ProcEntry(NamedTuple):
@@ -35,14 +35,14 @@ ProcTable = dict[int, ProcEntry]
 
 
 class MemoryShare(NamedTuple):
-    """Bytes of memory that a process holds; of what other processes share, its part."""
+    """The proportional set size (PSS) of a process, in bytes of private and shared memory."""
 
     private: int
     shared: int
 
 
 def read_table() -> ProcTable:
-    """All processes that can be seen."""
+    """Return all processes that /proc shows."""
     with contextlib.suppress(OSError):
         found = (read_process(int(name)) for name in os.listdir(_PROC) if name.isdecimal())  # noqa: PTH208 - hundreds of names
         return {each.pid: each for each in found if each is not None}
@@ -50,20 +50,20 @@ def read_table() -> ProcTable:
 
 
 def read_children(pid: int) -> set[int] | None:
-    """Of a process whose main thread has them all; None where the kernel does not tell."""
+    """Return the children of the process's main thread; None if the kernel does not list them."""
     try:
         return {int(word) for word in (_PROC / f"{pid}/task/{pid}/children").read_bytes().split()}
     except OSError:
         return None
 
 
-def find_descendants(of: Iterable[int], among: ProcTable) -> set[int]:
-    """The given processes and all that descend from them."""
+def find_descendants(roots: Iterable[int], table: ProcTable) -> set[int]:
+    """Return the given processes and their descendants."""
     by_parent: dict[int, list[int]] = {}
-    for each in among.values():
+    for each in table.values():
         by_parent.setdefault(each.parent, []).append(each.pid)
     found: set[int] = set()
-    waiting = list(of)
+    waiting = list(roots)
     while waiting:
         pid = waiting.pop()
         if pid not in found:
@@ -73,7 +73,7 @@ def find_descendants(of: Iterable[int], among: ProcTable) -> set[int]:
 
 
 def read_mark(pid: int) -> str | None:
-    """The job whose environment the process was started with."""
+    """Return the mark of the job with whose environment the process was started, or None."""
     try:
         environment = (_PROC / str(pid) / "environ").read_bytes()
     except OSError:
@@ -86,14 +86,18 @@ def read_mark(pid: int) -> str | None:
 
 
 def find_marked(marks: Iterable[str]) -> set[int]:
-    """All processes that carry one of the marks, and their descendants."""
+    """Return all processes with one of the marks, and their descendants."""
     wanted = set(marks)
-    among = read_table()
-    return find_descendants([pid for pid in among if read_mark(pid) in wanted], among)
+    table = read_table()
+    return find_descendants([pid for pid in table if read_mark(pid) in wanted], table)
 
 
 def kill_all(find: Callable[[], Iterable[int]]) -> None:
-    """Ends all that `find` finds, until it finds no more: what is stopped can no longer fork."""
+    """Kill all processes that `find` returns.
+
+    It stops them first, and repeats that until `find` returns no new ones: stopped processes cannot
+    fork.
+    """
     stopped: set[int] = set()
     for _ in range(_MOST_PASSES):
         new = {pid for pid in find() if pid not in stopped and _signal(pid, signal.SIGSTOP)}
@@ -109,7 +113,7 @@ def kill_group(leader: int) -> None:
 
 
 def signal_group(leader: int, number: int) -> bool:
-    """False when there is no such group."""
+    """Signal the process group; return False if there is no such group."""
     try:
         os.killpg(leader, number)
     except (ProcessLookupError, PermissionError):
@@ -118,7 +122,7 @@ def signal_group(leader: int, number: int) -> bool:
 
 
 def read_rss(pid: int) -> int:
-    """Bytes of memory that the process occupies, shared ones included. Cheap."""
+    """Return the resident set size (RSS) of the process in bytes; includes shared memory. Fast."""
     try:
         with (_PROC / str(pid) / "statm").open("rb") as file:
             return int(file.read().split()[1]) * _PAGE
@@ -127,7 +131,7 @@ def read_rss(pid: int) -> int:
 
 
 def read_pss(pid: int) -> MemoryShare:
-    """Its share of the memory that is not of files. Costly."""
+    """Return the PSS of the process's anonymous and shared memory (smaps_rollup). Slow."""
     try:
         with (_PROC / str(pid) / "smaps_rollup").open("rb") as file:
             lines = file.read().splitlines()
@@ -138,7 +142,7 @@ def read_pss(pid: int) -> MemoryShare:
 
 
 def read_process(pid: int) -> ProcEntry | None:
-    """None when it has ended."""
+    """Return the process; None if it has ended."""
     try:
         fd = os.open(f"/proc/{pid}/stat", os.O_RDONLY)
     except OSError:
@@ -149,7 +153,7 @@ def read_process(pid: int) -> ProcEntry | None:
         return None
     finally:
         os.close(fd)
-    # The name, in brackets, may itself hold brackets and spaces.
+    # The name, in parentheses, may itself contain parentheses and spaces.
     words = text[text.rfind(b")") + 2 :].split()
     return ProcEntry(pid, int(words[1]), int(words[3]), int(words[19]), words[0] in b"ZX")
 
@@ -162,17 +166,17 @@ def _signal(pid: int, number: signal.Signals) -> bool:
     return True
 
 
-def living(among: ProcTable) -> Iterator[ProcEntry]:
-    return (each for each in among.values() if not each.is_zombie)
+def living(table: ProcTable) -> Iterator[ProcEntry]:
+    return (each for each in table.values() if not each.is_zombie)
 
 
 def now() -> float:
-    """Seconds since boot."""
+    """Return the seconds since boot."""
     return time.clock_gettime(_CLOCK)
 
 
 def ticks(moment: float) -> int:
-    """The moment as `Process.started` counts it."""
+    """Convert the moment to the unit of `ProcEntry.started`."""
     return int(moment * _TICKS_PER_S)
 
 

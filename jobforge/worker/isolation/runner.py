@@ -1,7 +1,7 @@
-"""Running each job in a process of its own: `isolation="process"`.
+"""Run each job in a separate process: `isolation="process"`.
 
-Owns the processes of this worker. Forking them is the zygote's (zygote_client.py), each of them by
-itself is in job_process.py.
+Owns all job processes of this worker. The zygote forks them (zygote_client.py); job_process.py
+handles a single one.
 """
 
 import asyncio
@@ -30,12 +30,12 @@ _ZYGOTE_DIED = "the process that jobs are forked from has died"
 
 
 class ProcessRunner:
-    """A runner for processes. `target` names the app, as sdk/loader.py reads it."""
+    """The runner of process isolation. `target` names the app, in the format of sdk/loader.py."""
 
-    def __init__(  # noqa: PLR0913 - each is a setting of the worker's
+    def __init__(  # noqa: PLR0913 - one parameter for each setting of a worker
         self,
         target: str,
-        host: JobServices,
+        services: JobServices,
         *,
         environment: Mapping[str, str],
         job_environment: Sequence[str] = (),
@@ -48,34 +48,37 @@ class ProcessRunner:
         job_processes: int = JOB_PROCESSES,
         meters: Meters | None = None,
     ) -> None:
-        self._host = host
+        self._services = services
         self._allowed_commands = allowed_commands
         self._result_limit = result_limit
         self._meters = meters or Meters()
         self._processes: dict[int, JobProcess] = {}
         self._last = 0
         is_traced = tracing.is_enabled()
-        recipe = ZygoteSettings(
+        settings = ZygoteSettings(
             *(target, environment, job_environment, secret_files, commands or {}, is_traced),
             *(isolation_level, job_user_range, job_processes),
         )
         self._zygote = ZygoteClient(
-            recipe, on_exit=self._on_child_exit, on_lost=self._on_zygote_lost
+            settings, on_exit=self._on_child_exit, on_lost=self._on_zygote_lost
         )
 
     async def open(self) -> None:
-        """ConfigError when the app cannot be imported, or when there are no such processes here."""
+        """Start the zygote.
+
+        Raises ConfigError if the app cannot be imported, or on an unsupported platform.
+        """
         if sys.platform not in {"linux", "darwin"}:
             raise ConfigError(
                 f"jobs cannot have processes of their own on {sys.platform}",
                 hint='run the worker on Linux or macOS, or give its jobs isolation="inline"',
             )
-        # Jobs run as the same user; they must not read the database's password here.
+        # Jobs may run as the same user, and must not read the database password in this process.
         forbid_inspection()
         await self._zygote.open()
 
     async def close(self) -> None:
-        """Ends all processes; what they would have said is lost."""
+        """Kill all processes; verdicts that they have not sent are lost."""
         await self._zygote.close()
         left, self._processes = self._processes, {}
         for process in left.values():
@@ -84,7 +87,7 @@ class ProcessRunner:
 
     @property
     def level(self) -> str | None:
-        """The level of isolation in use; None before it is open."""
+        """The isolation level in use; None before `open`."""
         return self._zygote.level
 
     @property
@@ -101,11 +104,11 @@ class ProcessRunner:
             return Report(_command_denied(definition))
         self._last += 1
         process = JobProcess(
-            *(self._last, job, definition, self._host, on_end, self._send, self._result_limit)
+            *(self._last, job, definition, self._services, on_end, self._send, self._result_limit)
         )
         try:
             fds = process.begin()
-        except (OSError, Invalid) as error:  # no descriptors left, or a payload of many megabytes
+        except (OSError, Invalid) as error:  # out of file descriptors, or the payload is too large
             return Report(crashed_verdict(f"could not be started: {error}"))
         self._processes[process.number] = process
         self._meters.children_started += 1
@@ -115,7 +118,7 @@ class ProcessRunner:
 
     def _send(self, request: ZygoteRequest) -> None:
         if self._zygote.withdraw(request.run):
-            # Not from within `stop`: whoever calls that may be going through all runs.
+            # Deferred, because the caller of `stop` may be iterating over all runs.
             asyncio.get_running_loop().call_soon(self._end_unsent, request.run)
         else:
             self._zygote.send(request)
@@ -132,7 +135,10 @@ class ProcessRunner:
             process.end(ended)
 
     def _on_zygote_lost(self) -> None:
-        """The zygote is gone, and with it its children; theirs may be left."""
+        """Report all runs that the zygote had started.
+
+        Its children died with it; kill their descendants, which may have survived.
+        """
         lost = [
             each for each in self._processes.values() if not self._zygote.has_unsent(each.number)
         ]
@@ -146,7 +152,7 @@ class ProcessRunner:
 
 
 def _format_mark(job: ClaimedJob) -> str:
-    """What every process of the job carries in its environment."""
+    """Return the mark that every process of the job has in its environment."""
     return f"{job.job_id}.{job.lease}"
 
 

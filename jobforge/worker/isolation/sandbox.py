@@ -1,8 +1,7 @@
-"""What confines one job's process: its user, its namespaces and its cgroup.
+"""The confinement of one job's process: its user, its namespaces and its cgroup.
 
-Namespaces of process IDs and cgroups are costly to create, so the next job gets those of a job that
-has ended, once all processes in them have ended. A job shares neither its user nor its mounts with
-a job that runs at the same time.
+PID namespaces and cgroups are slow to create, so later jobs reuse those of an ended job once all
+processes in them have ended. A job shares neither its user nor its mounts with a concurrent job.
 """
 
 import os
@@ -29,12 +28,12 @@ Fork = Callable[[], int]
 
 _CAP_SYS_PTRACE = 19
 
-# Where every user may write. Only with mounts of its own has a job private ones.
-_SHARED_FOLDERS = ("/dev/shm", "/tmp", "/var/tmp")  # noqa: S108 - it is about these folders
+# Folders that every user can write to. A job has private ones only if it has private mounts.
+_SHARED_FOLDERS = ("/dev/shm", "/tmp", "/var/tmp")  # noqa: S108 - cleaned after jobs
 
 
 class _Slot(NamedTuple):
-    """What one job after another may use."""
+    """The reusable part of a sandbox."""
 
     namespace: PidNamespace
     cgroup: Cgroup | None
@@ -62,7 +61,7 @@ class Sandbox:
 
     @property
     def key(self) -> int:
-        """Its keeper's process ID, or its user ID."""
+        """The key among the running jobs: the keeper's process ID, or the user ID."""
         if self.slot is not None:
             return self.slot.namespace.keeper
         return 0 if self.user is None else self.user.uid
@@ -76,6 +75,7 @@ class Sandbox:
         return self._mounts is not None
 
     def run_with_access(self, measure: Callable[[], int]) -> int | None:
+        """Run `measure` with the right to read the job's processes; return its result."""
         if self.user is None or can_trace():
             return measure()
         return self.user.call(os.fork, measure)
@@ -85,7 +85,7 @@ class Sandbox:
         return None if self.slot is None else self.slot.cgroup
 
     def enter(self, folder: str) -> None:
-        """Confine this process, which has just been forked, permanently."""
+        """Confine this process, a new fork, permanently."""
         if self.cgroup is not None:
             self.cgroup.enter()
         if self.user is not None:
@@ -97,23 +97,23 @@ class Sandbox:
         if self.user is None:
             drop_capabilities()
         else:
-            # The kernel counts the processes of each user.
+            # The kernel counts all processes of the user, so this limits all of the job's.
             resource.setrlimit(resource.RLIMIT_NPROC, (self._processes, self._processes))
             self.user.become()
 
     def find_processes(
-        self, leader: int, orphans: Iterable[int], among: proc.ProcTable
+        self, leader: int, orphans: Iterable[int], table: proc.ProcTable
     ) -> set[int]:
-        """All processes of the job; `orphans` are those that have lost their parents."""
+        """Return all processes of the job; `orphans` are processes whose parents have ended."""
         if self.slot is not None:
             keeper = self.slot.namespace.keeper
-            return proc.find_descendants([leader, keeper], among) - {keeper}
+            return proc.find_descendants([leader, keeper], table) - {keeper}
         own = [pid for pid in orphans if read_uid(pid) == self.uid]
-        return proc.find_descendants([leader, *own], among)
+        return proc.find_descendants([leader, *own], table)
 
 
 class Sandboxes:
-    """Creates sandboxes for the jobs of one zygote, and clears them when the jobs have ended."""
+    """Creates the sandboxes of one zygote's jobs, and cleans them up when the jobs have ended."""
 
     def __init__(
         self,
@@ -137,7 +137,7 @@ class Sandboxes:
         self._mtimes = {path: _read_mtime(path) for path in _SHARED_FOLDERS}
 
     def set_fork(self, fork: Fork) -> None:
-        """From now on, instead of the fork that it was created with."""
+        """Use this fork function from now on."""
         self._fork = fork
 
     @property
@@ -157,7 +157,7 @@ class Sandboxes:
         return {*self._busy, *(slot.namespace.keeper for slot in self._free)}
 
     def acquire(self, limits: ProcessLimits) -> Sandbox:
-        """OSError when there is no user, process or cgroup left for it."""
+        """Return a sandbox. Raises OSError if no user ID, process or cgroup is available."""
         user = None if self._users is None else self._users.acquire()
         try:
             slot = self._take_slot(limits)
@@ -175,7 +175,7 @@ class Sandboxes:
         return self._namespaces.fork_into(sandbox.slot.namespace, self._fork)
 
     def kill(self, sandbox: Sandbox) -> None:
-        """Kill all processes of the job. None can escape by forking meanwhile."""
+        """Kill all processes of the job at once, so that none can escape by a fork."""
         if sandbox.slot is not None:
             if not sandbox.is_dead:
                 sandbox.is_dead = True
@@ -184,9 +184,9 @@ class Sandboxes:
             sandbox.user.kill_all(self._fork)
 
     def release(self, sandbox: Sandbox, known: Iterable[int]) -> None:
-        """The job's own process has ended: kill what it has left, and keep the rest for others.
+        """Clean up after the end of the job's process: kill its leftovers and reuse its slot.
 
-        `known` are the children of this process that are not left by jobs.
+        `known` are the children of this process that are not leftovers of jobs.
         """
         del self._busy[sandbox.key]
         if sandbox.slot is None:
@@ -199,7 +199,7 @@ class Sandboxes:
             self._old_cgroups = [each for each in self._old_cgroups if not each.remove()]
 
     def discard_keeper(self, pid: int) -> None:
-        """A keeper has ended, and with it all processes of its namespace."""
+        """Discard the namespace of a keeper that has ended; the kernel killed its processes."""
         sandbox = self._busy.get(pid)
         if sandbox is not None and sandbox.slot is not None:
             sandbox.is_dead = True
@@ -219,7 +219,7 @@ class Sandboxes:
             slot.namespace.kill()
 
     def close(self) -> None:
-        """All processes have ended: remove what was created for them."""
+        """Remove the cgroups and close all descriptors. All processes must have ended."""
         busy = [sandbox.slot for sandbox in self._busy.values() if sandbox.slot is not None]
         cgroups = [slot.cgroup for slot in (*self._free, *busy) if slot.cgroup is not None]
         for cgroup in (*self._old_cgroups, *cgroups):
@@ -240,7 +240,7 @@ class Sandboxes:
         return _Slot(namespaces.create(self._fork), cgroup)
 
     def _clear_slot(self, sandbox: Sandbox, slot: _Slot) -> None:
-        # With their parents gone, all processes that are left are the keeper's children.
+        # The job's leftover processes have lost their parents, so they are the keeper's children.
         if not sandbox.is_dead and proc.read_children(slot.namespace.keeper) == set():
             self._free.append(slot)
             return
@@ -268,7 +268,7 @@ class Sandboxes:
 
 @cache
 def can_trace() -> bool:
-    """Whether this process may read those of other users."""
+    """Whether this process may read the processes of other users (CAP_SYS_PTRACE)."""
     status = Path("/proc/self/status").read_text(encoding="utf-8")
     effective = int(status.partition("CapEff:")[2].split()[0], 16)
     return bool(effective >> _CAP_SYS_PTRACE & 1)
@@ -276,7 +276,7 @@ def can_trace() -> bool:
 
 def _read_mtime(folder: str) -> int:
     try:
-        return os.stat(folder).st_mtime_ns  # noqa: PTH116 - for every job
+        return os.stat(folder).st_mtime_ns  # noqa: PTH116 - cheaper than a Path for every job
     except OSError:
         return 0
 

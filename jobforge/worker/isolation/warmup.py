@@ -1,8 +1,8 @@
-"""A job that does nothing, run in the zygote before the first fork.
+"""Warm up the zygote: run an empty job in it before the first fork.
 
-Python learns from code that runs: where it found an attribute, which instruction serves a call
-best. It writes that down beside the code and the types, so a fork that has it all to learn copies
-sixty pages more (docs/decisions/0020).
+Python specializes code while it runs, and caches attribute lookups. It stores both in code objects
+and types, so without the warm-up each fork writes to 60 more pages, which the kernel has to copy
+(docs/decisions/0020).
 """
 
 import signal
@@ -18,12 +18,12 @@ from jobforge.worker.isolation.channel import encode_job
 from jobforge.worker.isolation.child import run_job
 
 _KEY = "_"
-_WARMUP_RUNS = 16  # it begins to learn after eight
+_WARMUP_RUNS = 16  # Python specializes code after eight runs
 _NIL_ID = UUID(int=0)
 
 
 def warm_up(client: EngineClient) -> None:
-    """Leaves nothing behind that a job could see."""
+    """Run empty jobs, then restore the process channel and the signal handlers."""
     definition: CallableDefinition[[], None, [], None]
     definition = CallableDefinition(
         _do_nothing, DefinitionSettings(_KEY), client, Hooks(_do_nothing)

@@ -1,8 +1,8 @@
-"""The fork server: a process with the app imported, and nothing else, that forks one child per job.
+"""The fork server (zygote): a process that has only imported the app, and forks a child per job.
 
-The worker starts it (zygote_client.py) and talks to it over one socket. It has one thread and no
-connection, so that a fork is safe and cheap. It never sees a payload: that goes from the worker
-straight to the child. When the worker is gone, it ends its family (children.py) and itself.
+The worker starts it (zygote_client.py) and sends it requests over one socket. It has one thread and
+no database connection, so that a fork is safe and cheap. It never sees a payload, which the worker
+sends directly to the child. When the worker ends, it kills its descendants (children.py) and exits.
 """
 
 import contextlib
@@ -70,12 +70,13 @@ if TYPE_CHECKING:
 
 _FD = struct.calcsize("i")
 _SPACE_FOR_FDS = socket.CMSG_SPACE(3 * _FD)
-# No program that a job becomes or runs may talk to the worker in its name. Linux only.
+# Received descriptors are closed on exec (Linux only), so that a program that a job becomes or runs
+# cannot send frames to the worker.
 _CLOSE_ON_EXEC = getattr(socket, "MSG_CMSG_CLOEXEC", 0)
 
 
 class Zygote:
-    def __init__(  # noqa: PLR0913 - what a zygote works with
+    def __init__(  # noqa: PLR0913 - one parameter for each component that it uses
         self,
         definitions: Definitions,
         worker: socket.socket,
@@ -105,7 +106,7 @@ class Zygote:
         self._poll.register(self._wake_reader, select.POLLIN)
 
     def serve(self) -> None:
-        """Returns when the worker is gone, after all that descends from here."""
+        """Serve requests until the worker ends, then kill all descendants."""
         self._listen_to_signals()
         try:
             while self._step():
@@ -120,16 +121,16 @@ class Zygote:
         signal.set_wakeup_fd(self._wake_writer.fileno(), warn_on_full_buffer=False)
         for number in (signal.SIGCHLD, signal.SIGUSR2):
             signal.signal(number, _ignore_signal)
-        # A service manager may signal all processes of the worker; it is the worker who decides.
+        # A service manager may signal all processes of the worker; the worker ends its zygote.
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, signal.SIG_IGN)
-        # A child is forked with it blocked, and heeds what came meanwhile.
+        # Children start with SIGTERM blocked, and receive a pending one when they unblock it.
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
 
     def _step(self) -> bool:
-        """False when the worker is gone."""
-        patience_s = self._children.next_check_s()
-        for fd, _ in self._poll.poll(None if patience_s is None else patience_s * 1000 + 1):
+        """Wait for requests and ended children; return False if the worker has ended."""
+        timeout_s = self._children.next_check_s()
+        for fd, _ in self._poll.poll(None if timeout_s is None else timeout_s * 1000 + 1):
             if fd != self._wake_fd:
                 if not self._receive_request():
                     return False
@@ -164,21 +165,21 @@ class Zygote:
             self._send(encode_frame(FrameKind.ECHO))
             return
         child = self._children.get(request.run)
-        if child is None:  # it has ended meanwhile
+        if child is None:  # the child has ended in the meantime
             return
         match request.op:
             case Op.SIGNAL:
                 os.kill(child.pid, request.signal)
             case Op.SIGNAL_GROUP:
                 if not proc.signal_group(child.pid, request.signal):
-                    os.kill(child.pid, request.signal)  # it does not lead a group yet
+                    os.kill(child.pid, request.signal)  # the child has not created its group yet
             case Op.KILL:
                 self._children.kill(child)
 
     def _fork_job(self, request: ZygoteRequest, fds: list[int]) -> None:
         folder = f"{self._folder}/{request.run}"
-        allowed, bounds = self._limits_cache.get(request[3:7]) or self._compute_limits(request)
-        # Here and not in the child, where each page that is written to has to be copied first.
+        allowed, rlimits = self._limits_cache.get(request[3:7]) or self._compute_limits(request)
+        # Written before the fork: in the child, each page that is written to is copied first.
         self._variables.set(folder, request.mark)
         mark = environment.encode_mark(request.mark)
         self._landlock.prepare()
@@ -197,7 +198,7 @@ class Zygote:
                 self._sandboxes.release(sandbox, ())
         else:
             if pid == 0:
-                setup: ChildSetup = self._pid, folder, mark, bounds, sandbox, self._landlock
+                setup: ChildSetup = self._pid, folder, mark, rlimits, sandbox, self._landlock
                 self._run_child(setup, allowed, fds)
             child = Child(request.run, pid, request.mark, folder, allowed, started, sandbox)
             self._children.add(child)
@@ -205,7 +206,7 @@ class Zygote:
             close(fd)
 
     def _compute_limits(self, request: ZygoteRequest) -> tuple[ProcessLimits, Rlimits]:
-        """What jobs of one definition may take, worked out for the first of them."""
+        """Compute and cache the limits of jobs with the same limits as this request's."""
         allowed = request.limits
         allowance = allowed, limits.rlimits_from_limits(allowed, self._data_in_use)
         self._limits_cache[request[3:7]] = allowance
@@ -225,7 +226,7 @@ class Zygote:
             control, stdout, stderr = fds
             become_job(setup, stdout, stderr)
             code = run_job(self._definitions, control, allowed)
-        except BaseException:  # noqa: BLE001 - nothing may get back into the zygote's own loop
+        except BaseException:  # noqa: BLE001 - a child must never return to the zygote's loop
             with contextlib.suppress(Exception):
                 traceback.print_exc()
         finally:
@@ -234,24 +235,24 @@ class Zygote:
     def _send_exit(self, ended: ChildExit) -> None:
         self._send(encode_frame(FrameKind.ENDED, ended.pack()))
 
-    def _send(self, said: bytes) -> None:
-        try:  # noqa: SIM105 - without suppress a zygote has fewer pages to copy
-            self._worker.sendall(said)
+    def _send(self, frame: bytes) -> None:
+        try:  # noqa: SIM105 - contextlib.suppress is more pages to copy after a fork
+            self._worker.sendall(frame)
         except OSError:
-            pass  # the worker is gone, and the next read says so too
+            pass  # the worker has ended, and the next read returns that too
 
     def _remove_folder(self, folder: str) -> None:
         try:
-            os.rmdir(folder)  # noqa: PTH106 - no Path for every job
+            os.rmdir(folder)  # noqa: PTH106 - cheaper than a Path for every job
         except FileNotFoundError:
             return
         except OSError:
             self._remove_in_fork(folder)
 
     def _remove_in_fork(self, folder: str) -> None:
-        """A job may leave thousands of files: they are removed in a process apart."""
-        # Here, so that it is loaded once; most zygotes never need it.
-        from jobforge.worker.isolation.cleanup import remove_tree  # noqa: PLC0415 - as above
+        """Remove the folder in a separate process, because a job may leave thousands of files."""
+        # Imported before the fork, so only once; most zygotes never need it.
+        from jobforge.worker.isolation.cleanup import remove_tree  # noqa: PLC0415 - rarely needed
 
         try:
             pid = self._fork()
@@ -268,18 +269,21 @@ class Zygote:
 
 
 def _ignore_signal(_number: int, _frame: FrameType | None) -> None:
-    """A function of the module, so that no child is the last to hold it and takes it apart."""
+    """Do nothing.
+
+    A module-level function, because a child that replaces the handler would deallocate a closure.
+    """
 
 
 def _make_child_exit(child: Child, status: int, usage: struct_rusage) -> ChildExit:
     cpu_s = usage.ru_utime + usage.ru_stime
-    over = child.exceeded or _find_exceeded_limit(status, cpu_s, child.limits)
+    exceeded = child.exceeded or _find_exceeded_limit(status, cpu_s, child.limits)
     peak = usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024)
-    return ChildExit(child.run, child.pid, status, peak, int(cpu_s * 1000), over)
+    return ChildExit(child.run, child.pid, status, peak, int(cpu_s * 1000), exceeded)
 
 
 def _find_exceeded_limit(status: int, cpu_s: float, allowed: ProcessLimits) -> ExceededLimit:
-    """Which limit the kernel ended the process for."""
+    """Return the limit for which the kernel killed the process."""
     if status == 0 or not os.WIFSIGNALED(status):
         return ExceededLimit.NONE
     match os.WTERMSIG(status):
@@ -298,7 +302,7 @@ def _extract_fds(ancillary: list[tuple[int, int, bytes]]) -> list[int]:
             fds = [*struct.unpack_from(f"{len(data) // _FD}i", data)]
             if not _CLOSE_ON_EXEC:
                 for fd in fds:
-                    os.set_inheritable(fd, False)  # noqa: FBT003 - as os has it
+                    os.set_inheritable(fd, False)  # noqa: FBT003 - the signature of os.set_inheritable
             return fds
     return []
 
@@ -306,7 +310,7 @@ def _extract_fds(ancillary: list[tuple[int, int, bytes]]) -> list[int]:
 def main() -> None:
     worker = socket.socket(fileno=int(sys.argv[1]))
     forbid_inspection()
-    # While the app is imported, nobody looks whether the worker is still there.
+    # While the app is imported, nothing polls the socket, so the signal has to end this process.
     signal.signal(signal.SIGUSR2, lambda _number, _frame: sys.exit(EX_SOFTWARE))
     limits.die_with_parent(signal.SIGUSR2)
     environment.find_mark_slot()
@@ -320,7 +324,7 @@ def main() -> None:
     except BrokenPipeError:
         sys.exit(EX_SOFTWARE)
     finally:
-        from jobforge.worker.isolation.cleanup import remove_tree  # noqa: PLC0415 - as in _clean
+        from jobforge.worker.isolation.cleanup import remove_tree  # noqa: PLC0415 - see _remove_in_fork
 
         remove_tree(setup["folder"])
 
@@ -330,7 +334,7 @@ def _build_zygote(setup: dict[str, Json], worker: socket.socket) -> Zygote:
     processes = setup["job_processes"]
     try:
         sandboxes, setup["chosen"] = set_up_isolation(setup)
-        # The worker has imported the app too, and passed on whatever it printed.
+        # The worker has imported the app too, and shown its output.
         with hooks.watch_registrations():
             with _silence():
                 app = load_app(setup["target"])
@@ -338,7 +342,7 @@ def _build_zygote(setup: dict[str, Json], worker: socket.socket) -> Zygote:
             if setup["is_traced"]:
                 tracing.prepare_child_tracing()
             warm_up(app.client)
-    except Exception as error:  # noqa: BLE001 - it is told to the worker, which refuses to start
+    except Exception as error:  # noqa: BLE001 - any error is sent to the worker
         worker.sendall(encode_frame(FrameKind.FAILED, orjson.dumps(_describe_error(error))))
         sys.exit(EX_SOFTWARE)
     _prepare_process(setup["job_environment"])
@@ -351,7 +355,7 @@ def _build_zygote(setup: dict[str, Json], worker: socket.socket) -> Zygote:
         sandboxes=sandboxes,
         processes=processes,
     )
-    # Last of all, so that no child collects what all of them share.
+    # Frozen last, so that no child's garbage collector writes to shared pages (copy-on-write).
     gc.collect()
     gc.freeze()
     return zygote
@@ -360,9 +364,9 @@ def _build_zygote(setup: dict[str, Json], worker: socket.socket) -> Zygote:
 @contextlib.contextmanager
 def _silence() -> Iterator[None]:
     with (
-        open(os.devnull, "w", encoding="utf-8") as nowhere,  # noqa: PTH123 - no path of ours
-        contextlib.redirect_stdout(nowhere),
-        contextlib.redirect_stderr(nowhere),
+        open(os.devnull, "w", encoding="utf-8") as devnull,  # noqa: PTH123 - os.devnull is a string
+        contextlib.redirect_stdout(devnull),
+        contextlib.redirect_stderr(devnull),
     ):
         yield
 
@@ -379,7 +383,7 @@ def _receive_setup(worker: socket.socket) -> dict[str, Json]:
 def _prepare_definitions(app: JobForge, setup: dict[str, Json]) -> Definitions:
     add_commands(app.command, setup["commands"])
     for definition in app.definitions.values():
-        # Made once, here, and not in every child anew.
+        # Computed here once, and not in every child.
         _ = definition.parameters, definition.result
         if isinstance(definition, Command):
             import_module("shutil")
@@ -391,7 +395,7 @@ def _prepare_definitions(app: JobForge, setup: dict[str, Json]) -> Definitions:
 
 
 def _prepare_process(names: Iterable[str]) -> None:
-    """What all children should inherit is done once, here."""
+    """Set up once what all children inherit: environment, umask, limits, output buffering."""
     environment.restrict_environment(names)
     os.umask(0o077)
     limits.set_no_new_privileges()
@@ -399,14 +403,17 @@ def _prepare_process(names: Iterable[str]) -> None:
     limits.become_subreaper()
     tempfile: Any = sys.modules.get("tempfile")
     if tempfile is not None:
-        tempfile.tempdir = None  # each child has another one
+        tempfile.tempdir = None  # each child has a different one
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(line_buffering=True)
 
 
 def _list_extra_threads() -> list[str]:
-    """What the app should not have started: a fork has none of them, and maybe their locks."""
+    """Return the names of threads that the app has started.
+
+    It should not: a fork does not have these threads, but may inherit locks that they hold.
+    """
     others = set(threading.enumerate()) - {threading.main_thread()}
     return sorted(thread.name for thread in others)
 

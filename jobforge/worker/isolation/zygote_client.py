@@ -1,7 +1,7 @@
-"""The worker's end of its zygote: starts it, sends it requests, starts it anew when it dies.
+"""The worker's client of its zygote: start it, send it requests, restart it when it dies.
 
-Jobs run as the same user and may stop it. So it is asked now and then whether it is there: one that
-does not answer is woken, and ended when that does not help.
+Jobs may run as the same user and could suspend the zygote. So the client sends an echo request
+every few seconds. A zygote that does not respond gets SIGCONT, and is killed if that does not help.
 """
 
 import array
@@ -38,13 +38,13 @@ _READ = 65_536
 _CLOSING_S = 5.0
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 5.0
 _CHECK_INTERVAL_S = 5.0
-# So many looks in a row without an answer, and it is ended.
+# The zygote is killed after this many consecutive checks without a response.
 _MAX_MISSED_CHECKS = 4
 
 
 @dataclass(frozen=True, slots=True)
 class ZygoteSettings:
-    """What a zygote is made of."""
+    """The settings with which a zygote is started."""
 
     target: str
     environment: Mapping[str, str]
@@ -58,16 +58,20 @@ class ZygoteSettings:
 
 
 class ZygoteClient:
-    """`on_lost`: the zygote has died, with all runs that it was sent; `holds` tells the others."""
+    """The zygote and the queue of requests to it.
+
+    It calls `on_lost` when the zygote has died, and with it all runs that were sent to it;
+    `has_unsent` returns whether a run was not sent.
+    """
 
     def __init__(
         self,
-        recipe: ZygoteSettings,
+        settings: ZygoteSettings,
         *,
         on_exit: Callable[[ChildExit], None],
         on_lost: Callable[[], None],
     ) -> None:
-        self._settings = recipe
+        self._settings = settings
         self._on_exit = on_exit
         self._on_lost = on_lost
         self._connection: _ZygoteConnection | None = None
@@ -82,11 +86,11 @@ class ZygoteClient:
 
     @property
     def level(self) -> str | None:
-        """The level of isolation that the zygote has chosen."""
+        """The isolation level that the zygote has chosen."""
         return self._connection.level if self._connection else None
 
     async def open(self) -> None:
-        """ConfigError when the app cannot be imported there."""
+        """Start the zygote. Raises ConfigError if it cannot import the app."""
         self._connection = await self._connect()
         self._flush()
         self._schedule_check()
@@ -105,7 +109,10 @@ class ZygoteClient:
             _close_fds(self._unsent.popleft()[1])
 
     def send(self, request: ZygoteRequest, fds: Sequence[int] = ()) -> None:
-        """In this order, now or when there is a zygote again. The descriptors are closed then."""
+        """Send the request, and close the descriptors once it is sent.
+
+        Requests keep their order, and wait while the zygote restarts or the socket is full.
+        """
         self._unsent.append((request, fds))
         if len(self._unsent) == 1:
             self._flush()
@@ -115,7 +122,7 @@ class ZygoteClient:
         return any(request.op == Op.FORK and request.run == run for request, _ in self._unsent)
 
     def withdraw(self, run: int) -> bool:
-        """Takes back a run that has not been sent yet; False when it has."""
+        """Remove a run's fork request from the queue; return False if it has been sent."""
         for entry in self._unsent:
             request, fds = entry
             if request.op == Op.FORK and request.run == run:
@@ -143,14 +150,16 @@ class ZygoteClient:
         self._schedule_check()
 
     async def _connect(self) -> "_ZygoteConnection":
-        link = _ZygoteConnection(self._settings, on_exit=self._on_exit, on_writable=self._flush)
+        connection = _ZygoteConnection(
+            self._settings, on_exit=self._on_exit, on_writable=self._flush
+        )
         try:
-            await link.wait_until_ready()
+            await connection.wait_until_ready()
         except BaseException:
-            await link.close()
+            await connection.close()
             raise
-        link.on_lost = self._on_connection_lost
-        return link
+        connection.on_lost = self._on_connection_lost
+        return connection
 
     def _on_connection_lost(self) -> None:
         if self._is_closed or self._connection is None:
@@ -158,7 +167,7 @@ class ZygoteClient:
         self._connection.discard()
         self._connection = None
         logs.emit("zygote.lost", level="error")
-        # What was meant for runs of the old one means nothing to the next.
+        # Other requests are for runs of the old zygote, which the new one does not know.
         self._unsent = deque(entry for entry in self._unsent if entry[0].op == Op.FORK)
         self._on_lost()
         self._restart = asyncio.get_running_loop().create_task(self._restart_zygote())
@@ -168,7 +177,7 @@ class ZygoteClient:
         while True:
             try:
                 self._connection = await self._connect()
-            except Exception as error:  # noqa: BLE001 - whatever it is, jobs wait for the next try
+            except Exception as error:  # noqa: BLE001 - after any error jobs wait for the next restart
                 logs.emit("zygote.failed", level="error", error=logs.error_fields(error))
                 await asyncio.sleep(pause_s)
                 pause_s = min(_LONGEST_PAUSE_S, 2 * pause_s)
@@ -183,7 +192,7 @@ class _ZygoteConnection:
 
     def __init__(
         self,
-        recipe: ZygoteSettings,
+        settings: ZygoteSettings,
         *,
         on_exit: Callable[[ChildExit], None],
         on_writable: Callable[[], None],
@@ -198,12 +207,12 @@ class _ZygoteConnection:
         self._is_waiting = False
         self._was_heard = False
         self._missed_checks = 0
-        self._socket, theirs = socket.socketpair()
-        with theirs:
-            self.program = _spawn_zygote(recipe, theirs.fileno())
+        self._socket, zygote_end = socket.socketpair()
+        with zygote_end:
+            self.program = _spawn_zygote(settings, zygote_end.fileno())
         self._folder = tempfile.mkdtemp(prefix="jobforge-")
-        # It reads this before anything else, so the socket takes it at once.
-        self._socket.sendall(encode_frame(FrameKind.SETUP, _encode_setup(recipe, self._folder)))
+        # The zygote reads this frame first, so a blocking send is fine.
+        self._socket.sendall(encode_frame(FrameKind.SETUP, _encode_setup(settings, self._folder)))
         self._socket.setblocking(False)  # noqa: FBT003 - its only argument
         self._loop.add_reader(self._socket, self._read)
 
@@ -211,7 +220,7 @@ class _ZygoteConnection:
         await self._ready
 
     def send(self, data: bytes, fds: Sequence[int]) -> bool:
-        """False when there is no room; `on_ready_to_send` is called when there is."""
+        """Send the data; return False if the socket is full. `on_writable` is called later."""
         rights = (socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds).tobytes())
         try:
             self._socket.sendmsg([data], [rights] if fds else [])
@@ -219,12 +228,15 @@ class _ZygoteConnection:
             self._wait_for_room()
             return False
         except OSError:
-            # It has died, which the reader is about to see.
+            # The zygote has died, which the next read reports.
             return False
         return True
 
     def check_alive(self) -> bool:
-        """Whether it has said anything since the last look. If not, it is woken, then ended."""
+        """Return whether the zygote has sent anything since the last check.
+
+        If not, wake it by SIGCONT, and kill it after `_MAX_MISSED_CHECKS`.
+        """
         was_heard, self._was_heard = self._was_heard, False
         self._missed_checks = 0 if was_heard else self._missed_checks + 1
         if self._missed_checks >= _MAX_MISSED_CHECKS:
@@ -235,7 +247,7 @@ class _ZygoteConnection:
         return was_heard
 
     async def close(self) -> None:
-        """Without its worker a zygote ends all its children, and then itself."""
+        """Close the socket, upon which the zygote kills its children and exits; wait for it."""
         self._forget()
         with suppress(subprocess.TimeoutExpired):
             await asyncio.to_thread(self.program.wait, _CLOSING_S)
@@ -284,43 +296,43 @@ class _ZygoteConnection:
         if kind is FrameKind.ENDED:
             self._on_exit(ChildExit.unpack(body))
         elif kind is FrameKind.READY:
-            told = orjson.loads(body)
-            if told["threads"]:
-                logs.emit("zygote.has_threads", level="warning", threads=told["threads"])
-            self.level = told["level"]
-            logs.emit("isolation.chosen", isolation_level=told["level"], reason=told["lack"])
+            fields = orjson.loads(body)
+            if fields["threads"]:
+                logs.emit("zygote.has_threads", level="warning", threads=fields["threads"])
+            self.level = fields["level"]
+            logs.emit("isolation.chosen", isolation_level=fields["level"], reason=fields["lack"])
             self._ready.set_result(None)
         elif kind is FrameKind.FAILED:
-            told = orjson.loads(body)
-            self._ready.set_exception(ConfigError(told["message"], hint=told["hint"]))
+            fields = orjson.loads(body)
+            self._ready.set_exception(ConfigError(fields["message"], hint=fields["hint"]))
 
 
 _DIED = "the process that jobs are forked from died while it imported the app"
 
 
-def _spawn_zygote(recipe: ZygoteSettings, fd: int) -> "subprocess.Popen[bytes]":
+def _spawn_zygote(settings: ZygoteSettings, fd: int) -> "subprocess.Popen[bytes]":
     return subprocess.Popen(
         [sys.executable, "-X", "utf8", "-m", "jobforge.worker.isolation.zygote", str(fd)],
         stdin=subprocess.DEVNULL,
-        stdout=2,  # what an app prints while it is imported is no output of the worker
-        env=environment.build_zygote_environment(recipe.environment),
+        stdout=2,  # output of the app's import must not mix with the worker's stdout
+        env=environment.build_zygote_environment(settings.environment),
         pass_fds=[fd],
         start_new_session=True,
     )
 
 
-def _encode_setup(recipe: ZygoteSettings, folder: str) -> bytes:
+def _encode_setup(settings: ZygoteSettings, folder: str) -> bytes:
     return orjson.dumps(
         {
-            "target": recipe.target,
-            "commands": dict(recipe.commands),
-            "job_environment": list(recipe.job_environment),
-            "secret_files": [str(path.absolute()) for path in recipe.secret_files],
-            "is_traced": recipe.is_traced,
+            "target": settings.target,
+            "commands": dict(settings.commands),
+            "job_environment": list(settings.job_environment),
+            "secret_files": [str(path.absolute()) for path in settings.secret_files],
+            "is_traced": settings.is_traced,
             "folder": folder,
-            "isolation_level": recipe.isolation_level,
-            "job_user_range": recipe.job_user_range,
-            "job_processes": recipe.job_processes,
+            "isolation_level": settings.isolation_level,
+            "job_user_range": settings.job_user_range,
+            "job_processes": settings.job_processes,
         },
         default=dict,
     )

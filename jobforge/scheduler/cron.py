@@ -1,11 +1,12 @@
-"""When a schedule fires: five fields or a name such as @daily, in the time of a place.
+"""Cron schedules: five fields or a nickname such as @daily, in a time zone.
 
-Owns the text of a schedule, and what it means where clocks are changed. cronsim walks the calendar.
+Owns the syntax of a schedule and its behavior at clock changes. cronsim iterates over the calendar.
 
-A schedule whose hour is every hour goes by time as it passes: `*/30 * * * *` fires every real half
-hour, whatever the clocks show. All others go by the clock on the wall. A time that the clocks skip
-fires at the next minute that they show, and a time that they show twice fires once, the first time.
-Fields of days combine as in Debian's cron: when neither begins with a star, one of them suffices.
+A schedule that fires in every hour follows elapsed time: `*/30 * * * *` fires every real half hour,
+whatever the local clock shows. All other schedules follow the local clock: a time that a clock
+change skips fires at the next local minute that exists, and a time that occurs twice fires once,
+the first time. The two day fields combine as in Debian's cron: when neither starts with `*`,
+matching one of them suffices.
 """
 
 import re
@@ -22,7 +23,7 @@ from cronsim import CronSim
 from jobforge.errors import Invalid
 
 MAX_LENGTH = 100
-TENANT_ZONE = "tenant"  # for a time zone: that of the tenant whose schedule it is
+TENANT_ZONE = "tenant"  # stands for the time zone of the schedule's tenant
 
 NICKNAMES = {
     "@yearly": "0 0 1 1 *",
@@ -37,13 +38,13 @@ NICKNAMES = {
 _MONTHS = ("JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC")
 _DAYS = ("SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT")
 _MINUTE = timedelta(minutes=1)
-# Days of the longest month that a day of the month may be looked for in.
+# The longest possible length of each month; index 0 is unused.
 _LAST_DAYS = (0, 31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 
 
 @dataclass(frozen=True, slots=True)
 class _Field:
-    """One of the five: what it is called, its numbers, and the words that stand for some."""
+    """One of the five fields: its label, its range, and its names for values, such as JAN."""
 
     name: str
     least: int
@@ -63,15 +64,15 @@ _TERM = re.compile(r"(\*|([0-9A-Z]+)(?:-([0-9A-Z]+))?)(?:/([0-9]+))?")
 
 
 class ClockChange(StrEnum):
-    """What a change of the clocks did to a time."""
+    """How a clock change affects a time."""
 
-    SKIPPED = "skipped"  # the clocks left it out: it fires at the next minute that they show
-    REPEATED = "repeated"  # the clocks show it twice
+    SKIPPED = "skipped"  # the local time does not exist: fires at the next minute that does
+    REPEATED = "repeated"  # the local time occurs twice
 
 
 @dataclass(frozen=True, slots=True)
 class FireTime:
-    """One time at which a schedule fires."""
+    """A time at which a schedule fires."""
 
     at: datetime
     local: datetime
@@ -80,7 +81,7 @@ class FireTime:
 
 @dataclass(frozen=True, slots=True)
 class Cron:
-    """A schedule in a zone. Times in and out are aware; those out are in UTC."""
+    """A schedule in a time zone. Takes aware datetimes; returns datetimes in UTC."""
 
     text: str
     zone: ZoneInfo
@@ -89,25 +90,25 @@ class Cron:
     _is_elapsed: bool
 
     def next_after(self, moment: datetime) -> datetime | None:
-        """The first time it fires after that moment; None when it never does again."""
+        """Return the first fire time after this moment; None when there is none."""
         return next(self.after(moment), None)
 
     def after(self, moment: datetime) -> Iterator[datetime]:
-        """Every time it fires after that moment, in order, each once."""
+        """Iterate over the fire times after this moment, in order, without duplicates."""
         return (run.at for run in self._iter_fire_times(moment))
 
     def between(self, first: datetime, end: datetime) -> Iterator[datetime]:
-        """The times from `first` on that lie before `end`."""
+        """Iterate over the fire times from `first` (included) to `end` (excluded)."""
         for at in self.after(first - timedelta(microseconds=1)):
             if at >= end:
                 return
             yield at
 
     def last_before(self, end: datetime, *, first: datetime, most: int) -> list[datetime]:
-        """The last `most` of the times from `first` on that lie before `end`, in order.
+        """Return the last `most` fire times from `first` (included) to `end` (excluded), in order.
 
-        The past is looked through in windows that grow backwards, so a schedule of every minute
-        that nobody looked at for a year costs no more than any other.
+        Searches backwards in growing windows. So the cost does not depend on how long ago `first`
+        is, even for a schedule that fires every minute.
         """
         window = timedelta(minutes=2 * most)
         while True:
@@ -118,12 +119,12 @@ class Cron:
             window *= 8
 
     def preview(self, moment: datetime, most: int) -> list[FireTime]:
-        """The next times, with what changes of the clocks do to them."""
+        """Return the next fire times, with the effects of clock changes."""
         return list(islice(self._iter_fire_times(moment), most))
 
     def describe(self) -> str:
-        """As people say it: At 09:00 on Monday through Friday."""
-        return str(CronSim(self._expanded, datetime(2024, 1, 1)).explain())  # noqa: DTZ001 - no time is meant
+        """Return a description in English, such as: At 09:00 on Monday through Friday."""
+        return str(CronSim(self._expanded, datetime(2024, 1, 1)).explain())  # noqa: DTZ001 - explain() ignores the start time
 
     def _iter_fire_times(self, moment: datetime) -> Iterator[FireTime]:
         return (
@@ -136,7 +137,7 @@ class Cron:
         again: deque[FireTime] = deque()
         for wall in CronSim(self._expression, self._wall_time_before_repeats(moment)):
             shown = self._find_occurrences(wall)
-            # What the clocks show again comes after all that they show the first time.
+            # Second occurrences come after all first occurrences that precede them in real time.
             while shown and again and again[0].at < shown[0].at:
                 yield again.popleft()
             again.extend(run for run in shown[1:] if run.at > moment)
@@ -144,12 +145,12 @@ class Cron:
         yield from again
 
     def _wall_time_before_repeats(self, moment: datetime) -> datetime:
-        """The time on the wall, or, while the clocks show one again, one from before that."""
+        """Return the local time, moved back by the length of the repetition if it occurs twice."""
         local = moment.astimezone(self.zone)
         return local.replace(tzinfo=None) - _measure_repeat(local)
 
     def _find_occurrences(self, wall: datetime) -> list[FireTime]:
-        """When the clocks show that time: never, once or twice."""
+        """Return the real times at which the local clock shows `wall`: none, one or two."""
         local = wall.replace(tzinfo=self.zone, fold=0)
         if not _is_existing_time(local):
             return []
@@ -162,8 +163,8 @@ class Cron:
 
     def _iter_by_wall_clock(self, moment: datetime) -> Iterator[FireTime]:
         last = moment
-        # Without a zone the calendar has no gaps; each of its times is then found on the clock.
-        # Times never go backwards on the way, except while the clocks show an hour again.
+        # cronsim runs on naive times, which have no gaps; each result is then resolved in the zone.
+        # The resolved times are ascending, except while a clock change repeats an hour.
         for wall in CronSim(self._expression, moment.astimezone(self.zone).replace(tzinfo=None)):
             run = self._resolve_wall_time(wall)
             if run.at > last:
@@ -178,10 +179,10 @@ class Cron:
         return FireTime(at, at.astimezone(self.zone), ClockChange.SKIPPED)
 
     def _first_after_gap(self, at: datetime) -> datetime:
-        """The first minute on the other side of a gap.
+        """Return the first minute after the gap that a clock change leaves.
 
-        A time that was skipped is read by the clock from before the change, so it lies after it by
-        no more than the length of the gap.
+        A skipped local time is interpreted with the offset from before the change. So `at` is later
+        than the change by at most the length of the gap, and bisection finds the change.
         """
         offset = at.astimezone(self.zone).utcoffset()
         inside, before = at, at - timedelta(hours=25)
@@ -195,7 +196,7 @@ class Cron:
 
 
 def parse(text: str, zone: str) -> Cron:
-    """Invalid says what is wrong, and in `detail["position"]` where, counted from 0."""
+    """Parse a schedule; the Invalid error has the 0-based offset in `detail["position"]`."""
     place = read_zone(zone)
     spelled = _expand_nickname(text)
     fields = _split(spelled, text)
@@ -215,7 +216,7 @@ def parse(text: str, zone: str) -> Cron:
 
 
 def read_zone(name: str) -> ZoneInfo:
-    """The zone of that name, as the IANA database has it."""
+    """Return the IANA time zone with this name; raise Invalid."""
     try:
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError, TypeError):
@@ -236,7 +237,7 @@ def _find_repeat(local: datetime) -> ClockChange | None:
 
 
 def _measure_repeat(local: datetime) -> timedelta:
-    """For how long the clocks show times again around that one; of one that is shown at all."""
+    """Return by how much a clock change repeats this local time; zero if it occurs once."""
     first, later = local.replace(fold=0).utcoffset(), local.replace(fold=1).utcoffset()
     return (first or timedelta()) - (later or timedelta())
 
@@ -313,7 +314,10 @@ def _number(field: _Field, text: str, position: int) -> int:
 
 
 def _check_days(fields: list[tuple[str, int]], days: set[int], months: set[int]) -> None:
-    """Refuses what would never fire. Where either field suffices, a day of the week comes."""
+    """Raise Invalid for a schedule that never fires.
+
+    When matching one day field suffices, the day of the week makes it fire.
+    """
     (day, position), (weekday, _) = fields[2], fields[4]
     one_suffices = not day.startswith("*") and not weekday.startswith("*")
     if not one_suffices and min(days) > max(_LAST_DAYS[month] for month in months):
@@ -321,7 +325,7 @@ def _check_days(fields: list[tuple[str, int]], days: set[int], months: set[int])
 
 
 def _to_cronsim_field(field: _Field, given: str, values: set[int]) -> str:
-    """The field for cronsim, which reads a star at its beginning as a word about the others."""
+    """Return the field for cronsim, which treats a leading `*` in a day field specially."""
     if given.startswith("*") or len(values) == field.most - field.least + 1:
         return given if given.startswith("*") else "*"
     return ",".join(map(str, sorted(values)))

@@ -1,7 +1,7 @@
-"""Schedules that are due: which of their times fire, with what payload, and when they are due next.
+"""Fires due schedules: which times fire, with what payload, and when each schedule is due next.
 
-`plan` decides, by the database's clock and without asking anybody; `fire` is the step that reads
-what is due, plans it and has it recorded.
+`plan_schedule` decides without I/O, by the time of the database's clock. `fire_due_schedules` reads
+the due schedules, plans them and records the plans.
 """
 
 import asyncio
@@ -30,21 +30,25 @@ from jobforge.types.triggers import (
     PlannedFiring,
 )
 
-# A firing that is no later than this was not missed: it is what a busy scheduler may take.
+# A busy scheduler may be this late; a firing within this time does not count as missed.
 ON_TIME_TOLERANCE = timedelta(seconds=60)
 
 _READ_AT_ONCE = 1_000
-_RECORDED_AT_ONCE = 1_000  # firings
+_RECORDED_AT_ONCE = 1_000  # firings per call
 _YIELD_EVERY = 50
 _INSTANT = timedelta(microseconds=1)
 _MISSED = "missed: no scheduler was there in time"
-# Not of a schedule, that is: all of them wait until it is over.
+# Errors of the connection, not of one schedule: all schedules wait until they are resolved.
 _ENGINE_ERRORS = (Denied, Unavailable)
 
 
 @dataclass(frozen=True, slots=True)
 class FiringResult:
-    """What a look at the schedules found: whether to look again at once, else when."""
+    """The result of one pass over due schedules.
+
+    `has_more` asks for another pass at once; otherwise `wake_in_s` is the time until the next
+    schedule is due.
+    """
 
     has_more: bool
     wake_in_s: float | None = None
@@ -52,7 +56,7 @@ class FiringResult:
 
 
 async def fire_due_schedules(line: Link) -> FiringResult:
-    """Makes the firings that are due. Whatever happens on the way, none is made twice."""
+    """Record the firings that are due. The engine's key of a firing prevents duplicates."""
     due = await line.run(calls.due_schedules(limit=_READ_AT_ONCE))
     if not due.triggers:
         wake_in_s = None if due.wake_at is None else (due.wake_at - due.now).total_seconds()
@@ -68,13 +72,13 @@ async def fire_due_schedules(line: Link) -> FiringResult:
             count = await _record_singly(line, plans)
         recorded += count or 0
         if not count and (count is None or any(each.firings for each in plans)):
-            # Somebody else is at it, or was quicker: one of us is enough.
+            # Another scheduler is recording these firings or has recorded them.
             return FiringResult(has_more=False, recorded=recorded)
     return FiringResult(has_more=not is_stuck, recorded=recorded)
 
 
 def iter_plans(due: DueSchedules) -> Iterator[Plan]:
-    """What is to come of all that is due, one by one."""
+    """Yield the plan of each due schedule."""
     targets = {name: _build_target(name, found) for name, found in due.definitions.items()}
     for schedule in due.triggers:
         target = targets[schedule.definition, schedule.version]
@@ -82,7 +86,7 @@ def iter_plans(due: DueSchedules) -> Iterator[Plan]:
 
 
 def plan_schedule(schedule: DueSchedule, now: datetime, definition: "TargetDefinition") -> Plan:
-    """What is to come of a schedule; one that cannot be read is disabled, and says why."""
+    """Return the plan of a schedule; one with an invalid cron is disabled, with the reason."""
     try:
         times = _parse_cron(schedule.cron, schedule.zone)
     except Invalid as fault:
@@ -100,7 +104,7 @@ def plan_schedule(schedule: DueSchedule, now: datetime, definition: "TargetDefin
 def build_template_values(
     schedule: DueSchedule, fire_at: datetime, previous: datetime | None
 ) -> Json:
-    """What a payload's tags find under `schedule`."""
+    """Return the values that a payload's tags find under `schedule`."""
     local = fire_at.astimezone(cron.read_zone(schedule.zone))
     return {
         "fire_at": fire_at.astimezone(UTC).isoformat(),
@@ -115,7 +119,7 @@ def build_template_values(
 
 @dataclass(frozen=True, slots=True)
 class TargetDefinition:
-    """The definition that a schedule enqueues jobs of."""
+    """The definition whose jobs a schedule enqueues."""
 
     name: str
     is_active: bool | None
@@ -160,7 +164,7 @@ def _find_first_time(times: Cron, schedule: DueSchedule) -> datetime | None:
 def _select_catch_up_times(
     times: Cron, schedule: DueSchedule, first: datetime, end: datetime, now: datetime
 ) -> list[datetime]:
-    """Of all times that are due, those that fire."""
+    """Return the due times that fire under the schedule's catch-up option."""
     match schedule.catch_up:
         case CatchUp.NONE:
             return list(times.between(max(first, now - ON_TIME_TOLERANCE), end))
@@ -171,10 +175,10 @@ def _select_catch_up_times(
 
 
 def _summarize_missed(times: Cron, first: datetime, end: datetime) -> list[PlannedFiring]:
-    """One entry for all that were missed, at the last of them."""
+    """Return one skipped firing for all missed times, at the last of them."""
     if first >= end:
         return []
-    # There is none when the rules of the zone have changed since `first` was found.
+    # No time is found when the zone's rules have changed since `first` was computed.
     last = next(iter(times.last_before(end, first=first, most=1)), first)
     since = "" if last == first else f"; so were all since {first.isoformat()}"
     reason = _MISSED + since
@@ -204,7 +208,7 @@ def _plan_firings(
 
 @dataclass(frozen=True, slots=True)
 class _PayloadRenderer:
-    """A schedule's payloads, from its template."""
+    """Renders the payloads of a schedule from its template."""
 
     schedule: DueSchedule
     definition: TargetDefinition
@@ -224,7 +228,7 @@ class _PayloadRenderer:
             return cls(schedule, definition, fault)
 
     def render(self, fire_at: datetime, previous: datetime | None) -> Json:
-        """Raises Invalid."""
+        """Return the payload of one firing; raise Invalid."""
         if isinstance(self.payload_template, Invalid):
             raise self.payload_template
         payload = self.payload_template.render(
@@ -252,7 +256,10 @@ def _plan_firing(
 
 
 def _run_at(schedule: DueSchedule, fire_at: datetime, kind: FiringKind) -> datetime | None:
-    """Jitter comes of what fires and when, so every scheduler finds the same."""
+    """Return the start time with jitter, derived from the schedule's ID and fire time.
+
+    So every scheduler computes the same time.
+    """
     if schedule.jitter_s == 0 or kind is not FiringKind.SCHEDULE:
         return None
     digest = hashlib.sha256(f"{schedule.id} {fire_at.timestamp()}".encode()).digest()
@@ -270,8 +277,10 @@ def _plan_disabling(schedule: DueSchedule, fault: Invalid) -> Plan:
 
 
 async def _record_singly(line: Link, plans: Sequence[Plan]) -> int | None:
-    """One of them has what the engine cannot take, or somebody's transaction holds what it needs.
-    The others must not wait for it.
+    """Record the plans one by one.
+
+    The engine refuses one of them, or another transaction locks a row that one needs. The other
+    plans must not wait for it.
     """
     recorded = 0
     for each in plans:
@@ -293,15 +302,15 @@ async def _plan_all(due: DueSchedules) -> list[Plan]:
     for each in iter_plans(due):
         plans.append(each)
         if len(plans) % _YIELD_EVERY == 0:
-            await asyncio.sleep(0)  # a worker's other loops have their turn
+            await asyncio.sleep(0)  # yield to the worker's other loops
     return plans
 
 
 def _plan_or_disable(schedule: DueSchedule, now: datetime, target: TargetDefinition) -> Plan:
-    """Whatever is the matter with one schedule, the others must not suffer for it."""
+    """Plan a schedule, or disable it on any error, so that other schedules are not affected."""
     try:
         return plan_schedule(schedule, now, target)
-    except Exception as error:  # noqa: BLE001 - it is disabled, and says why
+    except Exception as error:  # noqa: BLE001 - the schedule is disabled with this reason
         logs.emit("schedule.failed", "error", trigger=schedule.id, error=repr(error))
         return _plan_disabling(schedule, Invalid(repr(error), field="schedule"))
 
@@ -315,7 +324,7 @@ def _build_target(name: tuple[str, int | None], found: NamedDefinition) -> Targe
 
 
 def _batches(plans: Sequence[Plan]) -> Iterator[list[Plan]]:
-    """As many plans as have no more than so many firings; one alone may have more."""
+    """Split plans into batches of limited firings; a plan over the limit is its own batch."""
     batch: list[Plan] = []
     firings = 0
     for each in plans:
@@ -335,5 +344,5 @@ def _parse_cron(text: str, zone: str) -> Cron:
 
 @lru_cache(maxsize=4096)
 def _find_next_time(text: str, zone: str, first: datetime) -> datetime | None:
-    """Many schedules have the same times."""
+    """Return the next fire time; cached, because many schedules have the same times."""
     return _parse_cron(text, zone).next_after(first)

@@ -1,8 +1,8 @@
-"""Keeps house: adds up the statistics, makes partitions ahead, and clears away what is old.
+"""Runs maintenance: rolls up statistics, creates partitions in advance, and applies retention.
 
-Every scheduler has one, and the engine says whose turn it is for each task. What a task does is one
-call, or as many as there is work for; any of them may fail or be killed, and whoever has the next
-turn goes on.
+Every scheduler runs this loop; for each task, the engine chooses the scheduler that runs it now. A
+task consists of one call, or of as many calls as there is work. Any call may fail or be killed; the
+next scheduler to run the task continues.
 """
 
 import os
@@ -23,7 +23,7 @@ from jobforge.observability import logs
 from jobforge.types.operations import SweepPosition
 
 _SOON_S = 2.0
-# What was kept for weeks is kept a minute longer: who has just started has other things to do.
+# Retention is not urgent: leave the first minute after a start to other work.
 _LATER_S = 60.0
 _MINUTE_S = 60.0
 _HOUR_S = 3600.0
@@ -33,7 +33,8 @@ _ADDED_AT_ONCE = 50_000
 _REMOVED_AT_ONCE = 10_000
 _CHECKED_AT_ONCE = 5_000
 _CHECKS_PER_TURN = 20
-# Of the time between two turns: who comes a little early must not lose a whole one.
+# Share of a task's interval after which it may run again, so that a scheduler that is slightly
+# early because of jitter does not skip a whole interval.
 _LEAST_SHARE = 0.7
 
 RunCall = Callable[[Call[Any]], Awaitable[Any]]
@@ -41,7 +42,7 @@ RunCall = Callable[[Call[Any]], Awaitable[Any]]
 
 @dataclass(slots=True)
 class _Task:
-    """`work` answers whether there was any; the less there is, the longer is the pause."""
+    """A task. `work` returns whether there was work; without work, the pause doubles."""
 
     name: MaintenanceTask
     work: Callable[[BackgroundLoop], Awaitable[bool]]
@@ -52,7 +53,7 @@ class _Task:
 
 
 class Maintenance:
-    """The step of a Loop."""
+    """The step of a BackgroundLoop."""
 
     def __init__(
         self, run: RunCall, *, history_days: int = 14, dead_days: int = 90, audit_days: int = 365
@@ -61,7 +62,7 @@ class Maintenance:
         self._history_days = history_days
         self._dead_days = dead_days
         self._audit_days = audit_days
-        self._checked_position: SweepPosition | None = None  # where the next turn continues
+        self._checked_position: SweepPosition | None = None  # where the next run continues
         self._name = f"{socket.gethostname()}:{os.getpid()}"
         soon = time.monotonic() + _add_jitter(_SOON_S)
         later = time.monotonic() + _add_jitter(_LATER_S)
@@ -103,7 +104,7 @@ class Maintenance:
         return bool(await self._run(calls.ensure_partitions()))
 
     async def _free_blocked(self, loop: BackgroundLoop) -> bool:
-        """Check up to 100,000 blocked jobs; the next turn continues behind them."""
+        """Check up to 100,000 blocked jobs; the next run continues after them."""
         freed = 0
         for _ in range(_CHECKS_PER_TURN):
             position = await self._run(
@@ -118,9 +119,9 @@ class Maintenance:
         return bool(freed)
 
     async def _apply_retention(self, loop: BackgroundLoop) -> bool:
-        """Clear each kind in transactions of its own, so that none depends on another's success.
+        """Apply retention to each kind in separate transactions, so that kinds fail independently.
 
-        The history comes first: it grows fastest, and dropping it is cheap.
+        History comes first: it grows fastest, and dropping its partitions is cheap.
         """
         for kind in get_args(RetentionKind):
             if loop.is_stopped:
@@ -152,4 +153,4 @@ class Maintenance:
 
 
 def _add_jitter(seconds: float) -> float:
-    return seconds * random.uniform(0.8, 1)  # noqa: S311 - no secret
+    return seconds * random.uniform(0.8, 1)  # noqa: S311 - jitter, not a secret

@@ -1,7 +1,7 @@
-"""The nodes of a workflow that is being built: what `with jf.workflow(…)` collects.
+"""The nodes that a `with jf.workflow(…)` block collects while a workflow is built.
 
-A node knows its name and what it comes after, and once the workflow is enqueued, its job. How a
-workflow gets to the engine is in workflow.py.
+A node has a name and parents, and a job once the workflow is enqueued. workflow.py sends the
+workflow to the engine.
 """
 
 from collections import Counter
@@ -20,7 +20,7 @@ MakeHandle = Callable[[UUID, Enqueued], Handle[Any]]
 
 
 class WorkflowItem:
-    """Something in a workflow that others can come after: a job, or a workflow of its own."""
+    """An item of a workflow that other items can depend on: a job or an inner workflow."""
 
     __slots__ = ("container", "name")
 
@@ -30,7 +30,7 @@ class WorkflowItem:
 
 
 class Node(WorkflowItem, Generic[R_co]):
-    """A job of a workflow. It has a handle when the workflow was enqueued."""
+    """A job of a workflow. It has a handle once the workflow is enqueued."""
 
     __slots__ = ("_handle",)
 
@@ -43,14 +43,14 @@ class Node(WorkflowItem, Generic[R_co]):
 
     @property
     def handle(self) -> Handle[R_co]:
-        """Conflict before the workflow was enqueued."""
+        """The handle of the job; raises Conflict before the workflow is enqueued."""
         if self._handle is None:
             raise Conflict(f"node {self.name} has no job before its workflow is enqueued")
         return self._handle
 
     @property
     def id(self) -> UUID:
-        """Of its job."""
+        """The job's ID."""
         return self.handle.id
 
     def set_handle(self, handle: Handle[R_co]) -> None:
@@ -58,14 +58,14 @@ class Node(WorkflowItem, Generic[R_co]):
 
 
 class Nodes:
-    """What one workflow consists of, in the order in which it was said."""
+    """The items of one workflow, in the order of their declaration."""
 
     def __init__(self) -> None:
         self.documents: list[dict[str, Json]] = []
         self._jobs: list[tuple[Node[Any], MakeHandle]] = []
         self._inner: list[tuple[str, Nodes]] = []
         self._names: set[str] = set()
-        self._last: Counter[str] = Counter()  # the number of the last node of a name
+        self._last: Counter[str] = Counter()  # number of the last node with this base name
 
     def add(
         self, request: JobRequest, name: str | None, after: Iterable[object], handle: MakeHandle
@@ -84,11 +84,11 @@ class Nodes:
         self.documents.append(self._document(name, after) | document)
 
     def reserve_name(self, name: str) -> str:
-        """The name of a node that is added later; a number follows it when it is taken."""
+        """Return a name for a node that is added later; append a number to a name in use."""
         return self._pick_name(None, name)
 
     def assign_handles(self, tenant_id: UUID, jobs: dict[str, UUID], prefix: str = "") -> None:
-        """Gives the nodes their handles, from their jobs by path."""
+        """Assign the handles of all nodes from their job IDs by path."""
         for node, handle in self._jobs:
             made = Enqueued(jobs[prefix + node.name], EnqueueStatus.CREATED)
             node.set_handle(handle(tenant_id, made))
@@ -123,7 +123,7 @@ CURRENT_NODES: ContextVar[Nodes | None] = ContextVar("jobforge_workflow", defaul
 
 
 def get_current_nodes() -> Nodes:
-    """Those of the workflow around this call; Conflict when there is none."""
+    """Return the nodes of the enclosing workflow block; raise Conflict outside of one."""
     nodes = CURRENT_NODES.get()
     if nodes is None:
         raise Conflict("a node is made within a workflow: with jf.workflow(…):")

@@ -1,10 +1,10 @@
-"""Secrets at rest: sealed by a key of their tenant, which is itself sealed by the installation's.
+"""Envelope encryption of secrets at rest: the installation's key wraps one key per tenant.
 
-    secret_key (ours alone)  ──wraps──►  tenant's key (tenant_keys)  ──seals──►  a secret in a row
+    secret_key (setting)  ──wraps──►  tenant's key (tenant_keys)  ──seals──►  a secret in a row
 
-A seal holds for one place: tenant, table, row and column. Moved elsewhere it does not open. A dump
-of the database has nothing but sealed bytes, and `jobforge secrets rotate` changes the outer key
-without touching a secret.
+A sealed value is bound to its tenant, table, row and column; elsewhere it does not open. A dump of
+the database contains only sealed bytes. `jobforge secrets rotate` replaces the installation's key
+without changing any sealed secret.
 """
 
 import hashlib
@@ -28,7 +28,7 @@ _VERSION = b"\x01"
 
 
 class SealContext(NamedTuple):
-    """Where a sealed value stands."""
+    """The location that a sealed value is bound to."""
 
     table: str
     row: UUID
@@ -36,7 +36,7 @@ class SealContext(NamedTuple):
 
 
 class TenantKey:
-    """What seals and opens the secrets of one tenant."""
+    """Seals and opens the secrets of one tenant."""
 
     __slots__ = ("_cipher", "_tenant_id")
 
@@ -53,7 +53,7 @@ class TenantKey:
         )
 
     def open(self, place: SealContext, sealed: bytes) -> bytes:
-        """Raises SealBroken."""
+        """Return the plain value; raise SealBroken."""
         version, nonce, body = sealed[:1], sealed[1 : 1 + _NONCE], sealed[1 + _NONCE :]
         if version != _VERSION or len(nonce) != _NONCE:
             raise SealBroken
@@ -68,14 +68,14 @@ class TenantKey:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class _MasterKey:
-    """The installation's key; `id` tells which one wrapped a tenant's."""
+    """A key of the installation; `id` identifies the key that wrapped a tenant's key."""
 
     id: str
     cipher: AESGCM
 
 
 class Vault:
-    """The installation's keys: the one that wraps, and the one before it, which only unwraps."""
+    """The installation's keys: the current one wraps and unwraps, the previous one only unwraps."""
 
     def __init__(self, secret_key: str, previous: str | None = None) -> None:
         self._current = _derive_master_key(secret_key)
@@ -86,17 +86,17 @@ class Vault:
 
     @property
     def key_id(self) -> str:
-        """Of the key that wraps now."""
+        """The ID of the current key."""
         return self._current.id
 
     def build_tenant_key_call(self, tenant_id: UUID) -> Call[TenantKey]:
-        """Asks for the tenant's key, and makes it if there is none yet."""
+        """Return the call that gets the tenant's key, or creates the key on first use."""
         made = self._wrap(tenant_id, AESGCM.generate_key(256))
         call = calls.keep_tenant_key(made, tenant_id=tenant_id).for_tenant(tenant_id)
         return call.map_result(lambda kept: TenantKey(tenant_id, self._unwrap(tenant_id, kept)))
 
     def rewrap(self, tenant_id: UUID, kept: WrappedKey) -> WrappedKey:
-        """The same key of the tenant, wrapped by the current key of the installation."""
+        """Return the tenant's key, wrapped by the current key of the installation."""
         return self._wrap(tenant_id, self._unwrap(tenant_id, kept))
 
     def _wrap(self, tenant_id: UUID, key: bytes) -> WrappedKey:
@@ -120,7 +120,7 @@ class Vault:
 
 
 def open_vault(config: Config) -> Vault:
-    """By secret_key, or by the key that `jobforge dev` keeps in the data folder."""
+    """Open the vault with secret_key, or with the key that `jobforge dev` created in data_dir."""
     key = config.secret_key or _read_dev_key(dev_key_path(config))
     if key is None:
         raise ConfigError(
@@ -132,7 +132,7 @@ def open_vault(config: Config) -> Vault:
 
 
 def make_secret_key() -> str:
-    """A new key of the installation."""
+    """Generate a key for an installation."""
     return secrets.token_urlsafe(32)
 
 
@@ -141,7 +141,7 @@ def dev_key_path(config: Config) -> Path:
 
 
 def ensure_dev_key(config: Config) -> None:
-    """A key of this folder, for `jobforge dev`."""
+    """Create the key of the data folder for `jobforge dev`, unless a key exists."""
     path = dev_key_path(config)
     if config.secret_key is None and not path.exists():
         path.touch(mode=0o600)

@@ -78,6 +78,6 @@ def __getattr__(name: str) -> Any:  # noqa: ANN401 - the type depends on the nam
         return import_module("jobforge.errors")
     if name not in _MODULES:
         raise AttributeError(f"jobforge has no {name}")
-    found = getattr(import_module(f"jobforge.{_MODULES[name]}"), name)
-    globals()[name] = found  # later lookups bypass this function
-    return found
+    value = getattr(import_module(f"jobforge.{_MODULES[name]}"), name)
+    globals()[name] = value  # later lookups bypass this function
+    return value

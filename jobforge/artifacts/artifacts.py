@@ -70,14 +70,14 @@ class Artifacts:
             raise NoArtifactStore(
                 f"{key.file} needs an artifact store, and none is configured: {_HOW}", hint=_HINT
             )
-        measured = _MeasuredStream([data] if isinstance(data, bytes) else data, self.limit)
+        stream = _MeasuredStream([data] if isinstance(data, bytes) else data, self.limit)
         if isinstance(data, bytes):
-            for _ in measured:
+            for _ in stream:
                 pass
             self.store.put(key.path, data)
         else:
-            self.store.put(key.path, measured)
-        return Marker(key.ref, measured.size, measured.digest.hexdigest())
+            self.store.put(key.path, stream)
+        return Marker(key.ref, stream.size, stream.digest.hexdigest())
 
     def read(self, marker: Marker, tenant_id: UUID) -> bytes:
         """Return the artifact's bytes.
@@ -86,11 +86,11 @@ class Artifacts:
         differs from the marker.
         """
         key = read_ref(marker.ref, tenant_id)
-        measured = _MeasuredStream(self.store.open(key.path), self.limit)
-        read = b"".join(measured)
-        if measured.size != marker.bytes or measured.digest.hexdigest() != marker.sha256:
+        stream = _MeasuredStream(self.store.open(key.path), self.limit)
+        data = b"".join(stream)
+        if stream.size != marker.bytes or stream.digest.hexdigest() != marker.sha256:
             raise ArtifactNotFound(f"the artifact {key.path} is not what was put there")
-        return read
+        return data
 
     def put_payloads(self, tenant_id: UUID, jobs: Sequence[JobRequest]) -> list[JobRequest]:
         """Return the jobs, with markers in place of payloads that are too large for a row.
@@ -98,7 +98,7 @@ class Artifacts:
         Payloads are stored before their jobs are created. When the creation fails, the sweep
         deletes the unused artifacts.
         """
-        found = list(jobs)
+        requests = list(jobs)
         for index, text in find_large_payloads(jobs).items():
             if not self.is_configured:
                 raise NoArtifactStore(
@@ -109,8 +109,10 @@ class Artifacts:
                     hint=_HINT,
                 )
             marker = self.put(new_key(tenant_id, uuid4(), _PAYLOAD), text)
-            found[index] = found[index]._replace(payload=marker.to_json(), artifact_ref=marker.ref)
-        return found
+            requests[index] = requests[index]._replace(
+                payload=marker.to_json(), artifact_ref=marker.ref
+            )
+        return requests
 
     def delete_tenant(self, tenant_id: UUID) -> None:
         """Delete all artifacts of a tenant. Does nothing without a store."""

@@ -23,12 +23,12 @@ async def erase_artifacts(run: RunCall, artifacts: Artifacts) -> bool:
 
     Returns False when no tenant is waiting. Raises ArtifactUnavailable.
     """
-    found = await run(calls.next_erasure(has_store=artifacts.is_configured))
-    if found is None:
+    erasure = await run(calls.next_erasure(has_store=artifacts.is_configured))
+    if erasure is None:
         return False
-    await asyncio.to_thread(artifacts.delete_tenant, found.tenant_id)
-    await run(calls.confirm_erasure(found))
-    logs.emit("artifacts.erased", tenant=found.tenant_id)
+    await asyncio.to_thread(artifacts.delete_tenant, erasure.tenant_id)
+    await run(calls.confirm_erasure(erasure))
+    logs.emit("artifacts.erased", tenant=erasure.tenant_id)
     return True
 
 

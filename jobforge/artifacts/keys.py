@@ -49,10 +49,10 @@ def new_key(tenant_id: UUID, folder: UUID, file: str) -> ArtifactKey:
 
 def read_ref(ref: object, tenant_id: UUID) -> ArtifactKey:
     """Parse a reference; raise Invalid if it is malformed or belongs to another tenant."""
-    found = _PATH.fullmatch(ref.removeprefix(PREFIX)) if isinstance(ref, str) else None
-    if found is None or not str(ref).startswith(PREFIX):
+    match = _PATH.fullmatch(ref.removeprefix(PREFIX)) if isinstance(ref, str) else None
+    if match is None or not str(ref).startswith(PREFIX):
         raise Invalid("it names no artifact", field="artifact_ref")
-    _, tenant, day, folder, file = found.groups()
+    _, tenant, day, folder, file = match.groups()
     if tenant != str(tenant_id):
         raise Invalid("the artifact is not of this tenant", field="artifact_ref")
     return ArtifactKey(tenant_id, _day(day), UUID(folder), file)
@@ -74,8 +74,8 @@ def check_prefix(prefix: str) -> str:
 
 def parse_folder(path: str) -> str | None:
     """Return the folder of a path in a store; None for a path that is not an artifact."""
-    found = _PATH.fullmatch(path)
-    return found and found[1]
+    match = _PATH.fullmatch(path)
+    return match and match[1]
 
 
 def _day(text: str) -> date:

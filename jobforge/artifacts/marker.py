@@ -41,10 +41,10 @@ def marker_from_json(document: Json) -> Marker | None:
     """Return the marker, or None for an ordinary document."""
     if not isinstance(document, dict) or len(document) != 1:
         return None
-    told = document.get(_NAME)
-    if not isinstance(told, dict) or told.keys() != {"ref", "bytes", "sha256"}:
+    fields = document.get(_NAME)
+    if not isinstance(fields, dict) or fields.keys() != {"ref", "bytes", "sha256"}:
         return None
-    ref, size, sha256 = told["ref"], told["bytes"], told["sha256"]
+    ref, size, sha256 = fields["ref"], fields["bytes"], fields["sha256"]
     if not (isinstance(ref, str) and isinstance(size, int) and isinstance(sha256, str)):
         return None
     return Marker(ref, size, sha256)
@@ -52,8 +52,8 @@ def marker_from_json(document: Json) -> Marker | None:
 
 def read_artifact_ref(result: Json) -> str | None:
     """Return the reference of the file that a result names in its member `artifact`."""
-    made = result.get("artifact") if isinstance(result, dict) else None
-    return made if isinstance(made, str) and made.startswith(PREFIX) else None
+    ref = result.get("artifact") if isinstance(result, dict) else None
+    return ref if isinstance(ref, str) and ref.startswith(PREFIX) else None
 
 
 def find_artifact_key(job: Job, of: ArtifactSource | None = None) -> ArtifactKey:

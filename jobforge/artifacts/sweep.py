@@ -50,22 +50,24 @@ class ArtifactSweeper:
 
 async def sweep_artifacts(run: RunCall, artifacts: Artifacts) -> int:
     """Sweep the whole store in batches; return the number of deleted folders."""
-    found = await asyncio.to_thread(artifacts.store.list_folders)
+    folders = await asyncio.to_thread(artifacts.store.list_folders)
     swept = 0
-    kept: list[ArtifactUnavailable] = []
-    while batch := await asyncio.to_thread(_take_batch, found):
+    failures: list[ArtifactUnavailable] = []
+    while batch := await asyncio.to_thread(_take_batch, folders):
         for folder in await run(calls.unused_artifacts(batch)):
             try:
                 await asyncio.to_thread(artifacts.store.delete_prefix, folder)
                 swept += 1
             except ArtifactUnavailable as error:  # such as a folder of another owner; continue
-                kept.append(error)
-                if len(kept) >= _MAX_DELETE_FAILURES:
+                failures.append(error)
+                if len(failures) >= _MAX_DELETE_FAILURES:
                     raise
     if swept:
         logs.emit("artifacts.swept", folders=swept)
-    if kept:
-        logs.emit("artifacts.kept", level="warning", folders=len(kept), error=kept[0].message)
+    if failures:
+        logs.emit(
+            "artifacts.kept", level="warning", folders=len(failures), error=failures[0].message
+        )
     return swept
 
 
@@ -73,5 +75,5 @@ def _next_sweep() -> float:
     return time.monotonic() + _EVERY_S * random.uniform(0.5, 1)  # noqa: S311 - jitter, not a secret
 
 
-def _take_batch(found: Iterator[str]) -> list[str]:
-    return list(islice(found, _AT_ONCE))
+def _take_batch(folders: Iterator[str]) -> list[str]:
+    return list(islice(folders, _AT_ONCE))

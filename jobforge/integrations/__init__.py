@@ -85,8 +85,8 @@ async def in_thread_of_django(function: Callable[..., T], *args: Any) -> T:  # n
     """Run the function in the thread that Django uses for database access from async code."""
     from asgiref.sync import sync_to_async  # noqa: PLC0415 - installed with Django
 
-    answer: T = await sync_to_async(function)(*args)
-    return answer
+    result: T = await sync_to_async(function)(*args)
+    return result
 
 
 def run_on(conn: Any, call: Call[T]) -> T | Awaitable[T]:  # noqa: ANN401 - a connection of any library

@@ -55,17 +55,17 @@ def _decode_row(row: tuple[Any, ...], columns: list[int]) -> tuple[Any, ...]:
 def _explanation(error: DatabaseError) -> JobForgeError | None:
     if isinstance(error, TransactionManagementError):
         return Conflict(str(error))
-    driven = error.__cause__
-    if driven is None:
+    driver_error = error.__cause__
+    if driver_error is None:
         return None
-    state = getattr(driven, "pgcode", None)  # set by psycopg2 only
+    state = getattr(driver_error, "pgcode", None)  # set by psycopg2 only
     if state is not None:
-        diagnosis = getattr(driven, "diag", None)
-        message = getattr(diagnosis, "message_primary", None) or str(driven)
+        diagnosis = getattr(driver_error, "diag", None)
+        message = getattr(diagnosis, "message_primary", None) or str(driver_error)
         return error_from_sqlstate(
             state,
             message,
             getattr(diagnosis, "message_detail", None),
             getattr(diagnosis, "message_hint", None),
         )
-    return driver.translate_error(driven)
+    return driver.translate_error(driver_error)

@@ -48,9 +48,9 @@ def _explanation(error: SQLAlchemyError) -> JobForgeError | None:
         return Conflict(str(error))
     if not isinstance(error, DBAPIError) or error.orig is None:
         return None
-    driven = error.orig.__cause__  # SQLAlchemy wraps asyncpg's errors twice
-    if driven is not None and type(driven).__module__.startswith("asyncpg"):
+    driver_error = error.orig.__cause__  # SQLAlchemy wraps asyncpg's errors twice
+    if driver_error is not None and type(driver_error).__module__.startswith("asyncpg"):
         from jobforge.integrations import asyncpg  # noqa: PLC0415 - the library is an optional dependency
 
-        return asyncpg.explanation(driven)
+        return asyncpg.explanation(driver_error)
     return driver.translate_error(error.orig)

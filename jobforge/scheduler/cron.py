@@ -95,7 +95,7 @@ class Cron:
 
     def after(self, moment: datetime) -> Iterator[datetime]:
         """Iterate over the fire times after this moment, in order, without duplicates."""
-        return (run.at for run in self._iter_fire_times(moment))
+        return (fire_time.at for fire_time in self._iter_fire_times(moment))
 
     def between(self, first: datetime, end: datetime) -> Iterator[datetime]:
         """Iterate over the fire times from `first` (included) to `end` (excluded)."""
@@ -113,9 +113,9 @@ class Cron:
         window = timedelta(minutes=2 * most)
         while True:
             start = max(first, end - window)
-            found = list(self.between(start, end))
-            if len(found) >= most or start == first:
-                return found[-most:]
+            times = list(self.between(start, end))
+            if len(times) >= most or start == first:
+                return times[-most:]
             window *= 8
 
     def preview(self, moment: datetime, most: int) -> list[FireTime]:
@@ -134,15 +134,15 @@ class Cron:
         )
 
     def _iter_by_elapsed_time(self, moment: datetime) -> Iterator[FireTime]:
-        again: deque[FireTime] = deque()
+        repeats: deque[FireTime] = deque()
         for wall in CronSim(self._expression, self._wall_time_before_repeats(moment)):
-            shown = self._find_occurrences(wall)
+            occurrences = self._find_occurrences(wall)
             # Second occurrences come after all first occurrences that precede them in real time.
-            while shown and again and again[0].at < shown[0].at:
-                yield again.popleft()
-            again.extend(run for run in shown[1:] if run.at > moment)
-            yield from (run for run in shown[:1] if run.at > moment)
-        yield from again
+            while occurrences and repeats and repeats[0].at < occurrences[0].at:
+                yield repeats.popleft()
+            repeats.extend(fire_time for fire_time in occurrences[1:] if fire_time.at > moment)
+            yield from (fire_time for fire_time in occurrences[:1] if fire_time.at > moment)
+        yield from repeats
 
     def _wall_time_before_repeats(self, moment: datetime) -> datetime:
         """Return the local time, moved back by the length of the repetition if it occurs twice."""
@@ -155,26 +155,26 @@ class Cron:
         if not _is_existing_time(local):
             return []
         change = _find_repeat(local)
-        runs = [FireTime(local.astimezone(UTC), local, change)]
+        occurrences = [FireTime(local.astimezone(UTC), local, change)]
         if change is not None:
             later = local.replace(fold=1)
-            runs.append(FireTime(later.astimezone(UTC), later, change))
-        return runs
+            occurrences.append(FireTime(later.astimezone(UTC), later, change))
+        return occurrences
 
     def _iter_by_wall_clock(self, moment: datetime) -> Iterator[FireTime]:
         last = moment
         # cronsim runs on naive times, which have no gaps; each result is then resolved in the zone.
         # The resolved times are ascending, except while a clock change repeats an hour.
         for wall in CronSim(self._expression, moment.astimezone(self.zone).replace(tzinfo=None)):
-            run = self._resolve_wall_time(wall)
-            if run.at > last:
-                last = run.at
-                yield run
+            fire_time = self._resolve_wall_time(wall)
+            if fire_time.at > last:
+                last = fire_time.at
+                yield fire_time
 
     def _resolve_wall_time(self, wall: datetime) -> FireTime:
-        shown = self._find_occurrences(wall)
-        if shown:
-            return shown[0]
+        occurrences = self._find_occurrences(wall)
+        if occurrences:
+            return occurrences[0]
         at = self._first_after_gap(wall.replace(tzinfo=self.zone, fold=0).astimezone(UTC))
         return FireTime(at, at.astimezone(self.zone), ClockChange.SKIPPED)
 
@@ -197,18 +197,18 @@ class Cron:
 
 def parse(text: str, zone: str) -> Cron:
     """Parse a schedule; the Invalid error has the 0-based offset in `detail["position"]`."""
-    place = read_zone(zone)
-    spelled = _expand_nickname(text)
-    fields = _split(spelled, text)
+    time_zone = read_zone(zone)
+    expanded = _expand_nickname(text)
+    fields = _split(expanded, text)
     values = [_read_field(field, *part, text) for field, part in zip(_FIELDS, fields, strict=True)]
     _check_days(fields, values[2], values[3])
     expression = " ".join(
-        _to_cronsim_field(field, part, found)
-        for field, (part, _), found in zip(_FIELDS, fields, values, strict=True)
+        _to_cronsim_field(field, part, numbers)
+        for field, (part, _), numbers in zip(_FIELDS, fields, values, strict=True)
     )
     return Cron(
         " ".join(text.split()),
-        place,
+        time_zone,
         _expanded=" ".join(part for part, _ in fields),
         _expression=expression,
         _is_elapsed=len(values[1]) == 24,
@@ -256,8 +256,8 @@ def _expand_nickname(text: str) -> str:
     return NICKNAMES[name]
 
 
-def _split(spelled: str, text: str) -> list[tuple[str, int]]:
-    fields = [(found[0].upper(), found.start()) for found in re.finditer(r"\S+", spelled)]
+def _split(expanded: str, text: str) -> list[tuple[str, int]]:
+    fields = [(match[0].upper(), match.start()) for match in re.finditer(r"\S+", expanded)]
     names = ", ".join(field.name for field in _FIELDS)
     if len(fields) < len(_FIELDS):
         raise _invalid(f"a schedule has five fields: {names}", len(text))
@@ -268,9 +268,9 @@ def _split(spelled: str, text: str) -> list[tuple[str, int]]:
     return fields
 
 
-def _read_field(field: _Field, given: str, position: int, text: str) -> set[int]:
+def _read_field(field: _Field, field_text: str, position: int, text: str) -> set[int]:
     values: set[int] = set()
-    for term in given.split(","):
+    for term in field_text.split(","):
         values |= _read_term(field, term, position)
         position += len(term) + 1
     if not values:
@@ -279,24 +279,24 @@ def _read_field(field: _Field, given: str, position: int, text: str) -> set[int]
 
 
 def _read_term(field: _Field, term: str, position: int) -> set[int]:
-    found = _TERM.fullmatch(term)
-    if found is None:
+    match = _TERM.fullmatch(term)
+    if match is None:
         hint = "; L, W and # are not known here" if re.search(r"[LW#?]", term) else ""
         raise _invalid(f"{field.name}: {term or 'nothing'} is not a value{hint}", position)
-    every, first, last, step = found.groups()
+    range_text, first, last, step = match.groups()
     low, high = field.least, field.most
-    if every != "*":
+    if range_text != "*":
         low = _number(field, first, position)
         high = low if last is None else _number(field, last, position + len(first) + 1)
     if high < low:
-        raise _invalid(f"{field.name}: {every} runs backwards", position)
+        raise _invalid(f"{field.name}: {range_text} runs backwards", position)
     if step is None:
         return set(range(low, high + 1))
-    if every != "*" and last is None:
+    if range_text != "*" and last is None:
         raise _invalid(f"{field.name}: a step goes with * or with a range", position)
-    where = position + len(every) + 1
+    step_position = position + len(range_text) + 1
     if not 1 <= int(step) <= field.most:
-        raise _invalid(f"{field.name}: a step lies between 1 and {field.most}", where)
+        raise _invalid(f"{field.name}: a step lies between 1 and {field.most}", step_position)
     return set(range(low, high + 1, int(step)))
 
 
@@ -324,10 +324,10 @@ def _check_days(fields: list[tuple[str, int]], days: set[int], months: set[int])
         raise _invalid("it would never fire: none of the months has such a day", position)
 
 
-def _to_cronsim_field(field: _Field, given: str, values: set[int]) -> str:
+def _to_cronsim_field(field: _Field, text: str, values: set[int]) -> str:
     """Return the field for cronsim, which treats a leading `*` in a day field specially."""
-    if given.startswith("*") or len(values) == field.most - field.least + 1:
-        return given if given.startswith("*") else "*"
+    if text.startswith("*") or len(values) == field.most - field.least + 1:
+        return text if text.startswith("*") else "*"
     return ",".join(map(str, sorted(values)))
 
 

@@ -44,15 +44,15 @@ class Dispatcher:
         self._cursor = _OutboxCursor()
         self._validators: dict[tuple[str, int | None], tuple[Json, Validator | None]] = {}
 
-    async def dispatch(self, line: MonitoredLink) -> bool:
+    async def dispatch(self, link: MonitoredLink) -> bool:
         """Dispatch one batch of events; return True when there may be more."""
         started = time.monotonic()
         after = self._cursor.start_after(started)
-        pending = await line.run(calls.pending_events(limit=_MOST_EVENTS, after=after))
+        pending = await link.run(calls.pending_events(limit=_MOST_EVENTS, after=after))
         self._cursor.record_scan(after, started, time.monotonic())
         if not pending.events:
             return False
-        counts = await self._record(line, await self._collect_reactions(pending))
+        counts = await self._record(link, await self._collect_reactions(pending))
         self._meters.events += len(pending.events)
         if after is not None:
             self._cursor.advance(pending.events[-1].id)
@@ -61,42 +61,45 @@ class Dispatcher:
         return True
 
     async def _collect_reactions(self, pending: PendingEvents) -> list[Dispatched]:
-        readers = {
+        triggers = {
             trigger.id: reaction.parse_trigger(trigger, self._validator(trigger, pending))
             for trigger in pending.triggers.values()
         }
         dispatched = []
         for number, event in enumerate(pending.events, 1):
-            dispatched.append(Dispatched(event.id, _react_to_event(event, readers)))
+            dispatched.append(Dispatched(event.id, _react_to_event(event, triggers)))
             if number % _YIELD_EVERY == 0:
                 await asyncio.sleep(0)
         return dispatched
 
     def _validator(self, trigger: EventTrigger, pending: PendingEvents) -> Validator | None:
-        named = trigger.definition, trigger.version
-        schema = pending.parameters.get(named)
-        known = self._validators.get(named)
-        if known is None or known[0] != schema:
+        target = trigger.definition, trigger.version
+        schema = pending.parameters.get(target)
+        cached = self._validators.get(target)
+        if cached is None or cached[0] != schema:
             if len(self._validators) >= _MOST_REMEMBERED:
                 self._validators.clear()
-            known = self._validators[named] = schema, compile_validator(trigger.definition, schema)
-        return known[1]
+            cached = self._validators[target] = (
+                schema,
+                compile_validator(trigger.definition, schema),
+            )
+        return cached[1]
 
     async def _record(
-        self, line: MonitoredLink, dispatched: Sequence[Dispatched]
+        self, link: MonitoredLink, dispatched: Sequence[Dispatched]
     ) -> dict[str, int]:
         try:
-            return await line.run(calls.record_deliveries(dispatched))
+            return await link.run(calls.record_deliveries(dispatched))
         except (Unavailable, Denied):
             raise  # the events stay in the outbox
         except JobForgeError as error:
             if len(dispatched) == 1:
-                return await _record_failure(line, dispatched[0], error)
+                return await _record_failure(link, dispatched[0], error)
         # The engine refuses one of the events, or another transaction locks a job that waits for
         # one. Record them singly, so that the other events are not delayed.
         counts: dict[str, int] = {}
-        for each in dispatched:
-            for outcome, number in (await self._record(line, [each])).items():
+        for event in dispatched:
+            for outcome, number in (await self._record(link, [event])).items():
                 counts[outcome] = counts.get(outcome, 0) + number
         return counts
 
@@ -128,11 +131,11 @@ class _OutboxCursor:
 
     def advance(self, last: UUID) -> None:
         # The first 48 bits of a UUIDv7 are its time in milliseconds.
-        place = UUID(int=max((last.int >> 80) - _COMMIT_ALLOWANCE_MS, 0) << 80)
-        self._position = max(place, self._position)
+        position = UUID(int=max((last.int >> 80) - _COMMIT_ALLOWANCE_MS, 0) << 80)
+        self._position = max(position, self._position)
 
 
-def _react_to_event(event: PendingEvent, readers: dict[UUID, ParsedTrigger]) -> list[Reaction]:
+def _react_to_event(event: PendingEvent, triggers: dict[UUID, ParsedTrigger]) -> list[Reaction]:
     if event.name is None:
         return []
     occurrence = TriggeringEvent(
@@ -145,11 +148,15 @@ def _react_to_event(event: PendingEvent, readers: dict[UUID, ParsedTrigger]) -> 
         event.data,
         event.replay,
     )
-    return [readers[each].react(occurrence) for each in event.triggers if each in readers]
+    return [
+        triggers[trigger_id].react(occurrence)
+        for trigger_id in event.triggers
+        if trigger_id in triggers
+    ]
 
 
 async def _record_failure(
-    line: MonitoredLink, dispatched: Dispatched, error: JobForgeError
+    link: MonitoredLink, dispatched: Dispatched, error: JobForgeError
 ) -> dict[str, int]:
     """Record the event's deliveries as failed.
 
@@ -157,7 +164,7 @@ async def _record_failure(
     """
     if not isinstance(error, Contended):
         try:
-            return await line.run(calls.record_deliveries([_to_failed(dispatched, error)]))
+            return await link.run(calls.record_deliveries([_to_failed(dispatched, error)]))
         except (Unavailable, Denied):
             raise
         except JobForgeError as again:

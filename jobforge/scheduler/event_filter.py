@@ -59,7 +59,7 @@ def parse(conditions: Json, *, field: str = "filter") -> tuple[Condition, ...]:
         return ()
     if not isinstance(conditions, list) or len(conditions) > MOST_CONDITIONS:
         raise Invalid(f"{field} must be a list of at most {MOST_CONDITIONS}", field=field)
-    return tuple(_condition(line, f"{field}.{n}") for n, line in enumerate(conditions))
+    return tuple(_condition(item, f"{field}.{n}") for n, item in enumerate(conditions))
 
 
 def check(conditions: Json, *, field: str = "filter") -> None:
@@ -74,19 +74,19 @@ def matches(conditions: tuple[Condition, ...], values: Mapping[str, Json]) -> bo
     return all(condition.holds(values) for condition in conditions)
 
 
-def _condition(line: Json, at: str) -> Condition:
-    if not isinstance(line, dict) or not {"path", "op"} <= line.keys() <= {"path", "op", "value"}:
+def _condition(item: Json, at: str) -> Condition:
+    if not isinstance(item, dict) or not {"path", "op"} <= item.keys() <= {"path", "op", "value"}:
         raise Invalid(f"{at} must have path, op and value, and nothing else", field=at)
-    path, op, value = line["path"], line["op"], line.get("value", MISSING)
+    path, op, value = item["path"], item["op"], item.get("value", MISSING)
     if not isinstance(path, str):
         raise Invalid(f"{at}.path must be text", field=f"{at}.path")
     if not isinstance(op, str) or op not in _OPERAND_RULES:
         raise Invalid(f"{at}.op must be one of {', '.join(_OPERAND_RULES)}", field=f"{at}.op")
     if op == "exists" and value is MISSING:
         value = True
-    wanted, is_fit = _OPERAND_RULES[op]
-    if value is MISSING or not is_fit(value):
-        raise Invalid(f"{at}.value must be {wanted} for {op}", field=f"{at}.value")
+    expected, is_valid = _OPERAND_RULES[op]
+    if value is MISSING or not is_valid(value):
+        raise Invalid(f"{at}.value must be {expected} for {op}", field=f"{at}.value")
     return Condition(read_path(path, field=f"{at}.path", roots=ROOTS), op, value)
 
 

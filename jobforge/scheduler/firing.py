@@ -55,23 +55,23 @@ class FiringResult:
     recorded: int = 0
 
 
-async def fire_due_schedules(line: Link) -> FiringResult:
+async def fire_due_schedules(link: Link) -> FiringResult:
     """Record the firings that are due. The engine's key of a firing prevents duplicates."""
-    due = await line.run(calls.due_schedules(limit=_READ_AT_ONCE))
+    due = await link.run(calls.due_schedules(limit=_READ_AT_ONCE))
     if not due.triggers:
         wake_in_s = None if due.wake_at is None else (due.wake_at - due.now).total_seconds()
         return FiringResult(has_more=False, wake_in_s=wake_in_s)
     recorded, is_stuck = 0, False
     for plans in _batches(await _plan_all(due)):
         try:
-            count = await line.run(calls.record_firings(plans))
+            count = await link.run(calls.record_firings(plans))
         except _ENGINE_ERRORS:
             raise
         except JobForgeError:
             is_stuck = True
-            count = await _record_singly(line, plans)
+            count = await _record_singly(link, plans)
         recorded += count or 0
-        if not count and (count is None or any(each.firings for each in plans)):
+        if not count and (count is None or any(plan.firings for plan in plans)):
             # Another scheduler is recording these firings or has recorded them.
             return FiringResult(has_more=False, recorded=recorded)
     return FiringResult(has_more=not is_stuck, recorded=recorded)
@@ -91,14 +91,14 @@ def plan_schedule(schedule: DueSchedule, now: datetime, definition: "TargetDefin
         times = _parse_cron(schedule.cron, schedule.zone)
     except Invalid as fault:
         return _plan_disabling(schedule, fault)
-    asked = [(each.fire_at, each.kind) for each in schedule.pending]
+    requested = [(pending.fire_at, pending.kind) for pending in schedule.pending]
     if not schedule.is_due:
-        return Plan(schedule, schedule.next_run_at, _plan_firings(schedule, asked, definition))
-    found = _find_due_times(times, schedule, now)
+        return Plan(schedule, schedule.next_run_at, _plan_firings(schedule, requested, definition))
+    due = _find_due_times(times, schedule, now)
     firings = _plan_firings(
-        schedule, [*asked, *((at, FiringKind.SCHEDULE) for at in found.firing)], definition
+        schedule, [*requested, *((at, FiringKind.SCHEDULE) for at in due.firing)], definition
     )
-    return Plan(schedule, found.next, [*found.missed, *firings])
+    return Plan(schedule, due.next, [*due.missed, *firings])
 
 
 def build_template_values(
@@ -263,8 +263,8 @@ def _run_at(schedule: DueSchedule, fire_at: datetime, kind: FiringKind) -> datet
     if schedule.jitter_s == 0 or kind is not FiringKind.SCHEDULE:
         return None
     digest = hashlib.sha256(f"{schedule.id} {fire_at.timestamp()}".encode()).digest()
-    share = int.from_bytes(digest[:8]) / 2**64
-    return fire_at + timedelta(seconds=share * schedule.jitter_s)
+    fraction = int.from_bytes(digest[:8]) / 2**64
+    return fire_at + timedelta(seconds=fraction * schedule.jitter_s)
 
 
 def _plan_disabling(schedule: DueSchedule, fault: Invalid) -> Plan:
@@ -276,20 +276,20 @@ def _plan_disabling(schedule: DueSchedule, fault: Invalid) -> Plan:
     return Plan(schedule, None, firings, fault=reason)
 
 
-async def _record_singly(line: Link, plans: Sequence[Plan]) -> int | None:
+async def _record_singly(link: Link, plans: Sequence[Plan]) -> int | None:
     """Record the plans one by one.
 
     The engine refuses one of them, or another transaction locks a row that one needs. The other
     plans must not wait for it.
     """
     recorded = 0
-    for each in plans:
+    for plan in plans:
         try:
-            count = await line.run(calls.record_firings([each]))
+            count = await link.run(calls.record_firings([plan]))
         except _ENGINE_ERRORS:
             raise
         except JobForgeError as error:
-            logs.emit("schedule.stuck", "warning", trigger=each.of.id, error=error.message)
+            logs.emit("schedule.stuck", "warning", trigger=plan.of.id, error=error.message)
             continue
         if count is None:
             return None
@@ -299,8 +299,8 @@ async def _record_singly(line: Link, plans: Sequence[Plan]) -> int | None:
 
 async def _plan_all(due: DueSchedules) -> list[Plan]:
     plans = []
-    for each in iter_plans(due):
-        plans.append(each)
+    for plan in iter_plans(due):
+        plans.append(plan)
         if len(plans) % _YIELD_EVERY == 0:
             await asyncio.sleep(0)  # yield to the worker's other loops
     return plans
@@ -315,11 +315,11 @@ def _plan_or_disable(schedule: DueSchedule, now: datetime, target: TargetDefinit
         return _plan_disabling(schedule, Invalid(repr(error), field="schedule"))
 
 
-def _build_target(name: tuple[str, int | None], found: NamedDefinition) -> TargetDefinition:
+def _build_target(name: tuple[str, int | None], definition: NamedDefinition) -> TargetDefinition:
     key, version = name
     text = key if version is None else f"{key}@{version}"
     return TargetDefinition(
-        text, found.is_active, json_schema.compile_validator(text, found.parameters)
+        text, definition.is_active, json_schema.compile_validator(text, definition.parameters)
     )
 
 
@@ -327,12 +327,12 @@ def _batches(plans: Sequence[Plan]) -> Iterator[list[Plan]]:
     """Split plans into batches of limited firings; a plan over the limit is its own batch."""
     batch: list[Plan] = []
     firings = 0
-    for each in plans:
-        if batch and firings + len(each.firings) > _RECORDED_AT_ONCE:
+    for plan in plans:
+        if batch and firings + len(plan.firings) > _RECORDED_AT_ONCE:
             yield batch
             batch, firings = [], 0
-        batch.append(each)
-        firings += len(each.firings)
+        batch.append(plan)
+        firings += len(plan.firings)
     if batch:
         yield batch
 

@@ -81,14 +81,14 @@ class Maintenance:
         ]
 
     async def step(self, loop: BackgroundLoop) -> None:
-        task = min(self._tasks, key=lambda each: each.due_at)
+        task = min(self._tasks, key=lambda candidate: candidate.due_at)
         await loop.wait_for_wake(max(0.0, task.due_at - time.monotonic()))
         if loop.is_stopped:
             return
-        turn = calls.start_maintenance(
+        start_call = calls.start_maintenance(
             task.name, every_s=_LEAST_SHARE * task.every_s, by=self._name
         )
-        has_worked = await self._run(turn) and await task.work(loop)
+        has_worked = await self._run(start_call) and await task.work(loop)
         longer_s = min(2 * task.pause_s, task.longest_pause_s)
         task.pause_s = task.every_s if has_worked else longer_s
         task.due_at = time.monotonic() + _add_jitter(task.pause_s)
@@ -141,14 +141,14 @@ class Maintenance:
             limit=_REMOVED_AT_ONCE,
         )
         while not loop.is_stopped:
-            answer = await self._run(call)
-            if answer.get("partitions", ()) is None:
+            removed = await self._run(call)
+            if removed.get("partitions", ()) is None:
                 logs.emit("history.in_use", "warning")
-            for failed, reason in answer.pop("failed", {}).items():
+            for failed, reason in removed.pop("failed", {}).items():
                 logs.emit("history.sweep_failed", "warning", kind=failed, error=reason)
-            if any(answer.values()):
-                logs.emit("history.cleared", **answer)
-            if kind == "partitions" or answer.get(kind, 0) < _REMOVED_AT_ONCE:
+            if any(removed.values()):
+                logs.emit("history.cleared", **removed)
+            if kind == "partitions" or removed.get(kind, 0) < _REMOVED_AT_ONCE:
                 break
 
 

@@ -115,20 +115,20 @@ class ParsedTrigger:
         rendered `dedupe_key`) create one job within the trigger's window.
         """
         if event.key is not None:
-            name = _digest([event.name, event.key])
-            return {"key": f"trigger:{self.trigger.id}:key:{name}{_suffix(event)}"}
+            digest = _digest([event.name, event.key])
+            return {"key": f"trigger:{self.trigger.id}:key:{digest}{_suffix(event)}"}
         if not self.trigger.dedupe_window_s:
             return {}
-        name = _digest(self.dedupe_key.render(values) if self.dedupe_key else payload)
+        digest = _digest(self.dedupe_key.render(values) if self.dedupe_key else payload)
         return {
-            "key": f"trigger:{self.trigger.id}:{name}{_suffix(event)}",
+            "key": f"trigger:{self.trigger.id}:{digest}{_suffix(event)}",
             "key_mode": "window",
             "key_window_s": self.trigger.dedupe_window_s,
         }
 
     def _fail(self, reason: str) -> Reaction:
-        words = replace_unencodable(reason)[:_MOST_CHARACTERS_OF_REASON]
-        return Reaction(self.trigger.id, DeliveryOutcome.FAILED, words)
+        text = replace_unencodable(reason)[:_MOST_CHARACTERS_OF_REASON]
+        return Reaction(self.trigger.id, DeliveryOutcome.FAILED, text)
 
 
 def parse_trigger(trigger: EventTrigger, validator: Validator | None = None) -> ParsedTrigger:
@@ -163,8 +163,8 @@ def dry_run(trigger: Trigger, event: Event, parameters: Json) -> Reaction:
         trigger.dedupe_window_s,
         trigger.dedupe_key,
     )
-    reader = parse_trigger(as_event_trigger, compile_validator(trigger.definition, parameters))
-    return reader.react(TriggeringEvent.from_event(event))
+    parsed = parse_trigger(as_event_trigger, compile_validator(trigger.definition, parameters))
+    return parsed.react(TriggeringEvent.from_event(event))
 
 
 def _digest(value: Json) -> str:

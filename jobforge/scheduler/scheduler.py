@@ -82,17 +82,19 @@ class Scheduler:
         self._maintenance_loop.stop()
 
     async def _tick(self, loop: BackgroundLoop) -> None:
-        found = await firing.fire_due_schedules(self._link)
-        self._meters.firings += found.recorded
-        if found.recorded:
-            logs.emit("schedules.fired", level="debug", firings=found.recorded)
+        result = await firing.fire_due_schedules(self._link)
+        self._meters.firings += result.recorded
+        if result.recorded:
+            logs.emit("schedules.fired", level="debug", firings=result.recorded)
         has_events = await self._dispatcher.dispatch(self._link)
-        if found.has_more or has_events:
+        if result.has_more or has_events:
             self._pauses = iter(_PAUSES_S)
             return
         pause = next(self._pauses, _LISTENING_POLL_S if self._is_listening else self._poll_s)
         pause *= random.uniform(0.8, 1)  # noqa: S311 - jitter, not a secret
-        await loop.wait_for_wake(pause if found.wake_in_s is None else min(pause, found.wake_in_s))
+        await loop.wait_for_wake(
+            pause if result.wake_in_s is None else min(pause, result.wake_in_s)
+        )
 
     async def _listen(self, loop: BackgroundLoop) -> None:
         if not self._database.can_listen:

@@ -65,10 +65,10 @@ def render(template: Json, values: Mapping[str, Json], *, field: str = "payload"
 
 def read_path(text: str, *, field: str, roots: Collection[str] = ()) -> Path:
     """Return the steps of a path such as `event.items[0].sku`."""
-    found = _PATH.fullmatch(text)
-    if found is None:
+    match = _PATH.fullmatch(text)
+    if match is None:
         raise Invalid(f"{field}: {text[:80]!r} is not a path such as event.items[0]", field=field)
-    return _steps(found, field, roots)
+    return _steps(match, field, roots)
 
 
 def look_up(path: Path, values: Mapping[str, Json]) -> Json:
@@ -114,8 +114,8 @@ class _Renderer:
         )
 
     def _render_as_text(self, tag: _Tag, at: str) -> str:
-        value, words = self._resolve(tag, at)
-        return value if isinstance(value, str) else words
+        value, encoded = self._resolve(tag, at)
+        return value if isinstance(value, str) else encoded
 
     def _resolve(self, tag: _Tag, at: str) -> tuple[Json, str]:
         value = look_up(tag.path, self.values)
@@ -123,11 +123,11 @@ class _Renderer:
             value = apply(value, at)
         if value is MISSING:
             raise Invalid(f"{at}: there is no {_format_path(tag.path)}, and no default", field=at)
-        words = jsonb.encode(value, at)
-        self.remaining_bytes -= len(words)
+        encoded = jsonb.encode(value, at)
+        self.remaining_bytes -= len(encoded)
         if self.remaining_bytes < 0:
             _refuse_size(at)
-        return value, words
+        return value, encoded
 
 
 @dataclass(slots=True)
@@ -153,16 +153,16 @@ class _Parser:
 
     def _parse_text(self, text: str, at: str) -> str | _TaggedText:
         parts: list[str | _Tag] = []
-        done = 0
-        while (start := text.find("{{", done)) >= 0:
-            if start > done:
-                parts.append(text[done:start])
-            tag, done = self._parse_tag(text, start, at)
+        end = 0
+        while (start := text.find("{{", end)) >= 0:
+            if start > end:
+                parts.append(text[end:start])
+            tag, end = self._parse_tag(text, start, at)
             parts.append(tag)
         if not parts:
             return text
-        if done < len(text):
-            parts.append(text[done:])
+        if end < len(text):
+            parts.append(text[end:])
         return _TaggedText(at, tuple(parts))
 
     def _parse_tag(self, text: str, start: int, at: str) -> tuple[_Tag, int]:
@@ -190,8 +190,8 @@ _DEFAULT = re.compile(r"\|\s*default\s*\(\s*")
 _CLOSED = re.compile(r"\s*\)\s*")
 
 
-def _steps(found: re.Match[str], at: str, roots: Collection[str]) -> Path:
-    root, rest = found.groups()
+def _steps(match: re.Match[str], at: str, roots: Collection[str]) -> Path:
+    root, rest = match.groups()
     if roots and root not in roots:
         known = " or ".join(sorted(roots))
         raise Invalid(f"{at}: a path starts with {known}, not with {root[:80]!r}", field=at)
@@ -228,19 +228,19 @@ _DECODER = json.JSONDecoder(parse_constant=_no_constant)
 def _encode_json(value: Json, at: str) -> Json:
     if value is MISSING:
         return value
-    words = jsonb.encode(value, at)
-    if len(words) > MOST_BYTES:
+    encoded = jsonb.encode(value, at)
+    if len(encoded) > MOST_BYTES:
         _refuse_size(at)
-    return words
+    return encoded
 
 
-def _render_body(body: Json, filling: _Renderer) -> Json:
+def _render_body(body: Json, renderer: _Renderer) -> Json:
     if isinstance(body, _TaggedText):
-        return filling.render_text(body)
+        return renderer.render_text(body)
     if isinstance(body, dict):
-        return {name: _render_body(inner, filling) for name, inner in body.items()}
+        return {name: _render_body(inner, renderer) for name, inner in body.items()}
     if isinstance(body, list):
-        return [_render_body(inner, filling) for inner in body]
+        return [_render_body(inner, renderer) for inner in body]
     return body
 
 

@@ -72,7 +72,7 @@ class JobForge:
         """
         if server is not None and (database_url is not None or django is not None):
             raise ConfigError("give the app a server or a database, not both", field="server")
-        self._location = where = AppLocation(
+        self._location = location = AppLocation(
             database_url,
             has_database=database_url is not None or django is not None,
             behind_pooler=behind_pooler,
@@ -85,9 +85,9 @@ class JobForge:
         self._all_definitions: Mapping[str, Definition[..., Any]] = MappingProxyType({})
         self._hooks = Hooks(self._refresh)
         self.client = EngineClient(
-            Pools(where.find_address, size=pool_size, find_server=where.find_server),
-            tenant=where.default_tenant,
-            artifacts=where.artifacts,
+            Pools(location.find_address, size=pool_size, find_server=location.find_server),
+            tenant=location.default_tenant,
+            artifacts=location.artifacts,
             django=django,
         )
         self.job = JobDecorator(self._add_function)
@@ -278,8 +278,10 @@ class JobForge:
     def registrations(self) -> list[Call[None]]:
         """Return the calls that register all definitions in the database."""
         # Register the definitions that run hooks first: a finished job enqueues their jobs.
-        ordered = sorted(self.definitions.values(), key=lambda each: each.settings.hooks)
-        return [build_registration_call(each) for each in ordered]
+        ordered = sorted(
+            self.definitions.values(), key=lambda definition: definition.settings.hooks
+        )
+        return [build_registration_call(definition) for definition in ordered]
 
     def build_schedule_declaration(self) -> Call[None]:
         """Return the call that updates the schedules in the database to those of the code."""
@@ -347,12 +349,12 @@ class JobForge:
         The previous connections are closed first, and the block's connections at its end.
         """
         pools = Pools(lambda: DatabaseAddress(database_url), size=self._pool_size)
-        before = self.client.switch_database(pools, None, artifacts)
-        before[0].close_all()
+        previous = self.client.switch_database(pools, None, artifacts)
+        previous[0].close_all()
         try:
             yield
         finally:
-            self.client.switch_database(*before)
+            self.client.switch_database(*previous)
             pools.close_all()
 
     def _add_function(
@@ -381,15 +383,15 @@ class JobForge:
 
     def _refresh(self) -> None:
         """Rebuild the map of definitions after a definition or a hook was added."""
-        everything = dict(self._own_definitions)
+        definitions = dict(self._own_definitions)
         for definition in self._own_definitions.values():
             definition.update_hooks_setting()
             if definition.settings.hooks:
                 from jobforge.sdk.hook_job import HooksDefinition  # noqa: PLC0415 - it imports pydantic
 
                 hooks = HooksDefinition(definition, self.client, self._hooks)
-                everything[hooks.settings.key] = hooks
-        self._all_definitions = MappingProxyType(everything)
+                definitions[hooks.settings.key] = hooks
+        self._all_definitions = MappingProxyType(definitions)
 
 
 def _build_emit_call(

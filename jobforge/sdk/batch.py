@@ -188,24 +188,24 @@ class Batch:
 
     def _flush(self) -> None:
         if self._handle is None:
-            made = self._client.submit(self._build_create_submission(), self._tenant, self._conn)
-            self._set_handle(*made)
+            created = self._client.submit(self._build_create_submission(), self._tenant, self._conn)
+            self._set_handle(*created)
         elif self._jobs:
             self._client.submit(self._build_add_submission(), self._tenant, self._conn)
         self._jobs = []
 
     async def _aflush(self) -> None:
         if self._handle is None:
-            made = await self._client.asubmit(
+            created = await self._client.asubmit(
                 self._build_create_submission(), self._tenant, self._conn
             )
-            self._set_handle(*made)
+            self._set_handle(*created)
         elif self._jobs:
             await self._client.asubmit(self._build_add_submission(), self._tenant, self._conn)
         self._jobs = []
 
-    def _set_handle(self, tenant_id: UUID, made: MadeBatch) -> None:
-        self._handle = BatchHandle(self._client, tenant_id, made.id)
+    def _set_handle(self, tenant_id: UUID, created: MadeBatch) -> None:
+        self._handle = BatchHandle(self._client, tenant_id, created.id)
 
     def _build_create_submission(self) -> Submission[MadeBatch]:
         request, jobs = inherit_from_current_job(inherit_into_batch, self._request), self._jobs

@@ -54,14 +54,14 @@ class Command(Definition[..., dict[str, int]]):
         """Return the argument list; raise InvalidPayload for a value that cannot be an argument."""
         return self.argv.render(arguments)
 
-    def verdict_from_exit(self, how: ProcessExit) -> Verdict | None:
+    def verdict_from_exit(self, process_exit: ProcessExit) -> Verdict | None:
         """Return the verdict for the exit code; None when a signal ended the program."""
-        if how.code is None:
+        if process_exit.code is None:
             return None
-        if how.code == 0:
+        if process_exit.code == 0:
             return Verdict(Outcome.SUCCEEDED, {"exit_code": 0})
-        message = f"{self._program} ended with exit code {how.code}"
-        error = {"type": "CommandFailed", "message": message, "exit_code": how.code}
+        message = f"{self._program} ended with exit code {process_exit.code}"
+        error = {"type": "CommandFailed", "message": message, "exit_code": process_exit.code}
         return Verdict(Outcome.FAILED, error=error)
 
     def verdict_from_start_error(self, error: Exception) -> Verdict:
@@ -86,9 +86,9 @@ class CommandParameters(Parameters):
     payload_model: "type[BaseModel] | None"
 
     def build_payload(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Json]:
-        given = self.bind(args, kwargs)
-        self.read_arguments(given)
-        return given
+        payload = self.bind(args, kwargs)
+        self.read_arguments(payload)
+        return payload
 
     def read_arguments(self, payload: dict[str, Json]) -> Arguments:
         """Validate the payload and return it with defaults for omitted fields."""
@@ -154,11 +154,11 @@ def _parameters(template: ArgvTemplate, given: ParametersSource) -> CommandParam
 
 def _schema(template: ArgvTemplate, given: ParametersSource) -> JsonSchema:
     if given is None:
-        texts = {name: {"type": "string"} for name in template.names}
+        properties = {name: {"type": "string"} for name in template.names}
         return {
             "type": "object",
-            "properties": texts,
-            "required": list(texts),
+            "properties": properties,
+            "required": list(properties),
             "additionalProperties": False,
         }
     if isinstance(given, dict):
@@ -169,11 +169,11 @@ def _schema(template: ArgvTemplate, given: ParametersSource) -> JsonSchema:
 def _check_names(template: ArgvTemplate, schema: JsonSchema) -> None:
     """Raise Invalid unless every payload has a value for each name in the template."""
     properties = schema.get("properties", {})
-    always = {*schema.get("required", ()), *_defaults(schema)}
+    guaranteed = {*schema.get("required", ()), *_defaults(schema)}
     for name in template.names:
         if name not in properties:
             raise Invalid(f"argv uses {{{name}}}, which is no parameter", field="parameters")
-        if name not in always:
+        if name not in guaranteed:
             raise Invalid(
                 f"argv uses {{{name}}}, which may be missing: require it or give it a default",
                 field="parameters",

@@ -90,10 +90,10 @@ class JobDecorator:
         if not inspect.isfunction(function):
             raise Invalid(f"a job is made of a function, not of {function!r}")
         key = self.settings.key if self.is_named else function.__name__
-        words = self.settings.description or _first_paragraph(function)
-        return self.add(function, replace(self.settings, key=key, description=words))
+        description = self.settings.description or _first_paragraph(function)
+        return self.add(function, replace(self.settings, key=key, description=description))
 
 
 def _first_paragraph(function: Callable[..., Any]) -> str | None:
-    words = inspect.getdoc(function)
-    return " ".join(words.partition("\n\n")[0].split()) if words else None
+    text = inspect.getdoc(function)
+    return " ".join(text.partition("\n\n")[0].split()) if text else None

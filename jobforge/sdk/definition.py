@@ -165,11 +165,11 @@ class Definition(Enqueuer[P, R], EnqueueTarget):
                 field="from_version",
             )
 
-        def keep(upgrade: U) -> U:
+        def register(upgrade: U) -> U:
             self._upgrades[from_version] = upgrade
             return upgrade
 
-        return keep
+        return register
 
     @property
     def needs_context(self) -> bool:
@@ -204,9 +204,9 @@ class Definition(Enqueuer[P, R], EnqueueTarget):
 
     def update_hooks_setting(self) -> None:
         """Set `settings.hooks` to whether any hook needs a follow-up job."""
-        wants = bool(self.hooks.follow_up_hooks or self._app_hooks.follow_up_hooks)
-        if wants != self.settings.hooks:
-            self.settings = replace(self.settings, hooks=wants)
+        has_hooks = bool(self.hooks.follow_up_hooks or self._app_hooks.follow_up_hooks)
+        if has_hooks != self.settings.hooks:
+            self.settings = replace(self.settings, hooks=has_hooks)
 
     def _follow_up(self, hooks: list[Hook], hook: H) -> H:
         hooks.append(hook)

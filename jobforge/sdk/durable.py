@@ -195,10 +195,10 @@ class DurableContext:
         key = self._steps.next_key("event", name)
         if key not in self._steps:
             raise suspend_for_event(key, match, timeout, since)
-        found = self._steps[key]
-        if found is None:
+        event = self._steps[key]
+        if event is None:
             raise EventTimeout(f"no event {name} has come in time", detail={"event": name})
-        return ReceivedEvent(UUID(found["id"]), name, found["data"])
+        return ReceivedEvent(UUID(event["id"]), name, event["data"])
 
     def enqueue(
         self, definition: Enqueuer[P, R], /, *args: P.args, **kwargs: P.kwargs
@@ -246,8 +246,8 @@ class DurableContext:
             "enqueue_children", _to_enqueue_json(key, requests)
         )
 
-    def _handles(self, definition: Enqueuer[P, R], made: Json) -> list[Handle[R]]:
-        jobs = [Enqueued(UUID(job_id), EnqueueStatus(status)) for job_id, status in made]
+    def _handles(self, definition: Enqueuer[P, R], statuses: Json) -> list[Handle[R]]:
+        jobs = [Enqueued(UUID(job_id), EnqueueStatus(status)) for job_id, status in statuses]
         return [definition.build_handle(self._job.tenant_id, job) for job in jobs]
 
     @overload
@@ -272,20 +272,20 @@ class DurableContext:
         key = self._steps.next_key("gather", "gather")
         if key not in self._steps:
             raise suspend_for_jobs(key, [handle.id for handle in handles])
-        found = self._steps[key]
-        if isinstance(found, dict):
+        stored = self._steps[key]
+        if isinstance(stored, dict):
             raise InvalidResult(
-                f"what {len(handles)} jobs returned has {found['too_large']:,} bytes of JSON, and"
+                f"what {len(handles)} jobs returned has {stored['too_large']:,} bytes of JSON, and"
                 " a gather takes at most 8 MiB",
                 field="handles",
             )
-        ended = {each["job_id"]: each for each in found}
-        answers = [_read_child_result(handle, ended.get(str(handle.id))) for handle in handles]
+        ended = {each["job_id"]: each for each in stored}
+        results = [_read_child_result(handle, ended.get(str(handle.id))) for handle in handles]
         if not return_failures:
-            for answer in answers:
-                if isinstance(answer, ChildFailed):
-                    raise answer
-        return Results(answers)
+            for result in results:
+                if isinstance(result, ChildFailed):
+                    raise result
+        return Results(results)
 
 
 def _to_save_json(key: StepKey, result: Json) -> Json:

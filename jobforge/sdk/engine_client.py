@@ -106,9 +106,9 @@ class EngineClient:
     def _enqueue(
         self, jobs: Sequence[JobRequest], tenant: TenantRef | None, conn: Conn
     ) -> TenantEnqueued:
-        door = find_process_channel()
-        if conn is None and door is not None:
-            return enqueue_over_channel(door, jobs, tenant)
+        channel = find_process_channel()
+        if conn is None and channel is not None:
+            return enqueue_over_channel(channel, jobs, tenant)
         self._refuse_connection(conn)
         self._refuse_to_block(conn)
         conn = self.django if conn is None else conn
@@ -130,9 +130,9 @@ class EngineClient:
     async def _aenqueue(
         self, jobs: Sequence[JobRequest], tenant: TenantRef | None, conn: Conn
     ) -> TenantEnqueued:
-        door = find_process_channel()
-        if conn is None and door is not None:
-            return enqueue_over_channel(door, jobs, tenant)
+        channel = find_process_channel()
+        if conn is None and channel is not None:
+            return enqueue_over_channel(channel, jobs, tenant)
         self._refuse_connection(conn)
         job = CURRENT_JOB.get() if conn is None else None
         if self._job_services is not None and job is not None:
@@ -157,7 +157,7 @@ class EngineClient:
         except JobForgeError as error:
             raise with_hint(error, conn) from error
 
-    def emit(self, emitting: CallBuilder[UUID], tenant: TenantRef | None, conn: Conn) -> UUID:
+    def emit(self, build: CallBuilder[UUID], tenant: TenantRef | None, conn: Conn) -> UUID:
         """Emit an event in the transaction of `conn`, or in a separate one without it."""
         refuse_to_emit(conn)
         self._refuse_connection(conn)
@@ -165,24 +165,22 @@ class EngineClient:
         tenant_id = self.tenant_id(tenant, conn)
         try:
             if conn is not None:
-                return integrations.run(conn, emitting(tenant_id))
-            return self.run_for_tenant(tenant_id, emitting)
+                return integrations.run(conn, build(tenant_id))
+            return self.run_for_tenant(tenant_id, build)
         except JobForgeError as error:
             raise with_hint(error, conn) from error
 
-    async def aemit(
-        self, emitting: CallBuilder[UUID], tenant: TenantRef | None, conn: Conn
-    ) -> UUID:
+    async def aemit(self, build: CallBuilder[UUID], tenant: TenantRef | None, conn: Conn) -> UUID:
         """Like `emit`, for async code."""
         refuse_to_emit(conn)
         self._refuse_connection(conn)
         if conn is None and self.django is not None:
-            return await integrations.in_thread_of_django(self.emit, emitting, tenant, None)
+            return await integrations.in_thread_of_django(self.emit, build, tenant, None)
         tenant_id = await self.atenant_id(tenant, conn)
         try:
             if conn is not None:
-                return await integrations.arun(conn, emitting(tenant_id))
-            return await self.arun_for_tenant(tenant_id, emitting)
+                return await integrations.arun(conn, build(tenant_id))
+            return await self.arun_for_tenant(tenant_id, build)
         except JobForgeError as error:
             raise with_hint(error, conn) from error
 
@@ -201,8 +199,8 @@ class EngineClient:
         call = self._build_call_if_small(tenant_id, jobs)
         if call is not None:
             return call
-        smaller = await self._aput_payloads(tenant_id, jobs)
-        return enqueue_calls.build_call(smaller, tenant_id)
+        stored = await self._aput_payloads(tenant_id, jobs)
+        return enqueue_calls.build_call(stored, tenant_id)
 
     def _build_call_if_small(
         self, tenant_id: UUID, jobs: Sequence[JobRequest]
@@ -224,9 +222,9 @@ class EngineClient:
                 database.run_all(tenant_id, enqueue_calls.stream_calls(jobs))
             )
         except enqueue_calls.LargePayloadFound:  # nothing was committed
-            smaller = self._put_payloads(tenant_id, jobs)
+            stored = self._put_payloads(tenant_id, jobs)
             return enqueue_calls.join_enqueued(
-                database.run_all(tenant_id, enqueue_calls.stream_calls(smaller))
+                database.run_all(tenant_id, enqueue_calls.stream_calls(stored))
             )
 
     async def _astream(self, tenant_id: UUID, jobs: Sequence[JobRequest]) -> Iterable[Enqueued]:
@@ -236,9 +234,9 @@ class EngineClient:
                 await database.run_all(tenant_id, enqueue_calls.stream_calls(jobs))
             )
         except enqueue_calls.LargePayloadFound:  # nothing was committed
-            smaller = await self._aput_payloads(tenant_id, jobs)
+            stored = await self._aput_payloads(tenant_id, jobs)
             return enqueue_calls.join_enqueued(
-                await database.run_all(tenant_id, enqueue_calls.stream_calls(smaller))
+                await database.run_all(tenant_id, enqueue_calls.stream_calls(stored))
             )
 
     def _artifacts(self) -> Artifacts:
@@ -246,17 +244,17 @@ class EngineClient:
 
     def _put_payloads(self, tenant_id: UUID, jobs: Sequence[JobRequest]) -> Sequence[JobRequest]:
         artifacts = self._artifacts()
-        smaller = artifacts.put_payloads(tenant_id, jobs)
+        stored = artifacts.put_payloads(tenant_id, jobs)
         self._record_store(artifacts)
-        return smaller
+        return stored
 
     async def _aput_payloads(
         self, tenant_id: UUID, jobs: Sequence[JobRequest]
     ) -> Sequence[JobRequest]:
         artifacts = self._artifacts()
-        smaller = await _in_thread(artifacts.put_payloads, tenant_id, jobs)
+        stored = await _in_thread(artifacts.put_payloads, tenant_id, jobs)
         await self._arecord_store(artifacts)
-        return smaller
+        return stored
 
     def _record_store(self, artifacts: Artifacts) -> None:
         if self._is_store_record_due():
@@ -279,47 +277,51 @@ class EngineClient:
             self._record_store_at = now + _RECORD_EVERY_S
         return is_due
 
-    def submit(self, made: Submission[T], tenant: TenantRef | None, conn: Conn) -> tuple[UUID, T]:
+    def submit(
+        self, submission: Submission[T], tenant: TenantRef | None, conn: Conn
+    ) -> tuple[UUID, T]:
         """Submit one request, all or nothing; return the tenant ID and the result."""
-        door = find_process_channel()
-        if conn is None and door is not None:
-            check_own_tenant(tenant, door.tenant_id)
-            return door.tenant_id, made.read(door.request(made.kind, made.data))
+        channel = find_process_channel()
+        if conn is None and channel is not None:
+            check_own_tenant(tenant, channel.tenant_id)
+            return channel.tenant_id, submission.read(
+                channel.request(submission.kind, submission.data)
+            )
         self._refuse_connection(conn)
         self._refuse_to_block(conn)
         conn = self.django if conn is None else conn
         tenant_id = self.tenant_id(tenant, conn)
         try:
             if conn is not None:
-                return tenant_id, integrations.run(conn, made.build(tenant_id))
-            return tenant_id, self.run_for_tenant(tenant_id, made.build)
+                return tenant_id, integrations.run(conn, submission.build(tenant_id))
+            return tenant_id, self.run_for_tenant(tenant_id, submission.build)
         except JobForgeError as error:
             raise with_hint(error, conn) from error
 
     async def asubmit(
-        self, made: Submission[T], tenant: TenantRef | None, conn: Conn
+        self, submission: Submission[T], tenant: TenantRef | None, conn: Conn
     ) -> tuple[UUID, T]:
         """Like `submit`, for async code."""
         if conn is None and find_process_channel() is not None:
-            return self.submit(made, tenant, conn)
+            return self.submit(submission, tenant, conn)
         self._refuse_connection(conn)
         job = CURRENT_JOB.get() if conn is None else None
         if self._job_services is not None and job is not None:
             check_own_tenant(tenant, job.tenant_id)
-            return job.tenant_id, made.read(
-                await self._job_services.request(job, made.kind, made.data)
+            return job.tenant_id, submission.read(
+                await self._job_services.request(job, submission.kind, submission.data)
             )
         tenant_id = await self.atenant_id(tenant, conn)
         try:
             if conn is not None:
-                return tenant_id, await integrations.arun(conn, made.build(tenant_id))
-            return tenant_id, await self.arun_for_tenant(tenant_id, made.build)
+                return tenant_id, await integrations.arun(conn, submission.build(tenant_id))
+            return tenant_id, await self.arun_for_tenant(tenant_id, submission.build)
         except JobForgeError as error:
             raise with_hint(error, conn) from error
 
-    def set_job_services(self, host: LoopJobServices) -> None:
+    def set_job_services(self, services: LoopJobServices) -> None:
         """Route requests of jobs in this process's event loop through their worker."""
-        self._job_services = host
+        self._job_services = services
 
     def switch_database(
         self, pools: Pools, django: str | None, artifacts: Callable[[], Artifacts] | None
@@ -328,11 +330,11 @@ class EngineClient:
 
         With `artifacts` None, the app's configured store stays in use.
         """
-        before = self.pools, self.django, self._artifacts_override
+        previous = self.pools, self.django, self._artifacts_override
         self.pools, self.django, self._artifacts_override = pools, django, artifacts
         self._record_store_at = 0.0
         self.tenant_ids.clear()
-        return before
+        return previous
 
     def own_pools(self) -> Pools:
         """Return the app's pools; raise Conflict when the app uses Django's connections."""
@@ -368,15 +370,17 @@ class EngineClient:
         refuse_inside_job()
         if self.django is not None:
             return integrations.run(self.django, call)
-        source = self.pools.get_sync_pool()
-        return source.pool.run(call if source.is_service else call.for_tenant(tenant_id))
+        engine_pool = self.pools.get_sync_pool()
+        return engine_pool.pool.run(call if engine_pool.is_service else call.for_tenant(tenant_id))
 
     async def arun_with_tenant(self, tenant_id: UUID, call: Call[T]) -> T:
         refuse_inside_job()
         if self.django is not None:
             return await integrations.in_thread_of_django(integrations.run, self.django, call)
-        source = await self.pools.get_loop_pool()
-        return await source.pool.run(call if source.is_service else call.for_tenant(tenant_id))
+        engine_pool = await self.pools.get_loop_pool()
+        return await engine_pool.pool.run(
+            call if engine_pool.is_service else call.for_tenant(tenant_id)
+        )
 
     def get_job(self, tenant_id: UUID, job_id: UUID) -> Job:
         return self.run_for_tenant(
@@ -418,17 +422,17 @@ class EngineClient:
         tenant_id = self._get_cached_tenant_id(tenant)
         if tenant_id is not None:
             return tenant_id
-        finding = calls.find_tenant(str(tenant))
+        call = calls.find_tenant(str(tenant))
         try:
             # Cache committed tenants only. A tenant that `conn` sees may have been created in the
             # open transaction of `conn` and may be rolled back.
             if self.django is None:
-                return self.tenant_ids.put(str(tenant), self.run(finding))
+                return self.tenant_ids.put(str(tenant), self.run(call))
         except _TENANT_LOOKUP_ERRORS as error:
             if conn is None:
                 raise tenant_lookup_error(error, tenant) from error
         try:
-            return integrations.run(conn, finding)
+            return integrations.run(conn, call)
         except (NotFound, Denied) as error:
             raise tenant_lookup_error(error, tenant) from error
 
@@ -438,14 +442,14 @@ class EngineClient:
         tenant_id = self._get_cached_tenant_id(tenant)
         if tenant_id is not None:
             return tenant_id
-        finding = calls.find_tenant(str(tenant))
+        call = calls.find_tenant(str(tenant))
         try:
-            return self.tenant_ids.put(str(tenant), await self.arun(finding))
+            return self.tenant_ids.put(str(tenant), await self.arun(call))
         except _TENANT_LOOKUP_ERRORS as error:
             if conn is None:
                 raise tenant_lookup_error(error, tenant) from error
         try:
-            return await integrations.arun(conn, finding)
+            return await integrations.arun(conn, call)
         except (NotFound, Denied) as error:
             raise tenant_lookup_error(error, tenant) from error
 
@@ -458,8 +462,8 @@ class EngineClient:
             return _TENANT_OF_API_KEY
 
     def _tenant_of_job_or_app(self) -> TenantRef | None:
-        door = find_process_channel()
-        return self._default_tenant() if door is None else door.tenant_id
+        channel = find_process_channel()
+        return self._default_tenant() if channel is None else channel.tenant_id
 
     def _refuse_connection(self, conn: Conn) -> None:
         if conn is not None and self.pools.is_remote:

@@ -51,11 +51,11 @@ class Args(Generic[P, R]):
     __slots__ = ("enqueuer", "payload", "target")
 
     def __init__(
-        self, target: EnqueueTarget, payload: dict[str, Json] | None, maker: "Enqueuer[P, R]"
+        self, target: EnqueueTarget, payload: dict[str, Json] | None, enqueuer: "Enqueuer[P, R]"
     ) -> None:
         self.target = target
         self.payload = payload
-        self.enqueuer = maker
+        self.enqueuer = enqueuer
 
     @property
     def request(self) -> JobRequest:
@@ -206,17 +206,17 @@ class Enqueuer(Generic[P, R]):
 
     def build_requests(self, jobs: Iterable[Args[P, R]]) -> Sequence[JobRequest]:
         """Return the requests for jobs from `args`; uniform jobs share one template."""
-        given = list(jobs)
-        if not all(getattr(job, "target", None) is self._target for job in given):
+        all_args = list(jobs)
+        if not all(getattr(job, "target", None) is self._target for job in all_args):
             raise Invalid(
                 f"enqueue_many of {self.key} takes what {self.key}.args(…) makes", field="jobs"
             )
-        makers = {job.enqueuer for job in given}
-        if len(makers) == 1:
-            shared = self._merge_options(makers.pop().template)
-            if shared.can_batch:
-                return UniformJobs(shared, [job.payload for job in given])
-        return [self._merge_options(job.request) for job in given]
+        enqueuers = {job.enqueuer for job in all_args}
+        if len(enqueuers) == 1:
+            template = self._merge_options(enqueuers.pop().template)
+            if template.can_batch:
+                return UniformJobs(template, [job.payload for job in all_args])
+        return [self._merge_options(job.request) for job in all_args]
 
     def _build_request(self, payload: dict[str, Json] | None) -> Sequence[JobRequest]:
         """Return one job as a sequence, which EngineClient takes."""

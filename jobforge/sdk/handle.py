@@ -107,44 +107,44 @@ class Handle(Generic[R_co]):
         if job.state is not State.SUCCEEDED:
             raise _failure(job)
         try:
-            answer: Any = self._result.read(result)
+            value: Any = self._result.read(result)
         except ValidationError as error:
             raise Invalid(
                 f"the result of job {job.id} is not what {job.definition} returns now: {error}",
                 field="result",
             ) from error
         else:
-            return answer  # type: ignore[no-any-return] # the shape describes R
+            return value  # type: ignore[no-any-return] # the shape describes R
 
 
 def poll_until(
-    look: Callable[[], T],
+    fetch: Callable[[], T],
     is_over: Callable[[T], bool],
     timeout: Duration | None,
-    what: WaitTarget,
+    target: WaitTarget,
 ) -> T:
-    """Call `look` until its value is over and return that value; raise WaitTimeout."""
+    """Call `fetch` until its value is over and return that value; raise WaitTimeout."""
     for pause in _pauses(timeout):
-        if is_over(found := look()):
-            return found
+        if is_over(value := fetch()):
+            return value
         time.sleep(pause)
-    raise what.timeout_error(timeout)
+    raise target.timeout_error(timeout)
 
 
 async def apoll_until(
-    look: Callable[[], Awaitable[T]],
+    fetch: Callable[[], Awaitable[T]],
     is_over: Callable[[T], bool],
     timeout: Duration | None,  # noqa: ASYNC109 - same API as poll_until
-    what: WaitTarget,
+    target: WaitTarget,
 ) -> T:
     """Like `poll_until`, for async code."""
     import asyncio  # noqa: PLC0415 - keeps asyncio out of zygotes, see worker/isolation/async_handler.py
 
     for pause in _pauses(timeout):
-        if is_over(found := await look()):
-            return found
+        if is_over(value := await fetch()):
+            return value
         await asyncio.sleep(pause)
-    raise what.timeout_error(timeout)
+    raise target.timeout_error(timeout)
 
 
 def _pauses(timeout: Duration | None) -> Iterator[float]:
@@ -154,9 +154,9 @@ def _pauses(timeout: Duration | None) -> Iterator[float]:
     deadline = None if timeout is None else time.monotonic() + to_seconds(timeout, "timeout")
     pause = _FIRST_PAUSE_S
     while deadline is None or time.monotonic() < deadline:
-        left = _LONGEST_PAUSE_S if deadline is None else deadline - time.monotonic()
+        remaining_s = _LONGEST_PAUSE_S if deadline is None else deadline - time.monotonic()
         # Jitter: clients that wait for jobs of one batch should not poll at the same time.
-        yield max(0.0, min(pause * uniform(0.8, 1.2), left))  # noqa: S311 - jitter, not a secret
+        yield max(0.0, min(pause * uniform(0.8, 1.2), remaining_s))  # noqa: S311 - jitter, not a secret
         pause = min(pause * 1.5, _LONGEST_PAUSE_S)
     yield 0.0
 

@@ -73,14 +73,14 @@ class HooksDefinition(Definition[[HookPayload], None]):
             if ended.state is State.SUCCEEDED
             else None
         )
-        about = ctx.with_job_fields(
+        job_ctx = ctx.with_job_fields(
             job_id=ended.job_id,
             definition=ended.definition,
             version=ended.version,
             attempt=ended.attempt,
             payload_json=encode(ended.payload, "payload"),
         )
-        await _run_hooks(self._groups, about, ended, result)
+        await _run_hooks(self._groups, job_ctx, ended, result)
 
 
 async def _run_hooks(
@@ -93,8 +93,8 @@ async def _run_hooks(
     failures = [
         failure
         for group in groups
-        for hook, about in _select_hooks(group, ended, result)
-        if (failure := await run_hook(hook, ctx, *about)) is not None
+        for hook, args in _select_hooks(group, ended, result)
+        if (failure := await run_hook(hook, ctx, *args)) is not None
     ]
     if failures:
         raise failures[0]

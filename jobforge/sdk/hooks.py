@@ -39,12 +39,12 @@ async def run_start_hooks(hooks: Sequence[Hook], ctx: "Context") -> None:
         await run_hook(hook, ctx)
 
 
-async def run_hook(hook: Hook, *about: Any) -> Exception | None:  # noqa: ANN401 - the hook's arguments
+async def run_hook(hook: Hook, *args: Any) -> Exception | None:  # noqa: ANN401 - the hook's arguments
     """Run a hook, sync or async; return its exception, or None."""
     try:
-        answer: Awaitable[object] | object = hook(*about)
-        if inspect.isawaitable(answer):
-            await answer
+        returned: Awaitable[object] | object = hook(*args)
+        if inspect.isawaitable(returned):
+            await returned
     except Exception as error:  # noqa: BLE001 - a hook may raise anything
         _log.exception("the hook %s failed", getattr(hook, "__qualname__", hook))
         return error

@@ -43,10 +43,10 @@ class LoopJobServices(Protocol):
 _process_channel: JobProcessChannel | None = None
 
 
-def set_process_channel(door: JobProcessChannel | None) -> None:
+def set_process_channel(channel: JobProcessChannel | None) -> None:
     """Set the channel of this process, which runs a job; None when it runs none."""
     global _process_channel  # noqa: PLW0603 - the process as a whole runs one job
-    _process_channel = door
+    _process_channel = channel
 
 
 def find_process_channel() -> JobProcessChannel | None:
@@ -55,25 +55,25 @@ def find_process_channel() -> JobProcessChannel | None:
 
 
 def enqueue_over_channel(
-    door: JobProcessChannel, jobs: Sequence[JobRequest], tenant: TenantRef | None
+    channel: JobProcessChannel, jobs: Sequence[JobRequest], tenant: TenantRef | None
 ) -> TenantEnqueued:
-    check_own_tenant(tenant, door.tenant_id)
-    return door.tenant_id, join_enqueued(door.enqueue(batch) for batch in split_batches(jobs))
+    check_own_tenant(tenant, channel.tenant_id)
+    return channel.tenant_id, join_enqueued(channel.enqueue(batch) for batch in split_batches(jobs))
 
 
 async def enqueue_with_services(
-    host: LoopJobServices, job: ClaimedJob, jobs: Sequence[JobRequest], tenant: TenantRef | None
+    services: LoopJobServices, job: ClaimedJob, jobs: Sequence[JobRequest], tenant: TenantRef | None
 ) -> TenantEnqueued:
     check_own_tenant(tenant, job.tenant_id)
     return job.tenant_id, join_enqueued(
-        [await host.enqueue(job, batch) for batch in split_batches(jobs)]
+        [await services.enqueue(job, batch) for batch in split_batches(jobs)]
     )
 
 
 def check_own_tenant(tenant: TenantRef | None, own: UUID) -> None:
     """Raise Denied for any tenant, named or ambient, but the job's own."""
-    wanted = get_ambient_tenant() if tenant is None else tenant
-    if wanted is not None and parse_tenant_uuid(wanted) != own:
+    requested = get_ambient_tenant() if tenant is None else tenant
+    if requested is not None and parse_tenant_uuid(requested) != own:
         raise Denied("a job enqueues for its own tenant only: leave tenant out", field="tenant")
 
 
@@ -98,13 +98,13 @@ NodeDocument = Mapping[str, Json]
 _CALLBACKS = ("on_success", "on_failure", "on_complete")
 
 
-def inherit_from_current_job(tie: Callable[[ClaimedJob, T], T], made: T) -> T:
-    """Copy inherited fields from the current inline job, if there is one, by calling `tie`.
+def inherit_from_current_job(inherit: Callable[[ClaimedJob, T], T], value: T) -> T:
+    """Copy inherited fields from the current inline job, if there is one, by calling `inherit`.
 
     For a job in a separate process, its worker adds these fields.
     """
     job = CURRENT_JOB.get()
-    return made if job is None else tie(job, made)
+    return value if job is None else inherit(job, value)
 
 
 def inherit_correlation(job: ClaimedJob, jobs: Sequence[JobRequest]) -> Sequence[JobRequest]:
@@ -137,9 +137,11 @@ def inherit_trace_in_nodes(
     return [_inherit_trace_in_node(job, node) for node in nodes]
 
 
-def _inherit_fields(job: ClaimedJob, made: BatchRequest | WorkflowRequest) -> dict[str, Json]:
-    callbacks = {name: _inherit_trace_in_callback(job, getattr(made, name)) for name in _CALLBACKS}
-    return {"correlation_id": made.correlation_id or job.correlation_id, **callbacks}
+def _inherit_fields(job: ClaimedJob, request: BatchRequest | WorkflowRequest) -> dict[str, Json]:
+    callbacks = {
+        name: _inherit_trace_in_callback(job, getattr(request, name)) for name in _CALLBACKS
+    }
+    return {"correlation_id": request.correlation_id or job.correlation_id, **callbacks}
 
 
 def _inherit_trace_in_callback(

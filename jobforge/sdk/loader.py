@@ -46,15 +46,17 @@ def load_app(target: str) -> JobForge:
 
 def parse_target(target: str) -> AppTarget:
     """Parse a target without importing its module."""
-    where, colon, name = target.rpartition(":")
-    where, name = (where, name) if colon else (target, "")
-    if not where or (colon and not name.isidentifier()):
+    location, colon, name = target.rpartition(":")
+    location, name = (location, name) if colon else (target, "")
+    if not location or (colon and not name.isidentifier()):
         raise ConfigError(f"{target!r} names no app", hint=f"the forms are {_FORMS}")
-    if where.endswith(".py") or os.sep in where:
-        return _parse_file(target, Path(where), name or None)
-    if not _MODULE.fullmatch(where):
-        raise ConfigError(f"{where!r} is not the name of a module", hint=f"the forms are {_FORMS}")
-    return AppTarget(target, Path.cwd(), where, None, name or None)
+    if location.endswith(".py") or os.sep in location:
+        return _parse_file(target, Path(location), name or None)
+    if not _MODULE.fullmatch(location):
+        raise ConfigError(
+            f"{location!r} is not the name of a module", hint=f"the forms are {_FORMS}"
+        )
+    return AppTarget(target, Path.cwd(), location, None, name or None)
 
 
 def _parse_file(target: str, path: Path, name: str | None) -> AppTarget:
@@ -124,11 +126,11 @@ def _is_from(module: ModuleType, file: Path) -> bool:
 
 def _to_config_error(error: BaseException, target: AppTarget) -> ConfigError:
     if isinstance(error, ModuleNotFoundError) and _is_missing_target(error, target):
-        here = f"there is no module {error.name!r}, looked in {target.folder} and sys.path"
-        return ConfigError(here, hint=_module_hint(target))
-    said = traceback.format_exception_only(error)[-1].strip()
+        message = f"there is no module {error.name!r}, looked in {target.folder} and sys.path"
+        return ConfigError(message, hint=_module_hint(target))
+    summary = traceback.format_exception_only(error)[-1].strip()
     return ConfigError(
-        f"{target.location} cannot be imported: {said} ({_find_error_line(error, target)})"
+        f"{target.location} cannot be imported: {summary} ({_find_error_line(error, target)})"
     )
 
 

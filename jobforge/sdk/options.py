@@ -51,24 +51,24 @@ class Options:
     after: tuple[Any, ...] = ()  # parents as objects: a node has no ID yet
     node: str | None = None
 
-    def override(self, others: "Options") -> "Options":
+    def override(self, defaults: "Options") -> "Options":
         """Merge with other options; values set in this object win."""
-        request = merge_requests(self.request, others.request)
+        request = merge_requests(self.request, defaults.request)
         if request.key is None and (request.key_mode or request.on_conflict):
             raise Invalid("dedupe and on_conflict say what a key means: give a key", field="key")
         return Options(
-            others.tenant if self.tenant is None else self.tenant,
-            others.conn if self.conn is None else self.conn,
+            defaults.tenant if self.tenant is None else self.tenant,
+            defaults.conn if self.conn is None else self.conn,
             request,
-            self.after or others.after,
-            others.node if self.node is None else self.node,
+            self.after or defaults.after,
+            defaults.node if self.node is None else self.node,
         )
 
 
-def merge_requests(request: JobRequest, others: JobRequest) -> JobRequest:
+def merge_requests(request: JobRequest, defaults: JobRequest) -> JobRequest:
     """Merge two requests; fields set in the first one win."""
-    pairs = zip(request, others, strict=True)
-    return JobRequest._make(theirs if ours is None else ours for ours, theirs in pairs)
+    pairs = zip(request, defaults, strict=True)
+    return JobRequest._make(default if own is None else own for own, default in pairs)
 
 
 def read_options(  # noqa: PLR0913 - one parameter per option
@@ -134,11 +134,11 @@ def read_parents(after: object) -> tuple[Any, ...]:
 def rename_error_field(error: JobForgeError) -> JobForgeError:
     """Return the error with the option name of `using(…)` for the field that the engine refused."""
     field = error.field or ""
-    given = _OPTION_NAMES.get(field)
-    if given is None:
+    option = _OPTION_NAMES.get(field)
+    if option is None:
         return error
-    message, detail = error.message.replace(field, given), {**error.detail, "field": given}
-    return type(error)(message, field=given, detail=detail, hint=error.hint)
+    message, detail = error.message.replace(field, option), {**error.detail, "field": option}
+    return type(error)(message, field=option, detail=detail, hint=error.hint)
 
 
 def _key_mode(dedupe: Dedupe) -> tuple[str | None, float | None]:

@@ -105,11 +105,11 @@ class Pools:
 
     def get_sync_pool(self) -> EnginePool:
         self._reset_after_fork()
-        source = self._source
-        if source is None:
+        engine_pool = self._source
+        if engine_pool is None:
             with self._lock:
-                source = self._source = self._source or self._open()
-        return source
+                engine_pool = self._source = self._source or self._open()
+        return engine_pool
 
     async def get_loop_pool(self) -> AsyncEnginePool:
         self._reset_after_fork()
@@ -132,9 +132,9 @@ class Pools:
         """Close the pool of threads. `aclose` in each event loop closes that loop's pool."""
         self._reset_after_fork()
         with self._lock:
-            source, self._source = self._source, None
-        if source is not None:
-            source.pool.close()
+            engine_pool, self._source = self._source, None
+        if engine_pool is not None:
+            engine_pool.pool.close()
 
     async def aclose(self) -> None:
         """Close the pool of this event loop and the pool of threads."""

@@ -50,7 +50,7 @@ class StepLog:
         self._results = {
             StepKey(each["kind"], each["name"], each["index"]): each["result"] for each in stored
         }
-        self._turns: Counter[tuple[str, str]] = Counter()
+        self._counts: Counter[tuple[str, str]] = Counter()
 
     def __contains__(self, key: StepKey) -> bool:
         return key in self._results
@@ -65,8 +65,8 @@ class StepLog:
                 f"the name of a step is a line of 1 to {_LONGEST_NAME} letters", field="name"
             )
         encode(name, "name")
-        key = StepKey(kind, name, self._turns[kind, name])
-        self._turns[kind, name] += 1
+        key = StepKey(kind, name, self._counts[kind, name])
+        self._counts[kind, name] += 1
         return key
 
 
@@ -124,12 +124,12 @@ def suspend_for_jobs(key: StepKey, jobs: Iterable[UUID]) -> AttemptSuspended:
 
 def nest_match(match: Mapping[str, Scalar]) -> dict[str, Json]:
     """Return `{"order.id": 7}` as the nested form `{"order": {"id": 7}}`."""
-    found: dict[str, Json] = {}
+    nested: dict[str, Json] = {}
     for path, value in match.items():
         if not isinstance(value, str | int | float | bool | None):
             raise Invalid(f"{path} can match a text, a number, true, false or null", field="match")
         *outer, last = path.split(".")
-        inner = found
+        inner = nested
         for name in outer:
             inner = inner.setdefault(name, {})
             if not isinstance(inner, dict):
@@ -137,7 +137,7 @@ def nest_match(match: Mapping[str, Scalar]) -> dict[str, Json]:
         if last in inner:
             raise Invalid(f"{path} lies within another path of the match", field="match")
         inner[last] = value
-    return found
+    return nested
 
 
 def serialize_result(key: StepKey, shape: Shape, result: Any) -> Json:  # noqa: ANN401 - the function's result
@@ -193,10 +193,10 @@ def _wait(key: StepKey) -> dict[str, Json]:
 
 
 def _to_wait_seconds(duration: Duration, field: str) -> float:
-    given = to_seconds(duration, field)
-    if given > _LONGEST_WAIT_S:
+    seconds = to_seconds(duration, field)
+    if seconds > _LONGEST_WAIT_S:
         raise Invalid("a job waits for at most 366 days at a time", field=field)
-    return given
+    return seconds
 
 
 _ANY_SHAPE = Shape(Any)

@@ -77,10 +77,10 @@ class Verdict:
         """Parse a verdict; raise ValueError for an invalid one, since a job may write any JSON."""
         if any(not isinstance(document.get(name), kinds) for name, kinds in _KINDS.items()):
             raise ValueError("this is no verdict")
-        read = {**document, "outcome": Outcome(document["outcome"])}
-        if isinstance(read.get("run_at"), str):
-            read["run_at"] = datetime.fromisoformat(read["run_at"])
-        return cls(**read)
+        values = {**document, "outcome": Outcome(document["outcome"])}
+        if isinstance(values.get("run_at"), str):
+            values["run_at"] = datetime.fromisoformat(values["run_at"])
+        return cls(**values)
 
 
 _NAMES = tuple(field.name for field in fields(Verdict))
@@ -117,31 +117,31 @@ def verdict_from_error(
 ) -> Verdict:
     match error:
         case AttemptSuspended():
-            said = _verdict_from_suspension(error)
+            verdict = _verdict_from_suspension(error)
         case BaseExceptionGroup() if error.split(AttemptSuspended)[1] is None:
             # A task group wraps the exceptions of its tasks. A job has one wait at a time.
-            said = _verdict_from_suspension(_find_first_suspension(error))
+            verdict = _verdict_from_suspension(_find_first_suspension(error))
         case Snooze():
-            said = Verdict(Outcome.SNOOZED, retry_in_s=error.delay_s, run_at=error.run_at)
+            verdict = Verdict(Outcome.SNOOZED, retry_in_s=error.delay_s, run_at=error.run_at)
         case Cancel():
-            said = Verdict(Outcome.CANCELED, reason=_shorten_message(_message(error)))
+            verdict = Verdict(Outcome.CANCELED, reason=_shorten_message(_message(error)))
         case Dead():
-            said = Verdict(Outcome.FAILED, error=_error_to_json(error), final=True)
+            verdict = Verdict(Outcome.FAILED, error=_error_to_json(error), final=True)
         case Retry():
-            said = Verdict(Outcome.FAILED, error=_error_to_json(error), retry_in_s=error.after_s)
+            verdict = Verdict(Outcome.FAILED, error=_error_to_json(error), retry_in_s=error.after_s)
         case EgressError():
-            said = Verdict(
+            verdict = Verdict(
                 Outcome.FAILED,
                 error={**_error_to_json(error), "code": error.code, **redact(error.detail)},
                 final=error.is_final or None,
                 retry_in_s=error.retry_in_s,
             )
         case MemoryError():
-            said = Verdict(Outcome.CRASHED, error=_limit_crash_to_json("memory"))
+            verdict = Verdict(Outcome.CRASHED, error=_limit_crash_to_json("memory"))
         case _:
             final = isinstance(error, (*_FINAL, *settings.give_up_on)) or None
-            said = Verdict(Outcome.FAILED, error=_error_to_json(error), final=final)
-    return _apply_stop(said, stopped)
+            verdict = Verdict(Outcome.FAILED, error=_error_to_json(error), final=final)
+    return _apply_stop(verdict, stopped)
 
 
 def _verdict_from_suspension(error: AttemptSuspended) -> Verdict:
@@ -156,40 +156,44 @@ def _find_first_suspension(error: BaseException) -> AttemptSuspended:
 
 
 def verdict_from_exit(
-    how: ProcessExit, stopped: StopReason | None, said: Verdict | None
+    process_exit: ProcessExit, stopped: StopReason | None, verdict: Verdict | None
 ) -> Verdict | None:
     """Return the verdict of an ended process, or None when there is nothing to report.
 
-    `said` is the verdict that the process sent before it ended, if any.
+    `verdict` is what the process reported before it ended, if anything.
     """
     if stopped is StopReason.LOST:
         return None
-    if said is not None:
-        return _apply_stop(said, stopped)
-    return _apply_stop(Verdict(Outcome.CRASHED, error=_crash_to_json(how)), stopped)
+    if verdict is not None:
+        return _apply_stop(verdict, stopped)
+    return _apply_stop(Verdict(Outcome.CRASHED, error=_crash_to_json(process_exit)), stopped)
 
 
-def _apply_stop(said: Verdict, stopped: StopReason | None) -> Verdict:
+def _apply_stop(verdict: Verdict, stopped: StopReason | None) -> Verdict:
     """Return the verdict of a run that was asked to stop.
 
     A run that chose its outcome, such as by returning a result, keeps that outcome.
     """
-    if stopped is None or _is_chosen(said):
-        return said
+    if stopped is None or _is_chosen(verdict):
+        return verdict
     match stopped:
         case StopReason.TIMEOUT:
-            error = {**(said.error or {}), "type": "TimedOut", "message": "the timeout has passed"}
-            return replace(said, outcome=Outcome.TIMED_OUT, error=error)
+            error = {
+                **(verdict.error or {}),
+                "type": "TimedOut",
+                "message": "the timeout has passed",
+            }
+            return replace(verdict, outcome=Outcome.TIMED_OUT, error=error)
         case StopReason.CANCEL:
-            return replace(said, outcome=Outcome.CANCELED)
+            return replace(verdict, outcome=Outcome.CANCELED)
         case StopReason.SHUTDOWN | StopReason.EXPIRED | StopReason.LOST:
             return Verdict(Outcome.RELEASED)
 
 
-def _is_chosen(said: Verdict) -> bool:
-    if said.outcome in {Outcome.SUCCEEDED, Outcome.SNOOZED, Outcome.CANCELED}:
+def _is_chosen(verdict: Verdict) -> bool:
+    if verdict.outcome in {Outcome.SUCCEEDED, Outcome.SNOOZED, Outcome.CANCELED}:
         return True
-    return said.final is not None or said.retry_in_s is not None
+    return verdict.final is not None or verdict.retry_in_s is not None
 
 
 def _error_to_json(error: BaseException, name: str | None = None) -> dict[str, Json]:
@@ -206,8 +210,8 @@ def _shorten_message(text: str) -> str:
 
 
 def _shorten_traceback(text: str) -> str:
-    end = redact_tail(text[-_MOST_READ:], is_cut=len(text) > _MOST_READ)
-    return end[-_LONGEST_TRACEBACK:]
+    tail = redact_tail(text[-_MOST_READ:], is_cut=len(text) > _MOST_READ)
+    return tail[-_LONGEST_TRACEBACK:]
 
 
 def _format_type_name(kind: type[BaseException]) -> str:
@@ -244,17 +248,20 @@ def _is_ours(trace: TracebackType) -> bool:
     return str(trace.tb_frame.f_globals.get("__name__")).startswith("jobforge.")
 
 
-def _crash_to_json(how: ProcessExit) -> dict[str, Json]:
-    if how.reason is not None:
-        return _limit_crash_to_json(how.reason)
-    if how.signal is not None:
-        return {"type": "Crashed", "message": f"killed by {_signal_name(how.signal)}"}
-    return {"type": "Crashed", "message": f"ended with exit code {how.code} and no outcome"}
+def _crash_to_json(process_exit: ProcessExit) -> dict[str, Json]:
+    if process_exit.reason is not None:
+        return _limit_crash_to_json(process_exit.reason)
+    if process_exit.signal is not None:
+        return {"type": "Crashed", "message": f"killed by {_signal_name(process_exit.signal)}"}
+    return {
+        "type": "Crashed",
+        "message": f"ended with exit code {process_exit.code} and no outcome",
+    }
 
 
 def _limit_crash_to_json(limit: Limit) -> dict[str, Json]:
-    words = limit.replace("_", " ")
-    return {"type": "Crashed", "message": f"went over its {words} limit", "reason": limit}
+    label = limit.replace("_", " ")
+    return {"type": "Crashed", "message": f"went over its {label} limit", "reason": limit}
 
 
 def _signal_name(number: int) -> str:

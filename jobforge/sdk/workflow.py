@@ -165,14 +165,16 @@ class Workflow(WorkflowItem):
     def enqueue(self) -> WorkflowHandle:
         """Create the jobs of the workflow; the end of the `with` block calls this."""
         self._refuse_twice()
-        tenant_id, made = self._client.submit(self._submission(), self._tenant, self._conn)
-        return self._set_handle(tenant_id, made)
+        tenant_id, created = self._client.submit(self._submission(), self._tenant, self._conn)
+        return self._set_handle(tenant_id, created)
 
     async def aenqueue(self) -> WorkflowHandle:
         """Like `enqueue`, for async code."""
         self._refuse_twice()
-        tenant_id, made = await self._client.asubmit(self._submission(), self._tenant, self._conn)
-        return self._set_handle(tenant_id, made)
+        tenant_id, created = await self._client.asubmit(
+            self._submission(), self._tenant, self._conn
+        )
+        return self._set_handle(tenant_id, created)
 
     def __enter__(self) -> Self:
         self._context_tokens.append(CURRENT_NODES.set(self.nodes))
@@ -230,9 +232,9 @@ class Workflow(WorkflowItem):
             read_created_workflow,
         )
 
-    def _set_handle(self, tenant_id: UUID, made: MadeWorkflow) -> WorkflowHandle:
-        self.nodes.assign_handles(tenant_id, made.jobs)
-        self._handle = WorkflowHandle(self._client, tenant_id, made.id)
+    def _set_handle(self, tenant_id: UUID, created: MadeWorkflow) -> WorkflowHandle:
+        self.nodes.assign_handles(tenant_id, created.jobs)
+        self._handle = WorkflowHandle(self._client, tenant_id, created.id)
         return self._handle
 
 

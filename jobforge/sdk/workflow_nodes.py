@@ -24,8 +24,8 @@ class WorkflowItem:
 
     __slots__ = ("container", "name")
 
-    def __init__(self, home: "Nodes", name: str) -> None:
-        self.container = home
+    def __init__(self, container: "Nodes", name: str) -> None:
+        self.container = container
         self.name = name
 
 
@@ -34,8 +34,8 @@ class Node(WorkflowItem, Generic[R_co]):
 
     __slots__ = ("_handle",)
 
-    def __init__(self, home: "Nodes", name: str) -> None:
-        super().__init__(home, name)
+    def __init__(self, container: "Nodes", name: str) -> None:
+        super().__init__(container, name)
         self._handle: Handle[R_co] | None = None
 
     def __repr__(self) -> str:
@@ -68,12 +68,16 @@ class Nodes:
         self._last: Counter[str] = Counter()  # number of the last node with this base name
 
     def add(
-        self, request: JobRequest, name: str | None, after: Iterable[object], handle: MakeHandle
+        self,
+        request: JobRequest,
+        name: str | None,
+        after: Iterable[object],
+        make_handle: MakeHandle,
     ) -> Node[Any]:
         if request.key is not None:
             raise Invalid("a node has no idempotency key: the workflow is made once", field="key")
         node: Node[Any] = Node(self, self._pick_name(name, request.definition))
-        self._jobs.append((node, handle))
+        self._jobs.append((node, make_handle))
         self.documents.append(self._document(node.name, after) | request.to_json())
         return node
 
@@ -89,19 +93,19 @@ class Nodes:
 
     def assign_handles(self, tenant_id: UUID, jobs: dict[str, UUID], prefix: str = "") -> None:
         """Assign the handles of all nodes from their job IDs by path."""
-        for node, handle in self._jobs:
-            made = Enqueued(jobs[prefix + node.name], EnqueueStatus.CREATED)
-            node.set_handle(handle(tenant_id, made))
+        for node, make_handle in self._jobs:
+            enqueued = Enqueued(jobs[prefix + node.name], EnqueueStatus.CREATED)
+            node.set_handle(make_handle(tenant_id, enqueued))
         for name, inner in self._inner:
             inner.assign_handles(tenant_id, jobs, f"{prefix}{name}/")
 
-    def _pick_name(self, given: str | None, otherwise: str) -> str:
-        name = given or otherwise
+    def _pick_name(self, given: str | None, default: str) -> str:
+        name = given or default
         while name in self._names:
             if given is not None:
                 raise Invalid(f"there are two nodes {name}", field="node")
-            self._last[otherwise] += 1
-            name = f"{otherwise}-{self._last[otherwise] + 1}"
+            self._last[default] += 1
+            name = f"{default}-{self._last[default] + 1}"
         self._names.add(name)
         return name
 

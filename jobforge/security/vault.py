@@ -44,26 +44,28 @@ class TenantKey:
         self._tenant_id = tenant_id
         self._cipher = AESGCM(key)
 
-    def seal(self, place: SealContext, plain: bytes) -> bytes:
+    def seal(self, context: SealContext, plain: bytes) -> bytes:
         nonce = secrets.token_bytes(_NONCE)
         return (
             _VERSION
             + nonce
-            + self._cipher.encrypt(nonce, plain, self._build_associated_data(place))
+            + self._cipher.encrypt(nonce, plain, self._build_associated_data(context))
         )
 
-    def open(self, place: SealContext, sealed: bytes) -> bytes:
+    def open(self, context: SealContext, sealed: bytes) -> bytes:
         """Return the plain value; raise SealBroken."""
         version, nonce, body = sealed[:1], sealed[1 : 1 + _NONCE], sealed[1 + _NONCE :]
         if version != _VERSION or len(nonce) != _NONCE:
             raise SealBroken
         try:
-            return self._cipher.decrypt(nonce, body, self._build_associated_data(place))
+            return self._cipher.decrypt(nonce, body, self._build_associated_data(context))
         except InvalidTag:
             raise SealBroken from None
 
-    def _build_associated_data(self, place: SealContext) -> bytes:
-        return "|".join((str(self._tenant_id), place.table, str(place.row), place.column)).encode()
+    def _build_associated_data(self, context: SealContext) -> bytes:
+        return "|".join(
+            (str(self._tenant_id), context.table, str(context.row), context.column)
+        ).encode()
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -91,28 +93,30 @@ class Vault:
 
     def build_tenant_key_call(self, tenant_id: UUID) -> Call[TenantKey]:
         """Return the call that gets the tenant's key, or creates the key on first use."""
-        made = self._wrap(tenant_id, AESGCM.generate_key(256))
-        call = calls.keep_tenant_key(made, tenant_id=tenant_id).for_tenant(tenant_id)
-        return call.map_result(lambda kept: TenantKey(tenant_id, self._unwrap(tenant_id, kept)))
+        new_key = self._wrap(tenant_id, AESGCM.generate_key(256))
+        call = calls.keep_tenant_key(new_key, tenant_id=tenant_id).for_tenant(tenant_id)
+        return call.map_result(
+            lambda stored_key: TenantKey(tenant_id, self._unwrap(tenant_id, stored_key))
+        )
 
-    def rewrap(self, tenant_id: UUID, kept: WrappedKey) -> WrappedKey:
+    def rewrap(self, tenant_id: UUID, stored_key: WrappedKey) -> WrappedKey:
         """Return the tenant's key, wrapped by the current key of the installation."""
-        return self._wrap(tenant_id, self._unwrap(tenant_id, kept))
+        return self._wrap(tenant_id, self._unwrap(tenant_id, stored_key))
 
     def _wrap(self, tenant_id: UUID, key: bytes) -> WrappedKey:
         nonce = secrets.token_bytes(_NONCE)
         sealed = self._current.cipher.encrypt(nonce, key, _build_key_associated_data(tenant_id))
         return WrappedKey(self._current.id, nonce + sealed)
 
-    def _unwrap(self, tenant_id: UUID, kept: WrappedKey) -> bytes:
-        key = self._keys.get(kept.key_id)
+    def _unwrap(self, tenant_id: UUID, stored_key: WrappedKey) -> bytes:
+        key = self._keys.get(stored_key.key_id)
         if key is None:
             raise ConfigError(
-                f"the secrets are sealed by the key {kept.key_id}, which is not set here",
+                f"the secrets are sealed by the key {stored_key.key_id}, which is not set here",
                 field="secret_key",
                 hint="set it as secret_key, or as secret_key_previous until it was rotated away",
             )
-        nonce, body = kept.wrapped[:_NONCE], kept.wrapped[_NONCE:]
+        nonce, body = stored_key.wrapped[:_NONCE], stored_key.wrapped[_NONCE:]
         try:
             return key.cipher.decrypt(nonce, body, _build_key_associated_data(tenant_id))
         except InvalidTag:

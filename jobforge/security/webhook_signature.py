@@ -66,9 +66,9 @@ def verify_webhook(
     For webhook receivers. The timestamp must be within five minutes of now. `body` is the raw body
     of the request, before any parsing.
     """
-    given = {name.lower(): value for name, value in headers.items()}
+    by_name = {name.lower(): value for name, value in headers.items()}
     message_id, sent_at, signatures = (
-        _header(given, f"webhook-{name}") for name in ("id", "timestamp", "signature")
+        _header(by_name, f"webhook-{name}") for name in ("id", "timestamp", "signature")
     )
     moment = time.time() if now is None else now
     is_number = sent_at.isascii() and sent_at.isdigit() and len(sent_at) <= _LONGEST_TIME
@@ -80,7 +80,9 @@ def verify_webhook(
     expected = _sign(
         _build_signed_content(message_id, sent_at, content), read_secret(secret)
     ).encode()
-    if not any(hmac.compare_digest(each.encode(), expected) for each in signatures.split(" ")):
+    if not any(
+        hmac.compare_digest(signature.encode(), expected) for signature in signatures.split(" ")
+    ):
         raise Unauthenticated(
             "the message was not signed with this secret", field="webhook-signature"
         )

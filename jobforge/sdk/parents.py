@@ -4,22 +4,15 @@ Most jobs never need them, so they are requested from the worker on first use, o
 """
 
 from collections.abc import Generator, Iterator, Mapping
-from typing import Any, Protocol
+from typing import Any
 from uuid import UUID
 
 from jobforge.calls.rows import read_lineage
 from jobforge.errors import Conflict, Json, NotFound
+from jobforge.sdk.durable import RequestChannel
 from jobforge.sdk.enqueue import AnyArgs
 from jobforge.sdk.workflow_nodes import Nodes
 from jobforge.types.workflows import Family, Lineage, ParentJob
-
-
-class LineageChannel(Protocol):
-    """Sends requests of a running job to its worker."""
-
-    def request(self, kind: str, data: Json) -> Json: ...
-
-    async def request_async(self, kind: str, data: Json) -> Json: ...
 
 
 class LazyLineage:
@@ -30,7 +23,7 @@ class LazyLineage:
 
     __slots__ = ("_channel", "_lineage")
 
-    def __init__(self, channel: LineageChannel) -> None:
+    def __init__(self, channel: RequestChannel) -> None:
         self._channel = channel
         self._lineage: Lineage | None = None
 

@@ -1,7 +1,7 @@
 """JobForge: a job server that is a set of SQL functions in Postgres.
 
-What an app needs is here; each name is imported when it is first used, so that `jobforge --help`
-does not wait for all of it.
+The public names of the package. Each name is imported on first use, so that `jobforge --help` does
+not import all modules.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -71,13 +71,13 @@ _MODULES = {
 }
 
 
-def __getattr__(name: str) -> Any:  # noqa: ANN401 - whichever of the names
-    from importlib import import_module  # noqa: PLC0415 - as the rest
+def __getattr__(name: str) -> Any:  # noqa: ANN401 - the type depends on the name
+    from importlib import import_module  # noqa: PLC0415 - imported on first use
 
     if name == "errors":
         return import_module("jobforge.errors")
     if name not in _MODULES:
         raise AttributeError(f"jobforge has no {name}")
-    found = getattr(import_module(f"jobforge.{_MODULES[name]}"), name)
-    globals()[name] = found  # from now on without this function
-    return found
+    value = getattr(import_module(f"jobforge.{_MODULES[name]}"), name)
+    globals()[name] = value  # later lookups bypass this function
+    return value

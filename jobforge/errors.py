@@ -1,16 +1,16 @@
-"""Every error that JobForge raises. Which one a SQLSTATE stands for, db/sqlstates.py knows.
+"""Every error that JobForge raises. db/sqlstates.py maps SQLSTATEs to these classes.
 
 JobForgeError
 ├── TenantRequired      JF001  tenant_required
 ├── Invalid             JF002  invalid
 │   ├── InvalidPayload  invalid_payload the arguments do not fit the definition's parameters
 │   ├── PayloadTooLarge JF007  payload_too_large
-│   │   └── NoArtifactStore no_artifact_store  larger than a row holds, and no store is configured
-│   ├── InvalidResult   invalid_result  what a step returned cannot be kept
+│   │   └── NoArtifactStore no_artifact_store  too large for a row, and no store is configured
+│   ├── InvalidResult   invalid_result  the result of a step cannot be stored
 │   ├── UnknownField    unknown_field
-│   ├── SecretsRequired JF015  secrets_required  a URL of another origin needs the secrets again
+│   ├── SecretsRequired JF015  secrets_required  a URL with another origin needs the secrets again
 │   ├── WrongMediaType  unsupported_media_type
-│   └── BadBody         invalid_json    the body of a request, with one code for each fault:
+│   └── BadBody         invalid_json    the request body, with one code for each fault:
 │       ├── DuplicateMember  duplicate_member
 │       ├── NumberNotFinite  number_not_finite
 │       ├── NumberTooLong    number_too_long
@@ -21,25 +21,25 @@ JobForgeError
 ├── NotFound            JF004  not_found
 │   ├── UnknownDefinition JF009  unknown_definition
 │   ├── TenantErased    JF014  tenant_erased   the tenant was deleted, or is being deleted
-│   └── ArtifactNotFound artifact_not_found  the file of a payload or result is gone
+│   └── ArtifactNotFound artifact_not_found  the file of a payload or result is missing
 ├── Conflict            JF005  conflict
 │   ├── DefinitionInactive JF010  definition_inactive
 │   ├── DuplicateKey    JF011  duplicate_key
 │   ├── IdempotencyKeyReused JF013  idempotency_key_reused
-│   └── NotCommitted    not_committed   a handler completed its job, and did not commit
+│   └── NotCommitted    not_committed   the handler completed its job but did not commit
 ├── Denied              JF006  denied
-│   ├── Forbidden       forbidden       the role of a key or token does not allow it
-│   ├── OutOfScope      out_of_scope    its scopes do not
-│   └── ForeignOrigin   foreign_origin  a page of another site sent the session's cookie
+│   ├── Forbidden       forbidden       the role of the key or token does not allow this
+│   ├── OutOfScope      out_of_scope    the scopes of the key or token do not allow this
+│   └── ForeignOrigin   foreign_origin  a page of another site sent the session cookie
 ├── Unauthenticated     unauthenticated
 ├── TooManyRequests     too_many_requests
 │   └── TooManyStreams  too_many_streams
 ├── QueueFull           JF008  tenant_queue_full
 ├── WrongIsolation      JF012  wrong_isolation
-├── JobFailed           job_failed      an awaited job died or was canceled
-│   └── ChildFailed     child_failed    so did one that was gathered
-├── WaitTimeout         wait_timeout    an awaited job has not ended in time
-├── EgressError         egress_failed   a request to the outside world could not be made
+├── JobFailed           job_failed      an awaited job is dead or canceled
+│   └── ChildFailed     child_failed    a job passed to gather is dead or canceled
+├── WaitTimeout         wait_timeout    an awaited job did not finish in time
+├── EgressError         egress_failed   an outbound request could not be sent
 │   ├── AddressNotAllowed  address_not_allowed
 │   ├── Unreachable        unreachable
 │   ├── TlsError           tls_error
@@ -48,22 +48,22 @@ JobForgeError
 │   ├── TooManyRedirects   too_many_redirects
 │   ├── BadResponse        bad_response
 │   └── UnexpectedStatus   unexpected_status
-├── ArtifactUnavailable artifact_unavailable  the artifact store does not do what it should
-├── SealBroken          seal_broken     a sealed secret was changed, moved, or is another key's
-├── EventTimeout        event_timeout   an event that a job waited for has not come in time
-├── Contended           contended       another transaction was in the way; try again
+├── ArtifactUnavailable artifact_unavailable  the artifact store cannot be used
+├── SealBroken          seal_broken     a sealed secret was changed, moved, or sealed by another key
+├── EventTimeout        event_timeout   an event that a job waited for did not arrive in time
+├── Contended           contended       another transaction holds a lock; try again
 ├── Unavailable         unavailable     the database cannot be reached
 ├── MigrationError      migration_error
 ├── EmbeddedError       embedded_error
 └── ConfigError         config_error
 
-The first line of a class's docstring is its default message. `code` is stable and is what programs
-compare; messages are for people and may change.
+The first line of a class's docstring is its default message. `code` is stable: programs compare it.
+Messages are for people and may change.
 """
 
 from typing import Any, ClassVar
 
-# The only meaning of Any in this package: a value that JSON can hold.
+# A value that JSON can represent.
 Json = Any
 
 
@@ -346,7 +346,7 @@ class EgressError(JobForgeError):
     """The request could not be made."""
 
     code = "egress_failed"
-    is_final: bool = False  # the same request would end the same way
+    is_final: bool = False  # retrying the same request cannot succeed
     retry_in_s: float | None = None
 
 
@@ -454,12 +454,12 @@ def _first_line(error: type[JobForgeError]) -> str:
 
 
 def by_code(code: str) -> type[JobForgeError] | None:
-    """The class that a server names by its code; None for one that we do not know."""
+    """Return the error class with this code, or None for an unknown code."""
     return _BY_CODE.get(code)
 
 
 def error_classes(root: type[JobForgeError]) -> list[type[JobForgeError]]:
-    """Return this class and every class below it."""
+    """Return this class and all its subclasses, recursively."""
     return [root, *(leaf for child in root.__subclasses__() for leaf in error_classes(child))]
 
 

@@ -1,8 +1,8 @@
-"""Where large payloads and results lie, and what jobs make: files beside the database.
+"""Artifacts: large payloads and results, and files created by jobs, stored outside the database.
 
-A store keeps bytes under names: a folder, or S3. What the names say (keys.py), which documents
-are too large for a row (payloads/size.py), how a row then says where its document is
-(marker.py), and which files nobody needs any more (sweep.py) is the same for every store.
+A store keeps bytes under names, in a folder or in S3. Everything else is common to all stores:
+names (keys.py), which documents are too large for a row (payloads/size.py), the marker that refers
+to a document from a row (marker.py), and the deletion of unused files (sweep.py).
 """
 
 from jobforge.artifacts.artifacts import Artifacts, open_artifacts

@@ -1,4 +1,4 @@
-"""A store with what is put there: documents of jobs, and files that they make."""
+"""Reads and writes artifacts in the configured store: large documents of jobs, and their files."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
@@ -28,9 +28,10 @@ _HINT = "Set artifacts (JOBFORGE_ARTIFACTS) to a folder or a bucket that all pro
 
 
 class Artifacts:
-    """Opens its store when it is first used. `limit` bounds what is put and what is read whole.
+    """The artifact store of a configuration, opened on first use.
 
-    Without a URL there is no store: nothing can be put, and what others have put cannot be read.
+    `limit` is the maximum size in bytes for writes, and for reads of whole documents. Without a URL
+    there is no store, so writes and reads fail.
     """
 
     def __init__(self, url: str | None, *, limit: int, credentials: Mapping[str, str]) -> None:
@@ -44,14 +45,14 @@ class Artifacts:
 
     @property
     def location(self) -> str | None:
-        """The folder or the bucket, for people; without options and credentials."""
+        """The folder or bucket as a label, without options and credentials."""
         if self._url is None or self._url.startswith("s3://"):
             return self._url and self._url.partition("?")[0]
         return str(Path(self._url).absolute())
 
     @cached_property
     def store(self) -> Store:
-        """Raises ArtifactUnavailable where none is configured."""
+        """The store; raises ArtifactUnavailable when none is configured."""
         if self._url is None:
             raise ArtifactUnavailable(f"no artifact store is configured: {_HOW}")
         if not self._url.startswith("s3://"):
@@ -61,36 +62,43 @@ class Artifacts:
         return BucketStore(self._url, self._credentials)
 
     def put(self, key: ArtifactKey, data: bytes | Iterable[bytes]) -> Marker:
-        """Raises PayloadTooLarge before anything is to be found; NoArtifactStore."""
+        """Store the data and return its marker.
+
+        Raises PayloadTooLarge before the artifact becomes visible, and NoArtifactStore.
+        """
         if not self.is_configured:
             raise NoArtifactStore(
                 f"{key.file} needs an artifact store, and none is configured: {_HOW}", hint=_HINT
             )
-        measured = _MeasuredStream([data] if isinstance(data, bytes) else data, self.limit)
+        stream = _MeasuredStream([data] if isinstance(data, bytes) else data, self.limit)
         if isinstance(data, bytes):
-            for _ in measured:
+            for _ in stream:
                 pass
             self.store.put(key.path, data)
         else:
-            self.store.put(key.path, measured)
-        return Marker(key.ref, measured.size, measured.digest.hexdigest())
+            self.store.put(key.path, stream)
+        return Marker(key.ref, stream.size, stream.digest.hexdigest())
 
     def read(self, marker: Marker, tenant_id: UUID) -> bytes:
-        """Raises Invalid for another tenant's, ArtifactNotFound when it is not what was put."""
+        """Return the artifact's bytes.
+
+        Raises Invalid for an artifact of another tenant, and ArtifactNotFound when its size or hash
+        differs from the marker.
+        """
         key = read_ref(marker.ref, tenant_id)
-        measured = _MeasuredStream(self.store.open(key.path), self.limit)
-        read = b"".join(measured)
-        if measured.size != marker.bytes or measured.digest.hexdigest() != marker.sha256:
+        stream = _MeasuredStream(self.store.open(key.path), self.limit)
+        data = b"".join(stream)
+        if stream.size != marker.bytes or stream.digest.hexdigest() != marker.sha256:
             raise ArtifactNotFound(f"the artifact {key.path} is not what was put there")
-        return read
+        return data
 
     def put_payloads(self, tenant_id: UUID, jobs: Sequence[JobRequest]) -> list[JobRequest]:
-        """The jobs, with markers for those payloads that are too large for a row.
+        """Return the jobs, with markers in place of payloads that are too large for a row.
 
-        They are put before their jobs are made: of those that are not made after all, the sweep
-        finds that nobody needs them.
+        Payloads are stored before their jobs are created. When the creation fails, the sweep
+        deletes the unused artifacts.
         """
-        found = list(jobs)
+        requests = list(jobs)
         for index, text in find_large_payloads(jobs).items():
             if not self.is_configured:
                 raise NoArtifactStore(
@@ -101,17 +109,22 @@ class Artifacts:
                     hint=_HINT,
                 )
             marker = self.put(new_key(tenant_id, uuid4(), _PAYLOAD), text)
-            found[index] = found[index]._replace(payload=marker.to_json(), artifact_ref=marker.ref)
-        return found
+            requests[index] = requests[index]._replace(
+                payload=marker.to_json(), artifact_ref=marker.ref
+            )
+        return requests
 
     def delete_tenant(self, tenant_id: UUID) -> None:
-        """All of a tenant. Without a store there is nothing."""
+        """Delete all artifacts of a tenant. Does nothing without a store."""
         if self.is_configured:
             self.store.delete_prefix(str(tenant_id))
 
 
 def open_artifacts(config: "Config") -> Artifacts:
-    """As the settings say; `artifact_location` completes these. Nothing is opened yet."""
+    """Return the artifacts of these settings, without opening the store.
+
+    `with_default_artifacts` adds the default location to the settings.
+    """
     return Artifacts(
         config.artifacts,
         limit=config.artifact_limit,
@@ -128,10 +141,10 @@ def _credentials(config: "Config") -> dict[str, str]:
 
 
 class _MeasuredStream:
-    """Pieces as they pass, and what they were; PayloadTooLarge past the limit."""
+    """Passes chunks through and measures size and hash; raises PayloadTooLarge past the limit."""
 
     def __init__(self, pieces: Iterable[bytes], limit: int) -> None:
-        from hashlib import sha256  # noqa: PLC0415 - it loads OpenSSL, and few jobs have artifacts
+        from hashlib import sha256  # noqa: PLC0415 - it loads OpenSSL; few jobs have artifacts
 
         self._pieces = pieces
         self._limit = limit

@@ -1,7 +1,7 @@
-"""Where artifacts are when no setting says so: with `jobforge dev`, a folder next to its database.
+"""The default artifact store: with `jobforge dev`, a folder next to its database.
 
-With any other database there is no store. A folder of the current directory would be another one
-for each process, and what one of them puts there the others would not find.
+With any other database there is no default. A folder relative to the current directory would differ
+between processes, so one process could not read what another wrote.
 """
 
 from dataclasses import replace
@@ -11,7 +11,10 @@ from jobforge.embedded import Embedded
 
 
 def with_default_artifacts(config: Config, database_url: str | None) -> Config:
-    """The settings, with the store that belongs to this database. None is that of dev."""
+    """Return the settings with the default store of this database, if no store is set.
+
+    A `database_url` of None means the database of `jobforge dev`.
+    """
     if config.artifacts is not None or not _is_of_dev(config, database_url):
         return config
     return replace(config, artifacts=str(config.data_dir.absolute() / "artifacts"))

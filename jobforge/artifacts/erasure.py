@@ -1,9 +1,9 @@
 """Deletes the artifacts of tenants that are being erased, and of single jobs.
 
-Every worker with a database, every server and `jobforge tenants delete` call it from time to time.
-The engine says which tenant's turn it is; an erasure is not complete before somebody confirmed that
-the files are gone. A process without a store confirms only if no process has recorded a store.
-Deleting twice does no harm.
+Every worker with a database, every server and `jobforge tenants delete` call it periodically. The
+engine chooses the tenant, and completes an erasure only after a process has confirmed that the
+files are deleted. A process without a store can confirm only if no process has recorded a store.
+Deletion is idempotent.
 """
 
 import asyncio
@@ -16,18 +16,24 @@ from jobforge.observability import logs
 
 
 async def erase_artifacts(run: RunCall, artifacts: Artifacts) -> bool:
-    """Does so for the next tenant; False when none waits for it. Raises ArtifactUnavailable."""
-    found = await run(calls.next_erasure(has_store=artifacts.is_configured))
-    if found is None:
+    """Delete the artifacts of the next tenant that is being erased.
+
+    Returns False when no tenant is waiting. Raises ArtifactUnavailable.
+    """
+    erasure = await run(calls.next_erasure(has_store=artifacts.is_configured))
+    if erasure is None:
         return False
-    await asyncio.to_thread(artifacts.delete_tenant, found.tenant_id)
-    await run(calls.confirm_erasure(found))
-    logs.emit("artifacts.erased", tenant=found.tenant_id)
+    await asyncio.to_thread(artifacts.delete_tenant, erasure.tenant_id)
+    await run(calls.confirm_erasure(erasure))
+    logs.emit("artifacts.erased", tenant=erasure.tenant_id)
     return True
 
 
 def delete_folders(artifacts: Artifacts, folders: Iterable[str]) -> None:
-    """Deletes what `erase_job` names. Whatever is left when this is cut off, the sweep deletes."""
+    """Delete the folders that `erase_job` returned.
+
+    After an interruption, the sweep deletes the rest.
+    """
     if artifacts.is_configured:
         for folder in folders:
             artifacts.store.delete_prefix(folder)

@@ -1,7 +1,7 @@
-"""Artifacts as files of a folder, which all processes that use them must share.
+"""Stores artifacts as files in a folder, which all processes that use them must share.
 
-A file is written aside and renamed when it is complete and on disk, so a process that is killed
-leaves nothing under its name. Only the owner can read them.
+A file is written under a temporary name and renamed once it is complete and synced to disk. So a
+killed process leaves no partial file under the final name. Only the owner can read the files.
 """
 
 import os
@@ -18,12 +18,12 @@ _PIECE = 256 * 1024
 _INCOMING = ".incoming"
 _IDENTITY = ".store-id"
 _ABANDONED_S = 86_400.0
-# A folder may be swept away between its making and the renaming of a file into it.
+# The sweep may delete an empty folder after its creation and before a file is renamed into it.
 _RENAME_ATTEMPTS = 3
 
 
 class FolderStore:
-    """A Store."""
+    """A Store in a local or shared folder."""
 
     def __init__(self, root: Path) -> None:
         self._root = root.absolute()
@@ -36,7 +36,7 @@ class FolderStore:
                 aside = self._root / f"{_IDENTITY}.{uuid4().hex}"
                 _write(aside, str(uuid4()).encode())
                 with suppress(FileExistsError):  # another process was first
-                    file.hardlink_to(aside)  # whole at once, and never replaced
+                    file.hardlink_to(aside)  # atomic, and never replaces an existing file
                 aside.unlink()
             return _parse_identity(file.read_text())
 
@@ -72,7 +72,7 @@ class FolderStore:
             self._prune(target.parent)
 
     def delete_prefix(self, prefix: str) -> None:
-        from shutil import rmtree  # noqa: PLC0415 - not in every job (docs/decisions/0020)
+        from shutil import rmtree  # noqa: PLC0415 - kept out of job processes (docs/decisions/0020)
 
         target = self._root / check_prefix(prefix)
         with _translate_errors(prefix):
@@ -90,7 +90,7 @@ class FolderStore:
                         yield found
 
     def sign_url(self, path: str, seconds: float) -> None:
-        """Nobody serves the files of a folder."""
+        """Return None: no server serves the files of a folder."""
 
     def _rename(self, aside: Path, target: Path) -> None:
         for left in reversed(range(_RENAME_ATTEMPTS)):
@@ -105,8 +105,8 @@ class FolderStore:
                 return
 
     def _prune(self, folder: Path) -> None:
-        """Takes away folders that are empty now."""
-        with suppress(OSError):  # it is not empty
+        """Remove the folder and its parents while they are empty."""
+        with suppress(OSError):  # the folder is not empty
             while folder != self._root:
                 folder.rmdir()
                 folder = folder.parent
@@ -139,7 +139,10 @@ def _write(path: Path, data: bytes | Iterable[bytes]) -> None:
 
 
 def _sync(folder: Path) -> None:
-    """A job is committed next, and must find its payload after a power cut too."""
+    """Sync the folder to disk.
+
+    A job that refers to the file is committed next; after a power loss, its file must exist.
+    """
     fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(fd)
@@ -149,7 +152,7 @@ def _sync(folder: Path) -> None:
 
 def _names(folder: Path) -> list[str]:
     try:
-        return sorted(os.listdir(folder))  # noqa: PTH208 - names alone are wanted
+        return sorted(os.listdir(folder))  # noqa: PTH208 - only names are needed
     except (FileNotFoundError, NotADirectoryError):
         return []
 

@@ -1,8 +1,8 @@
-"""The name of an artifact: `<tenant>/<day>/<folder>/<file>`, in a job's row `artifact:<name>`.
+"""Names of artifacts: `<tenant>/<day>/<folder>/<file>`; rows refer to them as `artifact:<name>`.
 
-The tenant comes first, so that all of a tenant's go by one prefix. The day is that of the putting.
-The folder has the id of the job that made what is in it; a payload is put before its job has an id,
-into a folder of its own.
+The tenant comes first, so one prefix covers all artifacts of a tenant. The day is the day of the
+upload. The folder is the ID of the job that created its files. A payload is stored before its job
+has an ID, so it gets a random folder.
 """
 
 import re
@@ -16,7 +16,7 @@ PREFIX = "artifact:"
 
 _UUID = r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 _DAY = r"\d{4}-\d{2}-\d{2}"
-# No file begins with a dot and none has two in a row: no name leads anywhere else.
+# No file name starts with a dot or contains two in a row, so no name escapes its folder.
 _FILE = re.compile(r"[a-z0-9_-]{1,64}(?:\.[a-z0-9_-]{1,64}){0,3}")
 _FOLDER = re.compile(rf"({_UUID})/({_DAY})/({_UUID})")
 _PATH = re.compile(rf"({_FOLDER.pattern})/({_FILE.pattern})")
@@ -39,7 +39,7 @@ class ArtifactKey:
 
     @property
     def ref(self) -> str:
-        """As `artifact_ref` has it."""
+        """The name with its prefix, as in the column artifact_ref."""
         return PREFIX + self.path
 
 
@@ -48,34 +48,34 @@ def new_key(tenant_id: UUID, folder: UUID, file: str) -> ArtifactKey:
 
 
 def read_ref(ref: object, tenant_id: UUID) -> ArtifactKey:
-    """Invalid when it names no artifact, or another tenant's."""
-    found = _PATH.fullmatch(ref.removeprefix(PREFIX)) if isinstance(ref, str) else None
-    if found is None or not str(ref).startswith(PREFIX):
+    """Parse a reference; raise Invalid if it is malformed or belongs to another tenant."""
+    match = _PATH.fullmatch(ref.removeprefix(PREFIX)) if isinstance(ref, str) else None
+    if match is None or not str(ref).startswith(PREFIX):
         raise Invalid("it names no artifact", field="artifact_ref")
-    _, tenant, day, folder, file = found.groups()
+    _, tenant, day, folder, file = match.groups()
     if tenant != str(tenant_id):
         raise Invalid("the artifact is not of this tenant", field="artifact_ref")
     return ArtifactKey(tenant_id, _day(day), UUID(folder), file)
 
 
 def check_path(path: str) -> str:
-    """The path, if a Key could have made it; for stores, which believe nobody."""
+    """Return the path if ArtifactKey can produce it; raise Invalid. Stores validate every path."""
     if _PATH.fullmatch(path) is None:
         raise Invalid(f"{path[:100]!r} is no name of an artifact", field="artifact")
     return path
 
 
 def check_prefix(prefix: str) -> str:
-    """Of one tenant, or of one folder of it."""
+    """Return the prefix if it is that of one tenant or one folder; raise Invalid."""
     if re.fullmatch(_UUID, prefix) is None and _FOLDER.fullmatch(prefix) is None:
         raise Invalid(f"{prefix[:100]!r} is no folder of artifacts", field="artifact")
     return prefix
 
 
 def parse_folder(path: str) -> str | None:
-    """Of something found in a store; None if it is none of ours."""
-    found = _PATH.fullmatch(path)
-    return found and found[1]
+    """Return the folder of a path in a store; None for a path that is not an artifact."""
+    match = _PATH.fullmatch(path)
+    return match and match[1]
 
 
 def _day(text: str) -> date:

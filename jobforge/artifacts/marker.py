@@ -1,9 +1,9 @@
-"""What stands in a row for a document that lies in the store:
+"""The marker in a row that refers to a document in the artifact store:
 
     {"$artifact": {"ref": "artifact:<tenant>/<day>/<folder>/payload.json", "bytes": …, "sha256": …}}
 
-Alone in its object, so that a glance at the beginning of the text is enough to see whether there is
-one.
+It is the only member of its object, so the first characters of the text show whether a document is
+a marker.
 """
 
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ MARKER_PREFIX = f'{{"{_NAME}":'
 
 @dataclass(frozen=True, slots=True)
 class Marker:
-    """Where a document lies, and what it must be."""
+    """The location of a document, with its expected size and hash."""
 
     ref: str
     bytes: int
@@ -38,28 +38,28 @@ def is_marked(text: str) -> bool:
 
 
 def marker_from_json(document: Json) -> Marker | None:
-    """None: the document is what it says itself."""
+    """Return the marker, or None for an ordinary document."""
     if not isinstance(document, dict) or len(document) != 1:
         return None
-    told = document.get(_NAME)
-    if not isinstance(told, dict) or told.keys() != {"ref", "bytes", "sha256"}:
+    fields = document.get(_NAME)
+    if not isinstance(fields, dict) or fields.keys() != {"ref", "bytes", "sha256"}:
         return None
-    ref, size, sha256 = told["ref"], told["bytes"], told["sha256"]
+    ref, size, sha256 = fields["ref"], fields["bytes"], fields["sha256"]
     if not (isinstance(ref, str) and isinstance(size, int) and isinstance(sha256, str)):
         return None
     return Marker(ref, size, sha256)
 
 
 def read_artifact_ref(result: Json) -> str | None:
-    """The file that a result names as what its job has made."""
-    made = result.get("artifact") if isinstance(result, dict) else None
-    return made if isinstance(made, str) and made.startswith(PREFIX) else None
+    """Return the reference of the file that a result names in its member `artifact`."""
+    ref = result.get("artifact") if isinstance(result, dict) else None
+    return ref if isinstance(ref, str) and ref.startswith(PREFIX) else None
 
 
 def find_artifact_key(job: Job, of: ArtifactSource | None = None) -> ArtifactKey:
-    """The file to show for a job: what it made, its large result, or its large payload.
+    """Return the file to show for a job: its file, its large result, or its large payload.
 
-    Raises ArtifactNotFound, for another tenant's too.
+    Raises ArtifactNotFound, also for another tenant's artifact.
     """
     payload, result = marker_from_json(job.payload), marker_from_json(job.result)
     in_result = result.ref if result else read_artifact_ref(job.result)
@@ -75,5 +75,5 @@ def find_artifact_key(job: Job, of: ArtifactSource | None = None) -> ArtifactKey
 
 
 def marker_from_text(text: str) -> Marker | None:
-    """As `marker_in`, of a document as text."""
+    """Like `marker_from_json`, for a document as text."""
     return marker_from_json(decode(text)) if is_marked(text) else None

@@ -1,9 +1,9 @@
-"""Artifacts in a bucket of S3, or of whatever speaks like it.
+"""Stores artifacts in an S3 bucket, or in any service with an S3-compatible API.
 
     s3://bucket/prefix?endpoint=https://minio.example.com&region=eu-central-1
 
-Credentials are those of the settings, or what AWS_* variables, a profile's role or the machine
-itself offer.
+Credentials come from the settings, or else from AWS_* variables, the role of a profile or the
+machine's metadata service.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -30,7 +30,7 @@ _TIMEOUT_S = 30
 
 
 class BucketStore:
-    """A Store."""
+    """A Store in an S3 bucket."""
 
     def __init__(self, url: str, credentials: Mapping[str, str]) -> None:
         self._store = _open_store(url, credentials)
@@ -40,7 +40,7 @@ class BucketStore:
             return self._read_identity()
         except ArtifactNotFound:
             pass
-        # Another process may be doing the same: only one of them creates it.
+        # Several processes may race here: mode="create" lets only one of them succeed.
         with _translate_errors(_IDENTITY), suppress(AlreadyExistsError):
             obstore.put(self._store, _IDENTITY, str(uuid4()).encode(), mode="create")
         return self._read_identity()
@@ -55,7 +55,7 @@ class BucketStore:
 
     def put(self, path: str, data: bytes | Iterable[bytes]) -> None:
         with _translate_errors(path):
-            # In parts when it is long: then its name appears with the last of them.
+            # A large object is a multipart upload, which becomes visible when it completes.
             obstore.put(self._store, check_path(path), data)
 
     def open(self, path: str) -> Iterator[bytes]:

@@ -1,6 +1,6 @@
-"""What keeps artifacts: one protocol for all of them.
+"""The protocol of artifact stores.
 
-Calls block. Async code makes them in a thread (`asyncio.to_thread`).
+Calls block. Async code runs them in a thread (`asyncio.to_thread`).
 """
 
 from collections.abc import Iterable, Iterator
@@ -9,32 +9,37 @@ from uuid import UUID
 
 
 class Store(Protocol):
-    """Paths are those of keys. Raises ArtifactUnavailable when it cannot do its work."""
+    """A store of bytes by path; keys.py defines the paths.
+
+    Every method raises ArtifactUnavailable when the store fails.
+    """
 
     def identity(self) -> UUID:
-        """A random id that is kept in the store itself, created by the first who asks.
+        """Return the store's random ID, which is kept in the store; create it on first use.
 
-        Two processes that read different ids have different stores.
+        Two processes that read different IDs use different stores.
         """
 
     def put(self, path: str, data: bytes | Iterable[bytes]) -> None:
-        """The whole or nothing: nobody ever finds a part. What was there is replaced."""
+        """Store the data atomically: readers never see a part. Replaces existing data."""
 
     def open(self, path: str) -> Iterator[bytes]:
-        """Piece by piece; ArtifactNotFound at the first."""
+        """Iterate over the data in chunks; raise ArtifactNotFound on the first one."""
 
     def size(self, path: str) -> int:
-        """In bytes; ArtifactNotFound."""
+        """Return the size in bytes; raise ArtifactNotFound."""
 
     def delete(self, path: str) -> None:
-        """Also when it is not there."""
+        """Delete the data; do nothing when it does not exist."""
 
     def delete_prefix(self, prefix: str) -> None:
-        """All of a tenant, or of a folder."""
+        """Delete all artifacts of a tenant or of a folder."""
 
     def list_folders(self) -> Iterator[str]:
-        """`<tenant>/<day>/<folder>` of all that there is, each once. Clears away what was begun
-        a day ago and never finished."""
+        """Iterate over all folders, as `<tenant>/<day>/<folder>`, without duplicates.
+
+        Also deletes uploads that were started more than a day ago and never completed.
+        """
 
     def sign_url(self, path: str, seconds: float) -> str | None:
-        """An address under which anybody may read it for so long; None where there are none."""
+        """Return a URL that anybody can read for this many seconds; None if unsupported."""

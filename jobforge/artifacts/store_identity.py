@@ -1,7 +1,7 @@
-"""Which process uses which artifact store: recorded in the database, and compared.
+"""Records in the database which process uses which artifact store, and compares the stores.
 
-All processes of an installation must share one store. Each store has an id of its own, so two
-processes whose ids differ do not find what the other has put.
+All processes of an installation must share one store. Each store has a unique ID, so processes with
+different IDs cannot read each other's artifacts.
 """
 
 import asyncio
@@ -17,12 +17,12 @@ from jobforge.db.protocols import RunCall
 from jobforge.observability import logs
 from jobforge.types.health import StoreKind, StoreUser
 
-# list_artifact_stores leaves out workers and servers that were silent for two hours.
+# list_artifact_stores omits workers and servers without a record in the last two hours.
 _EVERY_S = 1800.0
 
 
 class StoreRecorder:
-    """The step of a Loop: records the store of this process, and warns when others differ."""
+    """The step of a BackgroundLoop: records this process's store, and warns when others differ."""
 
     def __init__(self, kind: StoreKind, artifacts: Artifacts, run: RunCall) -> None:
         self._kind = kind
@@ -38,7 +38,7 @@ class StoreRecorder:
 
 
 def build_store_record_call(kind: StoreKind, artifacts: Artifacts) -> Call[None]:
-    """The call that records it. Raises ArtifactUnavailable when the store does not answer."""
+    """Return the call that records the store; raise ArtifactUnavailable if it is unreachable."""
     return calls.record_artifact_store(
         artifacts.store.identity() if artifacts.is_configured else None,
         kind,

@@ -1,9 +1,8 @@
-"""Clears away what nobody needs: artifacts of jobs that retention has taken, of tenants that are
-gone, and of jobs that were never made after all. In between, it deletes those of tenants that are
-being erased (erasure.py).
+"""Deletes unused artifacts: those of removed jobs, of deleted tenants, and of jobs never created.
 
-Every worker with a database and every server has one; the engine says whose turn it is. What is
-needed, the engine decides too, by its own clock: see unused_artifacts.
+Between sweeps, it deletes the artifacts of tenants that are being erased (erasure.py). Every worker
+with a database and every server runs this loop; the engine chooses the process that sweeps. The
+engine also decides by its own clock which artifacts are unused: see unused_artifacts.
 """
 
 import asyncio
@@ -23,12 +22,12 @@ from jobforge.observability import logs
 _EVERY_S = 3600.0
 _ERASE_EVERY_S = 10.0
 _AT_ONCE = 500
-# So many that cannot be deleted, and it is the store itself that fails.
+# After this many failed deletions in a sweep, assume that the store itself fails.
 _MAX_DELETE_FAILURES = 20
 
 
 class ArtifactSweeper:
-    """The step of a Loop. Without a store it only confirms erasures."""
+    """The step of a BackgroundLoop. Without a store it only confirms erasures."""
 
     def __init__(self, run: RunCall, artifacts: Artifacts) -> None:
         self._run = run
@@ -36,7 +35,7 @@ class ArtifactSweeper:
         self._due_at = _next_sweep()
 
     async def step(self, loop: BackgroundLoop) -> None:
-        await loop.wait_for_wake(_ERASE_EVERY_S * random.uniform(0.5, 1))  # noqa: S311 - no secret
+        await loop.wait_for_wake(_ERASE_EVERY_S * random.uniform(0.5, 1))  # noqa: S311 - jitter, not a secret
         if loop.is_stopped:
             return
         await erase_artifacts(self._run, self._artifacts)
@@ -47,29 +46,31 @@ class ArtifactSweeper:
 
 
 async def sweep_artifacts(run: RunCall, artifacts: Artifacts) -> int:
-    """Goes through the whole store, a batch at a time; answers how many folders went."""
-    found = await asyncio.to_thread(artifacts.store.list_folders)
+    """Sweep the whole store in batches; return the number of deleted folders."""
+    folders = await asyncio.to_thread(artifacts.store.list_folders)
     swept = 0
-    kept: list[ArtifactUnavailable] = []
-    while batch := await asyncio.to_thread(_take_batch, found):
+    failures: list[ArtifactUnavailable] = []
+    while batch := await asyncio.to_thread(_take_batch, folders):
         for folder in await run(calls.unused_artifacts(batch)):
             try:
                 await asyncio.to_thread(artifacts.store.delete_prefix, folder)
                 swept += 1
-            except ArtifactUnavailable as error:  # one that is not ours must not keep the others
-                kept.append(error)
-                if len(kept) >= _MAX_DELETE_FAILURES:
+            except ArtifactUnavailable as error:  # such as a folder of another owner; continue
+                failures.append(error)
+                if len(failures) >= _MAX_DELETE_FAILURES:
                     raise
     if swept:
         logs.emit("artifacts.swept", folders=swept)
-    if kept:
-        logs.emit("artifacts.kept", level="warning", folders=len(kept), error=kept[0].message)
+    if failures:
+        logs.emit(
+            "artifacts.kept", level="warning", folders=len(failures), error=failures[0].message
+        )
     return swept
 
 
 def _next_sweep() -> float:
-    return time.monotonic() + _EVERY_S * random.uniform(0.5, 1)  # noqa: S311 - no secret
+    return time.monotonic() + _EVERY_S * random.uniform(0.5, 1)  # noqa: S311 - jitter, not a secret
 
 
-def _take_batch(found: Iterator[str]) -> list[str]:
-    return list(islice(found, _AT_ONCE))
+def _take_batch(folders: Iterator[str]) -> list[str]:
+    return list(islice(folders, _AT_ONCE))

@@ -1,8 +1,8 @@
-"""Running a call within the transaction of a connection that is not ours.
+"""Runs a call in the transaction of the caller's connection, of any supported library.
 
-Which library it is of is seen by its class, so none is imported before it is used. The call names
-its tenant by argument and changes none of the connection's settings; an error leaves the
-transaction as any other failed statement would.
+The library is detected by the connection's class, so none is imported before use. The call names
+its tenant by argument and changes no setting of the connection. A failed call leaves the
+transaction in the same state as any failed statement.
 """
 
 from collections.abc import Awaitable, Callable
@@ -13,7 +13,7 @@ from jobforge.errors import Invalid
 
 T = TypeVar("T")
 
-# What may be given; of a library that is a package here, a class of one of these names.
+# Class names of supported connections by library; subclasses are accepted.
 _ASYNC = {
     "sqlalchemy": {"AsyncSession", "AsyncConnection", "async_scoped_session"},
     "asyncpg": {"Connection", "PoolConnectionProxy"},
@@ -26,8 +26,8 @@ _SYNC = {
 }
 
 
-def is_async(conn: Any) -> bool:  # noqa: ANN401 - of any library
-    """Invalid when it is no connection that we know."""
+def is_async(conn: Any) -> bool:  # noqa: ANN401 - a connection of any library
+    """Whether the connection is async; raise Invalid for an unsupported object."""
     if isinstance(conn, str) or _library(conn, _SYNC):
         return False
     if _library(conn, _ASYNC):
@@ -40,26 +40,26 @@ def is_async(conn: Any) -> bool:  # noqa: ANN401 - of any library
     )
 
 
-def run(conn: Any, call: Call[T]) -> T:  # noqa: ANN401 - of any library
+def run(conn: Any, call: Call[T]) -> T:  # noqa: ANN401 - a connection of any library
     if is_async(conn):
         raise Invalid("this connection is async: use aenqueue with it", field="conn")
     library = _library(conn, _SYNC)
     if library == "psycopg":
-        from jobforge.integrations import psycopg  # noqa: PLC0415 - each when it is used
+        from jobforge.integrations import psycopg  # noqa: PLC0415 - the library is an optional dependency
 
         return psycopg.run(conn, call)
     if library == "sqlalchemy":
-        from jobforge.integrations import sqlalchemy  # noqa: PLC0415 - as above
+        from jobforge.integrations import sqlalchemy  # noqa: PLC0415 - the library is an optional dependency
 
         return sqlalchemy.run(conn, call)
     try:
-        from jobforge.integrations import django  # noqa: PLC0415 - as above
+        from jobforge.integrations import django  # noqa: PLC0415 - the library is an optional dependency
     except ImportError as error:
         raise _no_alias() from error
     return django.run(conn, call)
 
 
-async def arun(conn: Any, call: Call[T]) -> T:  # noqa: ANN401 - of any library
+async def arun(conn: Any, call: Call[T]) -> T:  # noqa: ANN401 - a connection of any library
     if isinstance(conn, str):
         try:
             return await in_thread_of_django(run, conn, call)
@@ -69,28 +69,28 @@ async def arun(conn: Any, call: Call[T]) -> T:  # noqa: ANN401 - of any library
         raise Invalid("this connection is not async: use enqueue with it", field="conn")
     library = _library(conn, _ASYNC)
     if library == "psycopg":
-        from jobforge.integrations import psycopg  # noqa: PLC0415 - as above
+        from jobforge.integrations import psycopg  # noqa: PLC0415 - the library is an optional dependency
 
         return await psycopg.arun(conn, call)
     if library == "sqlalchemy":
-        from jobforge.integrations import sqlalchemy  # noqa: PLC0415 - as above
+        from jobforge.integrations import sqlalchemy  # noqa: PLC0415 - the library is an optional dependency
 
         return await sqlalchemy.arun(conn, call)
-    from jobforge.integrations import asyncpg  # noqa: PLC0415 - as above
+    from jobforge.integrations import asyncpg  # noqa: PLC0415 - the library is an optional dependency
 
     return await asyncpg.arun(conn, call)
 
 
-async def in_thread_of_django(function: Callable[..., T], *args: Any) -> T:  # noqa: ANN401 - its own
-    """In the one that Django keeps for what async code asks of its database."""
-    from asgiref.sync import sync_to_async  # noqa: PLC0415 - it comes with Django
+async def in_thread_of_django(function: Callable[..., T], *args: Any) -> T:  # noqa: ANN401 - the function's arguments
+    """Run the function in the thread that Django uses for database access from async code."""
+    from asgiref.sync import sync_to_async  # noqa: PLC0415 - installed with Django
 
-    answer: T = await sync_to_async(function)(*args)
-    return answer
+    result: T = await sync_to_async(function)(*args)
+    return result
 
 
-def run_on(conn: Any, call: Call[T]) -> T | Awaitable[T]:  # noqa: ANN401 - of any library
-    """The answer, or for an async connection what gives it when awaited."""
+def run_on(conn: Any, call: Call[T]) -> T | Awaitable[T]:  # noqa: ANN401 - a connection of any library
+    """Run the call; for an async connection, return an awaitable of its result."""
     return arun(conn, call) if is_async(conn) else run(conn, call)
 
 
@@ -101,7 +101,7 @@ def _no_alias() -> Invalid:
     )
 
 
-def _library(conn: Any, known: dict[str, set[str]]) -> str | None:  # noqa: ANN401 - as above
+def _library(conn: Any, known: dict[str, set[str]]) -> str | None:  # noqa: ANN401 - a connection of any library
     for kind in type(conn).__mro__:
         library = kind.__module__.partition(".")[0]
         if kind.__name__ in known.get(library, ()):

@@ -1,9 +1,9 @@
-"""Calls on an asyncpg connection, also on one of its pool."""
+"""Runs calls on an asyncpg connection or on a connection of an asyncpg pool."""
 
 from typing import Any, TypeVar
 from uuid import UUID
 
-import asyncpg  # type: ignore[import-untyped] # it has no types
+import asyncpg  # type: ignore[import-untyped] # asyncpg has no types
 
 from jobforge.calls import Call
 from jobforge.db.sqlstates import error_from_sqlstate
@@ -13,7 +13,7 @@ from jobforge.integrations.placeholders import to_positional
 T = TypeVar("T")
 
 
-async def arun(conn: Any, call: Call[T]) -> T:  # noqa: ANN401 - a connection, or what a pool lends
+async def arun(conn: Any, call: Call[T]) -> T:  # noqa: ANN401 - a Connection or a PoolConnectionProxy
     try:
         records = await conn.fetch(to_positional(call.sql), *call.parameters)
     except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError) as error:
@@ -22,7 +22,7 @@ async def arun(conn: Any, call: Call[T]) -> T:  # noqa: ANN401 - a connection, o
 
 
 def explanation(error: BaseException) -> JobForgeError:
-    """Our error for one of asyncpg's."""
+    """Return the JobForge error for an asyncpg error."""
     if isinstance(error, asyncpg.InFailedSQLTransactionError):
         return Conflict("nothing was done: an earlier statement of this transaction has failed")
     if isinstance(error, asyncpg.DataError | asyncpg.PostgresSyntaxError | ValueError):
@@ -37,6 +37,6 @@ def explanation(error: BaseException) -> JobForgeError:
     return Unavailable(str(error))
 
 
-def _to_standard_uuid(value: Any) -> Any:  # noqa: ANN401 - of any column
-    # asyncpg has a UUID of its own, which orjson does not know.
+def _to_standard_uuid(value: Any) -> Any:  # noqa: ANN401 - a value of any column
+    # asyncpg returns a subclass of UUID, which orjson does not serialize.
     return UUID(int=value.int) if isinstance(value, UUID) else value

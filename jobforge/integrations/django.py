@@ -1,8 +1,8 @@
-"""Calls on a Django database: within `transaction.atomic` they are part of it."""
+"""Runs calls on a Django database; within `transaction.atomic` they join its transaction."""
 
 from typing import Any, TypeVar
 
-from django.core.exceptions import (  # type: ignore[import-untyped] # it has no types
+from django.core.exceptions import (  # type: ignore[import-untyped] # Django has no types
     ImproperlyConfigured,
     SynchronousOnlyOperation,
 )
@@ -18,10 +18,10 @@ from jobforge.types import jsonb
 
 T = TypeVar("T")
 
-_JSONB = 3802  # its type in Postgres; Django has it read as text
+_JSONB = 3802  # type OID of jsonb, which Django's cursors return as text
 
 
-def run(conn: Any, call: Call[T]) -> T:  # noqa: ANN401 - a connection of Django, or its alias
+def run(conn: Any, call: Call[T]) -> T:  # noqa: ANN401 - a Django connection, or its alias
     connection = _find_connection(conn) if isinstance(conn, str) else conn
     if connection.vendor != "postgresql":
         raise Invalid(f"jobs are enqueued in Postgres, not in {connection.vendor}", field="conn")
@@ -37,11 +37,11 @@ def run(conn: Any, call: Call[T]) -> T:  # noqa: ANN401 - a connection of Django
     return call.decode([_decode_row(row, columns) for row in rows])
 
 
-def _find_connection(alias: str) -> Any:  # noqa: ANN401 - a connection of Django
+def _find_connection(alias: str) -> Any:  # noqa: ANN401 - a Django connection
     try:
         return connections[alias]
     except (ConnectionDoesNotExist, ImproperlyConfigured):
-        # Not which: somebody may have given a URL, with its password.
+        # Omit the alias from the message: it may be a URL with a password.
         raise Invalid("conn is no alias of a Django database", field="conn") from None
 
 
@@ -55,17 +55,17 @@ def _decode_row(row: tuple[Any, ...], columns: list[int]) -> tuple[Any, ...]:
 def _explanation(error: DatabaseError) -> JobForgeError | None:
     if isinstance(error, TransactionManagementError):
         return Conflict(str(error))
-    driven = error.__cause__
-    if driven is None:
+    driver_error = error.__cause__
+    if driver_error is None:
         return None
-    state = getattr(driven, "pgcode", None)  # psycopg2's name for it
+    state = getattr(driver_error, "pgcode", None)  # set by psycopg2 only
     if state is not None:
-        diagnosis = getattr(driven, "diag", None)
-        message = getattr(diagnosis, "message_primary", None) or str(driven)
+        diagnosis = getattr(driver_error, "diag", None)
+        message = getattr(diagnosis, "message_primary", None) or str(driver_error)
         return error_from_sqlstate(
             state,
             message,
             getattr(diagnosis, "message_detail", None),
             getattr(diagnosis, "message_hint", None),
         )
-    return driver.translate_error(driven)
+    return driver.translate_error(driver_error)

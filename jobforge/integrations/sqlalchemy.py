@@ -1,7 +1,7 @@
-"""Calls on a Session or Connection of SQLAlchemy, sync or async, over psycopg or asyncpg.
+"""Runs calls on a Session or Connection of SQLAlchemy, sync or async, over psycopg or asyncpg.
 
-They go through SQLAlchemy rather than to the driver's connection, so that its transaction begins
-where it should, and its logging and events see the statement.
+Calls use SQLAlchemy's API, not the driver's connection, so that SQLAlchemy begins its transaction,
+and its logging and events include the statement.
 """
 
 from typing import Any, TypeVar
@@ -18,7 +18,7 @@ from jobforge.integrations.placeholders import to_positional
 T = TypeVar("T")
 
 
-def run(conn: Any, call: Call[T]) -> T:  # noqa: ANN401 - a Session, scoped or not, or a Connection
+def run(conn: Any, call: Call[T]) -> T:  # noqa: ANN401 - a Session, scoped_session or Connection
     try:
         connection = conn if isinstance(conn, Connection) else conn.connection()
         rows = connection.exec_driver_sql(*_statement(connection.dialect, call)).fetchall()
@@ -27,7 +27,7 @@ def run(conn: Any, call: Call[T]) -> T:  # noqa: ANN401 - a Session, scoped or n
     return call.decode([tuple(row) for row in rows])
 
 
-async def arun(conn: Any, call: Call[T]) -> T:  # noqa: ANN401 - as above, the async forms
+async def arun(conn: Any, call: Call[T]) -> T:  # noqa: ANN401 - the async classes of these
     try:
         connection = conn if isinstance(conn, AsyncConnection) else await conn.connection()
         result = await connection.exec_driver_sql(*_statement(connection.dialect, call))
@@ -44,13 +44,13 @@ def _statement(dialect: Dialect, call: Call[Any]) -> tuple[str, tuple[Any, ...]]
 
 
 def _explanation(error: SQLAlchemyError) -> JobForgeError | None:
-    if isinstance(error, InvalidRequestError):  # such as a transaction that has failed before
+    if isinstance(error, InvalidRequestError):  # such as a transaction that failed earlier
         return Conflict(str(error))
     if not isinstance(error, DBAPIError) or error.orig is None:
         return None
-    driven = error.orig.__cause__  # SQLAlchemy wraps what asyncpg raises once more
-    if driven is not None and type(driven).__module__.startswith("asyncpg"):
-        from jobforge.integrations import asyncpg  # noqa: PLC0415 - only where it is installed
+    driver_error = error.orig.__cause__  # SQLAlchemy wraps asyncpg's errors twice
+    if driver_error is not None and type(driver_error).__module__.startswith("asyncpg"):
+        from jobforge.integrations import asyncpg  # noqa: PLC0415 - the library is an optional dependency
 
-        return asyncpg.explanation(driven)
+        return asyncpg.explanation(driver_error)
     return driver.translate_error(error.orig)

@@ -1,1 +1,1 @@
-"""The scheduler: creates jobs when their time has come, and when events match a trigger."""
+"""Creates jobs for due schedules and for events that match a trigger; runs maintenance."""

@@ -1,11 +1,12 @@
-"""When a schedule fires: five fields or a name such as @daily, in the time of a place.
+"""Cron schedules: five fields or a nickname such as @daily, in a time zone.
 
-Owns the text of a schedule, and what it means where clocks are changed. cronsim walks the calendar.
+Owns the syntax of a schedule and its behavior at clock changes. cronsim iterates over the calendar.
 
-A schedule whose hour is every hour goes by time as it passes: `*/30 * * * *` fires every real half
-hour, whatever the clocks show. All others go by the clock on the wall. A time that the clocks skip
-fires at the next minute that they show, and a time that they show twice fires once, the first time.
-Fields of days combine as in Debian's cron: when neither begins with a star, one of them suffices.
+A schedule that fires in every hour follows elapsed time: `*/30 * * * *` fires every real half hour,
+whatever the local clock shows. All other schedules follow the local clock: a time that a clock
+change skips fires at the next local minute that exists, and a time that occurs twice fires once,
+the first time. The two day fields combine as in Debian's cron: when neither starts with `*`,
+matching one of them suffices.
 """
 
 import re
@@ -22,7 +23,7 @@ from cronsim import CronSim
 from jobforge.errors import Invalid
 
 MAX_LENGTH = 100
-TENANT_ZONE = "tenant"  # for a time zone: that of the tenant whose schedule it is
+TENANT_ZONE = "tenant"  # stands for the time zone of the schedule's tenant
 
 NICKNAMES = {
     "@yearly": "0 0 1 1 *",
@@ -37,13 +38,13 @@ NICKNAMES = {
 _MONTHS = ("JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC")
 _DAYS = ("SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT")
 _MINUTE = timedelta(minutes=1)
-# Days of the longest month that a day of the month may be looked for in.
+# The longest possible length of each month; index 0 is unused.
 _LAST_DAYS = (0, 31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 
 
 @dataclass(frozen=True, slots=True)
 class _Field:
-    """One of the five: what it is called, its numbers, and the words that stand for some."""
+    """One of the five fields: its label, its range, and its names for values, such as JAN."""
 
     name: str
     least: int
@@ -63,15 +64,15 @@ _TERM = re.compile(r"(\*|([0-9A-Z]+)(?:-([0-9A-Z]+))?)(?:/([0-9]+))?")
 
 
 class ClockChange(StrEnum):
-    """What a change of the clocks did to a time."""
+    """How a clock change affects a time."""
 
-    SKIPPED = "skipped"  # the clocks left it out: it fires at the next minute that they show
-    REPEATED = "repeated"  # the clocks show it twice
+    SKIPPED = "skipped"  # the local time does not exist: fires at the next minute that does
+    REPEATED = "repeated"  # the local time occurs twice
 
 
 @dataclass(frozen=True, slots=True)
 class FireTime:
-    """One time at which a schedule fires."""
+    """A time at which a schedule fires."""
 
     at: datetime
     local: datetime
@@ -80,7 +81,7 @@ class FireTime:
 
 @dataclass(frozen=True, slots=True)
 class Cron:
-    """A schedule in a zone. Times in and out are aware; those out are in UTC."""
+    """A schedule in a time zone. Takes aware datetimes; returns datetimes in UTC."""
 
     text: str
     zone: ZoneInfo
@@ -89,41 +90,41 @@ class Cron:
     _is_elapsed: bool
 
     def next_after(self, moment: datetime) -> datetime | None:
-        """The first time it fires after that moment; None when it never does again."""
+        """Return the first fire time after this moment; None when there is none."""
         return next(self.after(moment), None)
 
     def after(self, moment: datetime) -> Iterator[datetime]:
-        """Every time it fires after that moment, in order, each once."""
-        return (run.at for run in self._iter_fire_times(moment))
+        """Iterate over the fire times after this moment, in order, without duplicates."""
+        return (fire_time.at for fire_time in self._iter_fire_times(moment))
 
     def between(self, first: datetime, end: datetime) -> Iterator[datetime]:
-        """The times from `first` on that lie before `end`."""
+        """Iterate over the fire times from `first` (included) to `end` (excluded)."""
         for at in self.after(first - timedelta(microseconds=1)):
             if at >= end:
                 return
             yield at
 
     def last_before(self, end: datetime, *, first: datetime, most: int) -> list[datetime]:
-        """The last `most` of the times from `first` on that lie before `end`, in order.
+        """Return the last `most` fire times from `first` (included) to `end` (excluded), in order.
 
-        The past is looked through in windows that grow backwards, so a schedule of every minute
-        that nobody looked at for a year costs no more than any other.
+        Searches backwards in growing windows. So the cost does not depend on how long ago `first`
+        is, even for a schedule that fires every minute.
         """
         window = timedelta(minutes=2 * most)
         while True:
             start = max(first, end - window)
-            found = list(self.between(start, end))
-            if len(found) >= most or start == first:
-                return found[-most:]
+            times = list(self.between(start, end))
+            if len(times) >= most or start == first:
+                return times[-most:]
             window *= 8
 
     def preview(self, moment: datetime, most: int) -> list[FireTime]:
-        """The next times, with what changes of the clocks do to them."""
+        """Return the next fire times, with the effects of clock changes."""
         return list(islice(self._iter_fire_times(moment), most))
 
     def describe(self) -> str:
-        """As people say it: At 09:00 on Monday through Friday."""
-        return str(CronSim(self._expanded, datetime(2024, 1, 1)).explain())  # noqa: DTZ001 - no time is meant
+        """Return a description in English, such as: At 09:00 on Monday through Friday."""
+        return str(CronSim(self._expanded, datetime(2024, 1, 1)).explain())  # noqa: DTZ001 - explain() ignores the start time
 
     def _iter_fire_times(self, moment: datetime) -> Iterator[FireTime]:
         return (
@@ -133,55 +134,55 @@ class Cron:
         )
 
     def _iter_by_elapsed_time(self, moment: datetime) -> Iterator[FireTime]:
-        again: deque[FireTime] = deque()
+        repeats: deque[FireTime] = deque()
         for wall in CronSim(self._expression, self._wall_time_before_repeats(moment)):
-            shown = self._find_occurrences(wall)
-            # What the clocks show again comes after all that they show the first time.
-            while shown and again and again[0].at < shown[0].at:
-                yield again.popleft()
-            again.extend(run for run in shown[1:] if run.at > moment)
-            yield from (run for run in shown[:1] if run.at > moment)
-        yield from again
+            occurrences = self._find_occurrences(wall)
+            # Second occurrences come after all first occurrences that precede them in real time.
+            while occurrences and repeats and repeats[0].at < occurrences[0].at:
+                yield repeats.popleft()
+            repeats.extend(fire_time for fire_time in occurrences[1:] if fire_time.at > moment)
+            yield from (fire_time for fire_time in occurrences[:1] if fire_time.at > moment)
+        yield from repeats
 
     def _wall_time_before_repeats(self, moment: datetime) -> datetime:
-        """The time on the wall, or, while the clocks show one again, one from before that."""
+        """Return the local time, moved back by the length of the repetition if it occurs twice."""
         local = moment.astimezone(self.zone)
         return local.replace(tzinfo=None) - _measure_repeat(local)
 
     def _find_occurrences(self, wall: datetime) -> list[FireTime]:
-        """When the clocks show that time: never, once or twice."""
+        """Return the real times at which the local clock shows `wall`: none, one or two."""
         local = wall.replace(tzinfo=self.zone, fold=0)
         if not _is_existing_time(local):
             return []
         change = _find_repeat(local)
-        runs = [FireTime(local.astimezone(UTC), local, change)]
+        occurrences = [FireTime(local.astimezone(UTC), local, change)]
         if change is not None:
             later = local.replace(fold=1)
-            runs.append(FireTime(later.astimezone(UTC), later, change))
-        return runs
+            occurrences.append(FireTime(later.astimezone(UTC), later, change))
+        return occurrences
 
     def _iter_by_wall_clock(self, moment: datetime) -> Iterator[FireTime]:
         last = moment
-        # Without a zone the calendar has no gaps; each of its times is then found on the clock.
-        # Times never go backwards on the way, except while the clocks show an hour again.
+        # cronsim runs on naive times, which have no gaps; each result is then resolved in the zone.
+        # The resolved times are ascending, except while a clock change repeats an hour.
         for wall in CronSim(self._expression, moment.astimezone(self.zone).replace(tzinfo=None)):
-            run = self._resolve_wall_time(wall)
-            if run.at > last:
-                last = run.at
-                yield run
+            fire_time = self._resolve_wall_time(wall)
+            if fire_time.at > last:
+                last = fire_time.at
+                yield fire_time
 
     def _resolve_wall_time(self, wall: datetime) -> FireTime:
-        shown = self._find_occurrences(wall)
-        if shown:
-            return shown[0]
+        occurrences = self._find_occurrences(wall)
+        if occurrences:
+            return occurrences[0]
         at = self._first_after_gap(wall.replace(tzinfo=self.zone, fold=0).astimezone(UTC))
         return FireTime(at, at.astimezone(self.zone), ClockChange.SKIPPED)
 
     def _first_after_gap(self, at: datetime) -> datetime:
-        """The first minute on the other side of a gap.
+        """Return the first minute after the gap that a clock change leaves.
 
-        A time that was skipped is read by the clock from before the change, so it lies after it by
-        no more than the length of the gap.
+        A skipped local time is interpreted with the offset from before the change. So `at` is later
+        than the change by at most the length of the gap, and bisection finds the change.
         """
         offset = at.astimezone(self.zone).utcoffset()
         inside, before = at, at - timedelta(hours=25)
@@ -195,19 +196,19 @@ class Cron:
 
 
 def parse(text: str, zone: str) -> Cron:
-    """Invalid says what is wrong, and in `detail["position"]` where, counted from 0."""
-    place = read_zone(zone)
-    spelled = _expand_nickname(text)
-    fields = _split(spelled, text)
+    """Parse a schedule; the Invalid error has the 0-based offset in `detail["position"]`."""
+    time_zone = read_zone(zone)
+    expanded = _expand_nickname(text)
+    fields = _split(expanded, text)
     values = [_read_field(field, *part, text) for field, part in zip(_FIELDS, fields, strict=True)]
     _check_days(fields, values[2], values[3])
     expression = " ".join(
-        _to_cronsim_field(field, part, found)
-        for field, (part, _), found in zip(_FIELDS, fields, values, strict=True)
+        _to_cronsim_field(field, part, numbers)
+        for field, (part, _), numbers in zip(_FIELDS, fields, values, strict=True)
     )
     return Cron(
         " ".join(text.split()),
-        place,
+        time_zone,
         _expanded=" ".join(part for part, _ in fields),
         _expression=expression,
         _is_elapsed=len(values[1]) == 24,
@@ -215,7 +216,7 @@ def parse(text: str, zone: str) -> Cron:
 
 
 def read_zone(name: str) -> ZoneInfo:
-    """The zone of that name, as the IANA database has it."""
+    """Return the IANA time zone with this name; raise Invalid."""
     try:
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError, TypeError):
@@ -236,7 +237,7 @@ def _find_repeat(local: datetime) -> ClockChange | None:
 
 
 def _measure_repeat(local: datetime) -> timedelta:
-    """For how long the clocks show times again around that one; of one that is shown at all."""
+    """Return by how much a clock change repeats this local time; zero if it occurs once."""
     first, later = local.replace(fold=0).utcoffset(), local.replace(fold=1).utcoffset()
     return (first or timedelta()) - (later or timedelta())
 
@@ -255,8 +256,8 @@ def _expand_nickname(text: str) -> str:
     return NICKNAMES[name]
 
 
-def _split(spelled: str, text: str) -> list[tuple[str, int]]:
-    fields = [(found[0].upper(), found.start()) for found in re.finditer(r"\S+", spelled)]
+def _split(expanded: str, text: str) -> list[tuple[str, int]]:
+    fields = [(match[0].upper(), match.start()) for match in re.finditer(r"\S+", expanded)]
     names = ", ".join(field.name for field in _FIELDS)
     if len(fields) < len(_FIELDS):
         raise _invalid(f"a schedule has five fields: {names}", len(text))
@@ -267,9 +268,9 @@ def _split(spelled: str, text: str) -> list[tuple[str, int]]:
     return fields
 
 
-def _read_field(field: _Field, given: str, position: int, text: str) -> set[int]:
+def _read_field(field: _Field, field_text: str, position: int, text: str) -> set[int]:
     values: set[int] = set()
-    for term in given.split(","):
+    for term in field_text.split(","):
         values |= _read_term(field, term, position)
         position += len(term) + 1
     if not values:
@@ -278,24 +279,24 @@ def _read_field(field: _Field, given: str, position: int, text: str) -> set[int]
 
 
 def _read_term(field: _Field, term: str, position: int) -> set[int]:
-    found = _TERM.fullmatch(term)
-    if found is None:
+    match = _TERM.fullmatch(term)
+    if match is None:
         hint = "; L, W and # are not known here" if re.search(r"[LW#?]", term) else ""
         raise _invalid(f"{field.name}: {term or 'nothing'} is not a value{hint}", position)
-    every, first, last, step = found.groups()
+    range_text, first, last, step = match.groups()
     low, high = field.least, field.most
-    if every != "*":
+    if range_text != "*":
         low = _number(field, first, position)
         high = low if last is None else _number(field, last, position + len(first) + 1)
     if high < low:
-        raise _invalid(f"{field.name}: {every} runs backwards", position)
+        raise _invalid(f"{field.name}: {range_text} runs backwards", position)
     if step is None:
         return set(range(low, high + 1))
-    if every != "*" and last is None:
+    if range_text != "*" and last is None:
         raise _invalid(f"{field.name}: a step goes with * or with a range", position)
-    where = position + len(every) + 1
+    step_position = position + len(range_text) + 1
     if not 1 <= int(step) <= field.most:
-        raise _invalid(f"{field.name}: a step lies between 1 and {field.most}", where)
+        raise _invalid(f"{field.name}: a step lies between 1 and {field.most}", step_position)
     return set(range(low, high + 1, int(step)))
 
 
@@ -313,17 +314,20 @@ def _number(field: _Field, text: str, position: int) -> int:
 
 
 def _check_days(fields: list[tuple[str, int]], days: set[int], months: set[int]) -> None:
-    """Refuses what would never fire. Where either field suffices, a day of the week comes."""
+    """Raise Invalid for a schedule that never fires.
+
+    When matching one day field suffices, the day of the week makes it fire.
+    """
     (day, position), (weekday, _) = fields[2], fields[4]
     one_suffices = not day.startswith("*") and not weekday.startswith("*")
     if not one_suffices and min(days) > max(_LAST_DAYS[month] for month in months):
         raise _invalid("it would never fire: none of the months has such a day", position)
 
 
-def _to_cronsim_field(field: _Field, given: str, values: set[int]) -> str:
-    """The field for cronsim, which reads a star at its beginning as a word about the others."""
-    if given.startswith("*") or len(values) == field.most - field.least + 1:
-        return given if given.startswith("*") else "*"
+def _to_cronsim_field(field: _Field, text: str, values: set[int]) -> str:
+    """Return the field for cronsim, which treats a leading `*` in a day field specially."""
+    if text.startswith("*") or len(values) == field.most - field.least + 1:
+        return text if text.startswith("*") else "*"
     return ",".join(map(str, sorted(values)))
 
 

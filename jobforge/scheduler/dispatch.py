@@ -1,7 +1,7 @@
-"""Dispatches events: reads the outbox, lets triggers react, and has their jobs made.
+"""Dispatches events: reads the outbox, evaluates triggers, and enqueues their jobs.
 
-Two calls for each batch. Any number of schedulers may do so at once: an event belongs to whoever
-takes it out of the outbox, and that happens in the transaction that makes its jobs.
+Each batch takes two calls. Any number of schedulers may run: the transaction that creates an
+event's jobs also removes the event from the outbox, so only one scheduler can dispatch it.
 """
 
 import asyncio
@@ -28,31 +28,31 @@ from jobforge.types.events import (
 )
 
 _FIRST = UUID(int=0)
-_MOST_EVENTS = 500  # at once
-_YIELD_EVERY = 100  # events, after which other tasks have their turn
+_MOST_EVENTS = 500  # per batch
+_YIELD_EVERY = 100  # events between yields to other tasks of the event loop
 _MOST_REMEMBERED = 1000
 _COMMIT_ALLOWANCE_MS = 2000
 _FULL_SCAN_EVERY_S = 1.0
-_FULL_SCAN_PAUSE_FACTOR = 20  # times as long as it took the last time
+_FULL_SCAN_PAUSE_FACTOR = 20  # times the duration of the last full scan
 
 
 class Dispatcher:
-    """What one scheduler knows from batch to batch."""
+    """Dispatches batches of events for one scheduler; keeps a cursor and compiled validators."""
 
     def __init__(self, meters: Meters | None = None) -> None:
         self._meters = meters or Meters()
         self._cursor = _OutboxCursor()
         self._validators: dict[tuple[str, int | None], tuple[Json, Validator | None]] = {}
 
-    async def dispatch(self, line: MonitoredLink) -> bool:
-        """One batch of events; True when there may be more."""
+    async def dispatch(self, link: MonitoredLink) -> bool:
+        """Dispatch one batch of events; return True when there may be more."""
         started = time.monotonic()
         after = self._cursor.start_after(started)
-        pending = await line.run(calls.pending_events(limit=_MOST_EVENTS, after=after))
+        pending = await link.run(calls.pending_events(limit=_MOST_EVENTS, after=after))
         self._cursor.record_scan(after, started, time.monotonic())
         if not pending.events:
             return False
-        counts = await self._record(line, await self._collect_reactions(pending))
+        counts = await self._record(link, await self._collect_reactions(pending))
         self._meters.events += len(pending.events)
         if after is not None:
             self._cursor.advance(pending.events[-1].id)
@@ -61,62 +61,67 @@ class Dispatcher:
         return True
 
     async def _collect_reactions(self, pending: PendingEvents) -> list[Dispatched]:
-        readers = {
+        triggers = {
             trigger.id: reaction.parse_trigger(trigger, self._validator(trigger, pending))
             for trigger in pending.triggers.values()
         }
         dispatched = []
         for number, event in enumerate(pending.events, 1):
-            dispatched.append(Dispatched(event.id, _react_to_event(event, readers)))
+            dispatched.append(Dispatched(event.id, _react_to_event(event, triggers)))
             if number % _YIELD_EVERY == 0:
                 await asyncio.sleep(0)
         return dispatched
 
     def _validator(self, trigger: EventTrigger, pending: PendingEvents) -> Validator | None:
-        named = trigger.definition, trigger.version
-        schema = pending.parameters.get(named)
-        known = self._validators.get(named)
-        if known is None or known[0] != schema:
+        target = trigger.definition, trigger.version
+        schema = pending.parameters.get(target)
+        cached = self._validators.get(target)
+        if cached is None or cached[0] != schema:
             if len(self._validators) >= _MOST_REMEMBERED:
                 self._validators.clear()
-            known = self._validators[named] = schema, compile_validator(trigger.definition, schema)
-        return known[1]
+            cached = self._validators[target] = (
+                schema,
+                compile_validator(trigger.definition, schema),
+            )
+        return cached[1]
 
     async def _record(
-        self, line: MonitoredLink, dispatched: Sequence[Dispatched]
+        self, link: MonitoredLink, dispatched: Sequence[Dispatched]
     ) -> dict[str, int]:
         try:
-            return await line.run(calls.record_deliveries(dispatched))
+            return await link.run(calls.record_deliveries(dispatched))
         except (Unavailable, Denied):
-            raise  # the events come again
+            raise  # the events stay in the outbox
         except JobForgeError as error:
             if len(dispatched) == 1:
-                return await _record_failure(line, dispatched[0], error)
-        # One of them has what the engine cannot take, or somebody's transaction holds a job that
-        # waits for it; the others must not wait for that.
+                return await _record_failure(link, dispatched[0], error)
+        # The engine refuses one of the events, or another transaction locks a job that waits for
+        # one. Record them singly, so that the other events are not delayed.
         counts: dict[str, int] = {}
-        for each in dispatched:
-            for outcome, number in (await self._record(line, [each])).items():
+        for event in dispatched:
+            for outcome, number in (await self._record(link, [event])).items():
                 counts[outcome] = counts.get(outcome, 0) + number
         return counts
 
 
 @dataclass(slots=True)
 class _OutboxCursor:
-    """Below which place of the outbox there is nothing to be found.
+    """Where the next scan of the outbox starts.
 
-    While somebody's open transaction holds up vacuum, entries of events long dispatched stay in the
-    index and every look from its left end passes them all. So a look begins at what was dispatched
-    last, less the time that a transaction may take to commit. Once in a while, and more seldom the
-    longer that takes, all of it is looked at, with a share for each tenant: what committed later
-    still is found then, and whoever waits behind another tenant's many.
+    While a long open transaction holds back vacuum, index entries of dispatched events remain, and
+    a scan from the left end of the index passes all of them. So a scan starts at the last
+    dispatched event, less an allowance for transactions that have yet to commit.
+
+    A periodic full scan gives each tenant a share. It finds events that committed later than the
+    allowance, and events of tenants behind another tenant's backlog. The interval of full scans
+    grows with their duration.
     """
 
     _position: UUID = _FIRST
     _full_scan_at: float = 0.0
 
     def start_after(self, now: float) -> UUID | None:
-        """Where to begin; None is to look at everything."""
+        """Return the ID to start after; None for a full scan."""
         return self._position if now < self._full_scan_at else None
 
     def record_scan(self, after: UUID | None, started: float, ended: float) -> None:
@@ -125,12 +130,12 @@ class _OutboxCursor:
             self._full_scan_at = ended + pause
 
     def advance(self, last: UUID) -> None:
-        # The first 48 bits of an id are its milliseconds.
-        place = UUID(int=max((last.int >> 80) - _COMMIT_ALLOWANCE_MS, 0) << 80)
-        self._position = max(place, self._position)
+        # The first 48 bits of a UUIDv7 are its time in milliseconds.
+        position = UUID(int=max((last.int >> 80) - _COMMIT_ALLOWANCE_MS, 0) << 80)
+        self._position = max(position, self._position)
 
 
-def _react_to_event(event: PendingEvent, readers: dict[UUID, ParsedTrigger]) -> list[Reaction]:
+def _react_to_event(event: PendingEvent, triggers: dict[UUID, ParsedTrigger]) -> list[Reaction]:
     if event.name is None:
         return []
     occurrence = TriggeringEvent(
@@ -143,16 +148,23 @@ def _react_to_event(event: PendingEvent, readers: dict[UUID, ParsedTrigger]) -> 
         event.data,
         event.replay,
     )
-    return [readers[each].react(occurrence) for each in event.triggers if each in readers]
+    return [
+        triggers[trigger_id].react(occurrence)
+        for trigger_id in event.triggers
+        if trigger_id in triggers
+    ]
 
 
 async def _record_failure(
-    line: MonitoredLink, dispatched: Dispatched, error: JobForgeError
+    link: MonitoredLink, dispatched: Dispatched, error: JobForgeError
 ) -> dict[str, int]:
-    """What cannot even fail comes again in a while."""
+    """Record the event's deliveries as failed.
+
+    When that fails too, log it and leave the event in the outbox for a later batch.
+    """
     if not isinstance(error, Contended):
         try:
-            return await line.run(calls.record_deliveries([_to_failed(dispatched, error)]))
+            return await link.run(calls.record_deliveries([_to_failed(dispatched, error)]))
         except (Unavailable, Denied):
             raise
         except JobForgeError as again:

@@ -1,8 +1,8 @@
-"""Which events a trigger is for: a name or the start of one, and a filter on what the event says.
+"""Matches events to triggers: by a name or prefix, and by a filter on the event's content.
 
-A filter is a list of {"path", "op", "value"}, and all of it must hold. Paths are those of
-templates. Types are compared strictly: "1" is not 1, and true is not 1. What a path does not find
-fulfils nothing but {"op": "exists", "value": false}.
+A filter is a list of {"path", "op", "value"}, all of which must hold. Paths have the syntax of
+templates. Types are compared strictly: "1" is not 1, and true is not 1. A path without a value
+fails every condition except {"op": "exists", "value": false}.
 """
 
 import re
@@ -16,15 +16,15 @@ from jobforge.types import jsonb
 ROOTS = ("event", "meta")
 MOST_CONDITIONS = 50
 MOST_CHOICES = 100
-MOST_BYTES = 64 * 1024  # of a whole filter
+MOST_BYTES = 64 * 1024  # per filter
 
-# As emit_event has it.
+# The syntax that emit_event accepts.
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:-]{0,199}")
 
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """One line of a filter, read."""
+    """One parsed condition of a filter."""
 
     path: Path
     op: str
@@ -38,7 +38,7 @@ class Condition:
 
 
 def check_pattern(pattern: Json, *, field: str = "event") -> str:
-    """The pattern itself when it is a name such as `order.paid`, the start of one, or `*`."""
+    """Return the pattern: a name (`order.paid`), a prefix (`order.*`) or `*`; raise Invalid."""
     is_text = isinstance(pattern, str)
     if is_text and (pattern == "*" or _NAME.fullmatch(pattern.removesuffix(".*"))):
         return str(pattern)
@@ -49,44 +49,44 @@ def check_pattern(pattern: Json, *, field: str = "event") -> str:
 
 
 def matches_pattern(pattern: str, name: str) -> bool:
-    """Whether a trigger with this pattern is for events of this name."""
+    """Whether the pattern of a trigger matches this event name."""
     return pattern in {name, "*"} or (pattern.endswith(".*") and name.startswith(pattern[:-1]))
 
 
 def parse(conditions: Json, *, field: str = "filter") -> tuple[Condition, ...]:
-    """Read a filter; Invalid with the path of the first fault."""
+    """Parse a filter; raise Invalid with the path of the first fault."""
     if conditions is None:
         return ()
     if not isinstance(conditions, list) or len(conditions) > MOST_CONDITIONS:
         raise Invalid(f"{field} must be a list of at most {MOST_CONDITIONS}", field=field)
-    return tuple(_condition(line, f"{field}.{n}") for n, line in enumerate(conditions))
+    return tuple(_condition(item, f"{field}.{n}") for n, item in enumerate(conditions))
 
 
 def check(conditions: Json, *, field: str = "filter") -> None:
-    """Refuse a filter that says something else than it seems to: for when it is saved."""
+    """Validate a filter before it is saved; raise Invalid."""
     parse(conditions, field=field)
     if len(jsonb.encode(conditions, field).encode()) > MOST_BYTES:
         raise Invalid(f"{field} is larger than {MOST_BYTES // 1024} KiB", field=field)
 
 
 def matches(conditions: tuple[Condition, ...], values: Mapping[str, Json]) -> bool:
-    """Whether everything holds that the filter asks for."""
+    """Whether all conditions of the filter hold."""
     return all(condition.holds(values) for condition in conditions)
 
 
-def _condition(line: Json, at: str) -> Condition:
-    if not isinstance(line, dict) or not {"path", "op"} <= line.keys() <= {"path", "op", "value"}:
+def _condition(item: Json, at: str) -> Condition:
+    if not isinstance(item, dict) or not {"path", "op"} <= item.keys() <= {"path", "op", "value"}:
         raise Invalid(f"{at} must have path, op and value, and nothing else", field=at)
-    path, op, value = line["path"], line["op"], line.get("value", MISSING)
+    path, op, value = item["path"], item["op"], item.get("value", MISSING)
     if not isinstance(path, str):
         raise Invalid(f"{at}.path must be text", field=f"{at}.path")
     if not isinstance(op, str) or op not in _OPERAND_RULES:
         raise Invalid(f"{at}.op must be one of {', '.join(_OPERAND_RULES)}", field=f"{at}.op")
     if op == "exists" and value is MISSING:
         value = True
-    wanted, is_fit = _OPERAND_RULES[op]
-    if value is MISSING or not is_fit(value):
-        raise Invalid(f"{at}.value must be {wanted} for {op}", field=f"{at}.value")
+    expected, is_valid = _OPERAND_RULES[op]
+    if value is MISSING or not is_valid(value):
+        raise Invalid(f"{at}.value must be {expected} for {op}", field=f"{at}.value")
     return Condition(read_path(path, field=f"{at}.path", roots=ROOTS), op, value)
 
 
@@ -102,7 +102,7 @@ def _is_choice(value: Json) -> bool:
     return isinstance(value, list) and 1 <= len(value) <= MOST_CHOICES
 
 
-# What the value of each operator must be, in words and as a test.
+# The operand that each operator requires: a description for errors, and a predicate.
 _OPERAND_RULES: Mapping[str, tuple[str, Callable[[Json], bool]]] = {
     "eq": ("a JSON value", lambda _: True),
     "ne": ("a JSON value", lambda _: True),
@@ -115,7 +115,7 @@ _OPERAND_RULES: Mapping[str, tuple[str, Callable[[Json], bool]]] = {
 
 
 def _is_same(left: Json, right: Json) -> bool:
-    # Python holds that True == 1; JSON does not.
+    # In Python, True == 1; in JSON they differ.
     if _is_number(left) and _is_number(right):
         return bool(left == right)
     if type(left) is not type(right):

@@ -1,7 +1,7 @@
-"""Schedules that are due: which of their times fire, with what payload, and when they are due next.
+"""Fires due schedules: which times fire, with what payload, and when each schedule is due next.
 
-`plan` decides, by the database's clock and without asking anybody; `fire` is the step that reads
-what is due, plans it and has it recorded.
+`plan_schedule` decides without I/O, by the time of the database's clock. `fire_due_schedules` reads
+the due schedules, plans them and records the plans.
 """
 
 import asyncio
@@ -30,51 +30,55 @@ from jobforge.types.triggers import (
     PlannedFiring,
 )
 
-# A firing that is no later than this was not missed: it is what a busy scheduler may take.
+# A busy scheduler may be this late; a firing within this time does not count as missed.
 ON_TIME_TOLERANCE = timedelta(seconds=60)
 
 _READ_AT_ONCE = 1_000
-_RECORDED_AT_ONCE = 1_000  # firings
+_RECORDED_AT_ONCE = 1_000  # firings per call
 _YIELD_EVERY = 50
 _INSTANT = timedelta(microseconds=1)
 _MISSED = "missed: no scheduler was there in time"
-# Not of a schedule, that is: all of them wait until it is over.
+# Errors of the connection, not of one schedule: all schedules wait until they are resolved.
 _ENGINE_ERRORS = (Denied, Unavailable)
 
 
 @dataclass(frozen=True, slots=True)
 class FiringResult:
-    """What a look at the schedules found: whether to look again at once, else when."""
+    """The result of one pass over due schedules.
+
+    `has_more` asks for another pass at once; otherwise `wake_in_s` is the time until the next
+    schedule is due.
+    """
 
     has_more: bool
     wake_in_s: float | None = None
     recorded: int = 0
 
 
-async def fire_due_schedules(line: Link) -> FiringResult:
-    """Makes the firings that are due. Whatever happens on the way, none is made twice."""
-    due = await line.run(calls.due_schedules(limit=_READ_AT_ONCE))
+async def fire_due_schedules(link: Link) -> FiringResult:
+    """Record the firings that are due. The engine's key of a firing prevents duplicates."""
+    due = await link.run(calls.due_schedules(limit=_READ_AT_ONCE))
     if not due.triggers:
         wake_in_s = None if due.wake_at is None else (due.wake_at - due.now).total_seconds()
         return FiringResult(has_more=False, wake_in_s=wake_in_s)
     recorded, is_stuck = 0, False
     for plans in _batches(await _plan_all(due)):
         try:
-            count = await line.run(calls.record_firings(plans))
+            count = await link.run(calls.record_firings(plans))
         except _ENGINE_ERRORS:
             raise
         except JobForgeError:
             is_stuck = True
-            count = await _record_singly(line, plans)
+            count = await _record_singly(link, plans)
         recorded += count or 0
-        if not count and (count is None or any(each.firings for each in plans)):
-            # Somebody else is at it, or was quicker: one of us is enough.
+        if not count and (count is None or any(plan.firings for plan in plans)):
+            # Another scheduler is recording these firings or has recorded them.
             return FiringResult(has_more=False, recorded=recorded)
     return FiringResult(has_more=not is_stuck, recorded=recorded)
 
 
 def iter_plans(due: DueSchedules) -> Iterator[Plan]:
-    """What is to come of all that is due, one by one."""
+    """Yield the plan of each due schedule."""
     targets = {name: _build_target(name, found) for name, found in due.definitions.items()}
     for schedule in due.triggers:
         target = targets[schedule.definition, schedule.version]
@@ -82,25 +86,25 @@ def iter_plans(due: DueSchedules) -> Iterator[Plan]:
 
 
 def plan_schedule(schedule: DueSchedule, now: datetime, definition: "TargetDefinition") -> Plan:
-    """What is to come of a schedule; one that cannot be read is disabled, and says why."""
+    """Return the plan of a schedule; one with an invalid cron is disabled, with the reason."""
     try:
         times = _parse_cron(schedule.cron, schedule.zone)
     except Invalid as fault:
         return _plan_disabling(schedule, fault)
-    asked = [(each.fire_at, each.kind) for each in schedule.pending]
+    requested = [(pending.fire_at, pending.kind) for pending in schedule.pending]
     if not schedule.is_due:
-        return Plan(schedule, schedule.next_run_at, _plan_firings(schedule, asked, definition))
-    found = _find_due_times(times, schedule, now)
+        return Plan(schedule, schedule.next_run_at, _plan_firings(schedule, requested, definition))
+    due = _find_due_times(times, schedule, now)
     firings = _plan_firings(
-        schedule, [*asked, *((at, FiringKind.SCHEDULE) for at in found.firing)], definition
+        schedule, [*requested, *((at, FiringKind.SCHEDULE) for at in due.firing)], definition
     )
-    return Plan(schedule, found.next, [*found.missed, *firings])
+    return Plan(schedule, due.next, [*due.missed, *firings])
 
 
 def build_template_values(
     schedule: DueSchedule, fire_at: datetime, previous: datetime | None
 ) -> Json:
-    """What a payload's tags find under `schedule`."""
+    """Return the values that a payload's tags find under `schedule`."""
     local = fire_at.astimezone(cron.read_zone(schedule.zone))
     return {
         "fire_at": fire_at.astimezone(UTC).isoformat(),
@@ -115,7 +119,7 @@ def build_template_values(
 
 @dataclass(frozen=True, slots=True)
 class TargetDefinition:
-    """The definition that a schedule enqueues jobs of."""
+    """The definition whose jobs a schedule enqueues."""
 
     name: str
     is_active: bool | None
@@ -160,7 +164,7 @@ def _find_first_time(times: Cron, schedule: DueSchedule) -> datetime | None:
 def _select_catch_up_times(
     times: Cron, schedule: DueSchedule, first: datetime, end: datetime, now: datetime
 ) -> list[datetime]:
-    """Of all times that are due, those that fire."""
+    """Return the due times that fire under the schedule's catch-up option."""
     match schedule.catch_up:
         case CatchUp.NONE:
             return list(times.between(max(first, now - ON_TIME_TOLERANCE), end))
@@ -171,10 +175,10 @@ def _select_catch_up_times(
 
 
 def _summarize_missed(times: Cron, first: datetime, end: datetime) -> list[PlannedFiring]:
-    """One entry for all that were missed, at the last of them."""
+    """Return one skipped firing for all missed times, at the last of them."""
     if first >= end:
         return []
-    # There is none when the rules of the zone have changed since `first` was found.
+    # No time is found when the zone's rules have changed since `first` was computed.
     last = next(iter(times.last_before(end, first=first, most=1)), first)
     since = "" if last == first else f"; so were all since {first.isoformat()}"
     reason = _MISSED + since
@@ -204,7 +208,7 @@ def _plan_firings(
 
 @dataclass(frozen=True, slots=True)
 class _PayloadRenderer:
-    """A schedule's payloads, from its template."""
+    """Renders the payloads of a schedule from its template."""
 
     schedule: DueSchedule
     definition: TargetDefinition
@@ -224,7 +228,7 @@ class _PayloadRenderer:
             return cls(schedule, definition, fault)
 
     def render(self, fire_at: datetime, previous: datetime | None) -> Json:
-        """Raises Invalid."""
+        """Return the payload of one firing; raise Invalid."""
         if isinstance(self.payload_template, Invalid):
             raise self.payload_template
         payload = self.payload_template.render(
@@ -252,12 +256,15 @@ def _plan_firing(
 
 
 def _run_at(schedule: DueSchedule, fire_at: datetime, kind: FiringKind) -> datetime | None:
-    """Jitter comes of what fires and when, so every scheduler finds the same."""
+    """Return the start time with jitter, derived from the schedule's ID and fire time.
+
+    So every scheduler computes the same time.
+    """
     if schedule.jitter_s == 0 or kind is not FiringKind.SCHEDULE:
         return None
     digest = hashlib.sha256(f"{schedule.id} {fire_at.timestamp()}".encode()).digest()
-    share = int.from_bytes(digest[:8]) / 2**64
-    return fire_at + timedelta(seconds=share * schedule.jitter_s)
+    fraction = int.from_bytes(digest[:8]) / 2**64
+    return fire_at + timedelta(seconds=fraction * schedule.jitter_s)
 
 
 def _plan_disabling(schedule: DueSchedule, fault: Invalid) -> Plan:
@@ -269,18 +276,20 @@ def _plan_disabling(schedule: DueSchedule, fault: Invalid) -> Plan:
     return Plan(schedule, None, firings, fault=reason)
 
 
-async def _record_singly(line: Link, plans: Sequence[Plan]) -> int | None:
-    """One of them has what the engine cannot take, or somebody's transaction holds what it needs.
-    The others must not wait for it.
+async def _record_singly(link: Link, plans: Sequence[Plan]) -> int | None:
+    """Record the plans one by one.
+
+    The engine refuses one of them, or another transaction locks a row that one needs. The other
+    plans must not wait for it.
     """
     recorded = 0
-    for each in plans:
+    for plan in plans:
         try:
-            count = await line.run(calls.record_firings([each]))
+            count = await link.run(calls.record_firings([plan]))
         except _ENGINE_ERRORS:
             raise
         except JobForgeError as error:
-            logs.emit("schedule.stuck", "warning", trigger=each.of.id, error=error.message)
+            logs.emit("schedule.stuck", "warning", trigger=plan.of.id, error=error.message)
             continue
         if count is None:
             return None
@@ -290,40 +299,40 @@ async def _record_singly(line: Link, plans: Sequence[Plan]) -> int | None:
 
 async def _plan_all(due: DueSchedules) -> list[Plan]:
     plans = []
-    for each in iter_plans(due):
-        plans.append(each)
+    for plan in iter_plans(due):
+        plans.append(plan)
         if len(plans) % _YIELD_EVERY == 0:
-            await asyncio.sleep(0)  # a worker's other loops have their turn
+            await asyncio.sleep(0)  # yield to the worker's other loops
     return plans
 
 
 def _plan_or_disable(schedule: DueSchedule, now: datetime, target: TargetDefinition) -> Plan:
-    """Whatever is the matter with one schedule, the others must not suffer for it."""
+    """Plan a schedule, or disable it on any error, so that other schedules are not affected."""
     try:
         return plan_schedule(schedule, now, target)
-    except Exception as error:  # noqa: BLE001 - it is disabled, and says why
+    except Exception as error:  # noqa: BLE001 - the schedule is disabled with this reason
         logs.emit("schedule.failed", "error", trigger=schedule.id, error=repr(error))
         return _plan_disabling(schedule, Invalid(repr(error), field="schedule"))
 
 
-def _build_target(name: tuple[str, int | None], found: NamedDefinition) -> TargetDefinition:
+def _build_target(name: tuple[str, int | None], definition: NamedDefinition) -> TargetDefinition:
     key, version = name
     text = key if version is None else f"{key}@{version}"
     return TargetDefinition(
-        text, found.is_active, json_schema.compile_validator(text, found.parameters)
+        text, definition.is_active, json_schema.compile_validator(text, definition.parameters)
     )
 
 
 def _batches(plans: Sequence[Plan]) -> Iterator[list[Plan]]:
-    """As many plans as have no more than so many firings; one alone may have more."""
+    """Split plans into batches of limited firings; a plan over the limit is its own batch."""
     batch: list[Plan] = []
     firings = 0
-    for each in plans:
-        if batch and firings + len(each.firings) > _RECORDED_AT_ONCE:
+    for plan in plans:
+        if batch and firings + len(plan.firings) > _RECORDED_AT_ONCE:
             yield batch
             batch, firings = [], 0
-        batch.append(each)
-        firings += len(each.firings)
+        batch.append(plan)
+        firings += len(plan.firings)
     if batch:
         yield batch
 
@@ -335,5 +344,5 @@ def _parse_cron(text: str, zone: str) -> Cron:
 
 @lru_cache(maxsize=4096)
 def _find_next_time(text: str, zone: str, first: datetime) -> datetime | None:
-    """Many schedules have the same times."""
+    """Return the next fire time; cached, because many schedules have the same times."""
     return _parse_cron(text, zone).next_after(first)

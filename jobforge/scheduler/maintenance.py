@@ -1,8 +1,8 @@
-"""Keeps house: adds up the statistics, makes partitions ahead, and clears away what is old.
+"""Runs maintenance: rolls up statistics, creates partitions in advance, and applies retention.
 
-Every scheduler has one, and the engine says whose turn it is for each task. What a task does is one
-call, or as many as there is work for; any of them may fail or be killed, and whoever has the next
-turn goes on.
+Every scheduler runs this loop; for each task, the engine chooses the scheduler that runs it now. A
+task consists of one call, or of as many calls as there is work. Any call may fail or be killed; the
+next scheduler to run the task continues.
 """
 
 import os
@@ -23,7 +23,7 @@ from jobforge.observability import logs
 from jobforge.types.operations import SweepPosition
 
 _SOON_S = 2.0
-# What was kept for weeks is kept a minute longer: who has just started has other things to do.
+# Retention is not urgent: leave the first minute after a start to other work.
 _LATER_S = 60.0
 _MINUTE_S = 60.0
 _HOUR_S = 3600.0
@@ -33,13 +33,14 @@ _ADDED_AT_ONCE = 50_000
 _REMOVED_AT_ONCE = 10_000
 _CHECKED_AT_ONCE = 5_000
 _CHECKS_PER_TURN = 20
-# Of the time between two turns: who comes a little early must not lose a whole one.
+# Share of a task's interval after which it may run again, so that a scheduler that is slightly
+# early because of jitter does not skip a whole interval.
 _LEAST_SHARE = 0.7
 
 
 @dataclass(slots=True)
 class _Task:
-    """`work` answers whether there was any; the less there is, the longer is the pause."""
+    """A task. `work` returns whether there was work; without work, the pause doubles."""
 
     name: MaintenanceTask
     work: Callable[[BackgroundLoop], Awaitable[bool]]
@@ -50,7 +51,7 @@ class _Task:
 
 
 class Maintenance:
-    """The step of a Loop."""
+    """The step of a BackgroundLoop."""
 
     def __init__(
         self, run: RunCall, *, history_days: int = 14, dead_days: int = 90, audit_days: int = 365
@@ -59,7 +60,7 @@ class Maintenance:
         self._history_days = history_days
         self._dead_days = dead_days
         self._audit_days = audit_days
-        self._checked_position: SweepPosition | None = None  # where the next turn continues
+        self._checked_position: SweepPosition | None = None  # where the next run continues
         self._name = f"{socket.gethostname()}:{os.getpid()}"
         soon = time.monotonic() + _add_jitter(_SOON_S)
         later = time.monotonic() + _add_jitter(_LATER_S)
@@ -78,14 +79,14 @@ class Maintenance:
         ]
 
     async def step(self, loop: BackgroundLoop) -> None:
-        task = min(self._tasks, key=lambda each: each.due_at)
+        task = min(self._tasks, key=lambda candidate: candidate.due_at)
         await loop.wait_for_wake(max(0.0, task.due_at - time.monotonic()))
         if loop.is_stopped:
             return
-        turn = calls.start_maintenance(
+        start_call = calls.start_maintenance(
             task.name, every_s=_LEAST_SHARE * task.every_s, by=self._name
         )
-        has_worked = await self._run(turn) and await task.work(loop)
+        has_worked = await self._run(start_call) and await task.work(loop)
         longer_s = min(2 * task.pause_s, task.longest_pause_s)
         task.pause_s = task.every_s if has_worked else longer_s
         task.due_at = time.monotonic() + _add_jitter(task.pause_s)
@@ -101,7 +102,7 @@ class Maintenance:
         return bool(await self._run(calls.ensure_partitions()))
 
     async def _free_blocked(self, loop: BackgroundLoop) -> bool:
-        """Check up to 100,000 blocked jobs; the next turn continues behind them."""
+        """Check up to 100,000 blocked jobs; the next run continues after them."""
         freed = 0
         for _ in range(_CHECKS_PER_TURN):
             position = await self._run(
@@ -116,9 +117,9 @@ class Maintenance:
         return bool(freed)
 
     async def _apply_retention(self, loop: BackgroundLoop) -> bool:
-        """Clear each kind in transactions of its own, so that none depends on another's success.
+        """Apply retention to each kind in separate transactions, so that kinds fail independently.
 
-        The history comes first: it grows fastest, and dropping it is cheap.
+        History comes first: it grows fastest, and dropping its partitions is cheap.
         """
         for kind in get_args(RetentionKind):
             if loop.is_stopped:
@@ -138,16 +139,16 @@ class Maintenance:
             limit=_REMOVED_AT_ONCE,
         )
         while not loop.is_stopped:
-            answer = await self._run(call)
-            if answer.get("partitions", ()) is None:
+            removed = await self._run(call)
+            if removed.get("partitions", ()) is None:
                 logs.emit("history.in_use", "warning")
-            for failed, reason in answer.pop("failed", {}).items():
+            for failed, reason in removed.pop("failed", {}).items():
                 logs.emit("history.sweep_failed", "warning", kind=failed, error=reason)
-            if any(answer.values()):
-                logs.emit("history.cleared", **answer)
-            if kind == "partitions" or answer.get(kind, 0) < _REMOVED_AT_ONCE:
+            if any(removed.values()):
+                logs.emit("history.cleared", **removed)
+            if kind == "partitions" or removed.get(kind, 0) < _REMOVED_AT_ONCE:
                 break
 
 
 def _add_jitter(seconds: float) -> float:
-    return seconds * random.uniform(0.8, 1)  # noqa: S311 - no secret
+    return seconds * random.uniform(0.8, 1)  # noqa: S311 - jitter, not a secret

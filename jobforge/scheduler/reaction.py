@@ -1,7 +1,8 @@
-"""What a trigger makes of an event: whether it acts, and the job that it asks for. Does nothing.
+"""Evaluates a trigger for an event: whether it matches, and the job to enqueue. Pure, no I/O.
 
-The scheduler has it done; a dry run shows the same. Whatever is wrong with a trigger or its payload
-is the reason of a reaction that failed, never an error: other triggers must not suffer for it.
+The scheduler enqueues the job; a dry run shows the same reaction. A fault of a trigger or its
+payload becomes the reason of a failed reaction, never an exception, so that other triggers are not
+affected.
 """
 
 import hashlib
@@ -41,7 +42,7 @@ class TriggeringEvent:
 
     @classmethod
     def from_event(cls, event: Event) -> Self:
-        """One that has come before."""
+        """Convert a stored event."""
         return cls(
             event.id,
             event.name,
@@ -53,7 +54,7 @@ class TriggeringEvent:
         )
 
     def to_template_values(self) -> Mapping[str, Json]:
-        """What templates and filters can speak of."""
+        """Return the values that templates and filters can refer to."""
         meta = {
             "id": str(self.id),
             "name": self.name,
@@ -66,7 +67,7 @@ class TriggeringEvent:
 
 @dataclass(frozen=True, slots=True)
 class ParsedTrigger:
-    """A trigger whose filter and templates were read; `fault` is why they could not be."""
+    """A trigger with its filter and templates parsed; `fault` is the parse error, if any."""
 
     trigger: EventTrigger
     validator: Validator | None = None
@@ -108,30 +109,30 @@ class ParsedTrigger:
     def _key(
         self, event: TriggeringEvent, payload: Json, values: Mapping[str, Json]
     ) -> dict[str, Json]:
-        """The job's idempotency key: two events with the same one make one job.
+        """Return the job's idempotency key: two events with the same key create one job.
 
-        The event's own key decides alone. Without one, events with the same payload (or the same
-        rendered `dedupe_key`) make one job within the trigger's window.
+        An event's own key takes precedence. Without one, events with the same payload (or the same
+        rendered `dedupe_key`) create one job within the trigger's window.
         """
         if event.key is not None:
-            name = _digest([event.name, event.key])
-            return {"key": f"trigger:{self.trigger.id}:key:{name}{_suffix(event)}"}
+            digest = _digest([event.name, event.key])
+            return {"key": f"trigger:{self.trigger.id}:key:{digest}{_suffix(event)}"}
         if not self.trigger.dedupe_window_s:
             return {}
-        name = _digest(self.dedupe_key.render(values) if self.dedupe_key else payload)
+        digest = _digest(self.dedupe_key.render(values) if self.dedupe_key else payload)
         return {
-            "key": f"trigger:{self.trigger.id}:{name}{_suffix(event)}",
+            "key": f"trigger:{self.trigger.id}:{digest}{_suffix(event)}",
             "key_mode": "window",
             "key_window_s": self.trigger.dedupe_window_s,
         }
 
     def _fail(self, reason: str) -> Reaction:
-        words = replace_unencodable(reason)[:_MOST_CHARACTERS_OF_REASON]
-        return Reaction(self.trigger.id, DeliveryOutcome.FAILED, words)
+        text = replace_unencodable(reason)[:_MOST_CHARACTERS_OF_REASON]
+        return Reaction(self.trigger.id, DeliveryOutcome.FAILED, text)
 
 
 def parse_trigger(trigger: EventTrigger, validator: Validator | None = None) -> ParsedTrigger:
-    """Never raises: a trigger that cannot be read fails with every event, and says why."""
+    """Parse a trigger; never raises. An invalid trigger fails for every event, with the reason."""
     try:
         return ParsedTrigger(
             trigger,
@@ -142,12 +143,12 @@ def parse_trigger(trigger: EventTrigger, validator: Validator | None = None) -> 
         )
     except JobForgeError as error:
         return ParsedTrigger(trigger, fault=error.message)
-    except Exception as error:  # noqa: BLE001 - as above
+    except Exception as error:  # noqa: BLE001 - one trigger must not stop the others
         return ParsedTrigger(trigger, fault=repr(error))
 
 
 def dry_run(trigger: Trigger, event: Event, parameters: Json) -> Reaction:
-    """What the trigger would make of an event, if that came now and it listened."""
+    """Return the trigger's reaction if this event occurred now and the trigger were enabled."""
     if trigger.event is None or not event_filter.matches_pattern(trigger.event, event.name):
         reason = f"{event.name} does not fit {trigger.event or 'a schedule'}"
         return Reaction(trigger.id, DeliveryOutcome.FILTERED, reason)
@@ -162,8 +163,8 @@ def dry_run(trigger: Trigger, event: Event, parameters: Json) -> Reaction:
         trigger.dedupe_window_s,
         trigger.dedupe_key,
     )
-    reader = parse_trigger(as_event_trigger, compile_validator(trigger.definition, parameters))
-    return reader.react(TriggeringEvent.from_event(event))
+    parsed = parse_trigger(as_event_trigger, compile_validator(trigger.definition, parameters))
+    return parsed.react(TriggeringEvent.from_event(event))
 
 
 def _digest(value: Json) -> str:
@@ -172,7 +173,7 @@ def _digest(value: Json) -> str:
 
 
 def _suffix(event: TriggeringEvent) -> str:
-    # A replay is asked for in order to make the jobs again.
+    # A replay must create the jobs again, so its keys must differ.
     return f":{event.replay}" if event.replay else ""
 
 

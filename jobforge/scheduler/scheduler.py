@@ -1,9 +1,8 @@
-"""The scheduler's loop: looks at what is due, and sleeps until the next thing is. Maintenance goes
-on beside it.
+"""The scheduler's loops: fire due schedules, dispatch events, and run maintenance.
 
-Any number may run. What it has found due it has recorded by calls that are transactions of their
-own and hold the schedulers' lock for as long as they last: so one acts at a time, and one that is
-frozen holds nothing. What decides that a firing is made once is not the lock but its key.
+Any number of schedulers may run. Each recording call is a separate transaction that holds the
+schedulers' lock until its end. So one scheduler acts at a time, and a frozen one holds no lock. The
+key of a firing, not the lock, prevents duplicates.
 """
 
 import asyncio
@@ -20,18 +19,21 @@ from jobforge.scheduler.maintenance import Maintenance
 
 CHANNEL = "jobforge_scheduler"
 
-# While we listen, looking unasked is for what was said while we did not.
+# While LISTEN works, polling only finds notifications that were missed while reconnecting.
 _LISTENING_POLL_S = 10.0
-# After work there may be more, of which nobody is told: see announcing in emit_event.
+# After work there may be more events without a NOTIFY: post_event omits it while recent events
+# show that the schedulers were already woken.
 _PAUSES_S = (0.005, 0.025, 0.125, 1.0)
 
 
 class Scheduler:
-    """Alone in its process, or carried by a worker. `poll_s` is how often it looks unasked; the
-    days are how long history and dead jobs are kept.
+    """Runs alone in a process, or within a worker.
+
+    `poll_s` is the polling interval without notifications. The `_days` parameters are retention
+    periods.
     """
 
-    def __init__(  # noqa: PLR0913 - each is a setting
+    def __init__(  # noqa: PLR0913 - one parameter per setting
         self,
         database: Engine,
         *,
@@ -51,7 +53,7 @@ class Scheduler:
         self._pauses = iter(_PAUSES_S)
         self._tick_loop = BackgroundLoop("scheduler", self._tick)
         self._listen_loop = BackgroundLoop("scheduler wakeups", self._listen)
-        # Those of the worker that carries it are about the worker's own connections.
+        # Within a worker, these gauges are already set for the worker's own connections.
         self._meters.gauges.setdefault("reconnects", lambda: self._outage.ended_count)
         self._meters.gauges.setdefault("disconnected", lambda: self._outage.is_active)
         maintenance = Maintenance(
@@ -60,7 +62,7 @@ class Scheduler:
         self._maintenance_loop = BackgroundLoop("maintenance", maintenance.step)
 
     async def run(self) -> None:
-        """Until it is stopped."""
+        """Run until `stop` is called."""
         try:
             async with asyncio.TaskGroup() as group:
                 others = [
@@ -74,23 +76,25 @@ class Scheduler:
             await self._link.close()
 
     def stop(self) -> None:
-        """After the call that is on its way."""
+        """Stop after the call in progress."""
         self._tick_loop.stop()
         self._listen_loop.stop()
         self._maintenance_loop.stop()
 
     async def _tick(self, loop: BackgroundLoop) -> None:
-        found = await firing.fire_due_schedules(self._link)
-        self._meters.firings += found.recorded
-        if found.recorded:
-            logs.emit("schedules.fired", level="debug", firings=found.recorded)
+        result = await firing.fire_due_schedules(self._link)
+        self._meters.firings += result.recorded
+        if result.recorded:
+            logs.emit("schedules.fired", level="debug", firings=result.recorded)
         has_events = await self._dispatcher.dispatch(self._link)
-        if found.has_more or has_events:
+        if result.has_more or has_events:
             self._pauses = iter(_PAUSES_S)
             return
         pause = next(self._pauses, _LISTENING_POLL_S if self._is_listening else self._poll_s)
-        pause *= random.uniform(0.8, 1)  # noqa: S311 - no secret
-        await loop.wait_for_wake(pause if found.wake_in_s is None else min(pause, found.wake_in_s))
+        pause *= random.uniform(0.8, 1)  # noqa: S311 - jitter, not a secret
+        await loop.wait_for_wake(
+            pause if result.wake_in_s is None else min(pause, result.wake_in_s)
+        )
 
     async def _listen(self, loop: BackgroundLoop) -> None:
         if not self._database.can_listen:

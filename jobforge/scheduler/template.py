@@ -1,12 +1,13 @@
-"""Templates: a job's payload with tags where values of an event or a schedule go.
+"""Templates: a job's payload with tags for values of an event or a schedule.
 
     {{ path(.name | [n])* (| default(JSON) | json)* }}
 
-That is the whole language: no attributes, calls or loops. Tags stand in the strings of a JSON
-value, never in its keys. A string that is one tag takes the value as it is, number or object;
-within other text a value that is no string is written as JSON. What a path does not find is an
-error unless the tag has a default. Values are put in once and never read as templates. Whoever
-renders a template again and again parses it once.
+The language has no attributes, calls or loops. Tags are allowed in the strings of a JSON value, not
+in its keys. A string that consists of one tag becomes the value itself, such as a number or object;
+within other text, a value that is not a string is written as JSON. A path without a value is an
+error unless the tag has a default. Rendered values are never parsed as templates.
+
+To render a template repeatedly, parse it once.
 """
 
 import json
@@ -18,57 +19,60 @@ from typing import NoReturn
 from jobforge.errors import Invalid, Json
 from jobforge.types import jsonb
 
-MOST_BYTES = 256 * 1024  # of a template, and of what it makes
+MOST_BYTES = 256 * 1024  # of a template, and of its rendered value
 MOST_TAGS = 1000
 MOST_FILTERS = 4
-DEEPEST = 64  # as the engine has it
-SCHEDULE_ROOTS = ("schedule",)  # what the tags of a schedule's payload start with
+DEEPEST = 64  # the engine's limit
+SCHEDULE_ROOTS = ("schedule",)  # first step of the paths in a schedule's payload
 
 Path = tuple[str | int, ...]
-# What a path leads to when there is nothing; None is a value.
+# The result for a path without a value. None is a JSON value.
 MISSING = object()
 
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """A template that was read: the same value with its strings taken apart."""
+    """A parsed template: the same JSON value with its strings split into text and tags."""
 
     body: Json
     field: str
 
     def render(self, values: Mapping[str, Json]) -> Json:
-        """The template with its tags replaced; Invalid with the path of what cannot be."""
+        """Return the value with its tags replaced; raise Invalid with the path of a fault."""
         rendered = _render_body(self.body, _Renderer(values))
         _check_size(rendered, self.field)
         return rendered
 
 
 def parse(template: Json, *, field: str = "payload", roots: Collection[str] = ()) -> Template:
-    """Read a template whose paths start with one of `roots`; Invalid with the path of a fault."""
+    """Parse a template whose paths start with one of `roots`.
+
+    Raises Invalid with the path of the first fault.
+    """
     _check_size(template, field)
     return Template(_Parser(roots).parse(template, field, 0), field)
 
 
 def check(template: Json, *, field: str = "payload", roots: Collection[str] = ()) -> None:
-    """Refuse a template that could not be rendered with any values: for when it is saved."""
+    """Validate a template before it is saved; raise Invalid when no values could render it."""
     parse(template, field=field, roots=roots)
 
 
 def render(template: Json, values: Mapping[str, Json], *, field: str = "payload") -> Json:
-    """The template with its tags replaced; Invalid with the path of what cannot be."""
+    """Parse and render a template; raise Invalid with the path of a fault."""
     return parse(template, field=field).render(values)
 
 
 def read_path(text: str, *, field: str, roots: Collection[str] = ()) -> Path:
-    """The steps of a path such as `event.items[0].sku`."""
-    found = _PATH.fullmatch(text)
-    if found is None:
+    """Return the steps of a path such as `event.items[0].sku`."""
+    match = _PATH.fullmatch(text)
+    if match is None:
         raise Invalid(f"{field}: {text[:80]!r} is not a path such as event.items[0]", field=field)
-    return _steps(found, field, roots)
+    return _steps(match, field, roots)
 
 
 def look_up(path: Path, values: Mapping[str, Json]) -> Json:
-    """What the path leads to in JSON values: members and elements only; MISSING when nothing."""
+    """Return the value at the path, by object members and list elements only, or MISSING."""
     value: Json = values
     for step in path:
         if isinstance(step, str) and isinstance(value, Mapping):
@@ -88,7 +92,7 @@ class _Tag:
 
 @dataclass(frozen=True, slots=True)
 class _TaggedText:
-    """A string with tags in it."""
+    """A string with tags."""
 
     field: str
     parts: tuple[str | _Tag, ...]
@@ -96,7 +100,7 @@ class _TaggedText:
 
 @dataclass(slots=True)
 class _Renderer:
-    """One rendering: the values, and how many bytes may still come of them."""
+    """One rendering: the values, and the remaining budget of rendered bytes."""
 
     values: Mapping[str, Json]
     remaining_bytes: int = MOST_BYTES
@@ -110,8 +114,8 @@ class _Renderer:
         )
 
     def _render_as_text(self, tag: _Tag, at: str) -> str:
-        value, words = self._resolve(tag, at)
-        return value if isinstance(value, str) else words
+        value, encoded = self._resolve(tag, at)
+        return value if isinstance(value, str) else encoded
 
     def _resolve(self, tag: _Tag, at: str) -> tuple[Json, str]:
         value = look_up(tag.path, self.values)
@@ -119,16 +123,16 @@ class _Renderer:
             value = apply(value, at)
         if value is MISSING:
             raise Invalid(f"{at}: there is no {_format_path(tag.path)}, and no default", field=at)
-        words = jsonb.encode(value, at)
-        self.remaining_bytes -= len(words)
+        encoded = jsonb.encode(value, at)
+        self.remaining_bytes -= len(encoded)
         if self.remaining_bytes < 0:
             _refuse_size(at)
-        return value, words
+        return value, encoded
 
 
 @dataclass(slots=True)
 class _Parser:
-    """One parsing: what paths may start with, and how many tags there were."""
+    """One parsing: the allowed roots of paths, and the number of tags so far."""
 
     roots: Collection[str]
     tag_count: int = field(default=0)
@@ -149,16 +153,16 @@ class _Parser:
 
     def _parse_text(self, text: str, at: str) -> str | _TaggedText:
         parts: list[str | _Tag] = []
-        done = 0
-        while (start := text.find("{{", done)) >= 0:
-            if start > done:
-                parts.append(text[done:start])
-            tag, done = self._parse_tag(text, start, at)
+        end = 0
+        while (start := text.find("{{", end)) >= 0:
+            if start > end:
+                parts.append(text[end:start])
+            tag, end = self._parse_tag(text, start, at)
             parts.append(tag)
         if not parts:
             return text
-        if done < len(text):
-            parts.append(text[done:])
+        if end < len(text):
+            parts.append(text[end:])
         return _TaggedText(at, tuple(parts))
 
     def _parse_tag(self, text: str, start: int, at: str) -> tuple[_Tag, int]:
@@ -178,7 +182,7 @@ class _Parser:
         return _Tag(path, tuple(filters)), position + 2
 
 
-# Every repetition starts with a character of its own, so that matching takes one pass.
+# Each repetition starts with a distinct character, so matching takes linear time.
 _PATH = re.compile(r"\s*([\w-]+)((?:\.[\w-]+|\[[0-9]{1,9}\])*)\s*")
 _STEP = re.compile(r"\.([\w-]+)|\[([0-9]+)\]")
 _JSON = re.compile(r"\|\s*json\s*")
@@ -186,8 +190,8 @@ _DEFAULT = re.compile(r"\|\s*default\s*\(\s*")
 _CLOSED = re.compile(r"\s*\)\s*")
 
 
-def _steps(found: re.Match[str], at: str, roots: Collection[str]) -> Path:
-    root, rest = found.groups()
+def _steps(match: re.Match[str], at: str, roots: Collection[str]) -> Path:
+    root, rest = match.groups()
     if roots and root not in roots:
         known = " or ".join(sorted(roots))
         raise Invalid(f"{at}: a path starts with {known}, not with {root[:80]!r}", field=at)
@@ -224,19 +228,19 @@ _DECODER = json.JSONDecoder(parse_constant=_no_constant)
 def _encode_json(value: Json, at: str) -> Json:
     if value is MISSING:
         return value
-    words = jsonb.encode(value, at)
-    if len(words) > MOST_BYTES:
+    encoded = jsonb.encode(value, at)
+    if len(encoded) > MOST_BYTES:
         _refuse_size(at)
-    return words
+    return encoded
 
 
-def _render_body(body: Json, filling: _Renderer) -> Json:
+def _render_body(body: Json, renderer: _Renderer) -> Json:
     if isinstance(body, _TaggedText):
-        return filling.render_text(body)
+        return renderer.render_text(body)
     if isinstance(body, dict):
-        return {name: _render_body(inner, filling) for name, inner in body.items()}
+        return {name: _render_body(inner, renderer) for name, inner in body.items()}
     if isinstance(body, list):
-        return [_render_body(inner, filling) for inner in body]
+        return [_render_body(inner, renderer) for inner in body]
     return body
 
 

@@ -1,6 +1,7 @@
-"""The settings of a trigger, before they are saved: what SQL cannot see is checked here.
+"""Validates the settings of a trigger before they are saved: the checks that SQL cannot do.
 
-The scheduler reads them again when it acts; this is for whoever types them.
+The scheduler parses the settings again when the trigger fires; this module gives errors to the
+person who edits them.
 """
 
 from collections.abc import Mapping
@@ -15,7 +16,7 @@ MOST_BACKFILLED = 1000
 
 
 def check(kind: TriggerType, settings: Mapping[str, Json], before: Trigger | None = None) -> None:
-    """Raises Invalid with the field. `before` is the trigger that is changed."""
+    """Raise Invalid with the field. `before` is the trigger that is being changed, if any."""
     if kind is TriggerType.SCHEDULE:
         _check_schedule(settings, before)
     else:
@@ -23,12 +24,12 @@ def check(kind: TriggerType, settings: Mapping[str, Json], before: Trigger | Non
 
 
 def read_cron(text: str, timezone: str, *, tenant_zone: str = "UTC") -> Cron:
-    """`tenant_zone` stands for the zone `tenant`."""
+    """Parse a schedule; `tenant_zone` replaces the zone `tenant`."""
     return cron.parse(text, tenant_zone if timezone == TENANT_ZONE else timezone)
 
 
 def list_fire_times(trigger: Trigger, start: datetime, end: datetime) -> list[datetime]:
-    """The times of a schedule from `start` up to `end`; Invalid when they are too many."""
+    """Return a schedule's fire times from `start` to `end`; raise Invalid for too many."""
     if trigger.cron is None:
         raise Invalid("only a schedule can be backfilled", field="trigger_id")
     times = []
@@ -46,7 +47,7 @@ def _check_schedule(settings: Mapping[str, Json], before: Trigger | None) -> Non
     if "timezone" in settings or "cron" in settings:
         text = settings.get("cron", before and before.cron)
         zone = settings.get("timezone", before.timezone if before else TENANT_ZONE)
-        if isinstance(text, str) and isinstance(zone, str):  # else SQL says what is missing
+        if isinstance(text, str) and isinstance(zone, str):  # else SQL reports the missing field
             read_cron(text, zone)
     if "payload" in settings:
         template.check(settings["payload"], roots=template.SCHEDULE_ROOTS)

@@ -1,1 +1,1 @@
-"""What the code of an application uses: the app, definitions, jobs, workflows."""
+"""The Python API for applications: apps, definitions, jobs, workflows and batches."""

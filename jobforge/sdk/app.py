@@ -1,7 +1,7 @@
-"""The app: what its jobs are, and the way to the engine. `jf = JobForge()`.
+"""The app, `jf = JobForge()`: its definitions and its connection to the engine.
 
-Nothing is read, opened or sent before it is first needed, so that a module with an app in it can be
-imported anywhere: in a web server, in a worker, in the process that jobs are forked from.
+Nothing is read, opened or sent before first use. So any process can import a module that contains
+an app: a web server, a worker, or the process that forks jobs.
 """
 
 import logging
@@ -45,15 +45,15 @@ _log = logging.getLogger("jobforge")
 
 
 def build_registration_call(definition: Definition[..., Any]) -> Call[None]:
-    """The call that makes a definition known to the database."""
+    """Return the call that registers a definition in the database."""
     settings = definition.settings
     return calls.put_definition(settings.key, settings.version, definition.registration())
 
 
 class JobForge:
-    """A registry of definitions, and the connections that their jobs go through."""
+    """A registry of definitions, and the connections over which their jobs are enqueued."""
 
-    def __init__(  # noqa: PLR0913 - one for each way to the engine
+    def __init__(  # noqa: PLR0913 - one parameter per setting
         self,
         database_url: str | None = None,
         *,
@@ -64,14 +64,15 @@ class JobForge:
         django: str | None = None,
         pool_size: int = 4,
     ) -> None:
-        """What is not given comes from the configuration, see docs/configuration.md.
+        """Create an app. Omitted arguments come from the configuration; see docs/configuration.md.
 
-        With `server`, and a `key` to it, jobs are made over HTTP and no database is needed.
-        `django` is the alias of a Django database, whose connections are used instead of our own.
+        With `server` and its `key`, jobs are created over HTTP and the app needs no database.
+        `django` is the alias of a Django database; the app then uses Django's connections instead
+        of its own.
         """
         if server is not None and (database_url is not None or django is not None):
             raise ConfigError("give the app a server or a database, not both", field="server")
-        self._location = where = AppLocation(
+        self._location = location = AppLocation(
             database_url,
             has_database=database_url is not None or django is not None,
             behind_pooler=behind_pooler,
@@ -84,19 +85,19 @@ class JobForge:
         self._all_definitions: Mapping[str, Definition[..., Any]] = MappingProxyType({})
         self._hooks = Hooks(self._refresh)
         self.client = EngineClient(
-            Pools(where.find_address, size=pool_size, find_server=where.find_server),
-            tenant=where.default_tenant,
-            artifacts=where.artifacts,
+            Pools(location.find_address, size=pool_size, find_server=location.find_server),
+            tenant=location.default_tenant,
+            artifacts=location.artifacts,
             django=django,
         )
         self.job = JobDecorator(self._add_function)
 
     @property
     def definitions(self) -> Mapping[str, Definition[..., Any]]:
-        """By key, with those that run the hooks of others."""
+        """All definitions by key, including those that run hooks."""
         return self._all_definitions
 
-    def command(  # noqa: PLR0913 - one for each setting
+    def command(  # noqa: PLR0913 - one parameter per setting
         self,
         key: str,
         *,
@@ -117,7 +118,7 @@ class JobForge:
         rate: Rate | None = None,
         rate_per_key: Rate | None = None,
     ) -> Command:
-        """A definition whose jobs run a program; see docs/commands.md."""
+        """Declare a definition whose jobs run a program; see docs/commands.md."""
         settings = read_settings(
             key=key,
             version=version,
@@ -138,27 +139,27 @@ class JobForge:
         return self._add_definition(Command(settings, argv, parameters, self.client, self._hooks))
 
     def connector(self, key: str) -> Enqueuer[..., Json]:
-        """Enqueues jobs of a connector, which any worker serves: `jf.connector("http.request")`.
+        """Return an enqueuer for a connector, such as `jf.connector("http.request")`.
 
-        docs/connectors.md has the fields of their payloads.
+        Any worker serves connectors. docs/connectors.md describes the payload fields.
         """
         from jobforge.connectors import connector_target  # noqa: PLC0415 - few apps need it
 
         return Enqueuer(connector_target(key, self.client), Options())
 
     def tenant(self, tenant: TenantRef) -> TenantScope:
-        """Within it, jobs are of this tenant unless another one is named."""
+        """Return a scope within which jobs belong to this tenant unless another is named."""
         return TenantScope(tenant)
 
     def transaction(self, tenant: TenantRef | None = None) -> "Transaction":
-        """A psycopg connection in a transaction of the tenant, by `with` or `async with`.
+        """Open a psycopg connection in a transaction of the tenant, by `with` or `async with`.
 
-        Its `app.tenant_id` is set, so row-level security knows the tenant too. Jobs join it by
-        `using(conn=…)`; it commits at the end, and rolls back on an error.
+        `app.tenant_id` is set, so row-level security applies to the tenant too. Enqueue jobs in the
+        transaction by `using(conn=…)`. The block commits at the end, and rolls back on an error.
         """
         return Transaction(self.client, tenant)
 
-    def emit(  # noqa: PLR0913 - one for each thing that can be said
+    def emit(  # noqa: PLR0913 - one parameter per option
         self,
         name: str,
         data: dict[str, Json] | None = None,
@@ -168,20 +169,20 @@ class JobForge:
         key: str | None = None,
         correlation_id: str | None = None,
     ) -> UUID:
-        """Emit an event, of which triggers make jobs, and return its ID.
+        """Emit an event, for which triggers create jobs, and return its ID.
 
         With `conn`, the event is part of that connection's transaction. With `key`, each trigger
-        makes one job of all events with this name and key. See docs/events.md.
+        creates one job for all events with this name and key. See docs/events.md.
         """
         return self.client.emit(_build_emit_call(name, data, key, correlation_id), tenant, conn)
 
-    async def aemit(  # noqa: PLR0913 - as `emit`
+    async def aemit(  # noqa: PLR0913 - one parameter per option
         self,
         name: str,
         data: dict[str, Json] | None = None,
         *,
         tenant: TenantRef | None = None,
-        conn: Any = None,  # noqa: ANN401 - as above
+        conn: Any = None,  # noqa: ANN401 - a connection of any of several libraries
         key: str | None = None,
         correlation_id: str | None = None,
     ) -> UUID:
@@ -190,11 +191,11 @@ class JobForge:
             _build_emit_call(name, data, key, correlation_id), tenant, conn
         )
 
-    def workflow(  # noqa: PLR0913 - one for each thing that can be said
+    def workflow(  # noqa: PLR0913 - one parameter per option
         self,
         name: str,
         *,
-        input: Json = None,  # noqa: A002 - as the engine calls it
+        input: Json = None,  # noqa: A002 - the engine's name
         correlation_id: str | None = None,
         on_success: AnyArgs | None = None,
         on_failure: AnyArgs | None = None,
@@ -202,9 +203,9 @@ class JobForge:
         tenant: TenantRef | None = None,
         conn: Any = None,  # noqa: ANN401 - a connection of any of several libraries
     ) -> Workflow:
-        """Jobs that come after each other: `definition.node(…)` within `with` or `async with`.
+        """Build a workflow: call `definition.node(…)` within its `with` or `async with` block.
 
-        They are made together at the end of the block; docs/workflows.md.
+        The end of the block creates all jobs together. See docs/workflows.md.
         """
         return Workflow(
             self.client,
@@ -218,23 +219,23 @@ class JobForge:
             conn=conn,
         )
 
-    def batch(  # noqa: PLR0913 - one for each thing that can be said
+    def batch(  # noqa: PLR0913 - one parameter per option
         self,
         *,
         name: str | None = None,
-        input: Json = None,  # noqa: A002 - as above
+        input: Json = None,  # noqa: A002 - the engine's name
         correlation_id: str | None = None,
         on_success: AnyArgs | None = None,
         on_failure: AnyArgs | None = None,
         on_complete: AnyArgs | None = None,
-        open: bool = False,  # noqa: A002 - as above
+        open: bool = False,  # noqa: A002 - the engine's name
         tenant: TenantRef | None = None,
-        conn: Any = None,  # noqa: ANN401 - as above
+        conn: Any = None,  # noqa: ANN401 - a connection of any of several libraries
     ) -> Batch:
-        """Jobs that belong together: `batch.add(definition.args(…))` within `with`.
+        """Build a batch: call `batch.add(definition.args(…))` within its `with` block.
 
-        What is given as `on_success`, `on_failure` and `on_complete` is enqueued once, when all of
-        them have ended like that; docs/workflows.md.
+        The engine enqueues `on_success`, `on_failure` and `on_complete` once each, when the batch
+        finishes with that outcome. See docs/workflows.md.
         """
         return Batch(
             self.client,
@@ -250,38 +251,40 @@ class JobForge:
         )
 
     def workflow_of(self, workflow_id: UUID, *, tenant: TenantRef | None = None) -> WorkflowHandle:
-        """One that was enqueued before."""
+        """Return a handle of an existing workflow."""
         return WorkflowHandle(self.client, self.client.tenant_id(tenant), workflow_id)
 
     def batch_of(self, batch_id: UUID, *, tenant: TenantRef | None = None) -> BatchHandle:
-        """One that was made before."""
+        """Return a handle of an existing batch."""
         return BatchHandle(self.client, self.client.tenant_id(tenant), batch_id)
 
     def on_start(self, hook: H) -> H:
-        """Decorates `hook(ctx)`, called in each attempt of any job before its function."""
+        """Decorate `hook(ctx)`, called in each attempt of any job before its function."""
         self._hooks.start.append(hook)
         return hook
 
     def on_success(self, hook: H) -> H:
-        """Decorates `hook(ctx, result)`, called after any job has succeeded."""
+        """Decorate `hook(ctx, result)`, called after any job succeeded."""
         return self._follow_up(self._hooks.success, hook)
 
     def on_fail(self, hook: H) -> H:
-        """Decorates `hook(ctx, error)`, called after any job has died; `error` is a dict."""
+        """Decorate `hook(ctx, error)`, called after any job became dead; `error` is a dict."""
         return self._follow_up(self._hooks.fail, hook)
 
     def on_end(self, hook: H) -> H:
-        """Decorates `hook(ctx, state)`, called after any job has ended in any way."""
+        """Decorate `hook(ctx, state)`, called after any job finished in any state."""
         return self._follow_up(self._hooks.end, hook)
 
     def registrations(self) -> list[Call[None]]:
-        """The calls that make all definitions known to the database."""
-        # Those that run hooks first: a job that ends needs them to be there.
-        ordered = sorted(self.definitions.values(), key=lambda each: each.settings.hooks)
-        return [build_registration_call(each) for each in ordered]
+        """Return the calls that register all definitions in the database."""
+        # Register the definitions that run hooks first: a finished job enqueues their jobs.
+        ordered = sorted(
+            self.definitions.values(), key=lambda definition: definition.settings.hooks
+        )
+        return [build_registration_call(definition) for definition in ordered]
 
     def build_schedule_declaration(self) -> Call[None]:
-        """The call that brings the schedules in the database in step with those of the code."""
+        """Return the call that updates the schedules in the database to those of the code."""
         declared: list[dict[str, Json]] = [
             {
                 "name": settings.key,
@@ -304,30 +307,33 @@ class JobForge:
         return str(tenant)
 
     def register(self) -> None:
-        """Makes all definitions known to the database. Workers do so when they start."""
+        """Register all definitions in the database. Workers do this when they start."""
         for call in (*self.registrations(), self.build_schedule_declaration()):
             self.client.run(call)
 
     async def aregister(self) -> None:
-        """As `register`, for async code."""
+        """Like `register`, for async code."""
         for call in (*self.registrations(), self.build_schedule_declaration()):
             await self.client.arun(call)
 
     def close(self) -> None:
-        """Closes the connections of sync code. They open again when they are needed."""
+        """Close the connections of sync code. They reopen on next use."""
         self.client.pools.close()
 
     async def aclose(self) -> None:
-        """Closes the connections of this event loop, and those of sync code."""
+        """Close the connections of this event loop, and those of sync code."""
         await self.client.pools.aclose()
 
     @asynccontextmanager
     async def lifespan(self, _: object = None) -> AsyncIterator[None]:
-        """For a web app: `FastAPI(lifespan=jf.lifespan)`. Registers, and closes at the end."""
+        """Register at startup and close at shutdown, for a web app.
+
+        Usage: `FastAPI(lifespan=jf.lifespan)`.
+        """
         try:
             await self.aregister()
         except Denied:
-            # A login that only enqueues; the workers register.
+            # The login may enqueue only; workers register the definitions.
             _log.info("this login may not register definitions; the workers do")
         try:
             yield
@@ -338,17 +344,17 @@ class JobForge:
     def connected_to(
         self, database_url: str, artifacts: "Callable[[], Artifacts] | None" = None
     ) -> Iterator[None]:
-        """Within it, the app has another database, and the artifact store given: for tests.
+        """Use another database, and another artifact store if given, within the block; for tests.
 
-        Its connections to the one before are closed, and those to this one at the end.
+        The previous connections are closed first, and the block's connections at its end.
         """
         pools = Pools(lambda: DatabaseAddress(database_url), size=self._pool_size)
-        before = self.client.switch_database(pools, None, artifacts)
-        before[0].close_all()
+        previous = self.client.switch_database(pools, None, artifacts)
+        previous[0].close_all()
         try:
             yield
         finally:
-            self.client.switch_database(*before)
+            self.client.switch_database(*previous)
             pools.close_all()
 
     def _add_function(
@@ -376,22 +382,22 @@ class JobForge:
         return hook
 
     def _refresh(self) -> None:
-        """After a definition or a hook came: which definitions there are."""
-        everything = dict(self._own_definitions)
+        """Rebuild the map of definitions after a definition or a hook was added."""
+        definitions = dict(self._own_definitions)
         for definition in self._own_definitions.values():
             definition.update_hooks_setting()
             if definition.settings.hooks:
-                from jobforge.sdk.hook_job import HooksDefinition  # noqa: PLC0415 - it needs pydantic
+                from jobforge.sdk.hook_job import HooksDefinition  # noqa: PLC0415 - it imports pydantic
 
                 hooks = HooksDefinition(definition, self.client, self._hooks)
-                everything[hooks.settings.key] = hooks
-        self._all_definitions = MappingProxyType(everything)
+                definitions[hooks.settings.key] = hooks
+        self._all_definitions = MappingProxyType(definitions)
 
 
 def _build_emit_call(
     name: str, data: dict[str, Json] | None, key: str | None, correlation_id: str | None
 ) -> Callable[[UUID | None], Call[UUID]]:
-    job = CURRENT_JOB.get()  # what it emits belongs together with it
+    job = CURRENT_JOB.get()  # the event inherits the job's correlation and trace
     traceparent = tracing.current_traceparent() or (job and job.traceparent)
     return lambda tenant_id: calls.emit_event(
         name,

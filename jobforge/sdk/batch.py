@@ -1,4 +1,4 @@
-"""Batches as an app makes and follows them: `with jf.batch(on_success=…) as batch:`."""
+"""Batches in the Python API: `with jf.batch(on_success=…) as batch:`, and their handles."""
 
 from collections.abc import Sequence
 from types import TracebackType
@@ -23,7 +23,7 @@ _FLUSH_SIZE = 1_000
 
 
 class BatchHandle:
-    """A batch that was made. Jobs can be added from anywhere until it has ended."""
+    """A handle of a created batch. Any process can add jobs until the batch has finished."""
 
     def __init__(self, client: EngineClient, tenant_id: UUID, batch_id: UUID) -> None:
         self._client = client
@@ -34,22 +34,22 @@ class BatchHandle:
         return f"<BatchHandle {self.id}>"
 
     def progress(self) -> WorkflowInfo:
-        """The batch as it is now; `counts` has how many of its jobs are in which state."""
+        """Return the current batch; `counts` is the number of its jobs per state."""
         return self._client.run_for_tenant(self.tenant_id, self._build_get_call)
 
     async def aprogress(self) -> WorkflowInfo:
         return await self._client.arun_for_tenant(self.tenant_id, self._build_get_call)
 
     def wait(self, timeout: Duration | None = None) -> WorkflowInfo:
-        """The batch once it has ended; WaitTimeout before that."""
+        """Return the batch once it has finished; raise WaitTimeout."""
         return poll_until(self.progress, _is_over, timeout, self._wait_target)
 
-    async def await_(self, timeout: Duration | None = None) -> WorkflowInfo:  # noqa: ASYNC109 - as wait
-        """As `wait`, for async code."""
+    async def await_(self, timeout: Duration | None = None) -> WorkflowInfo:  # noqa: ASYNC109 - same API as wait
+        """Like `wait`, for async code."""
         return await apoll_until(self.aprogress, _is_over, timeout, self._wait_target)
 
     def add(self, *jobs: AnyArgs) -> list[Enqueued]:
-        """More jobs, made at once. Conflict when the batch has ended."""
+        """Add jobs and enqueue them at once; raise Conflict when the batch has finished."""
         try:
             return self._client.run_for_tenant(self.tenant_id, self._build_add_call(jobs))
         except JobForgeError as error:
@@ -83,23 +83,24 @@ class BatchHandle:
 
 
 class Batch:
-    """A batch that is being made, by `with` or `async with`; an error in it makes nothing.
+    """A batch under construction, in a `with` or `async with` block.
 
-    Its jobs are made together at the end of the block. With `open=True` they are made while the
-    block runs, a thousand at a time, so that there may be any number; it is closed at its end.
+    By default all jobs are created together at the end of the block, and an error in the block
+    creates nothing. With `open=True`, jobs are created during the block, 1,000 at a time, so their
+    number is unlimited; the end of the block closes the batch.
     """
 
-    def __init__(  # noqa: PLR0913 - one for each thing that can be said
+    def __init__(  # noqa: PLR0913 - one parameter per option
         self,
         client: EngineClient,
         *,
         name: str | None = None,
-        input: Json = None,  # noqa: A002 - as the engine calls it
+        input: Json = None,  # noqa: A002 - the engine's name
         correlation_id: str | None = None,
         on_success: AnyArgs | None = None,
         on_failure: AnyArgs | None = None,
         on_complete: AnyArgs | None = None,
-        open: bool = False,  # noqa: A002 - as above
+        open: bool = False,  # noqa: A002 - the engine's name
         tenant: TenantRef | None = None,
         conn: Any = None,  # noqa: ANN401 - a connection of any of several libraries
     ) -> None:
@@ -120,30 +121,30 @@ class Batch:
 
     @property
     def handle(self) -> BatchHandle:
-        """Conflict before it was made."""
+        """The handle of the batch; raises Conflict before the batch is created."""
         if self._handle is None:
             raise Conflict("the batch is made at the end of its with block")
         return self._handle
 
     def add(self, *jobs: AnyArgs) -> None:
-        """Jobs as `definition.args(…)` makes them."""
+        """Add jobs from `definition.args(…)`."""
         if self._buffer_jobs(jobs):
             self._flush()
 
     async def aadd(self, *jobs: AnyArgs) -> None:
-        """As `add`, for async code; needed for an open batch only."""
+        """Like `add`, for async code; only an open batch needs it."""
         if self._buffer_jobs(jobs):
             await self._aflush()
 
     def enqueue(self) -> BatchHandle:
-        """Makes its jobs: what the end of the `with` block does."""
+        """Create the batch and its jobs; the end of the `with` block calls this."""
         self._flush()
         if self._request.open:
             self._client.submit(self._build_close_submission(), self._tenant, self._conn)
         return self.handle
 
     async def aenqueue(self) -> BatchHandle:
-        """As `enqueue`, for async code."""
+        """Like `enqueue`, for async code."""
         await self._aflush()
         if self._request.open:
             await self._client.asubmit(self._build_close_submission(), self._tenant, self._conn)
@@ -174,7 +175,7 @@ class Batch:
             await self.aenqueue()
 
     def _buffer_jobs(self, jobs: tuple[AnyArgs, ...]) -> bool:
-        """Keeps the jobs; whether those that are kept should go out now."""
+        """Buffer the jobs; return whether the buffer should be sent now."""
         self._jobs += _requests(jobs)
         if self._request.open:
             return len(self._jobs) >= _FLUSH_SIZE
@@ -187,24 +188,24 @@ class Batch:
 
     def _flush(self) -> None:
         if self._handle is None:
-            made = self._client.submit(self._build_create_submission(), self._tenant, self._conn)
-            self._set_handle(*made)
+            created = self._client.submit(self._build_create_submission(), self._tenant, self._conn)
+            self._set_handle(*created)
         elif self._jobs:
             self._client.submit(self._build_add_submission(), self._tenant, self._conn)
         self._jobs = []
 
     async def _aflush(self) -> None:
         if self._handle is None:
-            made = await self._client.asubmit(
+            created = await self._client.asubmit(
                 self._build_create_submission(), self._tenant, self._conn
             )
-            self._set_handle(*made)
+            self._set_handle(*created)
         elif self._jobs:
             await self._client.asubmit(self._build_add_submission(), self._tenant, self._conn)
         self._jobs = []
 
-    def _set_handle(self, tenant_id: UUID, made: MadeBatch) -> None:
-        self._handle = BatchHandle(self._client, tenant_id, made.id)
+    def _set_handle(self, tenant_id: UUID, created: MadeBatch) -> None:
+        self._handle = BatchHandle(self._client, tenant_id, created.id)
 
     def _build_create_submission(self) -> Submission[MadeBatch]:
         request, jobs = inherit_from_current_job(inherit_into_batch, self._request), self._jobs

@@ -1,8 +1,8 @@
 """Definitions whose jobs run a program instead of a Python function.
 
-Declared in code (`jf.command`) or in jobforge.toml (`[commands.<key>]`). A worker serves only those
-that its own configuration allows. The program runs as any job does: in a process of its own, under
-its limits, with its output kept.
+Declared in code (`jf.command`) or in jobforge.toml (`[commands.<key>]`). A worker serves only the
+commands that its own configuration allows. The program runs like any job: in a separate process,
+under its limits, with its output stored.
 """
 
 import os
@@ -34,7 +34,7 @@ T = TypeVar("T")
 
 
 class Command(Definition[..., dict[str, int]]):
-    """A definition with a program. Its jobs return their exit code."""
+    """A definition with a program. The result of a job is its exit code."""
 
     def __init__(
         self,
@@ -51,21 +51,21 @@ class Command(Definition[..., dict[str, int]]):
         super().__init__(_placeholder_function, settings, client, app_hooks)
 
     def render(self, arguments: Mapping[str, Json]) -> list[str]:
-        """The argument list; InvalidPayload when a value cannot stand in it."""
+        """Return the argument list; raise InvalidPayload for a value that cannot be an argument."""
         return self.argv.render(arguments)
 
-    def verdict_from_exit(self, how: ProcessExit) -> Verdict | None:
-        """What the program's exit says; None when it was killed and says nothing."""
-        if how.code is None:
+    def verdict_from_exit(self, process_exit: ProcessExit) -> Verdict | None:
+        """Return the verdict for the exit code; None when a signal ended the program."""
+        if process_exit.code is None:
             return None
-        if how.code == 0:
+        if process_exit.code == 0:
             return Verdict(Outcome.SUCCEEDED, {"exit_code": 0})
-        message = f"{self._program} ended with exit code {how.code}"
-        error = {"type": "CommandFailed", "message": message, "exit_code": how.code}
+        message = f"{self._program} ended with exit code {process_exit.code}"
+        error = {"type": "CommandFailed", "message": message, "exit_code": process_exit.code}
         return Verdict(Outcome.FAILED, error=error)
 
     def verdict_from_start_error(self, error: Exception) -> Verdict:
-        """There is no such program, or it cannot be run: so it will be the next time."""
+        """Fail without retry: the program does not exist or cannot be run."""
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         message = f"{self._program} cannot be run: {reason}"
         return Verdict(
@@ -74,31 +74,30 @@ class Command(Definition[..., dict[str, int]]):
 
     @property
     def _program(self) -> str:
-        return os.path.basename(self.argv.program)  # noqa: PTH119 - a name, not a file
+        return os.path.basename(self.argv.program)  # noqa: PTH119 - a plain string, not a path on disk
 
 
 @dataclass(frozen=True, slots=True)
 class CommandParameters(Parameters):
-    """What the payload of a command is checked by."""
+    """Validates the payloads of a command."""
 
     document: JsonSchema
     validator: "jsonschema_rs.Draft202012Validator"
     payload_model: "type[BaseModel] | None"
 
     def build_payload(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Json]:
-        given = self.bind(args, kwargs)
-        self.read_arguments(given)
-        return given
+        payload = self.bind(args, kwargs)
+        self.read_arguments(payload)
+        return payload
 
     def read_arguments(self, payload: dict[str, Json]) -> Arguments:
-        """The payload, checked, with the defaults of what was left out."""
+        """Validate the payload and return it with defaults for omitted fields."""
         if self.payload_model is not None:
             try:
                 return self.payload_model.model_validate(payload).model_dump(mode="json")
             except ValidationError as error:
-                raise error_from_validation(
-                    error
-                ) from None  # it shows the values, which may be secrets
+                # The cause would show the values, which may be secrets.
+                raise error_from_validation(error) from None
         for fault in self.validator.iter_errors(payload):
             path = ".".join(map(str, fault.instance_path))
             raise InvalidPayload(f"{path or 'the payload'}: {_rule(fault)}", field=path or None)
@@ -112,7 +111,7 @@ class CommandParameters(Parameters):
 
 
 def add_commands(add: Callable[..., Command], tables: Mapping[str, Mapping[str, Json]]) -> None:
-    """`[commands.<key>]` of jobforge.toml, by `jf.command`; ConfigError when one is not right."""
+    """Declare `[commands.<key>]` of jobforge.toml by `jf.command`; raise ConfigError."""
     for key, table in tables.items():
         try:
             add(key, **{"argv": (), **table})
@@ -126,7 +125,7 @@ def add_commands(add: Callable[..., Command], tables: Mapping[str, Mapping[str, 
 
 
 def filter_servable(definitions: Iterable[T], allowed: Collection[str]) -> list[T]:
-    """The definitions without the commands that are not allowed here."""
+    """Return the definitions without the commands that this worker does not allow."""
     return [
         definition
         for definition in definitions
@@ -135,7 +134,7 @@ def filter_servable(definitions: Iterable[T], allowed: Collection[str]) -> list[
 
 
 def _placeholder_function() -> dict[str, int]:
-    """What the type of a command's result is read from; a program runs in its place."""
+    """Provide the result type of a command; the program runs instead of it."""
     raise NotImplementedError
 
 
@@ -155,11 +154,11 @@ def _parameters(template: ArgvTemplate, given: ParametersSource) -> CommandParam
 
 def _schema(template: ArgvTemplate, given: ParametersSource) -> JsonSchema:
     if given is None:
-        texts = {name: {"type": "string"} for name in template.names}
+        properties = {name: {"type": "string"} for name in template.names}
         return {
             "type": "object",
-            "properties": texts,
-            "required": list(texts),
+            "properties": properties,
+            "required": list(properties),
             "additionalProperties": False,
         }
     if isinstance(given, dict):
@@ -168,13 +167,13 @@ def _schema(template: ArgvTemplate, given: ParametersSource) -> JsonSchema:
 
 
 def _check_names(template: ArgvTemplate, schema: JsonSchema) -> None:
-    """Every value of the template is one that the payload must have."""
+    """Raise Invalid unless every payload has a value for each name in the template."""
     properties = schema.get("properties", {})
-    always = {*schema.get("required", ()), *_defaults(schema)}
+    guaranteed = {*schema.get("required", ()), *_defaults(schema)}
     for name in template.names:
         if name not in properties:
             raise Invalid(f"argv uses {{{name}}}, which is no parameter", field="parameters")
-        if name not in always:
+        if name not in guaranteed:
             raise Invalid(
                 f"argv uses {{{name}}}, which may be missing: require it or give it a default",
                 field="parameters",
@@ -187,10 +186,10 @@ def _defaults(schema: JsonSchema) -> dict[str, Json]:
 
 
 def _validator(schema: JsonSchema) -> "jsonschema_rs.Draft202012Validator":
-    import jsonschema_rs  # noqa: PLC0415 - for commands alone
+    import jsonschema_rs  # noqa: PLC0415 - needed only for commands
 
     try:
-        # Patterns in linear time, and nothing is fetched for a $ref.
+        # RegexOptions matches patterns in linear time; the retriever blocks a remote $ref.
         return jsonschema_rs.Draft202012Validator(
             schema, pattern_options=jsonschema_rs.RegexOptions(), retriever=_refuse_to_fetch
         )
@@ -204,5 +203,5 @@ def _refuse_to_fetch(uri: str) -> Json:
 
 
 def _rule(fault: "jsonschema_rs.ValidationError") -> str:
-    """Which rule it breaks, never the value: that may be a secret."""
+    """Return the violated rule without the value, which may be a secret."""
     return f"does not fit its schema ({'.'.join(map(str, fault.schema_path))})"

@@ -1,8 +1,8 @@
 """The argument list of a command: a template in which `{name}` stands for a value of the payload.
 
-Each element of the template becomes one argument, whatever the values hold: nothing is split, and
-no shell reads it. Values cannot become options either: one that starts with "-" is refused, unless
-it stands behind a literal "--" or behind a literal beginning of its own element.
+Each element of the template becomes exactly one argument: nothing is split, and no shell reads it.
+A value cannot become an option either: a value that starts with "-" is refused, unless a literal
+"--" precedes it or its own element starts with a literal.
 """
 
 import json
@@ -12,15 +12,15 @@ from dataclasses import dataclass
 
 from jobforge.errors import Invalid, InvalidPayload, Json
 
-Part = tuple[str, str | None]  # a literal text, and the value that follows it
+Part = tuple[str, str | None]  # a literal, and the name of the value that follows it
 
-_LONGEST = 128 * 1024  # what Linux takes for one argument
+_LONGEST = 128 * 1024  # the limit of Linux for one argument (MAX_ARG_STRLEN)
 
 
 @dataclass(frozen=True, slots=True)
 class Element:
     parts: tuple[Part, ...]
-    may_be_option: bool  # its first value may start with "-"
+    may_be_option: bool  # the argument may start with "-"
 
     @property
     def names(self) -> list[str]:
@@ -41,23 +41,26 @@ class Element:
 
 @dataclass(frozen=True, slots=True)
 class ArgvTemplate:
-    """A whole argument list; `program` is literal."""
+    """A complete argument list; `program` is literal."""
 
     program: str
     elements: tuple[Element, ...]
 
     @property
     def names(self) -> list[str]:
-        """The values that it needs, each once."""
+        """Names of the values that the template uses, without duplicates."""
         return list(dict.fromkeys(name for element in self.elements for name in element.names))
 
     def render(self, values: Mapping[str, Json]) -> list[str]:
-        """InvalidPayload with the field when a value cannot stand where it should."""
+        """Return the argument list; raise InvalidPayload with the field of an unusable value."""
         return [self.program, *(element.render(values) for element in self.elements)]
 
 
 def read_template(argv: Sequence[str]) -> ArgvTemplate:
-    """Invalid when it is no template: it is written by the programmer, not by the payload."""
+    """Parse a template; raise Invalid for a malformed one.
+
+    The error is Invalid, not InvalidPayload: the programmer writes the template, not the payload.
+    """
     if isinstance(argv, str) or not argv or not all(isinstance(word, str) for word in argv):
         raise Invalid("argv is a list of texts: a program and its arguments", field="argv")
     if any("\0" in word for word in argv):
@@ -76,7 +79,7 @@ def read_template(argv: Sequence[str]) -> ArgvTemplate:
 def _program(word: str) -> str:
     if _parts(word) != (((word, None),) if word else ()) or not word:
         raise Invalid("the program of a command is a literal name, not a value", field="argv")
-    # Jobs run in an empty folder of their own.
+    # Each job runs in its own empty folder, so a relative path finds nothing.
     if "/" in word and not word.startswith("/"):
         raise Invalid(f"{word} is neither a plain name nor an absolute path", field="argv")
     return word

@@ -1,8 +1,8 @@
-"""What a handler gets to know and to say about its own job: `ctx`.
+"""The context of a running job, `ctx`: its fields, progress, events, logs and secrets.
 
-One class for sync and async handlers, in a process of their own and in the worker's loop. What it
-says goes over a Channel; who listens there is left to the runners. What it has done in earlier
-attempts, and what it does once for all of them, is in durable.py.
+One class for sync and async handlers, in a separate process and in the worker's event loop. It
+writes to a Channel, which the runners implement. durable.py has the steps and waits that span
+attempts.
 """
 
 from collections.abc import Sequence
@@ -24,11 +24,11 @@ from jobforge.types.jobs import ClaimedJob, Enqueued, JobRequest, Outcome, Outco
 
 _LONGEST_MESSAGE = 8_000
 _LONGEST_NAME = 200
-_LONGEST_VALUE = 64 * 1024  # the engine keeps no more of all that is said at once
+_LONGEST_VALUE = 64 * 1024  # the engine's limit for one note
 
 
 class Channel(durable.RequestChannel, Protocol):
-    """How a running job reaches its worker."""
+    """Connects a running job to its worker."""
 
     def note(self, kind: str, data: dict[str, Json]) -> None: ...
 
@@ -38,7 +38,7 @@ class Channel(durable.RequestChannel, Protocol):
 
 
 class Log:
-    """Lines that are kept with the attempt: `ctx.log.info("sent", to=address)`."""
+    """Log lines that are stored with the attempt: `ctx.log.info("sent", to=address)`."""
 
     __slots__ = ("_channel",)
 
@@ -63,7 +63,7 @@ class Log:
 
 
 class Context(DurableContext):
-    """The job that runs, for its handler."""
+    """The running job, as its handler sees it."""
 
     __slots__ = (
         "_completed",
@@ -97,7 +97,7 @@ class Context(DurableContext):
 
     @property
     def version(self) -> int:
-        """The version under which the job was enqueued; its arguments are of the newest."""
+        """The payload's version at enqueue time; the arguments are upgraded to the newest."""
         return self._job.version
 
     @property
@@ -106,7 +106,7 @@ class Context(DurableContext):
 
     @property
     def attempt(self) -> int:
-        """1 for the first."""
+        """The number of this attempt, starting at 1."""
         return self._job.attempt
 
     @property
@@ -115,7 +115,7 @@ class Context(DurableContext):
 
     @property
     def deadline(self) -> datetime | None:
-        """When the timeout passes, by the database's clock."""
+        """When the timeout elapses, by the database's clock."""
         if self._job.timeout_s is None:
             return None
         return self._job.started_at + timedelta(seconds=self._job.timeout_s)
@@ -139,22 +139,22 @@ class Context(DurableContext):
 
     @property
     def payload(self) -> dict[str, Json]:
-        """As it was enqueued."""
+        """The payload as it was enqueued, before upgrades."""
         return self._job.payload
 
     @property
     def fence(self) -> str:
-        """`<job id>.<lease>`: grows with each attempt, so that others can refuse an older one."""
+        """The fencing token `<job id>.<lease>`; it grows with each attempt."""
         return f"{self._job.job_id}.{self._job.lease}"
 
     @property
     def parents(self) -> Parents:
-        """The jobs that this one came after, and what they returned; docs/workflows.md."""
+        """The parents of this job and their results; see docs/workflows.md."""
         return Parents(self._lineage)
 
     @property
     def workflow(self) -> OwnWorkflow:
-        """The workflow or batch that this job is of."""
+        """The workflow or batch of this job."""
         return OwnWorkflow(self._lineage)
 
     @property
@@ -164,40 +164,43 @@ class Context(DurableContext):
     def progress(
         self, done: float, total: float | None = None, message: str | None = None
     ) -> NoOpAwaitable:
-        """How far the job has come. Only the latest of many in a row may be kept."""
+        """Report progress. Of several reports in quick succession, only the last may be stored."""
         data = {"done": done, "total": total, "message": message}
         given = {name: value for name, value in data.items() if value is not None}
         self._channel.note("progress", _plain_members(given))
         return NO_OP
 
     def emit(self, name: str, data: Json = None) -> NoOpAwaitable:
-        """An event of the job's own, in its timeline."""
+        """Add an event to the job's timeline."""
         if not name or len(name) > _LONGEST_NAME:
             raise Invalid(f"the name of an event has 1 to {_LONGEST_NAME} letters", field="name")
         self._channel.note("event", {"name": name, "data": to_json_value(data)})
         return NO_OP
 
     def secret(self, name: str) -> str:
-        """A secret of the worker's. Its value is redacted from all that the job says."""
+        """Return a secret of the worker. Its value is redacted from the job's output."""
         return self._channel.secret(name)
 
     @property
     def cancelled(self) -> bool:
-        """Whether the job was asked to stop. A handler that has seen it is left to its grace."""
+        """Whether the job was asked to stop.
+
+        A handler that has read True gets the grace period to stop by itself.
+        """
         self._has_seen_stop_request = self._has_seen_stop_request or self._is_stop_requested
         return self._is_stop_requested
 
     def check(self) -> None:
-        """Raises Cancelled when the job was asked to stop."""
+        """Raise Cancelled when the job was asked to stop."""
         if self.cancelled:
             raise Cancelled("the job was asked to stop")
 
-    def complete_in(self, conn: Any, result: Json = None) -> Any:  # noqa: ANN401 - of any library
-        """Ends the job as succeeded within the transaction of the handler's own connection.
+    def complete_in(self, conn: Any, result: Json = None) -> Any:  # noqa: ANN401 - a connection of any library
+        """Complete the job as succeeded in the transaction of the handler's own connection.
 
-        Await it when the connection is an async one. Whether the handler's writes and this are
-        kept, its commit decides: for both or for neither. InvalidResult for a result that no row
-        can keep: then neither should be committed.
+        Await the call for an async connection. The commit of that transaction stores the handler's
+        writes and the completion together, or neither. Raises InvalidResult for a result that a row
+        cannot store; the handler should then roll back.
         """
         if self._worker_id is None:
             raise Invalid("no worker holds this job, so it cannot be completed", field="conn")
@@ -207,10 +210,10 @@ class Context(DurableContext):
         return done if hasattr(done, "__await__") else NO_OP
 
     def with_job_fields(self, **fields: Any) -> "Context":  # noqa: ANN401 - fields of a ClaimedJob
-        """The same, speaking of another job: hooks are told of the job that has ended."""
+        """Return a context for another job, such as the finished job in a hook."""
         return Context(self._job._replace(**fields), self._channel)
 
-    # The rest is for the runners.
+    # For the runners only.
 
     @property
     def _lineage(self) -> LazyLineage:
@@ -220,7 +223,7 @@ class Context(DurableContext):
 
     @property
     def was_completed(self) -> bool:
-        """Whether `complete_in` was called: then only a commit can make the job succeed."""
+        """Whether `complete_in` was called; then only a commit makes the job succeed."""
         return self._completed
 
     @property
@@ -229,12 +232,12 @@ class Context(DurableContext):
 
     @property
     def is_stop_requested(self) -> bool:
-        """As `cancelled`, without the handler having seen it."""
+        """Like `cancelled`, without marking the request as seen by the handler."""
         return self._is_stop_requested
 
     @property
     def has_seen_stop_request(self) -> bool:
-        """Whether the handler knows that it was asked to stop."""
+        """Whether the handler has read `cancelled` as True."""
         return self._has_seen_stop_request
 
     def request_stop(self) -> None:
@@ -242,7 +245,11 @@ class Context(DurableContext):
 
 
 def _check_completed(state: State | None) -> None:
-    """The engine settles a result that it cannot keep as a failure. None: it was told before."""
+    """Raise InvalidResult when the engine settled the job in another state than succeeded.
+
+    The engine settles a result that it cannot store as a failure. None means that the outcome was
+    already recorded.
+    """
     if state not in {None, State.SUCCEEDED}:
         raise InvalidResult(
             "the job cannot be completed with this result: it is no JSON, larger than 1 MiB or"
@@ -252,7 +259,7 @@ def _check_completed(state: State | None) -> None:
 
 
 def _short(message: str) -> str:
-    """A cut might go through a secret, so that the rest of it is no longer known for one."""
+    """Truncate the message; redact it first, because a truncated secret is not recognized."""
     if len(message) <= _LONGEST_MESSAGE:
         return message
     return redact_text(message)[:_LONGEST_MESSAGE]
@@ -263,7 +270,7 @@ def _plain_members(members: dict[str, Json]) -> dict[str, Json]:
 
 
 def to_json_value(value: Json) -> Json:
-    """The value as JSON has it; what JSON cannot hold, or is very long, is put into words."""
+    """Return the value as JSON; a value that is not JSON or too long becomes a string."""
     if value is None or type(value) in {float, bool}:
         return value
     if type(value) is str:

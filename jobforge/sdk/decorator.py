@@ -1,7 +1,7 @@
-"""`@jf.job`: turns a function into a definition of the app, with its types.
+"""`@jf.job`: turns a function into a definition of the app and keeps its types.
 
-The overloads tell a leading Context from the parameters of the job, and what an async function
-answers from the coroutine that it returns.
+The overloads separate a leading Context from the job's parameters, and the result of an async
+function from the coroutine that it returns.
 """
 
 import inspect
@@ -30,11 +30,11 @@ AddDefinition = Callable[
 
 @dataclass(frozen=True, slots=True)
 class JobDecorator:
-    """Used bare, or called with settings first: both `@jf.job` and `@jf.job(queue="mail")`."""
+    """Used bare or with settings: `@jf.job` and `@jf.job(queue="mail")`."""
 
     add: AddDefinition
     settings: DefinitionSettings = field(default_factory=read_settings)
-    is_named: bool = False  # otherwise the key is the function's name
+    is_named: bool = False  # when False, the key is the function's name
 
     @overload
     def __call__(
@@ -90,10 +90,10 @@ class JobDecorator:
         if not inspect.isfunction(function):
             raise Invalid(f"a job is made of a function, not of {function!r}")
         key = self.settings.key if self.is_named else function.__name__
-        words = self.settings.description or _first_paragraph(function)
-        return self.add(function, replace(self.settings, key=key, description=words))
+        description = self.settings.description or _first_paragraph(function)
+        return self.add(function, replace(self.settings, key=key, description=description))
 
 
 def _first_paragraph(function: Callable[..., Any]) -> str | None:
-    words = inspect.getdoc(function)
-    return " ".join(words.partition("\n\n")[0].split()) if words else None
+    text = inspect.getdoc(function)
+    return " ".join(text.partition("\n\n")[0].split()) if text else None

@@ -1,8 +1,7 @@
-"""A decorated function as a definition: what a worker runs and what an app enqueues.
+"""A decorated function as a definition: workers run it, applications enqueue jobs of it.
 
-Owns the function with its settings, its hooks, and the upgrades from older versions of its payload.
-How jobs of it are sent, enqueue.py has; what its arguments look like as JSON,
-payloads/signature.py.
+Owns the function, its settings, its hooks and the upgrades from older payload versions. enqueue.py
+sends its jobs; payloads/signature.py converts its arguments to and from JSON.
 """
 
 import inspect
@@ -45,13 +44,12 @@ U = TypeVar("U", bound=Upgrade)
 
 
 class Definition(Enqueuer[P, R], EnqueueTarget):
-    """P are the parameters of its jobs, R is what they return."""
+    """A job definition; `P` are its parameters, `R` is its result."""
 
-    has_artifacts_in_payload = False  # its payloads hold those of other jobs, and their results
-    can_create_artifacts = False  # its results may name one, as `artifact`
-    build_redaction_scope = staticmethod(
-        job_scope
-    )  # from a payload: what is hidden in the output of a job
+    has_artifacts_in_payload = False  # payloads contain payloads and results of other jobs
+    can_create_artifacts = False  # a result may name an artifact in its member `artifact`
+    # Takes a payload; returns the values to redact in the job's output.
+    build_redaction_scope = staticmethod(job_scope)
 
     def __init__(
         self,
@@ -84,7 +82,7 @@ class Definition(Enqueuer[P, R], EnqueueTarget):
 
     @property
     def served_versions(self) -> tuple[str, ...]:
-        """`key@version` of every version whose jobs it can run, its own first."""
+        """`key@version` of every version whose jobs it can run, its own version first."""
         key, own = self.settings.key, self.settings.version
         oldest = min(self._upgrades, default=own)
         for version in range(oldest, own):
@@ -96,7 +94,7 @@ class Definition(Enqueuer[P, R], EnqueueTarget):
         return tuple(f"{key}@{version}" for version in range(own, oldest - 1, -1))
 
     def registration(self) -> dict[str, Json]:
-        """Its settings, as put_definition takes them."""
+        """Return the settings as put_definition takes them."""
         try:
             schema = self.parameters.schema()
         except Invalid as error:
@@ -104,19 +102,19 @@ class Definition(Enqueuer[P, R], EnqueueTarget):
         return self.settings.registration(schema)
 
     def parse_arguments(self, version: int, payload: dict[str, Json]) -> Arguments:
-        """What the handler is given for a payload of that version; InvalidPayload if it is bad."""
+        """Return the handler's arguments for a payload of this version; raise InvalidPayload."""
         if version != self.settings.version:
             payload = self._upgrade_payload(version, payload)
         return self.parameters.read_arguments(payload)
 
     def parse_arguments_json(self, version: int, payload_json: str) -> Arguments:
-        """As `arguments`, from a payload as it is stored."""
+        """Like `parse_arguments`, for a payload as JSON text."""
         if version != self.settings.version:
             return self.parse_arguments(version, decode(payload_json))
         return self.parameters.read_json_arguments(payload_json)
 
     def fake_claimed_job(self, payload: dict[str, Json], tenant_id: UUID) -> ClaimedJob:
-        """A job of it that nobody enqueued, for running the function outside a worker."""
+        """Return a claimed job that no row backs, to run the function outside a worker."""
         settings, now = self.settings, datetime.now(UTC)
         return ClaimedJob(
             tenant_id=tenant_id,
@@ -138,15 +136,15 @@ class Definition(Enqueuer[P, R], EnqueueTarget):
         )
 
     def invoke(self, ctx: "Context", arguments: Mapping[str, Any]) -> R | Awaitable[R]:
-        """Calls the function."""
+        """Call the function, with the context if it takes one."""
         if self._takes_context:
             returned: R | Awaitable[R] = self.function(ctx, **arguments)
         else:
             returned = self.function(**arguments)
         return returned
 
-    def dump(self, result: Any) -> Json:  # noqa: ANN401 - whatever the function returned
-        """The result as JSON; Invalid when it cannot be written so."""
+    def dump(self, result: Any) -> Json:  # noqa: ANN401 - the function's result
+        """Return the result as JSON; raise Invalid when JSON cannot represent it."""
         if result is None or result is True or result is False or type(result) is str:
             return result
         try:
@@ -155,7 +153,7 @@ class Definition(Enqueuer[P, R], EnqueueTarget):
             raise Invalid(f"the result {error.message}", field="result") from error
 
     def upgrade(self, *, from_version: int) -> Callable[[U], U]:
-        """Decorates what turns a payload of that version into one of the next."""
+        """Decorate a function that converts a payload of `from_version` to the next version."""
         if not 1 <= from_version < self.settings.version:
             raise Invalid(
                 f"{self.settings.name} cannot be upgraded to from version {from_version}",
@@ -167,48 +165,48 @@ class Definition(Enqueuer[P, R], EnqueueTarget):
                 field="from_version",
             )
 
-        def keep(upgrade: U) -> U:
+        def register(upgrade: U) -> U:
             self._upgrades[from_version] = upgrade
             return upgrade
 
-        return keep
+        return register
 
     @property
     def needs_context(self) -> bool:
-        """Whether somebody is given the context of a run."""
+        """Whether the function or a start hook takes the context."""
         return bool(self._takes_context or self.hooks.start or self._app_hooks.start)
 
     @property
     def start_hooks(self) -> list[Hook]:
-        """To be called with the context before each attempt; its own, then the app's."""
+        """Hooks to call before each attempt: the definition's own, then the app's."""
         return [*self.hooks.start, *self._app_hooks.start]
 
     async def run_start_hooks(self, ctx: "Context") -> None:
-        """One that fails is logged; the attempt goes on."""
+        """Run the start hooks. A hook's failure is logged and does not fail the attempt."""
         await run_start_hooks(self.start_hooks, ctx)
 
     def on_start(self, hook: H) -> H:
-        """Decorates `hook(ctx)`, called in each attempt before the function."""
+        """Decorate `hook(ctx)`, called in each attempt before the function."""
         self.hooks.start.append(hook)
         return hook
 
     def on_success(self, hook: H) -> H:
-        """Decorates `hook(ctx, result)`, called after the job has succeeded."""
+        """Decorate `hook(ctx, result)`, called after the job succeeded."""
         return self._follow_up(self.hooks.success, hook)
 
     def on_fail(self, hook: H) -> H:
-        """Decorates `hook(ctx, error)`, called after the job has died; `error` is a dict."""
+        """Decorate `hook(ctx, error)`, called after the job became dead; `error` is a dict."""
         return self._follow_up(self.hooks.fail, hook)
 
     def on_end(self, hook: H) -> H:
-        """Decorates `hook(ctx, state)`, called after the job has ended in any way."""
+        """Decorate `hook(ctx, state)`, called after the job finished in any state."""
         return self._follow_up(self.hooks.end, hook)
 
     def update_hooks_setting(self) -> None:
-        """Brings the settings up to date with what hooks there are."""
-        wants = bool(self.hooks.follow_up_hooks or self._app_hooks.follow_up_hooks)
-        if wants != self.settings.hooks:
-            self.settings = replace(self.settings, hooks=wants)
+        """Set `settings.hooks` to whether any hook needs a follow-up job."""
+        has_hooks = bool(self.hooks.follow_up_hooks or self._app_hooks.follow_up_hooks)
+        if has_hooks != self.settings.hooks:
+            self.settings = replace(self.settings, hooks=has_hooks)
 
     def _follow_up(self, hooks: list[Hook], hook: H) -> H:
         hooks.append(hook)
@@ -243,11 +241,11 @@ class Definition(Enqueuer[P, R], EnqueueTarget):
         try:
             _ = self.parameters, self.result
         except NameError:
-            return  # a type that is defined further down; it is there when it is first used
+            return  # a forward reference, which is defined by the time of first use
 
 
 class CallableDefinition(Definition[P, R], Generic[Called, Returned, P, R]):
-    """A definition that is also called like the function that it was made of, context included."""
+    """A definition that can also be called like its function, context included."""
 
     def __init__(
         self,
@@ -260,18 +258,18 @@ class CallableDefinition(Definition[P, R], Generic[Called, Returned, P, R]):
         update_wrapper(cast("Callable[..., Any]", self), function)
 
     def __call__(self, *args: Called.args, **kwargs: Called.kwargs) -> Returned:
-        """Calls the function here and now; nothing is enqueued."""
+        """Call the function in this process, without enqueuing a job."""
         return cast("Returned", self.function(*args, **kwargs))
 
 
 def _takes_context(function: Callable[..., Any]) -> bool:
-    """Whether its first parameter is the context: named `ctx`, or of that type."""
+    """Whether the first parameter is the context: named `ctx`, or annotated as Context."""
     first = next(iter(inspect.signature(function).parameters.values()), None)
     if first is None:
         return False
     try:
         kind = read_hints(function, [first.name]).get(first.name)
-    except NameError:  # only checkers know it
+    except NameError:  # imported under TYPE_CHECKING only
         kind = first.annotation
     name = kind if isinstance(kind, str) else getattr(kind, "__name__", "")
     return first.name == "ctx" or name.rpartition(".")[2] == "Context"

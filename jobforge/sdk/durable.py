@@ -1,8 +1,8 @@
-"""What a job does once in its life, however many attempts it takes: the durable half of `ctx`.
+"""Durable steps, waits and children of a job: the part of `ctx` that spans its attempts.
 
-A step's result is stored before the handler goes on, and later attempts have it from the store. A
-wait ends the attempt and frees its slot; the next attempt comes by the same call and goes on. How
-steps are stored is left to the runners; when a wait ends, to the engine.
+A step's result is stored before the handler continues, and later attempts read it from the store. A
+wait ends the attempt and frees its slot; the next attempt reaches the same call and continues. The
+runners store steps; the engine decides when a wait ends.
 """
 
 import sys
@@ -45,7 +45,7 @@ R = TypeVar("R")
 
 
 class RequestChannel(Protocol):
-    """How a running job asks its worker for what only the engine can do, under its lease."""
+    """Sends requests of a running job to its worker, which calls the engine under its lease."""
 
     def request(self, kind: str, data: Json) -> Json: ...
 
@@ -53,7 +53,7 @@ class RequestChannel(Protocol):
 
 
 class NoOpAwaitable:
-    """Something that was done at once. Async handlers may await it all the same."""
+    """The value of an operation that has completed, which async handlers may await."""
 
     __slots__ = ()
 
@@ -66,14 +66,14 @@ NO_OP = NoOpAwaitable()
 
 
 class DurableContext:
-    """Steps, waits and children of the job that runs; docs/steps.md explains them."""
+    """Steps, waits and child jobs of the running job; see docs/steps.md."""
 
     __slots__ = ("_channel", "_job", "_loaded_steps")
 
     def __init__(self, job: ClaimedJob, channel: RequestChannel) -> None:
         self._job = job
         self._channel = channel
-        self._loaded_steps: StepLog | None = None  # most jobs have none, and pay nothing for them
+        self._loaded_steps: StepLog | None = None  # parsed on first use: most jobs have no steps
 
     @property
     def _steps(self) -> StepLog:
@@ -95,10 +95,10 @@ class DurableContext:
         self, name: str, function: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs
     ) -> R: ...
     def step(self, name: str, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-        """Calls the function, once in the life of the job: its result is stored before this
-        returns, and later attempts have it from there.
+        """Call the function once per job; store its result before returning it.
 
-        In an async handler the function is async, and this is awaited; `astep` takes others too.
+        Later attempts return the stored result. In an async handler, pass an async function and
+        await the call; `astep` also accepts sync functions.
         """
         if is_async(function):
             return self.astep(name, function, *args, **kwargs)
@@ -136,8 +136,8 @@ class DurableContext:
         self, name: str, function: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs
     ) -> Coroutine[Any, Any, R]: ...
     def astep(self, name: str, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-        """As `step`, to be awaited; a function that is not async runs in a thread."""
-        # The turn is taken when it is called, not when it is awaited.
+        """Like `step`, to be awaited; a sync function runs in a thread."""
+        # Assign the index when astep is called: the order of awaiting may vary.
         key = self._steps.next_key("step", name)
         return self._astep(key, function, args, kwargs)
 
@@ -147,7 +147,7 @@ class DurableContext:
         function: Callable[..., Any],
         args: Sequence[Any],
         kwargs: Mapping[str, Any],
-    ) -> Any:  # noqa: ANN401 - what the function returns
+    ) -> Any:  # noqa: ANN401 - the function's result
         shape = read_return_shape(function)
         if key in self._steps:
             return shape.read(self._steps[key])
@@ -155,24 +155,24 @@ class DurableContext:
             if is_async(function):
                 result = await function(*args, **kwargs)
             else:
-                import asyncio  # noqa: PLC0415 - not in a zygote: worker/isolation/async_handler.py says why
+                import asyncio  # noqa: PLC0415 - keeps asyncio out of zygotes, see worker/isolation/async_handler.py
 
                 result = await asyncio.to_thread(function, *args, **kwargs)
-                if isawaitable(result):  # as a lambda may answer
+                if isawaitable(result):  # such as from a lambda that returns a coroutine
                     result = await result
             document = serialize_result(key, shape, result)
             await self._channel.request_async("save_step", _to_save_json(key, document))
         return shape.read(document)
 
     def sleep(self, duration: Duration) -> NoOpAwaitable:
-        """The job goes on after that time, in a new attempt, and needs no slot until then."""
+        """Suspend the job for this duration. It uses no slot and resumes in a new attempt."""
         key = self._steps.next_key("sleep", "sleep")
         if key not in self._steps:
             raise suspend_for_sleep(key, duration)
         return NO_OP
 
     def sleep_until(self, moment: datetime) -> NoOpAwaitable:
-        """As `sleep`, until a moment; it needs a time zone."""
+        """Like `sleep`, until a datetime with a time zone."""
         key = self._steps.next_key("sleep", "sleep")
         if key not in self._steps:
             raise suspend_for_sleep(key, moment)
@@ -186,24 +186,24 @@ class DurableContext:
         timeout: Duration,
         since: datetime | None = None,
     ) -> ReceivedEvent:
-        """Wait for an event of that name whose data has these values, and return it.
+        """Wait for an event with this name whose data has the values in `match`, and return it.
 
-        `match` has paths: `{"order.id": 7}`. Events emitted since the job was created count, also
-        those emitted while it was still queued, or those emitted after `since`; each event ends
-        one wait of the job. The job holds no slot while it waits. Raises EventTimeout.
+        `match` maps paths to values: `{"order.id": 7}`. Events since the creation of the job count,
+        including events from while it was queued; with `since`, events after that time count. Each
+        event ends one wait of the job. The job uses no slot while it waits. Raises EventTimeout.
         """
         key = self._steps.next_key("event", name)
         if key not in self._steps:
             raise suspend_for_event(key, match, timeout, since)
-        found = self._steps[key]
-        if found is None:
+        event = self._steps[key]
+        if event is None:
             raise EventTimeout(f"no event {name} has come in time", detail={"event": name})
-        return ReceivedEvent(UUID(found["id"]), name, found["data"])
+        return ReceivedEvent(UUID(event["id"]), name, event["data"])
 
     def enqueue(
         self, definition: Enqueuer[P, R], /, *args: P.args, **kwargs: P.kwargs
     ) -> Handle[R]:
-        """A job of that definition, made once in the life of this one."""
+        """Enqueue a child job of this definition, once for all attempts of this job."""
         job = definition.args(*args, **kwargs)
         key = self._steps.next_key("enqueue", job.request.definition)
         (handle,) = self._handles(definition, self._enqueue_children(key, [job.request]))
@@ -212,7 +212,7 @@ class DurableContext:
     async def aenqueue(
         self, definition: Enqueuer[P, R], /, *args: P.args, **kwargs: P.kwargs
     ) -> Handle[R]:
-        """As `enqueue`, for async code."""
+        """Like `enqueue`, for async code."""
         job = definition.args(*args, **kwargs)
         key = self._steps.next_key("enqueue", job.request.definition)
         (handle,) = self._handles(definition, await self._aenqueue_children(key, [job.request]))
@@ -221,7 +221,7 @@ class DurableContext:
     def enqueue_many(
         self, definition: Enqueuer[P, R], jobs: Iterable[Args[P, R]]
     ) -> list[Handle[R]]:
-        """As `enqueue`, for jobs that `definition.args(…)` makes: all or none, as one step."""
+        """Like `enqueue`, for jobs from `definition.args(…)`: all or none, as one step."""
         requests = definition.build_requests(jobs)
         key = self._steps.next_key("enqueue", definition.key)
         return self._handles(definition, self._enqueue_children(key, requests))
@@ -229,7 +229,7 @@ class DurableContext:
     async def aenqueue_many(
         self, definition: Enqueuer[P, R], jobs: Iterable[Args[P, R]]
     ) -> list[Handle[R]]:
-        """As `enqueue_many`, for async code."""
+        """Like `enqueue_many`, for async code."""
         requests = definition.build_requests(jobs)
         key = self._steps.next_key("enqueue", definition.key)
         return self._handles(definition, await self._aenqueue_children(key, requests))
@@ -246,8 +246,8 @@ class DurableContext:
             "enqueue_children", _to_enqueue_json(key, requests)
         )
 
-    def _handles(self, definition: Enqueuer[P, R], made: Json) -> list[Handle[R]]:
-        jobs = [Enqueued(UUID(job_id), EnqueueStatus(status)) for job_id, status in made]
+    def _handles(self, definition: Enqueuer[P, R], statuses: Json) -> list[Handle[R]]:
+        jobs = [Enqueued(UUID(job_id), EnqueueStatus(status)) for job_id, status in statuses]
         return [definition.build_handle(self._job.tenant_id, job) for job in jobs]
 
     @overload
@@ -259,10 +259,10 @@ class DurableContext:
         self, handles: Iterable[Handle[R]], *, return_failures: Literal[True]
     ) -> Results[R | ChildFailed]: ...
     def gather(self, handles: Iterable[Handle[Any]], *, return_failures: bool = False) -> Any:
-        """What these jobs return, once all of them have ended; this one needs no slot until then.
+        """Wait until these jobs have finished and return their results; use no slot while waiting.
 
-        ChildFailed for the first that died or was canceled; with `return_failures` it stands in
-        the place of its result.
+        Raises ChildFailed for the first job that is dead or canceled. With `return_failures`, the
+        ChildFailed takes the place of that job's result.
         """
         handles = list(handles)
         if not handles:
@@ -272,20 +272,20 @@ class DurableContext:
         key = self._steps.next_key("gather", "gather")
         if key not in self._steps:
             raise suspend_for_jobs(key, [handle.id for handle in handles])
-        found = self._steps[key]
-        if isinstance(found, dict):
+        stored = self._steps[key]
+        if isinstance(stored, dict):
             raise InvalidResult(
-                f"what {len(handles)} jobs returned has {found['too_large']:,} bytes of JSON, and"
+                f"what {len(handles)} jobs returned has {stored['too_large']:,} bytes of JSON, and"
                 " a gather takes at most 8 MiB",
                 field="handles",
             )
-        ended = {each["job_id"]: each for each in found}
-        answers = [_read_child_result(handle, ended.get(str(handle.id))) for handle in handles]
+        ended = {each["job_id"]: each for each in stored}
+        results = [_read_child_result(handle, ended.get(str(handle.id))) for handle in handles]
         if not return_failures:
-            for answer in answers:
-                if isinstance(answer, ChildFailed):
-                    raise answer
-        return Results(answers)
+            for result in results:
+                if isinstance(result, ChildFailed):
+                    raise result
+        return Results(results)
 
 
 def _to_save_json(key: StepKey, result: Json) -> Json:
@@ -298,9 +298,9 @@ def _to_enqueue_json(key: StepKey, requests: Sequence[JobRequest]) -> Json:
 
 
 def _is_in_loop() -> bool:
-    # Without asyncio nobody has a loop.
+    # When asyncio was never imported, no loop can be running.
     asyncio = sys.modules.get("asyncio")
-    return asyncio is not None and asyncio._get_running_loop() is not None  # noqa: SLF001 - the public one raises without
+    return asyncio is not None and asyncio._get_running_loop() is not None  # noqa: SLF001 - get_running_loop raises without a loop
 
 
 def _read_child_result(handle: Handle[R], ended: dict[str, Json] | None) -> R | ChildFailed:

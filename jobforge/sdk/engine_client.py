@@ -1,7 +1,8 @@
-"""Sends what an app enqueues and reads its jobs.
+"""Sends an app's jobs and events to the engine, and reads jobs.
 
-There are three ways to the engine: the app's own pools, of a database or a server; a connection
-that the caller gives; and for a running job its worker (job_scope.py).
+A call reaches the engine in one of three ways: through the app's own pools to a database or a
+server, on a connection that the caller passes, or, for a running job, through its worker
+(job_scope.py).
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -47,16 +48,16 @@ from jobforge.types.jobs import Enqueued, Job, JobRequest
 from jobforge.types.jsonb import decode
 
 T = TypeVar("T")
-CallBuilder = Callable[[UUID], Call[T]]  # a call that names its tenant by argument
+CallBuilder = Callable[[UUID], Call[T]]  # takes the tenant ID, which the call has as argument
 Conn = Any  # a connection of one of the libraries in integrations/
 
 _RECORD_EVERY_S = 3600.0
-_TENANT_OF_API_KEY = ""  # no slug; a server knows
+_TENANT_OF_API_KEY = ""  # not a slug: the server uses the API key's tenant
 _TENANT_LOOKUP_ERRORS = (NotFound, ConfigError, Denied, Unavailable)
 
 
 class Submission(NamedTuple, Generic[T]):
-    """Something to be made that is no plain job: as a call, and as what a worker is asked."""
+    """A request such as a workflow: as an engine call, and as a message to a job's worker."""
 
     build: CallBuilder[T]
     kind: str
@@ -65,7 +66,7 @@ class Submission(NamedTuple, Generic[T]):
 
 
 class EngineClient:
-    """The way of one app's definitions to the database. Opens nothing before its first use."""
+    """Connects one app's definitions to the engine. Opens no connection before first use."""
 
     def __init__(
         self,
@@ -87,7 +88,7 @@ class EngineClient:
     def enqueue(
         self, jobs: Sequence[JobRequest], tenant: TenantRef | None, conn: Conn
     ) -> TenantEnqueued:
-        """All or nothing."""
+        """Enqueue these jobs, all or none; return the tenant ID and one result per job."""
         with tracing.enqueue_span(jobs) as traced:
             return self._enqueue(
                 inherit_from_current_job(inherit_correlation, traced), tenant, conn
@@ -96,7 +97,7 @@ class EngineClient:
     async def aenqueue(
         self, jobs: Sequence[JobRequest], tenant: TenantRef | None, conn: Conn
     ) -> TenantEnqueued:
-        """As `enqueue`, for async code."""
+        """Like `enqueue`, for async code."""
         with tracing.enqueue_span(jobs) as traced:
             return await self._aenqueue(
                 inherit_from_current_job(inherit_correlation, traced), tenant, conn
@@ -105,9 +106,9 @@ class EngineClient:
     def _enqueue(
         self, jobs: Sequence[JobRequest], tenant: TenantRef | None, conn: Conn
     ) -> TenantEnqueued:
-        door = find_process_channel()
-        if conn is None and door is not None:
-            return enqueue_over_channel(door, jobs, tenant)
+        channel = find_process_channel()
+        if conn is None and channel is not None:
+            return enqueue_over_channel(channel, jobs, tenant)
         self._refuse_connection(conn)
         self._refuse_to_block(conn)
         conn = self.django if conn is None else conn
@@ -129,9 +130,9 @@ class EngineClient:
     async def _aenqueue(
         self, jobs: Sequence[JobRequest], tenant: TenantRef | None, conn: Conn
     ) -> TenantEnqueued:
-        door = find_process_channel()
-        if conn is None and door is not None:
-            return enqueue_over_channel(door, jobs, tenant)
+        channel = find_process_channel()
+        if conn is None and channel is not None:
+            return enqueue_over_channel(channel, jobs, tenant)
         self._refuse_connection(conn)
         job = CURRENT_JOB.get() if conn is None else None
         if self._job_services is not None and job is not None:
@@ -156,39 +157,37 @@ class EngineClient:
         except JobForgeError as error:
             raise with_hint(error, conn) from error
 
-    def emit(self, emitting: CallBuilder[UUID], tenant: TenantRef | None, conn: Conn) -> UUID:
-        """An event, in the transaction of the connection or in one of its own."""
+    def emit(self, build: CallBuilder[UUID], tenant: TenantRef | None, conn: Conn) -> UUID:
+        """Emit an event in the transaction of `conn`, or in a separate one without it."""
         refuse_to_emit(conn)
         self._refuse_connection(conn)
         conn = self.django if conn is None else conn
         tenant_id = self.tenant_id(tenant, conn)
         try:
             if conn is not None:
-                return integrations.run(conn, emitting(tenant_id))
-            return self.run_for_tenant(tenant_id, emitting)
+                return integrations.run(conn, build(tenant_id))
+            return self.run_for_tenant(tenant_id, build)
         except JobForgeError as error:
             raise with_hint(error, conn) from error
 
-    async def aemit(
-        self, emitting: CallBuilder[UUID], tenant: TenantRef | None, conn: Conn
-    ) -> UUID:
-        """As `emit`, for async code."""
+    async def aemit(self, build: CallBuilder[UUID], tenant: TenantRef | None, conn: Conn) -> UUID:
+        """Like `emit`, for async code."""
         refuse_to_emit(conn)
         self._refuse_connection(conn)
         if conn is None and self.django is not None:
-            return await integrations.in_thread_of_django(self.emit, emitting, tenant, None)
+            return await integrations.in_thread_of_django(self.emit, build, tenant, None)
         tenant_id = await self.atenant_id(tenant, conn)
         try:
             if conn is not None:
-                return await integrations.arun(conn, emitting(tenant_id))
-            return await self.arun_for_tenant(tenant_id, emitting)
+                return await integrations.arun(conn, build(tenant_id))
+            return await self.arun_for_tenant(tenant_id, build)
         except JobForgeError as error:
             raise with_hint(error, conn) from error
 
     def _build_enqueue_call(
         self, tenant_id: UUID, jobs: Sequence[JobRequest]
     ) -> enqueue_calls.EnqueueCall:
-        """The call for these jobs; what is too large for a row is in the store by then."""
+        """Return the call for these jobs, after storing payloads that are too large for a row."""
         call = self._build_call_if_small(tenant_id, jobs)
         if call is not None:
             return call
@@ -200,15 +199,19 @@ class EngineClient:
         call = self._build_call_if_small(tenant_id, jobs)
         if call is not None:
             return call
-        smaller = await self._aput_payloads(tenant_id, jobs)
-        return enqueue_calls.build_call(smaller, tenant_id)
+        stored = await self._aput_payloads(tenant_id, jobs)
+        return enqueue_calls.build_call(stored, tenant_id)
 
     def _build_call_if_small(
         self, tenant_id: UUID, jobs: Sequence[JobRequest]
     ) -> enqueue_calls.EnqueueCall | None:
-        """None where a payload may be too large for a row; a server sees to that by itself."""
+        """Return the call, or None when a payload may be too large for a row.
+
+        With a server, always return the call: the server stores large payloads.
+        """
         if self.pools.is_remote:
-            return enqueue_calls.build_call(list(jobs), tenant_id)  # it has one way for many jobs
+            # A list, not UniformJobs: the HTTP API has no separate call for uniform jobs.
+            return enqueue_calls.build_call(list(jobs), tenant_id)
         call = enqueue_calls.build_call(jobs, tenant_id)
         return None if enqueue_calls.may_be_large(jobs, call) else call
 
@@ -219,9 +222,9 @@ class EngineClient:
                 database.run_all(tenant_id, enqueue_calls.stream_calls(jobs))
             )
         except enqueue_calls.LargePayloadFound:  # nothing was committed
-            smaller = self._put_payloads(tenant_id, jobs)
+            stored = self._put_payloads(tenant_id, jobs)
             return enqueue_calls.join_enqueued(
-                database.run_all(tenant_id, enqueue_calls.stream_calls(smaller))
+                database.run_all(tenant_id, enqueue_calls.stream_calls(stored))
             )
 
     async def _astream(self, tenant_id: UUID, jobs: Sequence[JobRequest]) -> Iterable[Enqueued]:
@@ -230,10 +233,10 @@ class EngineClient:
             return enqueue_calls.join_enqueued(
                 await database.run_all(tenant_id, enqueue_calls.stream_calls(jobs))
             )
-        except enqueue_calls.LargePayloadFound:  # as above
-            smaller = await self._aput_payloads(tenant_id, jobs)
+        except enqueue_calls.LargePayloadFound:  # nothing was committed
+            stored = await self._aput_payloads(tenant_id, jobs)
             return enqueue_calls.join_enqueued(
-                await database.run_all(tenant_id, enqueue_calls.stream_calls(smaller))
+                await database.run_all(tenant_id, enqueue_calls.stream_calls(stored))
             )
 
     def _artifacts(self) -> Artifacts:
@@ -241,96 +244,106 @@ class EngineClient:
 
     def _put_payloads(self, tenant_id: UUID, jobs: Sequence[JobRequest]) -> Sequence[JobRequest]:
         artifacts = self._artifacts()
-        smaller = artifacts.put_payloads(tenant_id, jobs)
+        stored = artifacts.put_payloads(tenant_id, jobs)
         self._record_store(artifacts)
-        return smaller
+        return stored
 
     async def _aput_payloads(
         self, tenant_id: UUID, jobs: Sequence[JobRequest]
     ) -> Sequence[JobRequest]:
         artifacts = self._artifacts()
-        smaller = await _in_thread(artifacts.put_payloads, tenant_id, jobs)
+        stored = await _in_thread(artifacts.put_payloads, tenant_id, jobs)
         await self._arecord_store(artifacts)
-        return smaller
+        return stored
 
     def _record_store(self, artifacts: Artifacts) -> None:
         if self._is_store_record_due():
-            with suppress(JobForgeError):  # it is for the doctor alone
+            with suppress(JobForgeError):  # only `jobforge doctor` needs the record
                 self.run(_build_store_record_call(artifacts))
 
     async def _arecord_store(self, artifacts: Artifacts) -> None:
         if self._is_store_record_due():
-            with suppress(JobForgeError):  # as above
+            with suppress(JobForgeError):  # only `jobforge doctor` needs the record
                 await self.arun(await _in_thread(_build_store_record_call, artifacts))
 
     def _is_store_record_due(self) -> bool:
-        """Once in an hour, over a connection of our own: the caller's transaction is not ours."""
+        """Whether to record the artifact store: once an hour, and never on a Django database.
+
+        The record is written on the app's own connection, never in the caller's transaction.
+        """
         now = monotonic()
         is_due = self.django is None and now >= self._record_store_at
         if is_due:
             self._record_store_at = now + _RECORD_EVERY_S
         return is_due
 
-    def submit(self, made: Submission[T], tenant: TenantRef | None, conn: Conn) -> tuple[UUID, T]:
-        """All or nothing, as `enqueue`, for what is made by one call."""
-        door = find_process_channel()
-        if conn is None and door is not None:
-            check_own_tenant(tenant, door.tenant_id)
-            return door.tenant_id, made.read(door.request(made.kind, made.data))
+    def submit(
+        self, submission: Submission[T], tenant: TenantRef | None, conn: Conn
+    ) -> tuple[UUID, T]:
+        """Submit one request, all or nothing; return the tenant ID and the result."""
+        channel = find_process_channel()
+        if conn is None and channel is not None:
+            check_own_tenant(tenant, channel.tenant_id)
+            return channel.tenant_id, submission.read(
+                channel.request(submission.kind, submission.data)
+            )
         self._refuse_connection(conn)
         self._refuse_to_block(conn)
         conn = self.django if conn is None else conn
         tenant_id = self.tenant_id(tenant, conn)
         try:
             if conn is not None:
-                return tenant_id, integrations.run(conn, made.build(tenant_id))
-            return tenant_id, self.run_for_tenant(tenant_id, made.build)
+                return tenant_id, integrations.run(conn, submission.build(tenant_id))
+            return tenant_id, self.run_for_tenant(tenant_id, submission.build)
         except JobForgeError as error:
             raise with_hint(error, conn) from error
 
     async def asubmit(
-        self, made: Submission[T], tenant: TenantRef | None, conn: Conn
+        self, submission: Submission[T], tenant: TenantRef | None, conn: Conn
     ) -> tuple[UUID, T]:
-        """As `submit`, for async code."""
+        """Like `submit`, for async code."""
         if conn is None and find_process_channel() is not None:
-            return self.submit(made, tenant, conn)
+            return self.submit(submission, tenant, conn)
         self._refuse_connection(conn)
         job = CURRENT_JOB.get() if conn is None else None
         if self._job_services is not None and job is not None:
             check_own_tenant(tenant, job.tenant_id)
-            return job.tenant_id, made.read(
-                await self._job_services.request(job, made.kind, made.data)
+            return job.tenant_id, submission.read(
+                await self._job_services.request(job, submission.kind, submission.data)
             )
         tenant_id = await self.atenant_id(tenant, conn)
         try:
             if conn is not None:
-                return tenant_id, await integrations.arun(conn, made.build(tenant_id))
-            return tenant_id, await self.arun_for_tenant(tenant_id, made.build)
+                return tenant_id, await integrations.arun(conn, submission.build(tenant_id))
+            return tenant_id, await self.arun_for_tenant(tenant_id, submission.build)
         except JobForgeError as error:
             raise with_hint(error, conn) from error
 
-    def set_job_services(self, host: LoopJobServices) -> None:
-        """From now on what jobs in this process's loop enqueue goes through their worker."""
-        self._job_services = host
+    def set_job_services(self, services: LoopJobServices) -> None:
+        """Route requests of jobs in this process's event loop through their worker."""
+        self._job_services = services
 
     def switch_database(
         self, pools: Pools, django: str | None, artifacts: Callable[[], Artifacts] | None
     ) -> tuple[Pools, str | None, Callable[[], Artifacts] | None]:
-        """To another database, and another store if one is given; returns what was moved before."""
-        before = self.pools, self.django, self._artifacts_override
+        """Switch to another database and artifact store; return the previous ones.
+
+        With `artifacts` None, the app's configured store stays in use.
+        """
+        previous = self.pools, self.django, self._artifacts_override
         self.pools, self.django, self._artifacts_override = pools, django, artifacts
         self._record_store_at = 0.0
         self.tenant_ids.clear()
-        return before
+        return previous
 
     def own_pools(self) -> Pools:
-        """Conflict where Django's connections are used."""
+        """Return the app's pools; raise Conflict when the app uses Django's connections."""
         if self.django is not None:
             raise Conflict("this app is on a Django database: use django.db.transaction.atomic")
         return self.pools
 
     def run(self, call: Call[T]) -> T:
-        """A call in a transaction of its own, on a connection of the app's own."""
+        """Run a call in a separate transaction on one of the app's own connections."""
         refuse_inside_job()
         if self.django is not None:
             return integrations.run(self.django, call)
@@ -343,26 +356,31 @@ class EngineClient:
         return await (await self.pools.get_loop_pool()).pool.run(call)
 
     def run_for_tenant(self, tenant_id: UUID, build: CallBuilder[T]) -> T:
-        """A call for a tenant: one round trip, whatever the login may do."""
+        """Run a call for a tenant in one round trip, whatever the login's rights are."""
         return self.run_with_tenant(tenant_id, build(tenant_id))
 
     async def arun_for_tenant(self, tenant_id: UUID, build: CallBuilder[T]) -> T:
         return await self.arun_with_tenant(tenant_id, build(tenant_id))
 
     def run_with_tenant(self, tenant_id: UUID, call: Call[T]) -> T:
-        """The call names its tenant; for a login that may not, the transaction has it too."""
+        """Run a call that names its tenant.
+
+        A login that may not name a tenant gets the tenant set in the transaction as well.
+        """
         refuse_inside_job()
         if self.django is not None:
             return integrations.run(self.django, call)
-        source = self.pools.get_sync_pool()
-        return source.pool.run(call if source.is_service else call.for_tenant(tenant_id))
+        engine_pool = self.pools.get_sync_pool()
+        return engine_pool.pool.run(call if engine_pool.is_service else call.for_tenant(tenant_id))
 
     async def arun_with_tenant(self, tenant_id: UUID, call: Call[T]) -> T:
         refuse_inside_job()
         if self.django is not None:
             return await integrations.in_thread_of_django(integrations.run, self.django, call)
-        source = await self.pools.get_loop_pool()
-        return await source.pool.run(call if source.is_service else call.for_tenant(tenant_id))
+        engine_pool = await self.pools.get_loop_pool()
+        return await engine_pool.pool.run(
+            call if engine_pool.is_service else call.for_tenant(tenant_id)
+        )
 
     def get_job(self, tenant_id: UUID, job_id: UUID) -> Job:
         return self.run_for_tenant(
@@ -370,7 +388,7 @@ class EngineClient:
         ).job
 
     def get_result(self, job: Job) -> Json:
-        """What it returned, from wherever that lies."""
+        """Return the job's result, from its row or from the artifact store."""
         marker = marker_from_json(job.result)
         if marker is None:
             return job.result
@@ -378,7 +396,7 @@ class EngineClient:
         if self.pools.is_remote:
             return self.pools.transport().run(_download(job))
         artifacts = self._artifacts()
-        self._record_store(artifacts)  # first: a read from the wrong store fails
+        self._record_store(artifacts)  # before the read, which fails in the wrong store
         return decode(artifacts.read(marker, job.tenant_id))
 
     async def aget_result(self, job: Job) -> Json:
@@ -399,39 +417,39 @@ class EngineClient:
         return history.job
 
     def tenant_id(self, named: TenantRef | None, conn: Conn = None) -> UUID:
-        """Of the tenant that is named, ambient or the default."""
+        """Return the ID of the tenant that is named, ambient, or the default."""
         tenant = self._choose(named)
         tenant_id = self._get_cached_tenant_id(tenant)
         if tenant_id is not None:
             return tenant_id
-        finding = calls.find_tenant(str(tenant))
+        call = calls.find_tenant(str(tenant))
         try:
-            # What is committed may be remembered. What the given connection sees may not: the
-            # tenant may have been made in its transaction, and be rolled back.
+            # Cache committed tenants only. A tenant that `conn` sees may have been created in the
+            # open transaction of `conn` and may be rolled back.
             if self.django is None:
-                return self.tenant_ids.put(str(tenant), self.run(finding))
+                return self.tenant_ids.put(str(tenant), self.run(call))
         except _TENANT_LOOKUP_ERRORS as error:
             if conn is None:
                 raise tenant_lookup_error(error, tenant) from error
         try:
-            return integrations.run(conn, finding)
+            return integrations.run(conn, call)
         except (NotFound, Denied) as error:
             raise tenant_lookup_error(error, tenant) from error
 
     async def atenant_id(self, named: TenantRef | None, conn: Conn = None) -> UUID:
-        """As `tenant_id`, for async code."""
+        """Like `tenant_id`, for async code."""
         tenant = self._choose(named)
         tenant_id = self._get_cached_tenant_id(tenant)
         if tenant_id is not None:
             return tenant_id
-        finding = calls.find_tenant(str(tenant))
+        call = calls.find_tenant(str(tenant))
         try:
-            return self.tenant_ids.put(str(tenant), await self.arun(finding))
+            return self.tenant_ids.put(str(tenant), await self.arun(call))
         except _TENANT_LOOKUP_ERRORS as error:
             if conn is None:
                 raise tenant_lookup_error(error, tenant) from error
         try:
-            return await integrations.arun(conn, finding)
+            return await integrations.arun(conn, call)
         except (NotFound, Denied) as error:
             raise tenant_lookup_error(error, tenant) from error
 
@@ -444,8 +462,8 @@ class EngineClient:
             return _TENANT_OF_API_KEY
 
     def _tenant_of_job_or_app(self) -> TenantRef | None:
-        door = find_process_channel()
-        return self._default_tenant() if door is None else door.tenant_id
+        channel = find_process_channel()
+        return self._default_tenant() if channel is None else channel.tenant_id
 
     def _refuse_connection(self, conn: Conn) -> None:
         if conn is not None and self.pools.is_remote:
@@ -463,13 +481,13 @@ class EngineClient:
 
 
 def _build_store_record_call(artifacts: Artifacts) -> calls.Call[None]:
-    from jobforge.artifacts.store_identity import build_store_record_call  # noqa: PLC0415 - for large payloads alone
+    from jobforge.artifacts.store_identity import build_store_record_call  # noqa: PLC0415 - needed only for large payloads
 
     return build_store_record_call("app", artifacts)
 
 
-async def _in_thread(function: Callable[..., T], *args: Any) -> T:  # noqa: ANN401 - its own
-    import asyncio  # noqa: PLC0415 - not in a zygote: worker/isolation/async_handler.py says why
+async def _in_thread(function: Callable[..., T], *args: Any) -> T:  # noqa: ANN401 - the function's arguments
+    import asyncio  # noqa: PLC0415 - keeps asyncio out of zygotes, see worker/isolation/async_handler.py
 
     return await asyncio.to_thread(function, *args)
 
@@ -485,8 +503,8 @@ def _download(job: Job) -> ApiRequest[Json]:
     )
 
 
-def with_hint(error: JobForgeError, conn: Any) -> JobForgeError:  # noqa: ANN401 - of any library
-    """The error of an enqueue, with advice; `conn` is the caller's connection, if there was one."""
+def with_hint(error: JobForgeError, conn: Any) -> JobForgeError:  # noqa: ANN401 - a connection of any library
+    """Return the error of an enqueue with a hint; `conn` is the caller's connection, if any."""
     advice = None
     if isinstance(error, UnknownDefinition):
         advice = "start a worker of this app, or call jf.register() with a login that may"
@@ -504,7 +522,7 @@ def with_hint(error: JobForgeError, conn: Any) -> JobForgeError:  # noqa: ANN401
 
 
 def tenant_lookup_error(error: JobForgeError, tenant: TenantRef) -> JobForgeError:
-    """The error of a look for a tenant, which names it."""
+    """Return the error of a tenant lookup, with the tenant in its message."""
     if isinstance(error, NotFound):
         return NotFound(f"there is no tenant {tenant}", field="tenant")
     if isinstance(error, Denied) and "request_id" not in error.detail:

@@ -1,4 +1,4 @@
-"""Enqueuing, typed by the parameters of the function: what `definition.using(…)` returns."""
+"""Enqueues jobs with arguments typed by the function's parameters: `definition.using(…)`."""
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
@@ -31,7 +31,7 @@ R = TypeVar("R")
 
 
 class EnqueueTarget:
-    """The definition that jobs are enqueued for, as far as enqueuing goes."""
+    """The parts of a definition that enqueuing needs."""
 
     settings: DefinitionSettings
     client: EngineClient
@@ -46,16 +46,16 @@ class EnqueueTarget:
 
 
 class Args(Generic[P, R]):
-    """The checked arguments of one job, for `enqueue_many`."""
+    """The validated arguments of one job, for `enqueue_many`."""
 
     __slots__ = ("enqueuer", "payload", "target")
 
     def __init__(
-        self, target: EnqueueTarget, payload: dict[str, Json] | None, maker: "Enqueuer[P, R]"
+        self, target: EnqueueTarget, payload: dict[str, Json] | None, enqueuer: "Enqueuer[P, R]"
     ) -> None:
         self.target = target
         self.payload = payload
-        self.enqueuer = maker
+        self.enqueuer = enqueuer
 
     @property
     def request(self) -> JobRequest:
@@ -70,21 +70,21 @@ def request_from_args(job: AnyArgs | None) -> JobRequest | None:
 
 
 def check_args(job: object) -> AnyArgs:
-    """Invalid for what `definition.args(…)` did not make, such as the definition itself."""
+    """Return the job if `definition.args(…)` created it; raise Invalid for anything else."""
     if isinstance(job, Args):
         return job
     raise Invalid(f"a job is given as definition.args(…), not as {job!r}", field="jobs")
 
 
 class Enqueuer(Generic[P, R]):
-    """A definition and the options for its next jobs. Holds nothing open; keep it or drop it."""
+    """A definition and the options for its next jobs. Holds no connection; reusable."""
 
     def __init__(self, target: EnqueueTarget, options: Options) -> None:
         self._target = target
         self._options = options
         settings = target.settings
         self.template = options.request._replace(definition=settings.key, version=settings.version)
-        # A node of a workflow that is being built has no job yet.
+        # A node has no job ID until its workflow is enqueued.
         self._has_nodes = any(isinstance(parent, WorkflowItem) for parent in options.after)
         if options.after and not self._has_nodes:
             self.template = self.template._replace(after=list(map(_get_parent_id, options.after)))
@@ -93,15 +93,15 @@ class Enqueuer(Generic[P, R]):
 
     @property
     def key(self) -> str:
-        """Of the definition."""
+        """The key of the definition."""
         return self._target.settings.key
 
     @property
     def node_name(self) -> str | None:
-        """As `using(node=…)` was given it."""
+        """The name from `using(node=…)`, or None."""
         return self._options.node
 
-    def using(  # noqa: PLR0913 - one for each thing that can be said
+    def using(  # noqa: PLR0913 - one parameter per option
         self,
         *,
         tenant: TenantRef | None = None,
@@ -125,7 +125,7 @@ class Enqueuer(Generic[P, R]):
         on_parent_failure: OnParentFailure | None = None,
         node: str | None = None,
     ) -> "Enqueuer[P, R]":
-        """The same with these options; docs/python.md explains each."""
+        """Return an enqueuer with these options added; docs/python.md describes each option."""
         options = read_options(
             tenant=tenant,
             conn=conn,
@@ -151,7 +151,11 @@ class Enqueuer(Generic[P, R]):
         return Enqueuer(self._target, options.override(self._options))
 
     def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Handle[R]:
-        """Returns once the job is stored; on a connection that was given, once that commits."""
+        """Enqueue a job and return its handle.
+
+        The job is committed on return; with `using(conn=…)`, when the transaction of that
+        connection commits.
+        """
         jobs = self._build_request(self._target.parameters.build_payload(args, kwargs))
         tenant_id, (enqueued,) = self._target.client.enqueue(
             jobs, self._options.tenant, self._options.conn
@@ -159,7 +163,7 @@ class Enqueuer(Generic[P, R]):
         return self.build_handle(tenant_id, enqueued)
 
     async def aenqueue(self, *args: P.args, **kwargs: P.kwargs) -> Handle[R]:
-        """As `enqueue`, for async code."""
+        """Like `enqueue`, for async code."""
         jobs = self._build_request(self._target.parameters.build_payload(args, kwargs))
         tenant_id, (enqueued,) = await self._target.client.aenqueue(
             jobs, self._options.tenant, self._options.conn
@@ -167,52 +171,55 @@ class Enqueuer(Generic[P, R]):
         return self.build_handle(tenant_id, enqueued)
 
     def node(self, *args: P.args, **kwargs: P.kwargs) -> Node[R]:
-        """A job of the workflow around this call: `with jf.workflow(…):`. Made with the others."""
+        """Add a job to the workflow of the enclosing `with jf.workflow(…)` block.
+
+        The end of the block creates it together with the other nodes.
+        """
         request = self.args(*args, **kwargs).request
         return self.add_to_nodes(get_current_nodes(), request)
 
     def args(self, *args: P.args, **kwargs: P.kwargs) -> Args[P, R]:
-        """Arguments for `enqueue_many`; with options of their own after `using(key=…)`."""
+        """Return arguments for `enqueue_many`; use `using(key=…).args(…)` for per-job options."""
         if self._options.tenant is not None or self._options.conn is not None:
             raise Invalid("tenant and conn are those of enqueue_many, not of one of its jobs")
         return Args(self._target, self._target.parameters.build_payload(args, kwargs), self)
 
     def add_to_nodes(self, nodes: Nodes, request: JobRequest) -> Node[R]:
-        """What `args` made, as a node."""
+        """Add a request from `args` as a node of a workflow."""
         options = self._options
         (traced,) = tracing.attach_traceparent([request._replace(after=None)])
         return nodes.add(traced, options.node, options.after, self.build_handle)
 
     def enqueue_many(self, jobs: Iterable[Args[P, R]]) -> list[Handle[R]]:
-        """All or none, in one transaction; the handles come in the order of the jobs."""
+        """Enqueue all jobs or none, in one transaction; return handles in the same order."""
         tenant_id, enqueued = self._target.client.enqueue(
             self.build_requests(jobs), self._options.tenant, self._options.conn
         )
         return self._handles(tenant_id, enqueued)
 
     async def aenqueue_many(self, jobs: Iterable[Args[P, R]]) -> list[Handle[R]]:
-        """As `enqueue_many`, for async code."""
+        """Like `enqueue_many`, for async code."""
         tenant_id, enqueued = await self._target.client.aenqueue(
             self.build_requests(jobs), self._options.tenant, self._options.conn
         )
         return self._handles(tenant_id, enqueued)
 
     def build_requests(self, jobs: Iterable[Args[P, R]]) -> Sequence[JobRequest]:
-        """What is sent for jobs that `args` made."""
-        given = list(jobs)
-        if not all(getattr(job, "target", None) is self._target for job in given):
+        """Return the requests for jobs from `args`; uniform jobs share one template."""
+        all_args = list(jobs)
+        if not all(getattr(job, "target", None) is self._target for job in all_args):
             raise Invalid(
                 f"enqueue_many of {self.key} takes what {self.key}.args(…) makes", field="jobs"
             )
-        makers = {job.enqueuer for job in given}
-        if len(makers) == 1:
-            shared = self._merge_options(makers.pop().template)
-            if shared.can_batch:
-                return UniformJobs(shared, [job.payload for job in given])
-        return [self._merge_options(job.request) for job in given]
+        enqueuers = {job.enqueuer for job in all_args}
+        if len(enqueuers) == 1:
+            template = self._merge_options(enqueuers.pop().template)
+            if template.can_batch:
+                return UniformJobs(template, [job.payload for job in all_args])
+        return [self._merge_options(job.request) for job in all_args]
 
     def _build_request(self, payload: dict[str, Json] | None) -> Sequence[JobRequest]:
-        """One job, as the sequence that a client takes."""
+        """Return one job as a sequence, which EngineClient takes."""
         if self._can_batch:
             return UniformJobs(self.template, [payload])
         request = self.template.with_payload(payload)
@@ -224,7 +231,7 @@ class Enqueuer(Generic[P, R]):
         return request if self._is_plain else merge_requests(request, self.template)
 
     def build_handle(self, tenant_id: UUID, enqueued: Enqueued) -> Handle[R]:
-        """Of a job that was made of such a request."""
+        """Return the handle of a job that was created from a request of this enqueuer."""
         target = self._target
         return Handle(target.client, target.result, tenant_id, enqueued.job_id, enqueued.status)
 

@@ -1,4 +1,4 @@
-"""Jobs as the calls that enqueue them: one job, many alike, many of any kind."""
+"""Builds the engine calls that enqueue jobs: one job, uniform jobs, or a mixed list."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
@@ -18,19 +18,22 @@ from jobforge.payloads.size import (
 )
 from jobforge.types.jobs import Enqueued, JobRequest, UniformJobs
 
-# So many at a time go out where the next can be written while the engine works on these.
+# Jobs per call in a stream: the client encodes the next batch while the engine runs this one.
 STREAM_BATCH_SIZE = 1_000
-_MOST_JOBS = 5_000  # in one statement
+_MOST_JOBS = 5_000  # per statement
 
 EnqueueCall = Call[Iterable[Enqueued]]
 
 
 class LargePayloadFound(Exception):
-    """One of many payloads is too large for a row."""
+    """A payload in a stream of jobs is too large for a row."""
 
 
 def build_call(jobs: Sequence[JobRequest], tenant_id: UUID | None = None) -> EnqueueCall:
-    """The engine has shorter ways for jobs that differ in their payloads only, and for one job."""
+    """Return the call that enqueues these jobs.
+
+    The engine has cheaper functions for one job, and for jobs that differ in their payloads only.
+    """
     try:
         if isinstance(jobs, UniformJobs):
             return calls.enqueue_alike(jobs, tenant_id=tenant_id)
@@ -45,7 +48,7 @@ def build_call(jobs: Sequence[JobRequest], tenant_id: UUID | None = None) -> Enq
 
 
 def may_be_large(jobs: Sequence[JobRequest], call: EnqueueCall) -> bool:
-    """Whether a payload may be too large for a row, by the text that the call has of them."""
+    """Whether a payload may be too large for a row, judged by the encoded text of the call."""
     if isinstance(jobs, UniformJobs):
         is_small = is_surely_small(str(call.parameters[1]), PAYLOAD_LIMIT)
         return not is_small and has_large_payload(jobs.payloads)
@@ -59,7 +62,10 @@ def _to_list(enqueued: Enqueued) -> list[Enqueued]:
 
 
 def stream_calls(jobs: Sequence[JobRequest]) -> Iterator[EnqueueCall]:
-    """Raises Large: to put a payload away takes longer than a transaction should stay open."""
+    """Yield one call per batch of jobs; raise LargePayloadFound for a payload too large for a row.
+
+    Storing such a payload as an artifact takes longer than a transaction should stay open.
+    """
     for batch in split_batches(jobs, STREAM_BATCH_SIZE):
         call = build_call(batch)
         if may_be_large(batch, call) and find_large_payloads(batch):

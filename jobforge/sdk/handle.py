@@ -1,4 +1,4 @@
-"""A job that was enqueued: its id, and waiting for its end."""
+"""A handle of an enqueued job: its ID, its current state, and waiting for its result."""
 
 import time
 from collections.abc import Awaitable, Callable, Iterator
@@ -18,7 +18,7 @@ R_co = TypeVar("R_co", covariant=True)
 
 
 class EndedJob(NamedTuple):
-    """What a job that has ended is asked for. Past retention it has no state."""
+    """A finished job, as `gather` receives it. After retention removed the job, `state` is None."""
 
     id: UUID
     definition: str | None
@@ -29,7 +29,7 @@ class EndedJob(NamedTuple):
 
 
 class WaitTarget(NamedTuple):
-    """What is waited for: a job, a workflow or a batch. `field` is how its id is told."""
+    """The job, workflow or batch to wait for. `id_field` names its ID in error details."""
 
     kind: str
     id: UUID
@@ -48,10 +48,10 @@ _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.01, 1.0
 
 
 class Handle(Generic[R_co]):
-    """Waiting asks the database again and again, less and less often; it keeps nothing open.
+    """A handle of an enqueued job. Waiting polls the database with backoff and keeps nothing open.
 
-    A job that was enqueued in a transaction of the caller's own exists for others, and for its
-    handle, only once that has committed.
+    A job that was enqueued in the caller's transaction becomes visible, also to its handle, when
+    that transaction commits.
     """
 
     __slots__ = ("_client", "_result", "id", "status", "tenant_id")
@@ -74,27 +74,27 @@ class Handle(Generic[R_co]):
         return f"<Handle {self.id} {self.status}>"
 
     def job(self) -> Job:
-        """The job as it is now; NotFound before its transaction commits and after retention."""
+        """Return the current job. NotFound before its transaction commits and after retention."""
         return self._client.get_job(self.tenant_id, self.id)
 
     async def ajob(self) -> Job:
         return await self._client.aget_job(self.tenant_id, self.id)
 
     def wait(self, timeout: Duration | None = None) -> Job:
-        """The job once it has succeeded, died or been canceled; WaitTimeout before that."""
+        """Return the job once it is succeeded, dead or canceled; raise WaitTimeout."""
         return poll_until(self.job, _is_final, timeout, self._wait_target)
 
-    async def await_(self, timeout: Duration | None = None) -> Job:  # noqa: ASYNC109 - as wait
-        """As `wait`, for async code."""
+    async def await_(self, timeout: Duration | None = None) -> Job:  # noqa: ASYNC109 - same API as wait
+        """Like `wait`, for async code."""
         return await apoll_until(self.ajob, _is_final, timeout, self._wait_target)
 
     def result(self, timeout: Duration | None = None) -> R_co:
-        """What the handler returned, as its annotation says; JobFailed when it did not."""
+        """Return the handler's result, typed by its annotation; raise JobFailed without one."""
         job = self.wait(timeout)
         return self.read_result(job, self._client.get_result(job))
 
-    async def aresult(self, timeout: Duration | None = None) -> R_co:  # noqa: ASYNC109 - as wait
-        """As `result`, for async code."""
+    async def aresult(self, timeout: Duration | None = None) -> R_co:  # noqa: ASYNC109 - same API as wait
+        """Like `result`, for async code."""
         job = await self.await_(timeout)
         return self.read_result(job, await self._client.aget_result(job))
 
@@ -103,60 +103,60 @@ class Handle(Generic[R_co]):
         return WaitTarget("job", self.id, "job_id")
 
     def read_result(self, job: Job | EndedJob, result: Json) -> R_co:
-        """What a job that has ended returned; JobFailed when it did not."""
+        """Return the result of a finished job; raise JobFailed when it did not succeed."""
         if job.state is not State.SUCCEEDED:
             raise _failure(job)
         try:
-            answer: Any = self._result.read(result)
+            value: Any = self._result.read(result)
         except ValidationError as error:
             raise Invalid(
                 f"the result of job {job.id} is not what {job.definition} returns now: {error}",
                 field="result",
             ) from error
         else:
-            return answer  # type: ignore[no-any-return] # the shape is that of R
+            return value  # type: ignore[no-any-return] # the shape describes R
 
 
 def poll_until(
-    look: Callable[[], T],
+    fetch: Callable[[], T],
     is_over: Callable[[T], bool],
     timeout: Duration | None,
-    what: WaitTarget,
+    target: WaitTarget,
 ) -> T:
-    """What `look` finds once it is over; WaitTimeout when the time is."""
+    """Call `fetch` until its value is over and return that value; raise WaitTimeout."""
     for pause in _pauses(timeout):
-        if is_over(found := look()):
-            return found
+        if is_over(value := fetch()):
+            return value
         time.sleep(pause)
-    raise what.timeout_error(timeout)
+    raise target.timeout_error(timeout)
 
 
 async def apoll_until(
-    look: Callable[[], Awaitable[T]],
+    fetch: Callable[[], Awaitable[T]],
     is_over: Callable[[T], bool],
-    timeout: Duration | None,  # noqa: ASYNC109 - as until
-    what: WaitTarget,
+    timeout: Duration | None,  # noqa: ASYNC109 - same API as poll_until
+    target: WaitTarget,
 ) -> T:
-    """As `until`, for async code."""
-    import asyncio  # noqa: PLC0415 - not in a zygote: worker/isolation/async_handler.py says why
+    """Like `poll_until`, for async code."""
+    import asyncio  # noqa: PLC0415 - keeps asyncio out of zygotes, see worker/isolation/async_handler.py
 
     for pause in _pauses(timeout):
-        if is_over(found := await look()):
-            return found
+        if is_over(value := await fetch()):
+            return value
         await asyncio.sleep(pause)
-    raise what.timeout_error(timeout)
+    raise target.timeout_error(timeout)
 
 
 def _pauses(timeout: Duration | None) -> Iterator[float]:
-    """How long to wait after each look; the last look is when the time is up."""
-    from random import uniform  # noqa: PLC0415 - not in a zygote (docs/decisions/0020)
+    """Yield the pause after each poll. The last poll takes place at the deadline."""
+    from random import uniform  # noqa: PLC0415 - kept out of zygotes (docs/decisions/0020)
 
     deadline = None if timeout is None else time.monotonic() + to_seconds(timeout, "timeout")
     pause = _FIRST_PAUSE_S
     while deadline is None or time.monotonic() < deadline:
-        left = _LONGEST_PAUSE_S if deadline is None else deadline - time.monotonic()
-        # Many that wait for jobs of one batch should not ask in step.
-        yield max(0.0, min(pause * uniform(0.8, 1.2), left))  # noqa: S311 - no secret
+        remaining_s = _LONGEST_PAUSE_S if deadline is None else deadline - time.monotonic()
+        # Jitter: clients that wait for jobs of one batch should not poll at the same time.
+        yield max(0.0, min(pause * uniform(0.8, 1.2), remaining_s))  # noqa: S311 - jitter, not a secret
         pause = min(pause * 1.5, _LONGEST_PAUSE_S)
     yield 0.0
 

@@ -1,8 +1,8 @@
-"""The job that runs the hooks of another one after its end.
+"""The follow-up job that runs the hooks of a finished job.
 
-The engine enqueues it when a job ends, whoever ended it: its worker, the reaper, a cancel, its
-expiry. It is retried like any other, so a hook that failed runs again, and with it the hooks beside
-it.
+The engine enqueues it when a job finishes, no matter what finished the job: its worker, the reaper,
+a cancel request or its expiry. The follow-up job is retried like any other, so when one hook fails,
+all hooks of the job run again.
 """
 
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class HookPayload(BaseModel):
-    """What the engine tells of a job that has ended: the payload of the job that runs its hooks."""
+    """Payload of the job that runs hooks: the finished job as the engine describes it."""
 
     job_id: UUID
     definition: str
@@ -39,7 +39,7 @@ class HookPayload(BaseModel):
 
 
 class HooksDefinition(Definition[[HookPayload], None]):
-    """What runs the hooks of another definition after one of its jobs has ended."""
+    """Runs the hooks of another definition after one of its jobs has finished."""
 
     has_artifacts_in_payload = True
 
@@ -58,13 +58,13 @@ class HooksDefinition(Definition[[HookPayload], None]):
 
     @property
     def served_versions(self) -> tuple[str, ...]:
-        """The jobs of every version have their hooks run."""
+        """Hooks run for the jobs of every version that the definition serves."""
         key = self.settings.key
         return tuple(
             f"{key}@{name.rpartition('@')[2]}" for name in self._hooked_definition.served_versions
         )
 
-    def parse_arguments_json(self, version: int, payload_json: str) -> Arguments:  # noqa: ARG002 - one form for all versions
+    def parse_arguments_json(self, version: int, payload_json: str) -> Arguments:  # noqa: ARG002 - one payload format for all versions
         return self.parameters.read_json_arguments(payload_json)
 
     async def _run(self, ctx: "Context", ended: HookPayload) -> None:
@@ -73,28 +73,28 @@ class HooksDefinition(Definition[[HookPayload], None]):
             if ended.state is State.SUCCEEDED
             else None
         )
-        about = ctx.with_job_fields(
+        job_ctx = ctx.with_job_fields(
             job_id=ended.job_id,
             definition=ended.definition,
             version=ended.version,
             attempt=ended.attempt,
             payload_json=encode(ended.payload, "payload"),
         )
-        await _run_hooks(self._groups, about, ended, result)
+        await _run_hooks(self._groups, job_ctx, ended, result)
 
 
 async def _run_hooks(
     groups: Sequence[Hooks],
     ctx: "Context",
     ended: HookPayload,
-    result: Any,  # noqa: ANN401 - what the job returned
+    result: Any,  # noqa: ANN401 - the job's result
 ) -> None:
-    """All of them, also when one fails; then the first failure is raised."""
+    """Run all hooks, even when one fails; then raise the first failure."""
     failures = [
         failure
         for group in groups
-        for hook, about in _select_hooks(group, ended, result)
-        if (failure := await run_hook(hook, ctx, *about)) is not None
+        for hook, args in _select_hooks(group, ended, result)
+        if (failure := await run_hook(hook, ctx, *args)) is not None
     ]
     if failures:
         raise failures[0]
@@ -103,7 +103,7 @@ async def _run_hooks(
 def _select_hooks(
     hooks: Hooks,
     ended: HookPayload,
-    result: Any,  # noqa: ANN401 - as above
+    result: Any,  # noqa: ANN401 - the job's result
 ) -> list[tuple[Hook, tuple[Any, ...]]]:
     due: list[tuple[Hook, tuple[Any, ...]]] = []
     if ended.state is State.SUCCEEDED:
@@ -114,4 +114,4 @@ def _select_hooks(
 
 
 def _ignore_change() -> None:
-    """What changes when a definition of hooks gets hooks: it never does."""
+    """Do nothing: a HooksDefinition has no hooks of its own."""

@@ -1,7 +1,7 @@
-"""What an app does around its jobs: before an attempt, and once after a job's end.
+"""Hooks of an app: before each attempt, and once after a job has finished.
 
-`on_start` runs in the attempt itself, before the handler. The others run in a job of their own
-(hook_job.py).
+`on_start` hooks run in the attempt itself, before the handler. The other hooks run in a separate
+follow-up job (hook_job.py).
 """
 
 import inspect
@@ -21,7 +21,7 @@ class Hooks:
     """The hooks of one definition, or of the whole app."""
 
     def __init__(self, changed: Callable[[], None]) -> None:
-        self.on_change = changed  # called after one was added
+        self.on_change = changed  # called after a hook was added
         self.start: list[Hook] = []
         self.success: list[Hook] = []
         self.fail: list[Hook] = []
@@ -29,23 +29,23 @@ class Hooks:
 
     @property
     def follow_up_hooks(self) -> list[Hook]:
-        """Those that need a job of their own."""
+        """The hooks that run in a follow-up job."""
         return [*self.success, *self.fail, *self.end]
 
 
 async def run_start_hooks(hooks: Sequence[Hook], ctx: "Context") -> None:
-    """One that fails is logged; the attempt goes on."""
+    """Run the hooks. A hook's failure is logged and does not fail the attempt."""
     for hook in hooks:
         await run_hook(hook, ctx)
 
 
-async def run_hook(hook: Hook, *about: Any) -> Exception | None:  # noqa: ANN401 - what it is told
-    """How it failed, if it did."""
+async def run_hook(hook: Hook, *args: Any) -> Exception | None:  # noqa: ANN401 - the hook's arguments
+    """Run a hook, sync or async; return its exception, or None."""
     try:
-        answer: Awaitable[object] | object = hook(*about)
-        if inspect.isawaitable(answer):
-            await answer
-    except Exception as error:  # noqa: BLE001 - whatever the hook of an app raises
+        returned: Awaitable[object] | object = hook(*args)
+        if inspect.isawaitable(returned):
+            await returned
+    except Exception as error:  # noqa: BLE001 - a hook may raise anything
         _log.exception("the hook %s failed", getattr(hook, "__qualname__", hook))
         return error
     return None

@@ -1,8 +1,8 @@
-"""The running job whose code this is: its worker, and what its new jobs inherit.
+"""The running job whose code calls the SDK: its worker, and the fields that its new jobs inherit.
 
-A process of its own has a Door; in the loop of a worker that has no database there is a Host. What
-the job's code enqueues, creates or asks goes there, for the job's own tenant. It has the job's
-correlation and trace unless it says otherwise.
+A job's process has a JobProcessChannel. In the event loop of a worker without a database, a
+LoopJobServices serves all jobs. Both carry the requests of a job's code to its worker, for the
+job's own tenant. New jobs inherit correlation ID and traceparent unless they set their own.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -18,11 +18,11 @@ from jobforge.types.current_job import CURRENT_JOB
 from jobforge.types.jobs import ClaimedJob, Enqueued, JobRequest, UniformJobs
 from jobforge.types.workflows import BatchRequest, WorkflowRequest
 
-TenantEnqueued = tuple[UUID, Iterable[Enqueued]]  # the tenant, and what became of each request
+TenantEnqueued = tuple[UUID, Iterable[Enqueued]]  # the tenant, and the result of each request
 
 
 class JobProcessChannel(Protocol):
-    """Of a job's process, which has no database."""
+    """The connection of a job's process, which has no database, to its worker."""
 
     @property
     def tenant_id(self) -> UUID: ...
@@ -33,7 +33,7 @@ class JobProcessChannel(Protocol):
 
 
 class LoopJobServices(Protocol):
-    """Of all jobs that run in a worker's loop."""
+    """Serves the requests of all jobs that run in a worker's event loop."""
 
     async def enqueue(self, job: ClaimedJob, jobs: Sequence[JobRequest]) -> list[Enqueued]: ...
 
@@ -43,37 +43,37 @@ class LoopJobServices(Protocol):
 _process_channel: JobProcessChannel | None = None
 
 
-def set_process_channel(door: JobProcessChannel | None) -> None:
-    """From now on this process is inside a job; with None, it is not."""
-    global _process_channel  # noqa: PLW0603 - it is the process that is inside a job
-    _process_channel = door
+def set_process_channel(channel: JobProcessChannel | None) -> None:
+    """Set the channel of this process, which runs a job; None when it runs none."""
+    global _process_channel  # noqa: PLW0603 - the process as a whole runs one job
+    _process_channel = channel
 
 
 def find_process_channel() -> JobProcessChannel | None:
-    """None outside of a job's process."""
+    """Return the channel, or None outside of a job's process."""
     return _process_channel
 
 
 def enqueue_over_channel(
-    door: JobProcessChannel, jobs: Sequence[JobRequest], tenant: TenantRef | None
+    channel: JobProcessChannel, jobs: Sequence[JobRequest], tenant: TenantRef | None
 ) -> TenantEnqueued:
-    check_own_tenant(tenant, door.tenant_id)
-    return door.tenant_id, join_enqueued(door.enqueue(batch) for batch in split_batches(jobs))
+    check_own_tenant(tenant, channel.tenant_id)
+    return channel.tenant_id, join_enqueued(channel.enqueue(batch) for batch in split_batches(jobs))
 
 
 async def enqueue_with_services(
-    host: LoopJobServices, job: ClaimedJob, jobs: Sequence[JobRequest], tenant: TenantRef | None
+    services: LoopJobServices, job: ClaimedJob, jobs: Sequence[JobRequest], tenant: TenantRef | None
 ) -> TenantEnqueued:
     check_own_tenant(tenant, job.tenant_id)
     return job.tenant_id, join_enqueued(
-        [await host.enqueue(job, batch) for batch in split_batches(jobs)]
+        [await services.enqueue(job, batch) for batch in split_batches(jobs)]
     )
 
 
 def check_own_tenant(tenant: TenantRef | None, own: UUID) -> None:
-    """Raises Denied for any tenant but the job's own, be it named or ambient."""
-    wanted = get_ambient_tenant() if tenant is None else tenant
-    if wanted is not None and parse_tenant_uuid(wanted) != own:
+    """Raise Denied for any tenant, named or ambient, but the job's own."""
+    requested = get_ambient_tenant() if tenant is None else tenant
+    if requested is not None and parse_tenant_uuid(requested) != own:
         raise Denied("a job enqueues for its own tenant only: leave tenant out", field="tenant")
 
 
@@ -84,7 +84,7 @@ def refuse_inside_job() -> None:
         )
 
 
-def refuse_to_emit(conn: Any) -> None:  # noqa: ANN401 - a connection of whatever library, or none
+def refuse_to_emit(conn: Any) -> None:  # noqa: ANN401 - a connection of any library, or None
     if conn is None and _process_channel is not None:
         raise Conflict(
             "a job's process has no database: emit on a connection of its own, by conn=…, or from"
@@ -98,13 +98,13 @@ NodeDocument = Mapping[str, Json]
 _CALLBACKS = ("on_success", "on_failure", "on_complete")
 
 
-def inherit_from_current_job(tie: Callable[[ClaimedJob, T], T], made: T) -> T:
-    """As it is tied to the job in whose loop this runs, if there is one.
+def inherit_from_current_job(inherit: Callable[[ClaimedJob, T], T], value: T) -> T:
+    """Copy inherited fields from the current inline job, if there is one, by calling `inherit`.
 
-    A job in a process of its own has a worker that sees to it.
+    For a job in a separate process, its worker adds these fields.
     """
     job = CURRENT_JOB.get()
-    return made if job is None else tie(job, made)
+    return value if job is None else inherit(job, value)
 
 
 def inherit_correlation(job: ClaimedJob, jobs: Sequence[JobRequest]) -> Sequence[JobRequest]:
@@ -114,7 +114,7 @@ def inherit_correlation(job: ClaimedJob, jobs: Sequence[JobRequest]) -> Sequence
 
 
 def inherit_trace(job: ClaimedJob, jobs: Sequence[JobRequest]) -> Sequence[JobRequest]:
-    """Jobs of a batch: the correlation is that of the batch."""
+    """Add the job's traceparent to jobs of a batch, which has its own correlation ID."""
     return [_inherit_trace(job, request) for request in jobs]
 
 
@@ -133,13 +133,15 @@ def inherit_into_workflow(job: ClaimedJob, workflow: WorkflowRequest) -> Workflo
 def inherit_trace_in_nodes(
     job: ClaimedJob, nodes: Sequence[NodeDocument]
 ) -> Sequence[NodeDocument]:
-    """Nodes of a workflow, and of those within it."""
+    """Add the job's traceparent to workflow nodes, including those of inner workflows."""
     return [_inherit_trace_in_node(job, node) for node in nodes]
 
 
-def _inherit_fields(job: ClaimedJob, made: BatchRequest | WorkflowRequest) -> dict[str, Json]:
-    callbacks = {name: _inherit_trace_in_callback(job, getattr(made, name)) for name in _CALLBACKS}
-    return {"correlation_id": made.correlation_id or job.correlation_id, **callbacks}
+def _inherit_fields(job: ClaimedJob, request: BatchRequest | WorkflowRequest) -> dict[str, Json]:
+    callbacks = {
+        name: _inherit_trace_in_callback(job, getattr(request, name)) for name in _CALLBACKS
+    }
+    return {"correlation_id": request.correlation_id or job.correlation_id, **callbacks}
 
 
 def _inherit_trace_in_callback(

@@ -1,7 +1,7 @@
-"""Finding the app that a target names: `app.py`, `app.py:jf`, `package.module:jf`.
+"""Finds the app that a target names: `app.py`, `app.py:jf`, `package.module:jf`.
 
-Imports the user's module the way `python app.py` would find it, and nothing else: no thread is
-started and no connection is opened. Whatever goes wrong is a ConfigError that says where.
+Imports the user's module the way `python app.py` would, without starting a thread or opening a
+connection. Every failure is a ConfigError that names its location.
 """
 
 import importlib
@@ -24,7 +24,7 @@ _MODULE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
 
 @dataclass(frozen=True, slots=True)
 class AppTarget:
-    """What a target says. `folder` is what has to be on sys.path for `module` to be found."""
+    """A parsed target. `folder` must be on sys.path to import `module`."""
 
     text: str
     folder: Path
@@ -34,27 +34,29 @@ class AppTarget:
 
     @property
     def location(self) -> str:
-        """The target without the name of the app, as people wrote it."""
+        """The target without the app's name, as the user wrote it."""
         return self.text.rpartition(":")[0] if self.name else self.text
 
 
 def load_app(target: str) -> JobForge:
-    """The one app that the target names. Loading it again gives the same object."""
+    """Return the app that the target names. Loading it again returns the same object."""
     parsed = parse_target(target)
     return _find_app(_import_target(parsed), parsed)
 
 
 def parse_target(target: str) -> AppTarget:
-    """Which module is meant, without importing it."""
-    where, colon, name = target.rpartition(":")
-    where, name = (where, name) if colon else (target, "")
-    if not where or (colon and not name.isidentifier()):
+    """Parse a target without importing its module."""
+    location, colon, name = target.rpartition(":")
+    location, name = (location, name) if colon else (target, "")
+    if not location or (colon and not name.isidentifier()):
         raise ConfigError(f"{target!r} names no app", hint=f"the forms are {_FORMS}")
-    if where.endswith(".py") or os.sep in where:
-        return _parse_file(target, Path(where), name or None)
-    if not _MODULE.fullmatch(where):
-        raise ConfigError(f"{where!r} is not the name of a module", hint=f"the forms are {_FORMS}")
-    return AppTarget(target, Path.cwd(), where, None, name or None)
+    if location.endswith(".py") or os.sep in location:
+        return _parse_file(target, Path(location), name or None)
+    if not _MODULE.fullmatch(location):
+        raise ConfigError(
+            f"{location!r} is not the name of a module", hint=f"the forms are {_FORMS}"
+        )
+    return AppTarget(target, Path.cwd(), location, None, name or None)
 
 
 def _parse_file(target: str, path: Path, name: str | None) -> AppTarget:
@@ -65,7 +67,7 @@ def _parse_file(target: str, path: Path, name: str | None) -> AppTarget:
     file = path.resolve()
     if not file.stem.isidentifier():
         raise ConfigError(f"{path} cannot be imported: {file.stem!r} is not the name of a module")
-    # A file of a package is imported as part of it, so that its relative imports work.
+    # Import a file inside a package as part of the package, so that relative imports work.
     folder, parts = file.parent, [file.stem]
     while (folder / "__init__.py").is_file():
         folder, parts = folder.parent, [folder.name, *parts]
@@ -103,7 +105,7 @@ def _import_target(target: AppTarget) -> ModuleType:
 def _load_module(target: AppTarget) -> ModuleType:
     if target.file is None or "." in target.module:
         return importlib.import_module(target.module)
-    # By its path: another module of that name may stand earlier on sys.path.
+    # Import by path: sys.path may contain another module with this name earlier.
     spec = importlib.util.spec_from_file_location(target.module, target.file)
     if spec is None or spec.loader is None:
         raise ImportError(f"no loader for {target.file}")
@@ -124,16 +126,16 @@ def _is_from(module: ModuleType, file: Path) -> bool:
 
 def _to_config_error(error: BaseException, target: AppTarget) -> ConfigError:
     if isinstance(error, ModuleNotFoundError) and _is_missing_target(error, target):
-        here = f"there is no module {error.name!r}, looked in {target.folder} and sys.path"
-        return ConfigError(here, hint=_module_hint(target))
-    said = traceback.format_exception_only(error)[-1].strip()
+        message = f"there is no module {error.name!r}, looked in {target.folder} and sys.path"
+        return ConfigError(message, hint=_module_hint(target))
+    summary = traceback.format_exception_only(error)[-1].strip()
     return ConfigError(
-        f"{target.location} cannot be imported: {said} ({_find_error_line(error, target)})"
+        f"{target.location} cannot be imported: {summary} ({_find_error_line(error, target)})"
     )
 
 
 def _is_missing_target(error: ModuleNotFoundError, target: AppTarget) -> bool:
-    """Whether the target itself is missing, rather than something that it imports."""
+    """Whether the target itself is missing, rather than a module that it imports."""
     missing = error.name or ""
     return target.file is None and (target.module + ".").startswith(missing + ".")
 
@@ -144,7 +146,7 @@ def _module_hint(target: AppTarget) -> str:
 
 
 def _find_error_line(error: BaseException, target: AppTarget) -> str:
-    """The line that is to blame: the deepest one of the user's own code."""
+    """Return the location of the error: the innermost frame in the user's own code."""
     if isinstance(error, SyntaxError) and error.filename:
         return f"{error.filename}, line {error.lineno}"
     frames = traceback.extract_tb(error.__traceback__)
@@ -187,7 +189,7 @@ def _apps(module: ModuleType) -> Iterator[tuple[str, JobForge]]:
 
 
 def _suggest_other_module(module: ModuleType, target: AppTarget) -> str | None:
-    """An app in another file of the project that was imported on the way."""
+    """Return a hint to an app in another imported file of the project."""
     for name, other in sorted(sys.modules.items()):
         origin = getattr(other, "__file__", None)
         if other is module or not origin or not Path(origin).is_relative_to(target.folder):
@@ -200,7 +202,7 @@ def _suggest_other_module(module: ModuleType, target: AppTarget) -> str | None:
 def _did_you_mean(
     word: str, known: Iterable[str], prefix: str, *, cutoff: float = 0.6
 ) -> str | None:
-    from difflib import get_close_matches  # noqa: PLC0415 - for a mistake alone
+    from difflib import get_close_matches  # noqa: PLC0415 - needed only for an error hint
 
     close = get_close_matches(word, known, n=1, cutoff=cutoff)
     return f"did you mean {prefix}{close[0]}?" if close else None

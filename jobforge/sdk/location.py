@@ -1,7 +1,7 @@
-"""Where an app's database or server and its artifacts are, and whose its jobs are.
+"""Finds an app's database or server, its artifact store, and its default tenant.
 
-Each is what the app was given, else what the configuration says; a database that neither names is
-that of `jobforge dev`. The configuration is read when something is first asked for.
+Arguments of the app take precedence over the configuration. Without either, the database is that of
+`jobforge dev`. The configuration is read on first use.
 """
 
 from dataclasses import dataclass
@@ -19,16 +19,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class DatabaseAddress:
-    """Where the database is, and how it is reached."""
+    """The URL of a database, and whether a connection pooler is in front of it."""
 
     url: str
     behind_pooler: bool = False
 
 
 class AppLocation:
-    """Of one app. With `has_database`, no server is looked for."""
+    """Locations of one app. With `has_database`, it looks for no server."""
 
-    def __init__(  # noqa: PLR0913 - all that an app may be given
+    def __init__(  # noqa: PLR0913 - one parameter per argument of the app
         self,
         database_url: str | None,
         *,
@@ -46,11 +46,11 @@ class AppLocation:
         self._tenant = tenant
 
     def find_server(self) -> ServerAddress | None:
-        """None when the app has a database."""
+        """Return the server, or None when the app has a database."""
         return self._server
 
     def find_address(self) -> DatabaseAddress:
-        """Of the database."""
+        """Return the address of the database."""
         behind_pooler = self._behind_pooler
         if behind_pooler is None:
             behind_pooler = self._config.behind_pooler
@@ -65,7 +65,7 @@ class AppLocation:
 
     @cached_property
     def _config(self) -> "Config":
-        from jobforge import config  # noqa: PLC0415 - a job's process needs none
+        from jobforge import config  # noqa: PLC0415 - a job's process needs no configuration
 
         return config.load()
 
@@ -82,11 +82,11 @@ class AppLocation:
 
     @cached_property
     def _artifacts(self) -> "Artifacts":
-        from jobforge.artifacts import open_artifacts  # noqa: PLC0415
-        from jobforge.artifacts.default_location import with_default_artifacts  # noqa: PLC0415 - as above
+        from jobforge.artifacts import open_artifacts  # noqa: PLC0415 - few apps need a store
+        from jobforge.artifacts.default_location import with_default_artifacts  # noqa: PLC0415 - few apps need a store
 
         url = self._database_url or self._config.database_url
-        if url is None and self._has_database:  # Django's
+        if url is None and self._has_database:  # a Django database
             return open_artifacts(self._config)
         return open_artifacts(with_default_artifacts(self._config, url))
 

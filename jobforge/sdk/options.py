@@ -1,6 +1,6 @@
-"""How one job is to be enqueued, other than its arguments: what `using(…)` was given.
+"""The options of `using(…)`: how a job is enqueued, apart from its arguments.
 
-Options are checked when they are given and kept as a JobRequest without definition and payload.
+Options are validated on input and stored as a JobRequest without definition and payload.
 """
 
 from collections.abc import Iterable, Sequence
@@ -14,14 +14,14 @@ from jobforge.sdk.duration import Duration, to_seconds
 from jobforge.sdk.settings import to_whole_seconds
 from jobforge.types.jobs import JobRequest
 
-TenantRef = UUID | str  # or a slug
+TenantRef = UUID | str  # an ID, or a slug
 Dedupe = Literal["active"] | Duration | None
 OnConflict = Literal["existing", "replace", "raise"]
 OnParentFailure = Literal["cancel", "run", "wait"]
 
 EMPTY_REQUEST = JobRequest("")
 
-# Where `using(…)` has another name for a field of the request.
+# Request fields whose option in `using(…)` has another name.
 _OPTION_NAMES = {
     "run_at": "at",
     "delay_s": "delay",
@@ -32,7 +32,7 @@ _OPTION_NAMES = {
 
 
 class HasId(Protocol):
-    """A job that was enqueued, or will be: a handle, or a node of a workflow."""
+    """A job with an ID: a handle of an enqueued job, or a node of a workflow."""
 
     @property
     def id(self) -> UUID: ...
@@ -43,35 +43,35 @@ Parent = UUID | HasId
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """Who and where, and the other fields of the request."""
+    """The tenant, the connection, and the other fields of the request."""
 
     tenant: TenantRef | None = None
     conn: Any = None  # a connection of any of the libraries in integrations/
     request: JobRequest = field(default=EMPTY_REQUEST)
-    after: tuple[Any, ...] = ()  # parents; a node has no id yet, so they are kept as they are
+    after: tuple[Any, ...] = ()  # parents as objects: a node has no ID yet
     node: str | None = None
 
-    def override(self, others: "Options") -> "Options":
-        """These, and where they say nothing, the others."""
-        request = merge_requests(self.request, others.request)
+    def override(self, defaults: "Options") -> "Options":
+        """Merge with other options; values set in this object win."""
+        request = merge_requests(self.request, defaults.request)
         if request.key is None and (request.key_mode or request.on_conflict):
             raise Invalid("dedupe and on_conflict say what a key means: give a key", field="key")
         return Options(
-            others.tenant if self.tenant is None else self.tenant,
-            others.conn if self.conn is None else self.conn,
+            defaults.tenant if self.tenant is None else self.tenant,
+            defaults.conn if self.conn is None else self.conn,
             request,
-            self.after or others.after,
-            others.node if self.node is None else self.node,
+            self.after or defaults.after,
+            defaults.node if self.node is None else self.node,
         )
 
 
-def merge_requests(request: JobRequest, others: JobRequest) -> JobRequest:
-    """The request; where it says nothing, the other one."""
-    pairs = zip(request, others, strict=True)
-    return JobRequest._make(theirs if ours is None else ours for ours, theirs in pairs)
+def merge_requests(request: JobRequest, defaults: JobRequest) -> JobRequest:
+    """Merge two requests; fields set in the first one win."""
+    pairs = zip(request, defaults, strict=True)
+    return JobRequest._make(default if own is None else own for own, default in pairs)
 
 
-def read_options(  # noqa: PLR0913 - one for each thing that can be said
+def read_options(  # noqa: PLR0913 - one parameter per option
     *,
     tenant: TenantRef | None,
     conn: Any,  # noqa: ANN401 - a connection of any of several libraries
@@ -94,7 +94,7 @@ def read_options(  # noqa: PLR0913 - one for each thing that can be said
     on_parent_failure: OnParentFailure | None,
     node: str | None,
 ) -> Options:
-    if isinstance(tags, str):  # a sequence too, of letters
+    if isinstance(tags, str):  # a string is a sequence of strings, too
         raise Invalid("tags must be a list of texts", field="tags")
     mode, window_s = _key_mode(dedupe)
     return Options(
@@ -125,20 +125,20 @@ def read_options(  # noqa: PLR0913 - one for each thing that can be said
 
 
 def read_parents(after: object) -> tuple[Any, ...]:
-    """One or several, as a tuple."""
+    """Return one or several parents as a tuple."""
     if after is None:
         return ()
     return tuple(after) if isinstance(after, Iterable) else (after,)
 
 
 def rename_error_field(error: JobForgeError) -> JobForgeError:
-    """The error with the name that `using(…)` has for what the engine refuses."""
+    """Return the error with the option name of `using(…)` for the field that the engine refused."""
     field = error.field or ""
-    given = _OPTION_NAMES.get(field)
-    if given is None:
+    option = _OPTION_NAMES.get(field)
+    if option is None:
         return error
-    message, detail = error.message.replace(field, given), {**error.detail, "field": given}
-    return type(error)(message, field=given, detail=detail, hint=error.hint)
+    message, detail = error.message.replace(field, option), {**error.detail, "field": option}
+    return type(error)(message, field=option, detail=detail, hint=error.hint)
 
 
 def _key_mode(dedupe: Dedupe) -> tuple[str | None, float | None]:

@@ -1,33 +1,29 @@
-"""What a running job comes from: its parents and its workflow, as `ctx` offers them.
+"""The parents and the workflow of a running job, as `ctx.parents` and `ctx.workflow`.
 
-Asked of the worker when it is first wanted, and once: most jobs never ask.
+Most jobs never need them, so they are requested from the worker on first use, once.
 """
 
 from collections.abc import Generator, Iterator, Mapping
-from typing import Any, Protocol
+from typing import Any
 from uuid import UUID
 
 from jobforge.calls.rows import read_lineage
 from jobforge.errors import Conflict, Json, NotFound
+from jobforge.sdk.durable import RequestChannel
 from jobforge.sdk.enqueue import AnyArgs
 from jobforge.sdk.workflow_nodes import Nodes
 from jobforge.types.workflows import Family, Lineage, ParentJob
 
 
-class LineageChannel(Protocol):
-    """How a running job asks its worker."""
-
-    def request(self, kind: str, data: Json) -> Json: ...
-
-    async def request_async(self, kind: str, data: Json) -> Json: ...
-
-
 class LazyLineage:
-    """The answer, once there is one. In the worker's own loop it has to be awaited first."""
+    """The lineage of the running job, requested on first use and cached.
+
+    Code in the worker's own event loop must await `aget` before it calls `get`.
+    """
 
     __slots__ = ("_channel", "_lineage")
 
-    def __init__(self, channel: LineageChannel) -> None:
+    def __init__(self, channel: RequestChannel) -> None:
         self._channel = channel
         self._lineage: Lineage | None = None
 
@@ -49,9 +45,9 @@ class LazyLineage:
 
 
 class Parents(Mapping[str, ParentJob]):
-    """The jobs that this one came after, by the names of their nodes, or by their ids.
+    """The parents of this job, by the names of their nodes, or by their job IDs.
 
-    `parents = await ctx.parents` in an async handler; a sync one needs no await.
+    An async handler awaits it first: `parents = await ctx.parents`. A sync handler does not.
     """
 
     __slots__ = ("_lineage",)
@@ -77,14 +73,14 @@ class Parents(Mapping[str, ParentJob]):
 
     @property
     def results(self) -> list[Json]:
-        """What they returned, in their order; None for one that did not succeed."""
+        """Results of the parents, in order; None for a parent that did not succeed."""
         return [parent.result for parent in self._lineage.get().parents]
 
 
 class OwnWorkflow:
-    """The workflow or batch that a running job is of. `await ctx.workflow` as with `ctx.parents`.
+    """The workflow or batch of a running job. Async handlers await it first: `await ctx.workflow`.
 
-    What it adds comes before the jobs that come after this one: they wait for it too.
+    Jobs that wait for this job also wait for the nodes that this job adds.
     """
 
     __slots__ = ("_lineage",)
@@ -97,7 +93,7 @@ class OwnWorkflow:
         return self
 
     def __bool__(self) -> bool:
-        """Whether the job is of any."""
+        """Whether the job belongs to a workflow or batch."""
         return self._lineage.get().workflow is not None
 
     @property
@@ -110,7 +106,7 @@ class OwnWorkflow:
 
     @property
     def node(self) -> str | None:
-        """The name of this job's own node."""
+        """The name of this job's node."""
         return self._family.node
 
     @property
@@ -118,16 +114,16 @@ class OwnWorkflow:
         return self._family.input
 
     def add(self, *jobs: AnyArgs) -> list[UUID]:
-        """Jobs as `definition.args(…)` makes them, as nodes; each has to have a name.
+        """Add jobs from `definition.args(…)` as nodes, and return their job IDs.
 
-        The name is `using(node=…)`. One that is there already is not added again, so a handler that
-        is run twice may add the same twice. In a batch, jobs need no names.
+        In a workflow, each job needs a name from `using(node=…)`. A name that exists already is not
+        added again, so a retried handler may repeat the call. In a batch, jobs need no names.
         """
         kind, data = self._addition(jobs)
         return _ids(self._lineage.request(kind, data))
 
     async def aadd(self, *jobs: AnyArgs) -> list[UUID]:
-        """As `add`, for async code."""
+        """Like `add`, for async code."""
         await self._lineage.aget()
         kind, data = self._addition(jobs)
         return _ids(await self._lineage.request_async(kind, data))

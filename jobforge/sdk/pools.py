@@ -1,6 +1,6 @@
-"""An app's own connections: one pool for threads, one for each event loop, opened when first used.
+"""An app's own connections: one pool for threads and one per event loop, opened on first use.
 
-Which database or server that is, is found out no sooner. A process that was forked gets its own.
+The database or server is looked up at the same time. A forked process gets its own pools.
 """
 
 import os
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from jobforge.client.address import ServerAddress
 from jobforge.errors import Conflict
 
-if TYPE_CHECKING:  # each of them is loaded when it is needed: a job's process needs none
+if TYPE_CHECKING:  # imported on first use: a job's process needs none of them
     import asyncio
 
     from jobforge.client.transport import AsyncTransport, Transport
@@ -34,7 +34,7 @@ class EnginePool:
 
 @dataclass(frozen=True, slots=True)
 class AsyncEnginePool:
-    """As Source, for one event loop."""
+    """Like EnginePool, for one event loop."""
 
     pool: "Database | AsyncTransport"
     is_service: bool
@@ -45,7 +45,7 @@ def find_no_server() -> ServerAddress | None:
 
 
 class Pools:
-    """Safe to use from any thread and any loop. With a server, no database is looked for."""
+    """Pools for any thread and any event loop. With a server, no database is looked up."""
 
     def __init__(
         self,
@@ -64,12 +64,12 @@ class Pools:
 
     @property
     def is_remote(self) -> bool:
-        """Whether there is a server to ask instead of a database."""
+        """Whether requests go to a server instead of a database."""
         return self._find_server() is not None
 
     def database(self) -> "Pool":
-        """Conflict over HTTP."""
-        from jobforge.db import Pool  # noqa: PLC0415 - see above
+        """Return the sync database pool; raise Conflict when the app uses a server."""
+        from jobforge.db import Pool  # noqa: PLC0415 - a job's process needs no driver
 
         pool = self.get_sync_pool().pool
         if not isinstance(pool, Pool):
@@ -77,8 +77,8 @@ class Pools:
         return pool
 
     async def database_of_this_loop(self) -> "Database":
-        """As `database`, for async code."""
-        from jobforge.db import Database  # noqa: PLC0415 - see above
+        """Like `database`, for async code."""
+        from jobforge.db import Database  # noqa: PLC0415 - a job's process needs no driver
 
         pool = (await self.get_loop_pool()).pool
         if not isinstance(pool, Database):
@@ -86,7 +86,7 @@ class Pools:
         return pool
 
     def transport(self) -> "Transport":
-        """Conflict without a server."""
+        """Return the sync HTTP transport; raise Conflict when the app uses a database."""
         from jobforge.client.transport import Transport  # noqa: PLC0415 - httpx2 is an extra
 
         pool = self.get_sync_pool().pool
@@ -95,8 +95,8 @@ class Pools:
         return pool
 
     async def transport_of_this_loop(self) -> "AsyncTransport":
-        """As `transport`, for async code."""
-        from jobforge.client.transport import AsyncTransport  # noqa: PLC0415 - as above
+        """Like `transport`, for async code."""
+        from jobforge.client.transport import AsyncTransport  # noqa: PLC0415 - httpx2 is an extra
 
         pool = (await self.get_loop_pool()).pool
         if not isinstance(pool, AsyncTransport):
@@ -105,15 +105,15 @@ class Pools:
 
     def get_sync_pool(self) -> EnginePool:
         self._reset_after_fork()
-        source = self._source
-        if source is None:
+        engine_pool = self._source
+        if engine_pool is None:
             with self._lock:
-                source = self._source = self._source or self._open()
-        return source
+                engine_pool = self._source = self._source or self._open()
+        return engine_pool
 
     async def get_loop_pool(self) -> AsyncEnginePool:
         self._reset_after_fork()
-        import asyncio  # noqa: PLC0415 - not in a zygote: worker/isolation/async_handler.py says why
+        import asyncio  # noqa: PLC0415 - keeps asyncio out of zygotes, see worker/isolation/async_handler.py
 
         loop = asyncio.get_running_loop()
         opening = self._by_loop.get(loop)
@@ -121,7 +121,7 @@ class Pools:
             self._drop_closed_loops()
             opening = self._by_loop[loop] = loop.create_task(self._aopen())
         try:
-            # Whoever comes first may be canceled; the others wait for the same opening.
+            # Other tasks wait for the same opening, so canceling one caller must not cancel it.
             return await asyncio.shield(opening)
         except BaseException:
             if opening.done() and self._by_loop.get(loop) is opening:
@@ -129,17 +129,17 @@ class Pools:
             raise
 
     def close(self) -> None:
-        """Closes the pool of threads; those of loops are closed by their own loop's `aclose`."""
+        """Close the pool of threads. `aclose` in each event loop closes that loop's pool."""
         self._reset_after_fork()
         with self._lock:
-            source, self._source = self._source, None
-        if source is not None:
-            source.pool.close()
+            engine_pool, self._source = self._source, None
+        if engine_pool is not None:
+            engine_pool.pool.close()
 
     async def aclose(self) -> None:
-        """Closes the pool of this loop, and that of threads."""
+        """Close the pool of this event loop and the pool of threads."""
         self._reset_after_fork()
-        import asyncio  # noqa: PLC0415 - not in a zygote: worker/isolation/async_handler.py says why
+        import asyncio  # noqa: PLC0415 - keeps asyncio out of zygotes, see worker/isolation/async_handler.py
 
         opening = self._by_loop.pop(asyncio.get_running_loop(), None)
         if opening is not None:
@@ -147,7 +147,7 @@ class Pools:
         self.close()
 
     def close_all(self) -> None:
-        """Closes also the pools of loops, from outside: for tests, between two of them."""
+        """Close all pools, including those of event loops, from outside the loops; for tests."""
         self._reset_after_fork()
         for loop, opening in list(self._by_loop.items()):
             if not loop.is_closed():
@@ -156,11 +156,12 @@ class Pools:
         self.close()
 
     def _drop_closed_loops(self) -> None:
-        """Those that ended without `aclose`, as at the end of `asyncio.run`.
+        """Abort the pools of loops that closed without `aclose`, as at the end of `asyncio.run`.
 
-        Their Tasks hold them, so they would stay for ever, and their connections with them.
+        The task in the map refers to its loop, so the weak key never expires, and the connections
+        would stay open forever.
         """
-        # Other threads may do so with theirs: a list of references is made in one go.
+        # Other threads change the map at the same time; keyrefs() copies its keys atomically.
         for reference in self._by_loop.keyrefs():
             loop = reference()
             opening = self._by_loop.pop(loop, None) if loop and loop.is_closed() else None
@@ -170,10 +171,10 @@ class Pools:
                 opening.result().pool.abort()
 
     def _reset_after_fork(self) -> None:
-        """In a process that was forked since the last use."""
+        """Drop the parent's pools in a process that was forked since the last use."""
         if self._pid == os.getpid():
             return
-        # To close or collect them here would end the parent's sessions.
+        # Keep them referenced: closing or collecting them would end the parent's sessions.
         _INHERITED_POOLS.append((self._source, self._by_loop))
         self._pid, self._lock = os.getpid(), threading.Lock()
         self._source, self._by_loop = None, _new_loop_map()
@@ -186,22 +187,22 @@ class Pools:
             transport = Transport(server)
             weakref.finalize(self, _close_unless_forked, transport, os.getpid())
             return EnginePool(transport, is_service=True)
-        from jobforge.db import Pool  # noqa: PLC0415 - see above
+        from jobforge.db import Pool  # noqa: PLC0415 - a job's process needs no driver
 
         address = self._find_address()
         pool = Pool(address.url, size=self._size, behind_pooler=address.behind_pooler)
         pool.open()
-        # At the latest when the interpreter ends.
+        # Runs at interpreter exit at the latest.
         weakref.finalize(self, _close_unless_forked, pool, os.getpid())
         return EnginePool(pool, pool.inspect().is_service)
 
     async def _aopen(self) -> AsyncEnginePool:
         server = self._find_server()
         if server is not None:
-            from jobforge.client.transport import AsyncTransport  # noqa: PLC0415 - as above
+            from jobforge.client.transport import AsyncTransport  # noqa: PLC0415 - httpx2 is an extra
 
             return AsyncEnginePool(AsyncTransport(server), is_service=True)
-        from jobforge.db import Database  # noqa: PLC0415 - see above
+        from jobforge.db import Database  # noqa: PLC0415 - a job's process needs no driver
 
         address = self._find_address()
         pool = Database(address.url, size=self._size, behind_pooler=address.behind_pooler)
@@ -210,7 +211,7 @@ class Pools:
 
 
 def _close_unless_forked(pool: "Pool | Transport", opened_by: int) -> None:
-    # A forked process ends with the same finalizers.
+    # A forked process runs the finalizers of its parent, too.
     if opened_by == os.getpid():
         pool.close()
 
@@ -220,11 +221,11 @@ async def _close(opening: "asyncio.Task[AsyncEnginePool]") -> None:
 
 
 def _run_on_loop(loop: "asyncio.AbstractEventLoop", closing: Coroutine[Any, Any, None]) -> None:
-    import asyncio  # noqa: PLC0415 - not in a zygote: worker/isolation/async_handler.py says why
+    import asyncio  # noqa: PLC0415 - keeps asyncio out of zygotes, see worker/isolation/async_handler.py
 
     if not loop.is_running():
         loop.run_until_complete(closing)
-    elif asyncio._get_running_loop() is loop:  # noqa: SLF001 - the public one raises without
+    elif asyncio._get_running_loop() is loop:  # noqa: SLF001 - get_running_loop raises without a loop
         _CLOSING.add(task := loop.create_task(closing))
         task.add_done_callback(_CLOSING.discard)
     else:

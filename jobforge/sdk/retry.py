@@ -1,6 +1,6 @@
-"""What a handler raises to say how its attempt ends, other than by an error.
+"""Exceptions by which a handler chooses how its attempt ends.
 
-What each of them means for the job, verdict.py decides.
+verdict.py maps each of them to a Verdict.
 """
 
 from datetime import datetime
@@ -14,14 +14,16 @@ DEFAULT_CAP_S = 3600.0
 
 
 class Retry(Exception):
-    """The attempt failed and should be made again.
+    """The attempt failed, and the job should be retried; or, as an argument, a retry policy.
 
-    Raised: `raise Retry(after=30)`; without `after` the ordinary backoff holds. The attempt counts.
+    `raise Retry(after=30)` retries after 30 seconds; without `after`, the configured backoff
+    applies. The attempt counts.
+
     As a policy: `@jf.job(retry=Retry(max_attempts=8, base=1, cap=3600, give_up_on=(ValueError,)))`.
     An error of a type in `give_up_on` is final.
     """
 
-    def __init__(  # noqa: PLR0913 - one name for policy and outcome
+    def __init__(  # noqa: PLR0913 - one class for policy and outcome
         self,
         reason: str | None = None,
         *,
@@ -41,10 +43,10 @@ class Retry(Exception):
 
 
 class Snooze(Exception):
-    """Not now: the job runs again later, and the attempt does not count.
+    """Run the job again later; this attempt does not count.
 
-    `Snooze(60)`, `Snooze(timedelta(hours=1))`, or `Snooze(moment)` with a time zone. One of
-    `delay_s` and `run_at` is set.
+    `Snooze(60)`, `Snooze(timedelta(hours=1))`, or `Snooze(moment)` with a datetime that has a time
+    zone. Either `delay_s` or `run_at` is set.
     """
 
     def __init__(self, until: Duration | datetime) -> None:
@@ -60,7 +62,7 @@ class Snooze(Exception):
 
 
 class Cancel(Exception):
-    """The job is no longer wanted, and ends as canceled."""
+    """The job is no longer needed: it ends as canceled."""
 
     def __init__(self, reason: str | None = None) -> None:
         super().__init__(reason or "canceled by its handler")
@@ -68,7 +70,7 @@ class Cancel(Exception):
 
 
 class Dead(Exception):
-    """The job cannot succeed: it is dead at once, whatever attempts are left."""
+    """The job cannot succeed: it becomes dead at once, with attempts left or not."""
 
     def __init__(self, reason: str | None = None) -> None:
         super().__init__(reason or "given up by its handler")
@@ -76,14 +78,17 @@ class Dead(Exception):
 
 
 class Cancelled(BaseException):
-    """Raised inside a handler that was asked to stop; not an Exception, so that it gets through."""
+    """Raised inside a handler that was asked to stop.
+
+    A BaseException, so that `except Exception` in the handler does not catch it.
+    """
 
 
 class AttemptSuspended(BaseException):
-    """Raised by `ctx.sleep`, `ctx.wait_for_event` and `ctx.gather`: the attempt ends here.
+    """Raised by `ctx.sleep`, `ctx.wait_for_event` and `ctx.gather` to end the attempt.
 
-    The next one comes by here again and goes on. Not an Exception, so that it gets through. One of
-    `delay_s` and `run_at` is set.
+    The next attempt reaches the same call and continues. A BaseException, so that `except
+    Exception` in the handler does not catch it. Either `delay_s` or `run_at` is set.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""When the jobs of a definition start by themselves, as code declares it: `@jf.job(cron=…)`."""
+"""Schedules that code declares for its definitions: `@jf.job(cron=…)`."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -13,7 +13,7 @@ OverlapOption = Literal["allow", "skip", "queue", "cancel_running"]
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """A schedule of one tenant, of every tenant ("*"), or of the app's own (None)."""
+    """A schedule of one tenant, of every tenant (`"*"`), or of the app's own tenant (None)."""
 
     cron: str
     timezone: str
@@ -25,7 +25,7 @@ class Schedule:
     payload: dict[str, Json] | None = None
 
     def to_json(self, definition: str) -> dict[str, Json]:
-        """Its settings, as create_trigger takes them."""
+        """Return the settings as create_trigger takes them."""
         return {
             "label": definition,
             "definition": definition,
@@ -39,7 +39,7 @@ class Schedule:
         }
 
 
-def read_schedule(  # noqa: PLR0913 - one for each setting
+def read_schedule(  # noqa: PLR0913 - one parameter per setting
     cron: str | None,
     *,
     tz: str | None = None,
@@ -50,7 +50,11 @@ def read_schedule(  # noqa: PLR0913 - one for each setting
     tenant: str | UUID | None = None,
     payload: dict[str, Json] | None = None,
 ) -> Schedule | None:
-    """None without a cron. Invalid for one that could never fire, or a payload with bad tags."""
+    """Return the schedule, or None without `cron`.
+
+    Raises Invalid for a schedule that never fires, a payload with invalid tags, or settings without
+    `cron`.
+    """
     given = {
         "tz": tz,
         "catch_up": catch_up,
@@ -66,7 +70,7 @@ def read_schedule(  # noqa: PLR0913 - one for each setting
             raise Invalid(f"{idle} is for a job with a schedule: give it a cron", field=idle)
         return None
     from jobforge.scheduler import cron as crons  # noqa: PLC0415 - most jobs have no schedule
-    from jobforge.scheduler import template  # noqa: PLC0415 - as above
+    from jobforge.scheduler import template  # noqa: PLC0415 - most jobs have no schedule
 
     zone = tz or crons.TENANT_ZONE
     crons.parse(cron, "UTC" if zone == crons.TENANT_ZONE else zone)

@@ -1,6 +1,7 @@
-"""What a definition declares about how its jobs run, as frozen data.
+"""The settings of a definition: how its jobs run, as frozen data.
 
-Made from the decorator's arguments, read by the worker and its runners, registered in the database.
+Built from the decorator's arguments, read by the worker and its runners, and registered in the
+database.
 """
 
 import re
@@ -27,7 +28,7 @@ _QUEUE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:-]{0,49}")
 
 @dataclass(frozen=True, slots=True)
 class ProcessLimits:
-    """What one job's process may use. `cpu_s` of None is bounded by the timeout alone."""
+    """Resource limits of one job's process. With `cpu_s` None, only the timeout limits CPU time."""
 
     memory_bytes: int = 2 * GIB
     cpu_s: int | None = None
@@ -37,7 +38,10 @@ class ProcessLimits:
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """So many jobs in each period; `burst` may start at once after a pause, else `jobs`."""
+    """A rate limit: `jobs` per `period_s` seconds.
+
+    `burst` is how many jobs may start at once after a pause (default: `jobs`).
+    """
 
     jobs: int
     period_s: float = 1.0
@@ -46,7 +50,7 @@ class Rate:
 
 @dataclass(frozen=True, slots=True)
 class DefinitionSettings:
-    """One definition's settings; durations in seconds."""
+    """The settings of one definition; durations are in seconds."""
 
     key: str
     version: int = 1
@@ -83,7 +87,7 @@ class DefinitionSettings:
         return f"{self.key}@{self.version}"
 
     def registration(self, schema: dict[str, Json] | None = None) -> dict[str, Json]:
-        """What put_definition takes; `schema` is the JSON Schema of the parameters."""
+        """Return the document for put_definition; `schema` is the JSON Schema of the parameters."""
         given = {
             "description": self.description,
             "parameters": schema,
@@ -101,7 +105,7 @@ class DefinitionSettings:
         return {name: value for name, value in given.items() if value is not None}
 
 
-def read_settings(  # noqa: PLR0913 - one for each setting
+def read_settings(  # noqa: PLR0913 - one parameter per setting
     *,
     key: str = "_",
     version: int = 1,
@@ -128,7 +132,7 @@ def read_settings(  # noqa: PLR0913 - one for each setting
     tenant: str | UUID | None = None,
     payload: dict[str, Json] | None = None,
 ) -> DefinitionSettings:
-    """Settings as people give them: durations and sizes in words, retries as a policy."""
+    """Parse settings: durations, sizes such as `256MB`, and retries as a number or policy."""
     policy = Retry(max_attempts=retry) if isinstance(retry, int) else retry or Retry()
     return DefinitionSettings(
         key=key,
@@ -161,7 +165,7 @@ def read_settings(  # noqa: PLR0913 - one for each setting
 
 
 def parse_size(given: Size, field: str) -> int:
-    """Bytes of "256MB", "1.5 GiB" or a plain number; units count by 1024."""
+    """Return the bytes of "256MB", "1.5 GiB" or a plain number; units are multiples of 1024."""
     if isinstance(given, int) and not isinstance(given, bool):
         count = float(given)
     else:
@@ -175,7 +179,7 @@ def parse_size(given: Size, field: str) -> int:
 
 
 def to_whole_seconds(given: Duration, field: str) -> int:
-    """Seconds for a setting that counts whole ones; a part of a second is one."""
+    """Return the duration in whole seconds, rounded up."""
     exact = to_seconds(given, field)
     return int(exact) + (exact > int(exact))
 

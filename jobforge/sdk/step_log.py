@@ -1,8 +1,8 @@
-"""What a job has done in earlier attempts, as the next one finds it, and what its steps give back.
+"""Steps that earlier attempts of a job stored, and the values that steps return.
 
-A step is known by its kind, its name, and its turn among those of that name: the order of calls in
-the handler is all that counts, and only for equal names. Storing steps is left to whoever runs the
-job, waiting to the engine.
+A step is identified by its kind, its name, and its index among the steps of that kind and name. So
+the order of calls in a handler matters only between steps with equal names. The process that runs
+the job stores steps; the engine ends waits.
 """
 
 import inspect
@@ -26,7 +26,7 @@ Scalar = str | int | float | bool | None
 
 _LONGEST_NAME = 200
 _LONGEST_WAIT_S = 366 * 86_400
-# As the engine has them, or less.
+# At most the limits of the engine.
 _LARGEST_RESULT = 1024**2
 _LARGEST_MATCH = 2_000
 _MOST_JOBS = 10_000
@@ -43,14 +43,14 @@ class StepKey:
 
 
 class StepLog:
-    """Those of one job: stored ones by their key, and how many this attempt has come to."""
+    """The steps of one job: stored results by key, and how many calls this attempt made."""
 
     def __init__(self, steps_json: str | None) -> None:
         stored = decode(steps_json) if steps_json else []
         self._results = {
             StepKey(each["kind"], each["name"], each["index"]): each["result"] for each in stored
         }
-        self._turns: Counter[tuple[str, str]] = Counter()
+        self._counts: Counter[tuple[str, str]] = Counter()
 
     def __contains__(self, key: StepKey) -> bool:
         return key in self._results
@@ -59,20 +59,20 @@ class StepLog:
         return self._results[key]
 
     def next_key(self, kind: str, name: str) -> StepKey:
-        """The key of the next step of that name."""
+        """Return the key for the next step of this kind and name."""
         if not 1 <= len(name) <= _LONGEST_NAME or "\n" in name:
             raise Invalid(
                 f"the name of a step is a line of 1 to {_LONGEST_NAME} letters", field="name"
             )
         encode(name, "name")
-        key = StepKey(kind, name, self._turns[kind, name])
-        self._turns[kind, name] += 1
+        key = StepKey(kind, name, self._counts[kind, name])
+        self._counts[kind, name] += 1
         return key
 
 
 @dataclass(frozen=True, slots=True)
 class ReceivedEvent:
-    """An event that a job waited for. Async handlers may await it: it is there."""
+    """An event that a job waited for. Async handlers may await it; awaiting returns at once."""
 
     id: UUID
     name: str
@@ -84,7 +84,7 @@ class ReceivedEvent:
 
 
 class Results(list[R]):
-    """What other jobs returned, in the order of their handles. Async handlers may await it."""
+    """Results of other jobs, in the order of their handles. Async handlers may await it."""
 
     def __await__(self) -> Generator[None, None, "Results[R]"]:
         yield from ()
@@ -123,13 +123,13 @@ def suspend_for_jobs(key: StepKey, jobs: Iterable[UUID]) -> AttemptSuspended:
 
 
 def nest_match(match: Mapping[str, Scalar]) -> dict[str, Json]:
-    """`{"order.id": 7}` as what the event's data must contain: `{"order": {"id": 7}}`."""
-    found: dict[str, Json] = {}
+    """Return `{"order.id": 7}` as the nested form `{"order": {"id": 7}}`."""
+    nested: dict[str, Json] = {}
     for path, value in match.items():
         if not isinstance(value, str | int | float | bool | None):
             raise Invalid(f"{path} can match a text, a number, true, false or null", field="match")
         *outer, last = path.split(".")
-        inner = found
+        inner = nested
         for name in outer:
             inner = inner.setdefault(name, {})
             if not isinstance(inner, dict):
@@ -137,11 +137,14 @@ def nest_match(match: Mapping[str, Scalar]) -> dict[str, Json]:
         if last in inner:
             raise Invalid(f"{path} lies within another path of the match", field="match")
         inner[last] = value
-    return found
+    return nested
 
 
-def serialize_result(key: StepKey, shape: Shape, result: Any) -> Json:  # noqa: ANN401 - whatever it returned
-    """The result as JSON; InvalidResult when it cannot be kept, and so would run again for ever."""
+def serialize_result(key: StepKey, shape: Shape, result: Any) -> Json:  # noqa: ANN401 - the function's result
+    """Return the result as JSON; raise InvalidResult when it cannot be stored.
+
+    InvalidResult is final: without a stored result, every attempt would run the step again.
+    """
     if shape.hides_secrets:
         raise InvalidResult(
             f"the result of step {key} would be kept as asterisks: it is a secret", field="result"
@@ -162,14 +165,14 @@ def serialize_result(key: StepKey, shape: Shape, result: Any) -> Json:  # noqa: 
 
 
 def is_async(function: Callable[..., Any]) -> bool:
-    """Whether calling it gives a coroutine, as far as can be known before."""
+    """Whether calling the function returns a coroutine, as far as inspection can tell."""
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
-        getattr(function, "__call__", None)  # noqa: B004 - to look at, not whether it is there
+        getattr(function, "__call__", None)  # noqa: B004 - inspects __call__, not whether it exists
     )
 
 
 def read_return_shape(function: Callable[..., Any]) -> Shape:
-    """What it returns, as its annotation says; anything, where that says nothing."""
+    """Return the shape of the function's return annotation; any JSON without one."""
     while isinstance(function, partial):
         function = function.func
     if getattr(function, "__annotations__", {}).get("return") is None:
@@ -181,7 +184,7 @@ def read_return_shape(function: Callable[..., Any]) -> Shape:
 def _read_annotated_shape(function: Callable[..., Any]) -> Shape:
     try:
         return read_result(function)
-    except (Invalid, NameError):  # not of JSON as it stands, or known to checkers only
+    except (Invalid, NameError):  # not a JSON type, or imported under TYPE_CHECKING only
         return _ANY_SHAPE
 
 
@@ -190,10 +193,10 @@ def _wait(key: StepKey) -> dict[str, Json]:
 
 
 def _to_wait_seconds(duration: Duration, field: str) -> float:
-    given = to_seconds(duration, field)
-    if given > _LONGEST_WAIT_S:
+    seconds = to_seconds(duration, field)
+    if seconds > _LONGEST_WAIT_S:
         raise Invalid("a job waits for at most 366 days at a time", field=field)
-    return given
+    return seconds
 
 
 _ANY_SHAPE = Shape(Any)

@@ -1,4 +1,4 @@
-"""Whose job it is: the tenant that was named, the ambient one, or the app's default."""
+"""Chooses the tenant of a job: the named one, the ambient one, or the app's default."""
 
 import time
 from collections.abc import Callable
@@ -12,13 +12,16 @@ from jobforge.types.current_job import CURRENT_JOB
 
 _REMEMBERED_S = 60.0
 
-# Set by `with jf.tenant(…)`; the innermost is the last.
+# Set by `with jf.tenant(…)`; the last element is the innermost block.
 _TENANT_STACK: ContextVar[tuple[TenantRef, ...]] = ContextVar("jobforge_tenant", default=())
 
 
 class TenantScope:
-    """`with jf.tenant("acme"):` in sync or async code; may be entered again, also within itself
-    and by others at the same time, so it keeps nothing of who has entered it."""
+    """Sets the ambient tenant: `with jf.tenant("acme"):`, in sync or async code.
+
+    One scope may be entered again, nested in itself, or by several tasks at a time. So the scope
+    stores no state about who entered it.
+    """
 
     __slots__ = ("_tenant",)
 
@@ -35,7 +38,7 @@ class TenantScope:
 
 
 class TenantIdCache:
-    """What slugs stand for, remembered for a minute."""
+    """Tenant IDs by slug, cached for a minute."""
 
     def __init__(self) -> None:
         self._known: dict[str, tuple[UUID, float]] = {}
@@ -53,7 +56,7 @@ class TenantIdCache:
 
 
 def choose_tenant(named: TenantRef | None, default: Callable[[], TenantRef | None]) -> TenantRef:
-    """TenantRequired, with the ways to name one, when none is."""
+    """Return the tenant to use; raise TenantRequired with the ways to name one."""
     for tenant in (named, get_ambient_tenant(), _get_job_tenant_id()):
         if tenant is not None:
             return _check_tenant(tenant)
@@ -67,7 +70,7 @@ def choose_tenant(named: TenantRef | None, default: Callable[[], TenantRef | Non
 
 
 def get_ambient_tenant() -> TenantRef | None:
-    """The one of `with jf.tenant(…)` around this call."""
+    """Return the tenant of the enclosing `with jf.tenant(…)` block, or None."""
     return next(reversed(_TENANT_STACK.get()), None)
 
 
@@ -77,7 +80,7 @@ def _get_job_tenant_id() -> UUID | None:
 
 
 def parse_tenant_uuid(tenant: TenantRef) -> UUID | None:
-    """The tenant when it is given as a UUID, also as text; None for a slug."""
+    """Return the tenant's UUID, also from text; None for a slug."""
     if isinstance(tenant, UUID):
         return tenant
     try:

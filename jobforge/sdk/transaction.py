@@ -1,4 +1,4 @@
-"""A transaction of the app's own, in which rows of the app and jobs are written together."""
+"""A transaction in which the app writes its own rows and enqueues jobs together."""
 
 from contextlib import AsyncExitStack, ExitStack
 from types import TracebackType
@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 
 
 class Transaction:
-    """By `with` or by `async with`; commits at the end, rolls back on an error.
+    """A `with` or `async with` block that commits at the end and rolls back on an error.
 
-    Within it the tenant is also the ambient one.
+    Within the block, its tenant is the ambient tenant.
     """
 
     def __init__(self, client: EngineClient, tenant: TenantRef | None) -> None:
@@ -44,7 +44,7 @@ class Transaction:
         self._stack.__exit__(kind, error, trace)
 
     async def __aenter__(self) -> "AsyncConnection":
-        from jobforge import db  # noqa: PLC0415 - as above
+        from jobforge import db  # noqa: PLC0415 - an app that only declares jobs needs no driver
 
         tenant_id = await self._client.atenant_id(self._tenant)
         async with AsyncExitStack() as stack:

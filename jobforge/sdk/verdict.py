@@ -1,8 +1,8 @@
-"""What the end of a run means: one pure match from an answer, an error or an exit to a Verdict.
+"""How an attempt ended: a pure match from a result, an error or a process exit to a Verdict.
 
-Knows nothing of processes, tasks or the database. The engine decides what becomes of the job; here
-it is only said how the attempt ended. An inline run and the inside of a job's process use
-`returned` and `raised`; whoever watches the process uses `exited`.
+Independent of processes, tasks and the database. A Verdict describes the attempt; the engine
+decides the job's next state. Inline runs and job processes use `verdict_from_result` and
+`verdict_from_error`; the code that watches a job's process uses `verdict_from_exit`.
 """
 
 import signal
@@ -28,59 +28,59 @@ from jobforge.sdk.retry import AttemptSuspended, Cancel, Dead, Retry, Snooze
 from jobforge.sdk.settings import DefinitionSettings
 from jobforge.types.jobs import Outcome
 
-# The engine keeps errors of up to 64 KiB whole.
+# The engine stores errors of up to 64 KiB without truncating them.
 _LONGEST_MESSAGE = 8_000
 _LONGEST_TRACEBACK = 16_000
-# No more of a message is searched for secrets: inline jobs fail in the event loop.
+# Characters searched for secrets. The search of an inline job's error blocks the event loop.
 _MOST_READ = 32 * 1024
 
 Limit = Literal["memory", "cpu", "file_size", "processes"]
 
 
-# The next attempt would meet the same: what a step has come to is stored.
+# Final errors: the next attempt would fail the same way, for example on a stored step.
 _FINAL = (InvalidPayload, InvalidResult, EventTimeout, ChildFailed, NoArtifactStore)
 
 
 class StopReason(StrEnum):
-    """Why a run is told to end."""
+    """Why a run was asked to stop."""
 
     CANCEL = "cancel"
     TIMEOUT = "timeout"
-    LOST = "lost"  # the lease has ended: no outcome is reported
-    EXPIRED = "expired"  # the lease ran out in an outage: the job is handed back
-    SHUTDOWN = "shutdown"  # the worker ends: the job is handed back
+    LOST = "lost"  # the lease was lost: no outcome is reported
+    EXPIRED = "expired"  # the lease expired in an outage: the job is released to the queue
+    SHUTDOWN = "shutdown"  # the worker stops: the job is released to the queue
 
     @property
     def is_final(self) -> bool:
-        """No time is given to clean up."""
+        """Whether the run gets no time to clean up."""
         return self in {StopReason.LOST, StopReason.EXPIRED, StopReason.SHUTDOWN}
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """How an attempt ended, in the words of complete_jobs."""
+    """How an attempt ended, in the fields of complete_jobs."""
 
     outcome: Outcome
     result: Json = None
     error: dict[str, Json] | None = None
-    reason: str | None = None  # of a cancel
-    final: bool | None = None  # of a failure: no further attempt
+    reason: str | None = None  # of a cancellation
+    final: bool | None = None  # a failure without another attempt
     retry_in_s: float | None = None
     run_at: datetime | None = None
-    wait: dict[str, Json] | None = None  # of a snooze: what for
+    wait: dict[str, Json] | None = None  # what a snoozed job waits for
 
     def to_json(self) -> dict[str, Json]:
         return {name: value for name in _NAMES if (value := getattr(self, name)) is not None}
 
     @classmethod
     def from_json(cls, document: dict[str, Json]) -> "Verdict":
-        """ValueError for what no verdict holds: a job may write whatever it likes."""
+        """Parse a verdict; raise ValueError for an invalid one, since a job may write any JSON."""
         if any(not isinstance(document.get(name), kinds) for name, kinds in _KINDS.items()):
             raise ValueError("this is no verdict")
-        read = {**document, "outcome": Outcome(document["outcome"])}
-        if isinstance(read.get("run_at"), str):
-            read["run_at"] = datetime.fromisoformat(read["run_at"])
-        return cls(**read)
+        values = {**document, "outcome": Outcome(document["outcome"])}
+        if isinstance(values.get("run_at"), str):
+            values["run_at"] = datetime.fromisoformat(values["run_at"])
+        return cls(**values)
 
 
 _NAMES = tuple(field.name for field in fields(Verdict))
@@ -96,7 +96,7 @@ _KINDS = {
 
 @dataclass(frozen=True, slots=True)
 class ProcessExit:
-    """How a process ended: by exiting or by a signal, and over which of its limits."""
+    """How a process ended: its exit code or signal, and the limit that it exceeded, if any."""
 
     code: int | None = None
     signal: int | None = None
@@ -108,7 +108,7 @@ def verdict_from_result(result: Json) -> Verdict:
 
 
 def verdict_from_invalid_result(error: Invalid) -> Verdict:
-    """The handler returned something that cannot be kept: it would again."""
+    """Fail without retry: the handler would return the same unusable result again."""
     return Verdict(Outcome.FAILED, error=_error_to_json(error, "InvalidResult"), final=True)
 
 
@@ -117,31 +117,31 @@ def verdict_from_error(
 ) -> Verdict:
     match error:
         case AttemptSuspended():
-            said = _verdict_from_suspension(error)
+            verdict = _verdict_from_suspension(error)
         case BaseExceptionGroup() if error.split(AttemptSuspended)[1] is None:
-            # A task group wraps what its tasks raise. A job waits for one thing at a time.
-            said = _verdict_from_suspension(_find_first_suspension(error))
+            # A task group wraps the exceptions of its tasks. A job has one wait at a time.
+            verdict = _verdict_from_suspension(_find_first_suspension(error))
         case Snooze():
-            said = Verdict(Outcome.SNOOZED, retry_in_s=error.delay_s, run_at=error.run_at)
+            verdict = Verdict(Outcome.SNOOZED, retry_in_s=error.delay_s, run_at=error.run_at)
         case Cancel():
-            said = Verdict(Outcome.CANCELED, reason=_shorten_message(_message(error)))
+            verdict = Verdict(Outcome.CANCELED, reason=_shorten_message(_message(error)))
         case Dead():
-            said = Verdict(Outcome.FAILED, error=_error_to_json(error), final=True)
+            verdict = Verdict(Outcome.FAILED, error=_error_to_json(error), final=True)
         case Retry():
-            said = Verdict(Outcome.FAILED, error=_error_to_json(error), retry_in_s=error.after_s)
+            verdict = Verdict(Outcome.FAILED, error=_error_to_json(error), retry_in_s=error.after_s)
         case EgressError():
-            said = Verdict(
+            verdict = Verdict(
                 Outcome.FAILED,
                 error={**_error_to_json(error), "code": error.code, **redact(error.detail)},
                 final=error.is_final or None,
                 retry_in_s=error.retry_in_s,
             )
         case MemoryError():
-            said = Verdict(Outcome.CRASHED, error=_limit_crash_to_json("memory"))
+            verdict = Verdict(Outcome.CRASHED, error=_limit_crash_to_json("memory"))
         case _:
             final = isinstance(error, (*_FINAL, *settings.give_up_on)) or None
-            said = Verdict(Outcome.FAILED, error=_error_to_json(error), final=final)
-    return _apply_stop(said, stopped)
+            verdict = Verdict(Outcome.FAILED, error=_error_to_json(error), final=final)
+    return _apply_stop(verdict, stopped)
 
 
 def _verdict_from_suspension(error: AttemptSuspended) -> Verdict:
@@ -151,39 +151,49 @@ def _verdict_from_suspension(error: AttemptSuspended) -> Verdict:
 def _find_first_suspension(error: BaseException) -> AttemptSuspended:
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
-    assert isinstance(error, AttemptSuspended)  # noqa: S101 - the group has no others
+    assert isinstance(error, AttemptSuspended)  # noqa: S101 - the group contains only AttemptSuspended
     return error
 
 
 def verdict_from_exit(
-    how: ProcessExit, stopped: StopReason | None, said: Verdict | None
+    process_exit: ProcessExit, stopped: StopReason | None, verdict: Verdict | None
 ) -> Verdict | None:
-    """A process has ended; `said` is what it told before. None: there is nothing to report."""
+    """Return the verdict of an ended process, or None when there is nothing to report.
+
+    `verdict` is what the process reported before it ended, if anything.
+    """
     if stopped is StopReason.LOST:
         return None
-    if said is not None:
-        return _apply_stop(said, stopped)
-    return _apply_stop(Verdict(Outcome.CRASHED, error=_crash_to_json(how)), stopped)
+    if verdict is not None:
+        return _apply_stop(verdict, stopped)
+    return _apply_stop(Verdict(Outcome.CRASHED, error=_crash_to_json(process_exit)), stopped)
 
 
-def _apply_stop(said: Verdict, stopped: StopReason | None) -> Verdict:
-    """What a run said that had been told to end: only an answer of its own choice still counts."""
-    if stopped is None or _is_chosen(said):
-        return said
+def _apply_stop(verdict: Verdict, stopped: StopReason | None) -> Verdict:
+    """Return the verdict of a run that was asked to stop.
+
+    A run that chose its outcome, such as by returning a result, keeps that outcome.
+    """
+    if stopped is None or _is_chosen(verdict):
+        return verdict
     match stopped:
         case StopReason.TIMEOUT:
-            error = {**(said.error or {}), "type": "TimedOut", "message": "the timeout has passed"}
-            return replace(said, outcome=Outcome.TIMED_OUT, error=error)
+            error = {
+                **(verdict.error or {}),
+                "type": "TimedOut",
+                "message": "the timeout has passed",
+            }
+            return replace(verdict, outcome=Outcome.TIMED_OUT, error=error)
         case StopReason.CANCEL:
-            return replace(said, outcome=Outcome.CANCELED)
+            return replace(verdict, outcome=Outcome.CANCELED)
         case StopReason.SHUTDOWN | StopReason.EXPIRED | StopReason.LOST:
             return Verdict(Outcome.RELEASED)
 
 
-def _is_chosen(said: Verdict) -> bool:
-    if said.outcome in {Outcome.SUCCEEDED, Outcome.SNOOZED, Outcome.CANCELED}:
+def _is_chosen(verdict: Verdict) -> bool:
+    if verdict.outcome in {Outcome.SUCCEEDED, Outcome.SNOOZED, Outcome.CANCELED}:
         return True
-    return said.final is not None or said.retry_in_s is not None
+    return verdict.final is not None or verdict.retry_in_s is not None
 
 
 def _error_to_json(error: BaseException, name: str | None = None) -> dict[str, Json]:
@@ -191,7 +201,7 @@ def _error_to_json(error: BaseException, name: str | None = None) -> dict[str, J
     return {"type": name or _format_type_name(type(error)), "message": message, "traceback": trace}
 
 
-# Redacted before it is cut to what is kept: half a secret would not be known as one.
+# Redact before truncating: redaction does not recognize a truncated secret.
 
 
 def _shorten_message(text: str) -> str:
@@ -200,8 +210,8 @@ def _shorten_message(text: str) -> str:
 
 
 def _shorten_traceback(text: str) -> str:
-    end = redact_tail(text[-_MOST_READ:], is_cut=len(text) > _MOST_READ)
-    return end[-_LONGEST_TRACEBACK:]
+    tail = redact_tail(text[-_MOST_READ:], is_cut=len(text) > _MOST_READ)
+    return tail[-_LONGEST_TRACEBACK:]
 
 
 def _format_type_name(kind: type[BaseException]) -> str:
@@ -213,7 +223,7 @@ def _format_type_name(kind: type[BaseException]) -> str:
 def _message(error: BaseException) -> str:
     try:
         return str(error)
-    except Exception as fault:  # noqa: BLE001 - a __str__ of the user's that fails
+    except Exception as fault:  # noqa: BLE001 - the user's __str__ may raise anything
         return f"<its message failed with {type(fault).__name__}>"
 
 
@@ -222,12 +232,12 @@ def _format_traceback(error: BaseException) -> str:
         return "".join(
             traceback.format_exception(type(error), error, _skip_own_frames(error.__traceback__))
         )
-    except Exception as fault:  # noqa: BLE001 - as above
+    except Exception as fault:  # noqa: BLE001 - user code in it may raise anything
         return f"<its traceback failed with {type(fault).__name__}>"
 
 
 def _skip_own_frames(trace: TracebackType | None) -> TracebackType | None:
-    """The part of a traceback that lies in the user's code: our frames stand above it."""
+    """Drop the leading frames of JobForge, so that the traceback starts in the user's code."""
     first = trace
     while trace is not None and _is_ours(trace):
         trace = trace.tb_next
@@ -238,17 +248,20 @@ def _is_ours(trace: TracebackType) -> bool:
     return str(trace.tb_frame.f_globals.get("__name__")).startswith("jobforge.")
 
 
-def _crash_to_json(how: ProcessExit) -> dict[str, Json]:
-    if how.reason is not None:
-        return _limit_crash_to_json(how.reason)
-    if how.signal is not None:
-        return {"type": "Crashed", "message": f"killed by {_signal_name(how.signal)}"}
-    return {"type": "Crashed", "message": f"ended with exit code {how.code} and no outcome"}
+def _crash_to_json(process_exit: ProcessExit) -> dict[str, Json]:
+    if process_exit.reason is not None:
+        return _limit_crash_to_json(process_exit.reason)
+    if process_exit.signal is not None:
+        return {"type": "Crashed", "message": f"killed by {_signal_name(process_exit.signal)}"}
+    return {
+        "type": "Crashed",
+        "message": f"ended with exit code {process_exit.code} and no outcome",
+    }
 
 
 def _limit_crash_to_json(limit: Limit) -> dict[str, Json]:
-    words = limit.replace("_", " ")
-    return {"type": "Crashed", "message": f"went over its {words} limit", "reason": limit}
+    label = limit.replace("_", " ")
+    return {"type": "Crashed", "message": f"went over its {label} limit", "reason": limit}
 
 
 def _signal_name(number: int) -> str:

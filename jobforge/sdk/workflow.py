@@ -1,7 +1,7 @@
-"""Workflows as an app makes and follows them: `with jf.workflow("nightly") as wf:`.
+"""Workflows in the Python API: `with jf.workflow("nightly") as wf:`, and their handles.
 
-The nodes are collected while the block runs (workflow_nodes.py) and go to the engine in one call
-at its end: all of their jobs or none.
+The block collects nodes (workflow_nodes.py). At its end, one call creates all of their jobs or
+none.
 """
 
 from collections.abc import Iterable
@@ -29,7 +29,7 @@ from jobforge.types.workflows import (
 
 
 class WorkflowHandle:
-    """A workflow that was enqueued. Waiting asks again and again, less and less often."""
+    """A handle of an enqueued workflow. Waiting polls the database with backoff."""
 
     def __init__(self, client: EngineClient, tenant_id: UUID, workflow_id: UUID) -> None:
         self._client = client
@@ -40,37 +40,40 @@ class WorkflowHandle:
         return f"<WorkflowHandle {self.id}>"
 
     def detail(self) -> WorkflowDetail:
-        """The workflow as it is now, with its nodes, edges and results."""
+        """Return the current workflow, with its nodes, edges and results."""
         return self._client.run_for_tenant(self.tenant_id, self._build_get_call)
 
     async def adetail(self) -> WorkflowDetail:
         return await self._client.arun_for_tenant(self.tenant_id, self._build_get_call)
 
     def wait(self, timeout: Duration | None = None) -> WorkflowDetail:
-        """The workflow once all of its jobs have ended; WaitTimeout before that."""
+        """Return the workflow once all of its jobs have finished; raise WaitTimeout."""
         return poll_until(self.detail, _is_over, timeout, self._wait_target)
 
-    async def await_(self, timeout: Duration | None = None) -> WorkflowDetail:  # noqa: ASYNC109 - as wait
-        """As `wait`, for async code."""
+    async def await_(self, timeout: Duration | None = None) -> WorkflowDetail:  # noqa: ASYNC109 - same API as wait
+        """Like `wait`, for async code."""
         return await apoll_until(self.adetail, _is_over, timeout, self._wait_target)
 
     def result(self, timeout: Duration | None = None) -> dict[str, Json]:
-        """What its last nodes returned, by their names; JobFailed when it did not succeed."""
+        """Return the results of its last nodes by name; raise JobFailed unless it succeeded."""
         return _result(self.wait(timeout))
 
-    async def aresult(self, timeout: Duration | None = None) -> dict[str, Json]:  # noqa: ASYNC109 - as wait
-        """As `result`, for async code."""
+    async def aresult(self, timeout: Duration | None = None) -> dict[str, Json]:  # noqa: ASYNC109 - same API as wait
+        """Like `result`, for async code."""
         return _result(await self.await_(timeout))
 
     def cancel(self, reason: str | None = None) -> WorkflowState:
-        """`canceling` while some of its jobs have yet to be stopped."""
+        """Cancel the workflow. Returns `canceling` while some of its jobs are still running."""
         return self._client.run_for_tenant(self.tenant_id, self._build_cancel_call(reason))
 
     async def acancel(self, reason: str | None = None) -> WorkflowState:
         return await self._client.arun_for_tenant(self.tenant_id, self._build_cancel_call(reason))
 
     def retry(self, from_node: str | None = None) -> int:
-        """What did not succeed, or a node and all that come after it. Answers how many jobs."""
+        """Retry the nodes that did not succeed; return the number of jobs.
+
+        With `from_node`, retry that node and all nodes after it.
+        """
         return self._client.run_for_tenant(self.tenant_id, self._build_retry_call(from_node))
 
     async def aretry(self, from_node: str | None = None) -> int:
@@ -91,17 +94,18 @@ class WorkflowHandle:
 
 
 class Workflow(WorkflowItem):
-    """A workflow that is being built, by `with` or `async with`; an error in it enqueues nothing.
+    """A workflow under construction, in a `with` or `async with` block.
 
-    Within the block `definition.node(…)` adds a job to it. Afterwards it has a handle.
+    Within the block, `definition.node(…)` adds a job. The end of the block enqueues the workflow,
+    which then has a handle. An error in the block enqueues nothing.
     """
 
-    def __init__(  # noqa: PLR0913 - one for each thing that can be said
+    def __init__(  # noqa: PLR0913 - one parameter per option
         self,
         client: EngineClient,
         name: str,
         *,
-        input: Json = None,  # noqa: A002 - as the engine calls it
+        input: Json = None,  # noqa: A002 - the engine's name
         correlation_id: str | None = None,
         on_success: AnyArgs | None = None,
         on_failure: AnyArgs | None = None,
@@ -109,7 +113,7 @@ class Workflow(WorkflowItem):
         tenant: TenantRef | None = None,
         conn: Any = None,  # noqa: ANN401 - a connection of any of several libraries
     ) -> None:
-        super().__init__(Nodes(), name)  # a home of its own: it is no node of another yet
+        super().__init__(Nodes(), name)  # its own container: not yet a node of another workflow
         self.nodes = Nodes()
         self._client = client
         self._title = name
@@ -131,25 +135,25 @@ class Workflow(WorkflowItem):
 
     @property
     def handle(self) -> WorkflowHandle:
-        """Conflict before it was enqueued."""
+        """The handle of the workflow; raises Conflict before the workflow is enqueued."""
         if self._handle is None:
             raise Conflict(f"workflow {self._title} is not enqueued, or is within another")
         return self._handle
 
     @property
     def id(self) -> UUID:
-        """Conflict before it was enqueued."""
+        """The workflow's ID; raises Conflict before the workflow is enqueued."""
         return self.handle.id
 
     def workflow(
         self,
         name: str,
         *,
-        input: Json = None,  # noqa: A002 - as above
+        input: Json = None,  # noqa: A002 - the engine's name
         after: Parent | Iterable[Parent] | None = None,
         on_parent_failure: OnParentFailure | None = None,
     ) -> "Workflow":
-        """A workflow that is a node of this one; its own nodes are added within `with`."""
+        """Return an inner workflow: a node of this one, with its own nodes and `with` block."""
         inner = Workflow(self._client, name, input=input)
         inner._is_inner = True
         inner.container = self.nodes
@@ -159,16 +163,18 @@ class Workflow(WorkflowItem):
         return inner
 
     def enqueue(self) -> WorkflowHandle:
-        """Makes its jobs: what the end of the `with` block does."""
+        """Create the jobs of the workflow; the end of the `with` block calls this."""
         self._refuse_twice()
-        tenant_id, made = self._client.submit(self._submission(), self._tenant, self._conn)
-        return self._set_handle(tenant_id, made)
+        tenant_id, created = self._client.submit(self._submission(), self._tenant, self._conn)
+        return self._set_handle(tenant_id, created)
 
     async def aenqueue(self) -> WorkflowHandle:
-        """As `enqueue`, for async code."""
+        """Like `enqueue`, for async code."""
         self._refuse_twice()
-        tenant_id, made = await self._client.asubmit(self._submission(), self._tenant, self._conn)
-        return self._set_handle(tenant_id, made)
+        tenant_id, created = await self._client.asubmit(
+            self._submission(), self._tenant, self._conn
+        )
+        return self._set_handle(tenant_id, created)
 
     def __enter__(self) -> Self:
         self._context_tokens.append(CURRENT_NODES.set(self.nodes))
@@ -226,14 +232,14 @@ class Workflow(WorkflowItem):
             read_created_workflow,
         )
 
-    def _set_handle(self, tenant_id: UUID, made: MadeWorkflow) -> WorkflowHandle:
-        self.nodes.assign_handles(tenant_id, made.jobs)
-        self._handle = WorkflowHandle(self._client, tenant_id, made.id)
+    def _set_handle(self, tenant_id: UUID, created: MadeWorkflow) -> WorkflowHandle:
+        self.nodes.assign_handles(tenant_id, created.jobs)
+        self._handle = WorkflowHandle(self._client, tenant_id, created.id)
         return self._handle
 
 
 def read_created_workflow(answer: Json) -> MadeWorkflow:
-    """What a worker answers that made a workflow for one of its jobs."""
+    """Parse the worker's response to a job's request to create a workflow."""
     return MadeWorkflow(
         UUID(answer["id"]), {path: UUID(job_id) for path, job_id in answer["jobs"].items()}
     )

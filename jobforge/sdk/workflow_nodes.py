@@ -1,7 +1,7 @@
-"""The nodes of a workflow that is being built: what `with jf.workflow(…)` collects.
+"""The nodes that a `with jf.workflow(…)` block collects while a workflow is built.
 
-A node knows its name and what it comes after, and once the workflow is enqueued, its job. How a
-workflow gets to the engine is in workflow.py.
+A node has a name and parents, and a job once the workflow is enqueued. workflow.py sends the
+workflow to the engine.
 """
 
 from collections import Counter
@@ -20,22 +20,22 @@ MakeHandle = Callable[[UUID, Enqueued], Handle[Any]]
 
 
 class WorkflowItem:
-    """Something in a workflow that others can come after: a job, or a workflow of its own."""
+    """An item of a workflow that other items can depend on: a job or an inner workflow."""
 
     __slots__ = ("container", "name")
 
-    def __init__(self, home: "Nodes", name: str) -> None:
-        self.container = home
+    def __init__(self, container: "Nodes", name: str) -> None:
+        self.container = container
         self.name = name
 
 
 class Node(WorkflowItem, Generic[R_co]):
-    """A job of a workflow. It has a handle when the workflow was enqueued."""
+    """A job of a workflow. It has a handle once the workflow is enqueued."""
 
     __slots__ = ("_handle",)
 
-    def __init__(self, home: "Nodes", name: str) -> None:
-        super().__init__(home, name)
+    def __init__(self, container: "Nodes", name: str) -> None:
+        super().__init__(container, name)
         self._handle: Handle[R_co] | None = None
 
     def __repr__(self) -> str:
@@ -43,14 +43,14 @@ class Node(WorkflowItem, Generic[R_co]):
 
     @property
     def handle(self) -> Handle[R_co]:
-        """Conflict before the workflow was enqueued."""
+        """The handle of the job; raises Conflict before the workflow is enqueued."""
         if self._handle is None:
             raise Conflict(f"node {self.name} has no job before its workflow is enqueued")
         return self._handle
 
     @property
     def id(self) -> UUID:
-        """Of its job."""
+        """The job's ID."""
         return self.handle.id
 
     def set_handle(self, handle: Handle[R_co]) -> None:
@@ -58,22 +58,26 @@ class Node(WorkflowItem, Generic[R_co]):
 
 
 class Nodes:
-    """What one workflow consists of, in the order in which it was said."""
+    """The items of one workflow, in the order of their declaration."""
 
     def __init__(self) -> None:
         self.documents: list[dict[str, Json]] = []
         self._jobs: list[tuple[Node[Any], MakeHandle]] = []
         self._inner: list[tuple[str, Nodes]] = []
         self._names: set[str] = set()
-        self._last: Counter[str] = Counter()  # the number of the last node of a name
+        self._last: Counter[str] = Counter()  # number of the last node with this base name
 
     def add(
-        self, request: JobRequest, name: str | None, after: Iterable[object], handle: MakeHandle
+        self,
+        request: JobRequest,
+        name: str | None,
+        after: Iterable[object],
+        make_handle: MakeHandle,
     ) -> Node[Any]:
         if request.key is not None:
             raise Invalid("a node has no idempotency key: the workflow is made once", field="key")
         node: Node[Any] = Node(self, self._pick_name(name, request.definition))
-        self._jobs.append((node, handle))
+        self._jobs.append((node, make_handle))
         self.documents.append(self._document(node.name, after) | request.to_json())
         return node
 
@@ -84,24 +88,24 @@ class Nodes:
         self.documents.append(self._document(name, after) | document)
 
     def reserve_name(self, name: str) -> str:
-        """The name of a node that is added later; a number follows it when it is taken."""
+        """Return a name for a node that is added later; append a number to a name in use."""
         return self._pick_name(None, name)
 
     def assign_handles(self, tenant_id: UUID, jobs: dict[str, UUID], prefix: str = "") -> None:
-        """Gives the nodes their handles, from their jobs by path."""
-        for node, handle in self._jobs:
-            made = Enqueued(jobs[prefix + node.name], EnqueueStatus.CREATED)
-            node.set_handle(handle(tenant_id, made))
+        """Assign the handles of all nodes from their job IDs by path."""
+        for node, make_handle in self._jobs:
+            enqueued = Enqueued(jobs[prefix + node.name], EnqueueStatus.CREATED)
+            node.set_handle(make_handle(tenant_id, enqueued))
         for name, inner in self._inner:
             inner.assign_handles(tenant_id, jobs, f"{prefix}{name}/")
 
-    def _pick_name(self, given: str | None, otherwise: str) -> str:
-        name = given or otherwise
+    def _pick_name(self, given: str | None, default: str) -> str:
+        name = given or default
         while name in self._names:
             if given is not None:
                 raise Invalid(f"there are two nodes {name}", field="node")
-            self._last[otherwise] += 1
-            name = f"{otherwise}-{self._last[otherwise] + 1}"
+            self._last[default] += 1
+            name = f"{default}-{self._last[default] + 1}"
         self._names.add(name)
         return name
 
@@ -123,7 +127,7 @@ CURRENT_NODES: ContextVar[Nodes | None] = ContextVar("jobforge_workflow", defaul
 
 
 def get_current_nodes() -> Nodes:
-    """Those of the workflow around this call; Conflict when there is none."""
+    """Return the nodes of the enclosing workflow block; raise Conflict outside of one."""
     nodes = CURRENT_NODES.get()
     if nodes is None:
         raise Conflict("a node is made within a workflow: with jf.workflow(…):")

@@ -1,1 +1,1 @@
-"""Secrets of the process and of tenants, API keys, secrets and signatures of webhooks."""
+"""Secrets of the process and of tenants, API keys, and webhook secrets and signatures."""

@@ -1,7 +1,7 @@
-"""The text of an API key: `jf_<lookup>_<secret>`.
+"""The text format of an API key: `jf_<lookup>_<secret>`.
 
-The lookup finds its row and may be shown. The secret has 256 random bits, so a plain SHA-256 of the
-whole text is all that needs to be stored; a slow hash protects secrets that people choose.
+The lookup identifies the row and may be shown. The secret has 256 random bits, so a plain SHA-256
+of the whole text is sufficient for storage; slow hashes are for secrets that people choose.
 """
 
 import hashlib
@@ -10,13 +10,13 @@ import re
 import secrets
 from dataclasses import dataclass, field
 
-_LETTERS = "abcdefghijkmnpqrstuvwxyz23456789"  # none that look alike
+_LETTERS = "abcdefghijkmnpqrstuvwxyz23456789"  # without letters that look alike
 _TEXT = re.compile(r"jf_([a-z0-9]{8})_[A-Za-z0-9_-]{43}")
 
 
 @dataclass(frozen=True, slots=True)
 class PlaintextApiKey:
-    """A key as its holder has it."""
+    """An API key in plain text, as its holder has it."""
 
     text: str = field(repr=False)
     lookup: str
@@ -35,6 +35,6 @@ def generate_api_key() -> PlaintextApiKey:
 
 
 def parse_api_key(text: str) -> PlaintextApiKey | None:
-    """None when it has not the form of a key."""
+    """Return the key, or None for text without the format of a key."""
     match = _TEXT.fullmatch(text)
     return PlaintextApiKey(text, match[1]) if match else None

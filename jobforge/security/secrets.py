@@ -1,8 +1,8 @@
-"""Secrets by their names: from the secrets folder, then from variables.
+"""Looks up secrets by name: in the secrets folder, then in environment variables.
 
-A secret is a file of that name, as Kubernetes and Docker mount them, or the variable
-JOBFORGE_SECRET_<NAME>. What a job looks up is hidden in the logs from then on; the
-caller hides it in the output of the job.
+A secret is a file with that name, as Kubernetes and Docker mount them, or the variable
+JOBFORGE_SECRET_<NAME>. A secret that a job looks up is redacted in this process's logs from then
+on; the caller redacts it in the job's output.
 """
 
 import re
@@ -16,17 +16,17 @@ from jobforge.redact import register_job_secret
 
 MAX_SECRET_BYTES = 65_536
 
-# Settings of this process, whose names only look like those of a secret.
+# Settings of this process whose names have the prefix of secrets.
 _RESERVED = frozenset(
     f"JOBFORGE_SECRET_{name}" for name in ("KEY", "KEY_FILE", "KEY_PREVIOUS", "KEY_PREVIOUS_FILE")
 )
 
-# The variables of `lookup_of_tenant`, which only connectors of that tenant read.
+# The variables of `lookup_for_tenant`, which only connectors of that tenant read.
 _TENANT_VARIABLE = re.compile(r"JOBFORGE_SECRET_[0-9A-F]{32}_")
 
 
 class Secrets:
-    """The secrets that this process may hand to its jobs."""
+    """The secrets that this process may give to its jobs."""
 
     def __init__(
         self, folder: Path | None = None, environ: Mapping[str, str] | None = None
@@ -35,9 +35,9 @@ class Secrets:
         self._environ = environment() if environ is None else environ
 
     def lookup(self, name: str) -> str:
-        """Return the secret of this name, which must not be a tenant's own.
+        """Return the secret with this name, which must not be a tenant's secret.
 
-        NotFound says where it was looked for, and no more.
+        The NotFound error says where the secret was looked for, and nothing else.
         """
         _check(name)
         variable = _variable(name)
@@ -50,15 +50,15 @@ class Secrets:
         return value
 
     def lookup_for_tenant(self, reference: str, tenant_id: UUID) -> str:
-        """`env:NAME` or `file:NAME`, of those that the operator put here for that tenant.
+        """Return the secret `env:NAME` or `file:NAME` that the operator provided for this tenant.
 
-        Tenants choose these names themselves, so they reach what is theirs alone: the file NAME of
-        the folder `<tenant id>`, and the variable JOBFORGE_SECRET_<tenant id>_<NAME>.
+        Tenants choose these names, so a name can only reach the tenant's own secrets: the file NAME
+        in the folder `<tenant id>`, and the variable JOBFORGE_SECRET_<tenant id>_<NAME>.
         """
         kind, _, name = reference.partition(":")
         _check(name)
         if kind == "file" and self._folder is not None:
-            value = Secrets(self._folder / str(tenant_id), {})._from_folder(name)  # noqa: SLF001 - of this class
+            value = Secrets(self._folder / str(tenant_id), {})._from_folder(name)  # noqa: SLF001 - a method of this class
         else:
             value = self._environ.get(_variable(f"{tenant_id.hex}_{name}"))
         if value is None:
@@ -83,7 +83,7 @@ class Secrets:
         try:
             return raw.decode().removesuffix("\n").removesuffix("\r")
         except UnicodeDecodeError:
-            # The error would show the bytes.
+            # The cause would show the bytes.
             raise Invalid(f"the secret {name} is no UTF-8 text", field="name") from None
 
     def _format_lookup_hint(self, name: str) -> str:
@@ -101,7 +101,10 @@ def _variable(name: str) -> str:
 
 
 def _lies_within(path: Path, folder: Path) -> bool:
-    """Kubernetes mounts files as links into ..data, which stays inside; other links may not."""
+    """Whether the path, with links resolved, is inside the folder.
+
+    Kubernetes mounts files as links into ..data, which stays inside the folder.
+    """
     try:
         return path.resolve(strict=True).is_relative_to(folder.resolve())
     except (OSError, RuntimeError):

@@ -1,10 +1,10 @@
-"""Secrets at rest: sealed by a key of their tenant, which is itself sealed by the installation's.
+"""Envelope encryption of secrets at rest: the installation's key wraps one key per tenant.
 
-    secret_key (ours alone)  ──wraps──►  tenant's key (tenant_keys)  ──seals──►  a secret in a row
+    secret_key (setting)  ──wraps──►  tenant's key (tenant_keys)  ──seals──►  a secret in a row
 
-A seal holds for one place: tenant, table, row and column. Moved elsewhere it does not open. A dump
-of the database has nothing but sealed bytes, and `jobforge secrets rotate` changes the outer key
-without touching a secret.
+A sealed value is bound to its tenant, table, row and column; elsewhere it does not open. A dump of
+the database contains only sealed bytes. `jobforge secrets rotate` replaces the installation's key
+without changing any sealed secret.
 """
 
 import hashlib
@@ -28,7 +28,7 @@ _VERSION = b"\x01"
 
 
 class SealContext(NamedTuple):
-    """Where a sealed value stands."""
+    """The location that a sealed value is bound to."""
 
     table: str
     row: UUID
@@ -36,7 +36,7 @@ class SealContext(NamedTuple):
 
 
 class TenantKey:
-    """What seals and opens the secrets of one tenant."""
+    """Seals and opens the secrets of one tenant."""
 
     __slots__ = ("_cipher", "_tenant_id")
 
@@ -44,38 +44,40 @@ class TenantKey:
         self._tenant_id = tenant_id
         self._cipher = AESGCM(key)
 
-    def seal(self, place: SealContext, plain: bytes) -> bytes:
+    def seal(self, context: SealContext, plain: bytes) -> bytes:
         nonce = secrets.token_bytes(_NONCE)
         return (
             _VERSION
             + nonce
-            + self._cipher.encrypt(nonce, plain, self._build_associated_data(place))
+            + self._cipher.encrypt(nonce, plain, self._build_associated_data(context))
         )
 
-    def open(self, place: SealContext, sealed: bytes) -> bytes:
-        """Raises SealBroken."""
+    def open(self, context: SealContext, sealed: bytes) -> bytes:
+        """Return the plain value; raise SealBroken."""
         version, nonce, body = sealed[:1], sealed[1 : 1 + _NONCE], sealed[1 + _NONCE :]
         if version != _VERSION or len(nonce) != _NONCE:
             raise SealBroken
         try:
-            return self._cipher.decrypt(nonce, body, self._build_associated_data(place))
+            return self._cipher.decrypt(nonce, body, self._build_associated_data(context))
         except InvalidTag:
             raise SealBroken from None
 
-    def _build_associated_data(self, place: SealContext) -> bytes:
-        return "|".join((str(self._tenant_id), place.table, str(place.row), place.column)).encode()
+    def _build_associated_data(self, context: SealContext) -> bytes:
+        return "|".join(
+            (str(self._tenant_id), context.table, str(context.row), context.column)
+        ).encode()
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class _MasterKey:
-    """The installation's key; `id` tells which one wrapped a tenant's."""
+    """A key of the installation; `id` identifies the key that wrapped a tenant's key."""
 
     id: str
     cipher: AESGCM
 
 
 class Vault:
-    """The installation's keys: the one that wraps, and the one before it, which only unwraps."""
+    """The installation's keys: the current one wraps and unwraps, the previous one only unwraps."""
 
     def __init__(self, secret_key: str, previous: str | None = None) -> None:
         self._current = _derive_master_key(secret_key)
@@ -86,33 +88,35 @@ class Vault:
 
     @property
     def key_id(self) -> str:
-        """Of the key that wraps now."""
+        """The ID of the current key."""
         return self._current.id
 
     def build_tenant_key_call(self, tenant_id: UUID) -> Call[TenantKey]:
-        """Asks for the tenant's key, and makes it if there is none yet."""
-        made = self._wrap(tenant_id, AESGCM.generate_key(256))
-        call = calls.keep_tenant_key(made, tenant_id=tenant_id).for_tenant(tenant_id)
-        return call.map_result(lambda kept: TenantKey(tenant_id, self._unwrap(tenant_id, kept)))
+        """Return the call that gets the tenant's key, or creates the key on first use."""
+        new_key = self._wrap(tenant_id, AESGCM.generate_key(256))
+        call = calls.keep_tenant_key(new_key, tenant_id=tenant_id).for_tenant(tenant_id)
+        return call.map_result(
+            lambda stored_key: TenantKey(tenant_id, self._unwrap(tenant_id, stored_key))
+        )
 
-    def rewrap(self, tenant_id: UUID, kept: WrappedKey) -> WrappedKey:
-        """The same key of the tenant, wrapped by the current key of the installation."""
-        return self._wrap(tenant_id, self._unwrap(tenant_id, kept))
+    def rewrap(self, tenant_id: UUID, stored_key: WrappedKey) -> WrappedKey:
+        """Return the tenant's key, wrapped by the current key of the installation."""
+        return self._wrap(tenant_id, self._unwrap(tenant_id, stored_key))
 
     def _wrap(self, tenant_id: UUID, key: bytes) -> WrappedKey:
         nonce = secrets.token_bytes(_NONCE)
         sealed = self._current.cipher.encrypt(nonce, key, _build_key_associated_data(tenant_id))
         return WrappedKey(self._current.id, nonce + sealed)
 
-    def _unwrap(self, tenant_id: UUID, kept: WrappedKey) -> bytes:
-        key = self._keys.get(kept.key_id)
+    def _unwrap(self, tenant_id: UUID, stored_key: WrappedKey) -> bytes:
+        key = self._keys.get(stored_key.key_id)
         if key is None:
             raise ConfigError(
-                f"the secrets are sealed by the key {kept.key_id}, which is not set here",
+                f"the secrets are sealed by the key {stored_key.key_id}, which is not set here",
                 field="secret_key",
                 hint="set it as secret_key, or as secret_key_previous until it was rotated away",
             )
-        nonce, body = kept.wrapped[:_NONCE], kept.wrapped[_NONCE:]
+        nonce, body = stored_key.wrapped[:_NONCE], stored_key.wrapped[_NONCE:]
         try:
             return key.cipher.decrypt(nonce, body, _build_key_associated_data(tenant_id))
         except InvalidTag:
@@ -120,7 +124,7 @@ class Vault:
 
 
 def open_vault(config: Config) -> Vault:
-    """By secret_key, or by the key that `jobforge dev` keeps in the data folder."""
+    """Open the vault with secret_key, or with the key that `jobforge dev` created in data_dir."""
     key = config.secret_key or _read_dev_key(dev_key_path(config))
     if key is None:
         raise ConfigError(
@@ -132,7 +136,7 @@ def open_vault(config: Config) -> Vault:
 
 
 def make_secret_key() -> str:
-    """A new key of the installation."""
+    """Generate a key for an installation."""
     return secrets.token_urlsafe(32)
 
 
@@ -141,7 +145,7 @@ def dev_key_path(config: Config) -> Path:
 
 
 def ensure_dev_key(config: Config) -> None:
-    """A key of this folder, for `jobforge dev`."""
+    """Create the key of the data folder for `jobforge dev`, unless a key exists."""
     path = dev_key_path(config)
     if config.secret_key is None and not path.exists():
         path.touch(mode=0o600)

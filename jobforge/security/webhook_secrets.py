@@ -1,6 +1,6 @@
-"""What is made of a webhook endpoint before the engine hears of it: its secret, checked and sealed.
+"""Generates, validates and seals webhook secrets before the engine stores an endpoint.
 
-The text of a secret is shown to its owner once and kept nowhere.
+The plain text of a secret is shown to its owner once and never stored.
 """
 
 import os
@@ -14,7 +14,7 @@ from jobforge.security.webhook_signature import make_secret, read_secret, secret
 
 @dataclass(frozen=True, slots=True)
 class NewWebhookSecret:
-    """`text` is for the owner, `sealed` for the engine."""
+    """A new secret: `text` is for the owner, `sealed` for the engine."""
 
     text: str = field(repr=False)
     sealed: bytes
@@ -26,24 +26,26 @@ def create_webhook_secret(key: TenantKey, webhook_id: UUID) -> NewWebhookSecret:
 
 
 def seal_given_secret(key: TenantKey, webhook_id: UUID, text: str) -> bytes:
-    """A secret that its owner has given, sealed. Raises Invalid."""
+    """Seal a secret that its owner chose; raise Invalid."""
     return key.seal(_build_seal_context(webhook_id), read_secret(text))
 
 
 def open_secret(key: TenantKey, webhook_id: UUID, sealed: bytes) -> bytes:
-    """Raises SealBroken."""
+    """Return the plain secret; raise SealBroken."""
     return key.open(_build_seal_context(webhook_id), sealed)
 
 
 def _build_seal_context(webhook_id: UUID) -> SealContext:
-    # The previous secret was the secret once, so both are sealed for the same place.
+    # After a rotation, the previous secret keeps its seal, so both use the same context.
     return SealContext("webhook_endpoints", webhook_id, "secret")
 
 
 def generate_webhook_id() -> UUID:
-    """Of a new endpoint: its secret is sealed for it before the engine hears of it.
+    """Return a UUIDv7 for a new endpoint.
 
-    A UUIDv7, as the engine makes its own: endpoints are listed in the order of their ids."""
+    The secret is sealed for this ID before the engine stores the endpoint. Like the engine's own
+    IDs, it is a UUIDv7: endpoints are listed in order of their IDs.
+    """
     milliseconds = time.time_ns() // 1_000_000
     random = int.from_bytes(os.urandom(10))
     bits = milliseconds << 80 | random

@@ -1,4 +1,4 @@
-"""How a webhook's message is signed and verified, in the form of Standard Webhooks 1.0."""
+"""Signs and verifies webhook messages in the format of Standard Webhooks 1.0."""
 
 import base64
 import hmac
@@ -14,7 +14,7 @@ from jobforge.errors import Invalid, Json, Unauthenticated
 _SECRET_BYTES = 32
 _PREFIX = "whsec_"
 _TOLERANCE_S = 300
-_SHORTEST_KEY = 24  # bytes; without one anybody could sign
+_SHORTEST_KEY = 24  # bytes; with an empty key, anybody could sign
 _LONGEST_TIME = 12  # digits
 
 
@@ -23,12 +23,12 @@ def make_secret() -> bytes:
 
 
 def secret_text(secret: bytes) -> str:
-    """As its owner sees it, once: `whsec_…`."""
+    """Return the secret as its owner sees it once: `whsec_…`."""
     return _PREFIX + base64.b64encode(secret).decode()
 
 
 def read_secret(text: str) -> bytes:
-    """The key in a secret's text. Raises Invalid."""
+    """Return the key that a secret's text encodes; raise Invalid."""
     try:
         key = base64.b64decode(text.removeprefix(_PREFIX))
     except ValueError:
@@ -43,9 +43,10 @@ def read_secret(text: str) -> bytes:
 def sign_headers(
     delivery_id: UUID, body: bytes, secrets: Sequence[bytes], *, sent_at: float | None = None
 ) -> dict[str, str]:
-    """The headers that prove who sent a body: one signature for each secret.
+    """Return the headers that authenticate a body, with one signature per secret.
 
-    The id is the same however often the message is sent; the time is that of sending.
+    The message ID is the same for every attempt to send the message; the timestamp is the time of
+    sending.
     """
     message_id = f"msg_{delivery_id.hex}"
     timestamp = str(int(time.time() if sent_at is None else sent_at))
@@ -60,12 +61,14 @@ def sign_headers(
 def verify_webhook(
     secret: str, headers: Mapping[str, str], body: bytes | str, *, now: float | None = None
 ) -> dict[str, Json]:
-    """The message, when it was sent by somebody who knows the secret, within five minutes of now;
-    Unauthenticated otherwise. For receivers: `body` is what came, before anything has parsed it.
+    """Return the message if its signature and timestamp are valid; raise Unauthenticated.
+
+    For webhook receivers. The timestamp must be within five minutes of now. `body` is the raw body
+    of the request, before any parsing.
     """
-    given = {name.lower(): value for name, value in headers.items()}
+    by_name = {name.lower(): value for name, value in headers.items()}
     message_id, sent_at, signatures = (
-        _header(given, f"webhook-{name}") for name in ("id", "timestamp", "signature")
+        _header(by_name, f"webhook-{name}") for name in ("id", "timestamp", "signature")
     )
     moment = time.time() if now is None else now
     is_number = sent_at.isascii() and sent_at.isdigit() and len(sent_at) <= _LONGEST_TIME
@@ -77,7 +80,9 @@ def verify_webhook(
     expected = _sign(
         _build_signed_content(message_id, sent_at, content), read_secret(secret)
     ).encode()
-    if not any(hmac.compare_digest(each.encode(), expected) for each in signatures.split(" ")):
+    if not any(
+        hmac.compare_digest(signature.encode(), expected) for signature in signatures.split(" ")
+    ):
         raise Unauthenticated(
             "the message was not signed with this secret", field="webhook-signature"
         )

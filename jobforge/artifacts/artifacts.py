@@ -114,10 +114,9 @@ class Artifacts:
             )
         return requests
 
-    def delete_tenant(self, tenant_id: UUID) -> None:
-        """Delete all artifacts of a tenant. Does nothing without a store."""
-        if self.is_configured:
-            self.store.delete_prefix(str(tenant_id))
+    def delete_tenant(self, tenant_id: UUID) -> bool:
+        """Delete the tenant's files and return whether there were any. Without a store: False."""
+        return self.is_configured and self.store.delete_prefix(str(tenant_id))
 
 
 def open_artifacts(config: "Config") -> Artifacts:

@@ -1,9 +1,9 @@
 """Deletes the artifacts of tenants that are being erased, and of single jobs.
 
-Every worker with a database, every server and `jobforge tenants delete` call it periodically. The
-engine chooses the tenant, and completes an erasure only after a process has confirmed that the
-files are deleted. A process without a store can confirm only if no process has recorded a store.
-Deletion is idempotent.
+Every worker with a database, every server and `jobforge tenants delete` call it from time to time.
+The engine says which tenant's turn it is. An erasure completes only after a process has found no
+file of the tenant. A process without a store confirms only if no process has recorded a store.
+Deleting twice does no harm.
 """
 
 import asyncio
@@ -16,16 +16,14 @@ from jobforge.observability import logs
 
 
 async def erase_artifacts(run: RunCall, artifacts: Artifacts) -> bool:
-    """Delete the artifacts of the next tenant that is being erased.
-
-    Returns False when no tenant is waiting. Raises ArtifactUnavailable.
-    """
+    """Does so for the next tenant; False when none waits for it. Raises ArtifactUnavailable."""
     erasure = await run(calls.next_erasure(has_store=artifacts.is_configured))
     if erasure is None:
         return False
-    await asyncio.to_thread(artifacts.delete_tenant, erasure.tenant_id)
-    await run(calls.confirm_erasure(erasure))
-    logs.emit("artifacts.erased", tenant=erasure.tenant_id)
+    found = await asyncio.to_thread(artifacts.delete_tenant, erasure.tenant_id)
+    await run(calls.confirm_erasure(erasure, found=found))
+    if found:
+        logs.emit("artifacts.erased", tenant=erasure.tenant_id)
     return True
 
 

@@ -71,14 +71,16 @@ class FolderStore:
             target.unlink(missing_ok=True)
             self._prune(target.parent)
 
-    def delete_prefix(self, prefix: str) -> None:
+    def delete_prefix(self, prefix: str) -> bool:
         from shutil import rmtree  # noqa: PLC0415 - kept out of job processes (docs/decisions/0020)
 
         target = self._root / check_prefix(prefix)
         with _translate_errors(prefix):
+            existed = target.exists()
             with suppress(FileNotFoundError):
                 rmtree(target)
             self._prune(target.parent)
+        return existed
 
     def list_folders(self) -> Iterator[str]:
         self._clear_incoming()

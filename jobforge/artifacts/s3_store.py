@@ -70,9 +70,12 @@ class BucketStore:
     def delete(self, path: str) -> None:
         self._delete([check_path(path)])
 
-    def delete_prefix(self, prefix: str) -> None:
+    def delete_prefix(self, prefix: str) -> bool:
+        found = False
         for paths in self._iter_path_batches(check_prefix(prefix)):
+            found = True
             self._delete(paths)
+        return found
 
     def list_folders(self) -> Iterator[str]:
         last = None

@@ -32,8 +32,8 @@ class Store(Protocol):
     def delete(self, path: str) -> None:
         """Delete the data; do nothing when it does not exist."""
 
-    def delete_prefix(self, prefix: str) -> None:
-        """Delete all artifacts of a tenant or of a folder."""
+    def delete_prefix(self, prefix: str) -> bool:
+        """Delete all files of a tenant or of a folder, and return whether there were any."""
 
     def list_folders(self) -> Iterator[str]:
         """Iterate over all folders, as `<tenant>/<day>/<folder>`, without duplicates.

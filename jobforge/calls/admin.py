@@ -132,11 +132,14 @@ def next_erasure(*, has_store: bool = True) -> Call[Erasure | None]:
     )
 
 
-def confirm_erasure(erasure: Erasure) -> Call[bool]:
-    """Reports that all artifacts of the tenant are deleted."""
+def confirm_erasure(erasure: Erasure, *, found: bool) -> Call[bool]:
+    """Reports that all artifacts of the tenant are deleted, and whether there were any.
+
+    The erasure completes only after a last look that found none.
+    """
     return Call(
-        "select jobforge.confirm_erasure(%s, %s)",
-        (erasure.operation_id, erasure.tenant_id),
+        "select jobforge.confirm_erasure(%s, %s, %s)",
+        (erasure.operation_id, erasure.tenant_id, found),
         rows.value,
     )
 

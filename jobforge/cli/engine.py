@@ -170,11 +170,11 @@ class DirectEngine:
             return True
         artifacts = self._open_artifacts()
         waiting = calls.next_erasure(has_store=artifacts.is_configured)
-        found = self.run(waiting.for_tenant(tenant_id))
-        if found is None:
+        erasure = self.run(waiting.for_tenant(tenant_id))
+        if erasure is None:
             return False
-        artifacts.delete_tenant(tenant_id)
-        return self.run(calls.confirm_erasure(found))
+        found = artifacts.delete_tenant(tenant_id)
+        return self.run(calls.confirm_erasure(erasure, found=found))
 
     def rotate_key(self, key_id: UUID, *, overlap_s: float) -> KeyIdAndText:
         from jobforge import calls

@@ -24,6 +24,7 @@ from integration.workshop import Workshop, eventually
 
 from jobforge import JobForge, calls, db, errors
 from jobforge.artifacts import ArtifactKey, Artifacts
+from jobforge.artifacts.erasure import erase_artifacts
 from jobforge.artifacts.keys import new_key
 from jobforge.artifacts.marker import Marker, marker_from_json
 from jobforge.artifacts.sweep import sweep_artifacts
@@ -289,10 +290,10 @@ async def test_a_folder_that_cannot_be_deleted_keeps_no_other(
     first, *_ = artifacts.store.list_folders()
     delete = artifacts.store.delete_prefix
 
-    def refuse_first(folder: str) -> None:
+    def refuse_first(folder: str) -> bool:
         if folder == first:
             raise errors.ArtifactUnavailable("it is somebody else's")
-        delete(folder)
+        return delete(folder)
 
     monkeypatch.setattr(artifacts.store, "delete_prefix", refuse_first)
     clock.travel(days=3)
@@ -331,6 +332,34 @@ async def test_artifacts_go_with_the_history_of_their_job_and_stay_with_dead_one
         )  # its result; a live job names its payload
     needed = {shop.history(job_id).job.artifact_ref for job_id in (retried, dead.id)}
     assert {f"artifact:{each}/payload.json" for each in artifacts.store.list_folders()} == needed
+
+
+async def test_a_file_that_is_written_after_the_deletion_is_gone_when_the_erasure_ends(
+    shop: Workshop, artifacts: Artifacts
+) -> None:
+    artifacts.put(new_key(TENANT_A, uuid4(), "payload.json"), b"before the deletion")
+    kept = artifacts.put(new_key(TENANT_B, uuid4(), "payload.json"), b"of b")
+    operation = db.run(shop.conn, calls.delete_tenant(TENANT_A))
+    async with db.Database(shop.database.url_as("worker_login"), size=1) as pool:
+        # A job that is being stopped still writes after each of the first two deletions.
+        for text in (b"after the first", b"after the second", None, None, None):
+            while await pool.run(calls.advance_operations()):
+                pass
+            if await erase_artifacts(pool.run, artifacts) and text is not None:
+                artifacts.put(new_key(TENANT_A, uuid4(), "result.json"), text)
+    erased = db.run(shop.conn, calls.get_operation(operation).for_tenant(TENANT_A))
+    left = [f"artifact:{folder}/payload.json" for folder in artifacts.store.list_folders()]
+    assert (erased.state, left) == ("done", [kept.ref])
+
+
+async def test_a_file_that_is_written_after_the_erasure_is_swept_on_the_same_day(
+    shop: Workshop, artifacts: Artifacts
+) -> None:
+    db.run(shop.conn, calls.delete_tenant(TENANT_A))
+    artifacts.put(new_key(TENANT_A, uuid4(), "result.json"), b"of a job that was being stopped")
+    async with db.Database(shop.database.url_as("worker_login"), size=1) as pool:
+        assert await sweep_artifacts(pool.run, artifacts) == 1
+    assert list(artifacts.store.list_folders()) == []
 
 
 def test_a_killed_writer_leaves_nothing_under_its_name(tmp_path: Path) -> None:
@@ -408,8 +437,7 @@ def test_a_bucket_keeps_and_forgets_as_a_folder_does(s3: str, tmp_path: Path) ->
         assert len(list(store.list_folders())) == 2
         store.delete(other.path)
         store.delete(other.path)
-        store.delete_prefix(str(TENANT_A))
-        store.delete_prefix(str(TENANT_A))
+        assert [store.delete_prefix(str(TENANT_A)) for _ in range(2)] == [True, False]
         (left,) = store.list_folders()
         assert left.startswith(str(TENANT_B))
         with pytest.raises(errors.ArtifactNotFound):

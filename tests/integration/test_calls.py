@@ -474,7 +474,12 @@ def test_a_deleted_tenant_is_gone(run: Run) -> None:
     found = run(calls.next_erasure())
     assert found == Erasure(TENANT_A, operation)
     assert run(calls.next_erasure()) is None
-    assert run(calls.confirm_erasure(found))
+    assert run(calls.confirm_erasure(found, found=True))
+    while run(calls.advance_operations()) is not None:
+        pass
+    last = run(calls.next_erasure())
+    assert last == found
+    assert run(calls.confirm_erasure(last, found=False))
     while run(calls.advance_operations()) is not None:
         pass
     erased = run(calls.get_operation(operation).for_tenant(TENANT_A))

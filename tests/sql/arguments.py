@@ -393,6 +393,7 @@ GENERATORS: dict[str, Callable[[Planted, Planted], Values]] = {
     "p_every_s double precision": _own("3600", "-1"),
     "p_dry_run boolean": _own("true", "false"),
     "p_has_store boolean": _own("true", "false"),
+    "p_found boolean": _own("true", "false"),
     "annotate_failure: p_changes jsonb": _own('{"note": "seen"}', "{}"),
     "p_id uuid": _ids,
     "p_operation_id uuid": _ids,

@@ -427,9 +427,23 @@ def test_it_is_not_complete_before_the_artifacts_are_deleted(conn: Connection) -
     [found] = call(conn, "next_erasure")
     assert call_for_value(conn, "confirm_erasure", **found) is True
     assert call_for_value(conn, "confirm_erasure", **found) is False
+
+
+def test_it_is_complete_when_a_look_at_the_store_after_the_proof_has_found_no_file(
+    conn: Connection,
+) -> None:
+    operation = begin(conn)
+    for has_files in (True, True, False):
+        while call(conn, "advance_operations"):
+            pass
+        row = shown(conn, operation)
+        assert (row["state"], row["progress"]["phase"]) == ("waiting", "artifacts")
+        [found] = call(conn, "next_erasure")
+        call(conn, "confirm_erasure", **found, found=has_files)
     while call(conn, "advance_operations"):
         pass
     assert shown(conn, operation)["state"] == "done"
+    assert "listed" not in shown(conn, operation)["progress"]
 
 
 def test_another_call_joins_the_erasure_and_a_later_one_looks_again(conn: Connection) -> None:

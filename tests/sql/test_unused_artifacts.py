@@ -46,6 +46,17 @@ def test_what_was_put_within_two_days_may_still_get_its_job(conn: Connection, cl
     assert _unused(conn, [today]) == {today}
 
 
+def test_files_of_an_erased_tenant_are_swept_on_the_same_day(
+    conn: Connection, clock: Clock
+) -> None:
+    erased, other = (
+        f"{tenant}/{clock.now():%Y-%m-%d}/{uuid4()}" for tenant in (TENANT_A, TENANT_B)
+    )
+    assert _unused(conn, [erased, other]) == set()
+    call(conn, "delete_tenant", tenant_id=TENANT_A)
+    assert _unused(conn, [erased, other]) == {erased}
+
+
 def test_one_of_many_sweeps_at_a_time(conn: Connection, connect: Connect, clock: Clock) -> None:
     other = connect("worker_login")
     assert [_may_sweep(conn), _may_sweep(other)] == [True, False]

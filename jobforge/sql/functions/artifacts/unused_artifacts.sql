@@ -1,8 +1,9 @@
 -- Workers and servers call this with folders of artifacts that they have found, each
 -- `<tenant>/<day>/<id>`: which of them nobody needs. A folder is needed while there is a job of
 -- that id, or a job that names a file of it in artifact_ref, and for two days in any case: it is
--- filled before its job is committed. Jobs that are erased need none, and theirs do not wait. With
--- app.tenant_id set, other tenants' are not answered. Locks nothing. Raises JF002.
+-- filled before its job is committed. Erased jobs need none, and theirs do not wait, nor do those
+-- of erased tenants. With app.tenant_id set, other tenants' are not answered. Locks nothing. Raises
+-- JF002.
 create or replace function jobforge.unused_artifacts(p_folders text[])
 returns table (folder text)
 language plpgsql stable security definer
@@ -35,6 +36,7 @@ begin
       from named as n
      where (v_tenant is null or n.tenant_id = v_tenant)
        and (split_part(n.path, '/', 2) collate "C" < v_before::text
+            or jobforge_private.is_erased(n.tenant_id)
             or jobforge_private.is_of_erased_job(n.tenant_id, n.id, n.beginning))
        and not exists (select from jobforge.jobs as j
                         where j.tenant_id = n.tenant_id and j.id = n.id and j.flags & 8 = 0)

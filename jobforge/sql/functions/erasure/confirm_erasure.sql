@@ -1,8 +1,12 @@
 -- Workers and servers call this when they have deleted all artifacts of a tenant: its erasure goes
--- on. Returns false if the erasure does not wait for that any more. Locks the operation. Raises
--- JF006 when app.tenant_id is another tenant.
-create or replace function jobforge.confirm_erasure(p_operation_id uuid, p_tenant_id uuid)
-returns boolean
+-- on. p_found: the caller found files; the erasure then asks for another look at the store before
+-- it completes. Returns false if the erasure does not wait for that any more. Locks the operation.
+-- Raises JF006 when app.tenant_id is another tenant.
+create or replace function jobforge.confirm_erasure(
+    p_operation_id uuid,
+    p_tenant_id uuid,
+    p_found boolean default false
+) returns boolean
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $$
@@ -14,8 +18,10 @@ begin
             'the tenant named differs from the tenant of this transaction');
     end if;
     update jobforge.operations as o
-       set progress = o.progress || '{"phase": "proof"}', due_at = jobforge_private.now(),
-           state = 'running', reason = null
+       set progress = case when p_found then o.progress - 'listed'
+                           when o.progress ? 'listed' then o.progress || '{"listed": true}'
+                           else o.progress end || '{"phase": "proof"}',
+           due_at = jobforge_private.now(), state = 'running', reason = null
      where o.tenant_id = p_tenant_id and o.id = p_operation_id and o.finished_at is null
        and o.progress ->> 'phase' = 'artifacts';
     return found;

@@ -1,6 +1,6 @@
--- The end of an erasure whose tables are empty: of the tenant's own row only the mark is left, and
--- the audit log says who erased it and how many rows went from each table. Waits for a moment
--- longer if the tenant's row or buckets are in use. Called by step_erasure.
+-- The end of an erasure whose rows and files are gone: of the tenant's own row only the mark is
+-- left, and the audit log says who erased it and how many rows went from each table. Waits for a
+-- moment longer if the tenant's row or buckets are in use. Called by step_erasure.
 create or replace function jobforge_private.end_erasure(o jobforge.operations)
 returns jobforge.operations
 language plpgsql
@@ -34,7 +34,7 @@ begin
     values (jobforge_private.uuid7(), null, jobforge_private.now(), o.created_by, 'tenant.erased',
             o.tenant_id::text,
             jsonb_build_object('operation_id', o.id, 'rows', o.progress -> 'rows'));
-    o.progress := o.progress - 'before';
+    o.progress := o.progress - '{before,listed}'::text[];
     o.state := 'done';
     return o;
 end $$;

@@ -1,5 +1,6 @@
 -- Workers and servers call this from time to time: an erasure whose tenant's artifacts have to be
--- deleted now. The caller deletes all files below the tenant's id and calls confirm_erasure. For 30
+-- deleted now. The caller deletes all files below the tenant's id and calls confirm_erasure, with
+-- whether it found any. An erasure asks again until the last caller found none. For 30
 -- seconds nobody else gets it; then another caller does, because the first one may have been
 -- killed. A caller without a store passes p_has_store false, and gets one only if no process has
 -- recorded a store: then there are no artifacts. No row when there is none; with app.tenant_id set,

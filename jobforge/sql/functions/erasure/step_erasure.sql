@@ -5,7 +5,10 @@
 --   barrier    waits until the transactions have ended that were open when the last job went, since
 --              they may write what they began without knowing of the erasure
 --   artifacts  waits until a worker or a server has deleted the tenant's files (confirm_erasure)
---   proof      every table once more, until all are empty; then the erasure is complete
+--   proof      every table once more, until all are empty
+-- Files may be written after their deletion, by a job that is being stopped or with a payload that
+-- is then refused. So an empty proof returns to `artifacts`, with `listed` false. If no file is
+-- found there, `listed` is true and the next empty proof completes the erasure.
 -- Locks the rows that it deletes, in passing over those that others have locked. The proof also
 -- takes the locks of the statistics and of the partitions, if they are free, because those two copy
 -- rows.
@@ -78,10 +81,16 @@ begin
         o.progress := o.progress || jsonb_build_object(
             'phase', 'history', 'before', jobforge_private.open_transactions());
     elsif v_found is null and v_left = p_limit then
-        return jobforge_private.end_erasure(o);
+        if o.progress @> '{"listed": true}' then
+            return jobforge_private.end_erasure(o);
+        end if;
+        o.progress := o.progress || '{"phase": "artifacts", "listed": false}';
+        o.state := 'waiting';
+        o.reason := 'waits for a server, a Python worker or jobforge tenants delete to check that '
+                    'no artifact is left';
     elsif v_found is not null then
         if jobforge_private.find_tenant_rows(o.tenant_id, o.id, true) is not null then
-            o.progress := o.progress || '{"phase": "jobs"}';
+            o.progress := (o.progress - 'listed') || '{"phase": "jobs"}';
         end if;
         return jobforge_private.defer_erasure(
             o, format('waits for rows of %s that other transactions have locked', v_found));

@@ -1,5 +1,6 @@
 """What a call waits for, and what it locks: nothing that does not concern it."""
 
+from collections.abc import Callable
 from uuid import UUID, uuid4
 
 import pytest
@@ -16,19 +17,30 @@ from sql.engine import (
     new_worker,
     refused,
 )
-from sql.limits import KINDS
+from sql.limits import KINDS, Kind
 from sql.mutation import mutate
+
+REGISTRATIONS: dict[str, Callable[[Connection, Kind], object]] = {
+    "put": lambda conn, kind: kind.cap(conn, 3),
+    "override": lambda conn, _: call(
+        conn, "override_definition", key="test", overrides={"max_running": 3}
+    ),
+    "pause": lambda conn, _: call(conn, "pause_definition", key="test"),
+    # Also of a definition that is not paused: it takes the same locks.
+    "resume": lambda conn, _: call(conn, "resume_definition", key="test"),
+}
 
 
 @pytest.mark.parametrize("kind", ["definition", "key"])
+@pytest.mark.parametrize("registration", REGISTRATIONS)
 def test_an_open_registration_stops_no_claim_of_the_definition(
-    conn: Connection, connect: Connect, kind: str
+    conn: Connection, connect: Connect, kind: str, registration: str
 ) -> None:
     definition(conn)
     KINDS[kind].cap(conn, 2)
     enqueue(conn, n=5, limit_key="red")
     registering = connect(autocommit=False)
-    KINDS[kind].cap(registering, 3)
+    REGISTRATIONS[registration](registering, KINDS[kind])
     assert len(claim(conn, new_worker(), limit=5)) == 2
 
 

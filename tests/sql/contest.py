@@ -287,9 +287,7 @@ def scripts(world: World) -> dict[str, Script]:
         "retry of the dead job": [_retry(world.dead)],
         "retry of the failed job": [_retry(world.failed)],
         "retry of all dead jobs": [_bulk("retry_jobs")],
-        "change of the capped definition": [
-            lambda conn: definition(conn, "capped", max_running=CAP, timeout_s=60)
-        ],
+        "change of the capped definition": [_change_capped],
     }
     made = {
         name: Script(name, tuple(calls), commits="rolled back" not in name)
@@ -308,6 +306,8 @@ def _applications(world: World) -> list[Script]:
         "cancel of the ready job": _cancel(ready),
         "edit of the ready job": _edit(ready),
         "enqueue under a free key": _enqueue("free"),
+        "change of the capped definition": _change_capped,
+        "cancel of all jobs": _bulk("cancel_jobs"),
     }
     # The last ones refuse, so that what they overlook cannot do harm.
     with_a_snapshot: list[tuple[str, str, Action]] = [
@@ -318,6 +318,8 @@ def _applications(world: World) -> list[Script]:
         ("enqueue after the held job", "repeatable read", _enqueue_after(held)),
         ("cancel of the ready job", "repeatable read", _cancel(ready)),
         ("success", "serializable", _settle(world, "succeeded")),
+        ("cancel of the held job", "serializable", _cancel(held)),
+        ("retry of the dead job", "repeatable read", _retry(world.dead)),
     ]
     with_a_snapshot_left_open: list[tuple[str, str, Action]] = [
         ("edit of the ready job", "serializable", _edit(ready)),
@@ -342,6 +344,10 @@ def _applications(world: World) -> list[Script]:
             for name, level, action in with_a_snapshot_left_open
         ),
     ]
+
+
+def _change_capped(conn: Connection) -> None:
+    definition(conn, "capped", max_running=CAP, timeout_s=60)
 
 
 def _take_snapshot(conn: Connection) -> None:

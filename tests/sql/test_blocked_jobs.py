@@ -11,6 +11,7 @@ from sql.engine import (
     call,
     claim,
     complete,
+    count,
     definition,
     enqueue_one,
     new_worker,
@@ -71,6 +72,70 @@ def test_a_job_whose_gathered_jobs_have_ended_is_freed(conn: Connection) -> None
     conn.execute("delete from jobforge.awaited_jobs")
     assert sweep(conn)["freed"] == 1
     assert state_of(conn, TENANT_A, held["job_id"]) == "queued"
+
+
+def waiting_for_an_ended(conn: Connection, policy: str, *, succeeded: bool) -> UUID:
+    """A blocked job whose parent ended without deleting the row that says who waits for it."""
+    parent = enqueue_one(conn)
+    job = enqueue_one(conn, after=[str(parent)], on_parent_failure=policy)
+    kept = conn.execute("select * from jobforge.awaited_jobs where waiter_id = %s", [job])
+    rows = [tuple(row.values()) for row in kept.fetchall()]
+    conn.execute("delete from jobforge.awaited_jobs where waiter_id = %s", [job])
+    if succeeded:
+        worker = new_worker()
+        complete(conn, worker, claim(conn, worker))
+    else:
+        call(conn, "cancel_job", job_id=parent, tenant_id=TENANT_A)
+    for row in rows:
+        conn.execute("insert into jobforge.awaited_jobs values (%s, %s, %s, %s, %s)", row)
+    assert state_of(conn, TENANT_A, job) == "blocked"
+    return job
+
+
+@pytest.mark.parametrize(
+    ("policy", "succeeded"), [("cancel", True), ("wait", True), ("run", True), ("run", False)]
+)
+def test_a_job_that_is_recorded_as_waiting_for_an_ended_parent_is_freed(
+    conn: Connection, policy: str, *, succeeded: bool
+) -> None:
+    stuck = waiting_for_an_ended(conn, policy, succeeded=succeeded)
+    rows = call(conn, "explain_job", job_id=stuck, tenant_id=TENANT_A)
+    assert rows[0]["code"] == "freed_soon"
+    assert sweep(conn)["freed"] == 1
+    assert state_of(conn, TENANT_A, stuck) == "queued"
+    assert count(conn, "awaited_jobs") == 0
+
+
+@pytest.mark.parametrize("policy", ["cancel", "wait"])
+def test_a_job_whose_parent_did_not_succeed_is_not_freed(conn: Connection, policy: str) -> None:
+    waiting_for_an_ended(conn, policy, succeeded=False)
+    assert sweep(conn)["freed"] == 0
+    assert count(conn, "awaited_jobs") == 1
+
+
+def test_a_job_that_waits_for_a_live_parent_too_is_not_freed(conn: Connection) -> None:
+    stuck, live = waiting_for_an_ended(conn, "run", succeeded=True), enqueue_one(conn)
+    conn.execute(
+        "insert into jobforge.awaited_jobs values (%s, %s, %s, false, 'run')",
+        [TENANT_A, stuck, live],
+    )
+    assert sweep(conn)["freed"] == 0
+    assert state_of(conn, TENANT_A, stuck) == "blocked"
+
+
+def test_a_job_that_is_enqueued_at_this_moment_is_not_freed(
+    conn: Connection, connect: Connect
+) -> None:
+    """Its parents are seen by no other session, or are held by its transaction."""
+    parent, application = enqueue_one(conn), connect(autocommit=False)
+    inner = enqueue_one(application, delay_s=3600)
+    children = [child_of(application, parent), child_of(application, inner)]
+    sweeping = connect()
+    sweeping.execute("set lock_timeout = '1ms'")
+    assert sweep(sweeping)["freed"] == 0
+    application.commit()
+    assert sweep(sweeping)["freed"] == 0
+    assert {state_of(conn, TENANT_A, child) for child in children} == {"blocked"}
 
 
 def test_the_sweep_goes_on_where_it_stopped(conn: Connection) -> None:

@@ -27,7 +27,8 @@ begin
         return query select * from jobforge_private.explain_running(v_job, v_now);
     elsif v_job.state = 'blocked'
           and not exists (select from jobforge.awaited_jobs as w
-                           where w.tenant_id = v_tenant and w.waiter_id = p_job_id) then
+                           where w.tenant_id = v_tenant and w.waiter_id = p_job_id
+                             and jobforge_private.is_awaited(w)) then
         return query select
             'freed_soon', 'All its parents have ended. Maintenance frees it within a minute.',
             'Wait. If no scheduler is live, start a worker: every worker with a database has one.',

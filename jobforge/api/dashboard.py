@@ -1,7 +1,8 @@
-"""The dashboard's files, as they were built into the package.
+"""Dashboard: serves the files built into the package.
 
-Whatever is no file is the page itself, which finds out by its address what to show. It is told
-where it is mounted by a block of JSON: no script stands in the page, so none is allowed there.
+A path without a file gets the page itself, whose script routes by the address. A JSON block in the
+page names the mount path: with no inline script, the Content-Security-Policy can forbid all of
+them.
 """
 
 import gzip
@@ -23,7 +24,7 @@ from jobforge.api.auth.permissions import PREFIX
 
 MOUNT = "/ui"
 _PAGE = "index.html"
-_ASSETS = "assets/"  # their names change with their content
+_ASSETS = "assets/"  # file names contain a content hash
 _CACHE_FOREVER = "public, max-age=31536000, immutable"
 _HEADERS = {
     "content-security-policy": (
@@ -54,18 +55,18 @@ class _File:
 
     @cached_property
     def gzipped_body(self) -> bytes | None:
-        """When it is asked for first: most servers of a test are never asked."""
+        """Compress on first use: most servers in tests never serve the file."""
         if not self.name.endswith(_COMPRESSIBLE):
             return None
         return gzip.compress(self.body, mtime=0)
 
 
 class Dashboard:
-    """An ASGI application; the files are read once, when the server is made."""
+    """ASGI application that reads the dashboard's files once, at creation."""
 
     def __init__(self, folder: Traversable | None = None) -> None:
         self._files = _read(folder or resources.files("jobforge") / "ui")
-        self._pages: dict[str, _File] = {}  # by where it is mounted
+        self._pages: dict[str, _File] = {}  # page by mount path
 
     @property
     def is_built(self) -> bool:
@@ -94,7 +95,7 @@ class Dashboard:
         return answer
 
     def _page(self, root: str) -> _File:
-        """The page for one place where it is mounted. There are few: who calls cannot choose."""
+        """Return the page for a mount path. The cache is small: clients cannot choose the path."""
         if root not in self._pages:
             self._pages[root] = _File(_PAGE, self._render(root).encode())
         return self._pages[root]

@@ -1,7 +1,7 @@
-"""Makes single jobs, many at a time: what comes in while a call is under way goes in the next one.
+"""Group commit for single enqueues: one call per tenant at a time sends all waiting jobs.
 
-A call for each tenant is under way at most. Whoever finds none makes it, for itself and for those
-that wait, and hands that duty to the next in line: nobody waits for more than two calls.
+The first request becomes the leader. It sends its own job together with the waiting jobs, then
+makes the next waiting request the leader. A job waits for at most two calls.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ _MOST_AT_ONCE = 500
 
 @dataclass(slots=True, eq=False)
 class _PendingJob:
-    """A job to be made. The answer is None when it is this one's turn to make the call."""
+    """A waiting job. Its future resolves to the enqueued job, or to None to make it the leader."""
 
     job: JobRequest
     future: "asyncio.Future[Enqueued | None]" = field(
@@ -36,11 +36,11 @@ class _PendingJob:
 
 
 class EnqueueBatcher:
-    """Of one server; the tenant is named by argument, so that a call is one statement."""
+    """Enqueue batcher of one server. The tenant is an argument, so each call is one statement."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._pending: dict[UUID, deque[_PendingJob]] = {}  # of tenants with a call under way
+        self._pending: dict[UUID, deque[_PendingJob]] = {}  # by tenant with a call in progress
 
     async def enqueue(self, tenant_id: UUID, job: JobRequest) -> Enqueued:
         line = self._pending.get(tenant_id)
@@ -58,7 +58,7 @@ class EnqueueBatcher:
         try:
             return await wish.future
         except asyncio.CancelledError:
-            # It may have been told in the same moment that it is its turn.
+            # A cancellation can coincide with the promotion to leader: pass leadership on.
             if wish.future.done() and not wish.future.cancelled() and wish.future.result() is None:
                 self._promote_next_leader(tenant_id)
             raise
@@ -87,7 +87,8 @@ class EnqueueBatcher:
                 other.reject(error)
             raise
         except JobForgeError:
-            # One of them is refused, and nothing was done: each is to have its own answer.
+            # The engine rejected one job and created none: enqueue separately, so each gets its
+            # result.
             await self._enqueue_separately(tenant_id, others)
             return await self._enqueue_one(tenant_id, job)
         for other, enqueued in zip(others, made[1:], strict=True):

@@ -1,8 +1,8 @@
-"""The short way of the requests that are made most, past routing and FastAPI's reading of them.
+"""Fast path for the most frequent requests: bypasses routing and FastAPI's parsing.
 
-That takes longer than all that we do for such a request. Who it is and whether they may is found
-out as for any route (guard.py). What a shortcut cannot answer, a body that does not fit above all,
-goes on to the route itself, which says what is wrong.
+Routing and parsing take longer than JobForge's own work for such a request. Authentication and
+authorization are the same as for any route (guard.py). A request that a shortcut cannot handle,
+such as an invalid body, continues to its route, which returns the error.
 """
 
 from collections.abc import Callable, Coroutine, Mapping
@@ -23,7 +23,10 @@ Shortcut = Callable[[Request, ParsedBody], Coroutine[Any, Any, Response | None]]
 
 
 class FastPath:
-    """`shortcuts` are by method and path. One answers None for what it leaves to its route."""
+    """ASGI middleware with shortcuts by method and path.
+
+    A shortcut returns None to pass the request on to its route.
+    """
 
     def __init__(self, app: ASGIApp, *, shortcuts: Mapping[tuple[str, str], Shortcut]) -> None:
         self._app = app
@@ -52,7 +55,7 @@ class FastPath:
 
 
 def _replay_body(body: bytes, receive: Receive) -> Receive:
-    """The body that was read, for the next reader."""
+    """Return a `receive` that first replays the body already read."""
     messages: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def received() -> Message:

@@ -1,4 +1,4 @@
-"""Jobs as they are shown: secrets in payloads, results, errors, notes and tails are masked."""
+"""Masks secrets in payloads, results, errors, notes and output tails before they are returned."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -97,12 +97,12 @@ def mask_audit(entries: Iterable[AuditEntry]) -> list[AuditEntry]:
 
 
 def mask_webhook(webhook: Webhook) -> Webhook:
-    """As a viewer sees it: the path of its URL may hold a token."""
+    """Mask a webhook for viewers: the path of its URL may contain a token."""
     return replace(webhook, url=_mask_url_path(webhook.url))
 
 
 def mask_connector(config: ConnectorConfig) -> ConnectorConfig:
-    """As a viewer sees it: its URL without the path, and the names of its headers."""
+    """Mask a connector for viewers: its URL without the path, its headers without their values."""
     shown = dict(config.settings)
     if isinstance(shown.get("url"), str):
         shown["url"] = _mask_url_path(shown["url"])

@@ -1,6 +1,6 @@
-"""The metrics of a server: the installation as read_gauges has it, and the server's own requests.
+"""Prometheus metrics of a server: gauges of the installation and the server's own requests.
 
-One look at the database for all who ask within a second.
+All scrapes within a second share one database query.
 """
 
 import asyncio
@@ -18,9 +18,9 @@ from jobforge.observability import prometheus
 from jobforge.types.health import Gauge
 
 _FRESH_S = 1.0
-_MAX_TENANTS = 20  # that are told apart
+_MAX_TENANTS = 20  # with separate series; all others are summed
 
-# By the engine's names: ours, what it means, and the labels that subject and state are.
+# By engine gauge: metric name, help text, and the labels for its subject and state.
 _GAUGES: dict[str, tuple[str, str, list[str]]] = {
     "jobs": (
         "jobforge_jobs",

@@ -1,4 +1,4 @@
-"""The OpenAPI document: what FastAPI finds, and what only we know: errors, roles, ways in."""
+"""OpenAPI document: FastAPI's, plus errors, roles and authentication schemes."""
 
 from typing import Any
 
@@ -36,7 +36,7 @@ Errors are problem+json with a stable `code`. Lists have `items`; pass `next` on
 
 
 def build_document(app: FastAPI) -> dict[str, Json]:
-    """The whole document, of OpenAPI 3.1."""
+    """Return the OpenAPI 3.1 document."""
     found = get_openapi(
         title="JobForge",
         version=__version__,
@@ -62,7 +62,7 @@ def build_document(app: FastAPI) -> dict[str, Json]:
 
 
 def list_error_codes(status: int) -> list[str]:
-    """The codes that a status may come with."""
+    """Return the error codes that occur with this status."""
     if status == 500:
         return ["internal"]
     return sorted(

@@ -1,7 +1,7 @@
-"""Payloads against the parameters that their definition was registered with, before a job is made.
+"""Validates payloads against their definition's JSON Schema before jobs are enqueued.
 
-What a definition says is remembered for a few seconds. A schema that cannot be used is no reason to
-refuse a job: the worker checks again.
+Schemas are cached for 5 seconds. An unusable schema does not reject a job: the worker validates
+again.
 """
 
 import asyncio
@@ -28,15 +28,18 @@ class _CachedValidator:
 
 
 class PayloadChecker:
-    """Checks jobs that are about to be enqueued."""
+    """Validates the payloads of jobs about to be enqueued."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
         self._cache: OrderedDict[tuple[str, int | None], _CachedValidator] = OrderedDict()
 
     async def check(self, jobs: list[JobRequest], *, path: str, size: int = 0) -> None:
-        """Raises InvalidPayload; `path` leads to a job's payload, with {} for its index. `size` is
-        that of the body; the jobs of a large one are checked in a thread."""
+        """Raise InvalidPayload for the first invalid payload.
+
+        `path` locates a payload in the body, with {} for the job's index. `size` is the size of the
+        body; the jobs of a large body are checked in a thread.
+        """
         now = time.monotonic()
         validators = []
         for job in jobs:
@@ -59,7 +62,7 @@ class PayloadChecker:
             found = await self._database.run(calls.get_definition(key, version=asked))
             schema = found.parameters
         except NotFound:
-            schema = None  # the engine refuses the job, and says why
+            schema = None  # the engine rejects the job with the reason
         known = _CachedValidator(
             json_schema.compile_validator(definition, schema), time.monotonic() + _REMEMBERED_S
         )

@@ -1,4 +1,4 @@
-"""How many requests this server has answered, and how long they took."""
+"""Request metrics: number of responses by route and status, and latency histograms."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ _UNKNOWN = "unknown"
 
 
 class RequestMetrics:
-    """By route as api/auth/permissions.py has them: what stands in their places may be anything."""
+    """Counts by route template (api/auth/permissions.py), as path parameters would be unbounded."""
 
     def __init__(self) -> None:
         self._responses: Counter[tuple[str, str, int]] = Counter()

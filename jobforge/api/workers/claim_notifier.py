@@ -1,7 +1,7 @@
-"""Waking the claims that wait: one listener of this server for all of them.
+"""Wakes long-polling claims: one listener per server for all of them.
 
-It listens to the queues that somebody has waited for. It only makes things sooner: whoever waits
-asks again from time to time, so that nothing rests on a notification.
+It listens to the queues that claims have waited for. Notifications only reduce latency: waiting
+claims also poll, so a lost notification delays them but loses nothing.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ from jobforge.observability import logs
 
 _PREFIX = "jobforge:"
 _PAUSE_AFTER_ERROR_S = 1.0
-_MOST_QUEUES = 1000  # names are the callers' own; those beyond are polled
+_MOST_QUEUES = 1000  # callers choose the names; queues beyond the limit are polled only
 
 
 class ClaimNotifier:
@@ -43,7 +43,7 @@ class ClaimNotifier:
         return self._stopping.is_set()
 
     async def wait(self, queues: Iterable[str], within_s: float) -> bool:
-        """Until one of the queues may have a job, or the time is up; whether it was rung for."""
+        """Wait until one of the queues may have a job; return False after the timeout."""
         names = set(queues)
         rung = asyncio.Event()
         for name in names:
@@ -66,12 +66,12 @@ class ClaimNotifier:
             self._changed.set()
 
     async def _listen(self) -> None:
-        """To all queues known now, until there are others."""
+        """Listen to all queues known now, until that set changes."""
         channels = [_PREFIX + queue for queue in self._queues]
         if not channels:
             return
         async with self._database.listen(*channels) as names, asyncio.TaskGroup() as group:
-            self._notify(self._queues)  # nobody told us anything before
+            self._notify(self._queues)  # earlier notifications were not received
             hearing = group.create_task(self._receive(names))
             await self._changed.wait()
             hearing.cancel()

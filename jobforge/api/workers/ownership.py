@@ -1,4 +1,4 @@
-"""The workers that this server acts for: whose each of them is, and what wakes their claims."""
+"""Remote workers of this server: ownership checks and claim notifications."""
 
 from collections import OrderedDict
 from uuid import UUID
@@ -14,7 +14,7 @@ WorkerOwner = tuple[UUID, str, UUID | None]
 
 
 class RemoteWorkers:
-    """Of one server. What is remembered stays true: a worker never changes hands."""
+    """Caches worker owners. Entries never become stale: a worker's owner never changes."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -28,7 +28,7 @@ class RemoteWorkers:
         self.claim_notifier.stop()
 
     async def check_owner(self, principal: Principal, worker_id: UUID) -> None:
-        """Raises NotFound, unless this principal registered the worker, for the same tenant."""
+        """Raise NotFound unless this principal registered the worker for the same tenant."""
         known = (worker_id, principal.actor, principal.tenant_id)
         if known in self._owners:
             self._owners.move_to_end(known)

@@ -1,7 +1,8 @@
-"""Who makes a request: an API key, a token of the host application, or the dashboard's cookie.
+"""Authentication: by API key, by JWT of the host application, or by the dashboard's cookie.
 
-Found keys are remembered for a second, so that a busy client costs a query a second and not one
-per request. A key revoked through this server ends at once; through another, within that second.
+Keys are cached for a second, so a busy client costs one query per second instead of one per
+request. A key revoked through this server stops working at once; a key revoked through another
+server, within that second.
 """
 
 import secrets
@@ -32,13 +33,13 @@ _MOST_REMEMBERED = 10_000
 _TOUCH_INTERVAL_S = 60.0
 _LONGEST_TOKEN = 8192
 _SAFE_METHODS = {"GET", "HEAD", "OPTIONS"}
-# Compared with when there is no such key, so that both answers take as long.
+# Compared with the given key if no such key exists, so that both cases take the same time.
 _DUMMY_HASH = secrets.token_bytes(32)
 
 
 @dataclass(frozen=True, slots=True)
 class StartedSession:
-    """A session that was begun: the cookie's name and value, and whose it is."""
+    """A new session: the cookie's name, value and expiry, and its principal."""
 
     cookie: str
     value: str
@@ -48,7 +49,7 @@ class StartedSession:
 
 @dataclass(frozen=True, slots=True)
 class _CachedKey:
-    """What the database has said of a key: nothing, or who its holder is while it is live."""
+    """Cached result of a key lookup; `principal` is None if no live key was found."""
 
     hash: bytes
     principal: Principal | None
@@ -57,14 +58,14 @@ class _CachedKey:
 
 @dataclass(frozen=True, slots=True)
 class _CachedPrincipal:
-    """Of a key that was let in."""
+    """Cached principal of an accepted key."""
 
     principal: Principal
     until: float
 
 
 class Authentication:
-    """Finds the principal of a request."""
+    """Authenticates requests and manages dashboard sessions."""
 
     def __init__(self, config: Config, database: Database) -> None:
         self._config = config
@@ -72,12 +73,12 @@ class Authentication:
         self._jwt_verifier = JwtVerifier(config)
         self.tickets = LoginTickets()
         self._keys: OrderedDict[str, _CachedKey] = OrderedDict()
-        self._principals: dict[bytes, _CachedPrincipal] = {}  # by a hash of their keys
-        self._live_sessions: dict[bytes, float] = {}  # not ended, until when that is remembered
+        self._principals: dict[bytes, _CachedPrincipal] = {}  # by hash of the key
+        self._live_sessions: dict[bytes, float] = {}  # known not to have ended, until
         self._touched: dict[UUID, float] = {}
 
     async def authenticate(self, request: Request) -> Principal:
-        """Raises Unauthenticated; ForeignOrigin for a cookie that another site's page sent."""
+        """Return the principal; raise Unauthenticated or, for a cookie, ForeignOrigin."""
         given = request.headers.getlist("authorization")
         if len(given) > 1:
             raise Unauthenticated("there is more than one Authorization header")
@@ -94,7 +95,7 @@ class Authentication:
     async def begin_session(
         self, request: Request, *, key: str | None, ticket: str | None
     ) -> StartedSession:
-        """Return a cookie for the holder of a key or of a ticket; raises Unauthenticated."""
+        """Return a session cookie for the holder of a key or ticket; raise Unauthenticated."""
         found = self.tickets.redeem(ticket) if ticket is not None else parse_api_key(key or "")
         if found is None:
             raise Unauthenticated
@@ -104,16 +105,16 @@ class Authentication:
         return StartedSession(self.cookie_name(request), value, expires, principal)
 
     async def end_session(self, request: Request) -> None:
-        """Sign out: the request's cookie is refused from now on, on every server."""
+        """Sign out: every server refuses the request's cookie from now on."""
         session = read_session(request.cookies.get(self.cookie_name(request), ""))
         if session is None or not await self._is_valid_session(session):
-            return  # nobody is signed in by it
+            return  # the cookie is not valid
         ends_at = datetime.fromtimestamp(session.expires, UTC)
         await self._database.run(calls.end_session(session.id, ends_at))
         self._live_sessions.pop(session.id, None)
 
     def clear_cache(self) -> None:
-        """Keys have changed: what is remembered of them may be wrong."""
+        """Forget cached keys after a change."""
         self._keys.clear()
         self._principals.clear()
 
@@ -124,7 +125,10 @@ class Authentication:
         return self._own_origin(request).startswith("https:")
 
     def check_origin(self, request: Request) -> None:
-        """A browser sends the cookie along with the requests of any page: this tells whose."""
+        """Raise ForeignOrigin unless the request comes from the dashboard's own pages.
+
+        Browsers send the cookie with requests from any page (CSRF).
+        """
         origin = request.headers.get("origin")
         if origin is None:
             if request.headers.get("sec-fetch-site") == "same-origin":
@@ -134,7 +138,7 @@ class Authentication:
         raise ForeignOrigin
 
     def check_origin_if_sent(self, request: Request) -> None:
-        """For requests that set a cookie: programs send no origin, pages of others send theirs."""
+        """Check the origin of a request that sets a cookie, if it has one: programs send none."""
         if "origin" in request.headers or "sec-fetch-site" in request.headers:
             self.check_origin(request)
 
@@ -148,7 +152,7 @@ class Authentication:
         if scheme.lower() != "bearer" or len(text) > _LONGEST_TOKEN:
             raise Unauthenticated
         text = text.strip()
-        # Not the hash that is stored: after a pause OpenSSL takes three times as long for one.
+        # Not the stored hash: OpenSSL's SHA-256 takes three times as long after a pause.
         mark = blake2b(text.encode(), digest_size=32).digest()
         holder = self._principals.get(mark)
         if holder is not None and time.monotonic() < holder.until:
@@ -158,7 +162,7 @@ class Authentication:
             return await self._jwt_verifier.verify(text)
         principal = await self._from_key(key)
         known = self._keys.get(key.lookup)
-        if known is not None and known.principal is principal:  # not revoked meanwhile
+        if known is not None and known.principal is principal:  # not revoked in the meantime
             self._cache_principal(mark, _CachedPrincipal(principal, known.until))
         return principal
 
@@ -181,7 +185,7 @@ class Authentication:
         return principal
 
     async def _is_valid_session(self, session: CookieSession) -> bool:
-        """Whether a server has made it, and it has not expired."""
+        """Whether a server issued the session and it has not expired."""
         if session.expires < time.time():
             return False
         known = await self._find_key(session.lookup)
@@ -215,7 +219,7 @@ class Authentication:
         return known
 
     async def _touch(self, principal: Principal) -> None:
-        """Notes that the key was used, about once a minute."""
+        """Update the key's last use, about once a minute."""
         key_id = principal.key_id
         if key_id is None or time.monotonic() < self._touched.get(key_id, 0.0):
             return
@@ -224,7 +228,7 @@ class Authentication:
         self._touched[key_id] = time.monotonic() + _TOUCH_INTERVAL_S
         try:
             await self._database.run(calls.touch_api_key(key_id))
-        except JobForgeError as error:  # a request must not fail by it
+        except JobForgeError as error:  # must not fail the request
             logs.emit("key.untouched", "warning", error=logs.error_fields(error))
 
 

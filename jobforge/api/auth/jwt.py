@@ -1,7 +1,7 @@
-"""JWTs of the host application: verified with pinned algorithms, their claims read as a Principal.
+"""JWTs of the host application: verified with pinned algorithms and mapped to a Principal.
 
-Keys come from a shared secret, a PEM file, a JWKS file or a JWKS URL. The token's header chooses at
-most which of the configured keys; never the kind of key, and never the algorithm.
+Keys come from a shared secret, a PEM file, a JWKS file or a JWKS URL. A token's header only selects
+one of the configured keys, never the type of key or the algorithm.
 """
 
 import asyncio
@@ -23,13 +23,13 @@ from jobforge.types.api_keys import Role
 
 _LEEWAY_S = 30
 _LONGEST_SUBJECT = 150
-_FRESH_S = 600.0  # a JWKS is read again after this
-_MIN_REFRESH_S = 30.0  # and at most so often for a key that it does not have
+_FRESH_S = 600.0  # age at which a JWKS is read again
+_MIN_REFRESH_S = 30.0  # minimum interval between reads caused by unknown key ids
 _LARGEST_JWKS = 1024 * 1024
 
 
 class JwtVerifier:
-    """Reads tokens as the configuration says; `is_enabled` is whether it says anything."""
+    """Verifies tokens by the configuration. `is_enabled`: whether JWTs are configured."""
 
     def __init__(self, config: Config) -> None:
         self._config = config
@@ -37,7 +37,7 @@ class JwtVerifier:
         self.is_enabled = bool(config.jwt_algorithms)
 
     async def verify(self, text: str) -> Principal:
-        """Raises Unauthenticated."""
+        """Return the principal of a token; raise Unauthenticated."""
         if not self.is_enabled:
             raise Unauthenticated
         try:
@@ -66,7 +66,7 @@ class JwtVerifier:
         tenant = claims.get(self._config.jwt_tenant_claim)
         if tenant is None and role not in {Role.SUPER_ADMIN, Role.WORKER}:
             raise Unauthenticated
-        # Without the claim the role alone decides; an empty one allows nothing.
+        # Without a scope claim, the role alone decides; an empty claim allows nothing.
         scopes = claims.get("scope")
         if "scope" in claims and not isinstance(scopes, str):
             raise Unauthenticated
@@ -89,7 +89,7 @@ class FixedKey:
 
 
 class KeySet:
-    """The public keys of a JWKS, by their ids; read from a file, or from a URL and then kept."""
+    """Public keys of a JWKS by key id, read from a file or URL and cached."""
 
     def __init__(self, source: Path | str) -> None:
         self._source = source
@@ -97,7 +97,7 @@ class KeySet:
         self._reading = asyncio.Lock()
 
     async def find(self, key_id: str | None) -> jwt.PyJWK:
-        """Raises Unauthenticated."""
+        """Return the key with this id; raise Unauthenticated."""
         if self._cached.is_older_than(_FRESH_S) or (
             key_id not in self._cached.keys and self._cached.is_older_than(_MIN_REFRESH_S)
         ):
@@ -113,7 +113,7 @@ class KeySet:
         seen = self._cached
         async with self._reading:
             if self._cached is not seen:
-                return  # somebody else has just done so
+                return  # another request has just read them
             try:
                 document = await _fetch_jwks(self._source)
                 self._cached = _CachedKeys(_public_keys(document), time.monotonic())
@@ -123,7 +123,7 @@ class KeySet:
                     raise Unavailable(
                         "the keys that tokens are signed with are not there"
                     ) from error
-                # The old keys go on to hold while their source is away.
+                # The old keys stay valid while their source is unreachable.
                 self._cached = _CachedKeys(seen.keys, time.monotonic())
 
 
@@ -148,7 +148,7 @@ async def _fetch_jwks(source: Path | str) -> bytes:
 
 
 def _public_keys(document: bytes) -> dict[str | None, jwt.PyJWK]:
-    # A shared secret in a set that anybody may read is none; keys for encryption sign nothing.
+    # A symmetric key in a public JWKS is not secret, and encryption keys sign nothing.
     wanted = [
         jwk
         for jwk in orjson.loads(document)["keys"]
@@ -197,7 +197,7 @@ def _key_source(config: Config) -> FixedKey | KeySet:
 
 
 def _check_secret_length(secret: str, algorithms: tuple[str, ...]) -> str:
-    """A secret must have as many bits as the hash that it is used with."""
+    """Check that a secret is at least as long as the hash of its algorithm (RFC 7518)."""
     least = max(int(name.removeprefix("HS")) // 8 for name in algorithms)
     if len(secret.encode()) < least:
         raise ConfigError(

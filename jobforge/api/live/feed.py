@@ -1,4 +1,4 @@
-"""What a client of the live stream is sent, from its first frame to its last."""
+"""Frames of one live stream client: replay of missed events, then live events."""
 
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
@@ -9,14 +9,14 @@ from jobforge.api.live.subscription import LARGEST_CHUNK, StreamFilter, Subscrip
 from jobforge.errors import Invalid, JobForgeError
 from jobforge.types.live_stream import StreamPage, parse_position
 
-# Raises when the client may no longer listen.
+# Raises if the client may no longer listen.
 AccessCheck = Callable[[], Awaitable[object]]
 
 
 async def stream_events(
     hub: Hub, watch: StreamFilter, after: str | None, check: AccessCheck
 ) -> SseFrames:
-    """All that happens, from a position on or from now. It ends with a cut, or never."""
+    """Yield events after a position, or from now on; ends with a `cut` event, if at all."""
     try:
         reset = None
         try:
@@ -47,7 +47,7 @@ async def stream_events(
 async def _replay_pages(
     hub: Hub, watch: StreamFilter, after: str | None
 ) -> AsyncIterator[StreamPage]:
-    """What the client has missed, up to about now."""
+    """Yield pages of the events that the client has missed, up to about now."""
     is_complete = after is None
     while after is not None and not is_complete:
         page = await hub.replay(watch, after)
@@ -71,7 +71,7 @@ async def _stream_live(
 
 
 def _encode_page(page: StreamPage, watch: StreamFilter) -> Iterator[bytes]:
-    """Not all at once: what has been sent and is not read, the server has to keep."""
+    """Encode a page in chunks: the server buffers what it has sent until the client reads it."""
     chunk = bytearray()
     for happening in page.happenings:
         if watch.matches(happening):

@@ -1,4 +1,4 @@
-"""How many live streams each key has open on this server."""
+"""Limit on open live streams per key on this server."""
 
 from collections import Counter
 
@@ -6,14 +6,14 @@ from jobforge.errors import TooManyStreams
 
 
 class StreamLimiter:
-    """Counted by actor: an API key with all its sessions, or the subject of a token."""
+    """Counts streams by actor: an API key with all its sessions, or the subject of a token."""
 
     def __init__(self, most: int) -> None:
         self._most = most
         self._open: Counter[str] = Counter()
 
     def acquire(self, actor: str) -> None:
-        """Raises TooManyStreams."""
+        """Count a stream; raise TooManyStreams at the limit."""
         if self._open[actor] >= self._most:
             raise TooManyStreams(
                 f"this key has {self._most} streams open", detail={"limit": self._most}

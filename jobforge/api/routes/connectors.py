@@ -1,4 +1,4 @@
-"""Connectors: how a tenant's jobs reach other services, and with which secrets."""
+"""Routes of connector configurations: a tenant's credentials and URLs for other services."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -29,8 +29,9 @@ router = create_router("connectors")
 async def list_connectors(
     caller: Caller, limit: PageLimit = DEFAULT_LIMIT, cursor: Cursor = None
 ) -> JsonResponse:
-    """By name. Each secret is shown as its source: `sealed`, or its reference. A viewer sees the
-    URL without its path, and headers without their values."""
+    """Sorted by name. Each secret is shown as its source: `sealed` or its reference. Viewers see
+    URLs without their path and headers without their values.
+    """
     call = calls.list_connector_configs(limit=limit, after=decode_cursor(cursor))
     configs = await caller.run(call)
     shown = configs if caller.can_see_addresses else [mask_connector(each) for each in configs]
@@ -44,8 +45,9 @@ async def list_connectors(
     summary="Make a configuration",
 )
 async def create_connector(body: NewConnector, caller: Caller) -> JsonResponse:
-    """Jobs of `connector.http.request` name it, and their requests go to its origin. Secrets are
-    sealed at once, and never answered again."""
+    """Jobs of `connector.http.request` refer to the configuration by name; their requests go to its
+    origin. Secrets are encrypted before they are stored and never returned.
+    """
     config_id = uuid4()
     config = await _prepare_config(caller, config_id, body.model_dump(by_alias=True))
     return JsonResponse(
@@ -63,8 +65,9 @@ async def get_connector(config_id: UUID, caller: Caller) -> JsonResponse:
 
 @router.patch("/connectors/{config_id}", status_code=204, summary="Change a configuration")
 async def edit_connector(config_id: UUID, body: ConnectorChanges, caller: Caller) -> JsonResponse:
-    """Omitted fields are unchanged, and so are omitted secrets; null removes a secret. A URL of
-    another origin needs all secrets again; otherwise the answer is 422 `secrets_required`."""
+    """Omitted fields and omitted secrets are unchanged; null removes a secret. A URL with another
+    origin requires all secrets again; without them, the response is 422 `secrets_required`.
+    """
     given = {
         name: value
         for name, value in body.model_dump(by_alias=True, exclude_unset=True).items()
@@ -77,7 +80,7 @@ async def edit_connector(config_id: UUID, body: ConnectorChanges, caller: Caller
 
 @router.delete("/connectors/{config_id}", status_code=204, summary="Delete a configuration")
 async def delete_connector(config_id: UUID, caller: Caller) -> JsonResponse:
-    """Its secrets go with it; jobs that name it die."""
+    """Deletes its secrets, too. Jobs that name the configuration fail permanently."""
     await caller.run(calls.delete_connector_config(config_id))
     return JsonResponse(status=204)
 
@@ -85,7 +88,7 @@ async def delete_connector(config_id: UUID, caller: Caller) -> JsonResponse:
 async def _prepare_config(
     caller: CallerContext, config_id: UUID, given: Mapping[str, Any]
 ) -> dict[str, Json]:
-    """As the database keeps it: checked, with its secrets sealed."""
+    """Return the configuration to store: validated, with its secrets sealed."""
     config = dict(given)
     if "settings" in config:
         check_settings(config["settings"], caller.server.policy)

@@ -1,4 +1,4 @@
-"""The database under this installation: what the doctor finds, and the figures behind it."""
+"""Route of the database status: the findings of `jobforge doctor` and the figures behind them."""
 
 from dataclasses import asdict
 from datetime import datetime
@@ -25,7 +25,7 @@ from jobforge.types.triggers import FiringKind
 
 router = create_router("database")
 
-_MAX_TENANTS = 50  # that are told apart
+_MAX_TENANTS = 50  # listed separately; all others are summed
 
 
 class SchemaStatus(BaseModel):
@@ -44,7 +44,7 @@ class SchedulerTask(BaseModel):
 
 
 class SchedulerState(BaseModel):
-    """How far behind those are who fire schedules and dispatch events."""
+    """Lag of the schedules and of event dispatching."""
 
     schedule_lag_s: float
     pending_events: int
@@ -56,7 +56,7 @@ class SchedulerState(BaseModel):
 
 
 class StuckItem(BaseModel):
-    """Something that does not go on by itself."""
+    """Something that cannot make progress without an operator."""
 
     kind: Literal["unserved", "overdue", "faulty", "webhook", "event", "operation", "blocked"]
     subject: str
@@ -66,7 +66,7 @@ class StuckItem(BaseModel):
 
 
 class MissedFiring(BaseModel):
-    """A time of a schedule that made no job."""
+    """A scheduled run that was missed: it created no job."""
 
     tenant_id: UUID
     trigger_id: UUID
@@ -79,14 +79,14 @@ class MissedFiring(BaseModel):
 
 
 class TenantBacklog(BaseModel):
-    """Queued jobs of a tenant, of those with most of them."""
+    """Queued jobs of one of the tenants with the largest backlogs."""
 
     tenant_id: UUID | None = Field(description="Null: all others together.")
     queued: int
 
 
 class HorizonHolder(BaseModel):
-    """Something that keeps dead rows from being removed, and what ends it."""
+    """Something that prevents vacuum from removing dead rows, and how to end it."""
 
     kind: str
     name: str
@@ -116,7 +116,7 @@ class DatabaseState(BaseModel):
 
 @router.get("/database", response_model=DatabaseState, summary="How the database is")
 async def show_database(caller: Caller) -> JsonResponse:
-    """What `jobforge doctor` finds, as far as the server's own login sees it."""
+    """The findings of `jobforge doctor`, as far as the privileges of the server's login allow."""
     database = caller.server.database
     facts = await collect.agather(database)
     waits = await database.run(probes.lock_waits())

@@ -1,4 +1,4 @@
-"""Jobs: make, look at, change."""
+"""Routes of jobs: create, view and change."""
 
 import asyncio
 import hashlib
@@ -82,7 +82,7 @@ JobFilterText = Annotated[NulFreeText | None, Query(max_length=255)]
 async def create_job(
     body: NewJob, caller: Caller, request: Request, idempotency_key: IdempotencyKey = None
 ) -> JsonResponse:
-    """201 when the job was made; 200 when one with the same key was there and is answered."""
+    """201 if the job was created; 200 with the existing job if one with the same key exists."""
     if idempotency_key is None:
         return await _enqueue(body, caller, await request.body())
     job = await _prepare_job(body, caller, await request.body())
@@ -92,7 +92,7 @@ async def create_job(
 
 
 async def create_plain_job(request: Request, body: ParsedBody) -> JsonResponse | None:
-    """The shortcut of `create_job`."""
+    """Create a job by the fast path; return None to leave the request to `create_job`."""
     if "idempotency-key" in request.headers:
         return None
     try:
@@ -123,7 +123,7 @@ async def _enqueue(body: NewJob, caller: CallerContext, raw: bytes) -> JsonRespo
 async def create_jobs(
     body: NewJobs, caller: Caller, request: Request, idempotency_key: IdempotencyKey = None
 ) -> JsonResponse:
-    """All or nothing; the answers come in the order of the jobs."""
+    """Creates all jobs or none. The response lists them in the order of the request."""
     jobs = list(map(caller.to_job_request, body.jobs))
     raw = await request.body()
     await caller.server.payload_checker.check(jobs, path="jobs.{}.payload", size=len(raw))
@@ -155,8 +155,9 @@ async def list_jobs(
     limit: PageLimit = DEFAULT_LIMIT,
     cursor: Cursor = None,
 ) -> JsonResponse:
-    """By when they were made. All filters that are given must hold; `state` may be given several
-    times, and `failed` is a job whose last attempt failed."""
+    """Sorted by creation time. A job must match all filters; repeat `state` to match any of
+    several. The state `failed` matches jobs whose last attempt failed.
+    """
     which = JobFilter(
         state=state or None,
         definition=definition,
@@ -182,14 +183,14 @@ async def get_job(job_id: UUID, caller: Caller) -> JsonResponse:
 
 @router.get("/jobs/{job_id}/attempts", response_model=Items[Attempt], summary="Attempts of a job")
 async def list_attempts(job_id: UUID, caller: Caller) -> JsonResponse:
-    """Oldest first, the one in progress too, with the ends of their output."""
+    """Oldest first, including the attempt in progress, with the tails of their output."""
     history = await caller.run(calls.get_job(job_id))
     return JsonResponse({"items": masking.mask_attempts(history.attempts)})
 
 
 @router.get("/jobs/{job_id}/events", response_model=Items[JobEvent], summary="Timeline of a job")
 async def list_events(job_id: UUID, caller: Caller) -> JsonResponse:
-    """Oldest first: what became of it, what was done to it, what it said of its progress."""
+    """Oldest first: state changes, operator actions and progress reports."""
     history = await caller.run(calls.get_job(job_id))
     return JsonResponse({"items": masking.mask_job_events(history.events)})
 
@@ -218,17 +219,19 @@ async def download_artifact(
     job_id: UUID,
     caller: Caller,
     of: Annotated[Literal["payload", "result"] | None, Query()] = None,
-    proxied: Annotated[bool, Query()] = False,  # noqa: FBT002 - a parameter of the query
+    proxied: Annotated[bool, Query()] = False,  # noqa: FBT002 - query parameter
 ) -> Response:
-    """What its result names, or its result or payload where these are too large for the job itself.
-    Nothing in it is masked. With `proxied` it always comes from this server."""
+    """The artifact that the result refers to, or the result or payload itself if it is too large
+    for the job's row. Nothing is masked. With `proxied`, this server always sends the content
+    itself.
+    """
     job = (await caller.run(calls.get_job(job_id))).job
     return await download(caller.server, job, of, may_redirect=not proxied)
 
 
 @router.get("/jobs/{job_id}/steps", response_model=Items[StoredStep], summary="Steps of a job")
 async def list_steps(job_id: UUID, caller: Caller) -> JsonResponse:
-    """What it has done for good, oldest first, and last what it waits for now."""
+    """Completed steps, oldest first; last, the step that the job is waiting for."""
     return JsonResponse({"items": masking.mask_steps(await caller.run(calls.list_steps(job_id)))})
 
 
@@ -236,7 +239,7 @@ async def list_steps(job_id: UUID, caller: Caller) -> JsonResponse:
     "/jobs/{job_id}/cancel", status_code=202, response_model=JobState, summary="Cancel a job"
 )
 async def cancel_job(job_id: UUID, caller: Caller, body: CancelBody | None = None) -> JsonResponse:
-    """`canceled` when it was waiting or dead; `canceling` when its worker has to stop it first."""
+    """`canceled` if the job was waiting or dead; `canceling` if its worker must stop it first."""
     reason = body.reason if body else None
     return JsonResponse({"state": await caller.run(calls.cancel_job(job_id, reason=reason))}, 202)
 
@@ -246,7 +249,8 @@ async def erase_job(job_id: UUID, caller: Caller) -> JsonResponse:
     """Erases payload, result, errors, output, notes, steps and artifacts of a job that has finished
     or is dead; its id, times and states stay. An erased job cannot be retried. A job that has not
     finished is refused with `conflict`: cancel it first. If an event created the job, the event's
-    data stays until retention drops it (`history_days`, default: 14)."""
+    data stays until retention drops it (`history_days`, default: 14).
+    """
     folders = await caller.run(calls.erase_job(job_id))
     await asyncio.to_thread(delete_folders, caller.server.artifacts, folders)
     return JsonResponse(status=204)
@@ -256,8 +260,9 @@ async def erase_job(job_id: UUID, caller: Caller) -> JsonResponse:
     "/jobs/{job_id}/retry", status_code=202, response_model=JobId, summary="Run a job again"
 )
 async def retry_job(job_id: UUID, caller: Caller, body: RetryBody | None = None) -> JsonResponse:
-    """Answers the job that will run: the same when it was dead, a new one (`retry_of`) when it had
-    succeeded or was canceled, or when it is to have another payload."""
+    """Returns the job that will run: the same job if it was dead; a new job (`retry_of`) if it had
+    succeeded or was canceled, or if the request has another payload.
+    """
     wish = body or RetryBody()
     if wish.payload is not None:
         await _check_payload(caller, job_id, wish.payload)
@@ -284,7 +289,7 @@ async def edit_job(job_id: UUID, body: JobChanges, caller: Caller) -> JsonRespon
 async def summarize(
     caller: Caller, window_s: Annotated[float, Query(gt=0, le=31_536_000)] = 86_400
 ) -> JsonResponse:
-    """Jobs that ended count within the window, 100,000 at most; all others as they are now."""
+    """Counts up to 100,000 jobs finished within the window, and all jobs that have not finished."""
     lines = await caller.run(calls.summarize(window_s=window_s))
     return JsonResponse({"window_s": window_s, "items": lines})
 
@@ -297,7 +302,7 @@ async def _check_payload(caller: Caller, job_id: UUID, payload: dict[str, Json])
 async def _build_idempotent_call(
     key: str, request: Request, jobs: list[JobRequest]
 ) -> Call[list[EnqueuedOnce]]:
-    # The path is part of what was asked: one job is not a batch of one.
+    # The path is part of the hash: one job is not the same request as a batch of one.
     asked = request.url.path.encode() + b"\n" + await request.body()
     return calls.enqueue_jobs_once(jobs, request_key=key, body_hash=hashlib.sha256(asked).digest())
 

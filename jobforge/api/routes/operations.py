@@ -1,4 +1,4 @@
-"""Operations: something done to every job that matches a filter, in the background."""
+"""Routes of operations: bulk actions on all jobs that match a filter, run in the background."""
 
 from uuid import UUID
 
@@ -35,8 +35,9 @@ class OperationStateView(BaseModel):
     "/operations", status_code=202, response_model=OperationId, summary="Start an operation"
 )
 async def start_operation(body: NewOperation, caller: Caller) -> JsonResponse:
-    """`cancel`, `retry`, `redrive` or `discard` of everything that matches. It goes on whatever
-    happens to this server; look at it to see how far it is."""
+    """`cancel`, `retry`, `redrive` or `discard` all jobs that match. The operation continues if
+    this server stops; get it to see its progress.
+    """
     started = await caller.run(
         calls.start_operation(body.kind, body.filter.to_job_filter(), body.to_options())
     )
@@ -50,7 +51,7 @@ async def start_operation(body: NewOperation, caller: Caller) -> JsonResponse:
     summary="Count what an operation would act on",
 )
 async def count_jobs(body: OperationCountBody, caller: Caller) -> JsonResponse:
-    """Changes nothing. 100,000 is that many or more."""
+    """Changes nothing. A count of 100,000 means that many or more."""
     return JsonResponse(
         {"jobs": await caller.run(calls.count_jobs(body.kind, body.filter.to_job_filter()))}
     )
@@ -76,5 +77,5 @@ async def get_operation(operation_id: UUID, caller: Caller) -> JsonResponse:
     summary="Stop an operation",
 )
 async def cancel_operation(operation_id: UUID, caller: Caller) -> JsonResponse:
-    """What it did already stays."""
+    """Changes already made to jobs stay."""
     return JsonResponse({"state": await caller.run(calls.cancel_operation(operation_id))})

@@ -1,4 +1,4 @@
-"""Sessions of the dashboard: a key becomes a cookie that scripts cannot read."""
+"""Routes of dashboard sessions: exchange a key for a cookie that scripts cannot read."""
 
 import time
 from dataclasses import asdict
@@ -18,14 +18,15 @@ router = create_router("session")
 
 @router.get("/session", response_model=Whoami, summary="Who am I")
 async def show_session(caller: Caller) -> JsonResponse:
-    """Whom the server takes you for, by key, token or cookie."""
+    """Returns the principal of the request's key, token or cookie."""
     return JsonResponse(_principal_to_json(caller.principal))
 
 
 @router.post("/session", status_code=201, response_model=Whoami, summary="Begin a session")
 async def begin_session(body: Credentials, request: Request) -> JsonResponse:
-    """Sets a cookie that stands for the key, until it expires or the key ends. A page sends what it
-    finds in its address as `ticket`, never as `key`: a link with an API key must not sign in."""
+    """Sets a cookie for the key; it is valid until it expires or the key ends. Pages must send a
+    value from their address as `ticket`, never as `key`: a link with an API key must not sign in.
+    """
     server: ServerState = request.app.state.server
     authentication = server.authentication
     authentication.check_origin_if_sent(request)
@@ -45,7 +46,7 @@ async def begin_session(body: Credentials, request: Request) -> JsonResponse:
 
 @router.delete("/session", status_code=204, summary="End a session")
 async def end_session(request: Request) -> JsonResponse:
-    """The cookie is refused from now on: at once by this server, within a second by all others."""
+    """This server refuses the cookie at once, all others within a second."""
     server: ServerState = request.app.state.server
     authentication = server.authentication
     authentication.check_origin_if_sent(request)
@@ -63,7 +64,7 @@ async def end_session(request: Request) -> JsonResponse:
 
 @router.get("/session/tenant", response_model=OwnTenant, summary="Look at one's own tenant")
 async def show_tenant(caller: Caller) -> JsonResponse:
-    """Its limits and zone. One that nobody has set up is as all are at first."""
+    """Limits and time zone. A tenant without settings has the defaults."""
     found = await caller.run(calls.list_tenants())
     own = asdict(found[0]) if found else {"id": caller.tenant_id, "timezone": "UTC", "weight": 1}
     return JsonResponse({name: own.get(name) for name in OwnTenant.model_fields})

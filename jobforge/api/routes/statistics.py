@@ -1,4 +1,4 @@
-"""What attempts add up to: for charts, and for bills."""
+"""Routes of statistics and usage: sums over attempts, for charts and billing."""
 
 from typing import Annotated, Literal
 
@@ -35,8 +35,8 @@ async def get_statistics(
         Literal["definition", "queue"] | None, Query(description="Apart for each.")
     ] = None,
 ) -> JsonResponse:
-    """Of the last hour, unless `since` says otherwise, step by step; steps in which nothing ended
-    are left out. Of the tenant, or, for a super admin who names none, of all together.
+    """One item per step, by default for the last hour; steps without finished attempts are left
+    out. For the tenant; for a super admin without a tenant, across all tenants.
     """
     call = calls.get_statistics(
         since, until, step_s=step_s, definition=definition, queue=queue, by=by
@@ -56,11 +56,11 @@ async def meter_tenants(
     caller: Caller,
     since: SinceParam = None,
     until: UntilParam = None,
-    format: Annotated[  # noqa: A002 - the name of the parameter
+    format: Annotated[  # noqa: A002 - name of the query parameter
         Literal["json", "csv"] | None, Query(description="Else as `Accept` has it.")
     ] = None,
 ) -> Response:
-    """What each tenant used in the last day, unless `since` says otherwise; as JSON or as CSV."""
+    """Usage of each tenant, by default for the last day, as JSON or CSV."""
     used = await caller.run_as_actor(calls.meter_tenants(since, until))
     if (format or _preferred_format(request)) == "csv":
         headers = {"Content-Disposition": 'attachment; filename="usage.csv"'}

@@ -1,4 +1,4 @@
-"""Bodies of the routes on events."""
+"""Schemas of events."""
 
 from typing import Annotated
 from uuid import UUID
@@ -11,7 +11,7 @@ from jobforge.types.events import DeliveryOutcome
 
 
 class NewEvent(Body):
-    """Something that has happened."""
+    """An event to emit."""
 
     model_config = ConfigDict(
         json_schema_extra={"examples": [{"name": "order.paid", "data": {"order": 7}}]}
@@ -37,19 +37,19 @@ class EventId(BaseModel):
 
 
 class EventReplay(BaseModel):
-    """`replay` is the number under which the new deliveries come."""
+    """`replay` is the number of this replay in the event's deliveries."""
 
     replay: int
 
 
 class TriggerTestBody(Body):
-    """Which event a trigger is tried on."""
+    """The past event to test a trigger with."""
 
     event_id: Annotated[UUID, Field(strict=False)]
 
 
 class TriggerTestResult(BaseModel):
-    """What the trigger would make of the event."""
+    """Outcome of a trigger's dry run on an event."""
 
     outcome: DeliveryOutcome
     reason: str | None

@@ -1,4 +1,4 @@
-"""Bodies of the routes on dead jobs."""
+"""Schemas of failure groups."""
 
 from typing import Annotated
 
@@ -15,7 +15,7 @@ RedriveRate = Annotated[
 
 
 class Annotation(Body):
-    """What people know of a group of dead jobs. What is not given stays; null takes it back."""
+    """Notes on a group of dead jobs. Omitted fields are unchanged; null removes a value."""
 
     note: Annotated[NulFreeText, Field(max_length=10_000)] | None = None
     snoozed_until: Moment | None = None
@@ -25,7 +25,7 @@ class Annotation(Body):
 
 
 class Redrive(Body):
-    """Run the dead jobs again: a few first, and when these end well, all others at a rate."""
+    """Retry dead jobs: first a few canary jobs, then, if these succeed, all others at a rate."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"canary": 1, "rate": 10}]})
 

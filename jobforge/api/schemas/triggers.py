@@ -1,4 +1,4 @@
-"""Bodies of the routes on triggers."""
+"""Schemas of triggers."""
 
 from datetime import datetime
 from typing import Annotated, Any
@@ -47,7 +47,7 @@ _EXAMPLE_SCHEDULE: dict[str, Any] = {"cron": "0 9 * * *", "timezone": "Europe/Be
 
 
 class TriggerChanges(Body):
-    """What is not given stays. Which settings there are depends on the type."""
+    """Omitted fields are unchanged. Which settings are allowed depends on the trigger's type."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"enabled": False}]})
 
@@ -75,7 +75,7 @@ class TriggerChanges(Body):
 
 
 class NewTrigger(TriggerChanges):
-    """A schedule needs a cron, a trigger by event an event."""
+    """A trigger to create. A schedule requires `cron`; an event trigger requires `event`."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -95,7 +95,7 @@ class NewTrigger(TriggerChanges):
     definition: DefinitionKey
 
     def to_settings(self) -> dict[str, Any]:
-        """Those that were given, without those that are null."""
+        """Return the settings of the request except null values."""
         given = {name: value for name, value in self.given_fields().items() if value is not None}
         del given["type"]
         return given
@@ -110,7 +110,7 @@ class FireAt(BaseModel):
 
 
 class Backfill(Body):
-    """The times of the schedule from `start` up to `end`, or those that are named."""
+    """The schedule's times from `start` to `end`, or the given `times`."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -128,7 +128,7 @@ class BackfillResult(BaseModel):
 
 
 class PreviewRequest(Body):
-    """A schedule that is not saved, or a payload for a given event."""
+    """A schedule that is not saved yet, or a payload template for a given event."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [_EXAMPLE_SCHEDULE]})
 
@@ -150,7 +150,7 @@ class PreviewedRun(BaseModel):
 
 
 class NextRuns(BaseModel):
-    """When a schedule fires, in words and by the clocks of its zone; of an event nothing."""
+    """Description and next runs of a schedule, also in local time; empty for event triggers."""
 
     words: str | None
     timezone: str
@@ -162,7 +162,7 @@ class Preview(NextRuns):
 
 
 class DeclaredTrigger(Body):
-    """A schedule as code declares it; the settings are those of a trigger."""
+    """A schedule declared in code; `settings` are those of a trigger."""
 
     name: DefinitionKey
     tenant: ShortName = Field(description="An id, a slug, or * for every tenant.")

@@ -1,4 +1,4 @@
-"""Bodies of the routes on webhooks."""
+"""Schemas of webhooks."""
 
 from typing import Annotated
 from uuid import UUID
@@ -22,7 +22,7 @@ WebhookDescription = Annotated[NulFreeText, Field(max_length=500)]
 
 
 class NewWebhook(Body):
-    """An endpoint to be made."""
+    """A webhook to create."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -40,7 +40,7 @@ class NewWebhook(Body):
 
 
 class WebhookChanges(Body):
-    """Omitted fields are unchanged. Enabling forgets why it was disabled."""
+    """Omitted fields are unchanged. Enabling clears the reason why the webhook was disabled."""
 
     url: Url | None = None
     events: WebhookEvents | None = Field(None, description=_EVENTS)
@@ -55,7 +55,7 @@ class WebhookChanges(Body):
 
 
 class CreatedWebhookView(BaseModel):
-    """`secret` is shown this once."""
+    """`secret` is returned only once."""
 
     id: UUID
     secret: str = Field(examples=["whsec_…"])
@@ -68,18 +68,18 @@ class SecretRotation(Body):
 
 
 class RotatedSecret(BaseModel):
-    """`secret` is shown this once."""
+    """`secret` is returned only once."""
 
     secret: str = Field(examples=["whsec_…"])
 
 
 class SentTest(BaseModel):
-    """Look among the deliveries what came of it."""
+    """The delivery of the test message; list the deliveries to see its outcome."""
 
     delivery_id: UUID
 
 
 class Redelivery(BaseModel):
-    """The job that sends it."""
+    """The job that sends the message."""
 
     job_id: UUID

@@ -1,4 +1,4 @@
-"""Bodies and answers of the routes for workers."""
+"""Schemas of the worker protocol."""
 
 from datetime import datetime
 from typing import Annotated, Literal
@@ -42,7 +42,7 @@ class WorkerBody(Body):
 
 
 class Registration(WorkerBody):
-    """What a worker is and serves."""
+    """A worker's properties, queues and definitions."""
 
     queues: Annotated[list[QueueName], Field(min_length=1, max_length=100)]
     slots: Count
@@ -61,7 +61,7 @@ class RegisteredWorker(BaseModel):
 
 
 class DeclaredDefinition(Body):
-    """A definition as code declares it; the settings are those of put_definition."""
+    """A definition declared in code; `settings` are those of put_definition."""
 
     key: DefinitionKey
     version: Count = 1
@@ -81,7 +81,7 @@ class KnownDefinition(BaseModel):
 
 
 class Claim(WorkerBody):
-    """Up to so many jobs of each queue, no more than can start at once."""
+    """Maximum number of jobs to claim from each queue. Claim only as many as can start at once."""
 
     queues: Annotated[
         dict[QueueName, Annotated[int, Field(ge=0, le=MAX_ITEMS)]],
@@ -99,7 +99,7 @@ class Claim(WorkerBody):
 
 
 class TokenBody(Body):
-    """What proves, with the worker's id, that a job is held: as it was claimed."""
+    """Tenant, job and lease as claimed. With the worker's id, they prove that it holds the job."""
 
     tenant_id: JsonUuid = Field(examples=[_TENANT])
     job_id: JsonUuid = Field(examples=[_JOB])
@@ -128,8 +128,9 @@ StepIndex = Annotated[
 
 
 class StepWait(Body):
-    """Of an attempt that is `snoozed`: which step waits, and what for. A sleep ends at `run_at` or
-    after `retry_in_s`, as does the time for an event; a gather when its jobs have ended."""
+    """The step that a `snoozed` attempt waits for. A sleep and the timeout of an event end at
+    `run_at` or after `retry_in_s`; a gather ends when its jobs have finished.
+    """
 
     kind: Literal["sleep", "event", "gather"]
     name: StepName = Field(description="Of an event it is the event's.")
@@ -143,7 +144,7 @@ class StepWait(Body):
 
 
 class AttemptEndBody(Body):
-    """How an attempt ended, beside whose it was."""
+    """Outcome details of an attempt."""
 
     started_at: Moment | None = Field(None, description="As claimed.")
     result: Json = None
@@ -185,7 +186,7 @@ class OutcomesBody(WorkerBody):
 
 
 class NoteBody(TokenBody):
-    """Something that a running job says."""
+    """Something that a running job reports."""
 
     kind: Literal["progress", "log", "event"]
     data: dict[str, Json]
@@ -199,7 +200,7 @@ class NotesBody(WorkerBody):
 
 
 class StepBody(TokenBody):
-    """Something that a running job has done and need not do again."""
+    """A completed step of a running job, which later attempts skip."""
 
     name: StepName
     index: StepIndex = 0
@@ -214,19 +215,19 @@ class NewSteps(WorkerBody):
 
 
 class RunningJobBody(WorkerBody):
-    """A running job asks what it comes from."""
+    """A request of a running job."""
 
     job: TokenBody
 
 
 class ChildJobsBody(RunningJobBody):
-    """Jobs that a running job makes, for its own tenant."""
+    """Jobs that a running job creates for its own tenant."""
 
     jobs: Annotated[list[NewJob], Field(min_length=1, max_length=MAX_ITEMS)]
 
 
 class StepChildJobsBody(RunningJobBody):
-    """As Children, as a step of the job: made once, however often it is asked."""
+    """Jobs created as a step of the running job: only once, even if the request is repeated."""
 
     name: StepName
     index: StepIndex = 0
@@ -244,7 +245,7 @@ class Reap(Body):
 
 
 class JobLeaseBody(WorkerBody):
-    """The lease of the job in the path. A worker of one tenant need not name it."""
+    """The lease of the job in the path. A worker of one tenant may omit `tenant_id`."""
 
     tenant_id: JsonUuid | None = Field(None, examples=[_TENANT])
     lease: Lease
@@ -275,7 +276,7 @@ class JobFailureBody(AttemptEndBody, JobLeaseBody):
 
 
 class DoneStep(BaseModel):
-    """Something that the job need not do again. An event without a result did not come in time."""
+    """A completed step. For an event, a null `result` means that it did not arrive in time."""
 
     kind: Literal["step", "sleep", "event", "enqueue", "gather"]
     name: str
@@ -284,7 +285,7 @@ class DoneStep(BaseModel):
 
 
 class ClaimedJobView(BaseModel):
-    """A job that the worker holds, with everything that its run needs."""
+    """A job that the worker holds, with everything needed to run it."""
 
     tenant_id: UUID
     job_id: UUID
@@ -307,7 +308,7 @@ class ClaimedJobView(BaseModel):
 
 
 class ReapedJob(BaseModel):
-    """A job whose lease had expired, or that was not started in time, and where it went."""
+    """A job whose lease expired or that was not started in time, with its new state."""
 
     tenant_id: UUID
     job_id: UUID
@@ -333,7 +334,7 @@ class HeartbeatStatusView(BaseModel):
 
 
 class SettledJob(BaseModel):
-    """A repeated report is `ok`, too, without the state. `busy`: send it again soon."""
+    """A repeated report is also `ok`, but without the state. `busy`: send the report again soon."""
 
     job_id: UUID
     lease: int
@@ -348,7 +349,7 @@ class NotedJob(BaseModel):
 
 
 class SavedStep(BaseModel):
-    """`too_large` and `too_many` are about the result; `lost`: the job is no longer held."""
+    """`too_large`, `too_many`: result refused. `lost`: the worker no longer holds the job."""
 
     job_id: UUID
     lease: int

@@ -1,4 +1,4 @@
-"""Bodies and answers of the routes on workflows and batches."""
+"""Schemas of workflows and batches."""
 
 from collections.abc import Iterable, Iterator
 from typing import Annotated
@@ -20,7 +20,7 @@ Correlation = Annotated[NulFreeText, Field(min_length=1, max_length=200)]
 
 
 class Callback(Body):
-    """A job that is made when the others have ended."""
+    """A job to create when the other jobs have finished."""
 
     definition: DefinitionRef
     payload: dict[str, Json] | None = None
@@ -30,7 +30,7 @@ class Callback(Body):
 
 
 class Callbacks(Body):
-    """Each is made once at most."""
+    """Each callback job is created at most once."""
 
     on_success: Callback | None = None
     on_failure: Callback | None = None
@@ -42,7 +42,7 @@ class Callbacks(Body):
 
 
 class NewNode(JobFields):
-    """A job of a workflow; or, with `workflow` in place of `definition`, a workflow in it."""
+    """A workflow's node: a job or, with `workflow` instead of `definition`, a nested workflow."""
 
     name: NodeName
     definition: DefinitionRef | None = None
@@ -61,7 +61,7 @@ class NewNode(JobFields):
 
 
 class NewWorkflow(Callbacks):
-    """Jobs to be made together, that come after each other."""
+    """A workflow to create: jobs and the dependencies between them."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -83,7 +83,7 @@ class NewWorkflow(Callbacks):
     correlation_id: Correlation | None = None
 
     def to_request(self, traceparent: str | None = None) -> WorkflowRequest:
-        """Its nodes are in that trace, unless they name one."""
+        """Convert the body to a request. Nodes without a traceparent get the given one."""
         return WorkflowRequest(
             self.name,
             [node.to_document(traceparent) for node in self.nodes],
@@ -94,7 +94,7 @@ class NewWorkflow(Callbacks):
 
 
 def list_job_requests(nodes: Iterable[NewNode]) -> list[JobRequest]:
-    """Their jobs, those of inner workflows too."""
+    """Return the jobs of all nodes, including nested workflows."""
     return list(_iterate_job_requests(nodes))
 
 
@@ -107,7 +107,7 @@ def _iterate_job_requests(nodes: Iterable[NewNode]) -> Iterator[JobRequest]:
 
 
 class NodeJob(BaseModel):
-    """`node` is the path of its name: `inner/name` in an inner workflow."""
+    """`node` is the node's path: `inner/name` for a node of a nested workflow."""
 
     node: str
     job_id: UUID
@@ -119,7 +119,7 @@ class CreatedWorkflowView(BaseModel):
 
 
 class WorkflowRetryBody(Body):
-    """Without `from`, all that did not succeed; else that node and all that come after it."""
+    """Retries the node `from` and its descendants. Default: all jobs that did not succeed."""
 
     from_node: Annotated[NulFreeText, Field(max_length=2000)] | None = Field(
         None, alias="from", examples=["load"]
@@ -135,7 +135,7 @@ class WorkflowStateView(BaseModel):
 
 
 class NewBatch(Callbacks):
-    """Jobs that belong together. While it is `open` it does not end."""
+    """A group of jobs. While the batch is `open`, it does not finish."""
 
     name: Title | None = None
     input: Json = None

@@ -16,10 +16,10 @@ T = TypeVar("T")
 DEFAULT_LIMIT = 50
 MAX_LIMIT = 200
 
-PageLimit = Annotated[int, Query(ge=1, le=MAX_LIMIT, description="How many at most.")]
+PageLimit = Annotated[int, Query(ge=1, le=MAX_LIMIT, description="Maximum number of items.")]
 Cursor = Annotated[
     str | None,
-    Query(max_length=500, description="`next` of the page before.", examples=[None]),
+    Query(max_length=500, description="`next` of the previous page.", examples=[None]),
 ]
 
 
@@ -27,7 +27,9 @@ class Page(BaseModel, Generic[T]):
     """One page of a list. `next` is the cursor of the following page, or null on the last page."""
 
     items: list[T]
-    next: str | None = Field(description="Pass it as `cursor`; null: there is no more.")
+    next: str | None = Field(
+        description="Pass it as `cursor` to get the next page; null on the last page."
+    )
 
 
 class Items(BaseModel, Generic[T]):

@@ -83,7 +83,7 @@ class Problem(BaseModel):
     code: str
     detail: str
     errors: list[Fault]
-    facts: dict[str, Any] = Field(description="Figures that belong to the code, such as `depth`.")
+    facts: dict[str, Any] = Field(description="Values that belong to the code, such as `depth`.")
     request_id: str
 
 

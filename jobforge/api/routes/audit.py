@@ -25,7 +25,7 @@ router = create_router("audit")
 AuditFilterText = Annotated[NulFreeText | None, Query(max_length=200)]
 
 
-@router.get("/audit", response_model=Page[AuditEntry], summary="List what was done")
+@router.get("/audit", response_model=Page[AuditEntry], summary="List audit log entries")
 async def list_audit(
     *,
     caller: Caller,

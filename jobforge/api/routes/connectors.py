@@ -25,7 +25,7 @@ from jobforge.types.connectors import ConnectorConfig
 router = create_router("connectors")
 
 
-@router.get("/connectors", response_model=Page[ConnectorConfig], summary="List configurations")
+@router.get("/connectors", response_model=Page[ConnectorConfig], summary="List connectors")
 async def list_connectors(
     caller: Caller, limit: PageLimit = DEFAULT_LIMIT, cursor: Cursor = None
 ) -> JsonResponse:
@@ -42,7 +42,7 @@ async def list_connectors(
     "/connectors",
     status_code=201,
     response_model=CreatedConnectorView,
-    summary="Make a configuration",
+    summary="Create a connector",
 )
 async def create_connector(body: NewConnector, caller: Caller) -> JsonResponse:
     """Jobs of `connector.http.request` refer to the configuration by name; their requests go to its
@@ -55,15 +55,13 @@ async def create_connector(body: NewConnector, caller: Caller) -> JsonResponse:
     )
 
 
-@router.get(
-    "/connectors/{config_id}", response_model=ConnectorConfig, summary="Look at a configuration"
-)
+@router.get("/connectors/{config_id}", response_model=ConnectorConfig, summary="Get a connector")
 async def get_connector(config_id: UUID, caller: Caller) -> JsonResponse:
     config = await caller.run(calls.get_connector_config(config_id))
     return JsonResponse(config if caller.can_see_addresses else mask_connector(config))
 
 
-@router.patch("/connectors/{config_id}", status_code=204, summary="Change a configuration")
+@router.patch("/connectors/{config_id}", status_code=204, summary="Update a connector")
 async def edit_connector(config_id: UUID, body: ConnectorChanges, caller: Caller) -> JsonResponse:
     """Omitted fields and omitted secrets are unchanged; null removes a secret. A URL with another
     origin requires all secrets again; without them, the response is 422 `secrets_required`.
@@ -78,7 +76,7 @@ async def edit_connector(config_id: UUID, body: ConnectorChanges, caller: Caller
     return JsonResponse(status=204)
 
 
-@router.delete("/connectors/{config_id}", status_code=204, summary="Delete a configuration")
+@router.delete("/connectors/{config_id}", status_code=204, summary="Delete a connector")
 async def delete_connector(config_id: UUID, caller: Caller) -> JsonResponse:
     """Deletes its secrets, too. Jobs that name the configuration fail permanently."""
     await caller.run(calls.delete_connector_config(config_id))

@@ -29,18 +29,18 @@ _MAX_TENANTS = 50  # listed separately; all others are summed
 
 
 class SchemaStatus(BaseModel):
-    release: str = Field(description="Of this server.")
-    migration: str | None = Field(description="The last one that was applied.")
+    release: str = Field(description="Release of this server.")
+    migration: str | None = Field(description="Last applied migration.")
     outdated: list[str] | None = Field(
-        description="Files that are not as this release has them; null: it cannot be seen."
+        description="Files that differ from this release; null: the login cannot see them."
     )
 
 
 class SchedulerTask(BaseModel):
     task: str
-    age_s: float = Field(description="Since a scheduler last began it.")
-    by: str = Field(description="That scheduler: its host and process.")
-    held_s: float = Field(description="For how long no other has begun it.")
+    age_s: float = Field(description="Time since a scheduler last started the task.")
+    by: str = Field(description="Host and process of that scheduler.")
+    held_s: float = Field(description="Time since another scheduler started the task.")
 
 
 class SchedulerState(BaseModel):
@@ -51,7 +51,7 @@ class SchedulerState(BaseModel):
     event_lag_s: float
     faulty_triggers: int
     upkeep: list[SchedulerTask] = Field(
-        description="Statistics are added up twice a minute, as long as any scheduler runs."
+        description="Statistics are aggregated twice a minute while any scheduler runs."
     )
 
 
@@ -81,7 +81,7 @@ class MissedFiring(BaseModel):
 class TenantBacklog(BaseModel):
     """Queued jobs of one of the tenants with the largest backlogs."""
 
-    tenant_id: UUID | None = Field(description="Null: all others together.")
+    tenant_id: UUID | None = Field(description="null: all other tenants together.")
     queued: int
 
 
@@ -93,7 +93,7 @@ class HorizonHolder(BaseModel):
     login: str | None
     program: str | None
     state: str | None
-    age: int = Field(description="In transactions.")
+    age: int = Field(description="Age in transactions.")
     seconds: float | None
     fix: str
 
@@ -107,14 +107,14 @@ class DatabaseState(BaseModel):
     tables: list[TableStats]
     history: list[PartitionCoverage]
     horizon: list[HorizonHolder]
-    lock_waits: list[LockWait] = Field(description="The 20 longest.")
+    lock_waits: list[LockWait] = Field(description="The 20 longest lock waits.")
     scheduler: SchedulerState
     troubles: list[StuckItem]
-    misses: list[MissedFiring] = Field(description="The latest 50 of all tenants.")
+    misses: list[MissedFiring] = Field(description="The latest 50 missed runs of all tenants.")
     waiting: list[TenantBacklog]
 
 
-@router.get("/database", response_model=DatabaseState, summary="How the database is")
+@router.get("/database", response_model=DatabaseState, summary="Get the database status")
 async def show_database(caller: Caller) -> JsonResponse:
     """The findings of `jobforge doctor`, as far as the privileges of the server's login allow."""
     database = caller.server.database

@@ -40,7 +40,7 @@ async def list_definitions(
     return JsonResponse(build_page(found, limit, lambda definition: definition.key))
 
 
-@router.get("/definitions/{key}", response_model=DefinitionInfo, summary="Look at a definition")
+@router.get("/definitions/{key}", response_model=DefinitionInfo, summary="Get a definition")
 async def get_definition(
     key: DefinitionKeyPath,
     caller: Caller,
@@ -64,7 +64,7 @@ async def put_definition(
     return JsonResponse(status=204)
 
 
-@router.patch("/definitions/{key}", status_code=204, summary="Set something over a definition")
+@router.patch("/definitions/{key}", status_code=204, summary="Override a definition's settings")
 async def override_definition(
     key: DefinitionKeyPath, body: Overrides, caller: Caller
 ) -> JsonResponse:

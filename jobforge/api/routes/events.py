@@ -53,7 +53,8 @@ async def find_events(
     *,
     caller: Caller,
     name: Annotated[
-        NulFreeText | None, Query(max_length=255, description="Or the start of one: `order.*`.")
+        NulFreeText | None,
+        Query(max_length=255, description="Event name, or a prefix such as `order.*`."),
     ] = None,
     correlation_id: EventFilterText = None,
     after: Annotated[Moment | None, Query()] = None,
@@ -67,7 +68,7 @@ async def find_events(
     return JsonResponse(build_page(found, limit, lambda event: event.id))
 
 
-@router.get("/events/{event_id}", response_model=Event, summary="Look at an event")
+@router.get("/events/{event_id}", response_model=Event, summary="Get an event")
 async def get_event(event_id: UUID, caller: Caller) -> JsonResponse:
     """Includes each trigger's delivery: the job it created, or why it created none."""
     return JsonResponse(mask_event(await caller.run(calls.get_event(event_id))))
@@ -77,7 +78,7 @@ async def get_event(event_id: UUID, caller: Caller) -> JsonResponse:
     "/events/{event_id}/replay",
     status_code=202,
     response_model=EventReplay,
-    summary="Let triggers act on an event again",
+    summary="Replay an event",
 )
 async def replay_event(event_id: UUID, caller: Caller) -> JsonResponse:
     """Evaluates all triggers as they are now. Jobs that earlier deliveries created are created
@@ -89,7 +90,7 @@ async def replay_event(event_id: UUID, caller: Caller) -> JsonResponse:
 @router.get(
     "/triggers/{trigger_id}/deliveries",
     response_model=Page[EventDelivery],
-    summary="List what a trigger made of events",
+    summary="List a trigger's deliveries",
 )
 async def list_event_deliveries(
     *,
@@ -111,7 +112,7 @@ async def list_event_deliveries(
 @router.post(
     "/triggers/{trigger_id}/test",
     response_model=TriggerTestResult,
-    summary="Try a trigger on a past event",
+    summary="Test a trigger with a past event",
 )
 async def try_trigger(trigger_id: UUID, body: TriggerTestBody, caller: Caller) -> JsonResponse:
     """Dry run: returns the job that the trigger would create, or why it would create none."""

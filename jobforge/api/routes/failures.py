@@ -30,7 +30,7 @@ router = create_router("failures")
 Fingerprint = Annotated[NulFreeText, Path(min_length=1, max_length=100)]
 
 
-@router.get("/failures", response_model=Page[FailureGroup], summary="List groups of dead jobs")
+@router.get("/failures", response_model=Page[FailureGroup], summary="List failure groups")
 async def list_failures(
     *,
     caller: Caller,
@@ -50,7 +50,7 @@ async def list_failures(
     )
 
 
-@router.patch("/failures/{fingerprint}", status_code=204, summary="Annotate a group of dead jobs")
+@router.patch("/failures/{fingerprint}", status_code=204, summary="Annotate a failure group")
 async def annotate_failure(
     fingerprint: Fingerprint, body: Annotation, caller: Caller
 ) -> JsonResponse:
@@ -63,7 +63,7 @@ async def annotate_failure(
     "/failures/{fingerprint}/redrive",
     status_code=202,
     response_model=OperationId,
-    summary="Run a group of dead jobs again",
+    summary="Redrive a failure group",
 )
 async def redrive_failure(
     fingerprint: Fingerprint, caller: Caller, body: Redrive | None = None
@@ -77,7 +77,7 @@ async def redrive_failure(
     "/failures/{fingerprint}/discard",
     status_code=202,
     response_model=OperationId,
-    summary="Discard a group of dead jobs",
+    summary="Discard a failure group",
 )
 async def discard_failure(
     fingerprint: Fingerprint, caller: Caller, body: Discard | None = None

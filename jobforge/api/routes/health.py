@@ -21,13 +21,13 @@ class Health(BaseModel):
     status: Literal["ok"]
 
 
-@router.get("/health", response_model=Health, summary="Is the server there")
+@router.get("/health", response_model=Health, summary="Check liveness")
 async def show_health() -> JsonResponse:
     """Does not query the database: restarting the server would not fix a database outage."""
     return JsonResponse({"status": "ok"})
 
 
-@router.get("/ready", response_model=Health, summary="Can the server work")
+@router.get("/ready", response_model=Health, summary="Check readiness")
 async def show_readiness(request: Request) -> JsonResponse:
     """503 if the database is unreachable, a migration of this release is missing, the login lacks a
     privilege that the server needs, or the server is shutting down. The server's log has the

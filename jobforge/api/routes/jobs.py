@@ -55,7 +55,7 @@ IdempotencyKey = Annotated[
         min_length=1,
         max_length=255,
         pattern=r"^[!-~]([ -~]*[!-~])?$",
-        description="The same key and body within 24 hours answer the same; another body is 409.",
+        description="For 24 hours, repeats return the same response; another body fails with 409.",
     ),
 ]
 JobStateName = Literal[
@@ -76,8 +76,8 @@ JobFilterText = Annotated[NulFreeText | None, Query(max_length=255)]
     "/jobs",
     status_code=201,
     response_model=CreatedJobView,
-    summary="Make a job",
-    responses={200: {"model": CreatedJobView, "description": "A job with the same key was there."}},
+    summary="Create a job",
+    responses={200: {"model": CreatedJobView, "description": "A job with the same key exists."}},
 )
 async def create_job(
     body: NewJob, caller: Caller, request: Request, idempotency_key: IdempotencyKey = None
@@ -118,7 +118,10 @@ async def _enqueue(body: NewJob, caller: CallerContext, raw: bytes) -> JsonRespo
 
 
 @router.post(
-    "/jobs/batch", status_code=201, response_model=Items[CreatedJobView], summary="Make many jobs"
+    "/jobs/batch",
+    status_code=201,
+    response_model=Items[CreatedJobView],
+    summary="Create multiple jobs",
 )
 async def create_jobs(
     body: NewJobs, caller: Caller, request: Request, idempotency_key: IdempotencyKey = None
@@ -151,7 +154,7 @@ async def list_jobs(
     fingerprint: JobFilterText = None,
     created_after: Annotated[Moment | None, Query()] = None,
     created_before: Annotated[Moment | None, Query()] = None,
-    order: Annotated[JobOrder, Query(description="Which come first.")] = "newest",
+    order: Annotated[JobOrder, Query(description="Sort order by creation time.")] = "newest",
     limit: PageLimit = DEFAULT_LIMIT,
     cursor: Cursor = None,
 ) -> JsonResponse:
@@ -175,20 +178,24 @@ async def list_jobs(
     return JsonResponse(build_page(masking.mask_listings(jobs), limit, lambda job: job.id))
 
 
-@router.get("/jobs/{job_id}", response_model=JobHistory, summary="Look at a job")
+@router.get("/jobs/{job_id}", response_model=JobHistory, summary="Get a job")
 async def get_job(job_id: UUID, caller: Caller) -> JsonResponse:
     """The job with all its fields, its attempts and its timeline; secrets are masked."""
     return JsonResponse(masking.mask_history(await caller.run(calls.get_job(job_id))))
 
 
-@router.get("/jobs/{job_id}/attempts", response_model=Items[Attempt], summary="Attempts of a job")
+@router.get(
+    "/jobs/{job_id}/attempts", response_model=Items[Attempt], summary="List a job's attempts"
+)
 async def list_attempts(job_id: UUID, caller: Caller) -> JsonResponse:
     """Oldest first, including the attempt in progress, with the tails of their output."""
     history = await caller.run(calls.get_job(job_id))
     return JsonResponse({"items": masking.mask_attempts(history.attempts)})
 
 
-@router.get("/jobs/{job_id}/events", response_model=Items[JobEvent], summary="Timeline of a job")
+@router.get(
+    "/jobs/{job_id}/events", response_model=Items[JobEvent], summary="List a job's timeline"
+)
 async def list_events(job_id: UUID, caller: Caller) -> JsonResponse:
     """Oldest first: state changes, operator actions and progress reports."""
     history = await caller.run(calls.get_job(job_id))
@@ -196,7 +203,9 @@ async def list_events(job_id: UUID, caller: Caller) -> JsonResponse:
 
 
 @router.get(
-    "/jobs/{job_id}/explain", response_model=Items[Explanation], summary="Why a job does not run"
+    "/jobs/{job_id}/explain",
+    response_model=Items[Explanation],
+    summary="Explain why a job does not run",
 )
 async def explain_job(job_id: UUID, caller: Caller) -> JsonResponse:
     """The decisive reason first, each with what would change it."""
@@ -206,13 +215,13 @@ async def explain_job(job_id: UUID, caller: Caller) -> JsonResponse:
 @router.get(
     "/jobs/{job_id}/artifact",
     response_class=Response,
-    summary="Download what a job made",
+    summary="Download a job's artifact",
     responses={
         200: {
             "description": "The file, as an attachment.",
             "content": {"application/octet-stream": {"schema": {"type": "string"}}},
         },
-        307: {"description": "Where it can be had for a few minutes, if links are switched on."},
+        307: {"description": "Temporary link to the file, if artifact links are enabled."},
     },
 )
 async def download_artifact(
@@ -229,7 +238,7 @@ async def download_artifact(
     return await download(caller.server, job, of, may_redirect=not proxied)
 
 
-@router.get("/jobs/{job_id}/steps", response_model=Items[StoredStep], summary="Steps of a job")
+@router.get("/jobs/{job_id}/steps", response_model=Items[StoredStep], summary="List a job's steps")
 async def list_steps(job_id: UUID, caller: Caller) -> JsonResponse:
     """Completed steps, oldest first; last, the step that the job is waiting for."""
     return JsonResponse({"items": masking.mask_steps(await caller.run(calls.list_steps(job_id)))})
@@ -256,9 +265,7 @@ async def erase_job(job_id: UUID, caller: Caller) -> JsonResponse:
     return JsonResponse(status=204)
 
 
-@router.post(
-    "/jobs/{job_id}/retry", status_code=202, response_model=JobId, summary="Run a job again"
-)
+@router.post("/jobs/{job_id}/retry", status_code=202, response_model=JobId, summary="Retry a job")
 async def retry_job(job_id: UUID, caller: Caller, body: RetryBody | None = None) -> JsonResponse:
     """Returns the job that will run: the same job if it was dead; a new job (`retry_of`) if it had
     succeeded or was canceled, or if the request has another payload.
@@ -270,14 +277,12 @@ async def retry_job(job_id: UUID, caller: Caller, body: RetryBody | None = None)
     return JsonResponse({"id": again}, 202)
 
 
-@router.post(
-    "/jobs/{job_id}/reschedule", response_model=JobState, summary="Move a job to another time"
-)
+@router.post("/jobs/{job_id}/reschedule", response_model=JobState, summary="Reschedule a job")
 async def reschedule_job(job_id: UUID, body: Reschedule, caller: Caller) -> JsonResponse:
     return JsonResponse({"state": await caller.run(calls.reschedule_job(job_id, body.run_at))})
 
 
-@router.patch("/jobs/{job_id}", response_model=JobState, summary="Change a job that waits")
+@router.patch("/jobs/{job_id}", response_model=JobState, summary="Update a waiting job")
 async def edit_job(job_id: UUID, body: JobChanges, caller: Caller) -> JsonResponse:
     changes = body.given_fields()
     if body.payload is not None:

@@ -26,7 +26,7 @@ router = create_router("keys")
 _LAST_ID = 2**128 - 1
 
 
-@router.get("/keys", response_model=Page[ApiKey], summary="List keys")
+@router.get("/keys", response_model=Page[ApiKey], summary="List API keys")
 async def list_keys(
     caller: Caller, limit: PageLimit = DEFAULT_LIMIT, cursor: Cursor = None
 ) -> JsonResponse:
@@ -37,7 +37,7 @@ async def list_keys(
     )
 
 
-@router.post("/keys", status_code=201, response_model=CreatedKeyView, summary="Make a key")
+@router.post("/keys", status_code=201, response_model=CreatedKeyView, summary="Create an API key")
 async def create_key(body: NewKey, caller: Caller) -> JsonResponse:
     """Returns the key; it cannot be retrieved again. A super admin without a tenant creates keys of
     the installation: `super_admin`, or `worker` for the jobs of all tenants. A key that expires
@@ -61,7 +61,7 @@ async def create_key(body: NewKey, caller: Caller) -> JsonResponse:
     return JsonResponse({"id": made, "key": key.text}, 201)
 
 
-@router.delete("/keys/{key_id}", status_code=204, summary="Revoke a key")
+@router.delete("/keys/{key_id}", status_code=204, summary="Revoke an API key")
 async def revoke_key(key_id: UUID, caller: Caller) -> JsonResponse:
     """Immediate on this server, within a second on all others. The key's sessions end, too."""
     await caller.run_for_tenant_or_all(calls.revoke_api_key(key_id))
@@ -70,7 +70,10 @@ async def revoke_key(key_id: UUID, caller: Caller) -> JsonResponse:
 
 
 @router.post(
-    "/keys/{key_id}/rotate", status_code=201, response_model=CreatedKeyView, summary="Rotate a key"
+    "/keys/{key_id}/rotate",
+    status_code=201,
+    response_model=CreatedKeyView,
+    summary="Rotate an API key",
 )
 async def rotate_key(key_id: UUID, caller: Caller, body: Rotation | None = None) -> JsonResponse:
     """Returns a new key with the same role and scopes; the old key expires after the overlap. A key

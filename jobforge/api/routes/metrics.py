@@ -10,7 +10,7 @@ from jobforge.observability.prometheus import CONTENT_TYPE
 router = create_router("metrics", prefix="")
 
 
-@router.get("/metrics", response_class=PlainTextResponse, summary="Metrics for Prometheus")
+@router.get("/metrics", response_class=PlainTextResponse, summary="Get Prometheus metrics")
 async def show_metrics(request: Request) -> Response:
     """Metrics of the installation and of this server. `metrics_token` also gives access."""
     server: ServerState = request.app.state.server

@@ -48,7 +48,7 @@ async def start_operation(body: NewOperation, caller: Caller) -> JsonResponse:
 @router.post(
     "/operations/count",
     response_model=OperationCount,
-    summary="Count what an operation would act on",
+    summary="Count an operation's jobs",
 )
 async def count_jobs(body: OperationCountBody, caller: Caller) -> JsonResponse:
     """Changes nothing. A count of 100,000 means that many or more."""
@@ -66,7 +66,7 @@ async def list_operations(
     return JsonResponse(build_page(found, limit, lambda operation: operation.id))
 
 
-@router.get("/operations/{operation_id}", response_model=Operation, summary="Look at an operation")
+@router.get("/operations/{operation_id}", response_model=Operation, summary="Get an operation")
 async def get_operation(operation_id: UUID, caller: Caller) -> JsonResponse:
     return JsonResponse(await caller.run(calls.get_operation(operation_id)))
 
@@ -74,7 +74,7 @@ async def get_operation(operation_id: UUID, caller: Caller) -> JsonResponse:
 @router.post(
     "/operations/{operation_id}/cancel",
     response_model=OperationStateView,
-    summary="Stop an operation",
+    summary="Cancel an operation",
 )
 async def cancel_operation(operation_id: UUID, caller: Caller) -> JsonResponse:
     """Changes already made to jobs stay."""

@@ -27,7 +27,7 @@ async def list_queues(caller: Caller) -> JsonResponse:
 @router.get(
     "/queues/{queue}/holders",
     response_model=Items[SlotHolder],
-    summary="Who holds the slots of a queue",
+    summary="List a queue's running jobs",
 )
 async def list_holders(
     queue: QueueNamePath, caller: Caller, limit: Annotated[int, Query(ge=1, le=200)] = 50
@@ -38,7 +38,7 @@ async def list_holders(
     )
 
 
-@router.patch("/queues/{queue}", status_code=204, summary="Limit a queue")
+@router.patch("/queues/{queue}", status_code=204, summary="Set a queue's limits")
 async def put_queue(queue: QueueNamePath, body: LimitsBody, caller: Caller) -> JsonResponse:
     """Omitted fields are unchanged; null removes a limit."""
     await caller.run_as_actor(calls.put_queue(queue, body.given_fields()))

@@ -16,13 +16,13 @@ from jobforge.api.state import ServerState
 router = create_router("session")
 
 
-@router.get("/session", response_model=Whoami, summary="Who am I")
+@router.get("/session", response_model=Whoami, summary="Get the current principal")
 async def show_session(caller: Caller) -> JsonResponse:
     """Returns the principal of the request's key, token or cookie."""
     return JsonResponse(_principal_to_json(caller.principal))
 
 
-@router.post("/session", status_code=201, response_model=Whoami, summary="Begin a session")
+@router.post("/session", status_code=201, response_model=Whoami, summary="Sign in to the dashboard")
 async def begin_session(body: Credentials, request: Request) -> JsonResponse:
     """Sets a cookie for the key; it is valid until it expires or the key ends. Pages must send a
     value from their address as `ticket`, never as `key`: a link with an API key must not sign in.
@@ -44,7 +44,7 @@ async def begin_session(body: Credentials, request: Request) -> JsonResponse:
     return answer
 
 
-@router.delete("/session", status_code=204, summary="End a session")
+@router.delete("/session", status_code=204, summary="Sign out of the dashboard")
 async def end_session(request: Request) -> JsonResponse:
     """This server refuses the cookie at once, all others within a second."""
     server: ServerState = request.app.state.server
@@ -62,7 +62,7 @@ async def end_session(request: Request) -> JsonResponse:
     return answer
 
 
-@router.get("/session/tenant", response_model=OwnTenant, summary="Look at one's own tenant")
+@router.get("/session/tenant", response_model=OwnTenant, summary="Get the current tenant")
 async def show_tenant(caller: Caller) -> JsonResponse:
     """Limits and time zone. A tenant without settings has the defaults."""
     found = await caller.run(calls.list_tenants())

@@ -16,23 +16,26 @@ from jobforge.types.statistics import Statistic, Usage, usage_as_csv
 
 router = create_router("statistics")
 
-SinceParam = Annotated[Moment | None, Query(description="From then on.")]
-UntilParam = Annotated[Moment | None, Query(description="Up to then; else up to now.")]
+SinceParam = Annotated[Moment | None, Query(description="Start of the period.")]
+UntilParam = Annotated[Moment | None, Query(description="End of the period (default: now).")]
 
 
-@router.get("/statistics", response_model=Items[Statistic], summary="Read statistics")
+@router.get("/statistics", response_model=Items[Statistic], summary="Get statistics")
 async def get_statistics(
     *,
     caller: Caller,
     since: SinceParam = None,
     until: UntilParam = None,
     step_s: Annotated[
-        int, Query(ge=0, le=86_400, description="Whole minutes; 0: all of it as one.")
+        int,
+        Query(
+            ge=0, le=86_400, description="Step in whole minutes; 0: one step for the whole period."
+        ),
     ] = 60,
     definition: Annotated[DefinitionKey | None, Query()] = None,
     queue: Annotated[QueueName | None, Query()] = None,
     by: Annotated[
-        Literal["definition", "queue"] | None, Query(description="Apart for each.")
+        Literal["definition", "queue"] | None, Query(description="Split by definition or queue.")
     ] = None,
 ) -> JsonResponse:
     """One item per step, by default for the last hour; steps without finished attempts are left
@@ -47,7 +50,7 @@ async def get_statistics(
 @router.get(
     "/usage",
     response_model=Items[Usage],
-    summary="Meter tenants",
+    summary="Get usage by tenant",
     responses={200: {"content": {"text/csv": {"schema": {"type": "string"}}}}},
 )
 async def meter_tenants(
@@ -57,7 +60,7 @@ async def meter_tenants(
     since: SinceParam = None,
     until: UntilParam = None,
     format: Annotated[  # noqa: A002 - name of the query parameter
-        Literal["json", "csv"] | None, Query(description="Else as `Accept` has it.")
+        Literal["json", "csv"] | None, Query(description="Default: chosen by the `Accept` header.")
     ] = None,
 ) -> Response:
     """Usage of each tenant, by default for the last day, as JSON or CSV."""

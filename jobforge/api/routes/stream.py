@@ -46,7 +46,7 @@ LastEventId = Annotated[
     Header(
         alias="Last-Event-ID",
         max_length=200,
-        description="The id of the last event that was received; all that came after it follows.",
+        description="Id of the last received event; the stream resumes after it.",
     ),
 ]
 
@@ -54,7 +54,7 @@ LastEventId = Annotated[
 @router.get(
     "/stream",
     status_code=200,
-    summary="What happens, as it happens",
+    summary="Stream live events",
     response_class=EventStream,
     responses={
         200: {"content": {"text/event-stream": {**_STREAM_SCHEMA, "example": _ATTEMPT_EXAMPLE}}}
@@ -94,7 +94,7 @@ async def stream(
 @router.get(
     "/jobs/{job_id}/logs",
     status_code=200,
-    summary="What a job wrote to its log",
+    summary="List a job's log lines",
     response_model=Page[JobEvent],
     responses={
         200: {"content": {"text/event-stream": {**_STREAM_SCHEMA, "example": _LOG_EXAMPLE}}}
@@ -105,7 +105,7 @@ async def list_logs(
     job_id: UUID,
     caller: Caller,
     *,
-    follow: Annotated[bool, Query(description="As events, until the job has ended.")] = False,
+    follow: Annotated[bool, Query(description="Stream events until the job finishes.")] = False,
     kind: Annotated[list[NoteKind] | None, Query(max_length=3)] = None,
     limit: Annotated[int, Query(ge=1, le=1000)] = 200,
     cursor: Cursor = None,

@@ -20,7 +20,7 @@ async def list_tenants(caller: Caller) -> JsonResponse:
     return JsonResponse({"items": await caller.run_as_actor(calls.list_tenants())})
 
 
-@router.post("/tenants", status_code=201, response_model=TenantId, summary="Make a tenant")
+@router.post("/tenants", status_code=201, response_model=TenantId, summary="Create a tenant")
 async def create_tenant(body: NewTenant, caller: Caller) -> JsonResponse:
     settings = {name: value for name, value in body.given_fields().items() if name != "id"}
     made = body.id or uuid4()
@@ -28,7 +28,7 @@ async def create_tenant(body: NewTenant, caller: Caller) -> JsonResponse:
     return JsonResponse({"id": made}, 201)
 
 
-@router.patch("/tenants/{tenant_id}", status_code=204, summary="Change a tenant")
+@router.patch("/tenants/{tenant_id}", status_code=204, summary="Update a tenant")
 async def put_tenant(tenant_id: UUID, body: TenantSettings, caller: Caller) -> JsonResponse:
     """Omitted fields are unchanged; null removes a setting."""
     await caller.run_as_actor(calls.put_tenant(tenant_id, body.given_fields()))
@@ -37,7 +37,7 @@ async def put_tenant(tenant_id: UUID, body: TenantSettings, caller: Caller) -> J
 
 
 @router.delete(
-    "/tenants/{tenant_id}", status_code=202, response_model=OperationId, summary="Erase a tenant"
+    "/tenants/{tenant_id}", status_code=202, response_model=OperationId, summary="Delete a tenant"
 )
 async def delete_tenant(tenant_id: UUID, caller: Caller) -> JsonResponse:
     """Begins to erase every row and artifact of the tenant and returns the operation's id. From now

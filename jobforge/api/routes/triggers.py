@@ -68,7 +68,7 @@ async def list_triggers(
 
 
 @router.post(
-    "/triggers", status_code=201, response_model=CreatedTriggerView, summary="Make a trigger"
+    "/triggers", status_code=201, response_model=CreatedTriggerView, summary="Create a trigger"
 )
 async def create_trigger(body: NewTrigger, caller: Caller) -> JsonResponse:
     """A schedule's next run is set shortly afterwards, by the scheduler."""
@@ -77,7 +77,7 @@ async def create_trigger(body: NewTrigger, caller: Caller) -> JsonResponse:
     return JsonResponse({"id": await caller.run(calls.create_trigger(body.type, settings))}, 201)
 
 
-@router.post("/triggers/preview", response_model=Preview, summary="Try a trigger before saving it")
+@router.post("/triggers/preview", response_model=Preview, summary="Preview a trigger")
 async def preview_trigger(body: PreviewRequest, caller: Caller) -> JsonResponse:
     """Returns a schedule's next runs, with the effect of daylight saving changes, and the payload
     that an event would produce.
@@ -123,13 +123,13 @@ async def _render_payload(body: PreviewRequest, caller: Caller) -> Json:
     )
 
 
-@router.get("/triggers/{trigger_id}", response_model=Trigger, summary="Look at a trigger")
+@router.get("/triggers/{trigger_id}", response_model=Trigger, summary="Get a trigger")
 async def get_trigger(trigger_id: UUID, caller: Caller) -> JsonResponse:
     """`fault` is the reason why the scheduler disabled the trigger."""
     return JsonResponse(mask_trigger(await caller.run(calls.get_trigger(trigger_id))))
 
 
-@router.patch("/triggers/{trigger_id}", status_code=204, summary="Change a trigger")
+@router.patch("/triggers/{trigger_id}", status_code=204, summary="Update a trigger")
 async def edit_trigger(trigger_id: UUID, body: TriggerChanges, caller: Caller) -> JsonResponse:
     """Omitted fields are unchanged. If you enable a schedule or change its times, missed runs are
     counted from now on. Only `enabled` can be changed for a trigger declared in code.
@@ -151,7 +151,7 @@ async def delete_trigger(trigger_id: UUID, caller: Caller) -> JsonResponse:
     "/triggers/{trigger_id}/run",
     status_code=202,
     response_model=FireAt,
-    summary="Fire a schedule now",
+    summary="Run a schedule now",
 )
 async def run_trigger(trigger_id: UUID, caller: Caller) -> JsonResponse:
     """Fires even if the schedule is disabled, and ignores its overlap policy. The scheduler creates
@@ -164,7 +164,7 @@ async def run_trigger(trigger_id: UUID, caller: Caller) -> JsonResponse:
     "/triggers/{trigger_id}/backfill",
     status_code=202,
     response_model=BackfillResult,
-    summary="Fire a schedule for times that have passed",
+    summary="Backfill a schedule",
 )
 async def backfill_trigger(trigger_id: UUID, body: Backfill, caller: Caller) -> JsonResponse:
     """At most 1,000 runs. Times that already have a firing are skipped, so repeating the request
@@ -184,7 +184,7 @@ async def backfill_trigger(trigger_id: UUID, body: Backfill, caller: Caller) -> 
 @router.get(
     "/triggers/{trigger_id}/firings",
     response_model=Page[Firing],
-    summary="List what came of a schedule's times",
+    summary="List a schedule's run history",
 )
 async def list_firings(
     trigger_id: UUID, caller: Caller, limit: PageLimit = DEFAULT_LIMIT, cursor: Cursor = None
@@ -197,7 +197,7 @@ async def list_firings(
 
 
 @router.get(
-    "/triggers/{trigger_id}/next", response_model=NextRuns, summary="Look when a schedule fires"
+    "/triggers/{trigger_id}/next", response_model=NextRuns, summary="List a schedule's next runs"
 )
 async def next_runs(
     trigger_id: UUID, caller: Caller, count: Annotated[int, Query(ge=1, le=100)] = 5

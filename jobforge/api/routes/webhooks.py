@@ -50,7 +50,7 @@ async def list_webhooks(
 
 
 @router.post(
-    "/webhooks", status_code=201, response_model=CreatedWebhookView, summary="Make a webhook"
+    "/webhooks", status_code=201, response_model=CreatedWebhookView, summary="Create a webhook"
 )
 async def create_webhook(body: NewWebhook, caller: Caller) -> JsonResponse:
     """Returns the secret that signs its messages; it cannot be retrieved again. The URL must
@@ -63,13 +63,13 @@ async def create_webhook(body: NewWebhook, caller: Caller) -> JsonResponse:
     return JsonResponse({"id": webhook_id, "secret": secret.text}, 201)
 
 
-@router.get("/webhooks/{endpoint_id}", response_model=Webhook, summary="Look at a webhook")
+@router.get("/webhooks/{endpoint_id}", response_model=Webhook, summary="Get a webhook")
 async def get_webhook(endpoint_id: UUID, caller: Caller) -> JsonResponse:
     webhook = await caller.run(calls.get_webhook(endpoint_id))
     return JsonResponse(webhook if caller.can_see_addresses else mask_webhook(webhook))
 
 
-@router.patch("/webhooks/{endpoint_id}", status_code=204, summary="Change a webhook")
+@router.patch("/webhooks/{endpoint_id}", status_code=204, summary="Update a webhook")
 async def edit_webhook(endpoint_id: UUID, body: WebhookChanges, caller: Caller) -> JsonResponse:
     """Omitted fields are unchanged. `enabled: true` clears the reason why the webhook was disabled
     and its failure count. A `url` with another origin requires `secret`; without it, the response
@@ -95,7 +95,9 @@ async def delete_webhook(endpoint_id: UUID, caller: Caller) -> JsonResponse:
 
 
 @router.post(
-    "/webhooks/{endpoint_id}/rotate", response_model=RotatedSecret, summary="Rotate a secret"
+    "/webhooks/{endpoint_id}/rotate",
+    response_model=RotatedSecret,
+    summary="Rotate a webhook's secret",
 )
 async def rotate_webhook(
     endpoint_id: UUID, caller: Caller, body: SecretRotation | None = None
@@ -125,7 +127,7 @@ async def send_test(endpoint_id: UUID, caller: Caller) -> JsonResponse:
 @router.get(
     "/webhooks/{endpoint_id}/deliveries",
     response_model=Page[Delivery],
-    summary="List what was sent to a webhook",
+    summary="List a webhook's deliveries",
 )
 async def list_deliveries(
     endpoint_id: UUID,
@@ -147,7 +149,7 @@ async def list_deliveries(
     "/webhooks/{endpoint_id}/deliveries/{delivery_id}/redeliver",
     status_code=202,
     response_model=Redelivery,
-    summary="Send a message again",
+    summary="Redeliver a message",
 )
 async def redeliver(endpoint_id: UUID, delivery_id: UUID, caller: Caller) -> JsonResponse:
     """Sends the message with the same id. If it is waiting for its next attempt, it is sent now."""

@@ -72,7 +72,7 @@ _PAUSES_S = (0.025, 0.125)
 _POLL_S = 1.0
 
 
-@router.post("/worker/register", response_model=RegisteredWorker, summary="Make a worker known")
+@router.post("/worker/register", response_model=RegisteredWorker, summary="Register a worker")
 async def register(body: Registration, caller: Caller) -> JsonResponse:
     """Call it at startup, and again when a heartbeat returns `unknown`."""
     call = calls.register_worker(
@@ -89,7 +89,7 @@ async def register(body: Registration, caller: Caller) -> JsonResponse:
     return JsonResponse({"worker_id": body.worker_id, "tenant_id": caller.principal.tenant_id})
 
 
-@router.post("/worker/unregister", status_code=204, summary="Say goodbye for a worker")
+@router.post("/worker/unregister", status_code=204, summary="Unregister a worker")
 async def unregister(body: WorkerBody, caller: Caller) -> JsonResponse:
     await _check_owner(caller, body.worker_id)
     await _run(caller, calls.unregister_worker(body.worker_id))
@@ -99,7 +99,7 @@ async def unregister(body: WorkerBody, caller: Caller) -> JsonResponse:
 @router.post(
     "/worker/definitions",
     response_model=Items[KnownDefinition],
-    summary="Make the definitions of a worker known",
+    summary="Register a worker's definitions",
 )
 async def put_definitions(body: DeclaredDefinitions, caller: Caller) -> JsonResponse:
     """Idempotent. Definitions belong to the installation: a worker of one tenant can serve
@@ -110,9 +110,7 @@ async def put_definitions(body: DeclaredDefinitions, caller: Caller) -> JsonResp
     )
 
 
-@router.post(
-    "/worker/triggers", status_code=204, summary="Make the schedules of a worker's code known"
-)
+@router.post("/worker/triggers", status_code=204, summary="Declare a worker's schedules")
 async def declare_triggers(body: DeclaredTriggers, caller: Caller) -> JsonResponse:
     """Idempotent. Deletes schedules of the listed definitions that code declared earlier and no
     longer declares. For a worker of one tenant, * means that tenant.
@@ -143,7 +141,7 @@ async def claim_jobs(body: Claim, caller: Caller, request: Request) -> JsonRespo
     return JsonResponse({"items": list(map(_claimed_job_to_json, jobs))})
 
 
-@router.post("/worker/jobs/heartbeat", response_model=HeartbeatsView, summary="Extend leases")
+@router.post("/worker/jobs/heartbeat", response_model=HeartbeatsView, summary="Renew leases")
 async def heartbeat_jobs(body: HeartbeatBody, caller: Caller) -> JsonResponse:
     """Renews the leases of all jobs that a worker runs. Returns which jobs to stop, and a command
     for the worker.
@@ -181,7 +179,9 @@ async def complete_jobs(body: OutcomesBody, caller: Caller) -> JsonResponse:
     return _settled_response(await _run(caller, calls.complete_jobs(body.worker_id, reports)))
 
 
-@router.post("/worker/jobs/notes", response_model=Items[NotedJob], summary="Say what jobs said")
+@router.post(
+    "/worker/jobs/notes", response_model=Items[NotedJob], summary="Record jobs' progress and logs"
+)
 async def note_jobs(body: NotesBody, caller: Caller) -> JsonResponse:
     """Records progress, log lines and events in order. Returns one item per lease."""
     await _check_owner(caller, body.worker_id)
@@ -199,7 +199,7 @@ async def note_jobs(body: NotesBody, caller: Caller) -> JsonResponse:
     return JsonResponse({"items": items})
 
 
-@router.post("/worker/jobs/steps", response_model=Items[SavedStep], summary="Store steps of jobs")
+@router.post("/worker/jobs/steps", response_model=Items[SavedStep], summary="Store completed steps")
 async def save_steps(body: NewSteps, caller: Caller) -> JsonResponse:
     """Stores each step once; later claims of the job return it. Returns one item per step."""
     await _check_owner(caller, body.worker_id)
@@ -218,7 +218,7 @@ async def save_steps(body: NewSteps, caller: Caller) -> JsonResponse:
     return JsonResponse({"items": items})
 
 
-@router.post("/worker/release", response_model=Items[SettledJob], summary="Hand jobs back")
+@router.post("/worker/release", response_model=Items[SettledJob], summary="Release jobs")
 async def release_jobs(body: HeldJobsBody, caller: Caller) -> JsonResponse:
     """The jobs are queued again at once, and the attempt does not count. `busy`: see
     `/worker/jobs/complete`.
@@ -228,23 +228,21 @@ async def release_jobs(body: HeldJobsBody, caller: Caller) -> JsonResponse:
     return _settled_response(await _run(caller, calls.release_jobs(body.worker_id, tokens)))
 
 
-@router.post("/worker/jobs/reap", response_model=Items[ReapedJob], summary="End expired leases")
+@router.post("/worker/jobs/reap", response_model=Items[ReapedJob], summary="Reap expired leases")
 async def reap_jobs(caller: Caller, body: Reap | None = None) -> JsonResponse:
     """Every worker calls this every few seconds; a tenant's worker reaps that tenant's jobs."""
     limit = (body or Reap()).limit
     return JsonResponse({"items": await _run(caller, calls.reap_jobs(limit=limit))})
 
 
-@router.post(
-    "/worker/partitions", response_model=Partitions, summary="Make room for the days to come"
-)
+@router.post("/worker/partitions", response_model=Partitions, summary="Create future partitions")
 async def ensure_partitions(caller: Caller) -> JsonResponse:
     """Called once an hour by any worker."""
     return JsonResponse({"made": await _run(caller, calls.ensure_partitions())})
 
 
 @router.post(
-    "/worker/jobs/{job_id}/heartbeat", response_model=HeartbeatStatusView, summary="Extend a lease"
+    "/worker/jobs/{job_id}/heartbeat", response_model=HeartbeatStatusView, summary="Renew a lease"
 )
 async def heartbeat_job(job_id: UUID, body: JobHeartbeatBody, caller: Caller) -> JsonResponse:
     """`cancel`: cancellation was requested. `held`: not renewed; send another heartbeat after a

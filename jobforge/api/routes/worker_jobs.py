@@ -33,7 +33,7 @@ router = create_router("worker")
     "/worker/jobs/enqueue",
     status_code=201,
     response_model=Items[CreatedJobView],
-    summary="Make jobs for a running job",
+    summary="Create jobs from a running job",
 )
 async def enqueue_jobs(body: ChildJobsBody, caller: Caller, request: Request) -> JsonResponse:
     """The jobs belong to the tenant of the running job, whose lease must be held."""
@@ -51,7 +51,7 @@ async def enqueue_jobs(body: ChildJobsBody, caller: Caller, request: Request) ->
     "/worker/jobs/children",
     status_code=201,
     response_model=Items[CreatedJobView],
-    summary="Make jobs as a step of a running job",
+    summary="Create jobs as a step",
 )
 async def enqueue_children(body: StepChildJobsBody, caller: Caller) -> JsonResponse:
     """Creates the jobs once. Repeated requests, also in later attempts, return the same jobs."""
@@ -64,7 +64,7 @@ async def enqueue_children(body: StepChildJobsBody, caller: Caller) -> JsonRespo
     return JsonResponse({"items": masking.created_jobs_to_json(made)}, 201)
 
 
-@router.post("/worker/jobs/parents", response_model=Lineage, summary="What a job comes from")
+@router.post("/worker/jobs/parents", response_model=Lineage, summary="Get a running job's parents")
 async def load_parents(body: RunningJobBody, caller: Caller) -> JsonResponse:
     """The parents of a running job with their results, and its workflow or batch."""
     token = await _check_token(caller, body)
@@ -75,7 +75,7 @@ async def load_parents(body: RunningJobBody, caller: Caller) -> JsonResponse:
     "/worker/jobs/nodes",
     status_code=201,
     response_model=Items[NodeJob],
-    summary="Add nodes to the workflow of a running job",
+    summary="Add nodes to a running workflow",
 )
 async def add_workflow_jobs(body: AddedNodesBody, caller: Caller) -> JsonResponse:
     """Nodes that depend on the running job also wait for the added nodes. Idempotent."""

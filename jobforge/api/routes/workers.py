@@ -18,14 +18,14 @@ async def list_workers(caller: Caller) -> JsonResponse:
     return JsonResponse({"items": await caller.run_as_actor(calls.list_workers())})
 
 
-@router.post("/workers/{worker_id}/drain", status_code=202, summary="Let a worker finish and end")
+@router.post("/workers/{worker_id}/drain", status_code=202, summary="Drain a worker")
 async def drain_worker(worker_id: UUID, caller: Caller) -> JsonResponse:
     """The worker claims no more jobs and exits when its running jobs have finished."""
     await caller.run_as_actor(calls.drain_worker(worker_id))
     return JsonResponse({}, 202)
 
 
-@router.post("/workers/{worker_id}/stop", status_code=202, summary="Let a worker end now")
+@router.post("/workers/{worker_id}/stop", status_code=202, summary="Stop a worker")
 async def stop_worker(worker_id: UUID, caller: Caller) -> JsonResponse:
     """The worker releases its jobs to the queue and exits."""
     await caller.run_as_actor(calls.stop_worker(worker_id))

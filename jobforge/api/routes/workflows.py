@@ -37,11 +37,11 @@ router = create_router("workflows")
 
 WorkflowStateName = Literal["running", "succeeded", "failed", "canceled"]
 WorkflowNameFilter = Annotated[NulFreeText | None, Query(max_length=200)]
-NodeLimit = Annotated[int, Query(ge=1, le=50_000, description="How many nodes at most.")]
+NodeLimit = Annotated[int, Query(ge=1, le=50_000, description="Maximum number of nodes.")]
 
 
 @router.post(
-    "/workflows", status_code=201, response_model=CreatedWorkflowView, summary="Make a workflow"
+    "/workflows", status_code=201, response_model=CreatedWorkflowView, summary="Create a workflow"
 )
 async def create_workflow(body: NewWorkflow, caller: Caller) -> JsonResponse:
     """Creates all jobs or none. `after` lists the names of nodes that must finish first."""
@@ -69,7 +69,7 @@ async def list_workflows(
     )
 
 
-@router.get("/workflows/{workflow_id}", response_model=WorkflowDetail, summary="Look at a workflow")
+@router.get("/workflows/{workflow_id}", response_model=WorkflowDetail, summary="Get a workflow")
 async def get_workflow(workflow_id: UUID, caller: Caller, limit: NodeLimit = 1000) -> JsonResponse:
     """The nodes with their jobs, the edges between them, and the results of the last nodes."""
     detail = await caller.run(calls.get_workflow(workflow_id, limit=limit))
@@ -103,7 +103,7 @@ async def retry_workflow(
     return JsonResponse({"jobs": await caller.run(call)})
 
 
-@router.post("/batches", status_code=201, response_model=CreatedBatchView, summary="Make a batch")
+@router.post("/batches", status_code=201, response_model=CreatedBatchView, summary="Create a batch")
 async def create_batch(body: NewBatch, caller: Caller) -> JsonResponse:
     """Creates all jobs or none."""
     jobs = list(map(caller.to_job_request, body.jobs))
@@ -130,7 +130,7 @@ async def list_batches(
     )
 
 
-@router.get("/batches/{batch_id}", response_model=WorkflowInfo, summary="Look at a batch")
+@router.get("/batches/{batch_id}", response_model=WorkflowInfo, summary="Get a batch")
 async def get_batch(batch_id: UUID, caller: Caller) -> JsonResponse:
     """`counts` is the number of jobs by state."""
     return JsonResponse(masking.mask_workflow(await caller.run(calls.get_batch(batch_id))))

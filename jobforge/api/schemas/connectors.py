@@ -11,7 +11,7 @@ ConfigName = Annotated[
     str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}$", examples=["billing"])
 ]
 SecretName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,49}$")]
-_HEADERS = "With `{{secret.name}}` in place of secrets."
+_HEADERS = "`{{secret.name}}` is replaced by that secret."
 
 
 class SecretValue(Body):

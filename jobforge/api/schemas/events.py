@@ -23,11 +23,11 @@ class NewEvent(Body):
     )
     key: Annotated[NulFreeText, Field(min_length=1, max_length=255)] | None = Field(
         None,
-        description="Each trigger makes one job of all events with the same name and key.",
+        description="Each trigger creates one job for all events with the same name and key.",
         examples=["payment-1042"],
     )
     correlation_id: Annotated[NulFreeText, Field(min_length=1, max_length=255)] | None = Field(
-        None, description="Goes on to the jobs; else it is the event's id."
+        None, description="Correlation id of the created jobs (default: the event's id)."
     )
     traceparent: Annotated[str, Field(pattern=r"^[0-9a-f-]{1,128}$")] | None = None
 
@@ -53,4 +53,6 @@ class TriggerTestResult(BaseModel):
 
     outcome: DeliveryOutcome
     reason: str | None
-    job: dict[str, Json] | None = Field(description="What would be enqueued, without secrets.")
+    job: dict[str, Json] | None = Field(
+        description="The job that would be enqueued, with secrets masked."
+    )

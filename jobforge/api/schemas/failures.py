@@ -8,7 +8,9 @@ from jobforge.api.schemas.base_types import Body, Moment, NulFreeText, Reason, W
 from jobforge.api.schemas.jobs import AttemptCount
 from jobforge.types.operations import OperationOptions
 
-Canary = Annotated[Whole, Field(ge=1, le=1000, description="So many first; they must end well.")]
+Canary = Annotated[
+    Whole, Field(ge=1, le=1000, description="Number of canary jobs; they must succeed.")
+]
 RedriveRate = Annotated[
     float, Field(gt=0, le=10_000, allow_inf_nan=False, description="Jobs per second.")
 ]
@@ -20,7 +22,7 @@ class Annotation(Body):
     note: Annotated[NulFreeText, Field(max_length=10_000)] | None = None
     snoozed_until: Moment | None = None
     resolved_in: Annotated[NulFreeText, Field(max_length=200)] | None = Field(
-        None, description="The build that mends it."
+        None, description="The build that fixes the failure."
     )
 
 

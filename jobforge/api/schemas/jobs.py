@@ -29,12 +29,12 @@ DefinitionRef = Annotated[
     str,
     Field(
         pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.:-]{0,199}(@[1-9][0-9]{0,8})?$",
-        description="`key`, for its newest active version, or `key@version`.",
+        description="`key` for the newest active version, or `key@version`.",
     ),
 ]
 ParentFailurePolicy = Annotated[
     Literal["cancel", "run", "wait"],
-    Field(description="What becomes of it when a parent is dead or canceled: `cancel` if null."),
+    Field(description="What to do if a parent is dead or canceled (default: `cancel`)."),
 ]
 
 
@@ -77,13 +77,13 @@ class NewJob(JobFields):
 
     definition: DefinitionRef
     key: Annotated[NulFreeText, Field(min_length=1, max_length=255)] | None = Field(
-        None, description="Idempotency key of the job itself, of this tenant and definition."
+        None, description="Deduplication key, unique per tenant and definition."
     )
     key_mode: Literal["retained", "active", "window"] | None = None
     key_window_s: Seconds | None = None
     on_conflict: Literal["existing", "replace", "raise"] | None = None
     after: Annotated[list[JsonUuid], Field(min_length=1, max_length=MOST_JOBS)] | None = Field(
-        None, description="Jobs that have to end first."
+        None, description="Jobs that must finish first."
     )
 
     def to_job_request(self, created_by: str) -> JobRequest:

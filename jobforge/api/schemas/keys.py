@@ -37,7 +37,7 @@ class CreatedKeyView(BaseModel):
 
 class Rotation(Body):
     overlap_s: Annotated[float, Field(ge=0, le=2_592_000, allow_inf_nan=False)] = Field(
-        0, description="For so long the old key goes on to work."
+        0, description="Seconds during which the old key stays valid."
     )
 
 
@@ -73,8 +73,8 @@ class OwnTenant(BaseModel):
     slug: str | None
     name: str | None
     timezone: str
-    weight: int = Field(description="Its share of the turns.")
-    max_running: int | None = Field(description="How many of its jobs may run at once.")
-    max_pending: int | None = Field(description="How many of its jobs may wait.")
-    rate_limit: int | None = Field(description="How many of its jobs may start in a period.")
+    weight: int = Field(description="Share of the fair queue, relative to other tenants.")
+    max_running: int | None = Field(description="Maximum number of running jobs.")
+    max_pending: int | None = Field(description="Maximum number of waiting jobs.")
+    rate_limit: int | None = Field(description="Maximum number of jobs started per period.")
     paused_at: datetime | None

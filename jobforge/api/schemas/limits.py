@@ -63,7 +63,7 @@ class TenantSettings(LimitsBody):
 
 class NewTenant(TenantSettings):
     id: Annotated[UUID, Field(strict=False)] | None = Field(
-        None, description="Else a random one.", examples=[None]
+        None, description="Default: a random UUID.", examples=[None]
     )
 
 

@@ -25,7 +25,7 @@ CronText = Annotated[
     Field(
         min_length=1,
         max_length=MAX_LENGTH,
-        description="Five fields, or a name such as @daily.",
+        description="Cron expression with five fields, or a name such as @daily.",
         examples=["0 9 * * MON-FRI"],
     ),
 ]
@@ -34,14 +34,19 @@ TimeZoneName = Annotated[
     Field(
         min_length=1,
         max_length=64,
-        description="An IANA zone, or `tenant` for the tenant's.",
+        description="IANA time zone, or `tenant` for the tenant's zone.",
         examples=["Europe/Berlin"],
     ),
 ]
 TriggerPriority = Annotated[Whole, Field(ge=-32768, le=32767)]
 EventPattern = Annotated[
     NulFreeText,
-    Field(min_length=1, max_length=202, examples=["order.paid"], description="Or `order.*`."),
+    Field(
+        min_length=1,
+        max_length=202,
+        examples=["order.paid"],
+        description="Event name, or a prefix such as `order.*`.",
+    ),
 ]
 _EXAMPLE_SCHEDULE: dict[str, Any] = {"cron": "0 9 * * *", "timezone": "Europe/Berlin"}
 
@@ -53,11 +58,12 @@ class TriggerChanges(Body):
 
     label: ShortName | None = None
     definition: DefinitionKey | None = None
-    version: Count | None = Field(None, description="null: the newest.")
-    queue: QueueName | None = Field(None, description="null: the definition's.")
+    version: Count | None = Field(None, description="null: the newest version.")
+    queue: QueueName | None = Field(None, description="null: the definition's queue.")
     priority: TriggerPriority | None = None
     payload: dict[str, Json] | None = Field(
-        None, description="With tags such as {{schedule.fire_at}} or {{event.path}}."
+        None,
+        description="Template; tags such as {{schedule.fire_at}} or {{event.path}} are replaced.",
     )
     enabled: bool | None = None
     cron: CronText | None = None
@@ -106,7 +112,7 @@ class CreatedTriggerView(BaseModel):
 
 
 class FireAt(BaseModel):
-    fire_at: datetime = Field(description="By which the firing is found among the trigger's.")
+    fire_at: datetime = Field(description="Identifies the firing among the trigger's firings.")
 
 
 class Backfill(Body):
@@ -124,7 +130,7 @@ class Backfill(Body):
 
 
 class BackfillResult(BaseModel):
-    firings: int = Field(description="How many are new; times that have one are left alone.")
+    firings: int = Field(description="Number of new firings; times with a firing are skipped.")
 
 
 class PreviewRequest(Body):
@@ -134,19 +140,19 @@ class PreviewRequest(Body):
 
     cron: CronText | None = None
     timezone: TimeZoneName = "UTC"
-    after: Moment | None = Field(None, description="From when on; else from now.")
+    after: Moment | None = Field(None, description="Start of the preview (default: now).")
     count: Annotated[Whole, Field(ge=1, le=100)] = 5
     payload: dict[str, Json] | None = None
-    event: dict[str, Json] | None = Field(None, description="The data of an event.")
+    event: dict[str, Json] | None = Field(None, description="Data of an event.")
     event_id: Annotated[UUID, Field(strict=False)] | None = Field(
-        None, description="An event that has come, in the place of `event`: with its `meta`, too."
+        None, description="A stored event to use instead of `event`; includes its `meta`."
     )
 
 
 class PreviewedRun(BaseModel):
     at: datetime
     local: str
-    change: ClockChange | None = Field(description="What a change of the clocks does to it.")
+    change: ClockChange | None = Field(description="Effect of a daylight saving change on the run.")
 
 
 class NextRuns(BaseModel):
@@ -165,7 +171,7 @@ class DeclaredTrigger(Body):
     """A schedule declared in code; `settings` are those of a trigger."""
 
     name: DefinitionKey
-    tenant: ShortName = Field(description="An id, a slug, or * for every tenant.")
+    tenant: ShortName = Field(description="Tenant id or slug, or * for every tenant.")
     settings: dict[str, Json]
 
 

@@ -10,8 +10,8 @@ from jobforge.types.webhooks import WebhookEvent
 
 DEFAULT_OVERLAP_S = 86_400.0
 
-_EVENTS = "Messages of which kinds are sent: `end` is every end, `failure` every failed attempt."
-_DEFINITIONS = "Only jobs of these; null is all."
+_EVENTS = "Kinds of messages to send. `end`: every finished job; `failure`: every failed attempt."
+_DEFINITIONS = "Only jobs of these definitions; null: all definitions."
 
 Url = Annotated[NulFreeText, Field(max_length=2000, examples=["https://example.com/jobs"])]
 WebhookEvents = Annotated[
@@ -49,7 +49,7 @@ class WebhookChanges(Body):
     enabled: bool | None = None
     secret: Annotated[NulFreeText, Field(max_length=200)] | None = Field(
         None,
-        description="Replaces the secret that signs. A `url` of another origin needs it.",
+        description="Replaces the signing secret. Required if `url` has another origin.",
         examples=["whsec_…"],
     )
 
@@ -63,7 +63,7 @@ class CreatedWebhookView(BaseModel):
 
 class SecretRotation(Body):
     overlap_s: Annotated[float, Field(ge=0, le=2_592_000, allow_inf_nan=False)] = Field(
-        DEFAULT_OVERLAP_S, description="For so long the old secret signs beside the new one."
+        DEFAULT_OVERLAP_S, description="Seconds during which the old secret also signs."
     )
 
 

@@ -28,10 +28,10 @@ _TENANT = "aaaaaaaa-0000-4000-8000-000000000000"
 _WORKER = "77777777-0000-4000-8000-000000000000"
 
 Lease = Annotated[int, Field(ge=0, le=2**63 - 1, examples=[1763200000000000])]
-LeaseSeconds = Annotated[float, Field(ge=1, le=3600, description="How long the leases last.")]
+LeaseSeconds = Annotated[float, Field(ge=1, le=3600, description="Lease duration in seconds.")]
 DefinitionVersions = Annotated[
     list[Annotated[NulFreeText, Field(max_length=220, examples=["send_welcome@1"])]],
-    Field(max_length=10_000, description="`key@version` of each; null is all."),
+    Field(max_length=10_000, description="`key@version` of each; null: all definitions."),
 ]
 
 
@@ -51,13 +51,13 @@ class Registration(WorkerBody):
     pid: Annotated[int, Field(ge=0, le=2**31 - 1)] | None = None
     build: Annotated[NulFreeText, Field(max_length=255)] | None = None
     isolation: Annotated[NulFreeText, Field(max_length=255)] | None = Field(
-        None, description="The level at which its jobs are isolated."
+        None, description="Isolation level of its jobs."
     )
 
 
 class RegisteredWorker(BaseModel):
     worker_id: UUID
-    tenant_id: UUID | None = Field(description="The tenant it is confined to; null: none.")
+    tenant_id: UUID | None = Field(description="Tenant of the worker's key; null: all tenants.")
 
 
 class DeclaredDefinition(Body):
@@ -76,7 +76,7 @@ class KnownDefinition(BaseModel):
     key: str
     version: int
     status: Literal["registered", "known"] = Field(
-        description="`known`: it was there, and a worker of one tenant does not change it."
+        description="`known`: already registered; a worker of one tenant cannot change it."
     )
 
 
@@ -94,7 +94,7 @@ class Claim(WorkerBody):
     )
     lease_s: LeaseSeconds = 30
     wait_s: Annotated[float, Field(ge=0, le=LONGEST_WAIT_S)] = Field(
-        0, description="How long to wait for a job when there is none."
+        0, description="Seconds to wait for a job if there is none."
     )
 
 
@@ -116,14 +116,14 @@ class HeldJobsBody(WorkerBody):
 class HeartbeatBody(HeldJobsBody):
     lease_s: LeaseSeconds = 30
     memory_bytes: Annotated[int, Field(ge=0, le=2**63 - 1)] | None = Field(
-        None, description="What the worker's process occupies."
+        None, description="Memory used by the worker process."
     )
-    clock: Moment | None = Field(None, description="The time by the worker's own clock.")
+    clock: Moment | None = Field(None, description="Time of the worker's clock.")
 
 
 StepName = Annotated[NulFreeText, Field(min_length=1, max_length=200, examples=["send"])]
 StepIndex = Annotated[
-    int, Field(ge=0, lt=1_000_000, description="Its turn among the steps of this name, from 0.")
+    int, Field(ge=0, lt=1_000_000, description="Index among the steps with this name, from 0.")
 ]
 
 
@@ -133,12 +133,14 @@ class StepWait(Body):
     """
 
     kind: Literal["sleep", "event", "gather"]
-    name: StepName = Field(description="Of an event it is the event's.")
+    name: StepName = Field(description="For an event, the event's name.")
     index: StepIndex
-    match: dict[str, Json] | None = Field(None, description="What the event's data must contain.")
+    match: dict[str, Json] | None = Field(
+        None, description="Members that the event's data must contain."
+    )
     since: Annotated[float, Field(ge=0, lt=253_402_300_800)] | None = Field(
         None,
-        description="Unix time from which on events count. Default: when the job was created.",
+        description="Unix time after which events match (default: the job's creation).",
     )
     jobs: Annotated[list[JsonUuid], Field(min_length=1, max_length=10_000)] | None = None
 
@@ -146,7 +148,7 @@ class StepWait(Body):
 class AttemptEndBody(Body):
     """Outcome details of an attempt."""
 
-    started_at: Moment | None = Field(None, description="As claimed.")
+    started_at: Moment | None = Field(None, description="Start time as claimed.")
     result: Json = None
     error: dict[str, Json] | None = None
     reason: NulFreeText | None = None
@@ -303,8 +305,8 @@ class ClaimedJobView(BaseModel):
     idempotency_key: str | None
     tags: list[str] | None
     payload: dict[str, Json]
-    steps: list[DoneStep] | None = Field(description="Of earlier attempts; null: none.")
-    waited_s: float = Field(description="In its queue, until it was claimed.")
+    steps: list[DoneStep] | None = Field(description="Steps of earlier attempts; null: none.")
+    waited_s: float = Field(description="Seconds in the queue before the claim.")
 
 
 class ReapedJob(BaseModel):
@@ -359,7 +361,7 @@ class SavedStep(BaseModel):
 
 
 class SettledStateView(BaseModel):
-    state: State | None = Field(description="null when the same was reported before.")
+    state: State | None = Field(description="null if the same outcome was reported before.")
 
 
 class Partitions(BaseModel):

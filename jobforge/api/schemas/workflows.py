@@ -47,7 +47,7 @@ class NewNode(JobFields):
     name: NodeName
     definition: DefinitionRef | None = None
     after: Annotated[list[NodeName], Field(max_length=MOST_JOBS)] | None = Field(
-        None, description="Nodes that have to end first."
+        None, description="Nodes that must finish first."
     )
     workflow: "NewWorkflow | None" = None
 
@@ -127,7 +127,7 @@ class WorkflowRetryBody(Body):
 
 
 class WorkflowRetryResult(BaseModel):
-    jobs: int = Field(description="How many jobs were made.")
+    jobs: int = Field(description="Number of jobs created.")
 
 
 class WorkflowStateView(BaseModel):

@@ -91,13 +91,13 @@ _EXPOSED_HEADERS = ["X-Request-Id", "Retry-After", "Idempotent-Replayed"]
 
 def build_app(config: Config) -> FastAPI:
     """Return the application; its lifespan startup opens the database."""
-    traffic = RequestMetrics()
-    journal = AccessLog() if config.access_log else None
+    request_metrics = RequestMetrics()
+    access_log = AccessLog() if config.access_log else None
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         async with _open_database(config) as database, asyncio.TaskGroup() as group:
-            app.state.server = server = ServerState(config, database, traffic)
+            app.state.server = server = ServerState(config, database, request_metrics)
             group.create_task(server.operations_loop.run())
             group.create_task(server.hub.run())
             group.create_task(server.remote_workers.run())
@@ -108,8 +108,8 @@ def build_app(config: Config) -> FastAPI:
                 yield
             finally:
                 server.close()
-                if journal:
-                    journal.write()
+                if access_log:
+                    access_log.write()
 
     app = _Application(
         lifespan=lifespan,
@@ -131,7 +131,7 @@ def build_app(config: Config) -> FastAPI:
     app.add_exception_handler(HTTPException, _handle_http_exception)
     app.add_exception_handler(Exception, _reraise)
     inner = _add_cors(config.cors_origins, FastPath(app.call_fastapi, shortcuts=_SHORTCUTS))
-    app.outer_app = RequestMiddleware(inner, access_log=journal, metrics=traffic)
+    app.outer_app = RequestMiddleware(inner, access_log=access_log, metrics=request_metrics)
     return app
 
 
@@ -211,10 +211,10 @@ async def _reraise(_: Request, error: Exception) -> Response:
 
 async def _handle_http_exception(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)  # noqa: S101 - registered for this class
-    answer = problem_from_http_exception(error, get_request_id(request))
+    response = problem_from_http_exception(error, get_request_id(request))
     path = request.scope["path"]
     # Starlette's Allow header lists the methods of the first matching route only.
     methods = sorted({method for pattern, method in _METHODS if pattern.match(path)})
     if error.status_code == 405 and methods:
-        answer.headers["allow"] = ", ".join(methods)
-    return answer
+        response.headers["allow"] = ", ".join(methods)
+    return response

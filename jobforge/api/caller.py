@@ -41,10 +41,10 @@ class CallerContext:
 
     def to_job_request(self, job: NewJob) -> JobRequest:
         """Convert a request body to a job created by the caller; the body's traceparent wins."""
-        made = job.to_job_request(self.principal.actor)
-        if self.traceparent is None or made.traceparent is not None:
-            return made
-        return made._replace(traceparent=self.traceparent)
+        request = job.to_job_request(self.principal.actor)
+        if self.traceparent is None or request.traceparent is not None:
+            return request
+        return request._replace(traceparent=self.traceparent)
 
     @property
     def can_see_addresses(self) -> bool:
@@ -81,61 +81,63 @@ async def apply_tenant_header(
     request: Request, server: ServerState, principal: Principal
 ) -> Principal:
     """Return the principal for the header's tenant; raise Forbidden if it is not the key's."""
-    named = request.headers[TENANT_HEADER]
+    id_or_slug = request.headers[TENANT_HEADER]
     if principal.role is not Role.SUPER_ADMIN:
-        if not await _is_own_tenant(server, named, principal.tenant_id):
+        if not await _is_own_tenant(server, id_or_slug, principal.tenant_id):
             raise Forbidden("this key is of another tenant")
         return principal
-    tenant_id = await _find_tenant(server, named)
+    tenant_id = await _find_tenant(server, id_or_slug)
     await server.access_auditor.record(
         principal.actor, tenant_id, f"{request.method} {request.url.path}"
     )
     return replace(principal, tenant_id=tenant_id)
 
 
-async def _is_own_tenant(server: ServerState, named: str, own: UUID | None) -> bool:
+async def _is_own_tenant(server: ServerState, id_or_slug: str, own_tenant_id: UUID | None) -> bool:
     """Whether `named` is the id or slug of the caller's own tenant.
 
     Another tenant's slug takes as long as a slug that does not exist: neither is cached, and the
     query runs with the caller's own tenant.
     """
-    if own is None:
+    if own_tenant_id is None:
         return False
     try:
-        tenant_id = _parse_tenant_id(named)
-        if tenant_id is None and server.slugs.get(named) == own:
+        tenant_id = _parse_tenant_id(id_or_slug)
+        if tenant_id is None and server.slugs.get(id_or_slug) == own_tenant_id:
             return True
         if tenant_id is None:
-            found = await server.database.run(calls.find_tenant(named).for_tenant(own))
-            tenant_id = server.slugs.put(named, found)
+            found = await server.database.run(
+                calls.find_tenant(id_or_slug).for_tenant(own_tenant_id)
+            )
+            tenant_id = server.slugs.put(id_or_slug, found)
     except (Invalid, NotFound):
         return False
-    return tenant_id == own
+    return tenant_id == own_tenant_id
 
 
-async def _find_tenant(server: ServerState, named: str) -> UUID:
-    known = _parse_tenant_id(named) or server.slugs.get(named)
-    if known is not None:
-        return known
+async def _find_tenant(server: ServerState, id_or_slug: str) -> UUID:
+    tenant_id = _parse_tenant_id(id_or_slug) or server.slugs.get(id_or_slug)
+    if tenant_id is not None:
+        return tenant_id
     try:
-        found = await server.database.run(calls.find_tenant(named))
+        found = await server.database.run(calls.find_tenant(id_or_slug))
     except NotFound as error:
-        raise NotFound(f"there is no tenant {named}", field=TENANT_HEADER) from error
-    return server.slugs.put(named, found)
+        raise NotFound(f"there is no tenant {id_or_slug}", field=TENANT_HEADER) from error
+    return server.slugs.put(id_or_slug, found)
 
 
-def _parse_tenant_id(named: str) -> UUID | None:
+def _parse_tenant_id(id_or_slug: str) -> UUID | None:
     """Return the header's tenant id, or None for a slug. Raise Invalid."""
-    if not named or len(named) > 200 or not named.isprintable():
+    if not id_or_slug or len(id_or_slug) > 200 or not id_or_slug.isprintable():
         raise Invalid(f"{TENANT_HEADER} is an id or a slug", field=TENANT_HEADER)
-    return parse_tenant_uuid(named)
+    return parse_tenant_uuid(id_or_slug)
 
 
 async def get_caller(request: Request) -> CallerContext:
     """Return the caller that the route's guard stored in the request scope."""
-    calling = request.scope["jobforge.calling"]
-    assert isinstance(calling, CallerContext)  # noqa: S101 - `admit` stored it
-    return calling
+    caller = request.scope["jobforge.calling"]
+    assert isinstance(caller, CallerContext)  # noqa: S101 - `admit` stored it
+    return caller
 
 
 Caller = Annotated[CallerContext, Depends(get_caller)]

@@ -86,12 +86,12 @@ class ForwardedLimit:
 def limiter_from_config(config: Config) -> ConnectionLimiter:
     """Return the configured limiter, capped by this process's file descriptor limit."""
     files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    most = config.client_connections
+    max_total = config.client_connections
     if files != resource.RLIM_INFINITY:
-        most = min(most, max(1, files - config.server_connections - _RESERVED_FILES))
+        max_total = min(max_total, max(1, files - config.server_connections - _RESERVED_FILES))
     return ConnectionLimiter(
-        max_total=most,
-        max_per_address=max(1, min(config.client_connections_per_address, most // 2)),
+        max_total=max_total,
+        max_per_address=max(1, min(config.client_connections_per_address, max_total // 2)),
         header_timeout_s=config.header_timeout_s,
         body_timeout_s=config.body_timeout_s,
     )

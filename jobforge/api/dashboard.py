@@ -78,21 +78,21 @@ class Dashboard:
         root = scope.get("root_path", "")
         scope["jobforge.route"] = MOUNT
         path = scope["path"].removeprefix(root).lstrip("/")
-        answer = self._respond(path, root, Headers(scope=scope))
-        await answer(scope, receive, send)
+        response = self._respond(path, root, Headers(scope=scope))
+        await response(scope, receive, send)
 
     def _respond(self, path: str, root: str, headers: Headers) -> Response:
         file = self._files.get(path) if path != _PAGE else None
         if file is None and path.startswith(_ASSETS):
             raise HTTPException(404)
-        caching = _CACHE_FOREVER if path.startswith(_ASSETS) else "no-cache"
+        cache_control = _CACHE_FOREVER if path.startswith(_ASSETS) else "no-cache"
         file = file or self._page(root)
-        packed = file.gzipped_body if "gzip" in headers.get("accept-encoding", "") else None
-        answer = Response(packed or file.body, media_type=file.media_type, headers=_HEADERS)
-        answer.headers["cache-control"] = caching
-        if packed:
-            answer.headers["content-encoding"] = "gzip"
-        return answer
+        gzipped = file.gzipped_body if "gzip" in headers.get("accept-encoding", "") else None
+        response = Response(gzipped or file.body, media_type=file.media_type, headers=_HEADERS)
+        response.headers["cache-control"] = cache_control
+        if gzipped:
+            response.headers["content-encoding"] = "gzip"
+        return response
 
     def _page(self, root: str) -> _File:
         """Return the page for a mount path. The cache is small: clients cannot choose the path."""
@@ -111,13 +111,13 @@ class Dashboard:
 
 
 def _read(folder: Traversable, prefix: str = "") -> dict[str, _File]:
-    found: dict[str, _File] = {}
+    files: dict[str, _File] = {}
     if not folder.is_dir():
-        return found
-    for each in folder.iterdir():
-        name = prefix + each.name
-        if each.is_dir():
-            found |= _read(each, f"{name}/")
-        elif not each.name.startswith("."):
-            found[name] = _File(name, each.read_bytes())
-    return found
+        return files
+    for entry in folder.iterdir():
+        name = prefix + entry.name
+        if entry.is_dir():
+            files |= _read(entry, f"{name}/")
+        elif not entry.name.startswith("."):
+            files[name] = _File(name, entry.read_bytes())
+    return files

@@ -43,30 +43,34 @@ class EnqueueBatcher:
         self._pending: dict[UUID, deque[_PendingJob]] = {}  # by tenant with a call in progress
 
     async def enqueue(self, tenant_id: UUID, job: JobRequest) -> Enqueued:
-        line = self._pending.get(tenant_id)
-        if line is None:
-            self._pending[tenant_id] = line = deque()
+        queue = self._pending.get(tenant_id)
+        if queue is None:
+            self._pending[tenant_id] = queue = deque()
         else:
-            wish = _PendingJob(job)
-            line.append(wish)
-            enqueued = await self._await_result(tenant_id, wish)
+            pending_job = _PendingJob(job)
+            queue.append(pending_job)
+            enqueued = await self._await_result(tenant_id, pending_job)
             if enqueued is not None:
                 return enqueued
-        return await self._lead_batch(tenant_id, job, line)
+        return await self._lead_batch(tenant_id, job, queue)
 
-    async def _await_result(self, tenant_id: UUID, wish: _PendingJob) -> Enqueued | None:
+    async def _await_result(self, tenant_id: UUID, pending_job: _PendingJob) -> Enqueued | None:
         try:
-            return await wish.future
+            return await pending_job.future
         except asyncio.CancelledError:
             # A cancellation can coincide with the promotion to leader: pass leadership on.
-            if wish.future.done() and not wish.future.cancelled() and wish.future.result() is None:
+            if (
+                pending_job.future.done()
+                and not pending_job.future.cancelled()
+                and pending_job.future.result() is None
+            ):
                 self._promote_next_leader(tenant_id)
             raise
 
     async def _lead_batch(
-        self, tenant_id: UUID, job: JobRequest, line: deque[_PendingJob]
+        self, tenant_id: UUID, job: JobRequest, queue: deque[_PendingJob]
     ) -> Enqueued:
-        others = [line.popleft() for _ in range(min(len(line), _MOST_AT_ONCE))]
+        others = [queue.popleft() for _ in range(min(len(queue), _MOST_AT_ONCE))]
         try:
             if not others:
                 return await self._enqueue_one(tenant_id, job)
@@ -81,7 +85,7 @@ class EnqueueBatcher:
     ) -> Enqueued:
         jobs = [job, *(other.job for other in others)]
         try:
-            made = await self._database.run_fast(calls.enqueue_jobs(jobs, tenant_id=tenant_id))
+            results = await self._database.run_fast(calls.enqueue_jobs(jobs, tenant_id=tenant_id))
         except (Contended, Unavailable) as error:
             for other in others:
                 other.reject(error)
@@ -91,25 +95,25 @@ class EnqueueBatcher:
             # result.
             await self._enqueue_separately(tenant_id, others)
             return await self._enqueue_one(tenant_id, job)
-        for other, enqueued in zip(others, made[1:], strict=True):
+        for other, enqueued in zip(others, results[1:], strict=True):
             other.resolve(enqueued)
-        return made[0]
+        return results[0]
 
-    async def _enqueue_separately(self, tenant_id: UUID, wishes: list[_PendingJob]) -> None:
-        for wish in wishes:
+    async def _enqueue_separately(self, tenant_id: UUID, pending_jobs: list[_PendingJob]) -> None:
+        for pending_job in pending_jobs:
             try:
-                wish.resolve(await self._enqueue_one(tenant_id, wish.job))
+                pending_job.resolve(await self._enqueue_one(tenant_id, pending_job.job))
             except JobForgeError as error:
-                wish.reject(error)
+                pending_job.reject(error)
 
     async def _enqueue_one(self, tenant_id: UUID, job: JobRequest) -> Enqueued:
         return await self._database.run_fast(calls.enqueue_job(job, tenant_id=tenant_id))
 
     def _promote_next_leader(self, tenant_id: UUID) -> None:
-        line = self._pending[tenant_id]
-        while line:
-            heir = line.popleft()
-            if not heir.future.done():
-                heir.resolve(None)
+        queue = self._pending[tenant_id]
+        while queue:
+            next_leader = queue.popleft()
+            if not next_leader.future.done():
+                next_leader.resolve(None)
                 return
         del self._pending[tenant_id]

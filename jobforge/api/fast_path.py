@@ -30,28 +30,31 @@ class FastPath:
 
     def __init__(self, app: ASGIApp, *, shortcuts: Mapping[tuple[str, str], Shortcut]) -> None:
         self._app = app
-        self._shortcuts = {where: (RULES[where], each) for where, each in shortcuts.items()}
+        self._shortcuts = {
+            method_and_path: (RULES[method_and_path], each)
+            for method_and_path, each in shortcuts.items()
+        }
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        found = self._shortcuts.get((scope.get("method", ""), scope.get("path", "")))
-        if found is None or scope["query_string"]:
+        match = self._shortcuts.get((scope.get("method", ""), scope.get("path", "")))
+        if match is None or scope["query_string"]:
             await self._app(scope, receive, send)
             return
-        rule, shortcut = found
+        rule, shortcut = match
         scope["jobforge.route"] = rule.path
         server: ServerState = scope["app"].state.server
         request = Request(scope, receive)
         try:
             await guard.admit(request, server, rule)
             body = await request_body.read(request, guard.body_limit(server, rule.path))
-            answer = await shortcut(request, body)
+            response = await shortcut(request, body)
         except JobForgeError as error:
             await problem_from_error(error, get_request_id(request))(scope, receive, send)
             return
-        if answer is None:
+        if response is None:
             await self._app(scope, _replay_body(body.raw, receive), send)
         else:
-            await answer(scope, receive, send)
+            await response(scope, receive, send)
 
 
 def _replay_body(body: bytes, receive: Receive) -> Receive:

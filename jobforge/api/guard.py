@@ -59,7 +59,7 @@ class GuardedRoute(APIRoute):
         handle = super().get_route_handler()
         [method] = sorted(self.methods or ())
         rule = get_rule(method, self.path_format)
-        known = {field.alias for field in self.dependant.query_params}
+        known_params = {field.alias for field in self.dependant.query_params}
         takes_body = self.body_field is not None
 
         async def guarded(request: Request) -> Response:
@@ -67,7 +67,7 @@ class GuardedRoute(APIRoute):
             request.scope["jobforge.route"] = rule.path
             await admit(request, server, rule)
             for name in request.query_params:
-                if name not in known:
+                if name not in known_params:
                     raise UnknownField(f"{name}: there is no such parameter", field=name)
             if takes_body:
                 body = await request_body.read(request, body_limit(server, rule.path))
@@ -103,8 +103,8 @@ def _can_read_metrics(request: Request, server: ServerState) -> bool:
     if server.config.metrics_public:
         return True
     token = server.config.metrics_token
-    given = request.headers.get("authorization", "").encode()
-    return token is not None and secrets.compare_digest(given, f"Bearer {token}".encode())
+    authorization = request.headers.get("authorization", "").encode()
+    return token is not None and secrets.compare_digest(authorization, f"Bearer {token}".encode())
 
 
 def body_limit(server: ServerState, path: str) -> int:

@@ -149,11 +149,11 @@ class LimitedHttpProtocol(HttpToolsProtocol):
 
     def _send_error(self, status: int) -> None:
         request_id = uuid4().hex
-        answer = problem_from_http_exception(HTTPException(status), request_id)
-        answer.headers.update({"x-request-id": request_id, "connection": "close"})
-        head = b"".join(b"%s: %s\r\n" % header for header in answer.raw_headers)
-        line = f"HTTP/1.1 {status} {HTTPStatus(status).phrase}\r\n".encode()
-        self.transport.write(b"%s%s\r\n%s" % (line, head, answer.body))
+        response = problem_from_http_exception(HTTPException(status), request_id)
+        response.headers.update({"x-request-id": request_id, "connection": "close"})
+        head = b"".join(b"%s: %s\r\n" % header for header in response.raw_headers)
+        status_line = f"HTTP/1.1 {status} {HTTPStatus(status).phrase}\r\n".encode()
+        self.transport.write(b"%s%s\r\n%s" % (status_line, head, response.body))
         self.transport.close()
 
 

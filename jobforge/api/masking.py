@@ -103,12 +103,12 @@ def mask_webhook(webhook: Webhook) -> Webhook:
 
 def mask_connector(config: ConnectorConfig) -> ConnectorConfig:
     """Mask a connector for viewers: its URL without the path, its headers without their values."""
-    shown = dict(config.settings)
-    if isinstance(shown.get("url"), str):
-        shown["url"] = _mask_url_path(shown["url"])
-    if isinstance(shown.get("headers"), dict):
-        shown["headers"] = dict.fromkeys(shown["headers"], MARKER)
-    return replace(config, settings=shown)
+    settings = dict(config.settings)
+    if isinstance(settings.get("url"), str):
+        settings["url"] = _mask_url_path(settings["url"])
+    if isinstance(settings.get("headers"), dict):
+        settings["headers"] = dict.fromkeys(settings["headers"], MARKER)
+    return replace(config, settings=settings)
 
 
 def _mask_url_path(url: str) -> str:

@@ -41,13 +41,15 @@ class RequestMiddleware:
             await self._app(scope, receive, send)
             return
         began = time.perf_counter()
-        given = dict(scope["headers"])
-        request_id = _choose_request_id(given.get(b"x-request-id", b""))
+        request_headers = dict(scope["headers"])
+        request_id = _choose_request_id(request_headers.get(b"x-request-id", b""))
         scope["jobforge.request_id"] = request_id
-        parent = tracing.read_traceparent(given.get(b"traceparent", b"").decode("latin-1"))
+        parent = tracing.read_traceparent(
+            request_headers.get(b"traceparent", b"").decode("latin-1")
+        )
         status: int | None = None
 
-        async def answer(message: Message) -> None:
+        async def send_response(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
@@ -61,12 +63,14 @@ class RequestMiddleware:
             inner = span and tracing.traceparent_of(span)
             scope["jobforge.traceparent"] = inner or (parent and str(parent))
             try:
-                await self._app(scope, receive, answer)
+                await self._app(scope, receive, send_response)
             except ClientDisconnect:
                 status = status or _CLIENT_CLOSED
             except Exception as error:  # noqa: BLE001 - top of the request: logged once, then answered
                 if status is None:
-                    await problem_from_unexpected_error(error, request_id)(scope, receive, answer)
+                    await problem_from_unexpected_error(error, request_id)(
+                        scope, receive, send_response
+                    )
                 else:
                     logs.emit("request.failed", "error", error=logs.error_fields(error))
             finally:
@@ -91,9 +95,9 @@ def _choose_request_id(given: bytes) -> str:
 
 
 def _add_headers(headers: RawHeaders, request_id: str) -> RawHeaders:
-    given = dict(headers)
-    ours = [header for header in _DEFAULT_HEADERS if header[0] not in given]
-    return [*headers, (b"x-request-id", request_id.encode()), *ours]
+    names = dict(headers)
+    defaults = [header for header in _DEFAULT_HEADERS if header[0] not in names]
+    return [*headers, (b"x-request-id", request_id.encode()), *defaults]
 
 
 def _build_log_line(scope: Scope, status: int, took_s: float) -> logs.LogLine:

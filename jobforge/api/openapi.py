@@ -37,28 +37,28 @@ Errors are problem+json with a stable `code`. Lists have `items`; pass `next` as
 
 def build_document(app: FastAPI) -> dict[str, Json]:
     """Return the OpenAPI 3.1 document."""
-    found = get_openapi(
+    document = get_openapi(
         title="JobForge",
         version=__version__,
         summary="Jobs in Postgres, over HTTP.",
         description=_DESCRIPTION,
         routes=app.routes,
     )
-    schemas = found.setdefault("components", {}).setdefault("schemas", {})
+    schemas = document.setdefault("components", {}).setdefault("schemas", {})
     for unused in ("HTTPValidationError", "ValidationError"):
         schemas.pop(unused, None)
-    described = Problem.model_json_schema(ref_template="#/components/schemas/{model}")
-    schemas.update(described.pop("$defs"))
-    schemas["Problem"] = described
-    found["components"]["securitySchemes"] = _SECURITY_SCHEMES
-    found["components"]["responses"] = {
+    problem_schema = Problem.model_json_schema(ref_template="#/components/schemas/{model}")
+    schemas.update(problem_schema.pop("$defs"))
+    schemas["Problem"] = problem_schema
+    document["components"]["securitySchemes"] = _SECURITY_SCHEMES
+    document["components"]["responses"] = {
         str(status): _refusal(status) for status in _STATUS_DESCRIPTIONS
     }
-    for path, operations in found["paths"].items():
+    for path, operations in document["paths"].items():
         for method in _METHODS:
             if method in operations:
                 _complete(operations[method], RULES[method.upper(), path])
-    return found
+    return document
 
 
 def list_error_codes(status: int) -> list[str]:

@@ -43,10 +43,10 @@ class PayloadChecker:
         now = time.monotonic()
         validators = []
         for job in jobs:
-            known = self._cache.get((job.definition, job.version))
-            if known is None or known.until < now:
-                known = await self._look_up(job.definition, job.version)
-            validators.append(known.validator)
+            cached = self._cache.get((job.definition, job.version))
+            if cached is None or cached.until < now:
+                cached = await self._look_up(job.definition, job.version)
+            validators.append(cached.validator)
         if size <= LARGE_BYTES:
             _check_all(jobs, validators, path)
         else:
@@ -56,21 +56,23 @@ class PayloadChecker:
         await self.check([JobRequest(definition, payload, version)], path="payload")
 
     async def _look_up(self, definition: str, version: int | None) -> _CachedValidator:
-        key, _, named = definition.partition("@")
-        asked = int(named) if named.isdecimal() and len(named) < 10 else version
+        key, _, version_text = definition.partition("@")
+        effective_version = (
+            int(version_text) if version_text.isdecimal() and len(version_text) < 10 else version
+        )
         try:
-            found = await self._database.run(calls.get_definition(key, version=asked))
+            found = await self._database.run(calls.get_definition(key, version=effective_version))
             schema = found.parameters
         except NotFound:
             schema = None  # the engine rejects the job with the reason
-        known = _CachedValidator(
+        cached = _CachedValidator(
             json_schema.compile_validator(definition, schema), time.monotonic() + _REMEMBERED_S
         )
-        self._cache[definition, version] = known
+        self._cache[definition, version] = cached
         self._cache.move_to_end((definition, version))
         while len(self._cache) > _MOST_REMEMBERED:
             self._cache.popitem(last=False)
-        return known
+        return cached
 
 
 def _check_all(jobs: list[JobRequest], validators: list[Validator | None], path: str) -> None:

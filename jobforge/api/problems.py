@@ -95,8 +95,10 @@ def problem_from_error(error: JobForgeError, request_id: str) -> JsonResponse:
     facts = _public_facts(error)
     faults = facts.pop("errors", None) or _faults_from_error(error)
     text = _default_message(error) if _has_foreign_text(error) else error.message
-    told = _ProblemFields(status, error.code, mask_text(text), _format_faults(faults), mask(facts))
-    return told.to_response(request_id)
+    problem = _ProblemFields(
+        status, error.code, mask_text(text), _format_faults(faults), mask(facts)
+    )
+    return problem.to_response(request_id)
 
 
 def problem_from_validation_error(error: RequestValidationError, request_id: str) -> JsonResponse:
@@ -108,20 +110,20 @@ def problem_from_validation_error(error: RequestValidationError, request_id: str
     first = faults[0]
     is_unknown = first["type"] == _EXTRA
     code = errors.UnknownField.code if is_unknown else errors.Invalid.code
-    told = _ProblemFields(
+    problem = _ProblemFields(
         422, code, f"{first['field']}: {first['message']}", _format_faults(faults)
     )
-    return told.to_response(request_id)
+    return problem.to_response(request_id)
 
 
 def problem_from_http_exception(error: HTTPException, request_id: str) -> JsonResponse:
     """Return the problem for an error of the framework, such as an unknown route or method."""
     status = error.status_code
     code, text = _HTTP_ERRORS.get(status, ("error", HTTPStatus(status).phrase))
-    told = _ProblemFields(status, code, text)
-    answer = told.to_response(request_id)
-    answer.headers.update(error.headers or {})
-    return answer
+    problem = _ProblemFields(status, code, text)
+    response = problem.to_response(request_id)
+    response.headers.update(error.headers or {})
+    return response
 
 
 def problem_from_unexpected_error(error: Exception, request_id: str) -> JsonResponse:
@@ -164,14 +166,14 @@ class _ProblemFields:
             "facts": self.facts,
             "request_id": request_id,
         }
-        answer = JsonResponse(body, self.status)
-        answer.headers["content-type"] = "application/problem+json"
+        response = JsonResponse(body, self.status)
+        response.headers["content-type"] = "application/problem+json"
         if self.status in _RETRY_AFTER_S:
             wait_s = self.facts.get("retry_after_s", _RETRY_AFTER_S[self.status])
-            answer.headers["retry-after"] = str(max(1, math.ceil(wait_s)))
+            response.headers["retry-after"] = str(max(1, math.ceil(wait_s)))
         if self.status == 401:
-            answer.headers["www-authenticate"] = "Bearer"
-        return answer
+            response.headers["www-authenticate"] = "Bearer"
+        return response
 
 
 def _public_facts(error: JobForgeError) -> dict[str, Json]:

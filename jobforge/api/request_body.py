@@ -117,8 +117,8 @@ def _decode(decoder: json.JSONDecoder, text: str) -> Json:
 
 
 async def _read_bytes(request: Request, limit: int) -> bytes:
-    told = request.headers.get("content-length", "0")
-    if told.isdigit() and int(told) > limit:
+    content_length = request.headers.get("content-length", "0")
+    if content_length.isdigit() and int(content_length) > limit:
         raise _too_large(limit)
     chunks, size, is_more = [], 0, True
     while is_more:
@@ -203,13 +203,13 @@ def _pause_gc() -> Iterator[None]:
 def _object(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
     members = dict(pairs)
     if len(members) < len(pairs):
-        [(twice, _)] = Counter(name for name, _ in pairs).most_common(1)
-        raise DuplicateMember(f"the member {twice[:100]!r} is there twice")
+        [(duplicate, _)] = Counter(name for name, _ in pairs).most_common(1)
+        raise DuplicateMember(f"the member {duplicate[:100]!r} is there twice")
     return members
 
 
-def _refuse_constant(word: str) -> NoReturn:
-    raise NumberNotFinite(f"{word} is no JSON")
+def _refuse_constant(constant: str) -> NoReturn:
+    raise NumberNotFinite(f"{constant} is no JSON")
 
 
 def _float(digits: str) -> float:

@@ -27,14 +27,14 @@ class RequestMetrics:
         self._seconds[route].add(took_s)
 
     def families(self) -> Iterator[Metric]:
-        answers = CounterMetricFamily(
+        responses = CounterMetricFamily(
             "jobforge_http_requests",
             "Requests that were answered.",
             labels=["method", "route", "status"],
         )
         for (method, route, status), count in self._responses.items():
-            answers.add_metric([method, route, str(status)], count)
-        yield answers
+            responses.add_metric([method, route, str(status)], count)
+        yield responses
         yield prometheus.histogram(
             "jobforge_http_request_seconds",
             "What requests took.",

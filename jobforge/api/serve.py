@@ -83,14 +83,14 @@ class HttpServer(uvicorn.Server):
 async def serve(config: Config, *, until_stdin_closes: bool) -> int:
     """Serve until stopped. Return the exit code: 1 after a forced shutdown or a failed start."""
     _quiet_uvicorn()
-    listener = HttpServer(create_app(config), config)
-    interrupts.on_stop_signals(asyncio.get_running_loop(), listener.stop)
+    http_server = HttpServer(create_app(config), config)
+    interrupts.on_stop_signals(asyncio.get_running_loop(), http_server.stop)
     if until_stdin_closes:
-        _stop_on_stdin_eof(listener)
-    bound = bind_socket(config.server_host, config.server_port)
-    await listener.serve(sockets=[bound])
+        _stop_on_stdin_eof(http_server)
+    sock = bind_socket(config.server_host, config.server_port)
+    await http_server.serve(sockets=[sock])
     logs.emit("server.stopped")
-    return 1 if listener.force_exit or not listener.started else 0
+    return 1 if http_server.force_exit or not http_server.started else 0
 
 
 def create_event_loop() -> asyncio.AbstractEventLoop:
@@ -121,20 +121,20 @@ def serve_in_thread(config: Config) -> Iterator[RunningServer]:
     """Run a server in a thread, for `jobforge dev`; on a free port if its port is taken."""
     _quiet_uvicorn()
     try:
-        bound = bind_socket(config.server_host, config.server_port)
+        sock = bind_socket(config.server_host, config.server_port)
     except ConfigError:
-        bound = bind_socket(config.server_host, 0)
-    url = url_from_socket(bound)
+        sock = bind_socket(config.server_host, 0)
+    url = url_from_socket(sock)
     app = create_app(config)
-    listener = HttpServer(app, config)
-    thread = threading.Thread(target=listener.run, kwargs={"sockets": [bound]}, daemon=True)
+    http_server = HttpServer(app, config)
+    thread = threading.Thread(target=http_server.run, kwargs={"sockets": [sock]}, daemon=True)
     thread.start()
-    while thread.is_alive() and not listener.startup_done.wait(_POLL_S):
+    while thread.is_alive() and not http_server.startup_done.wait(_POLL_S):
         pass  # startup may take long on a busy machine
     try:
         yield RunningServer(url, app)
     finally:
-        listener.stop()
+        http_server.stop()
         thread.join(timeout=_DRAIN_S)
 
 
@@ -142,24 +142,24 @@ def bind_socket(host: str, port: int) -> socket.socket:
     """Bind and listen; raise ConfigError if the port is taken or the address is not local."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     # asyncio sets TCP_NODELAY only on sockets with an explicit protocol.
-    bound = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    sock = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
-        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        bound.bind((host, port))
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        sock.bind((host, port))
         # Two processes can bind the same port before either listens; uvloop would not report it.
-        bound.listen(_BACKLOG)
+        sock.listen(_BACKLOG)
     except OSError as error:
-        bound.close()
+        sock.close()
         raise ConfigError(
             f"cannot listen on {host}:{port}: {error.strerror}",
             hint="is another server running? --port names another port",
         ) from error
-    bound.set_inheritable(True)
-    return bound
+    sock.set_inheritable(True)
+    return sock
 
 
-def url_from_socket(bound: socket.socket) -> str:
-    host, port = bound.getsockname()[:2]
+def url_from_socket(sock: socket.socket) -> str:
+    host, port = sock.getsockname()[:2]
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
@@ -168,13 +168,13 @@ def _quiet_uvicorn() -> None:
         logging.getLogger(name).setLevel(logging.WARNING)
 
 
-def _stop_on_stdin_eof(listener: HttpServer) -> None:
+def _stop_on_stdin_eof(http_server: HttpServer) -> None:
     loop = asyncio.get_running_loop()
     stdin = sys.stdin.fileno()
 
     def read() -> None:
         if not os.read(stdin, 4096):
             loop.remove_reader(stdin)
-            listener.stop()
+            http_server.stop()
 
     loop.add_reader(stdin, read)

@@ -28,7 +28,7 @@ from jobforge.security.vault import Vault, open_vault
 class ServerState:
     """Created before the first request; the application opens and closes its database."""
 
-    def __init__(self, config: Config, database: Database, traffic: RequestMetrics) -> None:
+    def __init__(self, config: Config, database: Database, request_metrics: RequestMetrics) -> None:
         self.config = config
         self.database = database
         self.authentication = Authentication(config, database)
@@ -39,15 +39,15 @@ class ServerState:
         self.stream_limiter = StreamLimiter(config.streams_per_key)
         self.remote_workers = RemoteWorkers(database)
         self.access_auditor = AccessAuditor(database)
-        self.metrics_collector = MetricsCollector(database, traffic)
+        self.metrics_collector = MetricsCollector(database, request_metrics)
         self.slugs = TenantIdCache()
         self.artifacts = open_artifacts(config)
         self.operations_loop = OperationsLoop(database, self.artifacts)
         self.artifact_sweep_loop = BackgroundLoop(
             "sweep", ArtifactSweeper(database.run, self.artifacts).step
         )
-        using = StoreRecorder("server", self.artifacts, database.run)
-        self.store_use_loop = BackgroundLoop("artifact store", using.step)
+        store_recorder = StoreRecorder("server", self.artifacts, database.run)
+        self.store_use_loop = BackgroundLoop("artifact store", store_recorder.step)
         self._is_closing = False
 
     @cached_property

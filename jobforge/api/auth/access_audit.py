@@ -21,8 +21,8 @@ class AccessAuditor:
 
     async def record(self, actor: str, tenant_id: UUID, what: str) -> None:
         """Record the access unless an entry is recent; `what` is the request that started it."""
-        noted = self._recorded_at.get((actor, tenant_id), -_INTERVAL_S)
-        if time.monotonic() - noted < _INTERVAL_S:
+        recorded_at = self._recorded_at.get((actor, tenant_id), -_INTERVAL_S)
+        if time.monotonic() - recorded_at < _INTERVAL_S:
             return
         call = calls.note_access("tenant.access", target=what[:500])
         await self._database.run(call.for_tenant(tenant_id).with_setting("app.actor", actor))

@@ -79,11 +79,11 @@ class Authentication:
 
     async def authenticate(self, request: Request) -> Principal:
         """Return the principal; raise Unauthenticated or, for a cookie, ForeignOrigin."""
-        given = request.headers.getlist("authorization")
-        if len(given) > 1:
+        headers = request.headers.getlist("authorization")
+        if len(headers) > 1:
             raise Unauthenticated("there is more than one Authorization header")
-        if given:
-            return await self._from_header(given[0])
+        if headers:
+            return await self._from_header(headers[0])
         cookie = request.cookies.get(self.cookie_name(request))
         if cookie is None:
             raise Unauthenticated
@@ -153,27 +153,28 @@ class Authentication:
             raise Unauthenticated
         text = text.strip()
         # Not the stored hash: OpenSSL's SHA-256 takes three times as long after a pause.
-        mark = blake2b(text.encode(), digest_size=32).digest()
-        holder = self._principals.get(mark)
-        if holder is not None and time.monotonic() < holder.until:
-            return holder.principal
+        token_hash = blake2b(text.encode(), digest_size=32).digest()
+        cached_principal = self._principals.get(token_hash)
+        if cached_principal is not None and time.monotonic() < cached_principal.until:
+            return cached_principal.principal
         key = parse_api_key(text)
         if key is None:
             return await self._jwt_verifier.verify(text)
         principal = await self._from_key(key)
-        known = self._keys.get(key.lookup)
-        if known is not None and known.principal is principal:  # not revoked in the meantime
-            self._cache_principal(mark, _CachedPrincipal(principal, known.until))
+        cached_key = self._keys.get(key.lookup)
+        # The key may have been revoked in the meantime.
+        if cached_key is not None and cached_key.principal is principal:
+            self._cache_principal(token_hash, _CachedPrincipal(principal, cached_key.until))
         return principal
 
-    def _cache_principal(self, mark: bytes, holder: _CachedPrincipal) -> None:
+    def _cache_principal(self, token_hash: bytes, cached_principal: _CachedPrincipal) -> None:
         if len(self._principals) >= _MOST_REMEMBERED:
             self._principals.clear()
-        self._principals[mark] = holder
+        self._principals[token_hash] = cached_principal
 
     async def _from_key(self, key: PlaintextApiKey) -> Principal:
-        known = await self._find_key(key.lookup)
-        return await self._accept_key(known, fits=key.matches_hash(known.hash))
+        cached_key = await self._find_key(key.lookup)
+        return await self._accept_key(cached_key, fits=key.matches_hash(cached_key.hash))
 
     async def _from_cookie(self, text: str) -> Principal:
         session = read_session(text)
@@ -188,8 +189,8 @@ class Authentication:
         """Whether a server issued the session and it has not expired."""
         if session.expires < time.time():
             return False
-        known = await self._find_key(session.lookup)
-        return session.has_valid_seal(known.hash, self._config.session_secret)
+        cached_key = await self._find_key(session.lookup)
+        return session.has_valid_seal(cached_key.hash, self._config.session_secret)
 
     async def _has_ended(self, session_id: bytes) -> bool:
         if time.monotonic() < self._live_sessions.get(session_id, 0.0):
@@ -201,22 +202,22 @@ class Authentication:
         self._live_sessions[session_id] = time.monotonic() + _REMEMBERED_S
         return False
 
-    async def _accept_key(self, known: _CachedKey, *, fits: bool) -> Principal:
-        if known.principal is None or not fits:
+    async def _accept_key(self, cached_key: _CachedKey, *, fits: bool) -> Principal:
+        if cached_key.principal is None or not fits:
             raise Unauthenticated
-        await self._touch(known.principal)
-        return known.principal
+        await self._touch(cached_key.principal)
+        return cached_key.principal
 
     async def _find_key(self, lookup: str) -> _CachedKey:
-        known = self._keys.get(lookup)
-        if known is not None and time.monotonic() < known.until:
-            return known
+        cached_key = self._keys.get(lookup)
+        if cached_key is not None and time.monotonic() < cached_key.until:
+            return cached_key
         found = await self._database.run(calls.find_api_key(lookup))
-        self._keys[lookup] = known = _cached_key_from_row(lookup, found)
+        self._keys[lookup] = cached_key = _cached_key_from_row(lookup, found)
         self._keys.move_to_end(lookup)
         while len(self._keys) > _MOST_REMEMBERED:
             self._keys.popitem(last=False)
-        return known
+        return cached_key
 
     async def _touch(self, principal: Principal) -> None:
         """Update the key's last use, about once a minute."""
@@ -236,7 +237,7 @@ def _cached_key_from_row(lookup: str, found: FoundKey | None) -> _CachedKey:
     until = time.monotonic() + _REMEMBERED_S
     if found is None:
         return _CachedKey(_DUMMY_HASH, None, until)
-    holder = Principal(
+    principal = Principal(
         actor=f"key:{lookup}",
         role=found.role,
         tenant_id=found.tenant_id,
@@ -244,4 +245,4 @@ def _cached_key_from_row(lookup: str, found: FoundKey | None) -> _CachedKey:
         key_id=found.id,
         expires_at=found.expires_at,
     )
-    return _CachedKey(found.hash, holder if found.is_live else None, until)
+    return _CachedKey(found.hash, principal if found.is_live else None, until)

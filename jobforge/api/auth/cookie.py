@@ -42,10 +42,9 @@ def write_session(
     session_id: bytes | None = None,
 ) -> str:
     """Return the cookie's value; without `session_id`, for a new session."""
-    own = session_id or secrets.token_bytes(_ID_BYTES)
-    return (
-        f"{lookup}.{expires}.{_encode_base64(own)}.{_seal(lookup, expires, own, key_hash, secret)}"
-    )
+    id_bytes = session_id or secrets.token_bytes(_ID_BYTES)
+    seal = _seal(lookup, expires, id_bytes, key_hash, secret)
+    return f"{lookup}.{expires}.{_encode_base64(id_bytes)}.{seal}"
 
 
 def read_session(text: str) -> CookieSession | None:

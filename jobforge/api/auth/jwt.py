@@ -59,10 +59,10 @@ class JwtVerifier:
             raise Unauthenticated from error
 
     def _principal(self, claims: dict[str, Json]) -> Principal:
-        word = claims.get(self._config.jwt_role_claim)
-        if not isinstance(word, str) or word not in self._config.jwt_roles:
+        role_name = claims.get(self._config.jwt_role_claim)
+        if not isinstance(role_name, str) or role_name not in self._config.jwt_roles:
             raise Unauthenticated
-        role = Role(self._config.jwt_roles[word])
+        role = Role(self._config.jwt_roles[role_name])
         tenant = claims.get(self._config.jwt_tenant_claim)
         if tenant is None and role not in {Role.SUPER_ADMIN, Role.WORKER}:
             raise Unauthenticated
@@ -110,21 +110,21 @@ class KeySet:
         return keys[key_id]
 
     async def _read(self) -> None:
-        seen = self._cached
+        previous = self._cached
         async with self._reading:
-            if self._cached is not seen:
+            if self._cached is not previous:
                 return  # another request has just read them
             try:
                 document = await _fetch_jwks(self._source)
                 self._cached = _CachedKeys(_public_keys(document), time.monotonic())
             except (OSError, ValueError, TypeError, httpx2.HTTPError, jwt.PyJWTError) as error:
                 logs.emit("jwks.unreadable", "error", error=logs.error_fields(error))
-                if not seen.keys:
+                if not previous.keys:
                     raise Unavailable(
                         "the keys that tokens are signed with are not there"
                     ) from error
                 # The old keys stay valid while their source is unreachable.
-                self._cached = _CachedKeys(seen.keys, time.monotonic())
+                self._cached = _CachedKeys(previous.keys, time.monotonic())
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,11 +140,11 @@ async def _fetch_jwks(source: Path | str) -> bytes:
     if isinstance(source, Path):
         return await asyncio.to_thread(source.read_bytes)
     async with httpx2.AsyncClient(timeout=5, trust_env=False) as client:
-        answer = await client.get(source)
-        answer.raise_for_status()
-        if len(answer.content) > _LARGEST_JWKS:
+        response = await client.get(source)
+        response.raise_for_status()
+        if len(response.content) > _LARGEST_JWKS:
             raise ValueError("the JWKS is too large")
-        return answer.content
+        return response.content
 
 
 def _public_keys(document: bytes) -> dict[str | None, jwt.PyJWK]:
@@ -166,16 +166,16 @@ def _configure_keys(config: Config) -> FixedKey | KeySet:
         "jwks_file": config.jwks_file,
         "jwks_url": config.jwks_url,
     }
-    given = [name for name, value in sources.items() if value is not None]
-    if len(given) != 1:
+    configured = [name for name, value in sources.items() if value is not None]
+    if len(configured) != 1:
         raise ConfigError(
-            f"jwt_algorithms needs one of {', '.join(sources)}, and {len(given)} are set",
+            f"jwt_algorithms needs one of {', '.join(sources)}, and {len(configured)} are set",
             field="jwt_algorithms",
         )
     is_shared = config.jwt_algorithms[0].startswith("HS")
-    if is_shared != (given == ["jwt_secret"]):
+    if is_shared != (configured == ["jwt_secret"]):
         raise ConfigError(
-            f"{given[0]} does not go with {config.jwt_algorithms[0]}",
+            f"{configured[0]} does not go with {config.jwt_algorithms[0]}",
             field="jwt_algorithms",
             hint="HS… takes jwt_secret, all others take a public key",
         )
@@ -198,10 +198,10 @@ def _key_source(config: Config) -> FixedKey | KeySet:
 
 def _check_secret_length(secret: str, algorithms: tuple[str, ...]) -> str:
     """Check that a secret is at least as long as the hash of its algorithm (RFC 7518)."""
-    least = max(int(name.removeprefix("HS")) // 8 for name in algorithms)
-    if len(secret.encode()) < least:
+    min_bytes = max(int(name.removeprefix("HS")) // 8 for name in algorithms)
+    if len(secret.encode()) < min_bytes:
         raise ConfigError(
-            f"jwt_secret needs {least} bytes for {max(algorithms)}", field="jwt_secret"
+            f"jwt_secret needs {min_bytes} bytes for {max(algorithms)}", field="jwt_secret"
         )
     return secret
 

@@ -81,29 +81,29 @@ class RateLimiter:
     async def _check(self, bucket: BucketKey, rate: int) -> None:
         if not rate:
             return
-        lot = self._batches.setdefault(bucket, _TokenBatch())
-        if lot.take_if_left():
+        batch = self._batches.setdefault(bucket, _TokenBatch())
+        if batch.take_if_left():
             return
         # One request refills for all that wait; otherwise each of them would refill.
-        async with lot.refill_lock:
-            if not lot.take_if_left():
-                await self._refill(bucket, lot, rate)
+        async with batch.refill_lock:
+            if not batch.take_if_left():
+                await self._refill(bucket, batch, rate)
 
-    async def _refill(self, bucket: BucketKey, lot: _TokenBatch, rate: int) -> None:
+    async def _refill(self, bucket: BucketKey, batch: _TokenBatch, rate: int) -> None:
         size = max(1, rate // _BATCHES_PER_S)
         name = bucket if isinstance(bucket, str) else f"tenant:{bucket}"
-        taken = await self._database.run(
+        result = await self._database.run(
             calls.take_request(name, rate=rate / size, burst=max(1, rate * _BURST_S // size))
         )
         now = time.monotonic()
-        self._batches.setdefault(bucket, lot)
+        self._batches.setdefault(bucket, batch)
         self._batches.move_to_end(bucket)
         while len(self._batches) > _MOST_BUCKETS:
             self._batches.popitem(last=False)
-        if not taken.allowed:
-            lot.left, lot.refused_until = 0, now + taken.retry_after_s
-            raise _refusal(taken.retry_after_s)
-        lot.left, lot.until = size - 1, now + _BATCH_LIFETIME_S
+        if not result.allowed:
+            batch.left, batch.refused_until = 0, now + result.retry_after_s
+            raise _refusal(result.retry_after_s)
+        batch.left, batch.until = size - 1, now + _BATCH_LIFETIME_S
 
 
 @dataclass(slots=True)

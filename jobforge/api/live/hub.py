@@ -66,14 +66,14 @@ class Hub:
         return self._position
 
     @asynccontextmanager
-    async def subscribe(self, watch: StreamFilter) -> AsyncIterator[Subscription]:
-        subscription = Subscription(watch, await self._load_position())
+    async def subscribe(self, stream_filter: StreamFilter) -> AsyncIterator[Subscription]:
+        subscription = Subscription(stream_filter, await self._load_position())
         if self._stopping.is_set():
             subscription.end("server_stopping")
         self._subscriptions.add(subscription)
         self._has_subscribers.set()
-        if watch.wants_counts and watch.tenant_id in self._count_frames:
-            subscription.set_counts(self._count_frames[watch.tenant_id])
+        if stream_filter.wants_counts and stream_filter.tenant_id in self._count_frames:
+            subscription.set_counts(self._count_frames[stream_filter.tenant_id])
         try:
             yield subscription
         finally:
@@ -83,9 +83,11 @@ class Hub:
                 self._position = None
                 self._count_frames.clear()
 
-    async def replay(self, watch: StreamFilter, position: str) -> StreamPage:
+    async def replay(self, stream_filter: StreamFilter, position: str) -> StreamPage:
         """Return a page of the events after a position; raise Invalid with the reason."""
-        call = calls.read_stream(position, limit=_REPLAYED_AT_ONCE, tenant_id=watch.tenant_id)
+        call = calls.read_stream(
+            position, limit=_REPLAYED_AT_ONCE, tenant_id=stream_filter.tenant_id
+        )
         async with self._replays:
             return await self._database.run(call)
 
@@ -166,8 +168,8 @@ class Hub:
         began = time.monotonic()
         counts = await self._database.run(calls.count_states(sorted(tenants)))
         frames = {tenant_id: _encode_counts(()) for tenant_id in tenants}
-        for tenant_id, lines in groupby(counts, key=attrgetter("tenant_id")):
-            frames[tenant_id] = _encode_counts(lines)
+        for tenant_id, tenant_counts in groupby(counts, key=attrgetter("tenant_id")):
+            frames[tenant_id] = _encode_counts(tenant_counts)
         changed = {
             tenant_id
             for tenant_id, frame in frames.items()
@@ -190,25 +192,25 @@ def encode_happening(happening: Happening) -> bytes:
         "at": happening.at,
     }
     if happening.kind == "attempt":
-        ended = {
+        details = {
             "attempt": happening.attempt,
             "outcome": happening.name,
             "state": happening.state,
         }
         return encode_event(
-            "attempt", {**facts, **ended, **mask(happening.data)}, happening.position
+            "attempt", {**facts, **details, **mask(happening.data)}, happening.position
         )
-    said = {"name": happening.name, "actor": happening.actor, "data": mask(happening.data)}
-    return encode_event("event", {**facts, **said}, happening.position)
+    details = {"name": happening.name, "actor": happening.actor, "data": mask(happening.data)}
+    return encode_event("event", {**facts, **details}, happening.position)
 
 
 def _encode_counts(counts: Iterable[QueueCount]) -> bytes:
-    lines = list(counts)
+    queue_counts = list(counts)
     queues: dict[str, dict[str, Any]] = {}
-    for line in lines:
-        queue = queues.setdefault(line.queue, {"queue": line.queue, "jobs": {}})
-        queue["jobs"][line.state] = line.jobs
-        if line.oldest_queued_at is not None:
-            queue["oldest_queued_at"] = line.oldest_queued_at
-    is_exact = all(line.is_exact for line in lines)
+    for count in queue_counts:
+        queue = queues.setdefault(count.queue, {"queue": count.queue, "jobs": {}})
+        queue["jobs"][count.state] = count.jobs
+        if count.oldest_queued_at is not None:
+            queue["oldest_queued_at"] = count.oldest_queued_at
+    is_exact = all(count.is_exact for count in queue_counts)
     return encode_event("snapshot", {"queues": list(queues.values()), "is_exact": is_exact})

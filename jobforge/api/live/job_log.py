@@ -39,33 +39,33 @@ class JobLogFollower:
 
     async def stream_frames(self, check: AccessCheck) -> SseFrames:
         """Yield log lines as they are written, then `end` with the job's final state."""
-        watch = StreamFilter(
+        stream_filter = StreamFilter(
             self.caller.tenant_id, jobs=frozenset({self.job_id}), names=_STATE_CHANGE_NAMES
         )
-        seen: set[tuple[datetime, str, str]] = set()
+        sent: set[tuple[datetime, str, str]] = set()
         pause, silent_s = _SHORTEST_PAUSE_S, 0.0
         try:
-            async with self.caller.server.hub.subscribe(watch) as subscription:
+            async with self.caller.server.hub.subscribe(stream_filter) as subscription:
                 state = await self._load_state()
                 while True:
-                    lines = [
-                        note for note in await self._load_notes() if _note_key(note) not in seen
+                    new_notes = [
+                        note for note in await self._load_notes() if _note_key(note) not in sent
                     ]
-                    seen = {key for key in seen if self.after is None or key[0] > self.after}
-                    seen.update(map(_note_key, lines))
-                    if lines:
+                    sent = {key for key in sent if self.after is None or key[0] > self.after}
+                    sent.update(map(_note_key, new_notes))
+                    if new_notes:
                         pause, silent_s = _SHORTEST_PAUSE_S, 0.0
-                        yield b"".join(map(_encode_note, lines))
+                        yield b"".join(map(_encode_note, new_notes))
                     if state in _FINAL_STATES:
                         yield encode_event("end", {"state": state})
                         return
-                    told = await subscription.take(pause)
+                    received = await subscription.take(pause)
                     if subscription.end_reason is not None:
                         yield encode_event("cut", {"reason": subscription.end_reason})
                         return
                     silent_s += pause
                     pause = min(_LONGEST_PAUSE_S, pause * 1.5)
-                    if told or silent_s >= HEARTBEAT_S:
+                    if received or silent_s >= HEARTBEAT_S:
                         state = await self._load_state()
                     if silent_s >= HEARTBEAT_S:
                         await check()
@@ -96,5 +96,5 @@ def _note_key(note: JobEvent) -> tuple[datetime, str, str]:
 
 
 def _encode_note(note: JobEvent) -> bytes:
-    said = {"at": note.at, "kind": note.kind, "actor": note.actor, "data": mask(note.data)}
-    return encode_event(note.kind, said, note.at.isoformat())
+    fields = {"at": note.at, "kind": note.kind, "actor": note.actor, "data": mask(note.data)}
+    return encode_event(note.kind, fields, note.at.isoformat())

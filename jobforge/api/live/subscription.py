@@ -52,8 +52,8 @@ class StreamFilter:
 class Subscription:
     """Buffer of one client. The hub offers it all events after `position`."""
 
-    def __init__(self, watch: StreamFilter, position: str) -> None:
-        self.filter = watch
+    def __init__(self, stream_filter: StreamFilter, position: str) -> None:
+        self.filter = stream_filter
         self.position = position
         self.end_reason: str | None = None  # set when the subscription ends
         self._waiting: deque[tuple[str, bytes]] = deque()

@@ -34,8 +34,8 @@ async def list_connectors(
     """
     call = calls.list_connector_configs(limit=limit, after=decode_cursor(cursor))
     configs = await caller.run(call)
-    shown = configs if caller.can_see_addresses else [mask_connector(each) for each in configs]
-    return JsonResponse(build_page(shown, limit, lambda config: config.name))
+    visible = configs if caller.can_see_addresses else [mask_connector(each) for each in configs]
+    return JsonResponse(build_page(visible, limit, lambda config: config.name))
 
 
 @router.post(
@@ -66,12 +66,12 @@ async def edit_connector(config_id: UUID, body: ConnectorChanges, caller: Caller
     """Omitted fields and omitted secrets are unchanged; null removes a secret. A URL with another
     origin requires all secrets again; without them, the response is 422 `secrets_required`.
     """
-    given = {
+    changes = {
         name: value
         for name, value in body.model_dump(by_alias=True, exclude_unset=True).items()
         if value is not None
     }
-    config = await _prepare_config(caller, config_id, given)
+    config = await _prepare_config(caller, config_id, changes)
     await caller.run(calls.edit_connector_config(config_id, config))
     return JsonResponse(status=204)
 

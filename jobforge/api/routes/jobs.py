@@ -86,9 +86,9 @@ async def create_job(
     if idempotency_key is None:
         return await _enqueue(body, caller, await request.body())
     job = await _prepare_job(body, caller, await request.body())
-    (once,) = await caller.run(await _build_idempotent_call(idempotency_key, request, [job]))
-    status = 201 if once.status is EnqueueStatus.CREATED else 200
-    return JsonResponse(_created_job_to_json(once), status, _replay_headers([once]))
+    (enqueued,) = await caller.run(await _build_idempotent_call(idempotency_key, request, [job]))
+    status = 201 if enqueued.status is EnqueueStatus.CREATED else 200
+    return JsonResponse(_created_job_to_json(enqueued), status, _replay_headers([enqueued]))
 
 
 async def create_plain_job(request: Request, body: ParsedBody) -> JsonResponse | None:
@@ -105,15 +105,15 @@ async def create_plain_job(request: Request, body: ParsedBody) -> JsonResponse |
 async def _prepare_job(body: NewJob, caller: CallerContext, raw: bytes) -> JobRequest:
     job = caller.to_job_request(body)
     await caller.server.payload_checker.check([job], path="payload", size=len(raw))
-    (fitting,) = await caller.offload_large_payloads(caller.tenant_id, [job], raw)
-    return fitting
+    (offloaded,) = await caller.offload_large_payloads(caller.tenant_id, [job], raw)
+    return offloaded
 
 
 async def _enqueue(body: NewJob, caller: CallerContext, raw: bytes) -> JsonResponse:
     job = await _prepare_job(body, caller, raw)
-    made = await caller.server.enqueue_batcher.enqueue(caller.tenant_id, job)
+    enqueued = await caller.server.enqueue_batcher.enqueue(caller.tenant_id, job)
     return JsonResponse(
-        _created_job_to_json(made), 201 if made.status is EnqueueStatus.CREATED else 200
+        _created_job_to_json(enqueued), 201 if enqueued.status is EnqueueStatus.CREATED else 200
     )
 
 
@@ -132,11 +132,13 @@ async def create_jobs(
     await caller.server.payload_checker.check(jobs, path="jobs.{}.payload", size=len(raw))
     jobs = await caller.offload_large_payloads(caller.tenant_id, jobs, raw)
     if idempotency_key is None:
-        made = await caller.run(calls.enqueue_jobs(jobs))
-        return JsonResponse({"items": list(map(_created_job_to_json, made))}, 201)
-    once = await caller.run(await _build_idempotent_call(idempotency_key, request, jobs))
+        enqueued = await caller.run(calls.enqueue_jobs(jobs))
+        return JsonResponse({"items": list(map(_created_job_to_json, enqueued))}, 201)
+    enqueued_once = await caller.run(await _build_idempotent_call(idempotency_key, request, jobs))
     return JsonResponse(
-        {"items": list(map(_created_job_to_json, once))}, 201, _replay_headers(once)
+        {"items": list(map(_created_job_to_json, enqueued_once))},
+        201,
+        _replay_headers(enqueued_once),
     )
 
 
@@ -270,11 +272,13 @@ async def retry_job(job_id: UUID, caller: Caller, body: RetryBody | None = None)
     """Returns the job that will run: the same job if it was dead; a new job (`retry_of`) if it had
     succeeded or was canceled, or if the request has another payload.
     """
-    wish = body or RetryBody()
-    if wish.payload is not None:
-        await _check_payload(caller, job_id, wish.payload)
-    again = await caller.run(calls.retry_job(job_id, payload=wish.payload, attempts=wish.attempts))
-    return JsonResponse({"id": again}, 202)
+    options = body or RetryBody()
+    if options.payload is not None:
+        await _check_payload(caller, job_id, options.payload)
+    retried_id = await caller.run(
+        calls.retry_job(job_id, payload=options.payload, attempts=options.attempts)
+    )
+    return JsonResponse({"id": retried_id}, 202)
 
 
 @router.post("/jobs/{job_id}/reschedule", response_model=JobState, summary="Reschedule a job")
@@ -295,8 +299,8 @@ async def summarize(
     caller: Caller, window_s: Annotated[float, Query(gt=0, le=31_536_000)] = 86_400
 ) -> JsonResponse:
     """Counts up to 100,000 jobs finished within the window, and all jobs that have not finished."""
-    lines = await caller.run(calls.summarize(window_s=window_s))
-    return JsonResponse({"window_s": window_s, "items": lines})
+    summary = await caller.run(calls.summarize(window_s=window_s))
+    return JsonResponse({"window_s": window_s, "items": summary})
 
 
 async def _check_payload(caller: Caller, job_id: UUID, payload: dict[str, Json]) -> None:
@@ -308,13 +312,13 @@ async def _build_idempotent_call(
     key: str, request: Request, jobs: list[JobRequest]
 ) -> Call[list[EnqueuedOnce]]:
     # The path is part of the hash: one job is not the same request as a batch of one.
-    asked = request.url.path.encode() + b"\n" + await request.body()
-    return calls.enqueue_jobs_once(jobs, request_key=key, body_hash=hashlib.sha256(asked).digest())
+    hashed = request.url.path.encode() + b"\n" + await request.body()
+    return calls.enqueue_jobs_once(jobs, request_key=key, body_hash=hashlib.sha256(hashed).digest())
 
 
-def _created_job_to_json(made: Enqueued | EnqueuedOnce) -> dict[str, Json]:
-    return {"id": made.job_id, "status": made.status}
+def _created_job_to_json(enqueued: Enqueued | EnqueuedOnce) -> dict[str, Json]:
+    return {"id": enqueued.job_id, "status": enqueued.status}
 
 
-def _replay_headers(made: list[EnqueuedOnce]) -> dict[str, str]:
-    return {"Idempotent-Replayed": "true"} if made[0].replayed else {}
+def _replay_headers(enqueued: list[EnqueuedOnce]) -> dict[str, str]:
+    return {"Idempotent-Replayed": "true"} if enqueued[0].replayed else {}

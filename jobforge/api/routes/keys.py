@@ -48,7 +48,7 @@ async def create_key(body: NewKey, caller: Caller) -> JsonResponse:
             raise Invalid(f"there is no scope {scope}", field="scopes")
     _check_no_wider(caller, body.scopes)
     key = generate_api_key()
-    made = await caller.run_for_tenant_or_all(
+    key_id = await caller.run_for_tenant_or_all(
         calls.create_api_key(
             body.name,
             body.role,
@@ -58,7 +58,7 @@ async def create_key(body: NewKey, caller: Caller) -> JsonResponse:
             expires_at=_limit_expiry(caller, body.expires_at),
         )
     )
-    return JsonResponse({"id": made, "key": key.text}, 201)
+    return JsonResponse({"id": key_id, "key": key.text}, 201)
 
 
 @router.delete("/keys/{key_id}", status_code=204, summary="Revoke an API key")
@@ -82,7 +82,7 @@ async def rotate_key(key_id: UUID, caller: Caller, body: Rotation | None = None)
     await _check_no_wider_than_caller(caller, key_id)
     key = generate_api_key()
     overlap_s = body.overlap_s if body else 0
-    made = await caller.run_for_tenant_or_all(
+    new_key_id = await caller.run_for_tenant_or_all(
         calls.rotate_api_key(
             key_id,
             lookup=key.lookup,
@@ -92,7 +92,7 @@ async def rotate_key(key_id: UUID, caller: Caller, body: Rotation | None = None)
         )
     )
     caller.server.authentication.clear_cache()
-    return JsonResponse({"id": made, "key": key.text}, 201)
+    return JsonResponse({"id": new_key_id, "key": key.text}, 201)
 
 
 async def _check_no_wider_than_caller(caller: Caller, key_id: UUID) -> None:
@@ -108,16 +108,16 @@ async def _check_no_wider_than_caller(caller: Caller, key_id: UUID) -> None:
 
 
 def _check_no_wider(caller: Caller, scopes: list[str]) -> None:
-    own = caller.principal.scopes
-    if own is not None and (not scopes or not own.issuperset(scopes)):
+    own_scopes = caller.principal.scopes
+    if own_scopes is not None and (not scopes or not own_scopes.issuperset(scopes)):
         raise OutOfScope("a key cannot make one that may do more than itself")
 
 
-def _limit_expiry(caller: Caller, asked: datetime | None) -> datetime | None:
+def _limit_expiry(caller: Caller, requested: datetime | None) -> datetime | None:
     """Return the new key's expiry; raise OutOfScope if it would outlive the caller's key."""
-    own = caller.principal.expires_at
-    if own is None or asked is None:
-        return asked or own
-    if asked > own:
+    own_expiry = caller.principal.expires_at
+    if own_expiry is None or requested is None:
+        return requested or own_expiry
+    if requested > own_expiry:
         raise OutOfScope("a key cannot create one that outlives it", field="expires_at")
-    return asked
+    return requested

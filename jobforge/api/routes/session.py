@@ -31,8 +31,8 @@ async def begin_session(body: Credentials, request: Request) -> JsonResponse:
     authentication = server.authentication
     authentication.check_origin_if_sent(request)
     login = await authentication.begin_session(request, key=body.key, ticket=body.ticket)
-    answer = JsonResponse(_principal_to_json(login.principal), 201)
-    answer.set_cookie(
+    response = JsonResponse(_principal_to_json(login.principal), 201)
+    response.set_cookie(
         login.cookie,
         login.value,
         max_age=login.expires - int(time.time()),
@@ -41,7 +41,7 @@ async def begin_session(body: Credentials, request: Request) -> JsonResponse:
         samesite="lax",
         secure=authentication.is_secure(request),
     )
-    return answer
+    return response
 
 
 @router.delete("/session", status_code=204, summary="Sign out of the dashboard")
@@ -51,23 +51,23 @@ async def end_session(request: Request) -> JsonResponse:
     authentication = server.authentication
     authentication.check_origin_if_sent(request)
     await authentication.end_session(request)
-    answer = JsonResponse(status=204)
-    answer.delete_cookie(
+    response = JsonResponse(status=204)
+    response.delete_cookie(
         authentication.cookie_name(request),
         path="/",
         httponly=True,
         samesite="lax",
         secure=authentication.is_secure(request),
     )
-    return answer
+    return response
 
 
 @router.get("/session/tenant", response_model=OwnTenant, summary="Get the current tenant")
 async def show_tenant(caller: Caller) -> JsonResponse:
     """Limits and time zone. A tenant without settings has the defaults."""
     found = await caller.run(calls.list_tenants())
-    own = asdict(found[0]) if found else {"id": caller.tenant_id, "timezone": "UTC", "weight": 1}
-    return JsonResponse({name: own.get(name) for name in OwnTenant.model_fields})
+    tenant = asdict(found[0]) if found else {"id": caller.tenant_id, "timezone": "UTC", "weight": 1}
+    return JsonResponse({name: tenant.get(name) for name in OwnTenant.model_fields})
 
 
 def _principal_to_json(principal: Principal) -> dict[str, object]:

@@ -64,11 +64,11 @@ async def meter_tenants(
     ] = None,
 ) -> Response:
     """Usage of each tenant, by default for the last day, as JSON or CSV."""
-    used = await caller.run_as_actor(calls.meter_tenants(since, until))
+    usage = await caller.run_as_actor(calls.meter_tenants(since, until))
     if (format or _preferred_format(request)) == "csv":
         headers = {"Content-Disposition": 'attachment; filename="usage.csv"'}
-        return Response(usage_as_csv(used), media_type="text/csv", headers=headers)
-    return JsonResponse({"items": used})
+        return Response(usage_as_csv(usage), media_type="text/csv", headers=headers)
+    return JsonResponse({"items": usage})
 
 
 def _preferred_format(request: Request) -> str:

@@ -23,9 +23,9 @@ async def list_tenants(caller: Caller) -> JsonResponse:
 @router.post("/tenants", status_code=201, response_model=TenantId, summary="Create a tenant")
 async def create_tenant(body: NewTenant, caller: Caller) -> JsonResponse:
     settings = {name: value for name, value in body.given_fields().items() if name != "id"}
-    made = body.id or uuid4()
-    await caller.run_as_actor(calls.put_tenant(made, settings))
-    return JsonResponse({"id": made}, 201)
+    tenant_id = body.id or uuid4()
+    await caller.run_as_actor(calls.put_tenant(tenant_id, settings))
+    return JsonResponse({"id": tenant_id}, 201)
 
 
 @router.patch("/tenants/{tenant_id}", status_code=204, summary="Update a tenant")

@@ -92,10 +92,10 @@ async def preview_trigger(body: PreviewRequest, caller: Caller) -> JsonResponse:
 def _preview_runs(
     text: str | None, zone: str, *, after: datetime, count: int, end: datetime | None = None
 ) -> dict[str, Json]:
-    read = None if text is None else cron.parse(text, zone)
-    runs = [] if read is None else read.preview(after, count)
+    schedule = None if text is None else cron.parse(text, zone)
+    runs = [] if schedule is None else schedule.preview(after, count)
     return {
-        "words": None if read is None else read.describe(),
+        "words": None if schedule is None else schedule.describe(),
         "timezone": zone,
         "runs": [
             {"at": run.at, "local": run.local.isoformat(), "change": run.change}
@@ -177,8 +177,8 @@ async def backfill_trigger(trigger_id: UUID, body: Backfill, caller: Caller) -> 
         trigger = await caller.run(calls.get_trigger(trigger_id))
         end = min(body.end, datetime.now(UTC))
         times = validate.list_fire_times(trigger, body.start, end)
-    asked = await caller.run(calls.backfill_trigger(trigger_id, times))
-    return JsonResponse({"firings": asked}, 202)
+    firings = await caller.run(calls.backfill_trigger(trigger_id, times))
+    return JsonResponse({"firings": firings}, 202)
 
 
 @router.get(

@@ -45,8 +45,8 @@ async def list_webhooks(
 ) -> JsonResponse:
     """Newest first. Secrets are not returned. Viewers see URLs without their path."""
     found = await caller.run(calls.list_webhooks(limit=limit, before=decode_id_cursor(cursor)))
-    shown = found if caller.can_see_addresses else [mask_webhook(each) for each in found]
-    return JsonResponse(build_page(shown, limit, lambda webhook: webhook.id))
+    visible = found if caller.can_see_addresses else [mask_webhook(each) for each in found]
+    return JsonResponse(build_page(visible, limit, lambda webhook: webhook.id))
 
 
 @router.post(

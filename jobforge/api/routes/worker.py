@@ -163,8 +163,8 @@ async def heartbeat_jobs(body: HeartbeatBody, caller: Caller) -> JsonResponse:
         memory_bytes=body.memory_bytes,
         clock=body.clock,
     )
-    answer = await _run(caller, call)
-    return JsonResponse({"command": answer.command, "items": answer.jobs})
+    result = await _run(caller, call)
+    return JsonResponse({"command": result.command, "items": result.jobs})
 
 
 @router.post("/worker/jobs/complete", response_model=Items[SettledJob], summary="Settle jobs")
@@ -185,7 +185,7 @@ async def complete_jobs(body: OutcomesBody, caller: Caller) -> JsonResponse:
 async def note_jobs(body: NotesBody, caller: Caller) -> JsonResponse:
     """Records progress, log lines and events in order. Returns one item per lease."""
     await _check_owner(caller, body.worker_id)
-    noted = await _run(
+    results = await _run(
         caller, calls.note_jobs(body.worker_id, [note.to_note() for note in body.notes])
     )
     items = [
@@ -194,7 +194,7 @@ async def note_jobs(body: NotesBody, caller: Caller) -> JsonResponse:
             "lease": each.lease,
             "status": "lost" if each.is_lost else "ok",
         }
-        for each in noted
+        for each in results
     ]
     return JsonResponse({"items": items})
 
@@ -282,33 +282,33 @@ async def _check_owner(caller: CallerContext, worker_id: UUID) -> None:
 
 
 async def _put_definition(caller: CallerContext, new: DeclaredDefinition) -> dict[str, Json]:
-    named = {"key": new.key, "version": new.version}
+    identity = {"key": new.key, "version": new.version}
     if caller.principal.tenant_id is None:
         await caller.run_as_actor(calls.put_definition(new.key, new.version, new.settings))
-        return {**named, "status": "registered"}
+        return {**identity, "status": "registered"}
     try:
         await caller.run_as_actor(calls.get_definition(new.key, version=new.version))
     except NotFound as error:
         raise Denied(
             f"{new.key}@{new.version} is not registered, and a worker of one tenant cannot do so",
-            detail=named,
+            detail=identity,
         ) from error
-    return {**named, "status": "known"}
+    return {**identity, "status": "known"}
 
 
 async def _wait_for_jobs(
     caller: CallerContext, request: Request, call: Call[list[ClaimedJob]], body: Claim
 ) -> Sequence[ClaimedJob]:
-    bells = caller.server.remote_workers.claim_notifier
+    notifier = caller.server.remote_workers.claim_notifier
     until = time.monotonic() + body.wait_s
     pauses = iter(_PAUSES_S)
     while True:
         jobs = await _claim_once(caller, call)
         left_s = until - time.monotonic()
-        if jobs or left_s <= 0 or bells.is_stopped:
+        if jobs or left_s <= 0 or notifier.is_stopped:
             return jobs
         pause = next(pauses, _POLL_S * random.uniform(0.8, 1.2))  # noqa: S311 - jitter, not cryptography
-        if await bells.wait(body.queues, min(pause, left_s)):
+        if await notifier.wait(body.queues, min(pause, left_s)):
             pauses = iter(_PAUSES_S)
         # Jobs claimed for a disconnected worker would wait until their leases expire.
         if await request.is_disconnected():
@@ -326,12 +326,12 @@ async def _claim_once(caller: CallerContext, call: Call[list[ClaimedJob]]) -> li
 
 
 def _claimed_job_to_json(job: ClaimedJob) -> dict[str, Json]:
-    shown = job._asdict()
-    del shown["started"], shown["payload_json"], shown["steps_json"]
+    fields = job._asdict()
+    del fields["started"], fields["payload_json"], fields["steps_json"]
     # Payload and steps are passed on as JSON text: parsing would lose precision of long numbers.
     steps = None if job.steps_json is None else orjson.Fragment(job.steps_json)
     payload = orjson.Fragment(job.payload_json)
-    return {**shown, "started_at": job.started_at, "payload": payload, "steps": steps}
+    return {**fields, "started_at": job.started_at, "payload": payload, "steps": steps}
 
 
 def _build_token(caller: CallerContext, job_id: UUID, body: JobLeaseBody) -> Token:

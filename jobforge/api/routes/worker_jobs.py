@@ -43,8 +43,8 @@ async def enqueue_jobs(body: ChildJobsBody, caller: Caller, request: Request) ->
     await caller.server.payload_checker.check(jobs, path="jobs.{}.payload")
     jobs = await caller.offload_large_payloads(token.tenant_id, jobs, await request.body())
     call = calls.enqueue_jobs(jobs).for_tenant(token.tenant_id)
-    made = await caller.run_as_actor(call)
-    return JsonResponse({"items": masking.created_jobs_to_json(made)}, 201)
+    created = await caller.run_as_actor(call)
+    return JsonResponse({"items": masking.created_jobs_to_json(created)}, 201)
 
 
 @router.post(
@@ -60,8 +60,8 @@ async def enqueue_children(body: StepChildJobsBody, caller: Caller) -> JsonRespo
     await caller.server.payload_checker.check(jobs, path="jobs.{}.payload")
     documents = [job.to_json() for job in jobs]
     call = calls.enqueue_children(body.worker_id, token, body.name, body.index, documents)
-    made = await caller.run_as_actor(call)
-    return JsonResponse({"items": masking.created_jobs_to_json(made)}, 201)
+    created = await caller.run_as_actor(call)
+    return JsonResponse({"items": masking.created_jobs_to_json(created)}, 201)
 
 
 @router.post("/worker/jobs/parents", response_model=Lineage, summary="Get a running job's parents")
@@ -82,8 +82,8 @@ async def add_workflow_jobs(body: AddedNodesBody, caller: Caller) -> JsonRespons
     token = await _check_token(caller, body)
     await caller.server.payload_checker.check(list_job_requests(body.nodes), path="nodes")
     nodes = [node.to_document(None) for node in body.nodes]
-    made = await caller.run_as_actor(calls.add_workflow_jobs(body.worker_id, token, nodes))
-    items = [{"node": node, "job_id": job_id} for node, job_id in made.items()]
+    created = await caller.run_as_actor(calls.add_workflow_jobs(body.worker_id, token, nodes))
+    items = [{"node": node, "job_id": job_id} for node, job_id in created.items()]
     return JsonResponse({"items": items}, 201)
 
 

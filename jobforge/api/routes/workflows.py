@@ -46,9 +46,9 @@ NodeLimit = Annotated[int, Query(ge=1, le=50_000, description="Maximum number of
 async def create_workflow(body: NewWorkflow, caller: Caller) -> JsonResponse:
     """Creates all jobs or none. `after` lists the names of nodes that must finish first."""
     await caller.server.payload_checker.check(list_job_requests(body.nodes), path="nodes")
-    made = await caller.run(calls.enqueue_workflow(body.to_request(caller.traceparent)))
-    nodes = [{"node": node, "job_id": job_id} for node, job_id in made.jobs.items()]
-    return JsonResponse({"id": made.id, "nodes": nodes}, 201)
+    created = await caller.run(calls.enqueue_workflow(body.to_request(caller.traceparent)))
+    nodes = [{"node": node, "job_id": job_id} for node, job_id in created.jobs.items()]
+    return JsonResponse({"id": created.id, "nodes": nodes}, 201)
 
 
 @router.get("/workflows", response_model=Page[WorkflowInfo], summary="List workflows")
@@ -108,8 +108,8 @@ async def create_batch(body: NewBatch, caller: Caller) -> JsonResponse:
     """Creates all jobs or none."""
     jobs = list(map(caller.to_job_request, body.jobs))
     await caller.server.payload_checker.check(jobs, path="jobs.{}.payload")
-    made = await caller.run(calls.create_batch(body.to_request(), jobs))
-    return JsonResponse({"id": made.id, "jobs": masking.created_jobs_to_json(made.jobs)}, 201)
+    created = await caller.run(calls.create_batch(body.to_request(), jobs))
+    return JsonResponse({"id": created.id, "jobs": masking.created_jobs_to_json(created.jobs)}, 201)
 
 
 @router.get("/batches", response_model=Page[WorkflowInfo], summary="List batches")
@@ -146,8 +146,8 @@ async def add_to_batch(batch_id: UUID, body: NewJobs, caller: Caller) -> JsonRes
     """Adds all jobs or none. 409 if the batch has finished."""
     jobs = list(map(caller.to_job_request, body.jobs))
     await caller.server.payload_checker.check(jobs, path="jobs.{}.payload")
-    made = await caller.run(calls.add_to_batch(batch_id, jobs))
-    return JsonResponse({"items": masking.created_jobs_to_json(made)}, 201)
+    created = await caller.run(calls.add_to_batch(batch_id, jobs))
+    return JsonResponse({"items": masking.created_jobs_to_json(created)}, 201)
 
 
 @router.post("/batches/{batch_id}/close", response_model=WorkflowStateView, summary="Close a batch")

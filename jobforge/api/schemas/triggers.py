@@ -102,9 +102,9 @@ class NewTrigger(TriggerChanges):
 
     def to_settings(self) -> dict[str, Any]:
         """Return the settings of the request except null values."""
-        given = {name: value for name, value in self.given_fields().items() if value is not None}
-        del given["type"]
-        return given
+        settings = {name: value for name, value in self.given_fields().items() if value is not None}
+        del settings["type"]
+        return settings
 
 
 class CreatedTriggerView(BaseModel):

@@ -37,8 +37,10 @@ class Callbacks(Body):
     on_complete: Callback | None = None
 
     def to_job_requests(self) -> dict[str, JobRequest | None]:
-        given = {name: getattr(self, name) for name in ("on_success", "on_failure", "on_complete")}
-        return {name: each and each.to_job_request() for name, each in given.items()}
+        callbacks = {
+            name: getattr(self, name) for name in ("on_success", "on_failure", "on_complete")
+        }
+        return {name: each and each.to_job_request() for name, each in callbacks.items()}
 
 
 class NewNode(JobFields):
@@ -52,12 +54,12 @@ class NewNode(JobFields):
     workflow: "NewWorkflow | None" = None
 
     def to_document(self, traceparent: str | None) -> dict[str, Json]:
-        given = {name: value for name, value in vars(self).items() if value is not None}
+        fields = {name: value for name, value in vars(self).items() if value is not None}
         if self.workflow is not None:
-            given["workflow"] = self.workflow.to_request(traceparent).to_json()
+            fields["workflow"] = self.workflow.to_request(traceparent).to_json()
         elif traceparent is not None:
-            given.setdefault("traceparent", traceparent)
-        return given
+            fields.setdefault("traceparent", traceparent)
+        return fields
 
 
 class NewWorkflow(Callbacks):

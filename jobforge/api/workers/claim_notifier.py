@@ -45,17 +45,17 @@ class ClaimNotifier:
     async def wait(self, queues: Iterable[str], within_s: float) -> bool:
         """Wait until one of the queues may have a job; return False after the timeout."""
         names = set(queues)
-        rung = asyncio.Event()
+        notified = asyncio.Event()
         for name in names:
-            self._waiting.setdefault(name, set()).add(rung)
+            self._waiting.setdefault(name, set()).add(notified)
         self._add_queues(names)
         try:
             if not self.is_stopped:
-                await _wait_for_event(rung, within_s)
-            return rung.is_set()
+                await _wait_for_event(notified, within_s)
+            return notified.is_set()
         finally:
             for name in names:
-                self._waiting[name].discard(rung)
+                self._waiting[name].discard(notified)
                 if not self._waiting[name]:
                     del self._waiting[name]
 
@@ -72,9 +72,9 @@ class ClaimNotifier:
             return
         async with self._database.listen(*channels) as names, asyncio.TaskGroup() as group:
             self._notify(self._queues)  # earlier notifications were not received
-            hearing = group.create_task(self._receive(names))
+            receiving = group.create_task(self._receive(names))
             await self._changed.wait()
-            hearing.cancel()
+            receiving.cancel()
 
     async def _receive(self, names: AsyncIterator[str]) -> None:
         try:
@@ -90,8 +90,8 @@ class ClaimNotifier:
 
     def _notify(self, queues: Iterable[str]) -> None:
         for queue in queues:
-            for rung in self._waiting.get(queue, ()):
-                rung.set()
+            for notified in self._waiting.get(queue, ()):
+                notified.set()
 
 
 async def _wait_for_event(event: asyncio.Event, within_s: float) -> None:

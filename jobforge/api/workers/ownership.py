@@ -29,14 +29,14 @@ class RemoteWorkers:
 
     async def check_owner(self, principal: Principal, worker_id: UUID) -> None:
         """Raise NotFound unless this principal registered the worker for the same tenant."""
-        known = (worker_id, principal.actor, principal.tenant_id)
-        if known in self._owners:
-            self._owners.move_to_end(known)
+        owner = (worker_id, principal.actor, principal.tenant_id)
+        if owner in self._owners:
+            self._owners.move_to_end(owner)
             return
         call = calls.find_worker(worker_id, principal.actor)
         if principal.tenant_id is not None:
             call = call.for_tenant(principal.tenant_id)
         await self._database.run(call)
-        self._owners[known] = None
+        self._owners[owner] = None
         while len(self._owners) > _MOST_REMEMBERED:
             self._owners.popitem(last=False)

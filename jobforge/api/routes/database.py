@@ -40,7 +40,7 @@ class SchedulerTask(BaseModel):
     task: str
     age_s: float = Field(description="Time since a scheduler last started the task.")
     by: str = Field(description="Host and process of that scheduler.")
-    held_s: float = Field(description="Time since another scheduler started the task.")
+    held_s: float = Field(description="Time since another scheduler last started the task.")
 
 
 class SchedulerState(BaseModel):

@@ -1,4 +1,4 @@
-"""The HTTP API: a door to the engine's functions. A handler parses, makes one call, answers."""
+"""HTTP API. A route handler parses the request, calls the engine once and returns the response."""
 
 from typing import TYPE_CHECKING
 
@@ -11,7 +11,7 @@ __all__ = ["create_app"]
 
 
 def create_app(config: Config) -> "FastAPI":
-    """The application, to be run by any ASGI server; its database is opened when it starts."""
-    from jobforge.api.app import build_app  # noqa: PLC0415 - FastAPI comes with jobforge[server]
+    """Return the ASGI application; its lifespan startup opens the database."""
+    from jobforge.api.app import build_app  # noqa: PLC0415 - FastAPI is installed by jobforge[server] only
 
     return build_app(config)

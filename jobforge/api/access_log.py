@@ -1,7 +1,7 @@
-"""The lines of requests in the log, written some together.
+"""Buffered access log: writes log lines in batches, at most 10 ms after the request.
 
-A client that waits for each answer sends its next request while the line of the last one is put
-into words: by itself, it would be waited for.
+A sequential client sends its next request while the server formats the previous request's log line.
+Formatting each line at once would delay that next request.
 """
 
 import asyncio
@@ -21,6 +21,6 @@ class AccessLog:
         self._lines.append(line)
 
     def write(self) -> None:
-        """All that there are; also at the very end, when no loop will call it again."""
+        """Write all buffered lines; shutdown calls it too, as no timer fires after it."""
         lines, self._lines = self._lines, []
         logs.write(lines)

@@ -1,4 +1,4 @@
-"""The application: routes, what surrounds them, and what runs beside them."""
+"""FastAPI application: routes, middleware and background tasks."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -60,7 +60,7 @@ from jobforge.errors import ConfigError, JobForgeError, Json
 _ROUTERS = [
     module.router
     for module in (
-        jobs,  # first: routes are tried in turn, and these are asked for most
+        jobs,  # first: Starlette tries routes in order, and job routes get most requests
         stream,
         definitions,
         queues,
@@ -90,14 +90,14 @@ _EXPOSED_HEADERS = ["X-Request-Id", "Retry-After", "Idempotent-Replayed"]
 
 
 def build_app(config: Config) -> FastAPI:
-    """The application; its database is opened when it starts, not before."""
-    traffic = RequestMetrics()
-    journal = AccessLog() if config.access_log else None
+    """Return the application; its lifespan startup opens the database."""
+    request_metrics = RequestMetrics()
+    access_log = AccessLog() if config.access_log else None
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         async with _open_database(config) as database, asyncio.TaskGroup() as group:
-            app.state.server = server = ServerState(config, database, traffic)
+            app.state.server = server = ServerState(config, database, request_metrics)
             group.create_task(server.operations_loop.run())
             group.create_task(server.hub.run())
             group.create_task(server.remote_workers.run())
@@ -108,15 +108,15 @@ def build_app(config: Config) -> FastAPI:
                 yield
             finally:
                 server.close()
-                if journal:
-                    journal.write()
+                if access_log:
+                    access_log.write()
 
     app = _Application(
         lifespan=lifespan,
         openapi_url=None,
         docs_url=None,
         redoc_url=None,
-        # Every request has its span (middleware.py); FastAPI's own would be a second one.
+        # RequestMiddleware opens a span per request; FastAPI would open a second one.
         telemetry={"tracing": False, "metrics": False, "logs": False, "operation_spans": False},
     )
     for router in _ROUTERS:
@@ -125,21 +125,21 @@ def build_app(config: Config) -> FastAPI:
     dashboard = Dashboard()
     if dashboard.is_built:
         app.add_api_route("/", _redirect_to_dashboard, include_in_schema=False)
-    app.mount(MOUNT, dashboard)  # files for everybody; what they show, the routes above decide
+    app.mount(MOUNT, dashboard)  # public files; access control applies to the API routes they call
     app.add_exception_handler(JobForgeError, _handle_jobforge_error)
     app.add_exception_handler(RequestValidationError, _handle_validation_error)
     app.add_exception_handler(HTTPException, _handle_http_exception)
     app.add_exception_handler(Exception, _reraise)
     inner = _add_cors(config.cors_origins, FastPath(app.call_fastapi, shortcuts=_SHORTCUTS))
-    app.outer_app = RequestMiddleware(inner, access_log=journal, metrics=traffic)
+    app.outer_app = RequestMiddleware(inner, access_log=access_log, metrics=request_metrics)
     return app
 
 
 class _Application(FastAPI):
-    """FastAPI with our own OpenAPI document and entrance.
+    """FastAPI with JobForge's OpenAPI document and with middleware outside FastAPI.
 
-    What surrounds every request stands before FastAPI, not within it as its middleware does: so
-    the lane leads past all of it.
+    FastAPI runs its own middleware inside the application, where `FastPath` could not bypass
+    FastAPI.
     """
 
     outer_app: ASGIApp
@@ -149,7 +149,7 @@ class _Application(FastAPI):
         await self.outer_app(scope, receive, send)
 
     async def call_fastapi(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Behind the entrance: FastAPI itself."""
+        """Call FastAPI itself, inside the middleware."""
         await super().__call__(scope, receive, send)
 
     def openapi(self) -> dict[str, Any]:
@@ -162,7 +162,7 @@ class _Application(FastAPI):
 
 
 def _add_cors(origins: Sequence[str], app: ASGIApp) -> ASGIApp:
-    """Pages of these origins may use it."""
+    """Allow pages of these origins to call the API."""
     if not origins:
         return app
     return CORSMiddleware(
@@ -196,25 +196,25 @@ async def _redirect_to_dashboard(request: Request) -> Response:
 
 
 async def _handle_jobforge_error(request: Request, error: Exception) -> Response:
-    assert isinstance(error, JobForgeError)  # noqa: S101 - as it was registered
+    assert isinstance(error, JobForgeError)  # noqa: S101 - registered for this class
     return problem_from_error(error, get_request_id(request))
 
 
 async def _handle_validation_error(request: Request, error: Exception) -> Response:
-    assert isinstance(error, RequestValidationError)  # noqa: S101 - as it was registered
+    assert isinstance(error, RequestValidationError)  # noqa: S101 - registered for this class
     return problem_from_validation_error(error, get_request_id(request))
 
 
 async def _reraise(_: Request, error: Exception) -> Response:
-    raise error  # the envelope tells it, and answers
+    raise error  # RequestMiddleware logs it and responds with a problem
 
 
 async def _handle_http_exception(request: Request, error: Exception) -> Response:
-    assert isinstance(error, HTTPException)  # noqa: S101 - as it was registered
-    answer = problem_from_http_exception(error, get_request_id(request))
+    assert isinstance(error, HTTPException)  # noqa: S101 - registered for this class
+    response = problem_from_http_exception(error, get_request_id(request))
     path = request.scope["path"]
-    # Starlette names those of the first route alone.
+    # Starlette's Allow header lists the methods of the first matching route only.
     methods = sorted({method for pattern, method in _METHODS if pattern.match(path)})
     if error.status_code == 405 and methods:
-        answer.headers["allow"] = ", ".join(methods)
-    return answer
+        response.headers["allow"] = ", ".join(methods)
+    return response

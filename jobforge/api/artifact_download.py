@@ -1,7 +1,7 @@
-"""A job's artifact as an answer: streamed from the store, or a link to it.
+"""Artifact download: streams a job's artifact from the store, or redirects to a signed URL.
 
-Whatever it holds, a browser saves it and shows nothing of it: jobs write what their tenants' data
-says.
+Jobs write artifacts from tenant data, so the response headers make browsers save the file and never
+render it.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ _SAFE_HEADERS = {
 async def download(
     server: ServerState, job: Job, of: ArtifactSource | None, *, may_redirect: bool
 ) -> Response:
-    """Raises ArtifactNotFound."""
+    """Return the artifact's content or a redirect; raise ArtifactNotFound."""
     key, store = find_artifact_key(job, of), server.artifacts.store
     if may_redirect and server.config.artifact_links:
         link = await asyncio.to_thread(store.sign_url, key.path, _LINK_S)

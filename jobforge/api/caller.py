@@ -1,4 +1,4 @@
-"""Whoever makes a request, with the database: calls are made in their name and for their tenant."""
+"""Caller of a request: runs engine calls as its principal and for its tenant."""
 
 import asyncio
 from dataclasses import dataclass, replace
@@ -26,7 +26,7 @@ TENANT_HEADER = "X-JobForge-Tenant"
 
 @dataclass(frozen=True, slots=True)
 class CallerContext:
-    """One request's way to the engine."""
+    """Server, principal and trace context of one request."""
 
     server: ServerState
     principal: Principal
@@ -34,32 +34,32 @@ class CallerContext:
 
     @property
     def tenant_id(self) -> UUID:
-        """Raises TenantRequired for one of the installation who named no tenant."""
+        """Return the caller's tenant; raise TenantRequired if an operator named none."""
         if self.principal.tenant_id is None:
             raise TenantRequired(f"name the tenant: {TENANT_HEADER}: <id or slug>")
         return self.principal.tenant_id
 
     def to_job_request(self, job: NewJob) -> JobRequest:
-        """The job that a body asks for, in the caller's name, and in its trace unless it says."""
-        made = job.to_job_request(self.principal.actor)
-        if self.traceparent is None or made.traceparent is not None:
-            return made
-        return made._replace(traceparent=self.traceparent)
+        """Convert a request body to a job created by the caller; the body's traceparent wins."""
+        request = job.to_job_request(self.principal.actor)
+        if self.traceparent is None or request.traceparent is not None:
+            return request
+        return request._replace(traceparent=self.traceparent)
 
     @property
     def can_see_addresses(self) -> bool:
         """Whether the role may change webhooks and connectors.
 
-        Others see neither their paths nor their headers, which may hold tokens.
+        Other roles see neither URL paths nor headers, which may contain tokens.
         """
         return self.principal.role in {Role.TENANT_ADMIN, Role.SUPER_ADMIN}
 
     async def run(self, call: Call[T]) -> T:
-        """For the tenant; the database sees to it that nothing else is touched."""
+        """Run a call for the caller's tenant; row-level security hides all other tenants."""
         return await self.run_as_actor(call.for_tenant(self.tenant_id))
 
     async def run_for_tenant_or_all(self, call: Call[T]) -> T:
-        """For the tenant; of one of the installation who named none, for all of it."""
+        """Run a call for the caller's tenant, or across all if a super admin names none."""
         if self.principal.tenant_id is None and self.principal.role is Role.SUPER_ADMIN:
             return await self.run_as_actor(call)
         return await self.run(call)
@@ -67,72 +67,77 @@ class CallerContext:
     async def offload_large_payloads(
         self, tenant_id: UUID, jobs: list[JobRequest], body: bytes
     ) -> list[JobRequest]:
-        """The jobs that a body asks for; payloads that no row can hold are in the store by then."""
+        """Return the jobs; payloads too large for a row have moved to the artifact store."""
         if not may_have_large_payload(body):
             return jobs
         return await asyncio.to_thread(self.server.artifacts.put_payloads, tenant_id, jobs)
 
     async def run_as_actor(self, call: Call[T]) -> T:
-        """In the caller's name alone, for what belongs to no tenant."""
+        """Run a call with the caller as actor but without a tenant, for data that has no tenant."""
         return await self.server.database.run(call.with_setting("app.actor", self.principal.actor))
 
 
 async def apply_tenant_header(
     request: Request, server: ServerState, principal: Principal
 ) -> Principal:
-    """The principal, for the tenant that the header names."""
-    named = request.headers[TENANT_HEADER]
+    """Return the principal for the header's tenant; raise Forbidden if it is not the key's."""
+    id_or_slug = request.headers[TENANT_HEADER]
     if principal.role is not Role.SUPER_ADMIN:
-        if not await _is_own_tenant(server, named, principal.tenant_id):
+        if not await _is_own_tenant(server, id_or_slug, principal.tenant_id):
             raise Forbidden("this key is of another tenant")
         return principal
-    tenant_id = await _find_tenant(server, named)
+    tenant_id = await _find_tenant(server, id_or_slug)
     await server.access_auditor.record(
         principal.actor, tenant_id, f"{request.method} {request.url.path}"
     )
     return replace(principal, tenant_id=tenant_id)
 
 
-async def _is_own_tenant(server: ServerState, named: str, own: UUID | None) -> bool:
-    """Whether that is the tenant's id or slug. A name of another tenant takes as long as one that
-    does not exist: neither is remembered, and the database looks among the tenant's own."""
-    if own is None:
+async def _is_own_tenant(server: ServerState, id_or_slug: str, own_tenant_id: UUID | None) -> bool:
+    """Whether `named` is the id or slug of the caller's own tenant.
+
+    Another tenant's slug takes as long as a slug that does not exist: neither is cached, and the
+    query runs with the caller's own tenant.
+    """
+    if own_tenant_id is None:
         return False
     try:
-        tenant_id = _parse_tenant_id(named)
-        if tenant_id is None and server.slugs.get(named) == own:
+        tenant_id = _parse_tenant_id(id_or_slug)
+        if tenant_id is None and server.slugs.get(id_or_slug) == own_tenant_id:
             return True
         if tenant_id is None:
-            found = await server.database.run(calls.find_tenant(named).for_tenant(own))
-            tenant_id = server.slugs.put(named, found)
+            found = await server.database.run(
+                calls.find_tenant(id_or_slug).for_tenant(own_tenant_id)
+            )
+            tenant_id = server.slugs.put(id_or_slug, found)
     except (Invalid, NotFound):
         return False
-    return tenant_id == own
+    return tenant_id == own_tenant_id
 
 
-async def _find_tenant(server: ServerState, named: str) -> UUID:
-    known = _parse_tenant_id(named) or server.slugs.get(named)
-    if known is not None:
-        return known
+async def _find_tenant(server: ServerState, id_or_slug: str) -> UUID:
+    tenant_id = _parse_tenant_id(id_or_slug) or server.slugs.get(id_or_slug)
+    if tenant_id is not None:
+        return tenant_id
     try:
-        found = await server.database.run(calls.find_tenant(named))
+        found = await server.database.run(calls.find_tenant(id_or_slug))
     except NotFound as error:
-        raise NotFound(f"there is no tenant {named}", field=TENANT_HEADER) from error
-    return server.slugs.put(named, found)
+        raise NotFound(f"there is no tenant {id_or_slug}", field=TENANT_HEADER) from error
+    return server.slugs.put(id_or_slug, found)
 
 
-def _parse_tenant_id(named: str) -> UUID | None:
-    """The id that was named; None for a slug. Raises Invalid."""
-    if not named or len(named) > 200 or not named.isprintable():
+def _parse_tenant_id(id_or_slug: str) -> UUID | None:
+    """Return the header's tenant id, or None for a slug. Raise Invalid."""
+    if not id_or_slug or len(id_or_slug) > 200 or not id_or_slug.isprintable():
         raise Invalid(f"{TENANT_HEADER} is an id or a slug", field=TENANT_HEADER)
-    return parse_tenant_uuid(named)
+    return parse_tenant_uuid(id_or_slug)
 
 
 async def get_caller(request: Request) -> CallerContext:
-    """As the guard of every route has found it."""
-    calling = request.scope["jobforge.calling"]
-    assert isinstance(calling, CallerContext)  # noqa: S101 - it has put it there
-    return calling
+    """Return the caller that the route's guard stored in the request scope."""
+    caller = request.scope["jobforge.calling"]
+    assert isinstance(caller, CallerContext)  # noqa: S101 - `admit` stored it
+    return caller
 
 
 Caller = Annotated[CallerContext, Depends(get_caller)]

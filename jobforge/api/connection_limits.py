@@ -1,7 +1,7 @@
-"""Limits on the connections of clients: their number in all and per address, and their timeouts.
+"""Limits on client connections: their number in total and per address, and their timeouts.
 
-Without limits, a client that opens connections and sends nothing uses up the file descriptors of
-the process, and other clients are shut out. One address has at most half of all connections.
+Without limits, a client that opens connections and sends nothing would use up the process's file
+descriptors and lock out other clients. One address gets at most half of all connections.
 """
 
 import resource
@@ -14,13 +14,13 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from jobforge.api.problems import problem_from_http_exception
 from jobforge.config import Config
 
-PEER = "jobforge.peer"  # in a request's scope: the address of the connection itself
-_RESERVED_FILES = 64  # for everything that is not a connection of a client or of the database
+PEER = "jobforge.peer"  # scope key: peer address of the TCP connection
+_RESERVED_FILES = 64  # file descriptors for everything but client and database connections
 
 
 @dataclass(slots=True)
 class ConnectionLimiter:
-    """The open connections of one server."""
+    """Counts the open connections of one server."""
 
     max_total: int
     max_per_address: int
@@ -30,8 +30,11 @@ class ConnectionLimiter:
     _by_address: Counter[str] = field(default_factory=Counter)
 
     def open(self, address: str | None) -> bool:
-        """Count a connection; False when there are too many. Without an address (that of a trusted
-        proxy, which connects for all its clients) only the limit of all applies."""
+        """Count a connection; return False if there are too many.
+
+        `address` is None for a trusted proxy, which connects for all its clients: only the total
+        limit applies to it.
+        """
         if self._open >= self.max_total or not self.acquire(address):
             return False
         self._open += 1
@@ -42,7 +45,7 @@ class ConnectionLimiter:
         self.release(address)
 
     def acquire(self, address: str | None) -> bool:
-        """Count something that an address has open; False when it has too much."""
+        """Count an open connection or request of an address; return False if it has too many."""
         if address is None:
             return True
         if self._by_address[address] >= self.max_per_address:
@@ -59,10 +62,11 @@ class ConnectionLimiter:
 
 
 class ForwardedLimit:
-    """Limits the requests that one client has open behind a trusted proxy.
+    """Limits the open requests of each client behind a trusted proxy.
 
-    Its connections are the proxy's own, so they cannot be counted. uvicorn has already read
-    X-Forwarded-For, and only from the proxies that FORWARDED_ALLOW_IPS names."""
+    The proxy's connections belong to many clients, so the server counts requests instead. uvicorn
+    has already read X-Forwarded-For, and only from the proxies in FORWARDED_ALLOW_IPS.
+    """
 
     def __init__(self, app: ASGIApp, connections: ConnectionLimiter) -> None:
         self._app = app
@@ -80,14 +84,14 @@ class ForwardedLimit:
 
 
 def limiter_from_config(config: Config) -> ConnectionLimiter:
-    """As the settings say, and no more than this process may have files open."""
+    """Return the configured limiter, capped by this process's file descriptor limit."""
     files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    most = config.client_connections
+    max_total = config.client_connections
     if files != resource.RLIM_INFINITY:
-        most = min(most, max(1, files - config.server_connections - _RESERVED_FILES))
+        max_total = min(max_total, max(1, files - config.server_connections - _RESERVED_FILES))
     return ConnectionLimiter(
-        max_total=most,
-        max_per_address=max(1, min(config.client_connections_per_address, most // 2)),
+        max_total=max_total,
+        max_per_address=max(1, min(config.client_connections_per_address, max_total // 2)),
         header_timeout_s=config.header_timeout_s,
         body_timeout_s=config.body_timeout_s,
     )

@@ -1,7 +1,8 @@
-"""The dashboard's files, as they were built into the package.
+"""Dashboard: serves the files built into the package.
 
-Whatever is no file is the page itself, which finds out by its address what to show. It is told
-where it is mounted by a block of JSON: no script stands in the page, so none is allowed there.
+A path without a file gets the page itself, whose script routes by the address. A JSON block in the
+page names the mount path: with no inline script, the Content-Security-Policy can forbid all of
+them.
 """
 
 import gzip
@@ -23,7 +24,7 @@ from jobforge.api.auth.permissions import PREFIX
 
 MOUNT = "/ui"
 _PAGE = "index.html"
-_ASSETS = "assets/"  # their names change with their content
+_ASSETS = "assets/"  # file names contain a content hash
 _CACHE_FOREVER = "public, max-age=31536000, immutable"
 _HEADERS = {
     "content-security-policy": (
@@ -54,18 +55,18 @@ class _File:
 
     @cached_property
     def gzipped_body(self) -> bytes | None:
-        """When it is asked for first: most servers of a test are never asked."""
+        """Compress on first use: most servers in tests never serve the file."""
         if not self.name.endswith(_COMPRESSIBLE):
             return None
         return gzip.compress(self.body, mtime=0)
 
 
 class Dashboard:
-    """An ASGI application; the files are read once, when the server is made."""
+    """ASGI application that reads the dashboard's files once, at creation."""
 
     def __init__(self, folder: Traversable | None = None) -> None:
         self._files = _read(folder or resources.files("jobforge") / "ui")
-        self._pages: dict[str, _File] = {}  # by where it is mounted
+        self._pages: dict[str, _File] = {}  # page by mount path
 
     @property
     def is_built(self) -> bool:
@@ -77,24 +78,24 @@ class Dashboard:
         root = scope.get("root_path", "")
         scope["jobforge.route"] = MOUNT
         path = scope["path"].removeprefix(root).lstrip("/")
-        answer = self._respond(path, root, Headers(scope=scope))
-        await answer(scope, receive, send)
+        response = self._respond(path, root, Headers(scope=scope))
+        await response(scope, receive, send)
 
     def _respond(self, path: str, root: str, headers: Headers) -> Response:
         file = self._files.get(path) if path != _PAGE else None
         if file is None and path.startswith(_ASSETS):
             raise HTTPException(404)
-        caching = _CACHE_FOREVER if path.startswith(_ASSETS) else "no-cache"
+        cache_control = _CACHE_FOREVER if path.startswith(_ASSETS) else "no-cache"
         file = file or self._page(root)
-        packed = file.gzipped_body if "gzip" in headers.get("accept-encoding", "") else None
-        answer = Response(packed or file.body, media_type=file.media_type, headers=_HEADERS)
-        answer.headers["cache-control"] = caching
-        if packed:
-            answer.headers["content-encoding"] = "gzip"
-        return answer
+        gzipped = file.gzipped_body if "gzip" in headers.get("accept-encoding", "") else None
+        response = Response(gzipped or file.body, media_type=file.media_type, headers=_HEADERS)
+        response.headers["cache-control"] = cache_control
+        if gzipped:
+            response.headers["content-encoding"] = "gzip"
+        return response
 
     def _page(self, root: str) -> _File:
-        """The page for one place where it is mounted. There are few: who calls cannot choose."""
+        """Return the page for a mount path. The cache is small: clients cannot choose the path."""
         if root not in self._pages:
             self._pages[root] = _File(_PAGE, self._render(root).encode())
         return self._pages[root]
@@ -110,13 +111,13 @@ class Dashboard:
 
 
 def _read(folder: Traversable, prefix: str = "") -> dict[str, _File]:
-    found: dict[str, _File] = {}
+    files: dict[str, _File] = {}
     if not folder.is_dir():
-        return found
-    for each in folder.iterdir():
-        name = prefix + each.name
-        if each.is_dir():
-            found |= _read(each, f"{name}/")
-        elif not each.name.startswith("."):
-            found[name] = _File(name, each.read_bytes())
-    return found
+        return files
+    for entry in folder.iterdir():
+        name = prefix + entry.name
+        if entry.is_dir():
+            files |= _read(entry, f"{name}/")
+        elif not entry.name.startswith("."):
+            files[name] = _File(name, entry.read_bytes())
+    return files

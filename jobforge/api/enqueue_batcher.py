@@ -1,7 +1,7 @@
-"""Makes single jobs, many at a time: what comes in while a call is under way goes in the next one.
+"""Group commit for single enqueues: one call per tenant at a time sends all waiting jobs.
 
-A call for each tenant is under way at most. Whoever finds none makes it, for itself and for those
-that wait, and hands that duty to the next in line: nobody waits for more than two calls.
+The first request becomes the leader. It sends its own job together with the waiting jobs, then
+makes the next waiting request the leader. A job waits for at most two calls.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ _MOST_AT_ONCE = 500
 
 @dataclass(slots=True, eq=False)
 class _PendingJob:
-    """A job to be made. The answer is None when it is this one's turn to make the call."""
+    """A waiting job. Its future resolves to the enqueued job, or to None to make it the leader."""
 
     job: JobRequest
     future: "asyncio.Future[Enqueued | None]" = field(
@@ -36,37 +36,41 @@ class _PendingJob:
 
 
 class EnqueueBatcher:
-    """Of one server; the tenant is named by argument, so that a call is one statement."""
+    """Enqueue batcher of one server. The tenant is an argument, so each call is one statement."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._pending: dict[UUID, deque[_PendingJob]] = {}  # of tenants with a call under way
+        self._pending: dict[UUID, deque[_PendingJob]] = {}  # by tenant with a call in progress
 
     async def enqueue(self, tenant_id: UUID, job: JobRequest) -> Enqueued:
-        line = self._pending.get(tenant_id)
-        if line is None:
-            self._pending[tenant_id] = line = deque()
+        queue = self._pending.get(tenant_id)
+        if queue is None:
+            self._pending[tenant_id] = queue = deque()
         else:
-            wish = _PendingJob(job)
-            line.append(wish)
-            enqueued = await self._await_result(tenant_id, wish)
+            pending_job = _PendingJob(job)
+            queue.append(pending_job)
+            enqueued = await self._await_result(tenant_id, pending_job)
             if enqueued is not None:
                 return enqueued
-        return await self._lead_batch(tenant_id, job, line)
+        return await self._lead_batch(tenant_id, job, queue)
 
-    async def _await_result(self, tenant_id: UUID, wish: _PendingJob) -> Enqueued | None:
+    async def _await_result(self, tenant_id: UUID, pending_job: _PendingJob) -> Enqueued | None:
         try:
-            return await wish.future
+            return await pending_job.future
         except asyncio.CancelledError:
-            # It may have been told in the same moment that it is its turn.
-            if wish.future.done() and not wish.future.cancelled() and wish.future.result() is None:
+            # A cancellation can coincide with the promotion to leader: pass leadership on.
+            if (
+                pending_job.future.done()
+                and not pending_job.future.cancelled()
+                and pending_job.future.result() is None
+            ):
                 self._promote_next_leader(tenant_id)
             raise
 
     async def _lead_batch(
-        self, tenant_id: UUID, job: JobRequest, line: deque[_PendingJob]
+        self, tenant_id: UUID, job: JobRequest, queue: deque[_PendingJob]
     ) -> Enqueued:
-        others = [line.popleft() for _ in range(min(len(line), _MOST_AT_ONCE))]
+        others = [queue.popleft() for _ in range(min(len(queue), _MOST_AT_ONCE))]
         try:
             if not others:
                 return await self._enqueue_one(tenant_id, job)
@@ -81,34 +85,35 @@ class EnqueueBatcher:
     ) -> Enqueued:
         jobs = [job, *(other.job for other in others)]
         try:
-            made = await self._database.run_fast(calls.enqueue_jobs(jobs, tenant_id=tenant_id))
+            results = await self._database.run_fast(calls.enqueue_jobs(jobs, tenant_id=tenant_id))
         except (Contended, Unavailable) as error:
             for other in others:
                 other.reject(error)
             raise
         except JobForgeError:
-            # One of them is refused, and nothing was done: each is to have its own answer.
+            # The engine rejected one job and created none: enqueue separately, so each gets its
+            # result.
             await self._enqueue_separately(tenant_id, others)
             return await self._enqueue_one(tenant_id, job)
-        for other, enqueued in zip(others, made[1:], strict=True):
+        for other, enqueued in zip(others, results[1:], strict=True):
             other.resolve(enqueued)
-        return made[0]
+        return results[0]
 
-    async def _enqueue_separately(self, tenant_id: UUID, wishes: list[_PendingJob]) -> None:
-        for wish in wishes:
+    async def _enqueue_separately(self, tenant_id: UUID, pending_jobs: list[_PendingJob]) -> None:
+        for pending_job in pending_jobs:
             try:
-                wish.resolve(await self._enqueue_one(tenant_id, wish.job))
+                pending_job.resolve(await self._enqueue_one(tenant_id, pending_job.job))
             except JobForgeError as error:
-                wish.reject(error)
+                pending_job.reject(error)
 
     async def _enqueue_one(self, tenant_id: UUID, job: JobRequest) -> Enqueued:
         return await self._database.run_fast(calls.enqueue_job(job, tenant_id=tenant_id))
 
     def _promote_next_leader(self, tenant_id: UUID) -> None:
-        line = self._pending[tenant_id]
-        while line:
-            heir = line.popleft()
-            if not heir.future.done():
-                heir.resolve(None)
+        queue = self._pending[tenant_id]
+        while queue:
+            next_leader = queue.popleft()
+            if not next_leader.future.done():
+                next_leader.resolve(None)
                 return
         del self._pending[tenant_id]

@@ -1,8 +1,8 @@
-"""The short way of the requests that are made most, past routing and FastAPI's reading of them.
+"""Fast path for the most frequent requests: bypasses routing and FastAPI's parsing.
 
-That takes longer than all that we do for such a request. Who it is and whether they may is found
-out as for any route (guard.py). What a shortcut cannot answer, a body that does not fit above all,
-goes on to the route itself, which says what is wrong.
+Routing and parsing take longer than JobForge's own work for such a request. Authentication and
+authorization are the same as for any route (guard.py). A request that a shortcut cannot handle,
+such as an invalid body, continues to its route, which returns the error.
 """
 
 from collections.abc import Callable, Coroutine, Mapping
@@ -23,36 +23,42 @@ Shortcut = Callable[[Request, ParsedBody], Coroutine[Any, Any, Response | None]]
 
 
 class FastPath:
-    """`shortcuts` are by method and path. One answers None for what it leaves to its route."""
+    """ASGI middleware with shortcuts by method and path.
+
+    A shortcut returns None to pass the request on to its route.
+    """
 
     def __init__(self, app: ASGIApp, *, shortcuts: Mapping[tuple[str, str], Shortcut]) -> None:
         self._app = app
-        self._shortcuts = {where: (RULES[where], each) for where, each in shortcuts.items()}
+        self._shortcuts = {
+            method_and_path: (RULES[method_and_path], each)
+            for method_and_path, each in shortcuts.items()
+        }
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        found = self._shortcuts.get((scope.get("method", ""), scope.get("path", "")))
-        if found is None or scope["query_string"]:
+        match = self._shortcuts.get((scope.get("method", ""), scope.get("path", "")))
+        if match is None or scope["query_string"]:
             await self._app(scope, receive, send)
             return
-        rule, shortcut = found
+        rule, shortcut = match
         scope["jobforge.route"] = rule.path
         server: ServerState = scope["app"].state.server
         request = Request(scope, receive)
         try:
             await guard.admit(request, server, rule)
             body = await request_body.read(request, guard.body_limit(server, rule.path))
-            answer = await shortcut(request, body)
+            response = await shortcut(request, body)
         except JobForgeError as error:
             await problem_from_error(error, get_request_id(request))(scope, receive, send)
             return
-        if answer is None:
+        if response is None:
             await self._app(scope, _replay_body(body.raw, receive), send)
         else:
-            await answer(scope, receive, send)
+            await response(scope, receive, send)
 
 
 def _replay_body(body: bytes, receive: Receive) -> Receive:
-    """The body that was read, for the next reader."""
+    """Return a `receive` that first replays the body already read."""
     messages: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def received() -> Message:

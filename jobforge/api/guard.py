@@ -1,6 +1,6 @@
-"""The way into every route: who is it, may they, how fast, and is the body sound.
+"""Route guard: authentication, authorization, rate limits and body validation.
 
-Default deny: a route that api/auth/permissions.py does not have cannot be added.
+Access is denied by default: a route without a rule in api/auth/permissions.py cannot be added.
 """
 
 import secrets
@@ -20,7 +20,7 @@ from jobforge.errors import ConfigError, Unauthenticated, UnknownField
 
 Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 
-# Bodies of many jobs may be larger than others.
+# Routes whose bodies contain many items and may be larger.
 _BATCH_ROUTES = {
     f"{PREFIX}/jobs/batch",
     f"{PREFIX}/workflows",
@@ -35,7 +35,7 @@ _BATCH_ROUTES = {
 
 
 def create_router(name: str, *, prefix: str = PREFIX) -> APIRouter:
-    """A router for the routes of one area."""
+    """Return a router for the routes of one area."""
     return APIRouter(
         prefix=prefix,
         route_class=GuardedRoute,
@@ -45,7 +45,7 @@ def create_router(name: str, *, prefix: str = PREFIX) -> APIRouter:
 
 
 def get_rule(method: str, path: str) -> Rule:
-    """Raises ConfigError for a route that nobody was given."""
+    """Return the route's rule; raise ConfigError if permissions.py has none."""
     try:
         return RULES[method, path]
     except KeyError:
@@ -53,13 +53,13 @@ def get_rule(method: str, path: str) -> Rule:
 
 
 class GuardedRoute(APIRoute):
-    """A route whose handler is reached by those only who may use it."""
+    """Route that runs its handler only for callers allowed to use it."""
 
     def get_route_handler(self) -> Handler:
         handle = super().get_route_handler()
         [method] = sorted(self.methods or ())
         rule = get_rule(method, self.path_format)
-        known = {field.alias for field in self.dependant.query_params}
+        known_params = {field.alias for field in self.dependant.query_params}
         takes_body = self.body_field is not None
 
         async def guarded(request: Request) -> Response:
@@ -67,7 +67,7 @@ class GuardedRoute(APIRoute):
             request.scope["jobforge.route"] = rule.path
             await admit(request, server, rule)
             for name in request.query_params:
-                if name not in known:
+                if name not in known_params:
                     raise UnknownField(f"{name}: there is no such parameter", field=name)
             if takes_body:
                 body = await request_body.read(request, body_limit(server, rule.path))
@@ -78,9 +78,9 @@ class GuardedRoute(APIRoute):
 
 
 async def admit(request: Request, server: ServerState, rule: Rule) -> None:
-    """Puts the caller into the request's scope; raises what refuses it."""
+    """Authenticate, authorize and rate-limit the request, then store the caller in its scope."""
     if rule.roles is None or "jobforge.calling" in request.scope:
-        return  # it is open to all, or was admitted before (fast_path.py)
+        return  # public, or already admitted (fast_path.py)
     if rule.path == METRICS and _can_read_metrics(request, server):
         return
     try:
@@ -99,15 +99,15 @@ async def admit(request: Request, server: ServerState, rule: Rule) -> None:
 
 
 def _can_read_metrics(request: Request, server: ServerState) -> bool:
-    """Whether the settings alone let this request see the metrics."""
+    """Whether `metrics_public` or `metrics_token` gives this request access to the metrics."""
     if server.config.metrics_public:
         return True
     token = server.config.metrics_token
-    given = request.headers.get("authorization", "").encode()
-    return token is not None and secrets.compare_digest(given, f"Bearer {token}".encode())
+    authorization = request.headers.get("authorization", "").encode()
+    return token is not None and secrets.compare_digest(authorization, f"Bearer {token}".encode())
 
 
 def body_limit(server: ServerState, path: str) -> int:
-    """In bytes."""
+    """Return the maximum body size in bytes."""
     config = server.config
     return config.batch_body_limit if path in _BATCH_ROUTES else config.body_limit

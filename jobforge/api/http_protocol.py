@@ -1,16 +1,16 @@
-"""How a connection speaks HTTP: as uvicorn does, but for five things.
+"""HTTP protocol of a connection: uvicorn's, with five changes.
 
-Head and body of an answer go in one packet. uvicorn writes one after the other, and what is written
-is sent at once: whoever asked would be woken up for the head alone, and have to wait again.
+Headers and body of a response are sent in one packet. uvicorn writes them separately and asyncio
+sends each write at once, so the client would wake up for the headers and then wait again.
 
-What is no sound request is refused by a problem, as everything else is, and not by a line of text.
+A malformed request gets a problem response instead of a line of text.
 
-A head has an end: uvicorn would keep what somebody sends of one for as long as they send it.
+The size of request headers is limited. uvicorn would buffer them for as long as the client sends.
 
-So has an answer that nobody reads: asyncio would keep what is left of it, and the connection, for
-as long as the other side stays.
+The connection is reset if the client stops reading a response. asyncio would keep the unsent data
+and the connection for as long as the client stays connected.
 
-Connections are limited in number, headers must arrive in time, and a body must make progress.
+The number of connections is limited, headers must arrive in time, and bodies at a minimum rate.
 """
 
 import asyncio
@@ -33,27 +33,27 @@ _HEAD = b"HTTP/1.1 "
 _LENGTH = b"\r\ncontent-length: "
 _LONGEST_HEAD = 65_536
 _LINGER_ZERO = struct.pack("ii", 1, 0)
-_LEAST_BYTES_PER_S = 500  # of a body; mobile networks are faster
+_LEAST_BYTES_PER_S = 500  # minimum rate of a body; mobile networks are faster
 
 
 class LimitedHttpProtocol(HttpToolsProtocol):
-    """uvicorn's, on a transport of ours."""
+    """uvicorn's protocol with limits, on a coalescing transport."""
 
-    _head_bytes: int | None = None  # bytes of one that has begun, without its first packet
+    _head_bytes: int | None = None  # size of the unfinished headers without their first packet
     _is_in_body = False
-    _body_bytes = 0  # since the timer of the body started
+    _body_bytes = 0  # since the body timer started
     _timer: asyncio.TimerHandle | None = None
     _timed_part: Literal["head", "body"] | None = None
 
-    def __init__(self, *args: Any, connections: ConnectionLimiter, **options: Any) -> None:  # noqa: ANN401 - uvicorn's own
+    def __init__(self, *args: Any, connections: ConnectionLimiter, **options: Any) -> None:  # noqa: ANN401 - uvicorn's options
         super().__init__(*args, **options)
         self._limits = connections
-        self._address: str | None = None  # that the connection is counted under
+        self._address: str | None = None  # address that the connection counts for
         self._is_counted = False
 
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # uvicorn expects the narrower class
         self._coalescing = CoalescingTransport(transport)
-        super().connection_made(self._coalescing)  # type: ignore[arg-type]  # all that it uses is there
+        super().connection_made(self._coalescing)  # type: ignore[arg-type]  # has all methods that uvicorn uses
         host = self.client[0] if self.client else None
         self._address = None if host is None or _is_trusted(self.config, host) else host
         self._is_counted = self._limits.open(self._address)
@@ -74,7 +74,7 @@ class LimitedHttpProtocol(HttpToolsProtocol):
             if self._head_bytes > _LONGEST_HEAD:
                 self.send_400_response("")
                 return
-            self._head_bytes += len(data)  # it may end in these, and a body follow
+            self._head_bytes += len(data)  # may include the start of a body
         self._body_bytes += len(data)
         super().data_received(data)
         if self.transport.is_closing():
@@ -89,13 +89,13 @@ class LimitedHttpProtocol(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         self._head_bytes = 0
         super().on_message_begin()
-        scope: dict[str, Any] = self.scope  # type: ignore[assignment]  # with a key of ours
+        scope: dict[str, Any] = self.scope  # type: ignore[assignment]  # PEER is not a key of the TypedDict
         scope[PEER] = self.client
 
     def on_headers_complete(self) -> None:
         self._head_bytes = None
         self._is_in_body = True
-        self._start_timer(None)  # the next timer is that of what follows, also in a pipeline
+        self._start_timer(None)  # so that the next part gets a new timer, also in a pipeline
         super().on_headers_complete()
 
     def on_message_complete(self) -> None:
@@ -104,14 +104,14 @@ class LimitedHttpProtocol(HttpToolsProtocol):
         super().on_message_complete()
 
     def on_response_complete(self) -> None:
-        self._coalescing.flush()  # what answers HEAD has no body
+        self._coalescing.flush()  # a response to HEAD has no body that would flush the headers
         super().on_response_complete()
 
-    def send_400_response(self, msg: str) -> None:  # noqa: ARG002 - ours says more
+    def send_400_response(self, msg: str) -> None:  # noqa: ARG002 - the problem response replaces it
         self._send_error(400)
 
     def _start_timer(self, what: Literal["head", "body"] | None) -> None:
-        """Start the timer of what the connection is to send next; data does not restart it."""
+        """Start the timer for the part that the client must send next, unless it is running."""
         if what == self._timed_part:
             return
         if self._timer is not None:
@@ -124,7 +124,7 @@ class LimitedHttpProtocol(HttpToolsProtocol):
             self._timer = self.loop.call_later(self._limits.body_timeout_s, self._check_body)
 
     def _check_body(self) -> None:
-        """Continue when enough has come, or when the application has not read what has."""
+        """Restart the timer if enough of the body arrived or the application paused reading."""
         seconds = self._limits.body_timeout_s
         is_read = not self.cycle.response_complete
         if is_read and (self.flow.read_paused or self._body_bytes >= _LEAST_BYTES_PER_S * seconds):
@@ -143,34 +143,34 @@ class LimitedHttpProtocol(HttpToolsProtocol):
             self.transport.close()
 
     def _is_idle(self) -> bool:
-        """Whether there is no request whose answer is under way."""
-        cycle: RequestResponseCycle | None = self.cycle  # None before the first
+        """Whether no response is in progress."""
+        cycle: RequestResponseCycle | None = self.cycle  # None before the first request
         return cycle is None or cycle.response_complete
 
     def _send_error(self, status: int) -> None:
         request_id = uuid4().hex
-        answer = problem_from_http_exception(HTTPException(status), request_id)
-        answer.headers.update({"x-request-id": request_id, "connection": "close"})
-        head = b"".join(b"%s: %s\r\n" % header for header in answer.raw_headers)
-        line = f"HTTP/1.1 {status} {HTTPStatus(status).phrase}\r\n".encode()
-        self.transport.write(b"%s%s\r\n%s" % (line, head, answer.body))
+        response = problem_from_http_exception(HTTPException(status), request_id)
+        response.headers.update({"x-request-id": request_id, "connection": "close"})
+        head = b"".join(b"%s: %s\r\n" % header for header in response.raw_headers)
+        status_line = f"HTTP/1.1 {status} {HTTPStatus(status).phrase}\r\n".encode()
+        self.transport.write(b"%s%s\r\n%s" % (status_line, head, response.body))
         self.transport.close()
 
 
 def _is_trusted(config: Config, host: str) -> bool:
-    """Whether X-Forwarded-For is read from there: the middleware that reads it knows."""
+    """Whether uvicorn's proxy middleware trusts X-Forwarded-For from this host."""
     reader = config.loaded_app
     return isinstance(reader, ProxyHeadersMiddleware) and host in reader.trusted_hosts
 
 
 class CoalescingTransport:
-    """A transport that holds back a head which tells the length of its body, until that comes."""
+    """Transport that buffers response headers with a content length until the body follows."""
 
     def __init__(self, transport: asyncio.Transport) -> None:
         self._transport = transport
         self._held_head = b""
 
-    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - whatever else a transport can do
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - all other methods of a transport
         return getattr(self._transport, name)
 
     def write(self, data: bytes) -> None:
@@ -193,7 +193,7 @@ class CoalescingTransport:
     def _abort_if_unread(self, before: int | None = None) -> None:
         left = self._transport.get_write_buffer_size()
         if left == before:
-            # Else the kernel would keep what it has of it, and the connection.
+            # Without this option the kernel would keep its unsent data, and the connection.
             self.get_extra_info("socket").setsockopt(SOL_SOCKET, SO_LINGER, _LINGER_ZERO)
             self._transport.abort()
         elif left:

@@ -1,4 +1,4 @@
-"""Jobs as they are shown: secrets in payloads, results, errors, notes and tails are masked."""
+"""Masks secrets in payloads, results, errors, notes and output tails before they are returned."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -97,18 +97,18 @@ def mask_audit(entries: Iterable[AuditEntry]) -> list[AuditEntry]:
 
 
 def mask_webhook(webhook: Webhook) -> Webhook:
-    """As a viewer sees it: the path of its URL may hold a token."""
+    """Mask a webhook for viewers: the path of its URL may contain a token."""
     return replace(webhook, url=_mask_url_path(webhook.url))
 
 
 def mask_connector(config: ConnectorConfig) -> ConnectorConfig:
-    """As a viewer sees it: its URL without the path, and the names of its headers."""
-    shown = dict(config.settings)
-    if isinstance(shown.get("url"), str):
-        shown["url"] = _mask_url_path(shown["url"])
-    if isinstance(shown.get("headers"), dict):
-        shown["headers"] = dict.fromkeys(shown["headers"], MARKER)
-    return replace(config, settings=shown)
+    """Mask a connector for viewers: its URL without the path, its headers without their values."""
+    settings = dict(config.settings)
+    if isinstance(settings.get("url"), str):
+        settings["url"] = _mask_url_path(settings["url"])
+    if isinstance(settings.get("headers"), dict):
+        settings["headers"] = dict.fromkeys(settings["headers"], MARKER)
+    return replace(config, settings=settings)
 
 
 def _mask_url_path(url: str) -> str:

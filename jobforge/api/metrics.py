@@ -1,6 +1,6 @@
-"""The metrics of a server: the installation as read_gauges has it, and the server's own requests.
+"""Prometheus metrics of a server: gauges of the installation and the server's own requests.
 
-One look at the database for all who ask within a second.
+All scrapes within a second share one database query.
 """
 
 import asyncio
@@ -18,9 +18,9 @@ from jobforge.observability import prometheus
 from jobforge.types.health import Gauge
 
 _FRESH_S = 1.0
-_MAX_TENANTS = 20  # that are told apart
+_MAX_TENANTS = 20  # with separate series; all others are summed
 
-# By the engine's names: ours, what it means, and the labels that subject and state are.
+# By engine gauge: metric name, help text, and the labels for its subject and state.
 _GAUGES: dict[str, tuple[str, str, list[str]]] = {
     "jobs": (
         "jobforge_jobs",
@@ -92,53 +92,53 @@ _COUNTERS: dict[str, tuple[str, str, list[str]]] = {
 
 
 class MetricsCollector:
-    def __init__(self, database: Database, traffic: RequestMetrics) -> None:
+    def __init__(self, database: Database, request_metrics: RequestMetrics) -> None:
         self._database = database
-        self._traffic = traffic
+        self._request_metrics = request_metrics
         self._lock = asyncio.Lock()
-        self._seen: list[Metric] = []
-        self._seen_at = 0.0
+        self._cached: list[Metric] = []
+        self._cached_at = 0.0
 
     async def render(self) -> bytes:
         async with self._lock:
-            if time.monotonic() - self._seen_at > _FRESH_S:
-                self._seen = [*await self._collect()]
-                self._seen_at = time.monotonic()
-        return prometheus.render_page([*self._seen, *self._traffic.families()])
+            if time.monotonic() - self._cached_at > _FRESH_S:
+                self._cached = [*await self._collect()]
+                self._cached_at = time.monotonic()
+        return prometheus.render_page([*self._cached, *self._request_metrics.families()])
 
     async def _collect(self) -> Iterator[Metric]:
         began = time.perf_counter()
         gauges = await self._database.run(calls.read_gauges(_MAX_TENANTS))
-        held = await self._database.run(probes.vacuum_blockers())
+        vacuum_blockers = await self._database.run(probes.vacuum_blockers())
         took_s = time.perf_counter() - began
-        return _build_families(gauges, held, took_s)
+        return _build_families(gauges, vacuum_blockers, took_s)
 
 
 def _build_families(
-    gauges: Sequence[Gauge], held: Sequence[VacuumBlocker], took_s: float
+    gauges: Sequence[Gauge], vacuum_blockers: Sequence[VacuumBlocker], took_s: float
 ) -> Iterator[Metric]:
     by_name: dict[str, list[Gauge]] = {}
     for each in gauges:
         by_name.setdefault(each.gauge, []).append(each)
-    for name, (metric, words, labels) in _GAUGES.items():
-        gauge = GaugeMetricFamily(metric, words, labels=labels)
+    for name, (metric, help_text, labels) in _GAUGES.items():
+        gauge = GaugeMetricFamily(metric, help_text, labels=labels)
         for each in by_name.get(name, ()):
             gauge.add_metric(_labels(each), each.value)
         yield gauge
-    for name, (metric, words, labels) in _COUNTERS.items():
-        counter = CounterMetricFamily(metric, words, labels=labels)
+    for name, (metric, help_text, labels) in _COUNTERS.items():
+        counter = CounterMetricFamily(metric, help_text, labels=labels)
         for each in by_name.get(name, ()):
             counter.add_metric(_labels(each), each.value)
         yield counter
     yield GaugeMetricFamily(
         "jobforge_horizon_transactions",
         "How many transactions ago the oldest snapshot was taken that this login sees.",
-        max((each.age for each in held), default=0),
+        max((each.age for each in vacuum_blockers), default=0),
     )
     yield GaugeMetricFamily(
         "jobforge_horizon_seconds",
         "For how long the oldest transaction has been open that this login sees.",
-        max((each.seconds or 0.0 for each in held), default=0.0),
+        max((each.seconds or 0.0 for each in vacuum_blockers), default=0.0),
     )
     yield GaugeMetricFamily("jobforge_scrape_seconds", "What asking the database took.", took_s)
     yield InfoMetricFamily(

@@ -1,6 +1,6 @@
-"""What surrounds every request: its id, its line in the log, and the headers of every answer.
+"""Request middleware: request id, span, access log line and default response headers.
 
-Outermost of ours, so that whatever goes wrong inside is still answered as a problem.
+It is the outermost middleware of JobForge, so every error inside still gets a problem response.
 """
 
 import re
@@ -19,7 +19,7 @@ from jobforge.api.request_metrics import RequestMetrics
 from jobforge.observability import logs, tracing
 
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,128}")
-_CLIENT_CLOSED = 499  # the client left before it was answered
+_CLIENT_CLOSED = 499  # the client disconnected before the response
 _UNKNOWN_ROUTE = "unknown"
 _DEFAULT_HEADERS = ((b"x-content-type-options", b"nosniff"), (b"cache-control", b"no-store"))
 
@@ -27,7 +27,7 @@ RawHeaders = list[tuple[bytes, bytes]]
 
 
 class RequestMiddleware:
-    """Requests are written down in the `journal`, if there is one; `traffic` counts them."""
+    """Sets up each request and reports it to `access_log`, if given, and to `metrics`."""
 
     def __init__(
         self, app: ASGIApp, *, access_log: AccessLog | None, metrics: RequestMetrics
@@ -41,13 +41,15 @@ class RequestMiddleware:
             await self._app(scope, receive, send)
             return
         began = time.perf_counter()
-        given = dict(scope["headers"])
-        request_id = _choose_request_id(given.get(b"x-request-id", b""))
+        request_headers = dict(scope["headers"])
+        request_id = _choose_request_id(request_headers.get(b"x-request-id", b""))
         scope["jobforge.request_id"] = request_id
-        parent = tracing.read_traceparent(given.get(b"traceparent", b"").decode("latin-1"))
+        parent = tracing.read_traceparent(
+            request_headers.get(b"traceparent", b"").decode("latin-1")
+        )
         status: int | None = None
 
-        async def answer(message: Message) -> None:
+        async def send_response(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
@@ -61,12 +63,14 @@ class RequestMiddleware:
             inner = span and tracing.traceparent_of(span)
             scope["jobforge.traceparent"] = inner or (parent and str(parent))
             try:
-                await self._app(scope, receive, answer)
+                await self._app(scope, receive, send_response)
             except ClientDisconnect:
                 status = status or _CLIENT_CLOSED
-            except Exception as error:  # noqa: BLE001 - the top: told once, and answered
+            except Exception as error:  # noqa: BLE001 - top of the request: logged once, then answered
                 if status is None:
-                    await problem_from_unexpected_error(error, request_id)(scope, receive, answer)
+                    await problem_from_unexpected_error(error, request_id)(
+                        scope, receive, send_response
+                    )
                 else:
                     logs.emit("request.failed", "error", error=logs.error_fields(error))
             finally:
@@ -80,7 +84,7 @@ class RequestMiddleware:
 
 
 def _open_span(scope: Scope, parent: tracing.Traceparent | None) -> tracing.SpanContextManager:
-    """Probes and files are asked for too often, and tell too little."""
+    """Open a server span for API routes only: probes and files are frequent and tell little."""
     if not scope["path"].startswith(PREFIX):
         return nullcontext()
     return tracing.server_span(scope["method"], parent)
@@ -91,9 +95,9 @@ def _choose_request_id(given: bytes) -> str:
 
 
 def _add_headers(headers: RawHeaders, request_id: str) -> RawHeaders:
-    given = dict(headers)
-    ours = [header for header in _DEFAULT_HEADERS if header[0] not in given]
-    return [*headers, (b"x-request-id", request_id.encode()), *ours]
+    names = dict(headers)
+    defaults = [header for header in _DEFAULT_HEADERS if header[0] not in names]
+    return [*headers, (b"x-request-id", request_id.encode()), *defaults]
 
 
 def _build_log_line(scope: Scope, status: int, took_s: float) -> logs.LogLine:
@@ -101,7 +105,7 @@ def _build_log_line(scope: Scope, status: int, took_s: float) -> logs.LogLine:
     return logs.make_line(
         "request.done",
         method=scope["method"],
-        # Not the path itself: what stands in its place may be anything.
+        # Not the path itself: its parameters may contain anything.
         route=scope.get("jobforge.route"),
         status=status,
         duration_ms=round(took_s * 1000, 1),

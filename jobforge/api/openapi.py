@@ -1,4 +1,4 @@
-"""The OpenAPI document: what FastAPI finds, and what only we know: errors, roles, ways in."""
+"""OpenAPI document: FastAPI's, plus errors, roles and authentication schemes."""
 
 from typing import Any
 
@@ -14,55 +14,55 @@ from jobforge.types.api_keys import Role
 
 _METHODS = ("get", "put", "post", "patch", "delete")
 _STATUS_DESCRIPTIONS = {
-    400: "The body is no sound JSON, or no tenant is named.",
-    401: "Nobody is behind this request: no key or token, or one that does not hold.",
-    403: "The role or the scopes do not allow it.",
-    404: "There is no such thing, or it belongs to another tenant.",
-    409: "The state of things does not allow it.",
-    410: "The tenant was erased, or is being erased.",
-    413: "The body, or a payload in it, is too large.",
+    400: "The body is not valid JSON, or the tenant is missing.",
+    401: "The key, token or cookie is missing or not valid.",
+    403: "The role or the scopes do not allow the request.",
+    404: "The object does not exist or belongs to another tenant.",
+    409: "The current state does not allow the request.",
+    410: "The tenant has been erased or is being erased.",
+    413: "The body or a payload in it is too large.",
     415: "The body is not application/json.",
-    422: "A value is not allowed; `errors` tells where.",
-    429: "Too fast, or the tenant has too many jobs waiting; Retry-After tells when to come back.",
-    500: "A fault of the server; its log has it under the request id.",
-    503: "The database is away or busy; Retry-After tells when to come back.",
+    422: "A value is not allowed; `errors` lists the fields.",
+    429: "Rate limit exceeded, or too many jobs are waiting; retry after Retry-After seconds.",
+    500: "Internal error; the server's log has the details under the request id.",
+    503: "The database is unreachable or busy; retry after Retry-After seconds.",
 }
 _DESCRIPTION = """\
-A multi-tenant job server that lives in Postgres.
+A multi-tenant, Postgres-native job server.
 
-Authenticate with `Authorization: Bearer` and an API key (`jf_…`) or a token of your application.
-Errors are problem+json with a stable `code`. Lists have `items`; pass `next` on as `cursor`.
+Authenticate with `Authorization: Bearer` and an API key (`jf_…`) or a JWT of your application.
+Errors are problem+json with a stable `code`. Lists have `items`; pass `next` as `cursor`.
 """
 
 
 def build_document(app: FastAPI) -> dict[str, Json]:
-    """The whole document, of OpenAPI 3.1."""
-    found = get_openapi(
+    """Return the OpenAPI 3.1 document."""
+    document = get_openapi(
         title="JobForge",
         version=__version__,
         summary="Jobs in Postgres, over HTTP.",
         description=_DESCRIPTION,
         routes=app.routes,
     )
-    schemas = found.setdefault("components", {}).setdefault("schemas", {})
+    schemas = document.setdefault("components", {}).setdefault("schemas", {})
     for unused in ("HTTPValidationError", "ValidationError"):
         schemas.pop(unused, None)
-    described = Problem.model_json_schema(ref_template="#/components/schemas/{model}")
-    schemas.update(described.pop("$defs"))
-    schemas["Problem"] = described
-    found["components"]["securitySchemes"] = _SECURITY_SCHEMES
-    found["components"]["responses"] = {
+    problem_schema = Problem.model_json_schema(ref_template="#/components/schemas/{model}")
+    schemas.update(problem_schema.pop("$defs"))
+    schemas["Problem"] = problem_schema
+    document["components"]["securitySchemes"] = _SECURITY_SCHEMES
+    document["components"]["responses"] = {
         str(status): _refusal(status) for status in _STATUS_DESCRIPTIONS
     }
-    for path, operations in found["paths"].items():
+    for path, operations in document["paths"].items():
         for method in _METHODS:
             if method in operations:
                 _complete(operations[method], RULES[method.upper(), path])
-    return found
+    return document
 
 
 def list_error_codes(status: int) -> list[str]:
-    """The codes that a status may come with."""
+    """Return the error codes that occur with this status."""
     if status == 500:
         return ["internal"]
     return sorted(
@@ -130,7 +130,7 @@ _SECURITY_SCHEMES = {
         "type": "apiKey",
         "in": "cookie",
         "name": "jobforge_session",
-        "description": "From POST /api/v1/session; `__Host-jobforge_session` over https.",
+        "description": "Set by POST /api/v1/session; `__Host-jobforge_session` over https.",
     },
 }
 _TENANT_PARAMETER = {

@@ -1,7 +1,7 @@
-"""Keeps bulk operations and erasures going: a loop that every server runs, one step at a time.
+"""Operations loop: every server advances bulk operations and erasures, one step at a time.
 
-An operation's progress is in the database, and a step takes it with a lock, so servers may come, go
-and be killed at any moment.
+Progress is stored in the database and each step locks its operation, so servers may start, stop or
+be killed at any moment.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ _LONGEST_IDLE_S = 30.0
 
 
 class OperationsLoop:
-    """`nudge` is for whoever has just started an operation."""
+    """Background loop of a server; call `nudge` after starting an operation."""
 
     def __init__(self, database: Database, artifacts: Artifacts) -> None:
         self._database = database
@@ -40,7 +40,7 @@ class OperationsLoop:
                 await self._wait(pause)
 
     async def _advance(self) -> bool:
-        """Whether there was anything to do."""
+        """Run one step; return whether there was work."""
         if await self._database.run(calls.advance_operations()) is not None:
             return True
         return await erase_artifacts(self._database.run, self._artifacts)
@@ -54,8 +54,8 @@ class OperationsLoop:
 
     async def _wait(self, seconds: float) -> None:
         try:
-            # Servers that were started together must not ask together.
-            async with asyncio.timeout(seconds * random.uniform(0.7, 1.3)):  # noqa: S311 - no secret
+            # Jitter keeps servers that started together from polling together.
+            async with asyncio.timeout(seconds * random.uniform(0.7, 1.3)):  # noqa: S311 - jitter, not cryptography
                 await self._nudged.wait()
             if not self._stopping:
                 self._nudged.clear()

@@ -1,4 +1,4 @@
-"""Pages of a list, by the last key of the page before: `next` is opaque to whoever passes it on."""
+"""Keyset pagination: `next` is an opaque cursor made of the last key of the page."""
 
 import base64
 import binascii
@@ -16,28 +16,30 @@ T = TypeVar("T")
 DEFAULT_LIMIT = 50
 MAX_LIMIT = 200
 
-PageLimit = Annotated[int, Query(ge=1, le=MAX_LIMIT, description="How many at most.")]
+PageLimit = Annotated[int, Query(ge=1, le=MAX_LIMIT, description="Maximum number of items.")]
 Cursor = Annotated[
     str | None,
-    Query(max_length=500, description="`next` of the page before.", examples=[None]),
+    Query(max_length=500, description="`next` of the previous page.", examples=[None]),
 ]
 
 
 class Page(BaseModel, Generic[T]):
-    """A part of a list; `next` leads to the part after it, and is null at the end."""
+    """One page of a list. `next` is the cursor of the following page, or null on the last page."""
 
     items: list[T]
-    next: str | None = Field(description="Pass it as `cursor`; null: there is no more.")
+    next: str | None = Field(
+        description="Pass it as `cursor` to get the next page; null on the last page."
+    )
 
 
 class Items(BaseModel, Generic[T]):
-    """A whole list."""
+    """A complete list."""
 
     items: list[T]
 
 
 def build_page(items: Sequence[T], limit: int, key: Callable[[T], object]) -> dict[str, Any]:
-    """A full page may be the last one; the next is empty then."""
+    """Build a page; a full last page still gets a cursor, which leads to an empty page."""
     last = str(key(items[-1])) if len(items) >= limit else None
     return {"items": items, "next": None if last is None else encode_cursor(last)}
 
@@ -47,7 +49,7 @@ def encode_cursor(last: str) -> str:
 
 
 def decode_cursor(cursor: str | None) -> str | None:
-    """Raises Invalid."""
+    """Decode a cursor; raise Invalid."""
     if cursor is None:
         return None
     try:
@@ -61,7 +63,7 @@ def decode_cursor(cursor: str | None) -> str | None:
 
 
 def decode_id_cursor(cursor: str | None) -> UUID | None:
-    """A cursor whose key is an id; raises Invalid."""
+    """Decode a cursor whose key is an id; raise Invalid."""
     text = decode_cursor(cursor)
     try:
         return None if text is None else UUID(text)

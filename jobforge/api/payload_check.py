@@ -1,7 +1,7 @@
-"""Payloads against the parameters that their definition was registered with, before a job is made.
+"""Validates payloads against their definition's JSON Schema before jobs are enqueued.
 
-What a definition says is remembered for a few seconds. A schema that cannot be used is no reason to
-refuse a job: the worker checks again.
+Schemas are cached for 5 seconds. An unusable schema does not reject a job: the worker validates
+again.
 """
 
 import asyncio
@@ -28,22 +28,25 @@ class _CachedValidator:
 
 
 class PayloadChecker:
-    """Checks jobs that are about to be enqueued."""
+    """Validates the payloads of jobs about to be enqueued."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
         self._cache: OrderedDict[tuple[str, int | None], _CachedValidator] = OrderedDict()
 
     async def check(self, jobs: list[JobRequest], *, path: str, size: int = 0) -> None:
-        """Raises InvalidPayload; `path` leads to a job's payload, with {} for its index. `size` is
-        that of the body; the jobs of a large one are checked in a thread."""
+        """Raise InvalidPayload for the first invalid payload.
+
+        `path` locates a payload in the body, with {} for the job's index. `size` is the size of the
+        body; the jobs of a large body are checked in a thread.
+        """
         now = time.monotonic()
         validators = []
         for job in jobs:
-            known = self._cache.get((job.definition, job.version))
-            if known is None or known.until < now:
-                known = await self._look_up(job.definition, job.version)
-            validators.append(known.validator)
+            cached = self._cache.get((job.definition, job.version))
+            if cached is None or cached.until < now:
+                cached = await self._look_up(job.definition, job.version)
+            validators.append(cached.validator)
         if size <= LARGE_BYTES:
             _check_all(jobs, validators, path)
         else:
@@ -53,21 +56,23 @@ class PayloadChecker:
         await self.check([JobRequest(definition, payload, version)], path="payload")
 
     async def _look_up(self, definition: str, version: int | None) -> _CachedValidator:
-        key, _, named = definition.partition("@")
-        asked = int(named) if named.isdecimal() and len(named) < 10 else version
+        key, _, version_text = definition.partition("@")
+        effective_version = (
+            int(version_text) if version_text.isdecimal() and len(version_text) < 10 else version
+        )
         try:
-            found = await self._database.run(calls.get_definition(key, version=asked))
+            found = await self._database.run(calls.get_definition(key, version=effective_version))
             schema = found.parameters
         except NotFound:
-            schema = None  # the engine refuses the job, and says why
-        known = _CachedValidator(
+            schema = None  # the engine rejects the job with the reason
+        cached = _CachedValidator(
             json_schema.compile_validator(definition, schema), time.monotonic() + _REMEMBERED_S
         )
-        self._cache[definition, version] = known
+        self._cache[definition, version] = cached
         self._cache.move_to_end((definition, version))
         while len(self._cache) > _MOST_REMEMBERED:
             self._cache.popitem(last=False)
-        return known
+        return cached
 
 
 def _check_all(jobs: list[JobRequest], validators: list[Validator | None], path: str) -> None:

@@ -1,7 +1,7 @@
-"""Errors as problem+json (RFC 9457): the one place where an error's class becomes a status.
+"""Errors as problem+json (RFC 9457): the only place that maps error classes to statuses.
 
-The text of an error of ours is for the caller. Whatever else goes wrong is told with its request id
-alone: the line in the log that has the same id says what it was.
+Messages of JobForge's own errors reach the caller. Any other error is reported with its request id
+only; the log line with that id has the details.
 """
 
 import math
@@ -24,7 +24,7 @@ from jobforge.redact import mask, mask_text
 _BASE = "urn:jobforge:problem:"
 _MOST_FAULTS = 20
 
-# The first class that fits decides.
+# The first matching class wins.
 STATUSES: list[tuple[type[JobForgeError], int]] = [
     (errors.Unauthenticated, 401),
     (errors.TooManyRequests, 429),
@@ -45,12 +45,12 @@ STATUSES: list[tuple[type[JobForgeError], int]] = [
     (errors.ArtifactUnavailable, 503),
 ]
 _RETRY_AFTER_S = {429: 1.0, 503: 1.0}
-# Facts of an error that help nobody outside.
+# Details that do not help clients.
 _PRIVATE_FACTS = ("sqlstate", "field")
 
 
 class Fault(BaseModel):
-    """One thing that is wrong with a request, and where."""
+    """One invalid value of a request and where it is."""
 
     field: str = Field(examples=["payload.to"])
     message: str = Field(examples=["Field required"])
@@ -58,7 +58,7 @@ class Fault(BaseModel):
 
 
 class Problem(BaseModel):
-    """What went wrong. `code` is stable and is what programs compare; texts may change."""
+    """An error response. Compare `code`, which is stable; messages may change."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -83,7 +83,7 @@ class Problem(BaseModel):
     code: str
     detail: str
     errors: list[Fault]
-    facts: dict[str, Any] = Field(description="Figures that belong to the code, such as `depth`.")
+    facts: dict[str, Any] = Field(description="Values that belong to the code, such as `depth`.")
     request_id: str
 
 
@@ -95,12 +95,14 @@ def problem_from_error(error: JobForgeError, request_id: str) -> JsonResponse:
     facts = _public_facts(error)
     faults = facts.pop("errors", None) or _faults_from_error(error)
     text = _default_message(error) if _has_foreign_text(error) else error.message
-    told = _ProblemFields(status, error.code, mask_text(text), _format_faults(faults), mask(facts))
-    return told.to_response(request_id)
+    problem = _ProblemFields(
+        status, error.code, mask_text(text), _format_faults(faults), mask(facts)
+    )
+    return problem.to_response(request_id)
 
 
 def problem_from_validation_error(error: RequestValidationError, request_id: str) -> JsonResponse:
-    """What pydantic found; never what was given, which may be a secret."""
+    """Return pydantic's findings without the input values, which may be secrets."""
     faults = [
         {"field": _field_path(fault["loc"]), "message": _message(fault), "type": fault["type"]}
         for fault in error.errors()
@@ -108,20 +110,20 @@ def problem_from_validation_error(error: RequestValidationError, request_id: str
     first = faults[0]
     is_unknown = first["type"] == _EXTRA
     code = errors.UnknownField.code if is_unknown else errors.Invalid.code
-    told = _ProblemFields(
+    problem = _ProblemFields(
         422, code, f"{first['field']}: {first['message']}", _format_faults(faults)
     )
-    return told.to_response(request_id)
+    return problem.to_response(request_id)
 
 
 def problem_from_http_exception(error: HTTPException, request_id: str) -> JsonResponse:
-    """What the framework itself refuses: no such route, another method."""
+    """Return the problem for an error of the framework, such as an unknown route or method."""
     status = error.status_code
     code, text = _HTTP_ERRORS.get(status, ("error", HTTPStatus(status).phrase))
-    told = _ProblemFields(status, code, text)
-    answer = told.to_response(request_id)
-    answer.headers.update(error.headers or {})
-    return answer
+    problem = _ProblemFields(status, code, text)
+    response = problem.to_response(request_id)
+    response.headers.update(error.headers or {})
+    return response
 
 
 def problem_from_unexpected_error(error: Exception, request_id: str) -> JsonResponse:
@@ -145,7 +147,7 @@ _EXTRA = "extra_forbidden"
 
 @dataclass(frozen=True, slots=True)
 class _ProblemFields:
-    """A problem, before it is known of which request."""
+    """Fields of a problem except its request id."""
 
     status: int
     code: str
@@ -164,19 +166,19 @@ class _ProblemFields:
             "facts": self.facts,
             "request_id": request_id,
         }
-        answer = JsonResponse(body, self.status)
-        answer.headers["content-type"] = "application/problem+json"
+        response = JsonResponse(body, self.status)
+        response.headers["content-type"] = "application/problem+json"
         if self.status in _RETRY_AFTER_S:
             wait_s = self.facts.get("retry_after_s", _RETRY_AFTER_S[self.status])
-            answer.headers["retry-after"] = str(max(1, math.ceil(wait_s)))
+            response.headers["retry-after"] = str(max(1, math.ceil(wait_s)))
         if self.status == 401:
-            answer.headers["www-authenticate"] = "Bearer"
-        return answer
+            response.headers["www-authenticate"] = "Bearer"
+        return response
 
 
 def _public_facts(error: JobForgeError) -> dict[str, Json]:
     if isinstance(error, errors.NotFound):
-        return {}  # only what was asked for: no body repeats an id that is not there
+        return {}  # nothing the caller did not send: no body repeats a missing id
     return {name: value for name, value in error.detail.items() if name not in _PRIVATE_FACTS}
 
 
@@ -186,14 +188,14 @@ def _internal_error(request_id: str) -> JsonResponse:
 
 
 def _field_path(location: tuple[int | str, ...]) -> str:
-    """Where a value stands, without the word for the part of the request that it is in."""
+    """Return the path of a value without its first part, such as `body` or `query`."""
     return ".".join(map(str, location[1:])) or str(location[0])
 
 
 def _message(fault: Mapping[str, Json]) -> str:
     if fault["type"] == _EXTRA:
         return "there is no such field"
-    # Of a text that was checked before, pydantic counts the length as that of a list.
+    # For a string that a function validates first, pydantic's message counts list items.
     if fault["type"] == "too_long" and isinstance(fault["input"], str):
         return f"String should have at most {fault['ctx']['max_length']} characters"
     return str(fault["msg"])
@@ -218,7 +220,7 @@ def _format_fault(fault: Mapping[str, Json]) -> dict[str, str]:
 
 
 def _has_foreign_text(error: JobForgeError) -> bool:
-    """Whether the text is Postgres's own or a store's, which may name what is inside."""
+    """Whether the message comes from Postgres or the artifact store and may expose internals."""
     if isinstance(error, errors.Contended | errors.Unavailable | errors.ArtifactUnavailable):
         return True
     return type(error) is errors.Denied and not error.detail

@@ -1,9 +1,9 @@
-"""Bodies of requests: bounded in size, and JSON in the strict sense, before anything reads them.
+"""Request bodies: limits their size and parses them as strict JSON.
 
-Python's parser takes NaN, keeps the last of two members of one name, and reads what Postgres cannot
-store. Each of these is refused here under a code of its own.
+Python's parser accepts NaN, keeps the last of two members with the same name, and accepts strings
+that Postgres cannot store. This module rejects each of them with a separate error code.
 
-Large bodies are parsed in a thread, so that other requests are answered in the meantime.
+Large bodies are parsed in a thread, so the server keeps responding to other requests.
 """
 
 import asyncio
@@ -33,27 +33,28 @@ from jobforge.errors import (
     WrongMediaType,
 )
 
-_MAX_DEPTH = 70  # the 64 levels of a payload, and what stands around it
-LARGE_BYTES = 65_536  # bytes; parsing fewer takes less time than another thread does to start
+_MAX_DEPTH = 70  # the 64 levels of a payload plus the levels of the body around it
+LARGE_BYTES = 65_536  # bytes; parsing fewer is faster than handing over to a thread
 _PARSERS = ThreadPoolExecutor(2, thread_name_prefix="body")
-# Python's scanner in C keeps the interpreter's lock while it reads arrays of arrays or strings.
+# Python's scanner in C holds the GIL while it reads arrays of arrays or strings.
 _MANY_ARRAYS = 50_000
 _MEDIA_TYPE = re.compile(r"application/(?:[a-z0-9.+-]+\+)?json\s*(?:;.*)?", re.IGNORECASE)
-# One that does not end goes on to the end: else each quote in it would be tried as a beginning.
+# An unterminated string matches to the end of the body. Otherwise the search would restart at each
+# of its quotes and take quadratic time.
 _STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
 _BRACKETS = bytes.maketrans(b"{}", b"[]")
 _NO_BRACKETS = bytes(set(range(256)) - set(b'[]{}"\\'))
 
 
 class ParsedBody(NamedTuple):
-    """As it came, and parsed; without a body, nothing and None."""
+    """Body as received and as parsed; b"" and None for an empty body."""
 
     raw: bytes
     value: Json
 
 
 class JsonRequest(Request):
-    """A request whose body was read already."""
+    """Request whose body has already been read and parsed."""
 
     def __init__(self, request: Request, body: ParsedBody) -> None:
         super().__init__(request.scope, request.receive)
@@ -62,7 +63,7 @@ class JsonRequest(Request):
     async def body(self) -> bytes:
         return self._parsed_body.raw
 
-    async def json(self) -> Any:  # noqa: ANN401 - as Starlette has it
+    async def json(self) -> Any:  # noqa: ANN401 - Starlette's signature
         return self._parsed_body.value
 
 
@@ -81,7 +82,7 @@ async def read(request: Request, limit: int) -> ParsedBody:
 
 
 def parse(raw: bytes) -> Json:
-    """Raises BadBody or one of its kind."""
+    """Parse strict JSON; raise BadBody or a subclass."""
     try:
         text = raw.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -109,15 +110,15 @@ def _decode(decoder: json.JSONDecoder, text: str) -> Json:
     except json.JSONDecodeError as error:
         where = f"line {error.lineno}, column {error.colno}"
         raise BadBody(f"the body is not JSON: {error.msg.lower()} ({where})") from error
-    except ValueError as error:  # Python reads 4,300 digits at most
+    except ValueError as error:  # Python converts integers of at most 4,300 digits
         raise NumberTooLong from error
     except RecursionError as error:
         raise _too_deep() from error
 
 
 async def _read_bytes(request: Request, limit: int) -> bytes:
-    told = request.headers.get("content-length", "0")
-    if told.isdigit() and int(told) > limit:
+    content_length = request.headers.get("content-length", "0")
+    if content_length.isdigit() and int(content_length) > limit:
         raise _too_large(limit)
     chunks, size, is_more = [], 0, True
     while is_more:
@@ -138,7 +139,7 @@ def _too_large(limit: int) -> PayloadTooLarge:
 
 
 def _depth(raw: bytes) -> int:
-    """Levels of nesting, by taking away the innermost brackets until none are left."""
+    """Return the nesting depth, by removing the innermost brackets until none are left."""
     bare = raw.translate(None, _NO_BRACKETS)
     if b"\\" in bare or b'"' in bare.replace(b'""', b""):
         bare = _STRING.sub(b"", raw).translate(None, _NO_BRACKETS)
@@ -147,14 +148,14 @@ def _depth(raw: bytes) -> int:
     while brackets and depth <= _MAX_DEPTH:
         inner = brackets.replace(b"[]", b"")
         if len(inner) == len(brackets):
-            return depth  # they do not match; the parser will say so
+            return depth  # brackets do not match; the parser reports it
         brackets = inner
         depth += 1
     return depth
 
 
 def _check_tree(value: Json, depth: int = 0) -> None:
-    """Check levels and characters in one pass."""
+    """Check nesting depth and characters in one pass."""
     if isinstance(value, str):
         if "\0" in value:
             raise NulCharacter
@@ -181,9 +182,12 @@ _active_parses = 0
 
 @contextmanager
 def _pause_gc() -> Iterator[None]:
-    """Millions of new values would make the garbage collector look at them again and again, and
-    nothing else runs in that time. None of them is garbage."""
-    global _active_parses  # noqa: PLW0603 - the collector is the process's own, too
+    """Disable the garbage collector while large bodies are parsed.
+
+    Millions of new values would trigger repeated collections, during which no other thread runs.
+    None of the values is garbage.
+    """
+    global _active_parses  # noqa: PLW0603 - process-wide, like the garbage collector
     with _gc_lock:
         _active_parses += 1
         gc.disable()
@@ -199,13 +203,13 @@ def _pause_gc() -> Iterator[None]:
 def _object(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
     members = dict(pairs)
     if len(members) < len(pairs):
-        [(twice, _)] = Counter(name for name, _ in pairs).most_common(1)
-        raise DuplicateMember(f"the member {twice[:100]!r} is there twice")
+        [(duplicate, _)] = Counter(name for name, _ in pairs).most_common(1)
+        raise DuplicateMember(f"the member {duplicate[:100]!r} is there twice")
     return members
 
 
-def _refuse_constant(word: str) -> NoReturn:
-    raise NumberNotFinite(f"{word} is no JSON")
+def _refuse_constant(constant: str) -> NoReturn:
+    raise NumberNotFinite(f"{constant} is no JSON")
 
 
 def _float(digits: str) -> float:
@@ -223,7 +227,7 @@ _DECODER = json.JSONDecoder(
 
 
 class _InterruptibleDecoder(json.JSONDecoder):
-    """The same in Python, slower: other threads run in between."""
+    """The same decoder in pure Python: slower, but other threads run in between."""
 
     def __init__(self) -> None:
         super().__init__(

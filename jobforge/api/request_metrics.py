@@ -1,4 +1,4 @@
-"""How many requests this server has answered, and how long they took."""
+"""Request metrics: number of responses by route and status, and latency histograms."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ _UNKNOWN = "unknown"
 
 
 class RequestMetrics:
-    """By route as api/auth/permissions.py has them: what stands in their places may be anything."""
+    """Counts by route template (api/auth/permissions.py), as path parameters would be unbounded."""
 
     def __init__(self) -> None:
         self._responses: Counter[tuple[str, str, int]] = Counter()
@@ -27,14 +27,14 @@ class RequestMetrics:
         self._seconds[route].add(took_s)
 
     def families(self) -> Iterator[Metric]:
-        answers = CounterMetricFamily(
+        responses = CounterMetricFamily(
             "jobforge_http_requests",
             "Requests that were answered.",
             labels=["method", "route", "status"],
         )
         for (method, route, status), count in self._responses.items():
-            answers.add_metric([method, route, str(status)], count)
-        yield answers
+            responses.add_metric([method, route, str(status)], count)
+        yield responses
         yield prometheus.histogram(
             "jobforge_http_request_seconds",
             "What requests took.",

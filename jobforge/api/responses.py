@@ -1,7 +1,7 @@
-"""Answers as JSON: orjson, times in UTC, tuples with names as objects.
+"""JSON responses: encoded by orjson, times in UTC, named tuples as objects.
 
-orjson knows integers of 64 bits. A payload that was enqueued by SQL may hold longer ones, and a
-claim that cannot be answered would cost its jobs their attempts: these are written by hand.
+orjson encodes integers of up to 64 bits. A payload enqueued by SQL may have longer ones, and a
+claim response that cannot be encoded would cost its jobs an attempt: `encode_exact` encodes them.
 """
 
 import dataclasses
@@ -18,7 +18,7 @@ _OPTIONS = orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_PASSTHROUGH_SUBCLASS
 
 
 class JsonResponse(Response):
-    """A body of JSON; nothing at all for 204."""
+    """JSON response; its body is empty for status 204."""
 
     media_type = "application/json"
 
@@ -31,7 +31,7 @@ class JsonResponse(Response):
 def encode(value: object) -> bytes:
     try:
         return _encode(value)
-    except TypeError:  # an integer that is longer than 64 bits
+    except TypeError:  # an integer of more than 64 bits
         return encode_exact(value, _encode)
 
 
@@ -39,10 +39,10 @@ def _encode(value: object) -> bytes:
     return orjson.dumps(value, default=_to_plain, option=_OPTIONS)
 
 
-def _to_plain(value: Any) -> object:  # noqa: ANN401 - whatever orjson does not know
+def _to_plain(value: Any) -> object:  # noqa: ANN401 - any type that orjson does not support
     if isinstance(value, datetime):
         return value.astimezone(UTC).isoformat().replace("+00:00", "Z")
-    if isinstance(value, str):  # members of enumerations
+    if isinstance(value, str):  # StrEnum members
         return str(value)
     if isinstance(value, tuple):
         return value._asdict() if hasattr(value, "_asdict") else list(value)
@@ -53,7 +53,7 @@ LeafEncoder = Callable[[object], bytes]
 
 
 def encode_exact(value: object, leaf: LeafEncoder) -> bytes:
-    """`leaf` writes what has no parts."""
+    """Encode containers and numbers here and all other values with `leaf`."""
     if isinstance(value, int | Decimal) and not isinstance(value, bool):
         return format(Decimal(value), "f").encode()
     if dataclasses.is_dataclass(value) and not isinstance(value, type):

@@ -1,4 +1,4 @@
-"""The HTTP server put together: application, socket, signals, an orderly end."""
+"""HTTP server: application, listening socket, signals and graceful shutdown."""
 
 import asyncio
 import logging
@@ -33,11 +33,11 @@ _SIGN_IN_LINK_S = 600.0
 
 
 def uvicorn_config(app: FastAPI, config: Config) -> uvicorn.Config:
-    """How uvicorn runs the application, with our limits on connections."""
+    """Return uvicorn's configuration with the connection limits."""
     connections = limiter_from_config(config)
     return uvicorn.Config(
         ForwardedLimit(app, connections),
-        http=partial(LimitedHttpProtocol, connections=connections),  # type: ignore[arg-type]  # it is only called
+        http=partial(LimitedHttpProtocol, connections=connections),  # type: ignore[arg-type]  # uvicorn only calls it
         log_config=None,
         lifespan="on",
         access_log=False,
@@ -48,18 +48,18 @@ def uvicorn_config(app: FastAPI, config: Config) -> uvicorn.Config:
 
 
 class HttpServer(uvicorn.Server):
-    """uvicorn, which leaves the signals to us and tells the application when it is to end."""
+    """uvicorn's server without its signal handlers; its shutdown also closes the application."""
 
     def __init__(self, app: FastAPI, config: Config) -> None:
         self._app = app
-        self.startup_done = threading.Event()  # whether it could start
+        self.startup_done = threading.Event()  # set after startup, also after a failed one
         super().__init__(uvicorn_config(app, config))
 
-    def capture_signals(self) -> nullcontext[None]:  # type: ignore[override]  # the same to `with`
+    def capture_signals(self) -> nullcontext[None]:  # type: ignore[override]  # equivalent for `with`
         return nullcontext()
 
     def stop(self) -> None:
-        """Once: answer what was asked, then end. Twice: end."""
+        """Shut down gracefully; the second call shuts down immediately."""
         self.force_exit = self.should_exit
         self.should_exit = True
 
@@ -70,33 +70,33 @@ class HttpServer(uvicorn.Server):
         self.startup_done.set()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        # Streams go on until they are told; uvicorn waits for them first.
+        # uvicorn waits for open streams first, and they last until the application closes them.
         self._app.state.server.close()
         await super().shutdown(sockets)
         if self.force_exit:
-            # uvicorn leaves it to be canceled with the loop, and reports that as an error.
+            # uvicorn would cancel it with the event loop and report that as an error.
             with suppress(TimeoutError):
                 async with asyncio.timeout(_FORCED_S):
                     await self.lifespan.shutdown()
 
 
 async def serve(config: Config, *, until_stdin_closes: bool) -> int:
-    """Serves until it is told to stop. The exit code is 1 when it was told so twice."""
+    """Serve until stopped. Return the exit code: 1 after a forced shutdown or a failed start."""
     _quiet_uvicorn()
-    listener = HttpServer(create_app(config), config)
-    interrupts.on_stop_signals(asyncio.get_running_loop(), listener.stop)
+    http_server = HttpServer(create_app(config), config)
+    interrupts.on_stop_signals(asyncio.get_running_loop(), http_server.stop)
     if until_stdin_closes:
-        _stop_on_stdin_eof(listener)
-    bound = bind_socket(config.server_host, config.server_port)
-    await listener.serve(sockets=[bound])
+        _stop_on_stdin_eof(http_server)
+    sock = bind_socket(config.server_host, config.server_port)
+    await http_server.serve(sockets=[sock])
     logs.emit("server.stopped")
-    return 1 if listener.force_exit or not listener.started else 0
+    return 1 if http_server.force_exit or not http_server.started else 0
 
 
 def create_event_loop() -> asyncio.AbstractEventLoop:
-    """uvloop's where it is installed."""
+    """Return a uvloop event loop where uvloop is installed, otherwise asyncio's."""
     try:
-        import uvloop  # noqa: PLC0415 - it is not installed everywhere
+        import uvloop  # noqa: PLC0415 - optional dependency
     except ImportError:
         return asyncio.new_event_loop()
     return uvloop.new_event_loop()
@@ -104,14 +104,13 @@ def create_event_loop() -> asyncio.AbstractEventLoop:
 
 @dataclass(frozen=True, slots=True)
 class RunningServer:
-    """A server that listens."""
+    """A listening server."""
 
     url: str
     app: FastAPI
 
     def create_sign_in_link(self, key: PlaintextApiKey, tenant: str) -> str:
-        """Leads to the tenant's dashboard, signed in; once, and for as long as somebody may take
-        to click on it."""
+        """Return a one-time link that signs in to the tenant's dashboard; valid for 10 minutes."""
         server: ServerState = self.app.state.server
         ticket = server.authentication.tickets.create(key, _SIGN_IN_LINK_S)
         return f"{self.url}{MOUNT}/t/{tenant}/#ticket={ticket}"
@@ -119,48 +118,48 @@ class RunningServer:
 
 @contextmanager
 def serve_in_thread(config: Config) -> Iterator[RunningServer]:
-    """A server in a thread, for `dev`; on another port when its own is taken."""
+    """Run a server in a thread, for `jobforge dev`; on a free port if its port is taken."""
     _quiet_uvicorn()
     try:
-        bound = bind_socket(config.server_host, config.server_port)
+        sock = bind_socket(config.server_host, config.server_port)
     except ConfigError:
-        bound = bind_socket(config.server_host, 0)
-    url = url_from_socket(bound)
+        sock = bind_socket(config.server_host, 0)
+    url = url_from_socket(sock)
     app = create_app(config)
-    listener = HttpServer(app, config)
-    thread = threading.Thread(target=listener.run, kwargs={"sockets": [bound]}, daemon=True)
+    http_server = HttpServer(app, config)
+    thread = threading.Thread(target=http_server.run, kwargs={"sockets": [sock]}, daemon=True)
     thread.start()
-    while thread.is_alive() and not listener.startup_done.wait(_POLL_S):
-        pass  # a busy machine takes its time
+    while thread.is_alive() and not http_server.startup_done.wait(_POLL_S):
+        pass  # startup may take long on a busy machine
     try:
         yield RunningServer(url, app)
     finally:
-        listener.stop()
+        http_server.stop()
         thread.join(timeout=_DRAIN_S)
 
 
 def bind_socket(host: str, port: int) -> socket.socket:
-    """Raises ConfigError when the port is taken, or the host is not ours."""
+    """Bind and listen; raise ConfigError if the port is taken or the address is not local."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # asyncio sends at once (TCP_NODELAY) only on sockets that say what they are.
-    bound = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    # asyncio sets TCP_NODELAY only on sockets with an explicit protocol.
+    sock = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
-        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        bound.bind((host, port))
-        # Two processes may bind the same port while neither listens; uvloop would not report it.
-        bound.listen(_BACKLOG)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        sock.bind((host, port))
+        # Two processes can bind the same port before either listens; uvloop would not report it.
+        sock.listen(_BACKLOG)
     except OSError as error:
-        bound.close()
+        sock.close()
         raise ConfigError(
             f"cannot listen on {host}:{port}: {error.strerror}",
             hint="is another server running? --port names another port",
         ) from error
-    bound.set_inheritable(True)
-    return bound
+    sock.set_inheritable(True)
+    return sock
 
 
-def url_from_socket(bound: socket.socket) -> str:
-    host, port = bound.getsockname()[:2]
+def url_from_socket(sock: socket.socket) -> str:
+    host, port = sock.getsockname()[:2]
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
@@ -169,13 +168,13 @@ def _quiet_uvicorn() -> None:
         logging.getLogger(name).setLevel(logging.WARNING)
 
 
-def _stop_on_stdin_eof(listener: HttpServer) -> None:
+def _stop_on_stdin_eof(http_server: HttpServer) -> None:
     loop = asyncio.get_running_loop()
     stdin = sys.stdin.fileno()
 
     def read() -> None:
         if not os.read(stdin, 4096):
             loop.remove_reader(stdin)
-            listener.stop()
+            http_server.stop()
 
     loop.add_reader(stdin, read)

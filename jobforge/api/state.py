@@ -1,4 +1,4 @@
-"""What the requests of one server share: configuration, connections, and what is remembered."""
+"""State shared by all requests of a server: configuration, connections and caches."""
 
 from functools import cached_property
 
@@ -26,9 +26,9 @@ from jobforge.security.vault import Vault, open_vault
 
 
 class ServerState:
-    """Made before the first request; its database is opened and closed by the application."""
+    """Created before the first request; the application opens and closes its database."""
 
-    def __init__(self, config: Config, database: Database, traffic: RequestMetrics) -> None:
+    def __init__(self, config: Config, database: Database, request_metrics: RequestMetrics) -> None:
         self.config = config
         self.database = database
         self.authentication = Authentication(config, database)
@@ -39,33 +39,33 @@ class ServerState:
         self.stream_limiter = StreamLimiter(config.streams_per_key)
         self.remote_workers = RemoteWorkers(database)
         self.access_auditor = AccessAuditor(database)
-        self.metrics_collector = MetricsCollector(database, traffic)
+        self.metrics_collector = MetricsCollector(database, request_metrics)
         self.slugs = TenantIdCache()
         self.artifacts = open_artifacts(config)
         self.operations_loop = OperationsLoop(database, self.artifacts)
         self.artifact_sweep_loop = BackgroundLoop(
             "sweep", ArtifactSweeper(database.run, self.artifacts).step
         )
-        using = StoreRecorder("server", self.artifacts, database.run)
-        self.store_use_loop = BackgroundLoop("artifact store", using.step)
+        store_recorder = StoreRecorder("server", self.artifacts, database.run)
+        self.store_use_loop = BackgroundLoop("artifact store", store_recorder.step)
         self._is_closing = False
 
     @cached_property
     def vault(self) -> Vault:
-        """Raises ConfigError where no secret_key is set."""
+        """Return the vault; raise ConfigError if secret_key is not set."""
         return open_vault(self.config)
 
     def check_url(self, url: str) -> None:
-        """Raises Invalid or AddressNotAllowed for what no connector may reach."""
+        """Raise Invalid or AddressNotAllowed if connectors may not reach this URL."""
         read_url(url, self.policy)
 
     @cached_property
     def policy(self) -> Policy:
-        """What connectors may reach."""
+        """Egress policy of connectors."""
         return policy_from_config(self.config)
 
     def close(self) -> None:
-        """The end is near: what lasts is to end by itself."""
+        """Begin shutdown: stop background loops and end live streams."""
         self._is_closing = True
         self.operations_loop.stop()
         self.hub.stop()
@@ -74,6 +74,6 @@ class ServerState:
         self.store_use_loop.stop()
 
     def check_open(self) -> None:
-        """Raises Unavailable."""
+        """Raise Unavailable during shutdown."""
         if self._is_closing:
             raise Unavailable("the server is about to end")

@@ -33,6 +33,21 @@ def test_a_workflow_is_made_looked_at_canceled_and_retried(api: House) -> None:
     assert listed["state"] == "running"
 
 
+def test_a_workflow_and_a_batch_keep_their_callbacks(api: House) -> None:
+    admin = api.client("tenant_admin")
+    callback = {"definition": "plain", "payload": {"n": 1}}
+    workflow = admin.post(
+        "/workflows", json={"name": "nightly", "nodes": NODES, "on_success": callback}
+    )
+    assert workflow.status_code == 201, workflow.text
+    batch = admin.post("/batches", json={"jobs": [{"definition": "plain"}], "on_failure": callback})
+    assert batch.status_code == 201, batch.text
+    shown = admin.get(f"/workflows/{workflow.json()['id']}").json()["workflow"]
+    assert shown["callbacks"]["on_success"]["definition"] == "plain"
+    shown = admin.get(f"/batches/{batch.json()['id']}").json()
+    assert shown["callbacks"]["on_failure"]["definition"] == "plain"
+
+
 @pytest.mark.parametrize(
     ("nodes", "code"),
     [

@@ -1,1 +1,1 @@
-"""Who calls, and what the caller may do: keys, tokens, cookies, roles, rate limits."""
+"""Authentication and authorization: API keys, JWTs, cookies, roles and rate limits."""

@@ -1,7 +1,7 @@
-"""Writes down in a tenant's audit log that an operator acts for it.
+"""Records in a tenant's audit log that an operator acts for the tenant.
 
-What changes something is audited by the engine, each time. This is for all the rest: once in ten
-minutes for each operator and tenant.
+The engine audits every change. This module covers all other requests: one entry per operator and
+tenant every 10 minutes.
 """
 
 import time
@@ -20,9 +20,9 @@ class AccessAuditor:
         self._recorded_at: dict[tuple[str, UUID], float] = {}
 
     async def record(self, actor: str, tenant_id: UUID, what: str) -> None:
-        """`what` is the request that it began with."""
-        noted = self._recorded_at.get((actor, tenant_id), -_INTERVAL_S)
-        if time.monotonic() - noted < _INTERVAL_S:
+        """Record the access unless an entry is recent; `what` is the request that started it."""
+        recorded_at = self._recorded_at.get((actor, tenant_id), -_INTERVAL_S)
+        if time.monotonic() - recorded_at < _INTERVAL_S:
             return
         call = calls.note_access("tenant.access", target=what[:500])
         await self._database.run(call.for_tenant(tenant_id).with_setting("app.actor", actor))

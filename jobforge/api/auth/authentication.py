@@ -1,7 +1,8 @@
-"""Who makes a request: an API key, a token of the host application, or the dashboard's cookie.
+"""Authentication: by API key, by JWT of the host application, or by the dashboard's cookie.
 
-Found keys are remembered for a second, so that a busy client costs a query a second and not one
-per request. A key revoked through this server ends at once; through another, within that second.
+Keys are cached for a second, so a busy client costs one query per second instead of one per
+request. A key revoked through this server stops working at once; a key revoked through another
+server, within that second.
 """
 
 import secrets
@@ -32,13 +33,13 @@ _MOST_REMEMBERED = 10_000
 _TOUCH_INTERVAL_S = 60.0
 _LONGEST_TOKEN = 8192
 _SAFE_METHODS = {"GET", "HEAD", "OPTIONS"}
-# Compared with when there is no such key, so that both answers take as long.
+# Compared with the given key if no such key exists, so that both cases take the same time.
 _DUMMY_HASH = secrets.token_bytes(32)
 
 
 @dataclass(frozen=True, slots=True)
 class StartedSession:
-    """A session that was begun: the cookie's name and value, and whose it is."""
+    """A new session: the cookie's name, value and expiry, and its principal."""
 
     cookie: str
     value: str
@@ -48,7 +49,7 @@ class StartedSession:
 
 @dataclass(frozen=True, slots=True)
 class _CachedKey:
-    """What the database has said of a key: nothing, or who its holder is while it is live."""
+    """Cached result of a key lookup; `principal` is None if no live key was found."""
 
     hash: bytes
     principal: Principal | None
@@ -57,14 +58,14 @@ class _CachedKey:
 
 @dataclass(frozen=True, slots=True)
 class _CachedPrincipal:
-    """Of a key that was let in."""
+    """Cached principal of an accepted key."""
 
     principal: Principal
     until: float
 
 
 class Authentication:
-    """Finds the principal of a request."""
+    """Authenticates requests and manages dashboard sessions."""
 
     def __init__(self, config: Config, database: Database) -> None:
         self._config = config
@@ -72,17 +73,17 @@ class Authentication:
         self._jwt_verifier = JwtVerifier(config)
         self.tickets = LoginTickets()
         self._keys: OrderedDict[str, _CachedKey] = OrderedDict()
-        self._principals: dict[bytes, _CachedPrincipal] = {}  # by a hash of their keys
-        self._live_sessions: dict[bytes, float] = {}  # not ended, until when that is remembered
+        self._principals: dict[bytes, _CachedPrincipal] = {}  # by hash of the key
+        self._live_sessions: dict[bytes, float] = {}  # known not to have ended, until
         self._touched: dict[UUID, float] = {}
 
     async def authenticate(self, request: Request) -> Principal:
-        """Raises Unauthenticated; ForeignOrigin for a cookie that another site's page sent."""
-        given = request.headers.getlist("authorization")
-        if len(given) > 1:
+        """Return the principal; raise Unauthenticated or, for a cookie, ForeignOrigin."""
+        headers = request.headers.getlist("authorization")
+        if len(headers) > 1:
             raise Unauthenticated("there is more than one Authorization header")
-        if given:
-            return await self._from_header(given[0])
+        if headers:
+            return await self._from_header(headers[0])
         cookie = request.cookies.get(self.cookie_name(request))
         if cookie is None:
             raise Unauthenticated
@@ -94,7 +95,7 @@ class Authentication:
     async def begin_session(
         self, request: Request, *, key: str | None, ticket: str | None
     ) -> StartedSession:
-        """Return a cookie for the holder of a key or of a ticket; raises Unauthenticated."""
+        """Return a session cookie for the holder of a key or ticket; raise Unauthenticated."""
         found = self.tickets.redeem(ticket) if ticket is not None else parse_api_key(key or "")
         if found is None:
             raise Unauthenticated
@@ -104,16 +105,16 @@ class Authentication:
         return StartedSession(self.cookie_name(request), value, expires, principal)
 
     async def end_session(self, request: Request) -> None:
-        """Sign out: the request's cookie is refused from now on, on every server."""
+        """Sign out: every server refuses the request's cookie from now on."""
         session = read_session(request.cookies.get(self.cookie_name(request), ""))
         if session is None or not await self._is_valid_session(session):
-            return  # nobody is signed in by it
+            return  # the cookie is not valid
         ends_at = datetime.fromtimestamp(session.expires, UTC)
         await self._database.run(calls.end_session(session.id, ends_at))
         self._live_sessions.pop(session.id, None)
 
     def clear_cache(self) -> None:
-        """Keys have changed: what is remembered of them may be wrong."""
+        """Forget cached keys after a change."""
         self._keys.clear()
         self._principals.clear()
 
@@ -124,7 +125,10 @@ class Authentication:
         return self._own_origin(request).startswith("https:")
 
     def check_origin(self, request: Request) -> None:
-        """A browser sends the cookie along with the requests of any page: this tells whose."""
+        """Raise ForeignOrigin unless the request comes from the dashboard's own pages.
+
+        Browsers send the cookie with requests from any page (CSRF).
+        """
         origin = request.headers.get("origin")
         if origin is None:
             if request.headers.get("sec-fetch-site") == "same-origin":
@@ -134,7 +138,7 @@ class Authentication:
         raise ForeignOrigin
 
     def check_origin_if_sent(self, request: Request) -> None:
-        """For requests that set a cookie: programs send no origin, pages of others send theirs."""
+        """Check the origin of a request that sets a cookie, if it has one: programs send none."""
         if "origin" in request.headers or "sec-fetch-site" in request.headers:
             self.check_origin(request)
 
@@ -148,28 +152,29 @@ class Authentication:
         if scheme.lower() != "bearer" or len(text) > _LONGEST_TOKEN:
             raise Unauthenticated
         text = text.strip()
-        # Not the hash that is stored: after a pause OpenSSL takes three times as long for one.
-        mark = blake2b(text.encode(), digest_size=32).digest()
-        holder = self._principals.get(mark)
-        if holder is not None and time.monotonic() < holder.until:
-            return holder.principal
+        # Not the stored hash: OpenSSL's SHA-256 takes three times as long after a pause.
+        token_hash = blake2b(text.encode(), digest_size=32).digest()
+        cached_principal = self._principals.get(token_hash)
+        if cached_principal is not None and time.monotonic() < cached_principal.until:
+            return cached_principal.principal
         key = parse_api_key(text)
         if key is None:
             return await self._jwt_verifier.verify(text)
         principal = await self._from_key(key)
-        known = self._keys.get(key.lookup)
-        if known is not None and known.principal is principal:  # not revoked meanwhile
-            self._cache_principal(mark, _CachedPrincipal(principal, known.until))
+        cached_key = self._keys.get(key.lookup)
+        # The key may have been revoked in the meantime.
+        if cached_key is not None and cached_key.principal is principal:
+            self._cache_principal(token_hash, _CachedPrincipal(principal, cached_key.until))
         return principal
 
-    def _cache_principal(self, mark: bytes, holder: _CachedPrincipal) -> None:
+    def _cache_principal(self, token_hash: bytes, cached_principal: _CachedPrincipal) -> None:
         if len(self._principals) >= _MOST_REMEMBERED:
             self._principals.clear()
-        self._principals[mark] = holder
+        self._principals[token_hash] = cached_principal
 
     async def _from_key(self, key: PlaintextApiKey) -> Principal:
-        known = await self._find_key(key.lookup)
-        return await self._accept_key(known, fits=key.matches_hash(known.hash))
+        cached_key = await self._find_key(key.lookup)
+        return await self._accept_key(cached_key, fits=key.matches_hash(cached_key.hash))
 
     async def _from_cookie(self, text: str) -> Principal:
         session = read_session(text)
@@ -181,11 +186,11 @@ class Authentication:
         return principal
 
     async def _is_valid_session(self, session: CookieSession) -> bool:
-        """Whether a server has made it, and it has not expired."""
+        """Whether a server issued the session and it has not expired."""
         if session.expires < time.time():
             return False
-        known = await self._find_key(session.lookup)
-        return session.has_valid_seal(known.hash, self._config.session_secret)
+        cached_key = await self._find_key(session.lookup)
+        return session.has_valid_seal(cached_key.hash, self._config.session_secret)
 
     async def _has_ended(self, session_id: bytes) -> bool:
         if time.monotonic() < self._live_sessions.get(session_id, 0.0):
@@ -197,25 +202,25 @@ class Authentication:
         self._live_sessions[session_id] = time.monotonic() + _REMEMBERED_S
         return False
 
-    async def _accept_key(self, known: _CachedKey, *, fits: bool) -> Principal:
-        if known.principal is None or not fits:
+    async def _accept_key(self, cached_key: _CachedKey, *, fits: bool) -> Principal:
+        if cached_key.principal is None or not fits:
             raise Unauthenticated
-        await self._touch(known.principal)
-        return known.principal
+        await self._touch(cached_key.principal)
+        return cached_key.principal
 
     async def _find_key(self, lookup: str) -> _CachedKey:
-        known = self._keys.get(lookup)
-        if known is not None and time.monotonic() < known.until:
-            return known
+        cached_key = self._keys.get(lookup)
+        if cached_key is not None and time.monotonic() < cached_key.until:
+            return cached_key
         found = await self._database.run(calls.find_api_key(lookup))
-        self._keys[lookup] = known = _cached_key_from_row(lookup, found)
+        self._keys[lookup] = cached_key = _cached_key_from_row(lookup, found)
         self._keys.move_to_end(lookup)
         while len(self._keys) > _MOST_REMEMBERED:
             self._keys.popitem(last=False)
-        return known
+        return cached_key
 
     async def _touch(self, principal: Principal) -> None:
-        """Notes that the key was used, about once a minute."""
+        """Update the key's last use, about once a minute."""
         key_id = principal.key_id
         if key_id is None or time.monotonic() < self._touched.get(key_id, 0.0):
             return
@@ -224,7 +229,7 @@ class Authentication:
         self._touched[key_id] = time.monotonic() + _TOUCH_INTERVAL_S
         try:
             await self._database.run(calls.touch_api_key(key_id))
-        except JobForgeError as error:  # a request must not fail by it
+        except JobForgeError as error:  # must not fail the request
             logs.emit("key.untouched", "warning", error=logs.error_fields(error))
 
 
@@ -232,7 +237,7 @@ def _cached_key_from_row(lookup: str, found: FoundKey | None) -> _CachedKey:
     until = time.monotonic() + _REMEMBERED_S
     if found is None:
         return _CachedKey(_DUMMY_HASH, None, until)
-    holder = Principal(
+    principal = Principal(
         actor=f"key:{lookup}",
         role=found.role,
         tenant_id=found.tenant_id,
@@ -240,4 +245,4 @@ def _cached_key_from_row(lookup: str, found: FoundKey | None) -> _CachedKey:
         key_id=found.id,
         expires_at=found.expires_at,
     )
-    return _CachedKey(found.hash, holder if found.is_live else None, until)
+    return _CachedKey(found.hash, principal if found.is_live else None, until)

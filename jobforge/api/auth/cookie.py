@@ -1,9 +1,11 @@
-"""The value of the dashboard's cookie: its key, its end, its id, and a seal.
+"""Value of the dashboard's cookie: key lookup, expiry, session id, and a seal (an HMAC).
 
-Holds no key. The seal is made from the key's stored hash, so every server can check it, a session
-needs no row, and it ends with its key. Signing out stores the id, which every server asks for.
-`session_secret` of the configuration is mixed in: with it, reading the database is not enough to
-make a cookie.
+The cookie does not contain the key. The HMAC key derives from the API key's stored hash: every
+server can verify the seal, a session needs no database row, and it ends with its API key. Signing
+out stores the session id, which every server checks.
+
+The setting `session_secret` is part of the HMAC key, so read access to the database is not enough
+to forge a cookie.
 """
 
 import base64
@@ -19,7 +21,7 @@ _ID_BYTES = 16
 
 @dataclass(frozen=True, slots=True)
 class CookieSession:
-    """What a cookie says; nothing of it holds before the seal has been compared."""
+    """Parsed cookie; not trustworthy until the seal has been verified."""
 
     lookup: str
     expires: int
@@ -39,11 +41,10 @@ def write_session(
     *,
     session_id: bytes | None = None,
 ) -> str:
-    """Without an id, a new one."""
-    own = session_id or secrets.token_bytes(_ID_BYTES)
-    return (
-        f"{lookup}.{expires}.{_encode_base64(own)}.{_seal(lookup, expires, own, key_hash, secret)}"
-    )
+    """Return the cookie's value; without `session_id`, for a new session."""
+    id_bytes = session_id or secrets.token_bytes(_ID_BYTES)
+    seal = _seal(lookup, expires, id_bytes, key_hash, secret)
+    return f"{lookup}.{expires}.{_encode_base64(id_bytes)}.{seal}"
 
 
 def read_session(text: str) -> CookieSession | None:

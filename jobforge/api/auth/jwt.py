@@ -1,7 +1,7 @@
-"""JWTs of the host application: verified with pinned algorithms, their claims read as a Principal.
+"""JWTs of the host application: verified with pinned algorithms and mapped to a Principal.
 
-Keys come from a shared secret, a PEM file, a JWKS file or a JWKS URL. The token's header chooses at
-most which of the configured keys; never the kind of key, and never the algorithm.
+Keys come from a shared secret, a PEM file, a JWKS file or a JWKS URL. A token's header only selects
+one of the configured keys, never the type of key or the algorithm.
 """
 
 import asyncio
@@ -23,13 +23,13 @@ from jobforge.types.api_keys import Role
 
 _LEEWAY_S = 30
 _LONGEST_SUBJECT = 150
-_FRESH_S = 600.0  # a JWKS is read again after this
-_MIN_REFRESH_S = 30.0  # and at most so often for a key that it does not have
+_FRESH_S = 600.0  # age at which a JWKS is read again
+_MIN_REFRESH_S = 30.0  # minimum interval between reads caused by unknown key ids
 _LARGEST_JWKS = 1024 * 1024
 
 
 class JwtVerifier:
-    """Reads tokens as the configuration says; `is_enabled` is whether it says anything."""
+    """Verifies tokens by the configuration. `is_enabled`: whether JWTs are configured."""
 
     def __init__(self, config: Config) -> None:
         self._config = config
@@ -37,7 +37,7 @@ class JwtVerifier:
         self.is_enabled = bool(config.jwt_algorithms)
 
     async def verify(self, text: str) -> Principal:
-        """Raises Unauthenticated."""
+        """Return the principal of a token; raise Unauthenticated."""
         if not self.is_enabled:
             raise Unauthenticated
         try:
@@ -59,14 +59,14 @@ class JwtVerifier:
             raise Unauthenticated from error
 
     def _principal(self, claims: dict[str, Json]) -> Principal:
-        word = claims.get(self._config.jwt_role_claim)
-        if not isinstance(word, str) or word not in self._config.jwt_roles:
+        role_name = claims.get(self._config.jwt_role_claim)
+        if not isinstance(role_name, str) or role_name not in self._config.jwt_roles:
             raise Unauthenticated
-        role = Role(self._config.jwt_roles[word])
+        role = Role(self._config.jwt_roles[role_name])
         tenant = claims.get(self._config.jwt_tenant_claim)
         if tenant is None and role not in {Role.SUPER_ADMIN, Role.WORKER}:
             raise Unauthenticated
-        # Without the claim the role alone decides; an empty one allows nothing.
+        # Without a scope claim, the role alone decides; an empty claim allows nothing.
         scopes = claims.get("scope")
         if "scope" in claims and not isinstance(scopes, str):
             raise Unauthenticated
@@ -89,7 +89,7 @@ class FixedKey:
 
 
 class KeySet:
-    """The public keys of a JWKS, by their ids; read from a file, or from a URL and then kept."""
+    """Public keys of a JWKS by key id, read from a file or URL and cached."""
 
     def __init__(self, source: Path | str) -> None:
         self._source = source
@@ -97,7 +97,7 @@ class KeySet:
         self._reading = asyncio.Lock()
 
     async def find(self, key_id: str | None) -> jwt.PyJWK:
-        """Raises Unauthenticated."""
+        """Return the key with this id; raise Unauthenticated."""
         if self._cached.is_older_than(_FRESH_S) or (
             key_id not in self._cached.keys and self._cached.is_older_than(_MIN_REFRESH_S)
         ):
@@ -110,21 +110,21 @@ class KeySet:
         return keys[key_id]
 
     async def _read(self) -> None:
-        seen = self._cached
+        previous = self._cached
         async with self._reading:
-            if self._cached is not seen:
-                return  # somebody else has just done so
+            if self._cached is not previous:
+                return  # another request has just read them
             try:
                 document = await _fetch_jwks(self._source)
                 self._cached = _CachedKeys(_public_keys(document), time.monotonic())
             except (OSError, ValueError, TypeError, httpx2.HTTPError, jwt.PyJWTError) as error:
                 logs.emit("jwks.unreadable", "error", error=logs.error_fields(error))
-                if not seen.keys:
+                if not previous.keys:
                     raise Unavailable(
                         "the keys that tokens are signed with are not there"
                     ) from error
-                # The old keys go on to hold while their source is away.
-                self._cached = _CachedKeys(seen.keys, time.monotonic())
+                # The old keys stay valid while their source is unreachable.
+                self._cached = _CachedKeys(previous.keys, time.monotonic())
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,15 +140,15 @@ async def _fetch_jwks(source: Path | str) -> bytes:
     if isinstance(source, Path):
         return await asyncio.to_thread(source.read_bytes)
     async with httpx2.AsyncClient(timeout=5, trust_env=False) as client:
-        answer = await client.get(source)
-        answer.raise_for_status()
-        if len(answer.content) > _LARGEST_JWKS:
+        response = await client.get(source)
+        response.raise_for_status()
+        if len(response.content) > _LARGEST_JWKS:
             raise ValueError("the JWKS is too large")
-        return answer.content
+        return response.content
 
 
 def _public_keys(document: bytes) -> dict[str | None, jwt.PyJWK]:
-    # A shared secret in a set that anybody may read is none; keys for encryption sign nothing.
+    # A symmetric key in a public JWKS is not secret, and encryption keys sign nothing.
     wanted = [
         jwk
         for jwk in orjson.loads(document)["keys"]
@@ -166,16 +166,16 @@ def _configure_keys(config: Config) -> FixedKey | KeySet:
         "jwks_file": config.jwks_file,
         "jwks_url": config.jwks_url,
     }
-    given = [name for name, value in sources.items() if value is not None]
-    if len(given) != 1:
+    configured = [name for name, value in sources.items() if value is not None]
+    if len(configured) != 1:
         raise ConfigError(
-            f"jwt_algorithms needs one of {', '.join(sources)}, and {len(given)} are set",
+            f"jwt_algorithms needs one of {', '.join(sources)}, and {len(configured)} are set",
             field="jwt_algorithms",
         )
     is_shared = config.jwt_algorithms[0].startswith("HS")
-    if is_shared != (given == ["jwt_secret"]):
+    if is_shared != (configured == ["jwt_secret"]):
         raise ConfigError(
-            f"{given[0]} does not go with {config.jwt_algorithms[0]}",
+            f"{configured[0]} does not go with {config.jwt_algorithms[0]}",
             field="jwt_algorithms",
             hint="HS… takes jwt_secret, all others take a public key",
         )
@@ -197,11 +197,11 @@ def _key_source(config: Config) -> FixedKey | KeySet:
 
 
 def _check_secret_length(secret: str, algorithms: tuple[str, ...]) -> str:
-    """A secret must have as many bits as the hash that it is used with."""
-    least = max(int(name.removeprefix("HS")) // 8 for name in algorithms)
-    if len(secret.encode()) < least:
+    """Check that a secret is at least as long as the hash of its algorithm (RFC 7518)."""
+    min_bytes = max(int(name.removeprefix("HS")) // 8 for name in algorithms)
+    if len(secret.encode()) < min_bytes:
         raise ConfigError(
-            f"jwt_secret needs {least} bytes for {max(algorithms)}", field="jwt_secret"
+            f"jwt_secret needs {min_bytes} bytes for {max(algorithms)}", field="jwt_secret"
         )
     return secret
 

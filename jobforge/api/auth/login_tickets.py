@@ -1,7 +1,7 @@
-"""Tickets: each begins one session of the dashboard, once and for a while.
+"""Login tickets: single-use, short-lived tokens that start a dashboard session.
 
-A ticket stands for a key in a link, where a key must not stand. It is known to the server that made
-it, and to no other: it is for a link that a program opens or prints on the server's own machine.
+A ticket replaces the API key in a link, where a key must not appear. Only the server that created a
+ticket accepts it: tickets are for links that a program opens or prints on that server's machine.
 """
 
 import secrets
@@ -19,7 +19,7 @@ class LoginTickets:
     _keys: dict[str, tuple[PlaintextApiKey, float]] = field(default_factory=dict)
 
     def create(self, key: PlaintextApiKey, lasts_s: float = 60.0) -> str:
-        """A text for the link; the oldest gives way when there are too many."""
+        """Return a ticket for a link; above the limit, the oldest tickets are dropped."""
         while len(self._keys) >= _MAX_TICKETS:
             del self._keys[next(iter(self._keys))]
         ticket = _PREFIX + secrets.token_urlsafe(32)
@@ -27,6 +27,6 @@ class LoginTickets:
         return ticket
 
     def redeem(self, text: str) -> PlaintextApiKey | None:
-        """The key that it stands for; a second time there is none."""
+        """Return the ticket's key, or None if the ticket was used, has expired or is unknown."""
         key, until = self._keys.pop(text, (None, 0.0))
         return key if time.monotonic() < until else None

@@ -1,7 +1,7 @@
-"""Which role may use which route. A route that is not in this table does not exist (api/guard.py).
+"""Permissions: which role may use which route. api/guard.py refuses routes without a rule.
 
-A scope of a key narrows its role down: `jobs:read` covers the GET routes of the area `jobs`,
-`jobs:write` all others of it.
+A key's scopes narrow its role: `jobs:read` covers the GET routes of the area `jobs`, and
+`jobs:write` all its other routes.
 """
 
 from collections.abc import Iterable
@@ -24,7 +24,7 @@ _WORK = frozenset({Role.WORKER, Role.SUPER_ADMIN})
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """Who may use a route; None is everybody, without authentication."""
+    """Roles allowed to use a route; `roles` is None for public routes without authentication."""
 
     method: str
     path: str
@@ -36,7 +36,7 @@ class Rule:
         return f"{self.area}:{'read' if self.method == 'GET' else 'write'}"
 
     def check(self, principal: Principal) -> None:
-        """Raises Forbidden or OutOfScope."""
+        """Raise Forbidden or OutOfScope if the principal may not use the route."""
         if self.roles is not None and principal.role not in self.roles:
             raise Forbidden(f"the role {principal.role} may not do that")
         scopes = principal.scopes
@@ -56,14 +56,14 @@ def _build_rules(
 RULES: dict[tuple[str, str], Rule] = {
     ("GET", "/health"): Rule("GET", "/health", "health", _PUBLIC),
     ("GET", "/ready"): Rule("GET", "/ready", "health", _PUBLIC),
-    # And whoever the settings let in: see metrics_token and metrics_public.
+    # The settings metrics_token and metrics_public give others access.
     ("GET", METRICS): Rule("GET", METRICS, "metrics", _OPERATE),
     **_build_rules(
         "session",
         [
             ("GET", "/session", _ANYBODY),
             ("GET", "/session/tenant", _READ),
-            ("POST", "/session", _PUBLIC),  # the key is in the body
+            ("POST", "/session", _PUBLIC),  # the body contains the key
             ("DELETE", "/session", _PUBLIC),
         ],
     ),
@@ -79,7 +79,7 @@ RULES: dict[tuple[str, str], Rule] = {
             ("GET", "/jobs/{job_id}/events", _READ),
             ("GET", "/jobs/{job_id}/logs", _READ),
             ("GET", "/jobs/{job_id}/explain", _READ),
-            ("GET", "/jobs/{job_id}/artifact", _ACT),  # as it is: no secret in it is masked
+            ("GET", "/jobs/{job_id}/artifact", _ACT),  # artifacts are not masked
             ("GET", "/jobs/{job_id}/steps", _READ),
             ("POST", "/jobs/{job_id}/cancel", _ACT),
             ("POST", "/jobs/{job_id}/retry", _ACT),

@@ -1,4 +1,4 @@
-"""Who makes a request, and what that may be: the answer of authentication, whatever the way in."""
+"""Principal: result of authentication by key, token or cookie."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -9,8 +9,11 @@ from jobforge.types.api_keys import Role
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """`tenant_id` is the tenant acted for; None is the installation. `scopes` of None do not narrow
-    the role; no scopes at all allow nothing. `expires_at` is the end of its key."""
+    """Identity and rights of a caller.
+
+    `tenant_id` is the tenant to act for, or None for the installation. `scopes` narrow the role:
+    None does not narrow it, an empty set allows nothing. `expires_at` is the expiry of the key.
+    """
 
     actor: str
     role: Role

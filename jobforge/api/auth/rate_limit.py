@@ -1,7 +1,7 @@
-"""How fast a key and a tenant may ask: token buckets that all servers share.
+"""Rate limits per key and per tenant: token buckets in the database, shared by all servers.
 
-One request is not worth a query. So a server takes requests from the shared bucket in lots, and
-hands them out by itself; a lot that is not used up within two seconds is dropped.
+One query per request would be too expensive. A server takes tokens from the shared bucket in
+batches and hands them out locally; it drops tokens left after 2 seconds.
 """
 
 import asyncio
@@ -16,9 +16,9 @@ from jobforge.config import Config
 from jobforge.db import Database
 from jobforge.errors import TooManyRequests
 
-BucketKey = str | UUID  # an actor, or a tenant
+BucketKey = str | UUID  # actor or tenant
 
-_BURST_S = 2  # of the rate may come at once
+_BURST_S = 2  # seconds of the rate that may arrive in a burst
 _BATCHES_PER_S = 10
 _BATCH_LIFETIME_S = 2.0
 _MOST_BUCKETS = 10_000
@@ -26,7 +26,7 @@ _MOST_BUCKETS = 10_000
 
 @dataclass(slots=True)
 class _TokenBatch:
-    """Requests that this server may let through, or until when it need not ask for more."""
+    """Tokens of one bucket on this server, or the time until which the bucket is empty."""
 
     left: int = 0
     until: float = 0.0
@@ -34,7 +34,7 @@ class _TokenBatch:
     refill_lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     def take_if_left(self) -> bool:
-        """Whether the lot lets one more through; that one is taken from it."""
+        """Take a token; return False if a refill is needed. Raise TooManyRequests."""
         now = time.monotonic()
         if self.left > 0 and now < self.until:
             self.left -= 1
@@ -45,7 +45,7 @@ class _TokenBatch:
 
 
 class RateLimiter:
-    """The limits of the configuration; 0 is none."""
+    """Applies the configured limits; a limit of 0 is off."""
 
     def __init__(self, config: Config, database: Database) -> None:
         self._database = database
@@ -55,18 +55,20 @@ class RateLimiter:
         self._failures: OrderedDict[str, _FailureBucket] = OrderedDict()
 
     async def check_key(self, principal: Principal) -> None:
-        """Count a request of a key, also one that is refused later. Raises TooManyRequests."""
+        """Count a request of a key, including requests refused later. Raise TooManyRequests."""
         await self._check(principal.actor, self._key_rate)
 
     async def check_tenant(self, principal: Principal) -> None:
-        """Count a request for a tenant. Raises TooManyRequests."""
+        """Count a request for a tenant. Raise TooManyRequests."""
         if principal.tenant_id is not None:
             await self._check(principal.tenant_id, self._tenant_rate)
 
     def check_failure(self, address: str) -> None:
-        """Count a request without a valid key. Raises TooManyRequests once an address has sent more
-        of them than a key may send requests. Valid keys from there are not affected. Each server
-        counts for itself: anybody could fill the table of the shared buckets."""
+        """Count a request without a valid key; raise TooManyRequests above the rate of one key.
+
+        The limit is per address and does not affect valid keys from the same address. Each server
+        counts separately: otherwise, anyone could fill the table of shared buckets.
+        """
         if not self._key_rate:
             return
         full = _FailureBucket(self._key_rate * _BURST_S, time.monotonic())
@@ -79,34 +81,34 @@ class RateLimiter:
     async def _check(self, bucket: BucketKey, rate: int) -> None:
         if not rate:
             return
-        lot = self._batches.setdefault(bucket, _TokenBatch())
-        if lot.take_if_left():
+        batch = self._batches.setdefault(bucket, _TokenBatch())
+        if batch.take_if_left():
             return
-        # One request fetches a lot for all that wait for it: each would fetch one for itself.
-        async with lot.refill_lock:
-            if not lot.take_if_left():
-                await self._refill(bucket, lot, rate)
+        # One request refills for all that wait; otherwise each of them would refill.
+        async with batch.refill_lock:
+            if not batch.take_if_left():
+                await self._refill(bucket, batch, rate)
 
-    async def _refill(self, bucket: BucketKey, lot: _TokenBatch, rate: int) -> None:
+    async def _refill(self, bucket: BucketKey, batch: _TokenBatch, rate: int) -> None:
         size = max(1, rate // _BATCHES_PER_S)
         name = bucket if isinstance(bucket, str) else f"tenant:{bucket}"
-        taken = await self._database.run(
+        result = await self._database.run(
             calls.take_request(name, rate=rate / size, burst=max(1, rate * _BURST_S // size))
         )
         now = time.monotonic()
-        self._batches.setdefault(bucket, lot)
+        self._batches.setdefault(bucket, batch)
         self._batches.move_to_end(bucket)
         while len(self._batches) > _MOST_BUCKETS:
             self._batches.popitem(last=False)
-        if not taken.allowed:
-            lot.left, lot.refused_until = 0, now + taken.retry_after_s
-            raise _refusal(taken.retry_after_s)
-        lot.left, lot.until = size - 1, now + _BATCH_LIFETIME_S
+        if not result.allowed:
+            batch.left, batch.refused_until = 0, now + result.retry_after_s
+            raise _refusal(result.retry_after_s)
+        batch.left, batch.until = size - 1, now + _BATCH_LIFETIME_S
 
 
 @dataclass(slots=True)
 class _FailureBucket:
-    """A token bucket of one address."""
+    """Local token bucket of one address."""
 
     left: float
     at: float

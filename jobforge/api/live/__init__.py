@@ -1,1 +1,1 @@
-"""The live stream of the dashboard and of clients, as server-sent events."""
+"""Live stream for the dashboard and clients, by server-sent events."""

@@ -1,4 +1,4 @@
-"""What a client of the live stream is sent, from its first frame to its last."""
+"""Frames of one live stream client: replay of missed events, then live events."""
 
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
@@ -9,33 +9,33 @@ from jobforge.api.live.subscription import LARGEST_CHUNK, StreamFilter, Subscrip
 from jobforge.errors import Invalid, JobForgeError
 from jobforge.types.live_stream import StreamPage, parse_position
 
-# Raises when the client may no longer listen.
+# Raises if the client may no longer listen.
 AccessCheck = Callable[[], Awaitable[object]]
 
 
 async def stream_events(
-    hub: Hub, watch: StreamFilter, after: str | None, check: AccessCheck
+    hub: Hub, stream_filter: StreamFilter, after: str | None, check: AccessCheck
 ) -> SseFrames:
-    """All that happens, from a position on or from now. It ends with a cut, or never."""
+    """Yield events after a position, or from now on; ends with a `cut` event, if at all."""
     try:
         reset = None
         try:
-            async for page in _replay_pages(hub, watch, after):
+            async for page in _replay_pages(hub, stream_filter, after):
                 after = page.position
-                for frames in _encode_page(page, watch):
+                for frames in _encode_page(page, stream_filter):
                     yield frames
         except Invalid as error:
             after, reset = None, error.detail.get("reason", "unknown")
-        async with hub.subscribe(watch) as subscription:
+        async with hub.subscribe(stream_filter) as subscription:
             if reset is not None:
                 yield encode_event("reset", {"reason": reset}, subscription.position)
             else:
                 yield encode_heartbeat(after or subscription.position)
             position = after or subscription.position
             while parse_position(position) < parse_position(subscription.position):
-                page = await hub.replay(watch, position)
+                page = await hub.replay(stream_filter, position)
                 position = page.position
-                for frames in _encode_page(page, watch):
+                for frames in _encode_page(page, stream_filter):
                     yield frames
             subscription.skip_to(position)
             async for frame in _stream_live(hub, subscription, check):
@@ -45,12 +45,12 @@ async def stream_events(
 
 
 async def _replay_pages(
-    hub: Hub, watch: StreamFilter, after: str | None
+    hub: Hub, stream_filter: StreamFilter, after: str | None
 ) -> AsyncIterator[StreamPage]:
-    """What the client has missed, up to about now."""
+    """Yield pages of the events that the client has missed, up to about now."""
     is_complete = after is None
     while after is not None and not is_complete:
-        page = await hub.replay(watch, after)
+        page = await hub.replay(stream_filter, after)
         after, is_complete = page.position, page.is_complete
         yield page
 
@@ -70,11 +70,11 @@ async def _stream_live(
         yield chunk or encode_heartbeat(hub.position)
 
 
-def _encode_page(page: StreamPage, watch: StreamFilter) -> Iterator[bytes]:
-    """Not all at once: what has been sent and is not read, the server has to keep."""
+def _encode_page(page: StreamPage, stream_filter: StreamFilter) -> Iterator[bytes]:
+    """Encode a page in chunks: the server buffers what it has sent until the client reads it."""
     chunk = bytearray()
     for happening in page.happenings:
-        if watch.matches(happening):
+        if stream_filter.matches(happening):
             chunk += encode_happening(happening)
         if len(chunk) >= LARGEST_CHUNK:
             yield bytes(chunk)

@@ -1,8 +1,8 @@
-"""The live stream: one reader of the database for all clients of this server.
+"""Live stream hub: one database reader for all clients of this server.
 
-It reads what happened in all tenants, in the engine's order, while somebody is connected, and hands
-each happening to those who want it. A client that comes back reads what it has missed from the
-database by itself, up to where the reader is, and goes on from there: no gap, nothing twice.
+While clients are connected, it reads the events of all tenants in the engine's order and passes
+each to the matching subscriptions. A reconnecting client first reads missed events from the
+database up to the hub's position, then continues live, without gaps or duplicates.
 """
 
 import asyncio
@@ -25,20 +25,20 @@ from jobforge.types.live_stream import Happening, QueueCount, StreamPage
 
 _READ_AT_ONCE = 2000
 _REPLAYED_AT_ONCE = 5000
-_MOST_REPLAYS = 4  # an old position makes the database step over much: few at a time
+_MOST_REPLAYS = 4  # replaying from an old position makes the database skip many rows
 _PAUSE_AFTER_ERROR_S = 1.0
-# Counting may take a tenth of one connection's time, no more.
+# Counting uses at most a tenth of one connection's time.
 _COUNTING_SHARE = 10
 
 
 class Hub:
-    """Of one server. `run` reads until `stop`, which also ends all subscriptions."""
+    """Hub of one server. `run` reads until `stop`, which also ends all subscriptions."""
 
     def __init__(self, database: Database, *, poll_s: float = 0.25, count_s: float = 1.0) -> None:
         self._database = database
         self._poll_s = poll_s
         self._count_s = count_s
-        self._position: str | None = None  # None while nobody is connected
+        self._position: str | None = None  # None while no client is connected
         self._subscriptions: set[Subscription] = set()
         self._count_frames: dict[UUID, bytes] = {}
         self._position_lock = asyncio.Lock()
@@ -62,18 +62,18 @@ class Hub:
 
     @property
     def position(self) -> str | None:
-        """Up to where everything was handed out."""
+        """Position up to which all events have been published."""
         return self._position
 
     @asynccontextmanager
-    async def subscribe(self, watch: StreamFilter) -> AsyncIterator[Subscription]:
-        subscription = Subscription(watch, await self._load_position())
+    async def subscribe(self, stream_filter: StreamFilter) -> AsyncIterator[Subscription]:
+        subscription = Subscription(stream_filter, await self._load_position())
         if self._stopping.is_set():
             subscription.end("server_stopping")
         self._subscriptions.add(subscription)
         self._has_subscribers.set()
-        if watch.wants_counts and watch.tenant_id in self._count_frames:
-            subscription.set_counts(self._count_frames[watch.tenant_id])
+        if stream_filter.wants_counts and stream_filter.tenant_id in self._count_frames:
+            subscription.set_counts(self._count_frames[stream_filter.tenant_id])
         try:
             yield subscription
         finally:
@@ -83,26 +83,28 @@ class Hub:
                 self._position = None
                 self._count_frames.clear()
 
-    async def replay(self, watch: StreamFilter, position: str) -> StreamPage:
-        """What came after a position, a part of it. Raises Invalid, with the reason."""
-        call = calls.read_stream(position, limit=_REPLAYED_AT_ONCE, tenant_id=watch.tenant_id)
+    async def replay(self, stream_filter: StreamFilter, position: str) -> StreamPage:
+        """Return a page of the events after a position; raise Invalid with the reason."""
+        call = calls.read_stream(
+            position, limit=_REPLAYED_AT_ONCE, tenant_id=stream_filter.tenant_id
+        )
         async with self._replays:
             return await self._database.run(call)
 
     async def _load_position(self) -> str:
-        """Where the reader is; the first one to ask finds out where the stream is now."""
+        """Return the hub's position; the first subscriber loads the current end of the stream."""
         async with self._position_lock:
             if self._position is None:
                 self._position = (await self._database.run(calls.read_stream())).position
             return self._position
 
     async def _repeat(self, failure: str, step: Callable[[], Awaitable[float]]) -> None:
-        """Step by step while there is somebody to tell; a step answers how long to rest."""
+        """Repeat a step while clients are connected; the step returns the pause in seconds."""
         while not self._stopping.is_set():
             await self._has_subscribers.wait()
             try:
                 pause = await step()
-            except Exception as error:  # noqa: BLE001 - one bad moment must not end it for everybody
+            except Exception as error:  # noqa: BLE001 - a transient error must not end all streams
                 logs.emit(failure, "warning", error=logs.error_fields(error))
                 pause = _PAUSE_AFTER_ERROR_S
             if pause:
@@ -125,14 +127,14 @@ class Hub:
             self._reset_position(start)
             logs.emit("stream.reset", "warning", error=logs.error_fields(error))
             return 0
-        if self._position != start:  # everybody left meanwhile
+        if self._position != start:  # all clients disconnected in the meantime
             return 0
         self._position = page.position
         self._publish(page.happenings)
         return self._poll_s if page.is_complete else 0
 
     def _reset_position(self, position: str) -> None:
-        """The database does not know it, as after a restore: clients reconnect and are reset."""
+        """End all streams after a restore lost the position; clients reconnect and are reset."""
         if self._position == position:
             self._position = None
             for subscription in self._subscriptions:
@@ -166,8 +168,8 @@ class Hub:
         began = time.monotonic()
         counts = await self._database.run(calls.count_states(sorted(tenants)))
         frames = {tenant_id: _encode_counts(()) for tenant_id in tenants}
-        for tenant_id, lines in groupby(counts, key=attrgetter("tenant_id")):
-            frames[tenant_id] = _encode_counts(lines)
+        for tenant_id, tenant_counts in groupby(counts, key=attrgetter("tenant_id")):
+            frames[tenant_id] = _encode_counts(tenant_counts)
         changed = {
             tenant_id
             for tenant_id, frame in frames.items()
@@ -181,7 +183,7 @@ class Hub:
 
 
 def encode_happening(happening: Happening) -> bytes:
-    """The event that clients get, without its secrets."""
+    """Encode an event for clients, with secrets masked."""
     facts: dict[str, Any] = {
         "tenant_id": happening.tenant_id,
         "job_id": happening.job_id,
@@ -190,25 +192,25 @@ def encode_happening(happening: Happening) -> bytes:
         "at": happening.at,
     }
     if happening.kind == "attempt":
-        ended = {
+        details = {
             "attempt": happening.attempt,
             "outcome": happening.name,
             "state": happening.state,
         }
         return encode_event(
-            "attempt", {**facts, **ended, **mask(happening.data)}, happening.position
+            "attempt", {**facts, **details, **mask(happening.data)}, happening.position
         )
-    said = {"name": happening.name, "actor": happening.actor, "data": mask(happening.data)}
-    return encode_event("event", {**facts, **said}, happening.position)
+    details = {"name": happening.name, "actor": happening.actor, "data": mask(happening.data)}
+    return encode_event("event", {**facts, **details}, happening.position)
 
 
 def _encode_counts(counts: Iterable[QueueCount]) -> bytes:
-    lines = list(counts)
+    queue_counts = list(counts)
     queues: dict[str, dict[str, Any]] = {}
-    for line in lines:
-        queue = queues.setdefault(line.queue, {"queue": line.queue, "jobs": {}})
-        queue["jobs"][line.state] = line.jobs
-        if line.oldest_queued_at is not None:
-            queue["oldest_queued_at"] = line.oldest_queued_at
-    is_exact = all(line.is_exact for line in lines)
+    for count in queue_counts:
+        queue = queues.setdefault(count.queue, {"queue": count.queue, "jobs": {}})
+        queue["jobs"][count.state] = count.jobs
+        if count.oldest_queued_at is not None:
+            queue["oldest_queued_at"] = count.oldest_queued_at
+    is_exact = all(count.is_exact for count in queue_counts)
     return encode_event("snapshot", {"queues": list(queues.values()), "is_exact": is_exact})

@@ -1,7 +1,7 @@
-"""Following the log of one job until the job ends.
+"""Follows the log of one job until the job finishes.
 
-Log lines are no part of the live stream, which is for all jobs of a tenant: each follower asks for
-those of its job. That the job has ended, the stream tells.
+Log lines are not part of the live stream, which covers all jobs of a tenant: each follower polls
+the lines of its job. The stream signals the job's state changes.
 """
 
 from collections.abc import Sequence
@@ -20,17 +20,17 @@ from jobforge.types.job_history import JobEvent
 from jobforge.types.jobs import Outcome, State
 
 _FINAL_STATES = {State.SUCCEEDED, State.CANCELED, State.DEAD}
-# After these a look at the job is worth it; progress marks come by the hundred.
+# Only these events reload the job's state; progress events are too frequent.
 _STATE_CHANGE_NAMES = frozenset(Outcome) | {"cancel_requested"}
 _PAGE = 1000
 _SHORTEST_PAUSE_S, _LONGEST_PAUSE_S = 0.25, 2.0
-# A line may be committed after one that is younger; who asks again this far back misses none.
+# Transactions may commit out of order, so each query starts this much earlier.
 _LATE_COMMIT_WINDOW = timedelta(seconds=5)
 
 
 @dataclass(slots=True)
 class JobLogFollower:
-    """What one follower has been sent. `after` is the time of the last line it had before."""
+    """Follows one job's log. `after` is the time of the last line already sent."""
 
     caller: CallerContext
     job_id: UUID
@@ -38,34 +38,34 @@ class JobLogFollower:
     after: datetime | None = None
 
     async def stream_frames(self, check: AccessCheck) -> SseFrames:
-        """Lines as they are said; `end`, with the state, when the job has ended."""
-        watch = StreamFilter(
+        """Yield log lines as they are written, then `end` with the job's final state."""
+        stream_filter = StreamFilter(
             self.caller.tenant_id, jobs=frozenset({self.job_id}), names=_STATE_CHANGE_NAMES
         )
-        seen: set[tuple[datetime, str, str]] = set()
+        sent: set[tuple[datetime, str, str]] = set()
         pause, silent_s = _SHORTEST_PAUSE_S, 0.0
         try:
-            async with self.caller.server.hub.subscribe(watch) as subscription:
+            async with self.caller.server.hub.subscribe(stream_filter) as subscription:
                 state = await self._load_state()
                 while True:
-                    lines = [
-                        note for note in await self._load_notes() if _note_key(note) not in seen
+                    new_notes = [
+                        note for note in await self._load_notes() if _note_key(note) not in sent
                     ]
-                    seen = {key for key in seen if self.after is None or key[0] > self.after}
-                    seen.update(map(_note_key, lines))
-                    if lines:
+                    sent = {key for key in sent if self.after is None or key[0] > self.after}
+                    sent.update(map(_note_key, new_notes))
+                    if new_notes:
                         pause, silent_s = _SHORTEST_PAUSE_S, 0.0
-                        yield b"".join(map(_encode_note, lines))
+                        yield b"".join(map(_encode_note, new_notes))
                     if state in _FINAL_STATES:
                         yield encode_event("end", {"state": state})
                         return
-                    told = await subscription.take(pause)
+                    received = await subscription.take(pause)
                     if subscription.end_reason is not None:
                         yield encode_event("cut", {"reason": subscription.end_reason})
                         return
                     silent_s += pause
                     pause = min(_LONGEST_PAUSE_S, pause * 1.5)
-                    if told or silent_s >= HEARTBEAT_S:
+                    if received or silent_s >= HEARTBEAT_S:
                         state = await self._load_state()
                     if silent_s >= HEARTBEAT_S:
                         await check()
@@ -78,7 +78,7 @@ class JobLogFollower:
         return (await self.caller.run(calls.get_job(self.job_id))).job.state
 
     async def _load_notes(self) -> list[JobEvent]:
-        """Everything since a little before the newest line, which the next call starts from."""
+        """Return the notes after `after`, then set `after` to shortly before the newest note."""
         notes: list[JobEvent] = []
         after, is_full = self.after, True
         while is_full:
@@ -96,5 +96,5 @@ def _note_key(note: JobEvent) -> tuple[datetime, str, str]:
 
 
 def _encode_note(note: JobEvent) -> bytes:
-    said = {"at": note.at, "kind": note.kind, "actor": note.actor, "data": mask(note.data)}
-    return encode_event(note.kind, said, note.at.isoformat())
+    fields = {"at": note.at, "kind": note.kind, "actor": note.actor, "data": mask(note.data)}
+    return encode_event(note.kind, fields, note.at.isoformat())

@@ -1,6 +1,7 @@
-"""Server-sent events: their text, and the answer that sends them for as long as somebody reads.
+"""Server-sent events: encoding, and the response that streams them.
 
-A reader that takes nothing for half a minute is let go: what waits for it would wait for ever.
+A client that does not read for 30 seconds is disconnected; otherwise its unsent data would stay
+buffered forever.
 """
 
 import asyncio
@@ -19,12 +20,12 @@ SseFrames = AsyncGenerator[bytes, None]
 
 
 def encode_event(name: str, data: object, position: str | None = None) -> bytes:
-    """One event; `position` is what a client hands back as Last-Event-ID."""
+    """Encode an event; clients send `position` back as Last-Event-ID."""
     return b"%sevent: %s\ndata: %s\n\n" % (_encode_id(position), name.encode(), encode(data))
 
 
 def encode_heartbeat(position: str | None = None) -> bytes:
-    """A comment, with which the client also learns how far it has come."""
+    """Encode a comment; its id tells the client its position."""
     return b": heartbeat\n%s\n" % _encode_id(position)
 
 
@@ -33,7 +34,7 @@ def _encode_id(position: str | None) -> bytes:
 
 
 class EventStream(Response):
-    """Sends frames until there are no more, or the client has gone."""
+    """Streams frames until they end or the client disconnects."""
 
     media_type = "text/event-stream"
 
@@ -44,7 +45,7 @@ class EventStream(Response):
         self._frames = frames
         self._on_end = on_end
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002 - as ASGI has it
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002 - ASGI signature
         start = {"type": "http.response.start", "status": 200, "headers": self.raw_headers}
         try:
             await send(start)

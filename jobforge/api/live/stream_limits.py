@@ -1,4 +1,4 @@
-"""How many live streams each key has open on this server."""
+"""Limit on open live streams per key on this server."""
 
 from collections import Counter
 
@@ -6,17 +6,17 @@ from jobforge.errors import TooManyStreams
 
 
 class StreamLimiter:
-    """Counted by actor: an API key with all its sessions, or the subject of a token."""
+    """Counts streams by actor: an API key with all its sessions, or the subject of a token."""
 
-    def __init__(self, most: int) -> None:
-        self._most = most
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
         self._open: Counter[str] = Counter()
 
     def acquire(self, actor: str) -> None:
-        """Raises TooManyStreams."""
-        if self._open[actor] >= self._most:
+        """Count a stream; raise TooManyStreams at the limit."""
+        if self._open[actor] >= self._limit:
             raise TooManyStreams(
-                f"this key has {self._most} streams open", detail={"limit": self._most}
+                f"this key has {self._limit} streams open", detail={"limit": self._limit}
             )
         self._open[actor] += 1
 

@@ -1,7 +1,7 @@
-"""One client of the live stream: what it wants to hear, and what waits for it.
+"""Subscription of one live stream client: its filter and its bounded buffer.
 
-What waits is bounded. Counts of a queue replace each other; everything else is kept in order, and
-when there is too much of it the client is cut off, to come back for it with its last position.
+Queue counts replace older counts. All other events are buffered in order; if the buffer is full,
+the client is cut off and reconnects with its last position.
 """
 
 import asyncio
@@ -19,9 +19,9 @@ _FAILURES = {"failed", "timed_out", "crashed", "lease_lost"}
 
 @dataclass(frozen=True, slots=True)
 class StreamFilter:
-    """What a client asked for. No tenant: all of them; an empty set: no matter which.
+    """Filter of a client. `tenant_id` None matches all tenants; an empty set matches everything.
 
-    `names` are outcomes and names of events.
+    `names` are outcomes and event names.
     """
 
     tenant_id: UUID | None
@@ -50,14 +50,14 @@ class StreamFilter:
 
 
 class Subscription:
-    """`position` is where the hub was when it began: all that follows is offered to it."""
+    """Buffer of one client. The hub offers it all events after `position`."""
 
-    def __init__(self, watch: StreamFilter, position: str) -> None:
-        self.filter = watch
+    def __init__(self, stream_filter: StreamFilter, position: str) -> None:
+        self.filter = stream_filter
         self.position = position
-        self.end_reason: str | None = None  # why, once it is
+        self.end_reason: str | None = None  # set when the subscription ends
         self._waiting: deque[tuple[str, bytes]] = deque()
-        self._received_up_to: StreamPosition | None = None  # until something comes that lies beyond
+        self._received_up_to: StreamPosition | None = None  # None once a later event has arrived
         self._counts: bytes | None = None
         self._ready = asyncio.Event()
 
@@ -71,7 +71,7 @@ class Subscription:
         self._ready.set()
 
     def set_counts(self, frame: bytes) -> None:
-        """The newest alone is worth sending."""
+        """Replace the counts to send."""
         self._counts = frame
         self._ready.set()
 
@@ -81,13 +81,13 @@ class Subscription:
         self._ready.set()
 
     def skip_to(self, position: str) -> None:
-        """The client has everything up to there already."""
+        """Drop events up to `position`, which the client already has."""
         self._received_up_to = parse_position(position)
         while self._waiting and self._is_received(self._waiting[0][0]):
             self._waiting.popleft()
 
     async def take(self, within_s: float) -> bytes:
-        """What waits, once there is something; nothing when the time is up, or after a cut."""
+        """Return buffered frames as soon as there are any; empty after the timeout or the end."""
         try:
             async with asyncio.timeout(within_s):
                 await self._ready.wait()
@@ -106,5 +106,5 @@ class Subscription:
             return False
         if parse_position(position) <= self._received_up_to:
             return True
-        self._received_up_to = None  # what follows lies beyond, too
+        self._received_up_to = None  # all later events are new, too
         return False

@@ -1,1 +1,1 @@
-"""The routes, one module per area."""
+"""Routes of the HTTP API, one module per area."""

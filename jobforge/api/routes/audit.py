@@ -1,4 +1,4 @@
-"""The audit log: who did what."""
+"""Routes of the audit log."""
 
 from typing import Annotated
 
@@ -25,7 +25,7 @@ router = create_router("audit")
 AuditFilterText = Annotated[NulFreeText | None, Query(max_length=200)]
 
 
-@router.get("/audit", response_model=Page[AuditEntry], summary="List what was done")
+@router.get("/audit", response_model=Page[AuditEntry], summary="List audit log entries")
 async def list_audit(
     *,
     caller: Caller,
@@ -37,7 +37,7 @@ async def list_audit(
     limit: PageLimit = DEFAULT_LIMIT,
     cursor: Cursor = None,
 ) -> JsonResponse:
-    """Newest first; of the tenant, or, for a super admin who names none, of all."""
+    """Newest first, for the tenant. For a super admin without a tenant: across all tenants."""
     which = AuditFilter(actor, action, target, after, before)
     call = calls.list_audit(which, limit=limit, before=decode_id_cursor(cursor))
     entries = mask_audit(await caller.run_for_tenant_or_all(call))

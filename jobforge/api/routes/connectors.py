@@ -1,4 +1,4 @@
-"""Connectors: how a tenant's jobs reach other services, and with which secrets."""
+"""Routes of connector configurations: a tenant's credentials and URLs for other services."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -25,27 +25,29 @@ from jobforge.types.connectors import ConnectorConfig
 router = create_router("connectors")
 
 
-@router.get("/connectors", response_model=Page[ConnectorConfig], summary="List configurations")
+@router.get("/connectors", response_model=Page[ConnectorConfig], summary="List connectors")
 async def list_connectors(
     caller: Caller, limit: PageLimit = DEFAULT_LIMIT, cursor: Cursor = None
 ) -> JsonResponse:
-    """By name. Each secret is shown as its source: `sealed`, or its reference. A viewer sees the
-    URL without its path, and headers without their values."""
+    """Sorted by name. Each secret is shown as its source: `sealed` or its reference. Viewers see
+    URLs without their path and headers without their values.
+    """
     call = calls.list_connector_configs(limit=limit, after=decode_cursor(cursor))
     configs = await caller.run(call)
-    shown = configs if caller.can_see_addresses else [mask_connector(each) for each in configs]
-    return JsonResponse(build_page(shown, limit, lambda config: config.name))
+    visible = configs if caller.can_see_addresses else [mask_connector(each) for each in configs]
+    return JsonResponse(build_page(visible, limit, lambda config: config.name))
 
 
 @router.post(
     "/connectors",
     status_code=201,
     response_model=CreatedConnectorView,
-    summary="Make a configuration",
+    summary="Create a connector",
 )
 async def create_connector(body: NewConnector, caller: Caller) -> JsonResponse:
-    """Jobs of `connector.http.request` name it, and their requests go to its origin. Secrets are
-    sealed at once, and never answered again."""
+    """Jobs of `connector.http.request` refer to the configuration by name; their requests go to its
+    origin. Secrets are encrypted before they are stored and never returned.
+    """
     config_id = uuid4()
     config = await _prepare_config(caller, config_id, body.model_dump(by_alias=True))
     return JsonResponse(
@@ -53,31 +55,30 @@ async def create_connector(body: NewConnector, caller: Caller) -> JsonResponse:
     )
 
 
-@router.get(
-    "/connectors/{config_id}", response_model=ConnectorConfig, summary="Look at a configuration"
-)
+@router.get("/connectors/{config_id}", response_model=ConnectorConfig, summary="Get a connector")
 async def get_connector(config_id: UUID, caller: Caller) -> JsonResponse:
     config = await caller.run(calls.get_connector_config(config_id))
     return JsonResponse(config if caller.can_see_addresses else mask_connector(config))
 
 
-@router.patch("/connectors/{config_id}", status_code=204, summary="Change a configuration")
+@router.patch("/connectors/{config_id}", status_code=204, summary="Update a connector")
 async def edit_connector(config_id: UUID, body: ConnectorChanges, caller: Caller) -> JsonResponse:
-    """Omitted fields are unchanged, and so are omitted secrets; null removes a secret. A URL of
-    another origin needs all secrets again; otherwise the answer is 422 `secrets_required`."""
-    given = {
+    """Omitted fields and omitted secrets are unchanged; null removes a secret. A URL with another
+    origin requires all secrets again; without them, the response is 422 `secrets_required`.
+    """
+    changes = {
         name: value
         for name, value in body.model_dump(by_alias=True, exclude_unset=True).items()
         if value is not None
     }
-    config = await _prepare_config(caller, config_id, given)
+    config = await _prepare_config(caller, config_id, changes)
     await caller.run(calls.edit_connector_config(config_id, config))
     return JsonResponse(status=204)
 
 
-@router.delete("/connectors/{config_id}", status_code=204, summary="Delete a configuration")
+@router.delete("/connectors/{config_id}", status_code=204, summary="Delete a connector")
 async def delete_connector(config_id: UUID, caller: Caller) -> JsonResponse:
-    """Its secrets go with it; jobs that name it die."""
+    """Deletes its secrets, too. Jobs that name the configuration fail permanently."""
     await caller.run(calls.delete_connector_config(config_id))
     return JsonResponse(status=204)
 
@@ -85,7 +86,7 @@ async def delete_connector(config_id: UUID, caller: Caller) -> JsonResponse:
 async def _prepare_config(
     caller: CallerContext, config_id: UUID, given: Mapping[str, Any]
 ) -> dict[str, Json]:
-    """As the database keeps it: checked, with its secrets sealed."""
+    """Return the configuration to store: validated, with its secrets sealed."""
     config = dict(given)
     if "settings" in config:
         check_settings(config["settings"], caller.server.policy)

@@ -1,4 +1,4 @@
-"""The database under this installation: what the doctor finds, and the figures behind it."""
+"""Route of the database status: the findings of `jobforge doctor` and the figures behind them."""
 
 from dataclasses import asdict
 from datetime import datetime
@@ -25,38 +25,38 @@ from jobforge.types.triggers import FiringKind
 
 router = create_router("database")
 
-_MAX_TENANTS = 50  # that are told apart
+_MAX_TENANTS = 50  # listed separately; all others are summed
 
 
 class SchemaStatus(BaseModel):
-    release: str = Field(description="Of this server.")
-    migration: str | None = Field(description="The last one that was applied.")
+    release: str = Field(description="Release of this server.")
+    migration: str | None = Field(description="Last applied migration.")
     outdated: list[str] | None = Field(
-        description="Files that are not as this release has them; null: it cannot be seen."
+        description="Files that differ from this release; null: the login cannot see them."
     )
 
 
 class SchedulerTask(BaseModel):
     task: str
-    age_s: float = Field(description="Since a scheduler last began it.")
-    by: str = Field(description="That scheduler: its host and process.")
-    held_s: float = Field(description="For how long no other has begun it.")
+    age_s: float = Field(description="Time since a scheduler last started the task.")
+    by: str = Field(description="Host and process of that scheduler.")
+    held_s: float = Field(description="Time since another scheduler last started the task.")
 
 
 class SchedulerState(BaseModel):
-    """How far behind those are who fire schedules and dispatch events."""
+    """Lag of the schedules and of event dispatching."""
 
     schedule_lag_s: float
     pending_events: int
     event_lag_s: float
     faulty_triggers: int
     upkeep: list[SchedulerTask] = Field(
-        description="Statistics are added up twice a minute, as long as any scheduler runs."
+        description="Statistics are aggregated twice a minute while any scheduler runs."
     )
 
 
 class StuckItem(BaseModel):
-    """Something that does not go on by itself."""
+    """Something that cannot make progress without an operator."""
 
     kind: Literal["unserved", "overdue", "faulty", "webhook", "event", "operation", "blocked"]
     subject: str
@@ -66,7 +66,7 @@ class StuckItem(BaseModel):
 
 
 class MissedFiring(BaseModel):
-    """A time of a schedule that made no job."""
+    """A scheduled run that was missed: it created no job."""
 
     tenant_id: UUID
     trigger_id: UUID
@@ -79,21 +79,21 @@ class MissedFiring(BaseModel):
 
 
 class TenantBacklog(BaseModel):
-    """Queued jobs of a tenant, of those with most of them."""
+    """Queued jobs of one of the tenants with the largest backlogs."""
 
-    tenant_id: UUID | None = Field(description="Null: all others together.")
+    tenant_id: UUID | None = Field(description="null: all other tenants together.")
     queued: int
 
 
 class HorizonHolder(BaseModel):
-    """Something that keeps dead rows from being removed, and what ends it."""
+    """Something that prevents vacuum from removing dead rows, and how to end it."""
 
     kind: str
     name: str
     login: str | None
     program: str | None
     state: str | None
-    age: int = Field(description="In transactions.")
+    age: int = Field(description="Age in transactions.")
     seconds: float | None
     fix: str
 
@@ -107,16 +107,16 @@ class DatabaseState(BaseModel):
     tables: list[TableStats]
     history: list[PartitionCoverage]
     horizon: list[HorizonHolder]
-    lock_waits: list[LockWait] = Field(description="The 20 longest.")
+    lock_waits: list[LockWait] = Field(description="The 20 longest lock waits.")
     scheduler: SchedulerState
     troubles: list[StuckItem]
-    misses: list[MissedFiring] = Field(description="The latest 50 of all tenants.")
+    misses: list[MissedFiring] = Field(description="The latest 50 missed runs of all tenants.")
     waiting: list[TenantBacklog]
 
 
-@router.get("/database", response_model=DatabaseState, summary="How the database is")
+@router.get("/database", response_model=DatabaseState, summary="Get the database status")
 async def show_database(caller: Caller) -> JsonResponse:
-    """What `jobforge doctor` finds, as far as the server's own login sees it."""
+    """The findings of `jobforge doctor`, as far as the privileges of the server's login allow."""
     database = caller.server.database
     facts = await collect.agather(database)
     waits = await database.run(probes.lock_waits())

@@ -1,4 +1,4 @@
-"""Definitions: what jobs can be made of, and what operators set over it."""
+"""Routes of job definitions and operators' overrides."""
 
 from typing import Annotated
 
@@ -33,21 +33,22 @@ async def list_definitions(
     limit: PageLimit = DEFAULT_LIMIT,
     cursor: Cursor = None,
 ) -> JsonResponse:
-    """By key, each in the version that a job without one would have."""
+    """Sorted by key, each in the version that a job without a version uses."""
     found = await caller.run_as_actor(
         calls.list_definitions(prefix=prefix, limit=limit, after=decode_cursor(cursor))
     )
     return JsonResponse(build_page(found, limit, lambda definition: definition.key))
 
 
-@router.get("/definitions/{key}", response_model=DefinitionInfo, summary="Look at a definition")
+@router.get("/definitions/{key}", response_model=DefinitionInfo, summary="Get a definition")
 async def get_definition(
     key: DefinitionKeyPath,
     caller: Caller,
     version: Annotated[int | None, Query(ge=1, le=2_147_483_647)] = None,
 ) -> JsonResponse:
-    """The settings that hold, what code registered, what operators set over it, the JSON Schema of
-    its payload."""
+    """The effective settings, the settings registered by code, operators' overrides, and the
+    payload's JSON Schema.
+    """
     return JsonResponse(await caller.run_as_actor(calls.get_definition(key, version=version)))
 
 
@@ -57,24 +58,24 @@ async def get_definition(
 async def put_definition(
     key: DefinitionKeyPath, version: DefinitionVersionPath, body: NewDefinition, caller: Caller
 ) -> JsonResponse:
-    """As a worker would. Again with the same settings changes nothing."""
+    """As a worker registers it at startup. Repeating the same request changes nothing."""
     settings = {name: value for name, value in body.given_fields().items() if value is not None}
     await caller.run_as_actor(calls.put_definition(key, version, settings))
     return JsonResponse(status=204)
 
 
-@router.patch("/definitions/{key}", status_code=204, summary="Set something over a definition")
+@router.patch("/definitions/{key}", status_code=204, summary="Override a definition's settings")
 async def override_definition(
     key: DefinitionKeyPath, body: Overrides, caller: Caller
 ) -> JsonResponse:
-    """For all its versions; outlives registering again. null takes an override back."""
+    """Applies to all versions and survives registering again; null removes an override."""
     await caller.run_as_actor(calls.override_definition(key, body.given_fields()))
     return JsonResponse(status=204)
 
 
 @router.post("/definitions/{key}/pause", status_code=204, summary="Pause a definition")
 async def pause_definition(key: DefinitionKeyPath, caller: Caller) -> JsonResponse:
-    """Its jobs wait; new ones may be made."""
+    """Queued jobs wait; new jobs can still be created."""
     await caller.run_as_actor(calls.pause_definition(key))
     return JsonResponse(status=204)
 

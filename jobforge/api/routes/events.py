@@ -1,4 +1,4 @@
-"""Events: emit, look at what came of them, let triggers act on them again."""
+"""Routes of events: emit, view, replay, and test triggers."""
 
 from typing import Annotated
 from uuid import UUID
@@ -37,7 +37,7 @@ EventFilterText = Annotated[NulFreeText | None, Query(max_length=255)]
 
 @router.post("/events", status_code=201, response_model=EventId, summary="Emit an event")
 async def emit_event(body: NewEvent, caller: Caller) -> JsonResponse:
-    """Triggers make jobs of it a moment later; look at the event to see which."""
+    """Matching triggers create jobs shortly afterwards; get the event to see which."""
     call = calls.emit_event(
         body.name,
         body.data,
@@ -53,7 +53,8 @@ async def find_events(
     *,
     caller: Caller,
     name: Annotated[
-        NulFreeText | None, Query(max_length=255, description="Or the start of one: `order.*`.")
+        NulFreeText | None,
+        Query(max_length=255, description="Event name, or a prefix such as `order.*`."),
     ] = None,
     correlation_id: EventFilterText = None,
     after: Annotated[Moment | None, Query()] = None,
@@ -61,15 +62,15 @@ async def find_events(
     limit: PageLimit = DEFAULT_LIMIT,
     cursor: Cursor = None,
 ) -> JsonResponse:
-    """Newest first, without their data; `outcomes` counts what came of each."""
+    """Newest first, without their data. `outcomes` counts each event's deliveries by outcome."""
     which = EventFilter(name, correlation_id, after, before)
     found = await caller.run(calls.list_events(which, limit=limit, before=decode_id_cursor(cursor)))
     return JsonResponse(build_page(found, limit, lambda event: event.id))
 
 
-@router.get("/events/{event_id}", response_model=Event, summary="Look at an event")
+@router.get("/events/{event_id}", response_model=Event, summary="Get an event")
 async def get_event(event_id: UUID, caller: Caller) -> JsonResponse:
-    """With what each trigger made of it, or why nothing."""
+    """Includes each trigger's delivery: the job it created, or why it created none."""
     return JsonResponse(mask_event(await caller.run(calls.get_event(event_id))))
 
 
@@ -77,17 +78,19 @@ async def get_event(event_id: UUID, caller: Caller) -> JsonResponse:
     "/events/{event_id}/replay",
     status_code=202,
     response_model=EventReplay,
-    summary="Let triggers act on an event again",
+    summary="Replay an event",
 )
 async def replay_event(event_id: UUID, caller: Caller) -> JsonResponse:
-    """As they are now, and whatever was made of it before: its jobs are made again."""
+    """Evaluates all triggers as they are now. Jobs that earlier deliveries created are created
+    again.
+    """
     return JsonResponse({"replay": await caller.run(calls.replay_event(event_id))}, 202)
 
 
 @router.get(
     "/triggers/{trigger_id}/deliveries",
     response_model=Page[EventDelivery],
-    summary="List what a trigger made of events",
+    summary="List a trigger's deliveries",
 )
 async def list_event_deliveries(
     *,
@@ -109,10 +112,10 @@ async def list_event_deliveries(
 @router.post(
     "/triggers/{trigger_id}/test",
     response_model=TriggerTestResult,
-    summary="Try a trigger on a past event",
+    summary="Test a trigger with a past event",
 )
 async def try_trigger(trigger_id: UUID, body: TriggerTestBody, caller: Caller) -> JsonResponse:
-    """Changes nothing; shows the job that there would be, or why there would be none."""
+    """Dry run: returns the job that the trigger would create, or why it would create none."""
     trigger = await caller.run(calls.get_trigger(trigger_id))
     event = await caller.run(calls.get_event(body.event_id))
     definition = await caller.run(calls.get_definition(trigger.definition, version=trigger.version))

@@ -1,4 +1,4 @@
-"""Failures: dead jobs, grouped by what they died of."""
+"""Routes of failure groups: dead jobs grouped by their error."""
 
 from typing import Annotated
 
@@ -30,7 +30,7 @@ router = create_router("failures")
 Fingerprint = Annotated[NulFreeText, Path(min_length=1, max_length=100)]
 
 
-@router.get("/failures", response_model=Page[FailureGroup], summary="List groups of dead jobs")
+@router.get("/failures", response_model=Page[FailureGroup], summary="List failure groups")
 async def list_failures(
     *,
     caller: Caller,
@@ -40,7 +40,7 @@ async def list_failures(
     limit: PageLimit = DEFAULT_LIMIT,
     cursor: Cursor = None,
 ) -> JsonResponse:
-    """By their newest job. `sample_job_id` is one to look at; `jobs` stops at 10,000."""
+    """Sorted by newest job, which is `sample_job_id`; `jobs` counts up to 10,000."""
     which = FailureFilter(definition, queue, since)
     groups = await caller.run(
         calls.list_failures(which, limit=limit, before=decode_id_cursor(cursor))
@@ -50,11 +50,11 @@ async def list_failures(
     )
 
 
-@router.patch("/failures/{fingerprint}", status_code=204, summary="Annotate a group of dead jobs")
+@router.patch("/failures/{fingerprint}", status_code=204, summary="Annotate a failure group")
 async def annotate_failure(
     fingerprint: Fingerprint, body: Annotation, caller: Caller
 ) -> JsonResponse:
-    """A note, until when to be silent about it, and the build that mends it."""
+    """Sets a note, a time until which the group is snoozed, and the build that fixes it."""
     await caller.run(calls.annotate_failure(fingerprint, body.given_fields()))
     return JsonResponse(status=204)
 
@@ -63,12 +63,12 @@ async def annotate_failure(
     "/failures/{fingerprint}/redrive",
     status_code=202,
     response_model=OperationId,
-    summary="Run a group of dead jobs again",
+    summary="Redrive a failure group",
 )
 async def redrive_failure(
     fingerprint: Fingerprint, caller: Caller, body: Redrive | None = None
 ) -> JsonResponse:
-    """Answers the operation that does it. A canary that dies again stops it."""
+    """Returns the operation that retries the jobs. It stops if a canary job fails again."""
     options = (body or Redrive()).to_options()
     return await _start_operation(caller, OperationKind.REDRIVE, fingerprint, options)
 
@@ -77,12 +77,12 @@ async def redrive_failure(
     "/failures/{fingerprint}/discard",
     status_code=202,
     response_model=OperationId,
-    summary="Discard a group of dead jobs",
+    summary="Discard a failure group",
 )
 async def discard_failure(
     fingerprint: Fingerprint, caller: Caller, body: Discard | None = None
 ) -> JsonResponse:
-    """Answers the operation that does it. They end as canceled."""
+    """Returns the operation that discards the jobs. Discarded jobs are canceled."""
     options = OperationOptions(reason=body.reason if body else None)
     return await _start_operation(caller, OperationKind.DISCARD, fingerprint, options)
 

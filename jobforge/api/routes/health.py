@@ -1,4 +1,4 @@
-"""Whether this server lives, and whether it can work."""
+"""Routes of health checks: liveness and readiness."""
 
 from typing import Literal
 
@@ -21,16 +21,18 @@ class Health(BaseModel):
     status: Literal["ok"]
 
 
-@router.get("/health", response_model=Health, summary="Is the server there")
+@router.get("/health", response_model=Health, summary="Check liveness")
 async def show_health() -> JsonResponse:
-    """Asks nothing of the database: a server is not to be restarted because that is away."""
+    """Does not query the database: restarting the server would not fix a database outage."""
     return JsonResponse({"status": "ok"})
 
 
-@router.get("/ready", response_model=Health, summary="Can the server work")
+@router.get("/ready", response_model=Health, summary="Check readiness")
 async def show_readiness(request: Request) -> JsonResponse:
-    """503 while the database cannot be reached, the schema of this release is not in it, the login
-    lacks what a server needs, or the server is about to end. Its log says which."""
+    """503 if the database is unreachable, a migration of this release is missing, the login lacks a
+    privilege that the server needs, or the server is shutting down. The server's log has the
+    reason.
+    """
     server: ServerState = request.app.state.server
     server.check_open()
     try:
@@ -42,7 +44,7 @@ async def show_readiness(request: Request) -> JsonResponse:
 
 
 async def _check_database(database: Database) -> None:
-    """Asks what only a server may. A newer schema will do: it serves the release before it too."""
+    """Check privileges and migrations. A newer schema is accepted: it serves this release too."""
     await database.run(calls.find_api_key(""))
     applied = {each.name for each in await database.run(calls.list_migrations())}
     due = sorted(migration_names() - applied)

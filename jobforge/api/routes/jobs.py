@@ -1,4 +1,4 @@
-"""Jobs: make, look at, change."""
+"""Routes of jobs: create, view and change."""
 
 import asyncio
 import hashlib
@@ -55,7 +55,7 @@ IdempotencyKey = Annotated[
         min_length=1,
         max_length=255,
         pattern=r"^[!-~]([ -~]*[!-~])?$",
-        description="The same key and body within 24 hours answer the same; another body is 409.",
+        description="For 24 hours, repeats return the same response; another body fails with 409.",
     ),
 ]
 JobStateName = Literal[
@@ -76,23 +76,23 @@ JobFilterText = Annotated[NulFreeText | None, Query(max_length=255)]
     "/jobs",
     status_code=201,
     response_model=CreatedJobView,
-    summary="Make a job",
-    responses={200: {"model": CreatedJobView, "description": "A job with the same key was there."}},
+    summary="Create a job",
+    responses={200: {"model": CreatedJobView, "description": "A job with the same key exists."}},
 )
 async def create_job(
     body: NewJob, caller: Caller, request: Request, idempotency_key: IdempotencyKey = None
 ) -> JsonResponse:
-    """201 when the job was made; 200 when one with the same key was there and is answered."""
+    """201 if the job was created; 200 with the existing job if one with the same key exists."""
     if idempotency_key is None:
         return await _enqueue(body, caller, await request.body())
     job = await _prepare_job(body, caller, await request.body())
-    (once,) = await caller.run(await _build_idempotent_call(idempotency_key, request, [job]))
-    status = 201 if once.status is EnqueueStatus.CREATED else 200
-    return JsonResponse(_created_job_to_json(once), status, _replay_headers([once]))
+    (enqueued,) = await caller.run(await _build_idempotent_call(idempotency_key, request, [job]))
+    status = 201 if enqueued.status is EnqueueStatus.CREATED else 200
+    return JsonResponse(_created_job_to_json(enqueued), status, _replay_headers([enqueued]))
 
 
 async def create_plain_job(request: Request, body: ParsedBody) -> JsonResponse | None:
-    """The shortcut of `create_job`."""
+    """Create a job by the fast path; return None to leave the request to `create_job`."""
     if "idempotency-key" in request.headers:
         return None
     try:
@@ -105,35 +105,40 @@ async def create_plain_job(request: Request, body: ParsedBody) -> JsonResponse |
 async def _prepare_job(body: NewJob, caller: CallerContext, raw: bytes) -> JobRequest:
     job = caller.to_job_request(body)
     await caller.server.payload_checker.check([job], path="payload", size=len(raw))
-    (fitting,) = await caller.offload_large_payloads(caller.tenant_id, [job], raw)
-    return fitting
+    (offloaded,) = await caller.offload_large_payloads(caller.tenant_id, [job], raw)
+    return offloaded
 
 
 async def _enqueue(body: NewJob, caller: CallerContext, raw: bytes) -> JsonResponse:
     job = await _prepare_job(body, caller, raw)
-    made = await caller.server.enqueue_batcher.enqueue(caller.tenant_id, job)
+    enqueued = await caller.server.enqueue_batcher.enqueue(caller.tenant_id, job)
     return JsonResponse(
-        _created_job_to_json(made), 201 if made.status is EnqueueStatus.CREATED else 200
+        _created_job_to_json(enqueued), 201 if enqueued.status is EnqueueStatus.CREATED else 200
     )
 
 
 @router.post(
-    "/jobs/batch", status_code=201, response_model=Items[CreatedJobView], summary="Make many jobs"
+    "/jobs/batch",
+    status_code=201,
+    response_model=Items[CreatedJobView],
+    summary="Create multiple jobs",
 )
 async def create_jobs(
     body: NewJobs, caller: Caller, request: Request, idempotency_key: IdempotencyKey = None
 ) -> JsonResponse:
-    """All or nothing; the answers come in the order of the jobs."""
+    """Creates all jobs or none. The response lists them in the order of the request."""
     jobs = list(map(caller.to_job_request, body.jobs))
     raw = await request.body()
     await caller.server.payload_checker.check(jobs, path="jobs.{}.payload", size=len(raw))
     jobs = await caller.offload_large_payloads(caller.tenant_id, jobs, raw)
     if idempotency_key is None:
-        made = await caller.run(calls.enqueue_jobs(jobs))
-        return JsonResponse({"items": list(map(_created_job_to_json, made))}, 201)
-    once = await caller.run(await _build_idempotent_call(idempotency_key, request, jobs))
+        enqueued = await caller.run(calls.enqueue_jobs(jobs))
+        return JsonResponse({"items": list(map(_created_job_to_json, enqueued))}, 201)
+    enqueued_once = await caller.run(await _build_idempotent_call(idempotency_key, request, jobs))
     return JsonResponse(
-        {"items": list(map(_created_job_to_json, once))}, 201, _replay_headers(once)
+        {"items": list(map(_created_job_to_json, enqueued_once))},
+        201,
+        _replay_headers(enqueued_once),
     )
 
 
@@ -151,12 +156,13 @@ async def list_jobs(
     fingerprint: JobFilterText = None,
     created_after: Annotated[Moment | None, Query()] = None,
     created_before: Annotated[Moment | None, Query()] = None,
-    order: Annotated[JobOrder, Query(description="Which come first.")] = "newest",
+    order: Annotated[JobOrder, Query(description="Sort order by creation time.")] = "newest",
     limit: PageLimit = DEFAULT_LIMIT,
     cursor: Cursor = None,
 ) -> JsonResponse:
-    """By when they were made. All filters that are given must hold; `state` may be given several
-    times, and `failed` is a job whose last attempt failed."""
+    """Sorted by creation time. A job must match all filters; repeat `state` to match any of
+    several. The state `failed` matches jobs whose last attempt failed.
+    """
     which = JobFilter(
         state=state or None,
         definition=definition,
@@ -174,28 +180,34 @@ async def list_jobs(
     return JsonResponse(build_page(masking.mask_listings(jobs), limit, lambda job: job.id))
 
 
-@router.get("/jobs/{job_id}", response_model=JobHistory, summary="Look at a job")
+@router.get("/jobs/{job_id}", response_model=JobHistory, summary="Get a job")
 async def get_job(job_id: UUID, caller: Caller) -> JsonResponse:
     """The job with all its fields, its attempts and its timeline; secrets are masked."""
     return JsonResponse(masking.mask_history(await caller.run(calls.get_job(job_id))))
 
 
-@router.get("/jobs/{job_id}/attempts", response_model=Items[Attempt], summary="Attempts of a job")
+@router.get(
+    "/jobs/{job_id}/attempts", response_model=Items[Attempt], summary="List a job's attempts"
+)
 async def list_attempts(job_id: UUID, caller: Caller) -> JsonResponse:
-    """Oldest first, the one in progress too, with the ends of their output."""
+    """Oldest first, including the attempt in progress, with the tails of their output."""
     history = await caller.run(calls.get_job(job_id))
     return JsonResponse({"items": masking.mask_attempts(history.attempts)})
 
 
-@router.get("/jobs/{job_id}/events", response_model=Items[JobEvent], summary="Timeline of a job")
+@router.get(
+    "/jobs/{job_id}/events", response_model=Items[JobEvent], summary="List a job's timeline"
+)
 async def list_events(job_id: UUID, caller: Caller) -> JsonResponse:
-    """Oldest first: what became of it, what was done to it, what it said of its progress."""
+    """Oldest first: state changes, operator actions and progress reports."""
     history = await caller.run(calls.get_job(job_id))
     return JsonResponse({"items": masking.mask_job_events(history.events)})
 
 
 @router.get(
-    "/jobs/{job_id}/explain", response_model=Items[Explanation], summary="Why a job does not run"
+    "/jobs/{job_id}/explain",
+    response_model=Items[Explanation],
+    summary="Explain why a job does not run",
 )
 async def explain_job(job_id: UUID, caller: Caller) -> JsonResponse:
     """The decisive reason first, each with what would change it."""
@@ -205,30 +217,32 @@ async def explain_job(job_id: UUID, caller: Caller) -> JsonResponse:
 @router.get(
     "/jobs/{job_id}/artifact",
     response_class=Response,
-    summary="Download what a job made",
+    summary="Download a job's artifact",
     responses={
         200: {
             "description": "The file, as an attachment.",
             "content": {"application/octet-stream": {"schema": {"type": "string"}}},
         },
-        307: {"description": "Where it can be had for a few minutes, if links are switched on."},
+        307: {"description": "Temporary link to the file, if artifact links are enabled."},
     },
 )
 async def download_artifact(
     job_id: UUID,
     caller: Caller,
     of: Annotated[Literal["payload", "result"] | None, Query()] = None,
-    proxied: Annotated[bool, Query()] = False,  # noqa: FBT002 - a parameter of the query
+    proxied: Annotated[bool, Query()] = False,  # noqa: FBT002 - query parameter
 ) -> Response:
-    """What its result names, or its result or payload where these are too large for the job itself.
-    Nothing in it is masked. With `proxied` it always comes from this server."""
+    """The artifact that the result refers to, or the result or payload itself if it is too large
+    for the job's row. Nothing is masked. With `proxied`, this server always sends the content
+    itself.
+    """
     job = (await caller.run(calls.get_job(job_id))).job
     return await download(caller.server, job, of, may_redirect=not proxied)
 
 
-@router.get("/jobs/{job_id}/steps", response_model=Items[StoredStep], summary="Steps of a job")
+@router.get("/jobs/{job_id}/steps", response_model=Items[StoredStep], summary="List a job's steps")
 async def list_steps(job_id: UUID, caller: Caller) -> JsonResponse:
-    """What it has done for good, oldest first, and last what it waits for now."""
+    """Completed steps, oldest first; last, the step that the job is waiting for."""
     return JsonResponse({"items": masking.mask_steps(await caller.run(calls.list_steps(job_id)))})
 
 
@@ -236,7 +250,7 @@ async def list_steps(job_id: UUID, caller: Caller) -> JsonResponse:
     "/jobs/{job_id}/cancel", status_code=202, response_model=JobState, summary="Cancel a job"
 )
 async def cancel_job(job_id: UUID, caller: Caller, body: CancelBody | None = None) -> JsonResponse:
-    """`canceled` when it was waiting or dead; `canceling` when its worker has to stop it first."""
+    """`canceled` if the job was waiting or dead; `canceling` if its worker must stop it first."""
     reason = body.reason if body else None
     return JsonResponse({"state": await caller.run(calls.cancel_job(job_id, reason=reason))}, 202)
 
@@ -246,33 +260,33 @@ async def erase_job(job_id: UUID, caller: Caller) -> JsonResponse:
     """Erases payload, result, errors, output, notes, steps and artifacts of a job that has finished
     or is dead; its id, times and states stay. An erased job cannot be retried. A job that has not
     finished is refused with `conflict`: cancel it first. If an event created the job, the event's
-    data stays until retention drops it (`history_days`, default: 14)."""
+    data stays until retention drops it (`history_days`, default: 14).
+    """
     folders = await caller.run(calls.erase_job(job_id))
     await asyncio.to_thread(delete_folders, caller.server.artifacts, folders)
     return JsonResponse(status=204)
 
 
-@router.post(
-    "/jobs/{job_id}/retry", status_code=202, response_model=JobId, summary="Run a job again"
-)
+@router.post("/jobs/{job_id}/retry", status_code=202, response_model=JobId, summary="Retry a job")
 async def retry_job(job_id: UUID, caller: Caller, body: RetryBody | None = None) -> JsonResponse:
-    """Answers the job that will run: the same when it was dead, a new one (`retry_of`) when it had
-    succeeded or was canceled, or when it is to have another payload."""
-    wish = body or RetryBody()
-    if wish.payload is not None:
-        await _check_payload(caller, job_id, wish.payload)
-    again = await caller.run(calls.retry_job(job_id, payload=wish.payload, attempts=wish.attempts))
-    return JsonResponse({"id": again}, 202)
+    """Returns the job that will run: the same job if it was dead; a new job (`retry_of`) if it had
+    succeeded or was canceled, or if the request has another payload.
+    """
+    options = body or RetryBody()
+    if options.payload is not None:
+        await _check_payload(caller, job_id, options.payload)
+    retried_id = await caller.run(
+        calls.retry_job(job_id, payload=options.payload, attempts=options.attempts)
+    )
+    return JsonResponse({"id": retried_id}, 202)
 
 
-@router.post(
-    "/jobs/{job_id}/reschedule", response_model=JobState, summary="Move a job to another time"
-)
+@router.post("/jobs/{job_id}/reschedule", response_model=JobState, summary="Reschedule a job")
 async def reschedule_job(job_id: UUID, body: Reschedule, caller: Caller) -> JsonResponse:
     return JsonResponse({"state": await caller.run(calls.reschedule_job(job_id, body.run_at))})
 
 
-@router.patch("/jobs/{job_id}", response_model=JobState, summary="Change a job that waits")
+@router.patch("/jobs/{job_id}", response_model=JobState, summary="Update a waiting job")
 async def edit_job(job_id: UUID, body: JobChanges, caller: Caller) -> JsonResponse:
     changes = body.given_fields()
     if body.payload is not None:
@@ -284,9 +298,9 @@ async def edit_job(job_id: UUID, body: JobChanges, caller: Caller) -> JsonRespon
 async def summarize(
     caller: Caller, window_s: Annotated[float, Query(gt=0, le=31_536_000)] = 86_400
 ) -> JsonResponse:
-    """Jobs that ended count within the window, 100,000 at most; all others as they are now."""
-    lines = await caller.run(calls.summarize(window_s=window_s))
-    return JsonResponse({"window_s": window_s, "items": lines})
+    """Counts up to 100,000 jobs finished within the window, and all jobs that have not finished."""
+    summary = await caller.run(calls.summarize(window_s=window_s))
+    return JsonResponse({"window_s": window_s, "items": summary})
 
 
 async def _check_payload(caller: Caller, job_id: UUID, payload: dict[str, Json]) -> None:
@@ -297,14 +311,14 @@ async def _check_payload(caller: Caller, job_id: UUID, payload: dict[str, Json])
 async def _build_idempotent_call(
     key: str, request: Request, jobs: list[JobRequest]
 ) -> Call[list[EnqueuedOnce]]:
-    # The path is part of what was asked: one job is not a batch of one.
-    asked = request.url.path.encode() + b"\n" + await request.body()
-    return calls.enqueue_jobs_once(jobs, request_key=key, body_hash=hashlib.sha256(asked).digest())
+    # The path is part of the hash: one job is not the same request as a batch of one.
+    hashed = request.url.path.encode() + b"\n" + await request.body()
+    return calls.enqueue_jobs_once(jobs, request_key=key, body_hash=hashlib.sha256(hashed).digest())
 
 
-def _created_job_to_json(made: Enqueued | EnqueuedOnce) -> dict[str, Json]:
-    return {"id": made.job_id, "status": made.status}
+def _created_job_to_json(enqueued: Enqueued | EnqueuedOnce) -> dict[str, Json]:
+    return {"id": enqueued.job_id, "status": enqueued.status}
 
 
-def _replay_headers(made: list[EnqueuedOnce]) -> dict[str, str]:
-    return {"Idempotent-Replayed": "true"} if made[0].replayed else {}
+def _replay_headers(enqueued: list[EnqueuedOnce]) -> dict[str, str]:
+    return {"Idempotent-Replayed": "true"} if enqueued[0].replayed else {}

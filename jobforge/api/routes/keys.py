@@ -1,4 +1,4 @@
-"""API keys: a tenant's own, and for super admins those of the installation."""
+"""Routes of API keys: a tenant's keys and, for super admins, the installation's keys."""
 
 from datetime import datetime
 from uuid import UUID
@@ -26,28 +26,29 @@ router = create_router("keys")
 _LAST_ID = 2**128 - 1
 
 
-@router.get("/keys", response_model=Page[ApiKey], summary="List keys")
+@router.get("/keys", response_model=Page[ApiKey], summary="List API keys")
 async def list_keys(
     caller: Caller, limit: PageLimit = DEFAULT_LIMIT, cursor: Cursor = None
 ) -> JsonResponse:
-    """Newest first, ended ones too. What a key consists of is not kept."""
+    """Newest first, including expired and revoked keys. The keys themselves are not stored."""
     call = calls.list_api_keys(limit=limit, before=decode_id_cursor(cursor))
     return JsonResponse(
         build_page(await caller.run_for_tenant_or_all(call), limit, lambda key: key.id)
     )
 
 
-@router.post("/keys", status_code=201, response_model=CreatedKeyView, summary="Make a key")
+@router.post("/keys", status_code=201, response_model=CreatedKeyView, summary="Create an API key")
 async def create_key(body: NewKey, caller: Caller) -> JsonResponse:
-    """The answer has the key, this once. A super admin who names no tenant makes keys of the
-    installation: `super_admin`, and `worker` for the jobs of all. A key that expires cannot create
-    one that outlives it; without `expires_at` the new key expires with it."""
+    """Returns the key; it cannot be retrieved again. A super admin without a tenant creates keys of
+    the installation: `super_admin`, or `worker` for the jobs of all tenants. A key that expires
+    cannot create a key that outlives it; without `expires_at`, the new key expires with it.
+    """
     for scope in body.scopes:
         if scope not in SCOPES:
             raise Invalid(f"there is no scope {scope}", field="scopes")
     _check_no_wider(caller, body.scopes)
     key = generate_api_key()
-    made = await caller.run_for_tenant_or_all(
+    key_id = await caller.run_for_tenant_or_all(
         calls.create_api_key(
             body.name,
             body.role,
@@ -57,27 +58,31 @@ async def create_key(body: NewKey, caller: Caller) -> JsonResponse:
             expires_at=_limit_expiry(caller, body.expires_at),
         )
     )
-    return JsonResponse({"id": made, "key": key.text}, 201)
+    return JsonResponse({"id": key_id, "key": key.text}, 201)
 
 
-@router.delete("/keys/{key_id}", status_code=204, summary="Revoke a key")
+@router.delete("/keys/{key_id}", status_code=204, summary="Revoke an API key")
 async def revoke_key(key_id: UUID, caller: Caller) -> JsonResponse:
-    """At once on this server, within a second on all others. Its sessions end with it."""
+    """Immediate on this server, within a second on all others. The key's sessions end, too."""
     await caller.run_for_tenant_or_all(calls.revoke_api_key(key_id))
     caller.server.authentication.clear_cache()
     return JsonResponse(status=204)
 
 
 @router.post(
-    "/keys/{key_id}/rotate", status_code=201, response_model=CreatedKeyView, summary="Rotate a key"
+    "/keys/{key_id}/rotate",
+    status_code=201,
+    response_model=CreatedKeyView,
+    summary="Rotate an API key",
 )
 async def rotate_key(key_id: UUID, caller: Caller, body: Rotation | None = None) -> JsonResponse:
-    """A new key of the same kind; the old one ends after the overlap. A key that expires cannot
-    prolong itself: the new key expires when the caller's key does, at the latest."""
+    """Returns a new key with the same role and scopes; the old key expires after the overlap. A key
+    that expires cannot prolong itself: the new key expires no later than the caller's key.
+    """
     await _check_no_wider_than_caller(caller, key_id)
     key = generate_api_key()
     overlap_s = body.overlap_s if body else 0
-    made = await caller.run_for_tenant_or_all(
+    new_key_id = await caller.run_for_tenant_or_all(
         calls.rotate_api_key(
             key_id,
             lookup=key.lookup,
@@ -87,14 +92,15 @@ async def rotate_key(key_id: UUID, caller: Caller, body: Rotation | None = None)
         )
     )
     caller.server.authentication.clear_cache()
-    return JsonResponse({"id": made, "key": key.text}, 201)
+    return JsonResponse({"id": new_key_id, "key": key.text}, 201)
 
 
 async def _check_no_wider_than_caller(caller: Caller, key_id: UUID) -> None:
-    """Whoever rotates a key holds the new one: that is as good as making it."""
+    """Check scopes as for creating a key: the caller receives the rotated key."""
     if caller.principal.scopes is None:
         return
-    after = UUID(int=min(key_id.int + 1, _LAST_ID))  # newest first, so it leads the page
+    # The list is sorted newest first: this cursor makes the key the first on its page.
+    after = UUID(int=min(key_id.int + 1, _LAST_ID))
     page_of_one = await caller.run_for_tenant_or_all(calls.list_api_keys(limit=1, before=after))
     for key in page_of_one:
         if key.id == key_id:
@@ -102,16 +108,16 @@ async def _check_no_wider_than_caller(caller: Caller, key_id: UUID) -> None:
 
 
 def _check_no_wider(caller: Caller, scopes: list[str]) -> None:
-    own = caller.principal.scopes
-    if own is not None and (not scopes or not own.issuperset(scopes)):
+    own_scopes = caller.principal.scopes
+    if own_scopes is not None and (not scopes or not own_scopes.issuperset(scopes)):
         raise OutOfScope("a key cannot make one that may do more than itself")
 
 
-def _limit_expiry(caller: Caller, asked: datetime | None) -> datetime | None:
-    """Raises OutOfScope when the new key would outlive the caller's."""
-    own = caller.principal.expires_at
-    if own is None or asked is None:
-        return asked or own
-    if asked > own:
+def _limit_expiry(caller: Caller, requested: datetime | None) -> datetime | None:
+    """Return the new key's expiry; raise OutOfScope if it would outlive the caller's key."""
+    own_expiry = caller.principal.expires_at
+    if own_expiry is None or requested is None:
+        return requested or own_expiry
+    if requested > own_expiry:
         raise OutOfScope("a key cannot create one that outlives it", field="expires_at")
-    return asked
+    return requested

@@ -1,4 +1,4 @@
-"""Metrics for Prometheus."""
+"""Route of the Prometheus metrics."""
 
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
@@ -10,8 +10,8 @@ from jobforge.observability.prometheus import CONTENT_TYPE
 router = create_router("metrics", prefix="")
 
 
-@router.get("/metrics", response_class=PlainTextResponse, summary="Metrics for Prometheus")
+@router.get("/metrics", response_class=PlainTextResponse, summary="Get Prometheus metrics")
 async def show_metrics(request: Request) -> Response:
-    """Of the installation and of this server. With `metrics_token` that token is enough."""
+    """Metrics of the installation and of this server. `metrics_token` also gives access."""
     server: ServerState = request.app.state.server
     return Response(await server.metrics_collector.render(), media_type=CONTENT_TYPE)

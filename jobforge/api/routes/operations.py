@@ -1,4 +1,4 @@
-"""Operations: something done to every job that matches a filter, in the background."""
+"""Routes of operations: bulk actions on all jobs that match a filter, run in the background."""
 
 from uuid import UUID
 
@@ -35,8 +35,9 @@ class OperationStateView(BaseModel):
     "/operations", status_code=202, response_model=OperationId, summary="Start an operation"
 )
 async def start_operation(body: NewOperation, caller: Caller) -> JsonResponse:
-    """`cancel`, `retry`, `redrive` or `discard` of everything that matches. It goes on whatever
-    happens to this server; look at it to see how far it is."""
+    """`cancel`, `retry`, `redrive` or `discard` all jobs that match. The operation continues if
+    this server stops; get it to see its progress.
+    """
     started = await caller.run(
         calls.start_operation(body.kind, body.filter.to_job_filter(), body.to_options())
     )
@@ -47,10 +48,10 @@ async def start_operation(body: NewOperation, caller: Caller) -> JsonResponse:
 @router.post(
     "/operations/count",
     response_model=OperationCount,
-    summary="Count what an operation would act on",
+    summary="Count an operation's jobs",
 )
 async def count_jobs(body: OperationCountBody, caller: Caller) -> JsonResponse:
-    """Changes nothing. 100,000 is that many or more."""
+    """Changes nothing. A count of 100,000 means that many or more."""
     return JsonResponse(
         {"jobs": await caller.run(calls.count_jobs(body.kind, body.filter.to_job_filter()))}
     )
@@ -65,7 +66,7 @@ async def list_operations(
     return JsonResponse(build_page(found, limit, lambda operation: operation.id))
 
 
-@router.get("/operations/{operation_id}", response_model=Operation, summary="Look at an operation")
+@router.get("/operations/{operation_id}", response_model=Operation, summary="Get an operation")
 async def get_operation(operation_id: UUID, caller: Caller) -> JsonResponse:
     return JsonResponse(await caller.run(calls.get_operation(operation_id)))
 
@@ -73,8 +74,8 @@ async def get_operation(operation_id: UUID, caller: Caller) -> JsonResponse:
 @router.post(
     "/operations/{operation_id}/cancel",
     response_model=OperationStateView,
-    summary="Stop an operation",
+    summary="Cancel an operation",
 )
 async def cancel_operation(operation_id: UUID, caller: Caller) -> JsonResponse:
-    """What it did already stays."""
+    """Changes already made to jobs stay."""
     return JsonResponse({"state": await caller.run(calls.cancel_operation(operation_id))})

@@ -1,4 +1,4 @@
-"""Queues: how full they are, their limits, their pauses."""
+"""Routes of queues: backlog, limits and pauses."""
 
 from typing import Annotated
 
@@ -20,34 +20,34 @@ QueueNamePath = Annotated[QueueName, Path()]
 
 @router.get("/queues", response_model=Items[QueueInfo], summary="List queues")
 async def list_queues(caller: Caller) -> JsonResponse:
-    """With the jobs of the tenant; for a super admin who names none, of all."""
+    """With the tenant's jobs. For a super admin without a tenant: with the jobs of all tenants."""
     return JsonResponse({"items": await caller.run_for_tenant_or_all(calls.list_queues())})
 
 
 @router.get(
     "/queues/{queue}/holders",
     response_model=Items[SlotHolder],
-    summary="Who holds the slots of a queue",
+    summary="List a queue's running jobs",
 )
 async def list_holders(
     queue: QueueNamePath, caller: Caller, limit: Annotated[int, Query(ge=1, le=200)] = 50
 ) -> JsonResponse:
-    """Its running jobs of all tenants, the longest first."""
+    """Running jobs of all tenants in the queue, longest-running first."""
     return JsonResponse(
         {"items": await caller.run_as_actor(calls.list_holders(queue, limit=limit))}
     )
 
 
-@router.patch("/queues/{queue}", status_code=204, summary="Limit a queue")
+@router.patch("/queues/{queue}", status_code=204, summary="Set a queue's limits")
 async def put_queue(queue: QueueNamePath, body: LimitsBody, caller: Caller) -> JsonResponse:
-    """What is not given stays; null takes a limit back."""
+    """Omitted fields are unchanged; null removes a limit."""
     await caller.run_as_actor(calls.put_queue(queue, body.given_fields()))
     return JsonResponse(status=204)
 
 
 @router.post("/queues/{queue}/pause", status_code=204, summary="Pause a queue")
 async def pause_queue(queue: QueueNamePath, caller: Caller) -> JsonResponse:
-    """Its jobs wait; new ones may be made."""
+    """Queued jobs wait; new jobs can still be created."""
     await caller.run_as_actor(calls.pause_queue(queue))
     return JsonResponse(status=204)
 

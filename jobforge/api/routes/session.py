@@ -1,4 +1,4 @@
-"""Sessions of the dashboard: a key becomes a cookie that scripts cannot read."""
+"""Routes of dashboard sessions: exchange a key for a cookie that scripts cannot read."""
 
 import time
 from dataclasses import asdict
@@ -16,22 +16,23 @@ from jobforge.api.state import ServerState
 router = create_router("session")
 
 
-@router.get("/session", response_model=Whoami, summary="Who am I")
+@router.get("/session", response_model=Whoami, summary="Get the current principal")
 async def show_session(caller: Caller) -> JsonResponse:
-    """Whom the server takes you for, by key, token or cookie."""
+    """Returns the principal of the request's key, token or cookie."""
     return JsonResponse(_principal_to_json(caller.principal))
 
 
-@router.post("/session", status_code=201, response_model=Whoami, summary="Begin a session")
+@router.post("/session", status_code=201, response_model=Whoami, summary="Sign in to the dashboard")
 async def begin_session(body: Credentials, request: Request) -> JsonResponse:
-    """Sets a cookie that stands for the key, until it expires or the key ends. A page sends what it
-    finds in its address as `ticket`, never as `key`: a link with an API key must not sign in."""
+    """Sets a cookie for the key; it is valid until it expires or the key ends. Pages must send a
+    value from their address as `ticket`, never as `key`: a link with an API key must not sign in.
+    """
     server: ServerState = request.app.state.server
     authentication = server.authentication
     authentication.check_origin_if_sent(request)
     login = await authentication.begin_session(request, key=body.key, ticket=body.ticket)
-    answer = JsonResponse(_principal_to_json(login.principal), 201)
-    answer.set_cookie(
+    response = JsonResponse(_principal_to_json(login.principal), 201)
+    response.set_cookie(
         login.cookie,
         login.value,
         max_age=login.expires - int(time.time()),
@@ -40,33 +41,33 @@ async def begin_session(body: Credentials, request: Request) -> JsonResponse:
         samesite="lax",
         secure=authentication.is_secure(request),
     )
-    return answer
+    return response
 
 
-@router.delete("/session", status_code=204, summary="End a session")
+@router.delete("/session", status_code=204, summary="Sign out of the dashboard")
 async def end_session(request: Request) -> JsonResponse:
-    """The cookie is refused from now on: at once by this server, within a second by all others."""
+    """This server refuses the cookie at once, all others within a second."""
     server: ServerState = request.app.state.server
     authentication = server.authentication
     authentication.check_origin_if_sent(request)
     await authentication.end_session(request)
-    answer = JsonResponse(status=204)
-    answer.delete_cookie(
+    response = JsonResponse(status=204)
+    response.delete_cookie(
         authentication.cookie_name(request),
         path="/",
         httponly=True,
         samesite="lax",
         secure=authentication.is_secure(request),
     )
-    return answer
+    return response
 
 
-@router.get("/session/tenant", response_model=OwnTenant, summary="Look at one's own tenant")
+@router.get("/session/tenant", response_model=OwnTenant, summary="Get the current tenant")
 async def show_tenant(caller: Caller) -> JsonResponse:
-    """Its limits and zone. One that nobody has set up is as all are at first."""
+    """Limits and time zone. A tenant without settings has the defaults."""
     found = await caller.run(calls.list_tenants())
-    own = asdict(found[0]) if found else {"id": caller.tenant_id, "timezone": "UTC", "weight": 1}
-    return JsonResponse({name: own.get(name) for name in OwnTenant.model_fields})
+    tenant = asdict(found[0]) if found else {"id": caller.tenant_id, "timezone": "UTC", "weight": 1}
+    return JsonResponse({name: tenant.get(name) for name in OwnTenant.model_fields})
 
 
 def _principal_to_json(principal: Principal) -> dict[str, object]:

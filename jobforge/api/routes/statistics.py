@@ -1,4 +1,4 @@
-"""What attempts add up to: for charts, and for bills."""
+"""Routes of statistics and usage: sums over attempts, for charts and billing."""
 
 from typing import Annotated, Literal
 
@@ -16,27 +16,30 @@ from jobforge.types.statistics import Statistic, Usage, usage_as_csv
 
 router = create_router("statistics")
 
-SinceParam = Annotated[Moment | None, Query(description="From then on.")]
-UntilParam = Annotated[Moment | None, Query(description="Up to then; else up to now.")]
+SinceParam = Annotated[Moment | None, Query(description="Start of the period.")]
+UntilParam = Annotated[Moment | None, Query(description="End of the period (default: now).")]
 
 
-@router.get("/statistics", response_model=Items[Statistic], summary="Read statistics")
+@router.get("/statistics", response_model=Items[Statistic], summary="Get statistics")
 async def get_statistics(
     *,
     caller: Caller,
     since: SinceParam = None,
     until: UntilParam = None,
     step_s: Annotated[
-        int, Query(ge=0, le=86_400, description="Whole minutes; 0: all of it as one.")
+        int,
+        Query(
+            ge=0, le=86_400, description="Step in whole minutes; 0: one step for the whole period."
+        ),
     ] = 60,
     definition: Annotated[DefinitionKey | None, Query()] = None,
     queue: Annotated[QueueName | None, Query()] = None,
     by: Annotated[
-        Literal["definition", "queue"] | None, Query(description="Apart for each.")
+        Literal["definition", "queue"] | None, Query(description="Split by definition or queue.")
     ] = None,
 ) -> JsonResponse:
-    """Of the last hour, unless `since` says otherwise, step by step; steps in which nothing ended
-    are left out. Of the tenant, or, for a super admin who names none, of all together.
+    """One item per step, by default for the last hour; steps without finished attempts are left
+    out. For the tenant; for a super admin without a tenant, across all tenants.
     """
     call = calls.get_statistics(
         since, until, step_s=step_s, definition=definition, queue=queue, by=by
@@ -47,7 +50,7 @@ async def get_statistics(
 @router.get(
     "/usage",
     response_model=Items[Usage],
-    summary="Meter tenants",
+    summary="Get usage by tenant",
     responses={200: {"content": {"text/csv": {"schema": {"type": "string"}}}}},
 )
 async def meter_tenants(
@@ -56,16 +59,16 @@ async def meter_tenants(
     caller: Caller,
     since: SinceParam = None,
     until: UntilParam = None,
-    format: Annotated[  # noqa: A002 - the name of the parameter
-        Literal["json", "csv"] | None, Query(description="Else as `Accept` has it.")
+    format: Annotated[  # noqa: A002 - name of the query parameter
+        Literal["json", "csv"] | None, Query(description="Default: chosen by the `Accept` header.")
     ] = None,
 ) -> Response:
-    """What each tenant used in the last day, unless `since` says otherwise; as JSON or as CSV."""
-    used = await caller.run_as_actor(calls.meter_tenants(since, until))
+    """Usage of each tenant, by default for the last day, as JSON or CSV."""
+    usage = await caller.run_as_actor(calls.meter_tenants(since, until))
     if (format or _preferred_format(request)) == "csv":
         headers = {"Content-Disposition": 'attachment; filename="usage.csv"'}
-        return Response(usage_as_csv(used), media_type="text/csv", headers=headers)
-    return JsonResponse({"items": used})
+        return Response(usage_as_csv(usage), media_type="text/csv", headers=headers)
+    return JsonResponse({"items": usage})
 
 
 def _preferred_format(request: Request) -> str:

@@ -1,4 +1,4 @@
-"""The live stream, and the log of a job, whole or as it is written."""
+"""Routes of the live stream and of job logs."""
 
 from datetime import datetime
 from typing import Annotated, Literal
@@ -46,7 +46,7 @@ LastEventId = Annotated[
     Header(
         alias="Last-Event-ID",
         max_length=200,
-        description="The id of the last event that was received; all that came after it follows.",
+        description="Id of the last received event; the stream resumes after it.",
     ),
 ]
 
@@ -54,7 +54,7 @@ LastEventId = Annotated[
 @router.get(
     "/stream",
     status_code=200,
-    summary="What happens, as it happens",
+    summary="Stream live events",
     response_class=EventStream,
     responses={
         200: {"content": {"text/event-stream": {**_STREAM_SCHEMA, "example": _ATTEMPT_EXAMPLE}}}
@@ -69,11 +69,15 @@ async def stream(
     state: Annotated[list[StreamStateName] | None, Query(max_length=6)] = None,
     last_event_id: LastEventId = None,
 ) -> Response:
-    """Server-sent events of the tenant: `attempt` when one ended, with the state that the job went
-    to; `event` for progress and for what was done to a job; `snapshot` with the number of jobs by
-    queue and state, when that changed, once a second at most. Each filter may be given several
-    times; with `state`, only attempts. `reset` says that what was missed is no longer known, `cut`
-    why the server ends the stream; come back with Last-Event-ID."""
+    """Server-sent events of the tenant:
+
+    `attempt` when an attempt finished, with the job's new state; `event` for progress and for
+    actions on a job; `snapshot` with the number of jobs by queue and state after a change, at most
+    once per second. `reset` means that the events since Last-Event-ID are no longer available.
+    `cut` has the reason why the server ends the stream; reconnect with Last-Event-ID.
+
+    Repeat a filter to match any of several values. With `state`, the stream has only attempts.
+    """
     watch = StreamFilter(
         caller.principal.tenant_id,
         frozenset(job or ()),
@@ -90,7 +94,7 @@ async def stream(
 @router.get(
     "/jobs/{job_id}/logs",
     status_code=200,
-    summary="What a job wrote to its log",
+    summary="List a job's log lines",
     response_model=Page[JobEvent],
     responses={
         200: {"content": {"text/event-stream": {**_STREAM_SCHEMA, "example": _LOG_EXAMPLE}}}
@@ -101,13 +105,15 @@ async def list_logs(
     job_id: UUID,
     caller: Caller,
     *,
-    follow: Annotated[bool, Query(description="As events, until the job has ended.")] = False,
+    follow: Annotated[bool, Query(description="Stream events until the job finishes.")] = False,
     kind: Annotated[list[NoteKind] | None, Query(max_length=3)] = None,
     limit: Annotated[int, Query(ge=1, le=1000)] = 200,
     cursor: Cursor = None,
     last_event_id: LastEventId = None,
 ) -> Response:
-    """Oldest first. With `follow`, events named after the kind, and `end` with the job's state."""
+    """Oldest first. With `follow`, the response is a stream: events named after the kind, and `end`
+    with the job's final state.
+    """
     kinds = list(kind or ["log"])
     after = _parse_log_cursor(decode_cursor(cursor) or (last_event_id if follow else None))
     if not follow:
@@ -115,9 +121,8 @@ async def list_logs(
         return JsonResponse(
             build_page(masking.mask_job_events(notes), limit, lambda note: note.at.isoformat())
         )
-    await caller.run(
-        calls.list_notes(job_id, limit=1)
-    )  # NotFound, while there is a status to say so
+    # Raise NotFound here: once the stream has started, the status cannot change.
+    await caller.run(calls.list_notes(job_id, limit=1))
 
     async def check() -> None:
         await caller.server.authentication.authenticate(request)
@@ -126,7 +131,7 @@ async def list_logs(
 
 
 def _open_stream(caller: CallerContext, frames: SseFrames) -> EventStream:
-    """Raises TooManyStreams."""
+    """Open an event stream; raise TooManyStreams."""
     streams, actor = caller.server.stream_limiter, caller.principal.actor
     streams.acquire(actor)
     return EventStream(frames, lambda: streams.release(actor))

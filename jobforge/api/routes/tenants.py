@@ -1,4 +1,4 @@
-"""Tenants: who shares this installation. For operators."""
+"""Routes of tenants, for operators."""
 
 from uuid import UUID, uuid4
 
@@ -16,33 +16,34 @@ router = create_router("tenants")
 
 @router.get("/tenants", response_model=Items[TenantInfo], summary="List tenants")
 async def list_tenants(caller: Caller) -> JsonResponse:
-    """By slug; those that have jobs and no settings are not in it."""
+    """Sorted by slug. Tenants that have jobs but no settings are not listed."""
     return JsonResponse({"items": await caller.run_as_actor(calls.list_tenants())})
 
 
-@router.post("/tenants", status_code=201, response_model=TenantId, summary="Make a tenant")
+@router.post("/tenants", status_code=201, response_model=TenantId, summary="Create a tenant")
 async def create_tenant(body: NewTenant, caller: Caller) -> JsonResponse:
     settings = {name: value for name, value in body.given_fields().items() if name != "id"}
-    made = body.id or uuid4()
-    await caller.run_as_actor(calls.put_tenant(made, settings))
-    return JsonResponse({"id": made}, 201)
+    tenant_id = body.id or uuid4()
+    await caller.run_as_actor(calls.put_tenant(tenant_id, settings))
+    return JsonResponse({"id": tenant_id}, 201)
 
 
-@router.patch("/tenants/{tenant_id}", status_code=204, summary="Change a tenant")
+@router.patch("/tenants/{tenant_id}", status_code=204, summary="Update a tenant")
 async def put_tenant(tenant_id: UUID, body: TenantSettings, caller: Caller) -> JsonResponse:
-    """What is not given stays; null takes a setting back."""
+    """Omitted fields are unchanged; null removes a setting."""
     await caller.run_as_actor(calls.put_tenant(tenant_id, body.given_fields()))
     caller.server.slugs.clear()
     return JsonResponse(status=204)
 
 
 @router.delete(
-    "/tenants/{tenant_id}", status_code=202, response_model=OperationId, summary="Erase a tenant"
+    "/tenants/{tenant_id}", status_code=202, response_model=OperationId, summary="Delete a tenant"
 )
 async def delete_tenant(tenant_id: UUID, caller: Caller) -> JsonResponse:
     """Begins to erase every row and artifact of the tenant and returns the operation's id. From now
     on every request for the tenant is refused with `tenant_erased`, and its id cannot be used
-    again. Repeating the request returns the same operation."""
+    again. Repeating the request returns the same operation.
+    """
     operation_id = await caller.run_as_actor(calls.delete_tenant(tenant_id))
     caller.server.slugs.clear()
     caller.server.authentication.clear_cache()
@@ -52,7 +53,7 @@ async def delete_tenant(tenant_id: UUID, caller: Caller) -> JsonResponse:
 
 @router.post("/tenants/{tenant_id}/pause", status_code=204, summary="Pause a tenant")
 async def pause_tenant(tenant_id: UUID, caller: Caller) -> JsonResponse:
-    """Its jobs wait; new ones may be made."""
+    """Queued jobs wait; new jobs can still be created."""
     await caller.run_as_actor(calls.pause_tenant(tenant_id))
     return JsonResponse(status=204)
 

@@ -1,4 +1,4 @@
-"""Triggers: what makes jobs by itself, by time or by event, and what came of it."""
+"""Routes of triggers: schedules and event triggers, and their history."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Annotated
@@ -50,7 +50,7 @@ TriggerFilterText = Annotated[NulFreeText | None, Query(max_length=255)]
 async def list_triggers(
     *,
     caller: Caller,
-    type: Annotated[TriggerType | None, Query()] = None,  # noqa: A002 - its name everywhere
+    type: Annotated[TriggerType | None, Query()] = None,  # noqa: A002 - same name in all interfaces
     definition: TriggerFilterText = None,
     event: TriggerFilterText = None,
     enabled: Annotated[bool | None, Query()] = None,
@@ -68,19 +68,20 @@ async def list_triggers(
 
 
 @router.post(
-    "/triggers", status_code=201, response_model=CreatedTriggerView, summary="Make a trigger"
+    "/triggers", status_code=201, response_model=CreatedTriggerView, summary="Create a trigger"
 )
 async def create_trigger(body: NewTrigger, caller: Caller) -> JsonResponse:
-    """A schedule has its next time a moment later, when the scheduler has seen it."""
+    """A schedule's next run is set shortly afterwards, by the scheduler."""
     settings = body.to_settings()
     validate.check(body.type, settings)
     return JsonResponse({"id": await caller.run(calls.create_trigger(body.type, settings))}, 201)
 
 
-@router.post("/triggers/preview", response_model=Preview, summary="Try a trigger before saving it")
+@router.post("/triggers/preview", response_model=Preview, summary="Preview a trigger")
 async def preview_trigger(body: PreviewRequest, caller: Caller) -> JsonResponse:
-    """When a schedule would fire next, with what changes of the clocks do to it; and the payload
-    that an event would make."""
+    """Returns a schedule's next runs, with the effect of daylight saving changes, and the payload
+    that an event would produce.
+    """
     if body.cron is None and body.payload is None:
         raise Invalid("there is neither a cron nor a payload to preview", field="cron")
     zone = await _resolve_zone(body.timezone, caller)
@@ -91,10 +92,10 @@ async def preview_trigger(body: PreviewRequest, caller: Caller) -> JsonResponse:
 def _preview_runs(
     text: str | None, zone: str, *, after: datetime, count: int, end: datetime | None = None
 ) -> dict[str, Json]:
-    read = None if text is None else cron.parse(text, zone)
-    runs = [] if read is None else read.preview(after, count)
+    schedule = None if text is None else cron.parse(text, zone)
+    runs = [] if schedule is None else schedule.preview(after, count)
     return {
-        "words": None if read is None else read.describe(),
+        "words": None if schedule is None else schedule.describe(),
         "timezone": zone,
         "runs": [
             {"at": run.at, "local": run.local.isoformat(), "change": run.change}
@@ -105,7 +106,7 @@ def _preview_runs(
 
 
 async def _resolve_zone(zone: str, caller: Caller) -> str:
-    """The zone `tenant` by its own name."""
+    """Return the zone's name; resolve `tenant` to the tenant's zone."""
     if zone != TENANT_ZONE:
         return zone
     return next((own.timezone for own in await caller.run(calls.list_tenants())), "UTC")
@@ -122,16 +123,17 @@ async def _render_payload(body: PreviewRequest, caller: Caller) -> Json:
     )
 
 
-@router.get("/triggers/{trigger_id}", response_model=Trigger, summary="Look at a trigger")
+@router.get("/triggers/{trigger_id}", response_model=Trigger, summary="Get a trigger")
 async def get_trigger(trigger_id: UUID, caller: Caller) -> JsonResponse:
-    """`fault` says why the scheduler has disabled it."""
+    """`fault` is the reason why the scheduler disabled the trigger."""
     return JsonResponse(mask_trigger(await caller.run(calls.get_trigger(trigger_id))))
 
 
-@router.patch("/triggers/{trigger_id}", status_code=204, summary="Change a trigger")
+@router.patch("/triggers/{trigger_id}", status_code=204, summary="Update a trigger")
 async def edit_trigger(trigger_id: UUID, body: TriggerChanges, caller: Caller) -> JsonResponse:
-    """A schedule that is enabled or given another time counts from now. Of a trigger that code
-    declares, only `enabled` can be changed."""
+    """Omitted fields are unchanged. After a schedule is enabled or its times change, earlier missed
+    runs are not caught up. Only `enabled` can be changed for a trigger declared in code.
+    """
     before = await caller.run(calls.get_trigger(trigger_id))
     validate.check(before.type, body.given_fields(), before)
     await caller.run(calls.edit_trigger(trigger_id, body.given_fields()))
@@ -140,7 +142,7 @@ async def edit_trigger(trigger_id: UUID, body: TriggerChanges, caller: Caller) -
 
 @router.delete("/triggers/{trigger_id}", status_code=204, summary="Delete a trigger")
 async def delete_trigger(trigger_id: UUID, caller: Caller) -> JsonResponse:
-    """The jobs that it made go on."""
+    """Jobs that the trigger created are not affected."""
     await caller.run(calls.delete_trigger(trigger_id))
     return JsonResponse(status=204)
 
@@ -149,10 +151,12 @@ async def delete_trigger(trigger_id: UUID, caller: Caller) -> JsonResponse:
     "/triggers/{trigger_id}/run",
     status_code=202,
     response_model=FireAt,
-    summary="Fire a schedule now",
+    summary="Run a schedule now",
 )
 async def run_trigger(trigger_id: UUID, caller: Caller) -> JsonResponse:
-    """Enabled or not, and whatever its overlap policy says. The scheduler makes the job."""
+    """Fires even if the schedule is disabled, and ignores its overlap policy. The scheduler creates
+    the job.
+    """
     return JsonResponse({"fire_at": await caller.run(calls.run_trigger(trigger_id))}, 202)
 
 
@@ -160,11 +164,12 @@ async def run_trigger(trigger_id: UUID, caller: Caller) -> JsonResponse:
     "/triggers/{trigger_id}/backfill",
     status_code=202,
     response_model=BackfillResult,
-    summary="Fire a schedule for times that have passed",
+    summary="Backfill a schedule",
 )
 async def backfill_trigger(trigger_id: UUID, body: Backfill, caller: Caller) -> JsonResponse:
-    """At most 1,000 times. One that has a firing already is left alone, so asking again does
-    nothing."""
+    """At most 1,000 runs. Times that already have a firing are skipped, so repeating the request
+    changes nothing.
+    """
     times = body.times
     if times is None:
         if body.start is None or body.end is None:
@@ -172,19 +177,19 @@ async def backfill_trigger(trigger_id: UUID, body: Backfill, caller: Caller) -> 
         trigger = await caller.run(calls.get_trigger(trigger_id))
         end = min(body.end, datetime.now(UTC))
         times = validate.list_fire_times(trigger, body.start, end)
-    asked = await caller.run(calls.backfill_trigger(trigger_id, times))
-    return JsonResponse({"firings": asked}, 202)
+    firings = await caller.run(calls.backfill_trigger(trigger_id, times))
+    return JsonResponse({"firings": firings}, 202)
 
 
 @router.get(
     "/triggers/{trigger_id}/firings",
     response_model=Page[Firing],
-    summary="List what came of a schedule's times",
+    summary="List a schedule's run history",
 )
 async def list_firings(
     trigger_id: UUID, caller: Caller, limit: PageLimit = DEFAULT_LIMIT, cursor: Cursor = None
 ) -> JsonResponse:
-    """Latest first: the job that each made, or why there is none."""
+    """Latest first: the job that each firing created, or why there is none."""
     call = calls.list_firings(trigger_id, limit=limit, before=_decode_time_cursor(cursor))
     return JsonResponse(
         build_page(await caller.run(call), limit, lambda firing: firing.fire_at.isoformat())
@@ -192,13 +197,14 @@ async def list_firings(
 
 
 @router.get(
-    "/triggers/{trigger_id}/next", response_model=NextRuns, summary="Look when a schedule fires"
+    "/triggers/{trigger_id}/next", response_model=NextRuns, summary="List a schedule's next runs"
 )
 async def next_runs(
     trigger_id: UUID, caller: Caller, count: Annotated[int, Query(ge=1, le=100)] = 5
 ) -> JsonResponse:
-    """Its next times, with what changes of the clocks do to them; of one that is disabled, those
-    that it would have."""
+    """The next runs, with the effect of daylight saving changes. For a disabled schedule: the runs
+    it would have.
+    """
     trigger = await caller.run(calls.get_trigger(trigger_id))
     after = datetime.now(UTC)
     if trigger.starts_at is not None:

@@ -1,4 +1,4 @@
-"""Webhooks: where a tenant hears of its jobs, and what was sent there."""
+"""Routes of webhooks and their deliveries."""
 
 from typing import Annotated
 from uuid import UUID
@@ -43,18 +43,19 @@ router = create_router("webhooks")
 async def list_webhooks(
     caller: Caller, limit: PageLimit = DEFAULT_LIMIT, cursor: Cursor = None
 ) -> JsonResponse:
-    """Newest first. Secrets are not shown again. A viewer sees the URL without its path."""
+    """Newest first. Secrets are not returned. Viewers see URLs without their path."""
     found = await caller.run(calls.list_webhooks(limit=limit, before=decode_id_cursor(cursor)))
-    shown = found if caller.can_see_addresses else [mask_webhook(each) for each in found]
-    return JsonResponse(build_page(shown, limit, lambda webhook: webhook.id))
+    visible = found if caller.can_see_addresses else [mask_webhook(each) for each in found]
+    return JsonResponse(build_page(visible, limit, lambda webhook: webhook.id))
 
 
 @router.post(
-    "/webhooks", status_code=201, response_model=CreatedWebhookView, summary="Make a webhook"
+    "/webhooks", status_code=201, response_model=CreatedWebhookView, summary="Create a webhook"
 )
 async def create_webhook(body: NewWebhook, caller: Caller) -> JsonResponse:
-    """The answer has the secret that signs its messages, this once. The URL must lead to a public
-    address."""
+    """Returns the secret that signs its messages; it cannot be retrieved again. The URL must
+    resolve to a public address.
+    """
     caller.server.check_url(body.url)
     webhook_id = generate_webhook_id()
     secret = await _create_secret(caller, webhook_id)
@@ -62,16 +63,18 @@ async def create_webhook(body: NewWebhook, caller: Caller) -> JsonResponse:
     return JsonResponse({"id": webhook_id, "secret": secret.text}, 201)
 
 
-@router.get("/webhooks/{endpoint_id}", response_model=Webhook, summary="Look at a webhook")
+@router.get("/webhooks/{endpoint_id}", response_model=Webhook, summary="Get a webhook")
 async def get_webhook(endpoint_id: UUID, caller: Caller) -> JsonResponse:
     webhook = await caller.run(calls.get_webhook(endpoint_id))
     return JsonResponse(webhook if caller.can_see_addresses else mask_webhook(webhook))
 
 
-@router.patch("/webhooks/{endpoint_id}", status_code=204, summary="Change a webhook")
+@router.patch("/webhooks/{endpoint_id}", status_code=204, summary="Update a webhook")
 async def edit_webhook(endpoint_id: UUID, body: WebhookChanges, caller: Caller) -> JsonResponse:
-    """Omitted fields are unchanged. `enabled: true` forgets why it was disabled, and its failures.
-    A `url` of another origin needs `secret`; without it the answer is 422 `secrets_required`."""
+    """Omitted fields are unchanged. `enabled: true` clears the reason why the webhook was disabled
+    and its failure count. A `url` with another origin requires `secret`; without it, the response
+    is 422 `secrets_required`.
+    """
     if body.url is not None:
         caller.server.check_url(body.url)
     changes = body.given_fields()
@@ -86,18 +89,22 @@ async def edit_webhook(endpoint_id: UUID, body: WebhookChanges, caller: Caller) 
 
 @router.delete("/webhooks/{endpoint_id}", status_code=204, summary="Delete a webhook")
 async def delete_webhook(endpoint_id: UUID, caller: Caller) -> JsonResponse:
-    """Messages that wait for it are not sent any more."""
+    """Pending messages are not sent."""
     await caller.run(calls.delete_webhook(endpoint_id))
     return JsonResponse(status=204)
 
 
 @router.post(
-    "/webhooks/{endpoint_id}/rotate", response_model=RotatedSecret, summary="Rotate a secret"
+    "/webhooks/{endpoint_id}/rotate",
+    response_model=RotatedSecret,
+    summary="Rotate a webhook's secret",
 )
 async def rotate_webhook(
     endpoint_id: UUID, caller: Caller, body: SecretRotation | None = None
 ) -> JsonResponse:
-    """The answer has the new secret, this once. Until the overlap ends both sign."""
+    """Returns the new secret; it cannot be retrieved again. Until the overlap ends, both secrets
+    sign.
+    """
     overlap_s = body.overlap_s if body else DEFAULT_OVERLAP_S
     secret = await _create_secret(caller, endpoint_id)
     await caller.run(calls.rotate_webhook(endpoint_id, secret=secret.sealed, overlap_s=overlap_s))
@@ -111,14 +118,16 @@ async def rotate_webhook(
     summary="Send a test message",
 )
 async def send_test(endpoint_id: UUID, caller: Caller) -> JsonResponse:
-    """One message of the type `webhook.test`, once; also to a webhook that is disabled."""
+    """Sends one message of the type `webhook.test`, without retries, even if the webhook is
+    disabled.
+    """
     return JsonResponse({"delivery_id": await caller.run(calls.test_webhook(endpoint_id))}, 202)
 
 
 @router.get(
     "/webhooks/{endpoint_id}/deliveries",
     response_model=Page[Delivery],
-    summary="List what was sent to a webhook",
+    summary="List a webhook's deliveries",
 )
 async def list_deliveries(
     endpoint_id: UUID,
@@ -127,8 +136,9 @@ async def list_deliveries(
     limit: PageLimit = DEFAULT_LIMIT,
     cursor: Cursor = None,
 ) -> JsonResponse:
-    """Newest first, as long as the history is kept. `response` is the start of what the receiver
-    answered to the last attempt."""
+    """Newest first, for as long as the history is retained. `response` is the start of the
+    receiver's response to the last attempt.
+    """
     found = await caller.run(
         calls.list_deliveries(endpoint_id, state, limit=limit, before=decode_id_cursor(cursor))
     )
@@ -139,10 +149,10 @@ async def list_deliveries(
     "/webhooks/{endpoint_id}/deliveries/{delivery_id}/redeliver",
     status_code=202,
     response_model=Redelivery,
-    summary="Send a message again",
+    summary="Redeliver a message",
 )
 async def redeliver(endpoint_id: UUID, delivery_id: UUID, caller: Caller) -> JsonResponse:
-    """Under the same id. One that waits for its next attempt is sent now."""
+    """Sends the message with the same id. If it is waiting for its next attempt, it is sent now."""
     return JsonResponse(
         {"job_id": await caller.run(calls.redeliver(endpoint_id, delivery_id))}, 202
     )

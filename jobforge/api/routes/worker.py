@@ -1,10 +1,10 @@
-"""For workers without a database: all that a worker asks of the engine, under the same leases.
+"""Routes for remote workers, which have no database connection: the worker protocol over HTTP.
 
-What it asks on behalf of a running job is in worker_jobs.py.
+The requests of running jobs are in worker_jobs.py.
 
-A worker's key may be of one tenant. Every call is then made for that tenant, so the engine finds no
-other's jobs: their tokens answer `lost`. A worker is known by its id to whoever registered it, and
-to nobody else.
+A worker's key may belong to one tenant. All its calls run for that tenant, so the engine finds no
+jobs of other tenants and reports their leases as `lost`. A worker id is valid only for the
+principal that registered it.
 """
 
 import random
@@ -66,14 +66,15 @@ T = TypeVar("T")
 
 router = create_router("worker")
 
-# As a worker with a database asks again: a notification may overtake the rows it speaks of.
+# Poll intervals after a notification, as for a worker with a database: the notification can arrive
+# before the job's rows are visible.
 _PAUSES_S = (0.025, 0.125)
 _POLL_S = 1.0
 
 
-@router.post("/worker/register", response_model=RegisteredWorker, summary="Make a worker known")
+@router.post("/worker/register", response_model=RegisteredWorker, summary="Register a worker")
 async def register(body: Registration, caller: Caller) -> JsonResponse:
-    """At its start, and again when a heartbeat answers `unknown`."""
+    """Call it at startup, and again when a heartbeat returns `unknown`."""
     call = calls.register_worker(
         body.worker_id,
         body.queues,
@@ -88,7 +89,7 @@ async def register(body: Registration, caller: Caller) -> JsonResponse:
     return JsonResponse({"worker_id": body.worker_id, "tenant_id": caller.principal.tenant_id})
 
 
-@router.post("/worker/unregister", status_code=204, summary="Say goodbye for a worker")
+@router.post("/worker/unregister", status_code=204, summary="Unregister a worker")
 async def unregister(body: WorkerBody, caller: Caller) -> JsonResponse:
     await _check_owner(caller, body.worker_id)
     await _run(caller, calls.unregister_worker(body.worker_id))
@@ -98,22 +99,22 @@ async def unregister(body: WorkerBody, caller: Caller) -> JsonResponse:
 @router.post(
     "/worker/definitions",
     response_model=Items[KnownDefinition],
-    summary="Make the definitions of a worker known",
+    summary="Register a worker's definitions",
 )
 async def put_definitions(body: DeclaredDefinitions, caller: Caller) -> JsonResponse:
-    """Repeating it is free. Definitions belong to the installation: a worker of one tenant may
-    serve those that are there, and changes nothing about them."""
+    """Idempotent. Definitions belong to the installation: a worker of one tenant can serve
+    registered definitions but cannot change them.
+    """
     return JsonResponse(
         {"items": [await _put_definition(caller, each) for each in body.definitions]}
     )
 
 
-@router.post(
-    "/worker/triggers", status_code=204, summary="Make the schedules of a worker's code known"
-)
+@router.post("/worker/triggers", status_code=204, summary="Declare a worker's schedules")
 async def declare_triggers(body: DeclaredTriggers, caller: Caller) -> JsonResponse:
-    """Repeating it is free. Of the definitions named, schedules that code declared before and does
-    not any more are deleted. To a worker of one tenant, * is that tenant."""
+    """Idempotent. Deletes schedules of the listed definitions that code declared earlier and no
+    longer declares. For a worker of one tenant, * means that tenant.
+    """
     declared = [each.model_dump() for each in body.declared]
     await _run(caller, calls.declare_triggers(declared, body.definitions))
     return JsonResponse(status=204)
@@ -121,8 +122,9 @@ async def declare_triggers(body: DeclaredTriggers, caller: Caller) -> JsonRespon
 
 @router.post("/worker/jobs/claim", response_model=Items[ClaimedJobView], summary="Claim jobs")
 async def claim_jobs(body: Claim, caller: Caller, request: Request) -> JsonResponse:
-    """Each comes with a lease and everything that its run needs. With `wait_s` the answer waits
-    until there is a job, or until the time is up."""
+    """Each job comes with a lease and everything needed to run it. With `wait_s`, the server waits
+    up to that long for a job (long polling).
+    """
     await _check_owner(caller, body.worker_id)
     if not any(body.queues.values()):
         return JsonResponse({"items": []})
@@ -139,18 +141,19 @@ async def claim_jobs(body: Claim, caller: Caller, request: Request) -> JsonRespo
     return JsonResponse({"items": list(map(_claimed_job_to_json, jobs))})
 
 
-@router.post("/worker/jobs/heartbeat", response_model=HeartbeatsView, summary="Extend leases")
+@router.post("/worker/jobs/heartbeat", response_model=HeartbeatsView, summary="Renew leases")
 async def heartbeat_jobs(body: HeartbeatBody, caller: Caller) -> JsonResponse:
-    """Once for all jobs that a worker runs: which to stop, and what it should do itself.
+    """Renews the leases of all jobs that a worker runs. Returns which jobs to stop, and a command
+    for the worker.
 
-    `held`: the lease could not be extended at this moment. Go on with the job, and send the next
+    `held`: the lease could not be renewed at this moment. Continue the job and send the next
     heartbeat after a second.
     """
     tokens = [job.to_token() for job in body.jobs]
     try:
         await _check_owner(caller, body.worker_id)
     except NotFound:
-        # It has been silent for so long that it is forgotten, and all its leases are over.
+        # The worker was silent for so long that it was deleted, so all its leases have expired.
         lost = [{**_token_to_json(token), "status": BeatStatus.LOST} for token in tokens]
         return JsonResponse({"command": WorkerCommand.UNKNOWN, "items": lost})
     call = calls.heartbeat_jobs(
@@ -160,25 +163,29 @@ async def heartbeat_jobs(body: HeartbeatBody, caller: Caller) -> JsonResponse:
         memory_bytes=body.memory_bytes,
         clock=body.clock,
     )
-    answer = await _run(caller, call)
-    return JsonResponse({"command": answer.command, "items": answer.jobs})
+    result = await _run(caller, call)
+    return JsonResponse({"command": result.command, "items": result.jobs})
 
 
 @router.post("/worker/jobs/complete", response_model=Items[SettledJob], summary="Settle jobs")
 async def complete_jobs(body: OutcomesBody, caller: Caller) -> JsonResponse:
-    """All that ended since the last call. `lost`: the lease had expired, nothing was recorded.
-    `busy`: another transaction holds the job, or a row that its end needs. Keep its lease by
-    heartbeats, and send the outcome again soon; the others are settled."""
+    """Reports the outcomes of all attempts finished since the last call. `lost`: the lease had
+    expired and nothing was recorded. `busy`: another transaction has locked the job or a row that
+    the update needs; keep renewing the lease and send the outcome again soon. All other jobs are
+    settled.
+    """
     await _check_owner(caller, body.worker_id)
     reports = [outcome.to_outcome_report() for outcome in body.outcomes]
     return _settled_response(await _run(caller, calls.complete_jobs(body.worker_id, reports)))
 
 
-@router.post("/worker/jobs/notes", response_model=Items[NotedJob], summary="Say what jobs said")
+@router.post(
+    "/worker/jobs/notes", response_model=Items[NotedJob], summary="Record jobs' progress and logs"
+)
 async def note_jobs(body: NotesBody, caller: Caller) -> JsonResponse:
-    """Progress, log lines and events, in their order; one answer for each lease."""
+    """Records progress, log lines and events in order. Returns one item per lease."""
     await _check_owner(caller, body.worker_id)
-    noted = await _run(
+    results = await _run(
         caller, calls.note_jobs(body.worker_id, [note.to_note() for note in body.notes])
     )
     items = [
@@ -187,14 +194,14 @@ async def note_jobs(body: NotesBody, caller: Caller) -> JsonResponse:
             "lease": each.lease,
             "status": "lost" if each.is_lost else "ok",
         }
-        for each in noted
+        for each in results
     ]
     return JsonResponse({"items": items})
 
 
-@router.post("/worker/jobs/steps", response_model=Items[SavedStep], summary="Store steps of jobs")
+@router.post("/worker/jobs/steps", response_model=Items[SavedStep], summary="Store completed steps")
 async def save_steps(body: NewSteps, caller: Caller) -> JsonResponse:
-    """Each is stored once, and told to whoever claims the job later; one answer for each."""
+    """Stores each step once; later claims of the job return it. Returns one item per step."""
     await _check_owner(caller, body.worker_id)
     steps = [each.to_step() for each in body.steps]
     saved = await _run(caller, calls.save_steps(body.worker_id, steps))
@@ -211,37 +218,35 @@ async def save_steps(body: NewSteps, caller: Caller) -> JsonResponse:
     return JsonResponse({"items": items})
 
 
-@router.post("/worker/release", response_model=Items[SettledJob], summary="Hand jobs back")
+@router.post("/worker/release", response_model=Items[SettledJob], summary="Release jobs")
 async def release_jobs(body: HeldJobsBody, caller: Caller) -> JsonResponse:
-    """They are queued again at once, and the attempt does not count. `busy` as for
-    `/worker/jobs/complete`."""
+    """The jobs are queued again at once, and the attempt does not count. `busy`: see
+    `/worker/jobs/complete`.
+    """
     await _check_owner(caller, body.worker_id)
     tokens = [job.to_token() for job in body.jobs]
     return _settled_response(await _run(caller, calls.release_jobs(body.worker_id, tokens)))
 
 
-@router.post("/worker/jobs/reap", response_model=Items[ReapedJob], summary="End expired leases")
+@router.post("/worker/jobs/reap", response_model=Items[ReapedJob], summary="Reap expired leases")
 async def reap_jobs(caller: Caller, body: Reap | None = None) -> JsonResponse:
-    """Every worker asks for this every few seconds; of one tenant, for its tenant's jobs."""
+    """Every worker calls this every few seconds; a tenant's worker reaps that tenant's jobs."""
     limit = (body or Reap()).limit
     return JsonResponse({"items": await _run(caller, calls.reap_jobs(limit=limit))})
 
 
-@router.post(
-    "/worker/partitions", response_model=Partitions, summary="Make room for the days to come"
-)
+@router.post("/worker/partitions", response_model=Partitions, summary="Create future partitions")
 async def ensure_partitions(caller: Caller) -> JsonResponse:
-    """Once an hour, by any worker."""
+    """Called once an hour by any worker."""
     return JsonResponse({"made": await _run(caller, calls.ensure_partitions())})
 
 
 @router.post(
-    "/worker/jobs/{job_id}/heartbeat", response_model=HeartbeatStatusView, summary="Extend a lease"
+    "/worker/jobs/{job_id}/heartbeat", response_model=HeartbeatStatusView, summary="Renew a lease"
 )
 async def heartbeat_job(job_id: UUID, body: JobHeartbeatBody, caller: Caller) -> JsonResponse:
-    """`cancel`: somebody asked for it. `held`: not extended, send another after a second.
-
-    409 `lease_lost` when the job is no longer held.
+    """`cancel`: cancellation was requested. `held`: not renewed; send another heartbeat after a
+    second. 409 `lease_lost` if the worker no longer holds the job.
     """
     await _check_owner(caller, body.worker_id)
     token = _build_token(caller, job_id, body)
@@ -253,7 +258,7 @@ async def heartbeat_job(job_id: UUID, body: JobHeartbeatBody, caller: Caller) ->
     "/worker/jobs/{job_id}/complete", response_model=SettledStateView, summary="Settle a job"
 )
 async def complete_job(job_id: UUID, body: JobCompletionBody, caller: Caller) -> JsonResponse:
-    """It has succeeded, unless `outcome` says otherwise. 409 when the job is no longer held."""
+    """The outcome defaults to `succeeded`. 409 if the worker does not hold the job."""
     return await _settle_job(caller, job_id, body)
 
 
@@ -261,12 +266,12 @@ async def complete_job(job_id: UUID, body: JobCompletionBody, caller: Caller) ->
     "/worker/jobs/{job_id}/fail", response_model=SettledStateView, summary="Report a failure"
 )
 async def fail_job(job_id: UUID, body: JobFailureBody, caller: Caller) -> JsonResponse:
-    """The job is tried again after its backoff, or is dead. 409 when it is no longer held."""
+    """The job is retried after its backoff, or is dead. 409 if the worker does not hold the job."""
     return await _settle_job(caller, job_id, body)
 
 
 async def _run(caller: CallerContext, call: Call[T]) -> T:
-    """For the tenant that the key is confined to, if it is."""
+    """Run a call for the key's tenant, or across all tenants for a key of the installation."""
     if caller.principal.tenant_id is None:
         return await caller.run_as_actor(call)
     return await caller.run(call)
@@ -277,35 +282,35 @@ async def _check_owner(caller: CallerContext, worker_id: UUID) -> None:
 
 
 async def _put_definition(caller: CallerContext, new: DeclaredDefinition) -> dict[str, Json]:
-    named = {"key": new.key, "version": new.version}
+    identity = {"key": new.key, "version": new.version}
     if caller.principal.tenant_id is None:
         await caller.run_as_actor(calls.put_definition(new.key, new.version, new.settings))
-        return {**named, "status": "registered"}
+        return {**identity, "status": "registered"}
     try:
         await caller.run_as_actor(calls.get_definition(new.key, version=new.version))
     except NotFound as error:
         raise Denied(
             f"{new.key}@{new.version} is not registered, and a worker of one tenant cannot do so",
-            detail=named,
+            detail=identity,
         ) from error
-    return {**named, "status": "known"}
+    return {**identity, "status": "known"}
 
 
 async def _wait_for_jobs(
     caller: CallerContext, request: Request, call: Call[list[ClaimedJob]], body: Claim
 ) -> Sequence[ClaimedJob]:
-    bells = caller.server.remote_workers.claim_notifier
+    notifier = caller.server.remote_workers.claim_notifier
     until = time.monotonic() + body.wait_s
     pauses = iter(_PAUSES_S)
     while True:
         jobs = await _claim_once(caller, call)
         left_s = until - time.monotonic()
-        if jobs or left_s <= 0 or bells.is_stopped:
+        if jobs or left_s <= 0 or notifier.is_stopped:
             return jobs
-        pause = next(pauses, _POLL_S * random.uniform(0.8, 1.2))  # noqa: S311 - no secret
-        if await bells.wait(body.queues, min(pause, left_s)):
+        pause = next(pauses, _POLL_S * random.uniform(0.8, 1.2))  # noqa: S311 - jitter, not cryptography
+        if await notifier.wait(body.queues, min(pause, left_s)):
             pauses = iter(_PAUSES_S)
-        # What is claimed for somebody who has gone waits for its lease to expire.
+        # Jobs claimed for a disconnected worker would wait until their leases expire.
         if await request.is_disconnected():
             return []
 
@@ -321,12 +326,12 @@ async def _claim_once(caller: CallerContext, call: Call[list[ClaimedJob]]) -> li
 
 
 def _claimed_job_to_json(job: ClaimedJob) -> dict[str, Json]:
-    shown = job._asdict()
-    del shown["started"], shown["payload_json"], shown["steps_json"]
-    # The payload goes out as the text that came in: its numbers may be long. So do the steps.
+    fields = job._asdict()
+    del fields["started"], fields["payload_json"], fields["steps_json"]
+    # Payload and steps are passed on as JSON text: parsing would lose precision of long numbers.
     steps = None if job.steps_json is None else orjson.Fragment(job.steps_json)
     payload = orjson.Fragment(job.payload_json)
-    return {**shown, "started_at": job.started_at, "payload": payload, "steps": steps}
+    return {**fields, "started_at": job.started_at, "payload": payload, "steps": steps}
 
 
 def _build_token(caller: CallerContext, job_id: UUID, body: JobLeaseBody) -> Token:

@@ -1,7 +1,7 @@
-"""For workers without a database: what running jobs ask of the engine, through their worker.
+"""Routes for remote workers: requests of running jobs.
 
-Each question carries the lease of the job that asks. LeaseLost answers it when the job is no longer
-held, and when it is of another tenant than the worker's key.
+Each request carries the lease of its job. It fails with LeaseLost if the worker no longer holds the
+job, or if the job belongs to another tenant than the worker's key.
 """
 
 from uuid import UUID
@@ -33,40 +33,40 @@ router = create_router("worker")
     "/worker/jobs/enqueue",
     status_code=201,
     response_model=Items[CreatedJobView],
-    summary="Make jobs for a running job",
+    summary="Create jobs from a running job",
 )
 async def enqueue_jobs(body: ChildJobsBody, caller: Caller, request: Request) -> JsonResponse:
-    """For the tenant of the job that makes them, while its lease is held."""
+    """The jobs belong to the tenant of the running job, whose lease must be held."""
     token = await _check_token(caller, body)
     await _check_held(caller, body.worker_id, token)
     jobs = [job.to_job_request(caller.principal.actor) for job in body.jobs]
     await caller.server.payload_checker.check(jobs, path="jobs.{}.payload")
     jobs = await caller.offload_large_payloads(token.tenant_id, jobs, await request.body())
     call = calls.enqueue_jobs(jobs).for_tenant(token.tenant_id)
-    made = await caller.run_as_actor(call)
-    return JsonResponse({"items": masking.created_jobs_to_json(made)}, 201)
+    created = await caller.run_as_actor(call)
+    return JsonResponse({"items": masking.created_jobs_to_json(created)}, 201)
 
 
 @router.post(
     "/worker/jobs/children",
     status_code=201,
     response_model=Items[CreatedJobView],
-    summary="Make jobs as a step of a running job",
+    summary="Create jobs as a step",
 )
 async def enqueue_children(body: StepChildJobsBody, caller: Caller) -> JsonResponse:
-    """The first time; after that, in later attempts too, the same jobs are answered."""
+    """Creates the jobs once. Repeated requests, also in later attempts, return the same jobs."""
     token = await _check_token(caller, body)
     jobs = [job.to_job_request(caller.principal.actor) for job in body.jobs]
     await caller.server.payload_checker.check(jobs, path="jobs.{}.payload")
     documents = [job.to_json() for job in jobs]
     call = calls.enqueue_children(body.worker_id, token, body.name, body.index, documents)
-    made = await caller.run_as_actor(call)
-    return JsonResponse({"items": masking.created_jobs_to_json(made)}, 201)
+    created = await caller.run_as_actor(call)
+    return JsonResponse({"items": masking.created_jobs_to_json(created)}, 201)
 
 
-@router.post("/worker/jobs/parents", response_model=Lineage, summary="What a job comes from")
+@router.post("/worker/jobs/parents", response_model=Lineage, summary="Get a running job's parents")
 async def load_parents(body: RunningJobBody, caller: Caller) -> JsonResponse:
-    """The parents of a running job with what they returned, and its workflow or batch."""
+    """The parents of a running job with their results, and its workflow or batch."""
     token = await _check_token(caller, body)
     return JsonResponse(await caller.run_as_actor(calls.load_parents(body.worker_id, token)))
 
@@ -75,20 +75,20 @@ async def load_parents(body: RunningJobBody, caller: Caller) -> JsonResponse:
     "/worker/jobs/nodes",
     status_code=201,
     response_model=Items[NodeJob],
-    summary="Add nodes to the workflow of a running job",
+    summary="Add nodes to a running workflow",
 )
 async def add_workflow_jobs(body: AddedNodesBody, caller: Caller) -> JsonResponse:
-    """What comes after the job waits for them too. A node that is there is not added again."""
+    """Nodes that depend on the running job also wait for the added nodes. Idempotent."""
     token = await _check_token(caller, body)
     await caller.server.payload_checker.check(list_job_requests(body.nodes), path="nodes")
     nodes = [node.to_document(None) for node in body.nodes]
-    made = await caller.run_as_actor(calls.add_workflow_jobs(body.worker_id, token, nodes))
-    items = [{"node": node, "job_id": job_id} for node, job_id in made.items()]
+    created = await caller.run_as_actor(calls.add_workflow_jobs(body.worker_id, token, nodes))
+    items = [{"node": node, "job_id": job_id} for node, job_id in created.items()]
     return JsonResponse({"items": items}, 201)
 
 
 async def _check_token(caller: CallerContext, body: RunningJobBody) -> Token:
-    """Of the job that asks. Its lease is looked at by the call that it is for."""
+    """Return the job's token after checking worker and tenant; the engine call checks the lease."""
     await caller.server.remote_workers.check_owner(caller.principal, body.worker_id)
     token = body.job.to_token()
     if caller.principal.tenant_id not in {None, token.tenant_id}:
@@ -97,7 +97,7 @@ async def _check_token(caller: CallerContext, body: RunningJobBody) -> Token:
 
 
 async def _check_held(caller: CallerContext, worker_id: UUID, token: Token) -> None:
-    """For a call that takes no lease."""
+    """Check the lease for an engine call that does not; raise LeaseLost."""
     try:
         call = calls.get_job(token.job_id).for_tenant(token.tenant_id)
         job = (await caller.run_as_actor(call)).job

@@ -1,4 +1,4 @@
-"""Workers: who runs jobs, and telling them to stop."""
+"""Routes of workers: list, drain and stop."""
 
 from uuid import UUID
 
@@ -14,19 +14,19 @@ router = create_router("workers")
 
 @router.get("/workers", response_model=Items[WorkerInfo], summary="List workers")
 async def list_workers(caller: Caller) -> JsonResponse:
-    """All of the last day; `stale` is one that was not heard from for a minute."""
+    """All workers of the last day. `stale`: no heartbeat for a minute."""
     return JsonResponse({"items": await caller.run_as_actor(calls.list_workers())})
 
 
-@router.post("/workers/{worker_id}/drain", status_code=202, summary="Let a worker finish and end")
+@router.post("/workers/{worker_id}/drain", status_code=202, summary="Drain a worker")
 async def drain_worker(worker_id: UUID, caller: Caller) -> JsonResponse:
-    """It claims no more, and ends when its jobs have."""
+    """The worker claims no more jobs and exits when its running jobs have finished."""
     await caller.run_as_actor(calls.drain_worker(worker_id))
     return JsonResponse({}, 202)
 
 
-@router.post("/workers/{worker_id}/stop", status_code=202, summary="Let a worker end now")
+@router.post("/workers/{worker_id}/stop", status_code=202, summary="Stop a worker")
 async def stop_worker(worker_id: UUID, caller: Caller) -> JsonResponse:
-    """It hands its jobs back, and ends."""
+    """The worker releases its jobs to the queue and exits."""
     await caller.run_as_actor(calls.stop_worker(worker_id))
     return JsonResponse({}, 202)

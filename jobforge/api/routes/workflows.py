@@ -1,4 +1,4 @@
-"""Workflows and batches: make, look at, cancel, retry."""
+"""Routes of workflows and batches: create, view, cancel and retry."""
 
 from typing import Annotated, Literal
 from uuid import UUID
@@ -37,18 +37,18 @@ router = create_router("workflows")
 
 WorkflowStateName = Literal["running", "succeeded", "failed", "canceled"]
 WorkflowNameFilter = Annotated[NulFreeText | None, Query(max_length=200)]
-NodeLimit = Annotated[int, Query(ge=1, le=50_000, description="How many nodes at most.")]
+NodeLimit = Annotated[int, Query(ge=1, le=50_000, description="Maximum number of nodes.")]
 
 
 @router.post(
-    "/workflows", status_code=201, response_model=CreatedWorkflowView, summary="Make a workflow"
+    "/workflows", status_code=201, response_model=CreatedWorkflowView, summary="Create a workflow"
 )
 async def create_workflow(body: NewWorkflow, caller: Caller) -> JsonResponse:
-    """All of its jobs or none; `after` has the names of nodes that have to end first."""
+    """Creates all jobs or none. `after` lists the names of nodes that must finish first."""
     await caller.server.payload_checker.check(list_job_requests(body.nodes), path="nodes")
-    made = await caller.run(calls.enqueue_workflow(body.to_request(caller.traceparent)))
-    nodes = [{"node": node, "job_id": job_id} for node, job_id in made.jobs.items()]
-    return JsonResponse({"id": made.id, "nodes": nodes}, 201)
+    created = await caller.run(calls.enqueue_workflow(body.to_request(caller.traceparent)))
+    nodes = [{"node": node, "job_id": job_id} for node, job_id in created.jobs.items()]
+    return JsonResponse({"id": created.id, "nodes": nodes}, 201)
 
 
 @router.get("/workflows", response_model=Page[WorkflowInfo], summary="List workflows")
@@ -59,7 +59,7 @@ async def list_workflows(
     limit: PageLimit = DEFAULT_LIMIT,
     cursor: Cursor = None,
 ) -> JsonResponse:
-    """Newest first, without those that are within others."""
+    """Newest first, without nested workflows."""
     which = WorkflowFilter(name, state)
     found = await caller.run(
         calls.list_workflows(which, limit=limit, before=decode_id_cursor(cursor))
@@ -69,9 +69,9 @@ async def list_workflows(
     )
 
 
-@router.get("/workflows/{workflow_id}", response_model=WorkflowDetail, summary="Look at a workflow")
+@router.get("/workflows/{workflow_id}", response_model=WorkflowDetail, summary="Get a workflow")
 async def get_workflow(workflow_id: UUID, caller: Caller, limit: NodeLimit = 1000) -> JsonResponse:
-    """Its nodes with their jobs, the edges between them, and what its last nodes returned."""
+    """The nodes with their jobs, the edges between them, and the results of the last nodes."""
     detail = await caller.run(calls.get_workflow(workflow_id, limit=limit))
     return JsonResponse(masking.mask_workflow_detail(detail))
 
@@ -85,7 +85,7 @@ async def get_workflow(workflow_id: UUID, caller: Caller, limit: NodeLimit = 100
 async def cancel_workflow(
     workflow_id: UUID, caller: Caller, body: CancelBody | None = None
 ) -> JsonResponse:
-    """What is left of it, those within it too. Jobs that run are asked to stop."""
+    """Cancels unfinished jobs, also in nested workflows. Running jobs are asked to stop."""
     reason = None if body is None else body.reason
     return JsonResponse(
         {"state": await caller.run(calls.cancel_workflow(workflow_id, reason=reason))}, 202
@@ -98,18 +98,18 @@ async def cancel_workflow(
 async def retry_workflow(
     workflow_id: UUID, caller: Caller, body: WorkflowRetryBody | None = None
 ) -> JsonResponse:
-    """Each node that is retried gets a new job; what has been stays on record."""
+    """Each retried node gets a new job; the old jobs stay on record."""
     call = calls.retry_workflow(workflow_id, from_node=None if body is None else body.from_node)
     return JsonResponse({"jobs": await caller.run(call)})
 
 
-@router.post("/batches", status_code=201, response_model=CreatedBatchView, summary="Make a batch")
+@router.post("/batches", status_code=201, response_model=CreatedBatchView, summary="Create a batch")
 async def create_batch(body: NewBatch, caller: Caller) -> JsonResponse:
-    """All of its jobs or none."""
+    """Creates all jobs or none."""
     jobs = list(map(caller.to_job_request, body.jobs))
     await caller.server.payload_checker.check(jobs, path="jobs.{}.payload")
-    made = await caller.run(calls.create_batch(body.to_request(), jobs))
-    return JsonResponse({"id": made.id, "jobs": masking.created_jobs_to_json(made.jobs)}, 201)
+    created = await caller.run(calls.create_batch(body.to_request(), jobs))
+    return JsonResponse({"id": created.id, "jobs": masking.created_jobs_to_json(created.jobs)}, 201)
 
 
 @router.get("/batches", response_model=Page[WorkflowInfo], summary="List batches")
@@ -130,9 +130,9 @@ async def list_batches(
     )
 
 
-@router.get("/batches/{batch_id}", response_model=WorkflowInfo, summary="Look at a batch")
+@router.get("/batches/{batch_id}", response_model=WorkflowInfo, summary="Get a batch")
 async def get_batch(batch_id: UUID, caller: Caller) -> JsonResponse:
-    """`counts` has how many of its jobs are in which state."""
+    """`counts` is the number of jobs by state."""
     return JsonResponse(masking.mask_workflow(await caller.run(calls.get_batch(batch_id))))
 
 
@@ -143,16 +143,16 @@ async def get_batch(batch_id: UUID, caller: Caller) -> JsonResponse:
     summary="Add jobs to a batch",
 )
 async def add_to_batch(batch_id: UUID, body: NewJobs, caller: Caller) -> JsonResponse:
-    """All or nothing. 409 when the batch has ended."""
+    """Adds all jobs or none. 409 if the batch has finished."""
     jobs = list(map(caller.to_job_request, body.jobs))
     await caller.server.payload_checker.check(jobs, path="jobs.{}.payload")
-    made = await caller.run(calls.add_to_batch(batch_id, jobs))
-    return JsonResponse({"items": masking.created_jobs_to_json(made)}, 201)
+    created = await caller.run(calls.add_to_batch(batch_id, jobs))
+    return JsonResponse({"items": masking.created_jobs_to_json(created)}, 201)
 
 
 @router.post("/batches/{batch_id}/close", response_model=WorkflowStateView, summary="Close a batch")
 async def close_batch(batch_id: UUID, caller: Caller) -> JsonResponse:
-    """It has all its jobs, and ends with the last of them."""
+    """No more jobs can be added; the batch finishes with its last job."""
     return JsonResponse({"state": await caller.run(calls.close_batch(batch_id))})
 
 
@@ -165,7 +165,7 @@ async def close_batch(batch_id: UUID, caller: Caller) -> JsonResponse:
 async def cancel_batch(
     batch_id: UUID, caller: Caller, body: CancelBody | None = None
 ) -> JsonResponse:
-    """What is left of it; it is closed, too."""
+    """Cancels all unfinished jobs and closes the batch."""
     reason = None if body is None else body.reason
     return JsonResponse(
         {"state": await caller.run(calls.cancel_batch(batch_id, reason=reason))}, 202

@@ -1,1 +1,1 @@
-"""What requests may say, by area. Answers are the frozen data of types/."""
+"""Request and response schemas, by area. Most responses use the frozen dataclasses of types/."""

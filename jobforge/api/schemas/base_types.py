@@ -1,4 +1,4 @@
-"""What all bodies have in common: nothing unknown, nothing converted, times with their zone."""
+"""Shared field types and the strict base class of all request bodies."""
 
 import re
 from datetime import datetime
@@ -12,12 +12,12 @@ _FIRST_YEAR, _LAST_YEAR = 1900, 9000
 
 
 class Body(BaseModel):
-    """A text is not taken for a number, nor a number for a flag."""
+    """Strict request body: unknown fields are refused, and types are not converted."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
     def given_fields(self) -> dict[str, Any]:
-        """The members that the body has, also those that are null."""
+        """Return the fields that the request contains, including null values."""
         return {
             name: getattr(self, name)
             for name in type(self).model_fields
@@ -26,23 +26,23 @@ class Body(BaseModel):
 
 
 def _check_time_text(value: object) -> object:
-    # pydantic would take a number for seconds since 1970.
+    # pydantic would read a number as seconds since 1970.
     if isinstance(value, str) and _TIME.fullmatch(value) is None:
         raise ValueError("not a time as ISO 8601 has it, with its offset")
     if isinstance(value, int | float):
-        raise ValueError("a time is a text, as ISO 8601 has it")  # noqa: TRY004 - pydantic's way
+        raise ValueError("a time is a text, as ISO 8601 has it")  # noqa: TRY004 - pydantic expects ValueError
     return value
 
 
 def _check_year(moment: datetime) -> datetime:
-    # At the ends of what Python can hold, another zone's time is beyond it.
+    # Near the limits of datetime, converting to another time zone would overflow.
     if not _FIRST_YEAR <= moment.year <= _LAST_YEAR:
         raise ValueError(f"a time of the years {_FIRST_YEAR} to {_LAST_YEAR}")
     return moment
 
 
 def _to_int(value: object) -> object:
-    # To JSON Schema 3.0 is an integer.
+    # JSON Schema counts 3.0 as an integer.
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 

@@ -1,4 +1,4 @@
-"""Bodies of the routes on configurations of connectors."""
+"""Schemas of connector configurations."""
 
 from typing import Annotated, Literal
 from uuid import UUID
@@ -11,17 +11,17 @@ ConfigName = Annotated[
     str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}$", examples=["billing"])
 ]
 SecretName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,49}$")]
-_HEADERS = "With `{{secret.name}}` in place of secrets."
+_HEADERS = "`{{secret.name}}` is replaced by that secret."
 
 
 class SecretValue(Body):
-    """Sealed before it is kept, and shown to nobody again."""
+    """A secret value; encrypted before it is stored and never returned."""
 
     value: Annotated[NulFreeText, Field(min_length=1, max_length=8192)]
 
 
 class SecretReference(Body):
-    """One that the operator keeps beside the workers for this tenant."""
+    """A secret that the operator provides to the workers for this tenant."""
 
     model_config = ConfigDict(populate_by_name=True)
 
@@ -39,7 +39,7 @@ Secret = SecretValue | SecretReference
 
 
 class ConnectorSettings(Body):
-    """Where requests go: to this origin alone."""
+    """URL and headers of requests, which may go only to this URL's origin."""
 
     url: Annotated[NulFreeText, Field(max_length=2048, examples=["https://api.example.com/v1/"])]
     headers: Annotated[dict[str, NulFreeText], Field(max_length=50)] = Field(

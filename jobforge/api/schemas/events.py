@@ -1,4 +1,4 @@
-"""Bodies of the routes on events."""
+"""Schemas of events."""
 
 from typing import Annotated
 from uuid import UUID
@@ -11,7 +11,7 @@ from jobforge.types.events import DeliveryOutcome
 
 
 class NewEvent(Body):
-    """Something that has happened."""
+    """An event to emit."""
 
     model_config = ConfigDict(
         json_schema_extra={"examples": [{"name": "order.paid", "data": {"order": 7}}]}
@@ -23,11 +23,11 @@ class NewEvent(Body):
     )
     key: Annotated[NulFreeText, Field(min_length=1, max_length=255)] | None = Field(
         None,
-        description="Each trigger makes one job of all events with the same name and key.",
+        description="Each trigger creates one job for all events with the same name and key.",
         examples=["payment-1042"],
     )
     correlation_id: Annotated[NulFreeText, Field(min_length=1, max_length=255)] | None = Field(
-        None, description="Goes on to the jobs; else it is the event's id."
+        None, description="Correlation id of the created jobs (default: the event's id)."
     )
     traceparent: Annotated[str, Field(pattern=r"^[0-9a-f-]{1,128}$")] | None = None
 
@@ -37,20 +37,22 @@ class EventId(BaseModel):
 
 
 class EventReplay(BaseModel):
-    """`replay` is the number under which the new deliveries come."""
+    """`replay` is the number of this replay in the event's deliveries."""
 
     replay: int
 
 
 class TriggerTestBody(Body):
-    """Which event a trigger is tried on."""
+    """The past event to test a trigger with."""
 
     event_id: Annotated[UUID, Field(strict=False)]
 
 
 class TriggerTestResult(BaseModel):
-    """What the trigger would make of the event."""
+    """Outcome of a trigger's dry run on an event."""
 
     outcome: DeliveryOutcome
     reason: str | None
-    job: dict[str, Json] | None = Field(description="What would be enqueued, without secrets.")
+    job: dict[str, Json] | None = Field(
+        description="The job that would be enqueued, with secrets masked."
+    )

@@ -1,4 +1,4 @@
-"""Bodies of the routes on dead jobs."""
+"""Schemas of failure groups."""
 
 from typing import Annotated
 
@@ -8,24 +8,26 @@ from jobforge.api.schemas.base_types import Body, Moment, NulFreeText, Reason, W
 from jobforge.api.schemas.jobs import AttemptCount
 from jobforge.types.operations import OperationOptions
 
-Canary = Annotated[Whole, Field(ge=1, le=1000, description="So many first; they must end well.")]
+Canary = Annotated[
+    Whole, Field(ge=1, le=1000, description="Number of canary jobs; they must succeed.")
+]
 RedriveRate = Annotated[
     float, Field(gt=0, le=10_000, allow_inf_nan=False, description="Jobs per second.")
 ]
 
 
 class Annotation(Body):
-    """What people know of a group of dead jobs. What is not given stays; null takes it back."""
+    """Notes on a group of dead jobs. Omitted fields are unchanged; null removes a value."""
 
     note: Annotated[NulFreeText, Field(max_length=10_000)] | None = None
     snoozed_until: Moment | None = None
     resolved_in: Annotated[NulFreeText, Field(max_length=200)] | None = Field(
-        None, description="The build that mends it."
+        None, description="The build that fixes the failure."
     )
 
 
 class Redrive(Body):
-    """Run the dead jobs again: a few first, and when these end well, all others at a rate."""
+    """Retry dead jobs: first a few canary jobs, then, if these succeed, all others at a rate."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"canary": 1, "rate": 10}]})
 

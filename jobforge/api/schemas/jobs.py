@@ -1,4 +1,4 @@
-"""Bodies of the routes on jobs."""
+"""Schemas of jobs."""
 
 from typing import Annotated, Literal
 from uuid import UUID
@@ -29,17 +29,17 @@ DefinitionRef = Annotated[
     str,
     Field(
         pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.:-]{0,199}(@[1-9][0-9]{0,8})?$",
-        description="`key`, for its newest active version, or `key@version`.",
+        description="`key` for the newest active version, or `key@version`.",
     ),
 ]
 ParentFailurePolicy = Annotated[
     Literal["cancel", "run", "wait"],
-    Field(description="What becomes of it when a parent is dead or canceled: `cancel` if null."),
+    Field(description="What to do if a parent is dead or canceled (default: `cancel`)."),
 ]
 
 
 class JobFields(Body):
-    """What can be said of a job, wherever it is made. The rest is as its definition has it."""
+    """Fields of a new job. Omitted fields default to the definition's settings."""
 
     payload: dict[str, Json] | None = None
     version: Annotated[Whole, Field(ge=1, le=2_147_483_647)] | None = None
@@ -61,7 +61,7 @@ class JobFields(Body):
 
 
 class NewJob(JobFields):
-    """A job to be made. What is not given is as its definition has it."""
+    """A job to create. Omitted fields default to the definition's settings."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -77,28 +77,28 @@ class NewJob(JobFields):
 
     definition: DefinitionRef
     key: Annotated[NulFreeText, Field(min_length=1, max_length=255)] | None = Field(
-        None, description="Idempotency key of the job itself, of this tenant and definition."
+        None, description="Deduplication key, unique per tenant and definition."
     )
     key_mode: Literal["retained", "active", "window"] | None = None
     key_window_s: Seconds | None = None
     on_conflict: Literal["existing", "replace", "raise"] | None = None
     after: Annotated[list[JsonUuid], Field(min_length=1, max_length=MOST_JOBS)] | None = Field(
-        None, description="Jobs that have to end first."
+        None, description="Jobs that must finish first."
     )
 
     def to_job_request(self, created_by: str) -> JobRequest:
-        # By the thousand: what pydantic keeps of the fields is just what is asked for.
+        # A request may contain thousands of jobs: vars() skips the cost of model_dump().
         return JobRequest(**vars(self), created_by=created_by)
 
 
 class NewJobs(Body):
-    """Jobs to be made together: all of them, or none."""
+    """Jobs to create together: all or none."""
 
     jobs: Annotated[list[NewJob], Field(min_length=1, max_length=MOST_JOBS)]
 
 
 class CreatedJobView(BaseModel):
-    """The job of a request; `existing` is one that holds the same key."""
+    """The job of a request. `existing`: a job with the same key already existed."""
 
     id: UUID
     status: EnqueueStatus
@@ -113,7 +113,7 @@ class JobState(BaseModel):
 
 
 class JobChanges(Body):
-    """What to change about a job that waits; a `run_at` of null is now."""
+    """Changes to a waiting job. A `run_at` of null means now."""
 
     payload: dict[str, Json] | None = None
     priority: Priority | None = None
@@ -126,7 +126,7 @@ class CancelBody(Body):
 
 
 class RetryBody(Body):
-    """A new payload, or another number of attempts than the job's own."""
+    """Optional changes to the retried job: a new payload or another number of attempts."""
 
     payload: dict[str, Json] | None = None
     attempts: AttemptCount | None = None
@@ -137,7 +137,7 @@ class Reschedule(Body):
 
 
 class Summary(BaseModel):
-    """How many jobs there are, by queue and state; ended ones within the window."""
+    """Number of jobs by queue and state; finished jobs only within the window."""
 
     window_s: float
     items: list[SummaryLine]

@@ -1,4 +1,4 @@
-"""Bodies of the routes on keys and on sessions."""
+"""Schemas of API keys and dashboard sessions."""
 
 from datetime import datetime
 from typing import Annotated, Self
@@ -14,7 +14,7 @@ KeyScope = Annotated[str, Field(json_schema_extra={"enum": list(SCOPES)})]
 
 
 class NewKey(Body):
-    """A key to be made. Without scopes it may do all that its role may."""
+    """A key to create. Without scopes, the key can do everything that its role allows."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -29,7 +29,7 @@ class NewKey(Body):
 
 
 class CreatedKeyView(BaseModel):
-    """`key` is shown this once."""
+    """`key` is returned only once."""
 
     id: UUID
     key: str = Field(examples=["jf_ab12cd34_…"])
@@ -37,12 +37,12 @@ class CreatedKeyView(BaseModel):
 
 class Rotation(Body):
     overlap_s: Annotated[float, Field(ge=0, le=2_592_000, allow_inf_nan=False)] = Field(
-        0, description="For so long the old key goes on to work."
+        0, description="Seconds during which the old key stays valid."
     )
 
 
 class Credentials(Body):
-    """An API key that somebody typed, or the ticket of a link: one of the two."""
+    """Either an API key that a user entered or the ticket of a sign-in link."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"key": "jf_ab12cd34_…"}]})
 
@@ -57,7 +57,7 @@ class Credentials(Body):
 
 
 class Whoami(BaseModel):
-    """Whom the server takes you for."""
+    """The authenticated principal."""
 
     actor: str
     role: Role
@@ -67,14 +67,14 @@ class Whoami(BaseModel):
 
 
 class OwnTenant(BaseModel):
-    """The tenant that one acts for, as operators have set it up."""
+    """The caller's tenant with its settings."""
 
     id: UUID
     slug: str | None
     name: str | None
     timezone: str
-    weight: int = Field(description="Its share of the turns.")
-    max_running: int | None = Field(description="How many of its jobs may run at once.")
-    max_pending: int | None = Field(description="How many of its jobs may wait.")
-    rate_limit: int | None = Field(description="How many of its jobs may start in a period.")
+    weight: int = Field(description="Share of the fair queue, relative to other tenants.")
+    max_running: int | None = Field(description="Maximum number of running jobs.")
+    max_pending: int | None = Field(description="Maximum number of waiting jobs.")
+    rate_limit: int | None = Field(description="Maximum number of jobs started per period.")
     paused_at: datetime | None

@@ -1,4 +1,4 @@
-"""Bodies that set limits and other settings. What is not given stays; null takes a setting back."""
+"""Schemas of limits and settings. Omitted fields are unchanged; null removes a setting."""
 
 from typing import Annotated, Any
 from uuid import UUID
@@ -12,7 +12,7 @@ Backoff = Annotated[float, Field(ge=0, le=31_536_000, allow_inf_nan=False)]
 
 
 class LimitsBody(Body):
-    """How many may run at once, and how many may start in each period."""
+    """Limits on running jobs, and on jobs started per period."""
 
     max_running: Count | None = None
     rate_limit: Count | None = None
@@ -21,7 +21,7 @@ class LimitsBody(Body):
 
 
 class Overrides(LimitsBody):
-    """What operators set over a definition, for all its versions."""
+    """An operator's overrides of a definition, for all its versions."""
 
     timeout_s: Annotated[Whole, Field(ge=1, le=604_800)] | None = None
     max_attempts: Annotated[Whole, Field(ge=1, le=1000)] | None = None
@@ -35,7 +35,7 @@ class Overrides(LimitsBody):
 
 
 class NewDefinition(Overrides):
-    """A version of a definition, as a worker would register it."""
+    """A version of a definition, as a worker registers it."""
 
     model_config = ConfigDict(
         json_schema_extra={"examples": [{"queue": "mail", "timeout_s": 30, "max_attempts": 8}]}
@@ -48,7 +48,7 @@ class NewDefinition(Overrides):
 
 
 class TenantSettings(LimitsBody):
-    """Of one that shares this installation."""
+    """Settings of a tenant."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"slug": "acme", "weight": 2}]})
 
@@ -63,7 +63,7 @@ class TenantSettings(LimitsBody):
 
 class NewTenant(TenantSettings):
     id: Annotated[UUID, Field(strict=False)] | None = Field(
-        None, description="Else a random one.", examples=[None]
+        None, description="Default: a random UUID.", examples=[None]
     )
 
 

@@ -1,4 +1,4 @@
-"""Bodies of the routes on operations over many jobs."""
+"""Schemas of bulk operations."""
 
 from typing import Annotated, Literal
 from uuid import UUID
@@ -10,7 +10,7 @@ from jobforge.api.schemas.failures import Redrive
 from jobforge.types.jobs import JobFilter
 from jobforge.types.operations import OperationKind
 
-# An erasure is begun by deleting its tenant.
+# Erasure cannot be started here: deleting the tenant starts it.
 StartableKind = Literal[
     OperationKind.CANCEL, OperationKind.RETRY, OperationKind.REDRIVE, OperationKind.DISCARD
 ]
@@ -18,7 +18,7 @@ ExactText = Annotated[NulFreeText, Field(max_length=255)]
 
 
 class JobFilterBody(Body):
-    """Which jobs; all that is given must hold. Nothing given is all of them."""
+    """Filter for jobs. A job must match all fields; an empty filter matches all jobs."""
 
     state: list[Annotated[str, Field(max_length=20)]] | None = Field(None, examples=[["dead"]])
     definition: ExactText | None = None
@@ -36,7 +36,7 @@ class JobFilterBody(Body):
 
 
 class NewOperation(Redrive):
-    """Something done to every job that matches, in the background."""
+    """A bulk action on all jobs that match, run in the background."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -49,7 +49,7 @@ class NewOperation(Redrive):
 
 
 class OperationCountBody(Body):
-    """What an operation would act on."""
+    """The operation whose jobs to count."""
 
     kind: StartableKind
     filter: JobFilterBody

@@ -1,4 +1,4 @@
-"""Bodies of the routes on triggers."""
+"""Schemas of triggers."""
 
 from datetime import datetime
 from typing import Annotated, Any
@@ -25,7 +25,7 @@ CronText = Annotated[
     Field(
         min_length=1,
         max_length=MAX_LENGTH,
-        description="Five fields, or a name such as @daily.",
+        description="Cron expression with five fields, or a name such as @daily.",
         examples=["0 9 * * MON-FRI"],
     ),
 ]
@@ -34,30 +34,36 @@ TimeZoneName = Annotated[
     Field(
         min_length=1,
         max_length=64,
-        description="An IANA zone, or `tenant` for the tenant's.",
+        description="IANA time zone, or `tenant` for the tenant's zone.",
         examples=["Europe/Berlin"],
     ),
 ]
 TriggerPriority = Annotated[Whole, Field(ge=-32768, le=32767)]
 EventPattern = Annotated[
     NulFreeText,
-    Field(min_length=1, max_length=202, examples=["order.paid"], description="Or `order.*`."),
+    Field(
+        min_length=1,
+        max_length=202,
+        examples=["order.paid"],
+        description="Event name, or a prefix such as `order.*`.",
+    ),
 ]
 _EXAMPLE_SCHEDULE: dict[str, Any] = {"cron": "0 9 * * *", "timezone": "Europe/Berlin"}
 
 
 class TriggerChanges(Body):
-    """What is not given stays. Which settings there are depends on the type."""
+    """Omitted fields are unchanged. Which settings are allowed depends on the trigger's type."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"enabled": False}]})
 
     label: ShortName | None = None
     definition: DefinitionKey | None = None
-    version: Count | None = Field(None, description="null: the newest.")
-    queue: QueueName | None = Field(None, description="null: the definition's.")
+    version: Count | None = Field(None, description="null: the newest version.")
+    queue: QueueName | None = Field(None, description="null: the definition's queue.")
     priority: TriggerPriority | None = None
     payload: dict[str, Json] | None = Field(
-        None, description="With tags such as {{schedule.fire_at}} or {{event.path}}."
+        None,
+        description="Template; tags such as {{schedule.fire_at}} or {{event.path}} are replaced.",
     )
     enabled: bool | None = None
     cron: CronText | None = None
@@ -75,7 +81,7 @@ class TriggerChanges(Body):
 
 
 class NewTrigger(TriggerChanges):
-    """A schedule needs a cron, a trigger by event an event."""
+    """A trigger to create. A schedule requires `cron`; an event trigger requires `event`."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -95,10 +101,10 @@ class NewTrigger(TriggerChanges):
     definition: DefinitionKey
 
     def to_settings(self) -> dict[str, Any]:
-        """Those that were given, without those that are null."""
-        given = {name: value for name, value in self.given_fields().items() if value is not None}
-        del given["type"]
-        return given
+        """Return the settings of the request except null values."""
+        settings = {name: value for name, value in self.given_fields().items() if value is not None}
+        del settings["type"]
+        return settings
 
 
 class CreatedTriggerView(BaseModel):
@@ -106,11 +112,11 @@ class CreatedTriggerView(BaseModel):
 
 
 class FireAt(BaseModel):
-    fire_at: datetime = Field(description="By which the firing is found among the trigger's.")
+    fire_at: datetime = Field(description="Identifies the firing among the trigger's firings.")
 
 
 class Backfill(Body):
-    """The times of the schedule from `start` up to `end`, or those that are named."""
+    """The schedule's times from `start` to `end`, or the given `times`."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -124,33 +130,33 @@ class Backfill(Body):
 
 
 class BackfillResult(BaseModel):
-    firings: int = Field(description="How many are new; times that have one are left alone.")
+    firings: int = Field(description="Number of new firings; times with a firing are skipped.")
 
 
 class PreviewRequest(Body):
-    """A schedule that is not saved, or a payload for a given event."""
+    """A schedule that is not saved yet, or a payload template for a given event."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [_EXAMPLE_SCHEDULE]})
 
     cron: CronText | None = None
     timezone: TimeZoneName = "UTC"
-    after: Moment | None = Field(None, description="From when on; else from now.")
+    after: Moment | None = Field(None, description="Start of the preview (default: now).")
     count: Annotated[Whole, Field(ge=1, le=100)] = 5
     payload: dict[str, Json] | None = None
-    event: dict[str, Json] | None = Field(None, description="The data of an event.")
+    event: dict[str, Json] | None = Field(None, description="Data of an event.")
     event_id: Annotated[UUID, Field(strict=False)] | None = Field(
-        None, description="An event that has come, in the place of `event`: with its `meta`, too."
+        None, description="A stored event to use instead of `event`; includes its `meta`."
     )
 
 
 class PreviewedRun(BaseModel):
     at: datetime
     local: str
-    change: ClockChange | None = Field(description="What a change of the clocks does to it.")
+    change: ClockChange | None = Field(description="Effect of a daylight saving change on the run.")
 
 
 class NextRuns(BaseModel):
-    """When a schedule fires, in words and by the clocks of its zone; of an event nothing."""
+    """Description and next runs of a schedule, also in local time; empty for event triggers."""
 
     words: str | None
     timezone: str
@@ -162,10 +168,10 @@ class Preview(NextRuns):
 
 
 class DeclaredTrigger(Body):
-    """A schedule as code declares it; the settings are those of a trigger."""
+    """A schedule declared in code; `settings` are those of a trigger."""
 
     name: DefinitionKey
-    tenant: ShortName = Field(description="An id, a slug, or * for every tenant.")
+    tenant: ShortName = Field(description="Tenant id or slug, or * for every tenant.")
     settings: dict[str, Json]
 
 

@@ -1,4 +1,4 @@
-"""Bodies of the routes on webhooks."""
+"""Schemas of webhooks."""
 
 from typing import Annotated
 from uuid import UUID
@@ -10,8 +10,8 @@ from jobforge.types.webhooks import WebhookEvent
 
 DEFAULT_OVERLAP_S = 86_400.0
 
-_EVENTS = "Messages of which kinds are sent: `end` is every end, `failure` every failed attempt."
-_DEFINITIONS = "Only jobs of these; null is all."
+_EVENTS = "Kinds of messages to send. `end`: every finished job; `failure`: every failed attempt."
+_DEFINITIONS = "Only jobs of these definitions; null: all definitions."
 
 Url = Annotated[NulFreeText, Field(max_length=2000, examples=["https://example.com/jobs"])]
 WebhookEvents = Annotated[
@@ -22,7 +22,7 @@ WebhookDescription = Annotated[NulFreeText, Field(max_length=500)]
 
 
 class NewWebhook(Body):
-    """An endpoint to be made."""
+    """A webhook to create."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -40,7 +40,7 @@ class NewWebhook(Body):
 
 
 class WebhookChanges(Body):
-    """Omitted fields are unchanged. Enabling forgets why it was disabled."""
+    """Omitted fields are unchanged. Enabling clears the reason why the webhook was disabled."""
 
     url: Url | None = None
     events: WebhookEvents | None = Field(None, description=_EVENTS)
@@ -49,13 +49,13 @@ class WebhookChanges(Body):
     enabled: bool | None = None
     secret: Annotated[NulFreeText, Field(max_length=200)] | None = Field(
         None,
-        description="Replaces the secret that signs. A `url` of another origin needs it.",
+        description="Replaces the signing secret. Required if `url` has another origin.",
         examples=["whsec_…"],
     )
 
 
 class CreatedWebhookView(BaseModel):
-    """`secret` is shown this once."""
+    """`secret` is returned only once."""
 
     id: UUID
     secret: str = Field(examples=["whsec_…"])
@@ -63,23 +63,23 @@ class CreatedWebhookView(BaseModel):
 
 class SecretRotation(Body):
     overlap_s: Annotated[float, Field(ge=0, le=2_592_000, allow_inf_nan=False)] = Field(
-        DEFAULT_OVERLAP_S, description="For so long the old secret signs beside the new one."
+        DEFAULT_OVERLAP_S, description="Seconds during which the old secret also signs."
     )
 
 
 class RotatedSecret(BaseModel):
-    """`secret` is shown this once."""
+    """`secret` is returned only once."""
 
     secret: str = Field(examples=["whsec_…"])
 
 
 class SentTest(BaseModel):
-    """Look among the deliveries what came of it."""
+    """The delivery of the test message; list the deliveries to see its outcome."""
 
     delivery_id: UUID
 
 
 class Redelivery(BaseModel):
-    """The job that sends it."""
+    """The job that sends the message."""
 
     job_id: UUID

@@ -1,4 +1,4 @@
-"""Bodies and answers of the routes for workers."""
+"""Schemas of the worker protocol."""
 
 from datetime import datetime
 from typing import Annotated, Literal
@@ -28,10 +28,10 @@ _TENANT = "aaaaaaaa-0000-4000-8000-000000000000"
 _WORKER = "77777777-0000-4000-8000-000000000000"
 
 Lease = Annotated[int, Field(ge=0, le=2**63 - 1, examples=[1763200000000000])]
-LeaseSeconds = Annotated[float, Field(ge=1, le=3600, description="How long the leases last.")]
+LeaseSeconds = Annotated[float, Field(ge=1, le=3600, description="Lease duration in seconds.")]
 DefinitionVersions = Annotated[
     list[Annotated[NulFreeText, Field(max_length=220, examples=["send_welcome@1"])]],
-    Field(max_length=10_000, description="`key@version` of each; null is all."),
+    Field(max_length=10_000, description="`key@version` of each; null: all definitions."),
 ]
 
 
@@ -42,7 +42,7 @@ class WorkerBody(Body):
 
 
 class Registration(WorkerBody):
-    """What a worker is and serves."""
+    """A worker's properties, queues and definitions."""
 
     queues: Annotated[list[QueueName], Field(min_length=1, max_length=100)]
     slots: Count
@@ -51,17 +51,17 @@ class Registration(WorkerBody):
     pid: Annotated[int, Field(ge=0, le=2**31 - 1)] | None = None
     build: Annotated[NulFreeText, Field(max_length=255)] | None = None
     isolation: Annotated[NulFreeText, Field(max_length=255)] | None = Field(
-        None, description="The level at which its jobs are isolated."
+        None, description="Isolation level of its jobs."
     )
 
 
 class RegisteredWorker(BaseModel):
     worker_id: UUID
-    tenant_id: UUID | None = Field(description="The tenant it is confined to; null: none.")
+    tenant_id: UUID | None = Field(description="Tenant of the worker's key; null: all tenants.")
 
 
 class DeclaredDefinition(Body):
-    """A definition as code declares it; the settings are those of put_definition."""
+    """A definition declared in code; `settings` are those of put_definition."""
 
     key: DefinitionKey
     version: Count = 1
@@ -76,12 +76,12 @@ class KnownDefinition(BaseModel):
     key: str
     version: int
     status: Literal["registered", "known"] = Field(
-        description="`known`: it was there, and a worker of one tenant does not change it."
+        description="`known`: already registered; a worker of one tenant cannot change it."
     )
 
 
 class Claim(WorkerBody):
-    """Up to so many jobs of each queue, no more than can start at once."""
+    """Maximum number of jobs to claim from each queue. Claim only as many as can start at once."""
 
     queues: Annotated[
         dict[QueueName, Annotated[int, Field(ge=0, le=MAX_ITEMS)]],
@@ -94,12 +94,12 @@ class Claim(WorkerBody):
     )
     lease_s: LeaseSeconds = 30
     wait_s: Annotated[float, Field(ge=0, le=LONGEST_WAIT_S)] = Field(
-        0, description="How long to wait for a job when there is none."
+        0, description="Seconds to wait for a job if there is none."
     )
 
 
 class TokenBody(Body):
-    """What proves, with the worker's id, that a job is held: as it was claimed."""
+    """Tenant, job and lease as claimed. With the worker's id, they prove that it holds the job."""
 
     tenant_id: JsonUuid = Field(examples=[_TENANT])
     job_id: JsonUuid = Field(examples=[_JOB])
@@ -116,36 +116,39 @@ class HeldJobsBody(WorkerBody):
 class HeartbeatBody(HeldJobsBody):
     lease_s: LeaseSeconds = 30
     memory_bytes: Annotated[int, Field(ge=0, le=2**63 - 1)] | None = Field(
-        None, description="What the worker's process occupies."
+        None, description="Memory used by the worker process."
     )
-    clock: Moment | None = Field(None, description="The time by the worker's own clock.")
+    clock: Moment | None = Field(None, description="Time of the worker's clock.")
 
 
 StepName = Annotated[NulFreeText, Field(min_length=1, max_length=200, examples=["send"])]
 StepIndex = Annotated[
-    int, Field(ge=0, lt=1_000_000, description="Its turn among the steps of this name, from 0.")
+    int, Field(ge=0, lt=1_000_000, description="Index among the steps with this name, from 0.")
 ]
 
 
 class StepWait(Body):
-    """Of an attempt that is `snoozed`: which step waits, and what for. A sleep ends at `run_at` or
-    after `retry_in_s`, as does the time for an event; a gather when its jobs have ended."""
+    """The step that a `snoozed` attempt waits for. A sleep and the timeout of an event end at
+    `run_at` or after `retry_in_s`; a gather ends when its jobs have finished.
+    """
 
     kind: Literal["sleep", "event", "gather"]
-    name: StepName = Field(description="Of an event it is the event's.")
+    name: StepName = Field(description="For an event, the event's name.")
     index: StepIndex
-    match: dict[str, Json] | None = Field(None, description="What the event's data must contain.")
+    match: dict[str, Json] | None = Field(
+        None, description="Members that the event's data must contain."
+    )
     since: Annotated[float, Field(ge=0, lt=253_402_300_800)] | None = Field(
         None,
-        description="Unix time from which on events count. Default: when the job was created.",
+        description="Unix time after which events match (default: the job's creation).",
     )
     jobs: Annotated[list[JsonUuid], Field(min_length=1, max_length=10_000)] | None = None
 
 
 class AttemptEndBody(Body):
-    """How an attempt ended, beside whose it was."""
+    """Outcome details of an attempt."""
 
-    started_at: Moment | None = Field(None, description="As claimed.")
+    started_at: Moment | None = Field(None, description="Start time as claimed.")
     result: Json = None
     error: dict[str, Json] | None = None
     reason: NulFreeText | None = None
@@ -185,7 +188,7 @@ class OutcomesBody(WorkerBody):
 
 
 class NoteBody(TokenBody):
-    """Something that a running job says."""
+    """Something that a running job reports."""
 
     kind: Literal["progress", "log", "event"]
     data: dict[str, Json]
@@ -199,7 +202,7 @@ class NotesBody(WorkerBody):
 
 
 class StepBody(TokenBody):
-    """Something that a running job has done and need not do again."""
+    """A completed step of a running job, which later attempts skip."""
 
     name: StepName
     index: StepIndex = 0
@@ -214,19 +217,19 @@ class NewSteps(WorkerBody):
 
 
 class RunningJobBody(WorkerBody):
-    """A running job asks what it comes from."""
+    """A request of a running job."""
 
     job: TokenBody
 
 
 class ChildJobsBody(RunningJobBody):
-    """Jobs that a running job makes, for its own tenant."""
+    """Jobs that a running job creates for its own tenant."""
 
     jobs: Annotated[list[NewJob], Field(min_length=1, max_length=MAX_ITEMS)]
 
 
 class StepChildJobsBody(RunningJobBody):
-    """As Children, as a step of the job: made once, however often it is asked."""
+    """Jobs created as a step of the running job: only once, even if the request is repeated."""
 
     name: StepName
     index: StepIndex = 0
@@ -244,7 +247,7 @@ class Reap(Body):
 
 
 class JobLeaseBody(WorkerBody):
-    """The lease of the job in the path. A worker of one tenant need not name it."""
+    """The lease of the job in the path. A worker of one tenant may omit `tenant_id`."""
 
     tenant_id: JsonUuid | None = Field(None, examples=[_TENANT])
     lease: Lease
@@ -275,7 +278,7 @@ class JobFailureBody(AttemptEndBody, JobLeaseBody):
 
 
 class DoneStep(BaseModel):
-    """Something that the job need not do again. An event without a result did not come in time."""
+    """A completed step. For an event, a null `result` means that it did not arrive in time."""
 
     kind: Literal["step", "sleep", "event", "enqueue", "gather"]
     name: str
@@ -284,7 +287,7 @@ class DoneStep(BaseModel):
 
 
 class ClaimedJobView(BaseModel):
-    """A job that the worker holds, with everything that its run needs."""
+    """A job that the worker holds, with everything needed to run it."""
 
     tenant_id: UUID
     job_id: UUID
@@ -302,12 +305,12 @@ class ClaimedJobView(BaseModel):
     idempotency_key: str | None
     tags: list[str] | None
     payload: dict[str, Json]
-    steps: list[DoneStep] | None = Field(description="Of earlier attempts; null: none.")
-    waited_s: float = Field(description="In its queue, until it was claimed.")
+    steps: list[DoneStep] | None = Field(description="Steps of earlier attempts; null: none.")
+    waited_s: float = Field(description="Seconds in the queue before the claim.")
 
 
 class ReapedJob(BaseModel):
-    """A job whose lease had expired, or that was not started in time, and where it went."""
+    """A job whose lease expired or that was not started in time, with its new state."""
 
     tenant_id: UUID
     job_id: UUID
@@ -333,7 +336,7 @@ class HeartbeatStatusView(BaseModel):
 
 
 class SettledJob(BaseModel):
-    """A repeated report is `ok`, too, without the state. `busy`: send it again soon."""
+    """A repeated report is also `ok`, but without the state. `busy`: send the report again soon."""
 
     job_id: UUID
     lease: int
@@ -348,7 +351,7 @@ class NotedJob(BaseModel):
 
 
 class SavedStep(BaseModel):
-    """`too_large` and `too_many` are about the result; `lost`: the job is no longer held."""
+    """`too_large`, `too_many`: result refused. `lost`: the worker no longer holds the job."""
 
     job_id: UUID
     lease: int
@@ -358,7 +361,7 @@ class SavedStep(BaseModel):
 
 
 class SettledStateView(BaseModel):
-    state: State | None = Field(description="null when the same was reported before.")
+    state: State | None = Field(description="null if the same outcome was reported before.")
 
 
 class Partitions(BaseModel):

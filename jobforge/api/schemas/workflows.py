@@ -1,4 +1,4 @@
-"""Bodies and answers of the routes on workflows and batches."""
+"""Schemas of workflows and batches."""
 
 from collections.abc import Iterable, Iterator
 from typing import Annotated
@@ -20,7 +20,7 @@ Correlation = Annotated[NulFreeText, Field(min_length=1, max_length=200)]
 
 
 class Callback(Body):
-    """A job that is made when the others have ended."""
+    """A job to create when the other jobs have finished."""
 
     definition: DefinitionRef
     payload: dict[str, Json] | None = None
@@ -30,38 +30,40 @@ class Callback(Body):
 
 
 class Callbacks(Body):
-    """Each is made once at most."""
+    """Each callback job is created at most once."""
 
     on_success: Callback | None = None
     on_failure: Callback | None = None
     on_complete: Callback | None = None
 
     def to_job_requests(self) -> dict[str, JobRequest | None]:
-        given = {name: getattr(self, name) for name in ("on_success", "on_failure", "on_complete")}
-        return {name: each and each.request() for name, each in given.items()}
+        callbacks = {
+            name: getattr(self, name) for name in ("on_success", "on_failure", "on_complete")
+        }
+        return {name: each and each.to_job_request() for name, each in callbacks.items()}
 
 
 class NewNode(JobFields):
-    """A job of a workflow; or, with `workflow` in place of `definition`, a workflow in it."""
+    """A workflow's node: a job or, with `workflow` instead of `definition`, a nested workflow."""
 
     name: NodeName
     definition: DefinitionRef | None = None
     after: Annotated[list[NodeName], Field(max_length=MOST_JOBS)] | None = Field(
-        None, description="Nodes that have to end first."
+        None, description="Nodes that must finish first."
     )
     workflow: "NewWorkflow | None" = None
 
     def to_document(self, traceparent: str | None) -> dict[str, Json]:
-        given = {name: value for name, value in vars(self).items() if value is not None}
+        fields = {name: value for name, value in vars(self).items() if value is not None}
         if self.workflow is not None:
-            given["workflow"] = self.workflow.to_request(traceparent).to_json()
+            fields["workflow"] = self.workflow.to_request(traceparent).to_json()
         elif traceparent is not None:
-            given.setdefault("traceparent", traceparent)
-        return given
+            fields.setdefault("traceparent", traceparent)
+        return fields
 
 
 class NewWorkflow(Callbacks):
-    """Jobs to be made together, that come after each other."""
+    """A workflow to create: jobs and the dependencies between them."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -83,7 +85,7 @@ class NewWorkflow(Callbacks):
     correlation_id: Correlation | None = None
 
     def to_request(self, traceparent: str | None = None) -> WorkflowRequest:
-        """Its nodes are in that trace, unless they name one."""
+        """Convert the body to a request. Nodes without a traceparent get the given one."""
         return WorkflowRequest(
             self.name,
             [node.to_document(traceparent) for node in self.nodes],
@@ -94,7 +96,7 @@ class NewWorkflow(Callbacks):
 
 
 def list_job_requests(nodes: Iterable[NewNode]) -> list[JobRequest]:
-    """Their jobs, those of inner workflows too."""
+    """Return the jobs of all nodes, including nested workflows."""
     return list(_iterate_job_requests(nodes))
 
 
@@ -107,7 +109,7 @@ def _iterate_job_requests(nodes: Iterable[NewNode]) -> Iterator[JobRequest]:
 
 
 class NodeJob(BaseModel):
-    """`node` is the path of its name: `inner/name` in an inner workflow."""
+    """`node` is the node's path: `inner/name` for a node of a nested workflow."""
 
     node: str
     job_id: UUID
@@ -119,7 +121,7 @@ class CreatedWorkflowView(BaseModel):
 
 
 class WorkflowRetryBody(Body):
-    """Without `from`, all that did not succeed; else that node and all that come after it."""
+    """Retries the node `from` and its descendants. Default: all jobs that did not succeed."""
 
     from_node: Annotated[NulFreeText, Field(max_length=2000)] | None = Field(
         None, alias="from", examples=["load"]
@@ -127,7 +129,7 @@ class WorkflowRetryBody(Body):
 
 
 class WorkflowRetryResult(BaseModel):
-    jobs: int = Field(description="How many jobs were made.")
+    jobs: int = Field(description="Number of jobs created.")
 
 
 class WorkflowStateView(BaseModel):
@@ -135,7 +137,7 @@ class WorkflowStateView(BaseModel):
 
 
 class NewBatch(Callbacks):
-    """Jobs that belong together. While it is `open` it does not end."""
+    """A group of jobs. While the batch is `open`, it does not finish."""
 
     name: Title | None = None
     input: Json = None

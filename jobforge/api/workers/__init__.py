@@ -1,1 +1,1 @@
-"""What the server keeps about remote workers."""
+"""State that the server keeps for remote workers."""

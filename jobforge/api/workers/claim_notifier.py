@@ -1,7 +1,7 @@
-"""Waking the claims that wait: one listener of this server for all of them.
+"""Wakes long-polling claims: one listener per server for all of them.
 
-It listens to the queues that somebody has waited for. It only makes things sooner: whoever waits
-asks again from time to time, so that nothing rests on a notification.
+It listens to the queues that claims have waited for. Notifications only reduce latency: waiting
+claims also poll, so a lost notification delays them but loses nothing.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ from jobforge.observability import logs
 
 _PREFIX = "jobforge:"
 _PAUSE_AFTER_ERROR_S = 1.0
-_MOST_QUEUES = 1000  # names are the callers' own; those beyond are polled
+_MOST_QUEUES = 1000  # callers choose the names; queues beyond the limit are polled only
 
 
 class ClaimNotifier:
@@ -43,19 +43,19 @@ class ClaimNotifier:
         return self._stopping.is_set()
 
     async def wait(self, queues: Iterable[str], within_s: float) -> bool:
-        """Until one of the queues may have a job, or the time is up; whether it was rung for."""
+        """Wait until one of the queues may have a job; return False after the timeout."""
         names = set(queues)
-        rung = asyncio.Event()
+        notified = asyncio.Event()
         for name in names:
-            self._waiting.setdefault(name, set()).add(rung)
+            self._waiting.setdefault(name, set()).add(notified)
         self._add_queues(names)
         try:
             if not self.is_stopped:
-                await _wait_for_event(rung, within_s)
-            return rung.is_set()
+                await _wait_for_event(notified, within_s)
+            return notified.is_set()
         finally:
             for name in names:
-                self._waiting[name].discard(rung)
+                self._waiting[name].discard(notified)
                 if not self._waiting[name]:
                     del self._waiting[name]
 
@@ -66,15 +66,15 @@ class ClaimNotifier:
             self._changed.set()
 
     async def _listen(self) -> None:
-        """To all queues known now, until there are others."""
+        """Listen to all queues known now, until that set changes."""
         channels = [_PREFIX + queue for queue in self._queues]
         if not channels:
             return
         async with self._database.listen(*channels) as names, asyncio.TaskGroup() as group:
-            self._notify(self._queues)  # nobody told us anything before
-            hearing = group.create_task(self._receive(names))
+            self._notify(self._queues)  # earlier notifications were not received
+            receiving = group.create_task(self._receive(names))
             await self._changed.wait()
-            hearing.cancel()
+            receiving.cancel()
 
     async def _receive(self, names: AsyncIterator[str]) -> None:
         try:
@@ -90,8 +90,8 @@ class ClaimNotifier:
 
     def _notify(self, queues: Iterable[str]) -> None:
         for queue in queues:
-            for rung in self._waiting.get(queue, ()):
-                rung.set()
+            for notified in self._waiting.get(queue, ()):
+                notified.set()
 
 
 async def _wait_for_event(event: asyncio.Event, within_s: float) -> None:

@@ -1,4 +1,4 @@
-"""The workers that this server acts for: whose each of them is, and what wakes their claims."""
+"""Remote workers of this server: ownership checks and claim notifications."""
 
 from collections import OrderedDict
 from uuid import UUID
@@ -14,7 +14,7 @@ WorkerOwner = tuple[UUID, str, UUID | None]
 
 
 class RemoteWorkers:
-    """Of one server. What is remembered stays true: a worker never changes hands."""
+    """Caches worker owners. Entries never become stale: a worker's owner never changes."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -28,15 +28,15 @@ class RemoteWorkers:
         self.claim_notifier.stop()
 
     async def check_owner(self, principal: Principal, worker_id: UUID) -> None:
-        """Raises NotFound, unless this principal registered the worker, for the same tenant."""
-        known = (worker_id, principal.actor, principal.tenant_id)
-        if known in self._owners:
-            self._owners.move_to_end(known)
+        """Raise NotFound unless this principal registered the worker for the same tenant."""
+        owner = (worker_id, principal.actor, principal.tenant_id)
+        if owner in self._owners:
+            self._owners.move_to_end(owner)
             return
         call = calls.find_worker(worker_id, principal.actor)
         if principal.tenant_id is not None:
             call = call.for_tenant(principal.tenant_id)
         await self._database.run(call)
-        self._owners[known] = None
+        self._owners[owner] = None
         while len(self._owners) > _MOST_REMEMBERED:
             self._owners.popitem(last=False)

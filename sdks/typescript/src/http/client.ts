@@ -6,7 +6,7 @@ import type { components, operations } from "./types.ts";
 
 type Schemas = components["schemas"];
 export type NewJob = Schemas["NewJob"];
-export type MadeJob = Schemas["MadeJob"];
+export type MadeJob = Schemas["CreatedJobView"];
 export type ServedJob = Schemas["Job"];
 export type JobHistory = Schemas["JobHistory"];
 export type JobPage = Schemas["Page_JobListing_"];
@@ -53,7 +53,7 @@ export class ServerClient {
   /** All or none, in their order. */
   async enqueueMany(jobs: readonly NewJob[], requestKey?: string): Promise<readonly MadeJob[]> {
     const asked = { body: { jobs }, headers: repeated(requestKey) };
-    return (await this.#ask<Schemas["Items_MadeJob_"]>("POST", "/jobs/batch", asked)).items;
+    return (await this.#ask<Schemas["Items_CreatedJobView_"]>("POST", "/jobs/batch", asked)).items;
   }
 
   async getJob(jobId: string): Promise<ServedJob> {
@@ -76,7 +76,7 @@ export class ServerClient {
   }
 
   /** Answers the id of the job that will run. */
-  async retryJob(jobId: string, given: Schemas["Retry"] = {}): Promise<string> {
+  async retryJob(jobId: string, given: Schemas["RetryBody"] = {}): Promise<string> {
     const path = `/jobs/${encodeURIComponent(jobId)}/retry`;
     return (await this.#ask<Schemas["JobId"]>("POST", path, { body: given })).id;
   }

@@ -212,15 +212,14 @@ class ChildTable:
         """Children of this process that ended jobs have left; None when there are none."""
         children = proc.read_children(self._pid)
         if children is None:
-            children = set(self._find_adopted(proc.read_table()))
+            among = proc.read_table()
+            children = {each.pid for each in among.values() if each.parent == self._pid}
         left, is_over = [], True
         for pid in children - known:
             process = proc.read_process(pid)
-            if process is None:  # it has ended, perhaps after a fork
+            if process is None or (process.is_zombie and _reap(pid)):
+                # It may have forked before it ended, and its fork is not in this list.
                 is_over = False
-            elif process.is_zombie:
-                with contextlib.suppress(ChildProcessError):
-                    os.waitpid(pid, os.WNOHANG)
             elif self._is_leftover(process):
                 left.append(pid)
                 is_over = False
@@ -267,3 +266,10 @@ class ChildTable:
         # looked at again when that one has ended.
         started = [proc.ticks(child.started) for child in self._by_run.values()]
         return all(ticks > process.started for ticks in started)
+
+
+def _reap(pid: int) -> bool:
+    """False for a process whose first thread has ended and another one has not."""
+    with contextlib.suppress(ChildProcessError):
+        return os.waitpid(pid, os.WNOHANG)[0] == pid
+    return True

@@ -1,6 +1,6 @@
 /** Who asks for how much of the workers, and who gets it. */
 
-import type { TenantInfo, Usage, Waiting } from "@/api/schema";
+import type { TenantBacklog, TenantInfo, Usage } from "@/api/schema";
 
 export interface Share {
   id: string | null; // null: all others
@@ -19,7 +19,7 @@ export interface Share {
 
 const NOISY = 1.5; // times what is due
 
-export function sharesOf(tenants: TenantInfo[], used: Usage[], waiting: Waiting[]): Share[] {
+export function sharesOf(tenants: TenantInfo[], used: Usage[], waiting: TenantBacklog[]): Share[] {
   const known = new Map(tenants.map((each) => [each.id, each]));
   const done = new Map(used.map((each) => [each.tenant_id as string | null, each.attempts]));
   const queued = new Map(waiting.map((each) => [each.tenant_id, each.queued]));

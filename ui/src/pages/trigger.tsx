@@ -7,7 +7,7 @@ import { useState } from "react";
 import { call } from "@/api/client";
 import { printShort } from "@/api/json";
 import { client, trigger as triggerQuery } from "@/api/queries";
-import type { Tried, Trigger } from "@/api/schema";
+import type { Trigger, TriggerTestResult } from "@/api/schema";
 import { OnOff } from "@/pages/triggers";
 import { Button } from "@/parts/button";
 import { Confirm } from "@/parts/confirm";
@@ -261,7 +261,7 @@ function Trial({ trigger }: { trigger: Trigger }) {
   );
 }
 
-function Result({ tried }: { tried: Tried }) {
+function Result({ tried }: { tried: TriggerTestResult }) {
   return (
     <div className="border-line border-t">
       <p className="flex flex-wrap gap-2 px-4 pt-3">

@@ -6,7 +6,7 @@ import type { components, operations } from "./types.ts";
 
 type Schemas = components["schemas"];
 export type NewJob = Schemas["NewJob"];
-export type MadeJob = Schemas["MadeJob"];
+export type CreatedJobView = Schemas["CreatedJobView"];
 export type ServedJob = Schemas["Job"];
 export type JobHistory = Schemas["JobHistory"];
 export type JobPage = Schemas["Page_JobListing_"];
@@ -46,14 +46,17 @@ export class ServerClient {
   }
 
   /** The same `requestKey` and job within 24 hours have the same answer. */
-  async enqueue(job: NewJob, requestKey?: string): Promise<MadeJob> {
+  async enqueue(job: NewJob, requestKey?: string): Promise<CreatedJobView> {
     return await this.#ask("POST", "/jobs", { body: job, headers: repeated(requestKey) });
   }
 
   /** All or none, in their order. */
-  async enqueueMany(jobs: readonly NewJob[], requestKey?: string): Promise<readonly MadeJob[]> {
+  async enqueueMany(
+    jobs: readonly NewJob[],
+    requestKey?: string,
+  ): Promise<readonly CreatedJobView[]> {
     const asked = { body: { jobs }, headers: repeated(requestKey) };
-    return (await this.#ask<Schemas["Items_MadeJob_"]>("POST", "/jobs/batch", asked)).items;
+    return (await this.#ask<Schemas["Items_CreatedJobView_"]>("POST", "/jobs/batch", asked)).items;
   }
 
   async getJob(jobId: string): Promise<ServedJob> {
@@ -76,7 +79,7 @@ export class ServerClient {
   }
 
   /** Answers the id of the job that will run. */
-  async retryJob(jobId: string, given: Schemas["Retry"] = {}): Promise<string> {
+  async retryJob(jobId: string, given: Schemas["RetryBody"] = {}): Promise<string> {
     const path = `/jobs/${encodeURIComponent(jobId)}/retry`;
     return (await this.#ask<Schemas["JobId"]>("POST", path, { body: given })).id;
   }

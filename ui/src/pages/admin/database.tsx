@@ -3,13 +3,7 @@
 import { useQuery } from "@tanstack/react-query";
 import { CircleCheck, CircleX, TriangleAlert } from "lucide-react";
 import { database } from "@/api/queries";
-import type {
-  DatabaseState,
-  Table as DatabaseTable,
-  Finding,
-  Holder,
-  LockWait,
-} from "@/api/schema";
+import type { DatabaseState, Finding, HorizonHolder, LockWait, TableStats } from "@/api/schema";
 import { short } from "@/jobs/counts";
 import { Failure, Skeleton, Snippet } from "@/parts/feedback";
 import { Page as Frame, Panel } from "@/parts/page";
@@ -86,8 +80,8 @@ function Line({ finding }: { finding: Finding }) {
 }
 
 /** Dead rows younger than the oldest snapshot cannot be removed, by anybody. */
-function Horizon({ rows }: { rows: Holder[] }) {
-  const columns: Column<Holder>[] = [
+function Horizon({ rows }: { rows: HorizonHolder[] }) {
+  const columns: Column<HorizonHolder>[] = [
     {
       title: "Who",
       isMain: true,
@@ -173,12 +167,12 @@ function Who({ name, about }: { name: string; about: (string | null)[] }) {
   );
 }
 
-interface Whole extends DatabaseTable {
+interface Whole extends TableStats {
   parts: number;
 }
 
 /** The partitions of a table are shown as the one that they are. */
-function joined(tables: DatabaseTable[]): Whole[] {
+function joined(tables: TableStats[]): Whole[] {
   const found = new Map<string, Whole>();
   for (const each of tables) {
     const name = each.name.replace(/_(\d{8}|default)$/, "");
@@ -201,7 +195,7 @@ function later(one: string | null, other: string | null): string | null {
   return one > other ? one : other;
 }
 
-function Tables({ tables }: { tables: DatabaseTable[] }) {
+function Tables({ tables }: { tables: TableStats[] }) {
   const rows = joined(tables);
   const largest = Math.max(1, ...rows.map((row) => row.bytes));
   const columns: Column<Whole>[] = [
@@ -262,7 +256,7 @@ function Tables({ tables }: { tables: DatabaseTable[] }) {
 
 const MANY = 1_000;
 
-function Dead({ row }: { row: DatabaseTable }) {
+function Dead({ row }: { row: TableStats }) {
   const isBad = row.dead > MANY && row.dead > row.live;
   return (
     <span className={isBad ? "font-medium text-warn" : ""}>

@@ -4,7 +4,7 @@ import { useQuery } from "@tanstack/react-query";
 import { useSearch } from "@tanstack/react-router";
 import { TriangleAlert } from "lucide-react";
 import { database, tenants } from "@/api/queries";
-import type { MissedFiring, SchedulerState, Standstill, Upkeep } from "@/api/schema";
+import type { MissedFiring, SchedulerState, SchedulerTask, StuckItem } from "@/api/schema";
 import { tenantHref } from "@/config";
 import { short } from "@/jobs/counts";
 import { Choice } from "@/parts/choice";
@@ -97,7 +97,7 @@ const TASKS: Record<string, string> = {
   retention: "Clears away what is old, hourly",
 };
 
-const UPKEEP: Column<Upkeep>[] = [
+const UPKEEP: Column<SchedulerTask>[] = [
   {
     title: "Upkeep",
     isMain: true,
@@ -200,7 +200,7 @@ function Misses({ rows, slugs }: { rows: MissedFiring[]; slugs: Slugs }) {
   );
 }
 
-const WORDS: Record<Standstill["kind"], { title: string; path: string }> = {
+const WORDS: Record<StuckItem["kind"], { title: string; path: string }> = {
   overdue: { title: "Schedule is late", path: "/triggers" },
   faulty: { title: "Trigger was disabled", path: "/triggers" },
   event: { title: "Events wait", path: "/events" },
@@ -210,8 +210,8 @@ const WORDS: Record<Standstill["kind"], { title: string; path: string }> = {
   blocked: { title: "Job waits for nothing", path: "/jobs" },
 };
 
-function Troubles({ rows, slugs }: { rows: Standstill[]; slugs: Slugs }) {
-  const columns: Column<Standstill>[] = [
+function Troubles({ rows, slugs }: { rows: StuckItem[]; slugs: Slugs }) {
+  const columns: Column<StuckItem>[] = [
     { title: "What", cell: (row) => WORDS[row.kind].title },
     {
       title: "Which",

@@ -38,7 +38,7 @@ class Callbacks(Body):
 
     def to_job_requests(self) -> dict[str, JobRequest | None]:
         given = {name: getattr(self, name) for name in ("on_success", "on_failure", "on_complete")}
-        return {name: each and each.request() for name, each in given.items()}
+        return {name: each and each.to_job_request() for name, each in given.items()}
 
 
 class NewNode(JobFields):

@@ -12,7 +12,7 @@ from side import Side, Workers, marks_file
 from stage import Connection, Stage, await_crowd, closed_gate, settle_down, waiting
 
 _STEP = 1_000
-_ISOLATED = {"JOBFORGE_BENCH_ISOLATED": "1"}
+_ISOLATED = {"BENCH_ISOLATED": "1"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ FLOOD_P50, FLOOD_P99 = "beside a flood, p50 ms", "beside a flood, p99 ms"
 BESIDE, CAPPED = "uncapped, beside a full cap/s", "under a cap/s"
 
 _PROBES = 100  # a second
-_SMALL_TENANTS = {"JOBFORGE_BENCH_TENANTS": "20"}
+_SMALL_TENANTS = {"BENCH_TENANTS": "20"}
 _TENANT = UUID(int=1)
 _ENQUEUE = "select count(*) from jobforge.enqueue_jobs(%s::jsonb, %s)"
 _OVERRIDE = "select jobforge.override_definition(%s, %s::jsonb)"

@@ -13,7 +13,7 @@ from program import Client, Program, main
 from jobforge.connectors.registry import connector_registrations
 from jobforge.db.migrate import migrate
 
-_SMALL_TENANTS = int(os.environ.get("JOBFORGE_BENCH_TENANTS", "0"))
+_SMALL_TENANTS = int(os.environ.get("BENCH_TENANTS", "0"))
 _BARE = "insert into bare (n) values (%s)"
 
 
@@ -32,7 +32,7 @@ async def install(url: str) -> None:
 
 @asynccontextmanager
 async def client(url: str) -> AsyncIterator[Client]:
-    definition = isolated if os.environ.get("JOBFORGE_BENCH_ISOLATED") else noop
+    definition = isolated if os.environ.get("BENCH_ISOLATED") else noop
     small = [noop.using(tenant=UUID(int=2 + number)) for number in range(_SMALL_TENANTS)]
     with jf.connected_to(url), psycopg.connect(url, autocommit=True) as conn:
         jf.register()  # as an app does when it starts; from here on it is connected

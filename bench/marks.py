@@ -12,9 +12,10 @@ import struct
 import time
 from pathlib import Path
 
-FILE = "JOBFORGE_BENCH_MARKS"
-STEP = "JOBFORGE_BENCH_STEP"
-DELAYS = "JOBFORGE_BENCH_DELAYS"
+# Without the prefix JOBFORGE_: every command of ours removes such variables from its environment.
+FILE = "BENCH_MARKS"
+STEP = "BENCH_STEP"
+DELAYS = "BENCH_DELAYS"
 _SIZE = 8
 _OLDEST = 10**15  # what is more is a time in microseconds, what is less is a mere number
 

@@ -21,7 +21,7 @@ import marks
 
 Answer = dict[str, float | list[float]]
 
-GATE = "JOBFORGE_BENCH_GATE"  # a file: programs that are ready wait until it is there
+GATE = "BENCH_GATE"  # a file: programs that are ready wait until it is there
 
 _WARM = 20  # singles before the clock starts
 _CHUNK = 100

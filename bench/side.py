@@ -173,7 +173,7 @@ class Side:
         return {
             **{name: value for name, value in os.environ.items() if not name.startswith("PYTHON")},
             "PYTHONPATH": str(HERE),
-            "JOBFORGE_BENCH_MODULES": str(environment.modules(self.rival)),
+            "BENCH_MODULES": str(environment.modules(self.rival)),
             **more,
         }
 

@@ -53,7 +53,7 @@ async def client(url: str) -> AsyncIterator[Client]:
 
 def work(url: str) -> None:
     app.conf.broker_url = url.replace("unix://", "redis+socket://")
-    is_isolated = bool(os.environ.get("JOBFORGE_BENCH_ISOLATED"))
+    is_isolated = bool(os.environ.get("BENCH_ISOLATED"))
     processes = _PREFORKED if is_isolated else 1
     app.conf.worker_prefetch_multiplier = _PREFETCH // processes
     pool = "prefork" if is_isolated else "solo"

@@ -7,16 +7,16 @@ import { setTimeout as sleep } from "node:timers/promises";
 
 const WARM = 20;
 const LONGEST_MS = 30_000;
-const MARKS = process.env.JOBFORGE_BENCH_MARKS;
-const STEP = Number(process.env.JOBFORGE_BENCH_STEP ?? "1");
-const DELAYS = process.env.JOBFORGE_BENCH_DELAYS;
-const GATE = process.env.JOBFORGE_BENCH_GATE;
+const MARKS = process.env.BENCH_MARKS;
+const STEP = Number(process.env.BENCH_STEP ?? "1");
+const DELAYS = process.env.BENCH_DELAYS;
+const GATE = process.env.BENCH_GATE;
 const OLDEST = 1e15; // what is more is a time in microseconds
 const TICK_S = 0.01;
 const SIZE = 8;
 
 // The packages of a rival lie in an environment of its own.
-export const load = createRequire(path.join(process.env.JOBFORGE_BENCH_MODULES, "x"));
+export const load = createRequire(path.join(process.env.BENCH_MODULES, "x"));
 
 const now = () => (performance.timeOrigin + performance.now()) / 1000;
 const file = MARKS ? fs.openSync(MARKS, "a") : null;

@@ -41,7 +41,7 @@ async def client(url: str) -> AsyncIterator[Client]:
 
 
 def work(url: str) -> None:
-    kind = Worker if os.environ.get("JOBFORGE_BENCH_ISOLATED") else SimpleWorker
+    kind = Worker if os.environ.get("BENCH_ISOLATED") else SimpleWorker
     connection = Redis.from_url(url)
     kind([Queue(connection=connection)], connection=connection).work(logging_level="WARNING")
 

@@ -7,6 +7,7 @@ other systems the environment is reduced, and nothing else is done.
 """
 
 import ctypes
+import json
 import os
 import re
 import socket
@@ -16,8 +17,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
-
-import orjson
 
 from jobforge.process.environment import is_credential, withhold_credentials
 
@@ -72,7 +71,7 @@ class Handover:
     def from_arguments(cls, arguments: Sequence[str], environment: Mapping[str, str]) -> "Handover":
         private = {name: text for name, text in environment.items() if is_credential(name)}
         public = {name: text for name, text in environment.items() if name not in private}
-        body = orjson.dumps({"arguments": list(arguments), "environment": private})
+        body = json.dumps({"arguments": list(arguments), "environment": private}).encode()
         return cls(_hide_credentials(arguments), public, body)
 
     def variables(self, descriptor: int) -> dict[str, str]:
@@ -109,7 +108,7 @@ def _receive() -> _Received:
     with socket.socket(fileno=int(descriptor)) as parent:
         body = b"".join(iter(lambda: parent.recv(65_536), b""))
     try:
-        return _Received(**orjson.loads(body))
+        return _Received(**json.loads(body))
     except ValueError:
         sys.exit("the process that started this one ended before it had sent the settings")
 

@@ -102,6 +102,9 @@ def leave_chain(listener: str) -> None:
     connection.send(b".")
     while os.fork() == 0:
         os.setsid()
+        with suppress(BlockingIOError):
+            if connection.recv(1, socket.MSG_DONTWAIT):
+                connection.send(b"!")
     os._exit(0)
 
 

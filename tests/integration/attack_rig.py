@@ -30,6 +30,8 @@ from jobforge.worker.runner import Report
 APP = str(Path(__file__).with_name("attack_app.py"))
 # Long enough for a slow machine; what is killed is gone at once as a rule.
 _GONE_S = 30
+# Within this the zygote has looked a few times for what ended jobs have left.
+_SWEPT_S = 1
 
 
 class Listener:
@@ -96,6 +98,25 @@ class Attacks:
 
     def can_leave_a_chain_of_forks(self) -> bool:
         return self._leaves("leave_chain")
+
+    def can_leave_a_chain_of_forks_beside_another_job(self) -> bool:
+        token, victims, listener = uuid4().hex, Listener(), Listener()
+
+        async def left() -> bool:
+            victim = await self.rig.start("hold", token=token, listener=victims.name).speaks()
+            await asyncio.to_thread(victims.accept)
+            started = self.rig.start("leave_chain", listener=listener.name)
+            await asyncio.to_thread(listener.accept)
+            await asyncio.to_thread(listener.hears)
+            await started.report()
+            await asyncio.sleep(_SWEPT_S)
+            listener.release()
+            is_answered = await asyncio.to_thread(listener.is_answered)
+            victims.release()
+            await victim.report()
+            return is_answered
+
+        return self.rig.go(left())
 
     def can_leave_a_hidden_daemon(self) -> bool:
         return self._leaves("leave_daemon")

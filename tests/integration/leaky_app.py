@@ -16,7 +16,7 @@ SECRETS = ("file_a", "file_b", "file_c", "file.d", "variable_a", "variable-b")
 VARIABLES = ("SMTP_PASSWORD", "BILLING_API_TOKEN", "REPORT_DSN", "PARTNER_CREDENTIALS")
 
 PARTS_OF_REDACTION: list[tuple[object, str, Callable[..., Any]]] = [
-    (jobforge.redact, "hide_assigned", lambda text, _: text),
+    (jobforge.redact, "hide_assignments", lambda text, _: text),
     (jobforge.redact, "hide_private_keys", lambda text, _: text),
     (jobforge.redact, "hide_shapes", lambda text, _: text),
     (jobforge.redact, "is_secret_name", lambda _: False),

@@ -149,6 +149,18 @@ class Subscription:
         return f"the target has not received it: {found}"
 
 
+def drop_slots(source: Connection) -> None:
+    """Drops all slots of the server, which would keep their databases from being dropped.
+
+    A walsender releases its slot only when it notices that its subscriber has disconnected.
+    """
+    active = "select from pg_replication_slots where active"
+    wait_until(
+        lambda: not source.execute(active).rowcount, why=lambda: "a walsender still uses its slot"
+    )
+    source.execute("select pg_drop_replication_slot(slot_name) from pg_replication_slots")
+
+
 def flush(conn: Connection) -> str:
     """Writes what is committed to the disk, and returns the position of its end in the WAL."""
     with conn.transaction():

@@ -328,7 +328,7 @@ except KeyboardInterrupt:
 def test_a_library_that_swallows_ctrl_c_does_not_keep_the_command_going() -> None:
     program = _program(
         """
-with interrupts.enforced():
+with interrupts.enforce_exit():
     print("waits")
     while True:
         try:

@@ -2,6 +2,8 @@
 
 import asyncio
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -46,6 +48,15 @@ def test_a_level_prevents_the_attacks_that_its_page_says(
         said = {name: can for name, can in said.items() if name not in BY_LANDLOCK}
     assert found == said
     attempts(sum(not can for can in found.values()))
+
+
+@pytest.mark.parametrize("way", ["fork", "thread"])
+def test_a_process_that_ends_while_it_is_looked_for_hides_nothing(way: str) -> None:
+    program = [sys.executable, "-m", "integration.left_processes", way]
+    done = subprocess.run(
+        program, cwd=Path(__file__).parents[1], stdout=subprocess.PIPE, text=True, check=True
+    )
+    assert done.stdout == "True\n"
 
 
 def test_the_page_has_every_attack() -> None:

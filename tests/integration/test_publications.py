@@ -5,7 +5,14 @@ from datetime import UTC
 
 import pytest
 from cluster import Clock, Connection
-from integration.replicas import Subscription, cluster, install, installed, prepare_target
+from integration.replicas import (
+    Subscription,
+    cluster,
+    drop_slots,
+    install,
+    installed,
+    prepare_target,
+)
 from integration.test_postgres15 import PARTS, Engine
 from sql.engine import TENANT_A, TENANT_B, call_for_value, count, definition, enqueue, erase
 
@@ -52,7 +59,7 @@ def subscriptions(source: Connection) -> Iterator[list[Subscription]]:
     yield made
     for each in made:
         each.drop()
-    source.execute("select pg_drop_replication_slot(slot_name) from pg_replication_slots")
+    drop_slots(source)
 
 
 def subscribe(

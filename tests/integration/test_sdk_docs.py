@@ -45,8 +45,8 @@ def test_the_guide_names_all_of_handle_and_context() -> None:
                 assert name in text, f"{kind.__name__}.{name}"
 
 
-# The rest of the context is for runners.
+# The rest of both is for runners and for JobForge itself.
 _NOT_FOR_HANDLERS = {
-    *("about", "ask_to_stop", "has_noticed", "is_asked", "payload_json"),
-    *("traceparent", "was_completed"),
+    *("has_seen_stop_request", "is_stop_requested", "payload_json", "read_result", "request_stop"),
+    *("traceparent", "was_completed", "with_job_fields"),
 }

@@ -17,6 +17,7 @@ import pytest
 from cluster import Database
 from integration.seam import TENANT_A
 from integration.terminal import Program, QuickTerminal, Terminal
+from integration.test_cli_connectors import given
 
 from jobforge.connectors.webhook_deliver import RETRY_DELAYS_S
 from jobforge.security.webhook_signature import make_secret, secret_text, sign_headers
@@ -113,7 +114,9 @@ def test_the_example_hears_of_a_job_and_refuses_strangers(database: Database, fo
     with _receiver(made["secret"]) as (receiver, url):
         settings["JOBFORGE_EGRESS_ALLOW"] = url.split("/")[2]
         quick = QuickTerminal(folder, **settings)
-        quick.read("webhooks", "edit", made["id"], "--url", url)
+        # The receiver has another origin, so the edit needs the secret again.
+        moved = ("webhooks", "edit", made["id"], "--url", url, "--secret")
+        given(folder, settings, made["secret"], *moved)
         with Terminal(folder, **settings).started("worker", str(EXAMPLE / "app.py")) as worker:
             worker.wait_for("worker.started")
             quick.read("enqueue", "settle_invoice", "number:=7")
@@ -128,8 +131,8 @@ def _check_the_shell_of_the_page(secret: str, url: str, receiver: Program) -> No
     if not (shutil.which("curl") and shutil.which("openssl")):
         return
     *_, block = _blocks("sh")
-    for given, code in ((secret, 0), (secret_text(make_secret()), 22)):
-        variables = {"PATH": os.environ["PATH"], "WEBHOOK_SECRET": given, "RECEIVER": url}
+    for used, code in ((secret, 0), (secret_text(make_secret()), 22)):
+        variables = {"PATH": os.environ["PATH"], "WEBHOOK_SECRET": used, "RECEIVER": url}
         said = subprocess.run(
             ["/bin/sh", "-c", block], capture_output=True, check=False, timeout=60, env=variables
         )

@@ -1,6 +1,7 @@
 """What a process shows of what it was started with. Each test speaks of a separate process."""
 
 import asyncio
+import json
 import os
 import subprocess
 import sys
@@ -107,6 +108,12 @@ def test_a_process_hands_over_what_it_does_not_show() -> None:
     assert handover.masked_arguments == ["worker", "--database-url", "***", "--queues", "mail"]
     assert handover.environment == {"LANG": "C"}
     assert CANARY.encode() in handover.secrets
+
+
+def test_a_variable_that_is_not_utf_8_is_handed_over() -> None:
+    value = os.fsdecode(b"\xff")
+    handover = Handover.from_arguments(["worker"], {"JOBFORGE_SECRET_API": value})
+    assert json.loads(handover.secrets)["environment"] == {"JOBFORGE_SECRET_API": value}
 
 
 def test_a_started_process_receives_arguments_and_variables_of_any_size(tmp_path: Path) -> None:

@@ -219,15 +219,14 @@ class ChildTable:
         """
         children = proc.read_children(self._pid)
         if children is None:
-            children = set(self._find_adopted(proc.read_table()))
+            table = proc.read_table()
+            children = {process.pid for process in table.values() if process.parent == self._pid}
         left, is_done = [], True
         for pid in children - known:
             process = proc.read_process(pid)
-            if process is None:  # the child has ended, possibly after a fork
+            if process is None or (process.is_zombie and _reap(pid)):
+                # It may have forked before it ended; the new process is not in this list.
                 is_done = False
-            elif process.is_zombie:
-                with contextlib.suppress(ChildProcessError):
-                    os.waitpid(pid, os.WNOHANG)
             elif self._is_leftover(process):
                 left.append(pid)
                 is_done = False
@@ -269,3 +268,10 @@ class ChildTable:
         # it. The sweep after the end of the last such job kills it.
         started = [proc.ticks(child.started) for child in self._by_run.values()]
         return all(ticks > process.started for ticks in started)
+
+
+def _reap(pid: int) -> bool:
+    """Reap a zombie; return False if only its main thread has ended."""
+    with contextlib.suppress(ChildProcessError):
+        return os.waitpid(pid, os.WNOHANG)[0] == pid
+    return True

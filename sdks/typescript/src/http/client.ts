@@ -46,12 +46,15 @@ export class ServerClient {
   }
 
   /** The same `requestKey` and job within 24 hours have the same answer. */
-  async enqueue(job: NewJob, requestKey?: string): Promise<MadeJob> {
+  async enqueue(job: NewJob, requestKey?: string): Promise<CreatedJobView> {
     return await this.#ask("POST", "/jobs", { body: job, headers: repeated(requestKey) });
   }
 
   /** All or none, in their order. */
-  async enqueueMany(jobs: readonly NewJob[], requestKey?: string): Promise<readonly MadeJob[]> {
+  async enqueueMany(
+    jobs: readonly NewJob[],
+    requestKey?: string,
+  ): Promise<readonly CreatedJobView[]> {
     const asked = { body: { jobs }, headers: repeated(requestKey) };
     return (await this.#ask<Schemas["Items_CreatedJobView_"]>("POST", "/jobs/batch", asked)).items;
   }

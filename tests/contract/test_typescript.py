@@ -28,7 +28,7 @@ from jobforge.types.triggers import TriggerType
 ACME = UUID("aaaaaaaa-0000-4000-8000-000000000000")
 
 
-@pytest.mark.parametrize("file", ["sdk", "link", "contract", "redact", "worker", "isolation"])
+@pytest.mark.parametrize("file", ["sdk", "link", "contract", "redact", "notes", "worker", "isolation"])
 def test_the_suite_of_the_sdk_passes(file: str, database: Database, tmp_path: Path) -> None:
     texts = tmp_path / "texts.json"
     texts.write_text(json.dumps(shown_texts() if file == "contract" else []))

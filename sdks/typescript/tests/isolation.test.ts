@@ -115,7 +115,7 @@ test("a job may ask for much at once, and is told of a note that is too long", a
   assert.deepEqual(await handle.result({ timeout: 30 }), [
     300,
     ["open sesame"],
-    "2097228 bytes are more than the 1048576 that fit in one message",
+    "2097216 bytes are more than the 1048576 that fit in one message",
   ]);
 });
 

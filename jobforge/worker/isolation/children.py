@@ -208,9 +208,9 @@ class Family:
         left, is_over = [], True
         for pid in children - known:
             process = proc.process(pid)
-            if process is None:  # it has ended, perhaps after a fork
+            if process is None or process.is_zombie:
+                # It may have forked since the children were listed.
                 is_over = False
-            elif process.is_zombie:
                 with contextlib.suppress(ChildProcessError):
                     os.waitpid(pid, os.WNOHANG)
             elif self._is_left(process):

@@ -11,7 +11,7 @@ import { until, urlOf } from "./ground.ts";
 process.env.JOBFORGE_DATABASE_URL = urlOf();
 process.env.JOBFORGE_SECRET_ISOLATED = "open sesame";
 process.env.DATABASE_URL = urlOf(); // of the app itself
-const { ask, attack, breed, child, fail, jf, look, parent, pidIn, QUEUE, speak } = await import(
+const { ask, breed, child, fail, jf, look, parent, pidIn, QUEUE, speak } = await import(
   "./isolated_app.ts"
 );
 const module = new URL("./isolated_app.ts", import.meta.url).href;
@@ -118,22 +118,6 @@ test("a job may ask for much at once, and is told of a note that is too long", a
     "2097216 bytes are more than the 1048576 that fit in one message",
   ]);
 });
-
-const BROKEN = "wrote to the socket that is for its worker";
-const ATTACKS = ["null", "text", "note", "long note", "verdict", "step", "endless"];
-for (const how of [...ATTACKS, "questions"]) {
-  test(`a job that writes to its worker's socket itself crashes alone: ${how}`, async () => {
-    const message =
-      how === "questions" ? "asked its worker again and again without reading the answers" : BROKEN;
-    const other = await look.enqueue({});
-    const handle = await attack.enqueue({ how });
-    const { error, state } = await handle.wait({ timeout: 30 });
-    assert.deepEqual([state, error?.type, error?.message], ["dead", "Crashed", message]);
-    assert.equal((await other.result({ timeout: 30 })).secret, "open sesame");
-    const { attempts } = await jf.client.getHistory(handle.id);
-    assert.equal(attempts[0]?.outcome, "crashed");
-  });
-}
 
 function isAlive(pid: number): boolean {
   if (!existsSync(`/proc/${pid}/stat`)) return false;

@@ -59,7 +59,7 @@ def used_s(rig: Rig) -> float:
 def main() -> None:
     rounds = int(sys.argv[1]) if len(sys.argv) > 1 else ROUNDS
     show_python()
-    levels = LEVELS
+    levels: tuple[str, ...] = LEVELS
     for user in map(int, sys.argv[2:]):
         levels = LEVELS_WITHOUT_ROOT
         os.setgroups([])

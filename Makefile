@@ -43,8 +43,8 @@ faults: $(INSTALLED) system-deps ## kill, freeze, crash and cut workers and data
 fuzz: $(INSTALLED) ## ask the HTTP API everything that its OpenAPI allows, and much that it does not: half an hour
 	@JOBFORGE_LONG=1 $(BIN)/pytest -n 2 tests/api/test_contract.py $(ARGS)
 
-attacks: $(INSTALLED) ui system-deps ## run the attacks on tenancy, HTTP, egress and isolation; writes docs/attacks.md
-	@$(BIN)/pytest -n $(TESTERS) -m attack --attack-report docs/attacks.md $(ARGS)
+attacks: $(INSTALLED) ui system-deps ## run the attacks on tenancy, HTTP, egress and isolation; writes their number into docs
+	@$(BIN)/pytest -n $(TESTERS) -m attack --attack-report docs $(ARGS)
 
 check: $(INSTALLED) ## formatting, lint, types, imports, SQL rules; of Python, the dashboard and the SDK
 	@$(MAKE) --no-print-directory --jobs=2 --output-sync check-types check-style check-node

@@ -1,7 +1,8 @@
 """What each level of isolation costs per job: empty jobs without a database, levels side by side.
 
-    sudo .venv/bin/python bench/isolation_levels.py [rounds]
+    sudo .venv/bin/python bench/isolation_levels.py [rounds] [user ID]
 
+With a user ID (65534 is nobody) it becomes that user, who has the levels `process` and `namespace`.
 Each round runs the same number of jobs at every level, so a busy machine slows all of them alike;
 the medians over the rounds are compared.
 """
@@ -18,7 +19,10 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from integration.attack_rig import show_python
 from integration.isolation import Rig
 
+from jobforge.worker.isolation import proc
+
 LEVELS = ("process", "user", "namespace", "strict")
+LEVELS_WITHOUT_ROOT = ("process", "namespace")
 JOBS = 100
 AT_ONCE = 4
 ROUNDS = 9
@@ -42,26 +46,37 @@ def measured(rig: Rig) -> tuple[float, float]:
 
 
 def used_s(rig: Rig) -> float:
-    """The CPU time of the zygote and of the jobs that have ended."""
-    words = Path(f"/proc/{rig.runner.zygote_pid}/stat").read_text().rpartition(")")[2].split()
-    return sum(map(int, words[11:15])) / os.sysconf("SC_CLK_TCK")
+    """The CPU time of the zygote and of the jobs that have ended.
+
+    Without root, the zygote of `namespace` is a child of the process that the worker started.
+    """
+    pids = proc.find_descendants(filter(None, [rig.runner.zygote_pid]), proc.read_table())
+    stats = (Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split() for pid in pids)
+    ticks = sum(sum(map(int, words[11:15])) for words in stats)
+    return ticks / os.sysconf("SC_CLK_TCK")
 
 
 def main() -> None:
     rounds = int(sys.argv[1]) if len(sys.argv) > 1 else ROUNDS
     show_python()
-    rigs = {level: Rig(isolation_level=level) for level in LEVELS}
-    found: dict[str, list[tuple[float, float]]] = {level: [] for level in LEVELS}
+    levels: tuple[str, ...] = LEVELS
+    for user in map(int, sys.argv[2:]):
+        levels = LEVELS_WITHOUT_ROOT
+        os.setgroups([])
+        os.setresgid(user, user, user)
+        os.setresuid(user, user, user)
+    rigs = {level: Rig(isolation_level=level) for level in levels}
+    found: dict[str, list[tuple[float, float]]] = {level: [] for level in levels}
     for number in range(rounds):
         # The order changes, so that none is always behind the same one.
-        for level in LEVELS[number % len(LEVELS) :] + LEVELS[: number % len(LEVELS)]:
+        for level in levels[number % len(levels) :] + levels[: number % len(levels)]:
             found[level].append(measured(rigs[level]))
     for rig in rigs.values():
         rig.close()
     print("| Level | ms per job | ratio | ms of CPU per job | ratio |")
     print("| --- | ---: | ---: | ---: | ---: |")
     least = medians(found["process"])
-    for level in LEVELS:
+    for level in levels:
         wall, cpu = medians(found[level])
         ratios = wall / least[0], cpu / least[1]
         print(f"| `{level}` | {wall:.2f} | {ratios[0]:.2f} | {cpu:.2f} | {ratios[1]:.2f} |")

@@ -1,10 +1,15 @@
 """Count the attempts of the attack tests by area and print them at the end of a run.
 
 A test marked `@pytest.mark.attack("ssrf")` counts as one attempt in that area. A test that makes
-more than one takes the `attempts` fixture and calls it with their number. `--attack-report FILE`
-also writes the counts as the table of docs/attacks.md.
+more than one takes the `attempts` fixture and calls it with their number. `--attack-report FOLDER`
+also writes the counts into the pages of this folder: the table of attacks.md, and the total that
+security.md quotes.
+
+Counts are rounded down to two digits from 100 on. Some depend on the number of processes on the
+machine, and the pages must not change without reason.
 """
 
+import re
 from collections import Counter
 from collections.abc import Callable, Generator
 from pathlib import Path
@@ -16,6 +21,9 @@ PROPERTY = "attack"
 REPORT = pytest.StashKey["Report"]()
 COUNT = pytest.StashKey["_Item"]()
 
+TABLE_PAGE, TOTAL_PAGE = "attacks.md", "security.md"
+# How security.md quotes the total.
+TOTAL = re.compile(r"(?P<attempts>[\d,]+) attempts(?=\nin total, all refused)")
 HEADER = """\
 | Area | Attempts | Refused | Tests |
 | --- | ---: | ---: | ---: |
@@ -29,6 +37,7 @@ class Report:
         self.attempts: Counter[str] = Counter()
         self.refused: Counter[str] = Counter()
         self.tests: Counter[str] = Counter()
+        self.has_failed = False
 
     def add(self, area: str, attempts: int, *, passed: bool) -> None:
         self.tests[area] += 1
@@ -37,11 +46,23 @@ class Report:
 
     def as_table(self) -> str:
         rows = [
-            f"| {area} | {self.attempts[area]:,} | {self.refused[area]:,} | {self.tests[area]:,} |"
-            for area in sorted(self.tests)
+            f"| {area} | {_rounded(self.attempts[area])} | {_rounded(self.refused[area])} "
+            f"| {self.tests[area]:,} |"
+            for area in sorted(self.tests, key=str.casefold)
         ]
-        total = f"| **Total** | {self.attempts.total():,} | {self.refused.total():,} "
-        return HEADER + "\n".join([*rows, f"{total}| {self.tests.total():,} |"]) + "\n"
+        refused = _rounded(self.refused.total())
+        total = f"| **Total** | {self.total} | {refused} | {self.tests.total():,} |"
+        return HEADER + "\n".join([*rows, total]) + "\n"
+
+    @property
+    def total(self) -> str:
+        return _rounded(self.attempts.total())
+
+
+def _rounded(count: int) -> str:
+    """Two digits at most, so a lower bound."""
+    unit = 10 ** max(0, len(str(count)) - 2)
+    return f"{count // unit * unit:,}"
 
 
 class _Item:
@@ -63,7 +84,8 @@ def attempts(request: pytest.FixtureRequest) -> Attempts:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--attack-report", type=Path, help="write the attack counts to this file")
+    help_ = "write the attack counts into the pages of this folder"
+    parser.addoption("--attack-report", type=Path, metavar="FOLDER", help=help_)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -90,6 +112,7 @@ class _Listener:
         self.report = report
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        self.report.has_failed |= report.failed
         if report.when != "call" or report.skipped:
             return
         for name, value in report.user_properties:
@@ -106,13 +129,35 @@ def pytest_terminal_summary(
         return
     terminalreporter.section("attacks")
     terminalreporter.write(report.as_table())
-    target: Path | None = config.getoption("--attack-report")
-    if target is not None:
-        _write(target, report.as_table())
+    folder: Path | None = config.getoption("--attack-report")
+    if folder is None:
+        return
+    if report.has_failed or config.getoption("keyword"):
+        terminalreporter.write_line(
+            "the pages were not written: tests have failed or were left out"
+        )
+    else:
+        write_pages(folder, report)
 
 
-def _write(page: Path, table: str) -> None:
-    """Replace the table in the page, and keep the text around it."""
-    before, _, rest = page.read_text().partition(HEADER)
+def write_pages(folder: Path, report: Report) -> None:
+    """Replace the table and the total, and keep the text around them."""
+    page = folder / TABLE_PAGE
+    before, _, rest = page.read_text(encoding="utf-8").partition(HEADER)
     after = rest.partition("\n\n")[2]
-    page.write_text(before + table + (f"\n{after}" if after else ""))
+    table = before + report.as_table() + (f"\n{after}" if after else "")
+    page.write_text(table, encoding="utf-8")
+    page = folder / TOTAL_PAGE
+    text = page.read_text(encoding="utf-8")
+    page.write_text(TOTAL.sub(f"{report.total} attempts", text), encoding="utf-8")
+
+
+def read_pages(folder: Path) -> tuple[dict[str, tuple[str, str, str]], str | None]:
+    """The rows of attacks.md by area (attempts, refused, tests), and the total in security.md."""
+    _, _, rest = (folder / TABLE_PAGE).read_text(encoding="utf-8").partition(HEADER)
+    rows = {}
+    for line in rest.partition("\n\n")[0].splitlines():
+        area, attempts, refused, tests = (cell.strip() for cell in line.strip("|").split(" | "))
+        rows[area] = attempts, refused, tests
+    found = TOTAL.search((folder / TOTAL_PAGE).read_text(encoding="utf-8"))
+    return rows, found and found["attempts"]

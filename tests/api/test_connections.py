@@ -182,6 +182,7 @@ class HandTransport(asyncio.Transport):
     def resume_reading(self) -> None: ...
 
 
+@pytest.mark.attack("limits")
 def test_an_idle_connection_is_closed(short: House) -> None:
     config = Config(database_url=short.database.url_as("server_login"), keep_alive_s=1)
     with served(config) as url, connected(url) as idle:

@@ -4,6 +4,7 @@ import fcntl
 import importlib.util
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from uuid import UUID
 import httpx2
 import pytest
 from api.house import house
+from attacks import Attempts
 from cluster import Database, wait_until
 from contract.texts import shown_texts
 from contract.typescript import ROOT, node, run_node, sdk, urls_of, worker_command
@@ -28,12 +30,22 @@ from jobforge.types.triggers import TriggerType
 ACME = UUID("aaaaaaaa-0000-4000-8000-000000000000")
 
 
-@pytest.mark.parametrize("file", ["sdk", "link", "contract", "redact", "worker", "isolation"])
-def test_the_suite_of_the_sdk_passes(file: str, database: Database, tmp_path: Path) -> None:
+SUITES = [
+    *("sdk", "link", "contract", "notes", "worker", "isolation"),
+    pytest.param("redact", marks=pytest.mark.attack("redaction")),
+    pytest.param("attacks", marks=pytest.mark.attack("forged frames")),
+]
+
+
+@pytest.mark.parametrize("file", SUITES)
+def test_the_suite_of_the_sdk_passes(
+    file: str, database: Database, tmp_path: Path, attempts: Attempts
+) -> None:
     texts = tmp_path / "texts.json"
     texts.write_text(json.dumps(shown_texts() if file == "contract" else []))
     environment = {"JOBFORGE_TEST_URLS": urls_of(database), "JOBFORGE_TEST_TEXTS": str(texts)}
-    run_node(f"tests/{file}.test.ts", environment=environment)
+    said = run_node(f"tests/{file}.test.ts", environment=environment)
+    attempts(int(re.findall(r"^\S pass (\d+)$", said, re.MULTILINE)[-1]))
 
 
 def test_the_suite_of_the_http_client_passes_on_a_real_server(database: Database) -> None:

@@ -32,7 +32,6 @@ class Search:
         self.found += [(place, hit.decode()[::-1]) for hit in CANARY.findall(content)]
 
     def read(self, path: Path) -> None:
-        self.tried += 1
         with suppress(OSError):
             self.look(str(path), path.read_bytes())
 
@@ -73,6 +72,7 @@ def readable(pid: str) -> Iterator[tuple[int, int]]:
 def look_around(pids: list[int], files: list[str]) -> dict[str, Any]:
     """Environment and arguments of all processes; more of these, and these files."""
     search = Search()
+    search.tried += 2 + len(files)  # environments and arguments, of however many processes
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             search.read(entry / "environ")

@@ -75,7 +75,8 @@ def _set(conn: Connection) -> dict[str, object]:
     db.run(conn, calls.put_definition("connector.webhook.deliver", 1))
     for tenant_id in (ACME, UUID(int=8)):
         conn.execute(STATISTICS, [tenant_id])
-    db.run(conn, calls.register_worker(WORKER, ["post"], slots=4, host="host", pid=7))
+    facts: dict[str, Any] = {"host": "host", "pid": 7, "isolation": "process"}
+    db.run(conn, calls.register_worker(WORKER, ["post"], slots=4, **facts))
     # However long the tests take, nobody misses a heartbeat of it.
     conn.execute("update jobforge.workers set heartbeat_at = heartbeat_at + interval '1 day'")
     return {

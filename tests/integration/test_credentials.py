@@ -1,7 +1,11 @@
 """What an isolated job finds of the credentials of the processes around it.
 
-The processes run as an unprivileged user, as jobs do: root may read everything. When the tests run
-as root, that user may read all files, because the interpreter may be in root's home.
+Every kind of process with every way to configure it. The processes run as an unprivileged user, as
+jobs do: root may read everything. When the tests run as root, that user may read all files, because
+the interpreter may be in root's home. One test runs a worker as root, at the level `user`.
+
+Files are not tested with `jobforge dev`: it keeps its keys in a folder that its user writes to, and
+docs/isolation.md says that its jobs can read them.
 """
 
 import json
@@ -97,8 +101,20 @@ def _by_pgpassword(url: str, canary: str, _folder: Path) -> Setting:
     return Setting({"JOBFORGE_DATABASE_URL": url.replace(f":{canary}", ""), "PGPASSWORD": canary})
 
 
-def _by_file(url: str, _canary: str, folder: Path) -> Setting:
-    return Setting({"JOBFORGE_DATABASE_URL_FILE": str(folder / "url")}, files={"url": url})
+def _by_files(url: str, canary: str, folder: Path) -> Setting:
+    files = {
+        "database_url": url,
+        "listen_url": url,
+        "secret_key": f"{canary}{'0' * 42}"[:64],
+        "secret_key_previous": f"{canary}{'1' * 42}"[:64],
+        "session_secret": canary * 2,
+        "metrics_token": canary * 2,
+        "jwt_secret": canary * 2,
+        "artifacts_secret_key": canary,
+        "key": f"jf_{canary}",
+    }
+    variables = {f"JOBFORGE_{name.upper()}_FILE": str(folder / name) for name in files}
+    return Setting(variables, files=files)
 
 
 def _by_config_file(url: str, _canary: str, _folder: Path) -> Setting:
@@ -133,6 +149,19 @@ def _by_service(url: str, canary: str, folder: Path) -> Setting:
     )
 
 
+FILES: list[Configure] = [_by_files, _by_config_file, _by_profile, _by_passfile, _by_service]
+
+
+def _by_all_files(url: str, canary: str, folder: Path) -> Setting:
+    """All of these at once: a process reads each, whichever it then uses."""
+    found = [configure(url, canary, folder) for configure in FILES]
+    variables = {name: value for each in found for name, value in each.variables.items()}
+    del variables["JOBFORGE_DATABASE_URL"]  # excludes the setting that names a file for it
+    return Setting(
+        variables, files={name: text for each in found for name, text in each.files.items()}
+    )
+
+
 @pytest.fixture
 def unwritable() -> Iterator[Path]:
     """A folder for the app that the processes cannot write to, nor to the folders around it."""
@@ -157,7 +186,7 @@ class Site:
         """Its password is the canary, which this server does not ask for."""
         return self.database.url.replace("postgres@", f"postgres:{self.canary}@", 1)
 
-    def shell(self, setting: Setting) -> Terminal:
+    def shell(self, setting: Setting, prefix: Sequence[str] | None = None) -> Terminal:
         shutil.copy(APP, self.folder / "app.py")
         for name, content in setting.files.items():
             path = self.folder / name
@@ -168,7 +197,7 @@ class Site:
             self.folder,
             **{"HOME": str(self.folder), "JOBFORGE_TENANT": "acme", **setting.variables},
         )
-        shell.prefix = _as_user()
+        shell.prefix = [*(_as_user() if prefix is None else prefix)]
         return shell
 
     @property
@@ -224,6 +253,26 @@ def _as_user() -> list[str]:
     ]
 
 
+def _as_root() -> list[str]:
+    """Jobs have other users at the level `user`, and these must be able to read this Python."""
+    code = (
+        "import os, sys; from integration.attack_rig import show_python; show_python(); "
+        "os.execv(sys.argv[1], sys.argv[1:])"
+    )
+    return [sys.executable, "-c", code]
+
+
+def _start_all(running: ExitStack, shell: Terminal, setting: Setting) -> list[Program]:
+    """One process of each kind."""
+    programs = [
+        running.enter_context(shell.started(*command, *setting.arguments))
+        for command, _, _ in COMMANDS
+    ]
+    for program, (_, words, times) in zip(programs, COMMANDS, strict=True):
+        program.wait_for(words, times=times)
+    return programs
+
+
 def _tree(pid: int) -> list[int]:
     """The process and its descendants."""
     found = [pid]
@@ -243,12 +292,7 @@ def test_a_job_finds_no_credentials_in_any_process(
     setting = configure(site.url, site.canary, site.folder)
     shell = site.shell(setting)
     with ExitStack() as running:
-        programs = [
-            running.enter_context(shell.started(*command, *setting.arguments))
-            for command, _, _ in COMMANDS
-        ]
-        for program, (_, words, times) in zip(programs, COMMANDS, strict=True):
-            program.wait_for(words, times=times)
+        programs = _start_all(running, shell, setting)
         programs.append(_waiting_command(running, site, shell, setting))
         typescript = _typescript_worker(running, shell, setting)
         pids = [pid for program in programs for pid in _tree(program.process.pid)]
@@ -310,9 +354,7 @@ def test_dev_and_its_worker_show_no_credentials(
 
 @needs_landlock
 @pytest.mark.attack("credentials")
-@pytest.mark.parametrize(
-    "configure", [_by_file, _by_config_file, _by_profile, _by_passfile, _by_service]
-)
+@pytest.mark.parametrize("configure", FILES)
 def test_a_job_cannot_read_the_files_with_credentials(
     site: Site, configure: Configure, attempts: Attempts
 ) -> None:
@@ -321,6 +363,40 @@ def test_a_job_cannot_read_the_files_with_credentials(
     with shell.started(*WORKER) as program:
         program.wait_for('"worker.started"')
         files = [site.folder / name for name in setting.files]
+        scan = site.scan("scan", _tree(program.process.pid), files)
+    attempts(scan.tried)
+    assert scan.places == []
+
+
+@needs_landlock
+@pytest.mark.attack("credentials")
+def test_no_process_shows_the_credentials_that_it_has_from_files(
+    site: Site, attempts: Attempts
+) -> None:
+    setting = _by_all_files(site.url, site.canary, site.folder)
+    shell = site.shell(setting)
+    files = [site.folder / name for name in setting.files]
+    with ExitStack() as running:
+        programs = _start_all(running, shell, setting)
+        pids = [pid for program in programs for pid in _tree(program.process.pid)]
+        scans = [site.scan(job, pids, files) for job in ("scan", "scan_in_fleet")]
+    attempts(sum(scan.tried for scan in scans))
+    assert [scan.places for scan in scans] == [[], []]
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root has the level user")
+@pytest.mark.attack("credentials")
+@pytest.mark.parametrize("configure", [_by_variables, _by_all_files])
+def test_a_job_of_a_worker_of_root_finds_no_credentials(
+    site: Site, configure: Configure, attempts: Attempts
+) -> None:
+    """Landlock protects no file here, because root can write to every folder."""
+    setting = configure(site.url, site.canary, site.folder)
+    setting.variables["JOBFORGE_ISOLATION_LEVEL"] = "user"
+    shell = site.shell(setting, _as_root())
+    files = [site.folder / name for name in setting.files]
+    with shell.started(*WORKER) as program:
+        program.wait_for('"worker.started"')
         scan = site.scan("scan", _tree(program.process.pid), files)
     attempts(scan.tried)
     assert scan.places == []

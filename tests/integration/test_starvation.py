@@ -31,7 +31,7 @@ def rig() -> Iterator[Rig]:
 
 
 def test_a_flood_of_log_lines_costs_only_the_job_that_writes_them(
-    rig: Rig, monkeypatch: pytest.MonkeyPatch, attempts: Attempts
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     notes = NoteBuffer()
     monkeypatch.setattr(rig.desk, "note", notes.add)
@@ -44,7 +44,6 @@ def test_a_flood_of_log_lines_costs_only_the_job_that_writes_them(
         return flooder.job.job_id, quiet.job.job_id
 
     flooder, quiet = rig.go(run())
-    attempts(FLOOD)
     lines: dict[UUID, list[Json]] = {flooder: [], quiet: []}
     while batch := asyncio.run(notes.take()):
         for note in batch:
@@ -56,7 +55,7 @@ def test_a_flood_of_log_lines_costs_only_the_job_that_writes_them(
 
 
 def test_a_job_that_asks_without_reading_is_ended_before_its_questions_pile_up(
-    rig: Rig, monkeypatch: pytest.MonkeyPatch, attempts: Attempts
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def run() -> int:
         asked = 0
@@ -74,7 +73,6 @@ def test_a_job_that_asks_without_reading_is_ended_before_its_questions_pile_up(
         )
         return asked
 
-    attempts(5_000)
     assert rig.go(run()) <= 16
 
 

@@ -1,15 +1,19 @@
 """`jobforge workers`: the processes that run jobs. For operators."""
 
-from typing import Annotated
-from uuid import UUID
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from jobforge.cli import output
 from jobforge.cli.engine import CliEngine, with_engine
+from jobforge.cli.options import AsJson
 from jobforge.cli.tables import ListingFormat, print_listing, with_listing_format
 from jobforge.cli.top_data import to_worker_row
 from jobforge.errors import Invalid, NotFound
+
+if TYPE_CHECKING:
+    from jobforge.types.workers import WorkerInfo
 
 app = typer.Typer(help="See workers, and end them from afar.", no_args_is_help=True)
 
@@ -40,11 +44,43 @@ def list_(
 
 @app.command()
 @with_engine
+def show(engine: CliEngine, worker: WorkerId, *, as_json: AsJson = False) -> None:
+    """Show one worker: its queues, slots, running jobs, definitions and isolation level."""
+    found = _find(engine, worker)
+    if as_json:
+        output.print_json(asdict(found))
+        return
+    fields = to_worker_row(found)
+    more = {
+        "build": found.build,
+        "definitions": found.definitions or "all",
+        "stopped_at": found.stopped_at,
+    }
+    output.print_fields(fields | more)
+    if hint := _describe_stricter_levels(found):
+        output.note(hint)
+
+
+def _describe_stricter_levels(worker: "WorkerInfo") -> str | None:
+    """Return a hint about stricter levels; only a process on the host can tell what it lacks."""
+    from jobforge.worker.isolation.levels import LABELS
+
+    if worker.isolation not in LABELS[:-1]:
+        return None
+    stricter = ", ".join(LABELS[LABELS.index(worker.isolation) + 1 :])
+    return (
+        f"stricter levels: {stricter}. To see what the worker's host lacks for them, run "
+        "jobforge doctor there as the worker's user."
+    )
+
+
+@app.command()
+@with_engine
 def drain(engine: CliEngine, worker: WorkerId) -> None:
     """Let a worker finish what it has, and end."""
     from jobforge import calls
 
-    worker_id = _find(engine, worker)
+    worker_id = _find(engine, worker).id
     engine.run(calls.drain_worker(worker_id))
     output.note(f"{worker_id} drains")
 
@@ -55,22 +91,21 @@ def stop(engine: CliEngine, worker: WorkerId) -> None:
     """Let a worker hand back what it has, and end."""
     from jobforge import calls
 
-    worker_id = _find(engine, worker)
+    worker_id = _find(engine, worker).id
     engine.run(calls.stop_worker(worker_id))
     output.note(f"{worker_id} stops")
 
 
-def _find(engine: CliEngine, text: str) -> UUID:
+def _find(engine: CliEngine, text: str) -> "WorkerInfo":
     from jobforge import calls
 
     start = text.replace("-", "").lower()
     if len(start) < _SHORTEST:
         raise Invalid(f"{text!r} is too short for an id: {_SHORTEST} characters or more")
-    found = [
-        worker.id for worker in engine.run(calls.list_workers()) if worker.id.hex.startswith(start)
-    ]
+    workers = engine.run(calls.list_workers())
+    found = [worker for worker in workers if worker.id.hex.startswith(start)]
     if not found:
         raise NotFound(f"there is no worker {text}", hint="jobforge workers list")
     if len(found) > 1:
-        raise Invalid(f"several workers start with {text}", hint=f"one of them is {found[0]}")
+        raise Invalid(f"several workers start with {text}", hint=f"one of them is {found[0].id}")
     return found[0]

@@ -31,8 +31,8 @@ class IsolationLevel(IntEnum):
 
 LABELS = tuple(level.label for level in IsolationLevel)
 
-# `auto` uses this level if the host permits it: the strongest level that slows empty jobs by less
-# than 30% (docs/decisions/0043).
+# What `auto` uses for root, if the host permits it: the strongest level that slows empty jobs by
+# less than 30 %. Without root, `namespace` would hide /tmp from jobs (docs/decisions/0043).
 AUTOMATIC = IsolationLevel.USER
 
 

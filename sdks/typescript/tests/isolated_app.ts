@@ -2,7 +2,7 @@
 
 import { spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
-import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, readFileSync, writeFileSync, writeSync } from "node:fs";
 import { z } from "zod";
 import { Dead, JobForge, type Json } from "../src/index.ts";
 
@@ -60,6 +60,53 @@ export const fail = jf.job(
     for (;;) if (how !== "busy") return undefined;
   },
 );
+
+const SOCKET = 3; // to the worker
+
+/** Writes what only the SDK should write: `how` says what. */
+export const attack = jf.job(
+  "iso.attack",
+  { ...settings, params: z.object({ how: z.string() }) },
+  (_ctx, { how }) => {
+    const line = (word: object | null) => `${JSON.stringify(word)}\n`;
+    if (how === "null") write(line(null));
+    if (how === "text") write("no JSON\n");
+    if (how === "note") write(line({ kind: "note", note: "log", data: ["x".repeat(100)] }));
+    if (how === "long note") {
+      write(line({ kind: "note", note: "log", data: { text: "x".repeat(2 * 1024 ** 2) } }));
+    }
+    if (how === "verdict") write(line({ kind: "verdict", verdict: null, used: {} }));
+    if (how === "step") write(line({ kind: "step", id: 1, name: "s", index: "0", result: 1 }));
+    if (how === "endless") for (;;) write("x".repeat(1024 ** 2));
+    if (how === "questions") {
+      for (let id = 0; ; id++) write(line({ kind: "secret", id, name: "isolated" }));
+    }
+    // It never reads what the worker answers.
+    for (;;) spawnSync("sleep", ["600"]);
+  },
+);
+
+function write(text: string): void {
+  for (let left = Buffer.from(text); left.length > 0; ) {
+    try {
+      left = left.subarray(writeSync(SOCKET, left));
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== "EAGAIN") throw error;
+    }
+  }
+}
+
+/** Asks often at once, and computes before it reads the answers. */
+export const ask = jf.job("iso.ask", settings, async (ctx) => {
+  const asked = Array.from({ length: 300 }, () => ctx.secret("isolated"));
+  const until = performance.now() + 300;
+  while (performance.now() < until);
+  const answers = await Promise.all(asked);
+  const refused = await Promise.resolve()
+    .then(() => ctx.emit("large", "x".repeat(2 * 1024 ** 2)))
+    .catch((error: Error) => error.message);
+  return [answers.length, [...new Set(answers)], refused ?? null];
+});
 
 function nested(levels: number): Json {
   return levels === 0 ? null : [nested(levels - 1)];

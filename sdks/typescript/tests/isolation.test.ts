@@ -11,7 +11,7 @@ import { until, urlOf } from "./ground.ts";
 process.env.JOBFORGE_DATABASE_URL = urlOf();
 process.env.JOBFORGE_SECRET_ISOLATED = "open sesame";
 process.env.DATABASE_URL = urlOf(); // of the app itself
-const { breed, child, fail, jf, look, parent, pidIn, QUEUE, speak } = await import(
+const { ask, breed, child, fail, jf, look, parent, pidIn, QUEUE, speak } = await import(
   "./isolated_app.ts"
 );
 const module = new URL("./isolated_app.ts", import.meta.url).href;
@@ -108,6 +108,15 @@ test("a killed job leaves no process behind, also none that has left its group",
   await jf.client.cancelJob(handle.id);
   await handle.wait({ timeout: 30 });
   await until(() => !isAlive(pid));
+});
+
+test("a job may ask for much at once, and is told of a note that is too long", async () => {
+  const handle = await ask.enqueue({});
+  assert.deepEqual(await handle.result({ timeout: 30 }), [
+    300,
+    ["open sesame"],
+    "2097216 bytes are more than the 1048576 that fit in one message",
+  ]);
 });
 
 function isAlive(pid: number): boolean {

@@ -4,6 +4,7 @@
  * database; whatever it needs from outside it asks of the worker.
  */
 
+import { Socket } from "node:net";
 import { Worker as Thread } from "node:worker_threads";
 import { findApp } from "../app.ts";
 import { type Channel, Context } from "../context.ts";
@@ -17,8 +18,21 @@ import { byCode } from "../sqlstates.ts";
 import type { Waiting } from "../steps.ts";
 import { returned, thrown, unusable, type Verdict, waits } from "../verdict.ts";
 import { reduce } from "./environment.ts";
+import { Lines, LONGEST_LINE, lineOf } from "./lines.ts";
 import { MARK } from "./tree.ts";
-import type { Answer, Order, Word } from "./wire.ts";
+import {
+  type Answer,
+  LONGEST_NOTE,
+  MESSAGES,
+  MOST_QUESTIONS,
+  type Order,
+  type Used,
+  type Word,
+} from "./wire.ts";
+
+const socket = new Socket({ fd: MESSAGES, readable: true, writable: true });
+// The watchdog ends this process when its worker is gone.
+socket.on("error", () => undefined);
 
 /** The way to the worker. */
 class Wire implements Channel, Door {
@@ -27,6 +41,7 @@ class Wire implements Channel, Door {
     { resolve(answer: Answer): void; reject(error: Error): void }
   >();
   #last = 0;
+  readonly #held: string[] = []; // questions that are asked when others are answered
   /** Resolves when the handler has come to a wait. */
   readonly waited: Promise<Verdict>;
   #wait: (verdict: Verdict) => void = () => undefined;
@@ -38,7 +53,9 @@ class Wire implements Channel, Door {
   }
 
   note(note: NoteKind, data: JsonObject): void {
-    say({ kind: "note", note, data });
+    const line = lineOf({ kind: "note", note, data } satisfies Word);
+    checkLength(line, LONGEST_NOTE, "data");
+    socket.write(line);
   }
 
   async secret(name: string): Promise<string> {
@@ -70,6 +87,8 @@ class Wire implements Channel, Door {
     if (order.kind !== "answer" && order.kind !== "refusal") return;
     const asked = this.#asked.get(order.id);
     this.#asked.delete(order.id);
+    const next = this.#held.shift();
+    if (next !== undefined) socket.write(next);
     if (order.kind === "answer") asked?.resolve(order.value);
     else {
       const { code, message, field } = order.refusal;
@@ -81,15 +100,22 @@ class Wire implements Channel, Door {
     this.#last += 1;
     const id = this.#last;
     return new Promise((resolve, reject) => {
+      const line = lineOf(word(id));
+      checkLength(line, LONGEST_LINE, "jobs");
       this.#asked.set(id, { resolve, reject });
-      say(word(id));
+      if (this.#asked.size > MOST_QUESTIONS) this.#held.push(line);
+      else socket.write(line);
     });
   }
 }
 
-function say(word: Word, sent: () => void = () => undefined): void {
-  // After a disconnect the watchdog ends this process.
-  if (process.connected) process.send?.(word, sent);
+/** Throws before anything is sent: the worker ends a job whose line is longer. */
+function checkLength(line: string, longest: number, field: string): void {
+  const length = Buffer.byteLength(line) - 1;
+  if (length <= longest) return;
+  throw new Invalid(`${length} bytes are more than the ${longest} that fit in one message`, {
+    field,
+  });
 }
 
 async function main(module: string): Promise<void> {
@@ -102,26 +128,31 @@ async function main(module: string): Promise<void> {
   const app = findApp((await import(module)) as Record<string, unknown>);
   if (app === null) throw new NotFound(`${module} exports no JobForge`);
   const wire = new Wire();
-  process.on("message", (order: Order) => {
-    if (order.kind === "job") void work(app.definitions, wire, order);
-    else wire.take(order);
+  const lines = new Lines(Number.POSITIVE_INFINITY);
+  let ctx: Context | null = null;
+  socket.on("data", (data: Buffer) => {
+    for (const [document] of lines.feed(data)) {
+      const order = document as Order;
+      if (order.kind === "stop") ctx?.askToStop();
+      else if (order.kind !== "job") wire.take(order);
+      else {
+        ctx = new Context(order.job, wire, order.workerId);
+        void work(app.definitions, wire, order, ctx);
+      }
+    }
   });
-  say({ kind: "ready" });
+  socket.write(lineOf({ kind: "ready" } satisfies Word));
 }
 
 async function work(
   definitions: ReadonlyMap<string, Runnable>,
   wire: Wire,
-  order: Order & { readonly kind: "job" },
+  { job, folder, environment }: Order & { readonly kind: "job" },
+  ctx: Context,
 ): Promise<void> {
-  const { job, workerId, folder, environment } = order;
   process.chdir(folder);
   const own = { HOME: folder, TMPDIR: folder, [MARK]: process.env[MARK] ?? "" };
   reduce(environment, { ...own, [`${MARK}_ID`]: job.job_id });
-  const ctx = new Context(job, wire, workerId);
-  process.on("message", (next: Order) => {
-    if (next.kind === "stop") ctx.askToStop();
-  });
   const running = verdictOf(definitions.get(job.definition), ctx, job, wire);
   const verdict = await Promise.race([wire.waited, running]);
   process.exitCode = 0;
@@ -159,9 +190,21 @@ function end(verdict: Verdict): void {
     peak_memory_bytes: usage.maxRSS * 1024,
   };
   // What was printed has to be out before the exit: pipes are written without waiting.
-  say({ kind: "verdict", used, verdict }, () => {
+  socket.write(verdictLine(verdict, used), () => {
     process.stdout.write("", () => process.stderr.write("", () => process.exit(0)));
   });
+}
+
+function verdictLine(verdict: Verdict, used: Used): string {
+  const line = lineOf({ kind: "verdict", used, verdict } satisfies Word);
+  if (Buffer.byteLength(line) <= LONGEST_LINE) return line;
+  const message = `a result has at most ${LONGEST_LINE} bytes`;
+  const failed: Verdict = {
+    outcome: "failed",
+    error: { type: "ResultTooLarge", message },
+    final: true,
+  };
+  return lineOf({ kind: "verdict", used, verdict: failed } satisfies Word);
 }
 
 // Other jobs could read in /proc what the app needs to be imported. The mark is how it is found.

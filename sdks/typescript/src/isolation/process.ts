@@ -5,7 +5,7 @@ import { randomUUID } from "node:crypto";
 import { mkdtempSync, rmSync } from "node:fs";
 import { constants, tmpdir } from "node:os";
 import { join } from "node:path";
-import type { Writable } from "node:stream";
+import type { Duplex, Writable } from "node:stream";
 import { fileURLToPath } from "node:url";
 import type { Runnable } from "../definition.ts";
 import { JobForgeError } from "../errors.ts";
@@ -18,9 +18,20 @@ import { type Exit, exited, isFinal, type Limit, type Stop, type Verdict } from 
 import { now } from "../worker/clock.ts";
 import { forWaiting } from "./environment.ts";
 import { heapFlag, limited, residentBytes } from "./limits.ts";
+import { BrokenLine, Lines, LONGEST_LINE, lineOf } from "./lines.ts";
 import { Tail } from "./tails.ts";
 import { killTree, MARK } from "./tree.ts";
-import { type Answer, DEADLINES, type Order, type Refusal, type Used, type Word } from "./wire.ts";
+import {
+  type Answer,
+  DEADLINES,
+  MESSAGES,
+  MOST_QUESTIONS,
+  type Order,
+  type Refusal,
+  type Used,
+  type Word,
+  wordOf,
+} from "./wire.ts";
 
 // What a process has said and printed before its end comes at once; a grandchild that still holds
 // the pipes is not waited for.
@@ -29,7 +40,8 @@ const WEIGH_MS = 250;
 // Flags of Node that are for one process alone; loaders and conditions are for all.
 const OF_THE_WORKER =
   /^--(inspect|cpu-prof|heap-prof|test|watch|max-old-space-size|heap-growing-percent)/;
-const NOTES: readonly string[] = ["progress", "log", "event"];
+const UNREAD = "asked its worker again and again without reading the answers";
+const BROKEN = "wrote to the socket that is for its worker";
 const EXTENSION = import.meta.url.slice(import.meta.url.lastIndexOf("."));
 const CHILD = fileURLToPath(new URL(`./child${EXTENSION}`, import.meta.url));
 
@@ -41,6 +53,11 @@ export class Waiting {
   readonly stderr = new Tail();
   /** Whether it got so far; false when it ended before. */
   readonly ready: Promise<boolean>;
+  /** Takes what it says after that; null: it has said something that is not a word. */
+  onWord: (word: Word | null) => void = () => undefined;
+  readonly #messages: Duplex;
+  readonly #lines = new Lines(LONGEST_LINE);
+  #isBroken = false;
 
   constructor(module: string, limits: Limits) {
     const flags = process.execArgv.filter((flag) => !OF_THE_WORKER.test(flag));
@@ -49,7 +66,7 @@ export class Waiting {
     this.child = spawn(command, given, {
       // A session of its own: signals of the terminal are for the worker, and all can be killed.
       detached: true,
-      stdio: ["ignore", "pipe", "pipe", "ipc", "pipe"],
+      stdio: ["ignore", "pipe", "pipe", "pipe", "pipe"],
       env: { ...forWaiting(process.env), [MARK]: this.mark },
     });
     this.child.stdout?.on("data", (data: Buffer) => this.stdout.feed(data));
@@ -57,8 +74,10 @@ export class Waiting {
     // A process that has gone is heard of by its exit.
     this.child.on("error", () => undefined);
     this.child.stdio[DEADLINES]?.on("error", () => undefined);
+    this.#messages = this.child.stdio[MESSAGES] as Duplex;
+    this.#messages.on("error", () => undefined);
     this.ready = new Promise((resolve) => {
-      this.child.on("message", (word: Word) => word.kind === "ready" && resolve(true));
+      this.#messages.on("data", (data: Buffer) => this.#feed(data, () => resolve(true)));
       this.child.on("exit", () => resolve(false));
       this.child.on("error", () => resolve(false));
     });
@@ -74,8 +93,10 @@ export class Waiting {
     if (this.child.pid !== undefined) killTree(this.child.pid, this.mark);
   }
 
-  send(order: Order): void {
-    if (this.child.connected) this.child.send(order, () => undefined);
+  /** `sent` is called when the process has received it, or is gone. */
+  send(order: Order, sent: () => void = () => undefined): void {
+    if (this.#messages.writable) this.#messages.write(lineOf(order), sent);
+    else sent();
   }
 
   /** The lease ends then, by the worker's clock. */
@@ -83,6 +104,30 @@ export class Waiting {
     const left = BigInt(Math.floor((deadline - now()) * 1e9));
     const pipe = this.child.stdio[DEADLINES] as Writable | null | undefined;
     if (pipe?.writable) pipe.write(`${process.hrtime.bigint() + left}\n`);
+  }
+
+  #feed(data: Buffer, onReady: () => void): void {
+    if (this.#isBroken) return;
+    try {
+      for (const [document, length] of this.#lines.feed(data)) {
+        const word = wordOf(document, length);
+        if (word === null) throw new BrokenLine();
+        if (word.kind === "ready") onReady();
+        else this.onWord(word);
+        if (this.#isBroken) return;
+      }
+    } catch (error) {
+      if (!(error instanceof BrokenLine)) throw error;
+      this.hangUp();
+      this.onWord(null);
+    }
+  }
+
+  /** Read no more of what it says, and kill it. */
+  hangUp(): void {
+    this.#isBroken = true;
+    this.#messages.destroy();
+    this.kill();
   }
 }
 
@@ -102,6 +147,7 @@ export class Process implements Run {
   #weighing: NodeJS.Timeout | undefined;
   #isTooHeavy = false;
   #isOver = false;
+  #questions = 0; // whose answers it has not read
 
   constructor(
     waiting: Waiting,
@@ -115,7 +161,7 @@ export class Process implements Run {
     this.#host = parts.host;
     this.#onEnd = parts.onEnd;
     this.#folder = mkdtempSync(join(tmpdir(), "jobforge-job-"));
-    waiting.child.on("message", (word: Word) => this.#take(word));
+    waiting.onWord = (word) => this.#take(word);
     waiting.child.once("exit", (code, signal) => void this.#end(code, signal));
     if (!waiting.isAlive && waiting.child.pid === undefined) void this.#end(null, null);
     void waiting.ready.then((isReady) => isReady && this.#weigh(waiting.child.pid ?? 0));
@@ -155,13 +201,13 @@ export class Process implements Run {
     }, WEIGH_MS);
   }
 
-  #take(word: Word): void {
-    switch (word.kind) {
+  #take(word: Word | null): void {
+    switch (word?.kind) {
+      case undefined:
+        this.#hangUp(BROKEN);
+        break;
       case "note":
-        // One that the engine would refuse would take those of other jobs along.
-        if (NOTES.includes(word.note) && typeof word.data === "object" && word.data !== null) {
-          this.#host.note(this.job, word.note, word.data);
-        }
+        this.#host.note(this.job, word.note, word.data);
         break;
       case "verdict":
         this.#said = word.verdict;
@@ -185,6 +231,12 @@ export class Process implements Run {
     }
   }
 
+  /** Only code around the SDK comes here, and its attempt has crashed. */
+  #hangUp(message: string): void {
+    this.#said = { outcome: "crashed", error: { type: "Crashed", message } };
+    this.#waiting.hangUp();
+  }
+
   #secret(name: string): string {
     const value = this.#host.secret(name);
     jobScope(this.job).add(value);
@@ -197,11 +249,14 @@ export class Process implements Run {
   }
 
   async #answer(id: number, find: () => Promise<Answer>): Promise<void> {
-    try {
-      this.#waiting.send({ kind: "answer", id, value: await find() });
-    } catch (error) {
-      this.#waiting.send({ kind: "refusal", id, refusal: refusalOf(error) });
+    if (this.#questions >= MOST_QUESTIONS) {
+      this.#hangUp(UNREAD);
+      return;
     }
+    this.#questions += 1;
+    this.#waiting.send(await answerOf(id, find), () => {
+      this.#questions -= 1;
+    });
   }
 
   async #end(code: number | null, signal: NodeJS.Signals | null): Promise<void> {
@@ -256,6 +311,14 @@ function over(signal: string | null, stderr: Tail): Limit | null {
   return isMemory ? "memory" : null;
 }
 
+async function answerOf(id: number, find: () => Promise<Answer>): Promise<Order> {
+  try {
+    return { kind: "answer", id, value: await find() };
+  } catch (error) {
+    return { kind: "refusal", id, refusal: refusalOf(error) };
+  }
+}
+
 function refusalOf(error: unknown): Refusal {
   const message = error instanceof Error ? error.message : String(error);
   if (!(error instanceof JobForgeError)) return { code: "error", message };
@@ -272,14 +335,15 @@ function remove(folder: string): void {
 
 /** Until all that it said and printed has been read. */
 async function drained(child: ChildProcess): Promise<void> {
-  const streams = [child.stdout, child.stderr].filter((each) => each !== null);
+  // Its verdict may be read after its exit.
+  const streams = [child.stdout, child.stderr, child.stdio[MESSAGES]].filter(
+    (each) => each != null,
+  );
   const ended = streams.map((stream) =>
     stream.closed || stream.destroyed
       ? Promise.resolve()
       : new Promise<void>((resolve) => stream.once("close", resolve)),
   );
-  // Its verdict may be read after its exit.
-  if (child.connected) ended.push(new Promise((resolve) => child.once("disconnect", resolve)));
   let timer: NodeJS.Timeout | undefined;
   const timeUp = new Promise<void>((resolve) => {
     timer = setTimeout(resolve, DRAIN_MS);

@@ -260,7 +260,8 @@ export class Outcomes {
   }
 
   async #sendNotes(): Promise<void> {
-    while (this.#saying.length > 0 || this.#notes.size > 0) {
+    const { last } = this.#notes; // a job that logs without end must not keep the outcomes back
+    while (this.#saying.length > 0 || this.#notes.hasUntil(last)) {
       if (this.#saying.length === 0) this.#saying = await this.#notes.take();
       try {
         this.#leases.lose(await this.#line.run(noteJobs(this.#workerId, this.#saying)));

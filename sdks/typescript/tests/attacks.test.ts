@@ -1,0 +1,40 @@
+/** Attacks of jobs on the socket to their worker: each ends its own attempt only. */
+
+import assert from "node:assert/strict";
+import { after, before, test } from "node:test";
+import { Worker } from "../src/worker/index.ts";
+import { urlOf } from "./ground.ts";
+
+process.env.JOBFORGE_DATABASE_URL = urlOf();
+process.env.JOBFORGE_SECRET_ISOLATED = "open sesame";
+const { attack, jf, look, QUEUE } = await import("./isolated_app.ts");
+const module = new URL("./isolated_app.ts", import.meta.url).href;
+
+await jf.register();
+const worker = new Worker(jf, { module, queues: { [QUEUE]: 4 }, warm: 1 });
+let running = Promise.resolve();
+before(() => {
+  running = worker.run();
+});
+after(async () => {
+  worker.stop();
+  worker.stop();
+  await running;
+  await jf.close();
+});
+
+const BROKEN = "wrote to the socket that is for its worker";
+const ATTACKS = ["null", "text", "note", "long note", "verdict", "step", "endless"];
+for (const how of [...ATTACKS, "questions"]) {
+  test(`a job that writes to its worker's socket itself crashes alone: ${how}`, async () => {
+    const message =
+      how === "questions" ? "asked its worker again and again without reading the answers" : BROKEN;
+    const other = await look.enqueue({});
+    const handle = await attack.enqueue({ how });
+    const { error, state } = await handle.wait({ timeout: 30 });
+    assert.deepEqual([state, error?.type, error?.message], ["dead", "Crashed", message]);
+    assert.equal((await other.result({ timeout: 30 })).secret, "open sesame");
+    const { attempts } = await jf.client.getHistory(handle.id);
+    assert.equal(attempts[0]?.outcome, "crashed");
+  });
+}

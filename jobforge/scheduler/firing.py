@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
+from uuid import UUID
 
 from jobforge import calls
 from jobforge.db.protocols import Link
@@ -53,24 +54,23 @@ class Next:
 
 async def fire(line: Link) -> Next:
     """Makes the firings that are due. Whatever happens on the way, none is made twice."""
-    due = await line.run(calls.due_schedules(limit=_READ_AT_ONCE))
-    if not due.triggers:
-        wake_in_s = None if due.wake_at is None else (due.wake_at - due.now).total_seconds()
-        return Next(has_more=False, wake_in_s=wake_in_s)
-    recorded, is_stuck = 0, False
-    for plans in _batches(await _plan_all(due)):
-        try:
-            count = await line.run(calls.record_firings(plans))
-        except _NOBODYS_FAULT:
-            raise
-        except JobForgeError:
-            is_stuck = True
-            count = await _record_singly(line, plans)
-        recorded += count or 0
-        if not count and (count is None or any(each.firings for each in plans)):
-            # Somebody else is at it, or was quicker: one of us is enough.
-            return Next(has_more=False, recorded=recorded)
-    return Next(has_more=not is_stuck, recorded=recorded)
+    recorded = 0
+    stuck: list[UUID] = []
+    while True:
+        due = await line.run(calls.due_schedules(limit=_READ_AT_ONCE, without=stuck))
+        if not due.triggers:
+            return Next(has_more=False, wake_in_s=_wake_in_s(due, stuck), recorded=recorded)
+        for plans in _batches(await _plan_all(due)):
+            known = len(stuck)
+            count = await _record(line, plans, stuck)
+            recorded += count or 0
+            is_idle = not count and len(stuck) == known
+            if count is None or (is_idle and any(each.firings for each in plans)):
+                # Somebody else is at it, or was quicker: one of us is enough.
+                return Next(has_more=False, recorded=recorded)
+        if not stuck:
+            return Next(has_more=True, recorded=recorded)
+        # The rest now: the next look begins with the same ones, which can fill its answer.
 
 
 def plans_of(due: DueSchedules) -> Iterator[Plan]:
@@ -257,7 +257,23 @@ def _unreadable(schedule: DueSchedule, fault: Invalid) -> Plan:
     return Plan(schedule, None, firings, fault=reason)
 
 
-async def _record_singly(line: Link, plans: Sequence[Plan]) -> int | None:
+def _wake_in_s(due: DueSchedules, stuck: Sequence[UUID]) -> float | None:
+    if due.wake_at is None or stuck:
+        return None
+    return (due.wake_at - due.now).total_seconds()
+
+
+async def _record(line: Link, plans: Sequence[Plan], stuck: list[UUID]) -> int | None:
+    """Record the plans and return the number of firings; add schedules that fail to `stuck`."""
+    try:
+        return await line.run(calls.record_firings(plans))
+    except _NOBODYS_FAULT:
+        raise
+    except JobForgeError:
+        return await _record_singly(line, plans, stuck)
+
+
+async def _record_singly(line: Link, plans: Sequence[Plan], stuck: list[UUID]) -> int | None:
     """One of them has what the engine cannot take, or somebody's transaction holds what it needs.
     The others must not wait for it.
     """
@@ -269,6 +285,7 @@ async def _record_singly(line: Link, plans: Sequence[Plan]) -> int | None:
             raise
         except JobForgeError as error:
             logs.emit("schedule.stuck", "warning", trigger=each.of.id, error=error.message)
+            stuck.append(UUID(each.of.id))
             continue
         if count is None:
             return None

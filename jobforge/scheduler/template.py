@@ -22,6 +22,7 @@ MOST_BYTES = 256 * 1024  # of a template, and of what it makes
 MOST_TAGS = 1000
 MOST_FILTERS = 4
 DEEPEST = 64  # as the engine has it
+UNREADABLE = "$unreadable"  # the engine returns this key instead of a value that is too long
 SCHEDULE_ROOTS = ("schedule",)  # what the tags of a schedule's payload start with
 
 Path = tuple[str | int, ...]
@@ -45,6 +46,8 @@ class Template:
 
 def parse(template: Json, *, field: str = "payload", roots: Collection[str] = ()) -> Template:
     """Read a template whose paths start with one of `roots`; Invalid with the path of a fault."""
+    if isinstance(template, dict) and UNREADABLE in template:
+        raise Invalid(f"{field} cannot be read: {template[UNREADABLE]}", field=field)
     _measure(template, field)
     return Template(_Reading(roots).read(template, field, 0), field)
 

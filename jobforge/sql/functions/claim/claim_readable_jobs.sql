@@ -33,7 +33,8 @@ declare
 begin
     perform jobforge_private.require_read_committed('claim_readable_jobs');
     for v_job in
-        select c.*, jobforge_private.is_bounded(c.payload) as is_readable
+        -- The payload of hooks has a payload and a result: more than the 2 MiB of others.
+        select c.*, jobforge_private.is_bounded(c.payload, 16777216) as is_readable
           from jobforge.claim_jobs(
                    p_worker_id, p_queues, p_limits, p_definitions, p_tenants, p_lease_s,
                    p_registered) as c

@@ -124,8 +124,13 @@ def backfill_trigger(
     )
 
 
-def due_schedules(*, limit: int = 1000) -> Call[DueSchedules]:
-    return Call("select jobforge.due_schedules(%s::integer)", (limit,), _due_schedules)
+def due_schedules(*, limit: int = 1000, without: Sequence[UUID] = ()) -> Call[DueSchedules]:
+    """A call returns a limited size: call again for the rest. `without` excludes schedules."""
+    return Call(
+        "select jobforge.due_schedules(%s::integer, %s::uuid[])",
+        (limit, list(without)),
+        _due_schedules,
+    )
 
 
 def record_firings(plans: Sequence[Plan]) -> Call[int | None]:

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
+from uuid import UUID
 
 from jobforge import calls
 from jobforge.db.protocols import Link
@@ -57,24 +58,25 @@ class FiringResult:
 
 async def fire_due_schedules(link: Link) -> FiringResult:
     """Record the firings that are due. The engine's key of a firing prevents duplicates."""
-    due = await link.run(calls.due_schedules(limit=_READ_AT_ONCE))
-    if not due.triggers:
-        wake_in_s = None if due.wake_at is None else (due.wake_at - due.now).total_seconds()
-        return FiringResult(has_more=False, wake_in_s=wake_in_s)
-    recorded, is_stuck = 0, False
-    for plans in _batches(await _plan_all(due)):
-        try:
-            count = await link.run(calls.record_firings(plans))
-        except _ENGINE_ERRORS:
-            raise
-        except JobForgeError:
-            is_stuck = True
-            count = await _record_singly(link, plans)
-        recorded += count or 0
-        if not count and (count is None or any(plan.firings for plan in plans)):
-            # Another scheduler is recording these firings or has recorded them.
-            return FiringResult(has_more=False, recorded=recorded)
-    return FiringResult(has_more=not is_stuck, recorded=recorded)
+    recorded = 0
+    stuck: list[UUID] = []
+    while True:
+        due = await link.run(calls.due_schedules(limit=_READ_AT_ONCE, without=stuck))
+        if not due.triggers:
+            return FiringResult(
+                has_more=False, wake_in_s=_seconds_to_wake(due, stuck), recorded=recorded
+            )
+        for plans in _batches(await _plan_all(due)):
+            known = len(stuck)
+            count = await _record(link, plans, stuck)
+            recorded += count or 0
+            is_idle = not count and len(stuck) == known
+            if count is None or (is_idle and any(plan.firings for plan in plans)):
+                # Another scheduler is recording these firings or has recorded them.
+                return FiringResult(has_more=False, recorded=recorded)
+        if not stuck:
+            return FiringResult(has_more=True, recorded=recorded)
+        # Read again without the stuck schedules, which could otherwise fill every answer.
 
 
 def iter_plans(due: DueSchedules) -> Iterator[Plan]:
@@ -276,7 +278,23 @@ def _plan_disabling(schedule: DueSchedule, fault: Invalid) -> Plan:
     return Plan(schedule, None, firings, fault=reason)
 
 
-async def _record_singly(link: Link, plans: Sequence[Plan]) -> int | None:
+def _seconds_to_wake(due: DueSchedules, stuck: Sequence[UUID]) -> float | None:
+    if due.wake_at is None or stuck:
+        return None
+    return (due.wake_at - due.now).total_seconds()
+
+
+async def _record(link: Link, plans: Sequence[Plan], stuck: list[UUID]) -> int | None:
+    """Record the plans and return the number of firings; add schedules that fail to `stuck`."""
+    try:
+        return await link.run(calls.record_firings(plans))
+    except _ENGINE_ERRORS:
+        raise
+    except JobForgeError:
+        return await _record_singly(link, plans, stuck)
+
+
+async def _record_singly(link: Link, plans: Sequence[Plan], stuck: list[UUID]) -> int | None:
     """Record the plans one by one.
 
     The engine refuses one of them, or another transaction locks a row that one needs. The other
@@ -290,6 +308,7 @@ async def _record_singly(link: Link, plans: Sequence[Plan]) -> int | None:
             raise
         except JobForgeError as error:
             logs.emit("schedule.stuck", "warning", trigger=plan.of.id, error=error.message)
+            stuck.append(UUID(plan.of.id))
             continue
         if count is None:
             return None

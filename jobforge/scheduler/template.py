@@ -23,6 +23,7 @@ MOST_BYTES = 256 * 1024  # of a template, and of its rendered value
 MOST_TAGS = 1000
 MOST_FILTERS = 4
 DEEPEST = 64  # the engine's limit
+UNREADABLE = "$unreadable"  # the engine returns this key instead of a value that is too long
 SCHEDULE_ROOTS = ("schedule",)  # first step of the paths in a schedule's payload
 
 Path = tuple[str | int, ...]
@@ -49,6 +50,8 @@ def parse(template: Json, *, field: str = "payload", roots: Collection[str] = ()
 
     Raises Invalid with the path of the first fault.
     """
+    if isinstance(template, dict) and UNREADABLE in template:
+        raise Invalid(f"{field} cannot be read: {template[UNREADABLE]}", field=field)
     _check_size(template, field)
     return Template(_Parser(roots).parse(template, field, 0), field)
 

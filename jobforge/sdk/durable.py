@@ -275,8 +275,8 @@ class DurableContext:
         stored = self._steps[key]
         if isinstance(stored, dict):
             raise InvalidResult(
-                f"what {len(handles)} jobs returned has {stored['too_large']:,} bytes of JSON, and"
-                " a gather takes at most 8 MiB",
+                f"the outcomes of {len(handles)} jobs have more than 8 MiB of JSON text, the limit"
+                " of a gather",
                 field="handles",
             )
         ended = {each["job_id"]: each for each in stored}

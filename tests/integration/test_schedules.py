@@ -347,6 +347,35 @@ def test_one_schedule_whose_firings_cannot_be_recorded_holds_up_nobody(table: Ti
     assert table.outcomes(broken) == [ENQUEUED]
 
 
+def test_large_schedules_that_cannot_be_recorded_hold_up_nobody(table: Timetable) -> None:
+    """They fill the first answer of due_schedules, and come first again in the next."""
+    table.add(payload={"x": "y" * 250_000})
+    sound = table.add()
+    table.conn.execute(
+        """
+        insert into jobforge.triggers
+        select (jsonb_populate_record(t, jsonb_build_object('id', gen_random_uuid()))).*
+          from jobforge.triggers as t, generate_series(2, 40)
+         where t.payload <> '{}'
+        """
+    )
+    table.conn.execute(
+        sql.SQL("alter table jobforge.firings add constraint c check (trigger_id = {})").format(
+            sql.Literal(sound)
+        )
+    )
+    table.travel_to_next(sound)
+    table.conn.execute("update jobforge.triggers set due_at = due_at - interval '1 s'")
+    table.conn.execute(
+        "update jobforge.triggers set due_at = due_at + interval '1 s' where id = %s", [sound]
+    )
+    assert len(db.run(table.conn, calls.due_schedules()).triggers) < 40
+    assert table.fire() == 1
+    assert table.outcomes(sound) == [ENQUEUED]
+    table.conn.execute("alter table jobforge.firings drop constraint c")
+    assert table.fire() == 40
+
+
 def test_a_schedule_whose_job_somebody_holds_holds_up_nobody(
     table: Timetable, connect: Connect
 ) -> None:

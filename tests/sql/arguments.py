@@ -461,6 +461,7 @@ GENERATORS: dict[str, Callable[[Planted, Planted], Values]] = {
     "replay_event: p_id uuid": _thing("event"),
     "list_event_deliveries: p_trigger_id uuid": _thing("listener"),
     "p_data jsonb": lambda _a, b: Values("{}", (json.dumps({"secret": f"{b.word}-data"}),)),
+    "due_schedules: p_without uuid[]": lambda _, b: Values("{}", (f"{{{b.things['schedule']}}}",)),
     "pending_events: p_after uuid": lambda _a, b: Values(None, (str(b.things["event"]),)),
     "p_deliveries jsonb": _deliveries,
     "p_history_days integer": _own("14"),

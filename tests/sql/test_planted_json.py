@@ -38,7 +38,7 @@ EXCEPTIONS = {
 
 # Run each query, undo what it did, and return its SQLSTATE (null if it succeeded) and its result.
 # It runs on the server, because a savepoint for each query would take four round trips.
-_TRY = """
+TRY = """
 create function pg_temp.try(query text, out error text, out length bigint) language plpgsql as $$
 begin
     begin
@@ -65,7 +65,7 @@ def world(server: PostgresServer) -> Iterator[World]:
     with fresh_database(server) as database, closing(connect_to(database.url)) as conn:
         world = World.make(database, conn)
         fill_remaining_columns(conn)
-        conn.execute(_TRY)
+        conn.execute(TRY)
         yield world
 
 
@@ -78,12 +78,12 @@ def test_a_long_value_in_any_column_fails_no_function(
     inside: bool,  # noqa: FBT001 - a parameter of the test
 ) -> None:
     calls = {
-        what: (function.name, _query(function, arguments))
+        what: (function.name, query_of(function, arguments))
         for function in functions(world.conn)
         if is_public(world.conn, function)
         for what, arguments in valid_calls(function, world.a, world.b)
     }
-    before = _answers(world.conn, calls)
+    before = answers(world.conn, calls)
     assert all(each.error is None or each.error.startswith("JF") for each in before.values())
     # A call that is invalid reads nothing.
     calls = {what: each for what, each in calls.items() if before[what].error != "JF002"}
@@ -95,7 +95,7 @@ def test_a_long_value_in_any_column_fails_no_function(
         with world.conn.transaction(force_rollback=True):
             planted = plant_long_values(world.conn, column, inside=inside)
             assert planted or inside, f"no row of {column.table} to plant a value in"
-            for what, answer in _answers(world.conn, made).items():
+            for what, answer in answers(world.conn, made).items():
                 attempts(1)
                 is_short = (answer.length or 0) <= LONGEST_ANSWER
                 if answer.error != before[what].error or not is_short:
@@ -127,7 +127,7 @@ def _count_minutes(conn: Connection) -> int:
     return int(row["n"])
 
 
-def _answers(conn: Connection, calls: Mapping[str, tuple[str, str]]) -> dict[str, _Answer]:
+def answers(conn: Connection, calls: Mapping[str, tuple[str, str]]) -> dict[str, _Answer]:
     rows = conn.execute(
         "select t.error, t.length from unnest(%s::text[]) with ordinality as q(query, place),"
         " pg_temp.try(q.query) as t order by q.place",
@@ -138,7 +138,7 @@ def _answers(conn: Connection, calls: Mapping[str, tuple[str, str]]) -> dict[str
     }
 
 
-def _query(function: Function, arguments: Arguments) -> str:
+def query_of(function: Function, arguments: Arguments) -> str:
     """The call, which returns the length of all that the function returns."""
     given = sql.SQL(", ").join(
         sql.SQL("{} => {}::{}").format(

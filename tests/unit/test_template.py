@@ -115,6 +115,11 @@ def test_filters_cannot_make_much_of_little() -> None:
         template.render("{{event.q | json | json | json | json}}", {"event": {"q": '"' * 60_000}})
 
 
+def test_a_template_that_the_engine_could_not_return_is_a_fault() -> None:
+    with pytest.raises(Invalid, match="payload cannot be read: too long"):
+        template.parse({"$unreadable": "too long"})
+
+
 def test_a_nesting_that_the_engine_refuses_is_refused() -> None:
     deep: Any = "{{event.id}}"
     for _ in range(65):

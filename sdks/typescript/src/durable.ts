@@ -210,9 +210,8 @@ interface Gathered {
 
 function gathered(found: Json, jobs: number): readonly Gathered[] {
   if (Array.isArray(found)) return found as unknown as readonly Gathered[];
-  const { too_large } = found as { readonly too_large: number };
   throw new InvalidResult(
-    `what ${jobs} jobs returned has ${too_large} bytes of JSON, and a gather takes at most 8 MiB`,
+    `the outcomes of ${jobs} jobs have more than 8 MiB of JSON text, the limit of a gather`,
     { field: "handles" },
   );
 }

@@ -12,10 +12,13 @@ import type { Line } from "../src/outage.ts";
 import { RELEASED, type Report, SUCCEEDED } from "../src/runner.ts";
 import { Secrets } from "../src/secrets.ts";
 import type { JobOptions } from "../src/settings.ts";
+import { Claims } from "../src/worker/claims.ts";
 import { now } from "../src/worker/clock.ts";
 import { configureLogs, Worker } from "../src/worker/index.ts";
 import { Leases } from "../src/worker/leases.ts";
+import type { Outcomes } from "../src/worker/outcomes.ts";
 import { serve } from "../src/worker/served.ts";
+import { Slots } from "../src/worker/slots.ts";
 import { type Ready, Starts } from "../src/worker/starts.ts";
 import { Steps } from "../src/worker/steps.ts";
 import { newApp, unique, until, urlOf, withClient, withWorker } from "./ground.ts";
@@ -77,6 +80,71 @@ test("a payload that cannot be sent ends its job and no other", async () => {
     });
   });
 });
+
+test("steps that cannot be sent end their job and no other", async () => {
+  const jf = newApp();
+  const { queues, inline } = place();
+  const double = jf.job(
+    unique("double"),
+    { ...inline, params: z.object({ number: z.number() }) },
+    async (_ctx, { number }) => 2 * number,
+  );
+  await jf.register();
+  const bad = await double.enqueue({ number: 1 });
+  const good = await double.enqueue({ number: 21 });
+  await withClient(async (client) => {
+    await client.query("update jobforge.jobs set flags = flags | 4 where id = $1", [bad.id]);
+    await client.query(
+      `insert into jobforge.steps (tenant_id, job_id, lease, at, index, bytes, kind, name, result)
+       select $1, $2, 1, now(), n, 2097152, 'event', 'paid', 'null' from generate_series(1, 17) n`,
+      [bad.tenantId, bad.id],
+    );
+  });
+  await withWorker(jf, { queues }, async () => {
+    assert.equal(await good.result({ timeout: 20 }), 42);
+    const ended = await bad.wait({ timeout: 20 });
+    assert.deepEqual([ended.state, ended.error?.type], ["dead", "UnreadableSteps"]);
+  });
+});
+
+for (const sqlstate of ["54000", "53200"]) {
+  test(`a claim that fails with ${sqlstate} is repeated without unreadable jobs`, async () => {
+    const { claims, sent, slots } = claimsThatFail([sqlstate]);
+    await claims.step(RESTING);
+    await claims.end();
+    assert.deepEqual(sent, ["claim_jobs", "claim_readable_jobs"]);
+    assert.deepEqual([...slots.limits(100)], [["q", 20]]);
+  });
+}
+
+test("a claim that fails otherwise is not repeated, nor is the second one", async () => {
+  for (const sqlstates of [["57014"], ["54000", "54000"]]) {
+    const { claims, sent, slots } = claimsThatFail(sqlstates);
+    await assert.rejects(claims.step(RESTING), errors.JobForgeError);
+    assert.equal(sent.length, sqlstates.length);
+    assert.deepEqual([...slots.limits(100)], [["q", 20]]);
+  }
+});
+
+const RESTING = { rest: async () => false } as unknown as Loop;
+
+/** Claims whose calls fail with these states in turn, and then bring no job. */
+function claimsThatFail(sqlstates: readonly string[]) {
+  const sent: string[] = [];
+  const line = {
+    run: async (call: { readonly name: string }) => {
+      const sqlstate = sqlstates[sent.length];
+      sent.push(call.name);
+      if (sqlstate !== undefined) throw new errors.JobForgeError(null, { detail: { sqlstate } });
+      return [];
+    },
+  } as unknown as Line;
+  const settings = { workerId: randomUUID(), registration: null as never, leaseS: 30, pollS: 1 };
+  const slots = new Slots({ q: 20 });
+  const outcomes = { hasRoomFor: () => true } as unknown as Outcomes;
+  const parts = { slots, outcomes, ready: [], onReady: () => undefined };
+  return { claims: new Claims(settings, line, parts), sent, slots };
+}
 
 test("what a job enqueues is of its correlation and its trace", async () => {
   const jf = newApp();

@@ -1,8 +1,9 @@
--- Workers call this when claim_jobs failed because a row of its result cannot be sent (SQLSTATE
--- 54000 or 53200): claim_jobs, without the jobs whose payload is too long as text (is_bounded).
--- Such jobs are ended as dead, with error type UnreadablePayload, and lose their payload. They
--- cannot be enqueued; they come from a superuser or from a restore. Locks and raises what
--- claim_jobs and complete_jobs do.
+-- Workers call this when claim_jobs or load_steps failed because a value cannot be sent (SQLSTATE
+-- 54000 or 53200): claim_jobs, without the jobs whose payload is too long as text (is_bounded) and
+-- those whose steps cannot be loaded (steps_fault). Both are ended as dead, with error type
+-- UnreadablePayload or UnreadableSteps. The first lose their payload: such a payload cannot be
+-- enqueued, it comes from a superuser or from a restore. Locks and raises what claim_jobs,
+-- load_steps and complete_jobs do.
 create or replace function jobforge.claim_readable_jobs(
     p_worker_id uuid,
     p_queues text[],
@@ -27,16 +28,26 @@ as $$
 #variable_conflict use_column
 declare
     v_job record;
+    v_fault text;
     v_outcomes jsonb := '[]';
 begin
     perform jobforge_private.require_read_committed('claim_readable_jobs');
     for v_job in
-        select c.*, jobforge_private.is_bounded(c.payload) as is_readable
+        -- The payload of hooks has a payload and a result: more than the 2 MiB of others.
+        select c.*, jobforge_private.is_bounded(c.payload, 16777216) as is_readable
           from jobforge.claim_jobs(
                    p_worker_id, p_queues, p_limits, p_definitions, p_tenants, p_lease_s,
                    p_registered) as c
     loop
-        if v_job.is_readable then
+        v_fault := case when v_job.is_readable and v_job.flags & 4 = 4
+                        then jobforge_private.steps_fault(
+                            p_worker_id, v_job.tenant_id, v_job.job_id, v_job.lease) end;
+        if v_fault is not null then
+            v_outcomes := v_outcomes || jsonb_build_object(
+                'tenant_id', v_job.tenant_id, 'job_id', v_job.job_id, 'lease', v_job.lease,
+                'outcome', 'failed', 'final', true, 'error', jsonb_build_object(
+                    'type', 'UnreadableSteps', 'message', v_fault));
+        elsif v_job.is_readable then
             tenant_id := v_job.tenant_id;
             job_id := v_job.job_id;
             lease := v_job.lease;

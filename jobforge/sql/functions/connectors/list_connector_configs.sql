@@ -17,7 +17,8 @@ declare
 begin
     perform jobforge_private.check_limit(p_limit, 200);
     return query
-    select c.id, c.name, c.connector, jobforge_private.readable(c.settings),
+    select c.id, c.name, c.connector,
+           jobforge_private.readable(c.settings, 67108864 / p_limit),
            jobforge_private.shown_secrets(c.secrets), c.created_at, c.created_by, c.updated_at,
            c.updated_by
       from jobforge.connector_configs as c

@@ -4,10 +4,12 @@
 --   events       with the triggers whose pattern their name fits; data only where there is one
 --   triggers     each of those once
 --   definitions  what the parameters of those triggers' definitions are
--- For five seconds other schedulers pass over these events. That saves work, and is all it does: an
--- event is dispatched by the caller that takes it out of the outbox. Also resumes jobs whose event
--- came before they began to wait for it. Locks places and jobs that nobody else has locked. Raises
--- JF002, and JF012 outside READ COMMITTED.
+-- An answer has about 8 MiB of text, and the jobs that it makes about 64 MiB: the next call returns
+-- the rest. A single event comes with at most 12 MiB of its triggers' payloads and filters
+-- (describe_triggers). For five seconds other schedulers pass over these events. That saves work,
+-- and is all it does: an event is dispatched by the caller that takes it out of the outbox. Also
+-- resumes jobs whose event came before they began to wait for it. Locks places and jobs that nobody
+-- else has locked. Raises JF002, and JF012 outside READ COMMITTED.
 create or replace function jobforge.pending_events(
     p_limit integer default 500,
     p_after uuid default null
@@ -22,51 +24,83 @@ set enable_mergejoin = off
 as $$
 declare
     v_places uuid[];
-    v_events jsonb;
+    v_event record;
+    v_bytes bigint := 0;  -- of text in the answer
+    v_made bigint := 0;  -- of text in the jobs, at most: each can have the data of its event
+    v_sizes record;
+    v_longest bigint := 0;  -- of the payloads of these triggers
+    v_pairs integer := 0;
+    v_triggers uuid[] := '{}';  -- counted in v_bytes
+    v_ids uuid[] := '{}';
+    v_events jsonb[] := '{}';
+    v_answer jsonb;
 begin
     perform jobforge_private.require_read_committed('pending_events');
     perform jobforge_private.check_limit(p_limit, 5000);
     perform jobforge_private.resume_by_past_events(jobforge.tenant());
     v_places := jobforge_private.pick_places(p_limit, p_after, jobforge.tenant());
-    with joined as materialized (
-        -- Without the event where its day was dropped before anybody came. No trigger gets data
-        -- that cannot be returned.
+    for v_event in
+        -- Without the event where its day was dropped before anybody came.
         select p.tenant_id, p.id, p.event_id, p.event_at, p.replay, e.name, e.correlation_id, e.key,
-               e.traceparent, e.data,
+               e.traceparent, e.data, 0 as bytes,
                array(select t.id
                        from jobforge.triggers as t
                       where t.tenant_id = p.tenant_id and t.type = 'event' and t.enabled
                         and t.deleted_at is null and jobforge_private.fits_event(t.event, e.name)
-                   and jobforge_private.is_bounded(e.data)
                       order by t.id) as triggers
           from jobforge.outbox as p
           left join jobforge.events as e
             on e.tenant_id = p.tenant_id and e.id = p.event_id and e.created_at = p.event_at
          where p.id = any (v_places)
-    ), measured as materialized (
+         -- A look at all tenants takes turns, so that the large events of one do not fill it.
+         order by case when p_after is null
+                       then row_number() over (partition by p.tenant_id order by p.id) end, p.id
+    loop
+        -- No trigger gets data that cannot be returned.
+        if v_event.triggers <> '{}' and jobforge_private.is_bounded(v_event.data) is not true then
+            v_event.triggers := '{}';
+        elsif v_event.triggers <> '{}' then
+            if not v_event.triggers <@ v_triggers then
+                select sum(s.payload + s.filter) as bytes, max(s.payload) as longest into v_sizes
+                  from (select jobforge_private.text_bytes(t.payload)::bigint as payload,
+                               jobforge_private.text_bytes(t.filter) as filter
+                          from jobforge.triggers as t
+                         where t.tenant_id = v_event.tenant_id and t.id = any (v_event.triggers)
+                           and t.id <> all (v_triggers)
+                        offset 0) as s;
+                v_bytes := v_bytes + v_sizes.bytes;
+                v_longest := greatest(v_longest, v_sizes.longest);
+            end if;
+            v_event.bytes := octet_length(v_event.data::text);
+            v_bytes := v_bytes + v_event.bytes;
+            -- What a template makes has 256 KiB at most.
+            v_made := v_made + cardinality(v_event.triggers)
+                               * least(v_event.bytes + v_longest, 262144);
+        end if;
         -- No more at once than can be worked off within the five seconds.
-        select j.*,
-               sum(case when j.triggers <> '{}' then pg_column_size(j.data) end) over w as bytes,
-               sum(cardinality(j.triggers)) over w as pairs
-          from joined as j
-        window w as (order by j.id rows between unbounded preceding and 1 preceding)
-    ), reserved as (
-        update jobforge.outbox as o
-           set reserved_until = jobforge_private.now() + interval '5 seconds'
-          from measured as m
-         where o.id = m.id and coalesce(m.bytes, 0) < 8388608 and coalesce(m.pairs, 0) < 2000
-        returning m.*
-    )
-    select jsonb_agg(jsonb_build_object(
-               'id', r.id, 'tenant_id', r.tenant_id, 'event_id', r.event_id, 'name', r.name,
-               'created_at', r.event_at, 'correlation_id', r.correlation_id, 'key', r.key,
-               'traceparent', r.traceparent, 'replay', r.replay, 'triggers', r.triggers,
-               'data', case when r.triggers <> '{}' then r.data end) order by r.id)
-      into v_events
-      from reserved as r;
-    if v_events is null or not jsonb_path_exists(v_events, '$[*].triggers[*]') then
-        return jsonb_build_object('events', coalesce(v_events, '[]'), 'triggers', '[]'::jsonb,
-                                  'definitions', '[]'::jsonb);
+        exit when v_ids <> '{}'
+              and (v_bytes > 8388608 or v_made > 67108864 or v_pairs >= 2000);
+        v_pairs := v_pairs + cardinality(v_event.triggers);
+        if not v_event.triggers <@ v_triggers then
+            v_triggers := v_triggers || v_event.triggers;
+        end if;
+        v_ids := array_append(v_ids, v_event.id);
+        v_events := array_append(v_events, jsonb_build_object(
+            'id', v_event.id, 'tenant_id', v_event.tenant_id, 'event_id', v_event.event_id,
+            'name', v_event.name, 'created_at', v_event.event_at,
+            'correlation_id', v_event.correlation_id, 'key', v_event.key,
+            'traceparent', v_event.traceparent, 'replay', v_event.replay,
+            'triggers', v_event.triggers,
+            'data', case when v_event.triggers <> '{}' then v_event.data end));
+    end loop;
+    update jobforge.outbox as o
+       set reserved_until = jobforge_private.now() + interval '5 seconds'
+     where o.id = any (v_ids);
+    v_answer := jsonb_build_object('events', (
+        select coalesce(jsonb_agg(e.event order by e.id), '[]')
+          from unnest(v_ids, v_events) as e(id, event)));
+    if v_pairs = 0 then
+        return v_answer || '{"triggers": [], "definitions": []}';
     end if;
-    return jsonb_build_object('events', v_events) || jobforge_private.describe_triggers(v_events);
+    return v_answer || jobforge_private.describe_triggers(v_answer -> 'events');
 end $$;

@@ -60,8 +60,8 @@ begin
          limit p_limit
     )
     select p.fingerprint, p.definition, c.jobs, c.first_seen, c.last_seen, p.id,
-           jobforge_private.readable(p.error), k.note, k.snoozed_until, k.resolved_in, c.versions,
-           c.hourly, r.build,
+           jobforge_private.readable(p.error, 67108864 / p_limit), k.note, k.snoozed_until,
+           k.resolved_in, c.versions, c.hourly, r.build,
            coalesce((select min(w.started_at) from jobforge.workers as w where w.build = r.build)
                     >= (select min(w.started_at) from jobforge.workers as w
                          where w.build = k.resolved_in), false)

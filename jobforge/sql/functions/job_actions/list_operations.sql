@@ -18,9 +18,10 @@ declare
 begin
     perform jobforge_private.check_limit(p_limit, 200);
     return query
-    select o.id, o.kind, o.state, jobforge_private.readable(o.filter),
-           jobforge_private.readable(o.options), o.matched, o.done, o.skipped, o.reason,
-           o.created_by, o.created_at, o.started_at, o.finished_at
+    select o.id, o.kind, o.state,
+           jobforge_private.readable(o.filter, 67108864 / p_limit),
+           jobforge_private.readable(o.options, 67108864 / p_limit), o.matched, o.done, o.skipped,
+           o.reason, o.created_by, o.created_at, o.started_at, o.finished_at
       from jobforge.operations as o
      where o.tenant_id = v_tenant
        and o.id < coalesce(p_before, 'ffffffff-ffff-ffff-ffff-ffffffffffff')

@@ -31,10 +31,11 @@ begin
     end if;
     v_ended_until := least(v_until, v_job.finished_at + interval '1 day');
     attempts := (
-        select coalesce(jsonb_agg(to_jsonb(t) - 'tenant_id' - 'txid'
-                                  || jsonb_build_object('error', jobforge_private.readable(t.error))
+        select coalesce(jsonb_agg(to_jsonb(t) - '{tenant_id,txid,n}'::text[]
+                                  || jsonb_build_object('error', jobforge_private.readable(
+                                         t.error, (67108864 / t.n)::integer))
                                   order by t.lease), '[]')
-          from (select * from jobforge.all_attempts as h
+          from (select h.*, count(*) over () as n from jobforge.all_attempts as h
                  where h.tenant_id = v_tenant and h.job_id = p_job_id
                    and h.ended_at between v_since and v_ended_until) as t);
     v_job.payload := jobforge_private.readable(v_job.payload);
@@ -66,7 +67,8 @@ begin
                        jsonb_build_object('attempt', t.a -> 'attempt', 'outcome', t.a -> 'outcome')
                   from jsonb_array_elements(attempts) as t(a) where t.a ->> 'ended_at' is not null
                 union all
-                select n.at, 1, n.kind, n.actor, jobforge_private.readable(n.data)
+                select n.at, 1, n.kind, n.actor,
+                       jobforge_private.readable(n.data, (67108864 / count(*) over ())::integer)
                   from jobforge.job_events as n
                  where n.tenant_id = v_tenant and n.job_id = p_job_id and n.kind <> 'log'
                    and n.at between v_since and v_until

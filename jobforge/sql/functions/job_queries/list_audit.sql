@@ -29,7 +29,8 @@ begin
     v_after := (p_filter ->> 'after')::timestamptz;
     v_before := (p_filter ->> 'before')::timestamptz;
     return query
-    select a.id, a.tenant_id, a.at, a.actor, a.action, a.target, jobforge_private.readable(a.detail)
+    select a.id, a.tenant_id, a.at, a.actor, a.action, a.target,
+           jobforge_private.readable(a.detail, 67108864 / p_limit)
       from jobforge.audit_log as a
      where (v_tenant is null or a.tenant_id = v_tenant)
        and a.id < coalesce(p_before, 'ffffffff-ffff-ffff-ffff-ffffffffffff')

@@ -42,7 +42,7 @@ begin
            a.definition, a.version, a.queue, a.priority, a.attempt, a.max_attempts, a.created_at,
            a.run_at, a.queued_at, a.started_at, a.finished_at, a.worker_id, a.source, a.source_ref,
            a.correlation_id, a.idempotency_key, a.tags, a.fingerprint,
-           jobforge_private.readable(a.error), a.retry_of, a.created_by
+           jobforge_private.readable(a.error, 67108864 / p_limit), a.retry_of, a.created_by
       from unnest(v_ids) with ordinality as m(id, place)
      cross join lateral (select * from jobforge.all_jobs as x
                           where x.tenant_id = v_tenant and x.id = m.id limit 1) as a

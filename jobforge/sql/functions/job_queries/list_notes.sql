@@ -20,7 +20,7 @@ declare
 begin
     perform jobforge_private.check_limit(p_limit, 1000);
     return query
-    select n.at, n.kind, n.actor, jobforge_private.readable(n.data)
+    select n.at, n.kind, n.actor, jobforge_private.readable(n.data, 67108864 / p_limit)
       from jobforge.job_events as n
      where n.tenant_id = v_tenant and n.job_id = p_job_id
        and n.at > coalesce(p_after, '-infinity')

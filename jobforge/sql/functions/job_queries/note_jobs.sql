@@ -1,8 +1,8 @@
 -- Workers call this with what their running jobs said: progress marks, log lines and custom
 -- events, in the order they were said. Each names its job and lease; one row per lease answers
 -- `ok` or `lost`, and nothing of a lost one is kept. p_notes: objects {tenant_id, job_id, lease,
--- kind, data}. Data beyond 64 KiB or 64 levels keeps the start of its text. Takes no locks.
--- Raises JF002.
+-- kind, data}. Data beyond 64 KiB, 256 KiB of text or 64 levels keeps the start of its text. Takes
+-- no locks. Raises JF002.
 create or replace function jobforge.note_jobs(p_worker_id uuid, p_notes jsonb)
 returns table (job_id uuid, lease bigint, status text)
 language plpgsql security definer
@@ -47,7 +47,9 @@ begin
         select g.tenant_id, g.job_id, v_now + make_interval(secs => g.index / 1e6), g.kind,
                case when not jobforge_private.is_bounded(g.data)
                     then '{"truncated": true}'
-                    when pg_column_size(g.data) > 65536
+                    -- Plain data of 64 KiB has less text than that, and streams read many notes.
+                    when not jobforge_private.is_bounded(g.data, 262144)
+                      or pg_column_size(g.data) > 65536
                       or jsonb_path_exists(g.data, 'strict $.**{65 to last}')
                     then jsonb_build_object('truncated', true, 'text', left(g.data::text, 8000))
                     else g.data end || jsonb_build_object('lease', g.lease)

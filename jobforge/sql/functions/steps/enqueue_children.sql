@@ -48,8 +48,10 @@ begin
           from jsonb_array_elements(v_made) as m(made)
          where j.tenant_id = v_tenant and j.id = (m.made ->> 0)::uuid
            and m.made ->> 1 = 'created' and j.state in ('scheduled', 'blocked', 'queued');
-        insert into jobforge.steps (tenant_id, job_id, lease, at, index, kind, name, result)
-        values (v_tenant, p_job_id, p_lease, jobforge_private.now(), p_index, 'enqueue', p_name,
+        insert into jobforge.steps (
+               tenant_id, job_id, lease, at, index, bytes, kind, name, result)
+        values (v_tenant, p_job_id, p_lease, jobforge_private.now(), p_index,
+                coalesce(octet_length(v_made::text), 2), 'enqueue', p_name,
                 coalesce(v_made, '[]'));
     end if;
     return query

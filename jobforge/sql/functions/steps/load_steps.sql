@@ -2,7 +2,8 @@
 -- index, result}, oldest first. A worker asks when a claimed job's flags have bit 4. This ends the
 -- wait that the job was in: a sleep is over, an event that has not come did not come in time, a
 -- gather has what became of its jobs (unless one of them runs again: then it waits once more). Null
--- when the lease is not held. Locks the job. Raises nothing.
+-- when the lease is not held. Raises 54000 (program_limit_exceeded) when the steps have more than
+-- 32 MiB of text together: claim_readable_jobs ends such a job. Locks the job.
 create or replace function jobforge.load_steps(
     p_worker_id uuid,
     p_tenant_id uuid,
@@ -44,6 +45,12 @@ begin
                     v_gathered)
             on conflict do nothing;
         end if;
+    end if;
+    if (select sum(s.bytes) from jobforge.steps as s
+         where s.tenant_id = p_tenant_id and s.job_id = p_job_id) > 33554432 then
+        -- As jsonb they have six times as much at most, and jsonb_agg takes 256 MiB.
+        raise program_limit_exceeded
+            using message = 'the steps of the job have more than 32 MiB of JSON text';
     end if;
     return (
         select coalesce(jsonb_agg(jsonb_build_object(

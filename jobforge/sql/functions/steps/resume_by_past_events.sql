@@ -23,17 +23,22 @@ begin
          limit 100
            for update of j skip locked
     loop
-        select e.id, e.data into v_event
-          from (select n.id, n.data
-                  from jobforge.events as n
-                 where n.tenant_id = v_wait.tenant_id and n.name = v_wait.name
-                   and n.created_at >= v_wait.look_back_to
-                 order by n.id desc
-                 limit 10000) as e
-         where e.data @> v_wait.match and jobforge_private.is_bounded(e.data)
-           and not jobforge_private.has_taken_event(v_wait.tenant_id, v_wait.job_id, v_wait.name,
-                                                    e.id)
-         order by e.id
+        select f.id, f.data into v_event
+          from (select e.id, e.data
+                  from (select n.id, n.data
+                          from jobforge.events as n
+                         where n.tenant_id = v_wait.tenant_id and n.name = v_wait.name
+                           and n.created_at >= v_wait.look_back_to
+                         order by n.id desc
+                         limit 10000) as e
+                 where e.data @> v_wait.match
+                   and not jobforge_private.has_taken_event(v_wait.tenant_id, v_wait.job_id,
+                                                            v_wait.name, e.id)
+                 order by e.id
+                offset 0) as f
+         -- Checked last and up to the first: the texts of 10,000 events can have 20 GB.
+         where jobforge_private.is_bounded(f.data)
+         order by f.id
          limit 1;
         if found then
             perform jobforge_private.resume_jobs(

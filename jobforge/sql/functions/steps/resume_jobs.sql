@@ -13,6 +13,8 @@ as $$
 declare
     v_now timestamptz := jobforge_private.now();
     v_jobs uuid[];
+    v_result jsonb := jsonb_build_object('id', p_event_id, 'data', p_data);
+    v_bytes integer := octet_length(v_result::text);
 begin
     with ended as (
         delete from jobforge.waits as w
@@ -21,9 +23,8 @@ begin
            and not jobforge_private.has_taken_event(w.tenant_id, w.job_id, w.name, p_event_id)
         returning w.job_id, w.lease, w.index, w.name
     ), stored as (
-        insert into jobforge.steps (tenant_id, job_id, lease, at, index, kind, name, result)
-        select p_tenant_id, e.job_id, e.lease, v_now, e.index, 'event', e.name,
-               jsonb_build_object('id', p_event_id, 'data', p_data)
+        insert into jobforge.steps (tenant_id, job_id, lease, at, index, bytes, kind, name, result)
+        select p_tenant_id, e.job_id, e.lease, v_now, e.index, v_bytes, 'event', e.name, v_result
           from ended as e
         -- A worker may wait for a step that the job has: the first result stays.
         on conflict do nothing

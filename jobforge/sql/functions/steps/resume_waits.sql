@@ -17,8 +17,9 @@ begin
         select w.job_id
           from jobforge.waits as w
          where w.tenant_id = p_tenant_id and w.kind = 'event' and w.name = p_name
-           and p_data @> w.match and jobforge_private.is_bounded(p_data));
-    if v_jobs = '{}' then
+           and p_data @> w.match);
+    -- Checked once, not for each wait: the text of an event can have 2 MiB.
+    if v_jobs = '{}' or jobforge_private.is_bounded(p_data) is not true then
         return 0;
     end if;
     perform

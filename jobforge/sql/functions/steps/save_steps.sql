@@ -50,7 +50,8 @@ begin
               or jsonb_path_exists(v_step.result, 'strict $.**{65 to last}') then
             v_status := 'too_large';
         else
-            select count(*) as steps, coalesce(sum(s.bytes), 0) as bytes
+            select count(*) as steps,
+                   coalesce(sum(s.bytes) filter (where s.kind in ('step', 'gather')), 0) as bytes
               into v_kept
               from jobforge.steps as s
              where s.tenant_id = v_step.tenant_id and s.job_id = v_step.job_id;

@@ -32,16 +32,17 @@ begin
             union all
             -- Two that differ in nothing have the same place; nobody can tell them apart either.
             select e.txid, e.at, 'event', uuid_hash_extended(e.job_id,
-                       hashtextextended(concat(e.kind, '/', e.actor, '/', e.data), 0)),
+                       hashtextextended(concat(e.kind, '/', e.actor, '/', e.text), 0)),
                    e.tenant_id, e.job_id, null, e.kind, null, null, null, e.actor,
-                   case when length(e.data::text) > 8192
-                        then jsonb_build_object('truncated', true, 'text', left(e.data::text, 1000))
-                        else e.data end
+                   case when length(e.text) > 8192
+                        then jsonb_build_object('truncated', true, 'text', left(e.text, 1000))
+                        else e.text::jsonb end
               from (select n.txid, n.at, n.job_id, n.kind, n.actor, n.tenant_id,
-                           jobforge_private.readable(n.data) as data
-                      from jobforge.job_events as n) as e
-             where e.txid >= p_after.txid and e.txid < p_upto and e.kind <> 'log'
-               and e.at > v_since) as u
+                           jobforge_private.readable(n.data)::text as text
+                      from jobforge.job_events as n
+                     where n.txid >= p_after.txid and n.txid < p_upto and n.kind <> 'log'
+                       and n.at > v_since
+                    offset 0) as e) as u  -- so that the text is built once
      where p_after.kind is null
         or (u.txid, u.at, u.kind, u.n) > (p_after.txid, p_after.at, p_after.kind, p_after.n)
      order by u.txid, u.at, u.kind, u.n

@@ -25,10 +25,10 @@ begin
     perform jobforge_private.check_filter(p_filter, '{type,definition,event,enabled}', '{}');
     return query
     select t.id, t.type, t.label, t.definition, t.version, t.queue, t.priority,
-           jobforge_private.readable(t.payload),
+           jobforge_private.readable(t.payload, 67108864 / p_limit),
            t.enabled, t.fault, t.declared, t.cron, t.timezone, jobforge_private.zone_of(t),
            t.catch_up, t.catch_up_limit, t.overlap, t.jitter_s, t.starts_at, t.ends_at, t.event,
-           jobforge_private.readable(t.filter),
+           jobforge_private.readable(t.filter, 16777216 / p_limit),
            t.dedupe_window_s, t.dedupe_key, jobforge_private.count_deduplicated(t), t.last_fired_at,
            t.next_run_at, t.created_at, t.updated_at, t.created_by
       from jobforge.triggers as t

@@ -27,12 +27,16 @@ begin
         perform jobforge_private.refuse('JF004', 'no such workflow',
             jsonb_build_object('id', p_id));
     end if;
-    v_nodes := array(select n from jobforge_private.nodes_of(v_tenant, p_id) as n);
+    -- Without results, and with errors of 64 MiB together: an array has 1 GB at most.
+    v_nodes := array(
+        select row(n.workflow_id, n.job_id, n.place, n.path, n.state, n.definition, n.version,
+                   n.queue, n.attempt, n.max_attempts, n.created_at, n.started_at, n.finished_at,
+                   null, jobforge_private.readable(n.error, 67108864 / greatest(
+                       p_limit, v_workflow.size)))::jobforge.workflow_node
+          from jobforge_private.nodes_of(v_tenant, p_id) as n);
     nodes := (
         select coalesce(jsonb_agg(to_jsonb(n) - '{place,path,result}'::text[]
-                                  || jsonb_build_object(
-                                         'node', n.path, 'error',
-                                         jobforge_private.readable(n.error))
+                                  || jsonb_build_object('node', n.path)
                                   order by n.place), '[]')
           from unnest(v_nodes[1:p_limit]) as n);
     edges := (
@@ -47,8 +51,13 @@ begin
               from (select n.state, count(*) as jobs from unnest(v_nodes) as n
                      group by n.state) as s),
         'result', (
-            select coalesce(jsonb_object_agg(l.path, jobforge_private.readable(l.result)), '{}')
-              from (select n.path, n.result from unnest(v_nodes) as n
+            select coalesce(jsonb_object_agg(l.path, (
+                       select jobforge_private.readable(f.result, (67108864 / l.n)::integer)
+                         from jobforge.finished_jobs as f
+                        where f.tenant_id = v_tenant and f.id = l.job_id
+                          and f.finished_at = l.finished_at)), '{}')
+              from (select n.path, n.job_id, n.finished_at, count(*) over () as n
+                      from unnest(v_nodes) as n
                      where n.state = 'succeeded'
                        and not exists (select from jobforge.dependencies as d
                                          join unnest(v_nodes) as c on c.job_id = d.child_id

@@ -1,7 +1,7 @@
 -- A running job asks what it comes from: the jobs that it was to wait for, with what they returned,
 -- and the workflow or batch that it is of. The callback of a batch gets the batch's jobs, the first
 -- 10,000 of them. Each has the path of its node as `name` if it has one. Raises JF001, JF003 when
--- the lease is not held, JF005, JF006. Locks the job.
+-- the lease is not held, JF005, JF006, JF007 (more than 32 MiB of text). Locks the job.
 create or replace function jobforge.load_parents(
     p_worker_id uuid,
     p_job_id uuid,
@@ -49,6 +49,7 @@ begin
         'id', v_workflow.id, 'kind', v_workflow.kind, 'name', v_workflow.name,
         'node', (select m.name from jobforge.workflow_jobs as m
                   where m.tenant_id = v_tenant and m.job_id = p_job_id),
-        'input', v_workflow.input, 'correlation_id', v_workflow.correlation_id) end;
+        'input', jobforge_private.readable(v_workflow.input),
+        'correlation_id', v_workflow.correlation_id) end;
     return next;
 end $$;

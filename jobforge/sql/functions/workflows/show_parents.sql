@@ -1,24 +1,46 @@
 -- Jobs with how they ended, in the order of p_ids, for those that come after them. A job of another
--- workflow than p_workflow_id has that one's name before its own. Called by load_parents.
+-- workflow than p_workflow_id has that one's name before its own. Called by load_parents. Raises
+-- JF007 beyond 32 MiB of text, which is what a job's process can be told, and reads no further.
 create or replace function jobforge_private.show_parents(
     p_tenant_id uuid,
     p_ids uuid[],
     p_workflow_id uuid
 ) returns jsonb
-language sql stable
+language plpgsql stable
 as $$
-    select coalesce(jsonb_agg(jsonb_build_object(
-               'job_id', a.id, 'state', a.state, 'definition', a.definition, 'result', a.result,
-               'error', a.error, 'artifact_ref', a.artifact_ref,
-               'name', case when w.id <> p_workflow_id then w.node || '/' else '' end || m.name)
-               order by p.place), '[]')
-      from unnest(p_ids) with ordinality as p(id, place)
-     cross join lateral (
-        select j.id, j.state, j.definition, null::jsonb as result, j.error, j.artifact_ref
-          from jobforge.jobs as j where j.tenant_id = p_tenant_id and j.id = p.id
-        union all
-        select f.id, f.state, f.definition, f.result, f.error, f.artifact_ref
-          from jobforge.finished_jobs as f where f.tenant_id = p_tenant_id and f.id = p.id) as a
-      left join jobforge.workflow_jobs as m on m.tenant_id = p_tenant_id and m.job_id = p.id
-      left join jobforge.workflows as w on w.tenant_id = p_tenant_id and w.id = m.workflow_id
-$$;
+declare
+    v_job record;
+    v_shown jsonb;
+    v_parents jsonb[] := '{}';
+    v_bytes bigint := 0;
+begin
+    for v_job in
+        select a.*, case when w.id <> p_workflow_id then w.node || '/' else '' end || m.name as name
+          from unnest(p_ids) with ordinality as p(id, place)
+         cross join lateral (
+            select j.id, j.state, j.definition, null::jsonb as result, j.error, j.artifact_ref
+              from jobforge.jobs as j where j.tenant_id = p_tenant_id and j.id = p.id
+            union all
+            select f.id, f.state, f.definition, f.result, f.error, f.artifact_ref
+              from jobforge.finished_jobs as f
+             where f.tenant_id = p_tenant_id and f.id = p.id) as a
+          left join jobforge.workflow_jobs as m on m.tenant_id = p_tenant_id and m.job_id = p.id
+          left join jobforge.workflows as w on w.tenant_id = p_tenant_id and w.id = m.workflow_id
+         order by p.place
+    loop
+        v_shown := jsonb_build_object(
+            'job_id', v_job.id, 'state', v_job.state, 'definition', v_job.definition,
+            'result', jobforge_private.readable(v_job.result),
+            'error', jobforge_private.readable(v_job.error),
+            'artifact_ref', v_job.artifact_ref, 'name', v_job.name);
+        v_bytes := v_bytes + octet_length(v_shown::text);
+        if v_bytes > 33554432 then
+            perform jobforge_private.refuse('JF007',
+                'the results of the parents have more than 32 MiB of JSON text',
+                '{"field": "parents", "limit": 33554432}',
+                'Let the parents store large data elsewhere and return references to it.');
+        end if;
+        v_parents := array_append(v_parents, v_shown);
+    end loop;
+    return to_jsonb(v_parents);
+end $$;

@@ -1,7 +1,9 @@
 -- A workflow or batch as people and programs see it. `counts` is how many of its jobs ended how,
--- once all have.
-create or replace function jobforge_private.show_workflow(p_workflow jobforge.workflows)
-returns jsonb
+-- once all have. Values beyond p_text bytes of text are left out (readable).
+create or replace function jobforge_private.show_workflow(
+    p_workflow jobforge.workflows,
+    p_text integer default 16777216
+) returns jsonb
 language sql stable
 as $$
     select jsonb_build_object(
@@ -11,10 +13,10 @@ as $$
                        and p_workflow.cancel_requested_at is not null
                       then 'canceling' else p_workflow.state end,
         'size', p_workflow.size, 'is_open', p_workflow.is_open,
-        'counts', jobforge_private.readable(p_workflow.counts),
-        'input', jobforge_private.readable(p_workflow.input),
+        'counts', jobforge_private.readable(p_workflow.counts, p_text),
+        'input', jobforge_private.readable(p_workflow.input, p_text),
         'correlation_id', p_workflow.correlation_id,
-        'callbacks', jobforge_private.readable(p_workflow.callbacks), 'called',
+        'callbacks', jobforge_private.readable(p_workflow.callbacks, p_text), 'called',
         to_jsonb(p_workflow.called), 'created_by', p_workflow.created_by, 'created_at',
         p_workflow.created_at, 'finished_at', p_workflow.finished_at)
 $$;

@@ -20,7 +20,7 @@ begin
             '{"field": "filter"}');
     end if;
     return query
-    select jobforge_private.show_workflow(w)
+    select jobforge_private.show_workflow(w, 67108864 / p_limit)
       from jobforge.workflows as w
      where w.tenant_id = p_tenant_id and w.kind = p_kind and w.parent_id is null
        and w.id < coalesce(p_before, 'ffffffff-ffff-ffff-ffff-ffffffffffff')

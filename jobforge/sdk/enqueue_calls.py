@@ -33,7 +33,7 @@ def as_call(jobs: Sequence[JobRequest], tenant_id: UUID | None = None) -> Enqueu
     """The engine has shorter ways for jobs that differ in their payloads only, and for one job."""
     try:
         if isinstance(jobs, Alike):
-            return calls.enqueue_alike(jobs, tenant_id=tenant_id)
+            return calls.enqueue_payloads(jobs, tenant_id=tenant_id)
         if len(jobs) == 1:
             return calls.enqueue_job(jobs[0], tenant_id=tenant_id).then(_listed)
         return calls.enqueue_jobs(jobs, tenant_id=tenant_id)

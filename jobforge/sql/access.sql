@@ -39,7 +39,7 @@ language sql immutable
 as $$
         select * from (values
             ('jobforge_client',
-             '{tenant,pre_request,enqueue_job,enqueue_jobs,enqueue_alike,cancel_job,cancel_jobs,
+             '{tenant,pre_request,enqueue_job,enqueue_jobs,enqueue_payloads,cancel_job,cancel_jobs,
                 reschedule_job,edit_job,retry_job,retry_jobs,get_job,list_jobs,list_notes,summarize,
                 explain_job,enqueue_jobs_once,count_jobs,start_operation,get_operation,
                 list_operations,cancel_operation,list_failures,annotate_failure,list_definitions,
@@ -62,7 +62,7 @@ as $$
                 open_delivery,record_delivery,load_steps,save_steps,enqueue_children,
                 load_parents,add_workflow_jobs}'),
             ('jobforge_admin',
-             '{tenant,pre_request,enqueue_job,enqueue_jobs,enqueue_alike,cancel_job,cancel_jobs,
+             '{tenant,pre_request,enqueue_job,enqueue_jobs,enqueue_payloads,cancel_job,cancel_jobs,
                 reschedule_job,edit_job,retry_job,retry_jobs,get_job,list_jobs,list_notes,summarize,
                 explain_job,enqueue_jobs_once,count_jobs,start_operation,get_operation,
                 list_operations,cancel_operation,list_failures,annotate_failure,list_definitions,
@@ -97,7 +97,7 @@ as $$
                 get_connector_config,list_connector_configs,open_connector_config,keep_tenant_key,
                 list_tenant_keys,rewrap_tenant_key}'),
             ('jobforge_admin',
-             '{read_gauges,find_troubles,find_unreadable,list_misses,list_migrations,list_holders}'),
+             '{read_gauges,find_problems,find_unreadable,list_missed_firings,list_migrations,list_holders}'),
             ('jobforge_admin', '{bind_login,unbind_login,list_bound_logins}'),
             ('jobforge_client', '{erase_job}'),
             ('jobforge_admin', '{erase_job}'),

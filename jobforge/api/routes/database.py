@@ -116,7 +116,7 @@ async def show_database(caller: Caller) -> Answer:
     waits = await database.run(probes.lock_waits())
     files = await database.run(calls.list_migrations())
     gauges = await database.run(calls.read_gauges(_TENANTS))
-    misses = await database.run(calls.list_misses())
+    misses = await database.run(calls.list_missed_firings())
     migrations = [each.name for each in files if each.name.startswith("migrations/")]
     return Answer(
         {

@@ -448,7 +448,7 @@ def _stuck(troubles: Sequence[Trouble]) -> Iterator[Finding]:
 
 
 def _judged(trouble: Trouble) -> Finding:
-    """What find_troubles has found, in words."""
+    """What find_problems has found, in words."""
     since = f"{trouble.since.astimezone(UTC):%Y-%m-%d %H:%M}Z"
     subject, detail, tenant = trouble.subject, trouble.detail, trouble.tenant_id
     schedulers = "jobforge scheduler  -- or a worker without --no-scheduler"

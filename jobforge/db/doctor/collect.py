@@ -71,7 +71,7 @@ def _looks(announced_pid: int) -> Looks:
     try:
         workers = yield calls.list_workers()
         files = yield calls.list_migrations()
-        troubles = yield calls.find_troubles()
+        troubles = yield calls.find_problems()
         unreadable = yield calls.find_unreadable()
     except Denied:
         pass  # they are for operators

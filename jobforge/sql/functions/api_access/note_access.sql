@@ -12,7 +12,7 @@ as $$
 declare
     v_tenant uuid := coalesce(
         case when jobforge.tenant() is null then jobforge_private.tenant_or_all(p_tenant_id) end,
-        jobforge_private.named_tenant(p_tenant_id));
+        jobforge_private.resolve_tenant(p_tenant_id));
 begin
     perform jobforge_private.check_name('action', p_action, 100);
     perform jobforge_private.audit(

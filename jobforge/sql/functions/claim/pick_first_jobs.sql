@@ -2,13 +2,15 @@
 -- have one job each in a claim, that saves looking for it again. Rows that others have changed or
 -- are claiming are skipped. Nothing when the long way has to be gone, as some have expired. Called
 -- by pick_round.
-create or replace function jobforge_private.pick_first_jobs(p_queue text, p_turns jobforge.turn[])
-returns tid[]
+create or replace function jobforge_private.pick_first_jobs(
+    p_queue text,
+    p_heads jobforge.tenant_head[]
+) returns tid[]
 language plpgsql
 as $$
 declare
     v_now timestamptz := jobforge_private.now();
-    v_rows tid[] := array(select t.row_id from unnest(p_turns) as t);
+    v_rows tid[] := array(select t.row_id from unnest(p_heads) as t);
 begin
     v_rows := array(
         select case when (j.expires_at > v_now or j.started_at is not null) is not false

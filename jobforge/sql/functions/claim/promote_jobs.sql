@@ -1,7 +1,7 @@
 -- Makes due jobs ready; called by every claim, so no process has to do it. One index probe when
 -- nothing is due. Rows that another claim is promoting are skipped. The claim takes up to
 -- p_limits[i] of the jobs of p_queues[i]; workers of queues with more promoted jobs are woken. When
--- the probe was slow (see take_turns: dead entries that cannot be cleaned), this session starts the
+-- the probe was slow (see plan_round: dead entries that cannot be cleaned), this session starts the
 -- next ones a second back from where it was, for eighty times as long as the probe took, eight
 -- seconds at most.
 create or replace function jobforge_private.promote_jobs(
@@ -14,7 +14,7 @@ as $$
 declare
     v_start timestamptz := clock_timestamp();
     v_now timestamptz := jobforge_private.now();
-    v_kept timestamptz[] := jobforge_private.recall_promoted();
+    v_kept timestamptz[] := jobforge_private.load_promotion_floor();
     -- Every login can change the setting: it cannot hold back due jobs for longer than this.
     v_until timestamptz := case when v_kept[2] > v_start and v_kept[1] < v_now
                                      and v_kept[2] < v_start + interval '10 seconds'

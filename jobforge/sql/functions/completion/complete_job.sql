@@ -22,7 +22,7 @@ as $$
 declare
     v_tenant uuid := jobforge.tenant();
     v_outcomes jsonb :=
-        jobforge_private.fail_unbounded(jsonb_build_array(p_outcome || jsonb_build_object(
+        jobforge_private.fail_unbounded_outcomes(jsonb_build_array(p_outcome || jsonb_build_object(
         'tenant_id', p_tenant_id, 'job_id', p_job_id, 'lease', p_lease)));
     v_answer record;
 begin

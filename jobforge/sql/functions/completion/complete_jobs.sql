@@ -3,7 +3,7 @@
 -- holds the lease, but another transaction has locked the job, or a row that its end needs (a job
 -- that waits for it, its workflow); the worker keeps the lease and sends the outcome again soon.
 -- One bad row does not fail the others, and a busy one does not hold them up: no lock of another
--- transaction is waited for longer than moments (settle_followed_jobs). A repeated completion (the
+-- transaction is waited for longer than moments (settle_linked_jobs). A repeated completion (the
 -- reply to COMMIT may get lost) answers `ok` again, whatever its outcome was; another outcome for a
 -- lease that has ended is `lost`. Fields: docs/sql.md. Raises JF002 when p_outcomes cannot be read.
 -- Raises JF012 outside READ COMMITTED.
@@ -32,7 +32,7 @@ begin
         perform jobforge_private.refuse('JF002',
             'outcomes must be an array of at most 5000, of one worker', '{"field": "outcomes"}');
     end if;
-    p_outcomes := jobforge_private.fail_unbounded(p_outcomes);
+    p_outcomes := jobforge_private.fail_unbounded_outcomes(p_outcomes);
     -- Are all of them stored as successes? Then most can be settled without locking them first.
     if not (jsonb_path_exists(p_outcomes,
                 '$[*] ? (!(@.outcome == "succeeded") || exists(@.retry_in_s) || exists(@.run_at))')

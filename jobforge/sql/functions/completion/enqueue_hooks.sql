@@ -12,14 +12,14 @@ begin
     -- slow down every snapshot of the server.
     select * into v_hooks from jobforge_private.find_definition(v_name, p_ended.version);
     if v_hooks.is_active is not true then
-        perform jobforge_private.note_event(p_ended.tenant_id, p_ended.id, 'hooks_skipped',
+        perform jobforge_private.record_job_event(p_ended.tenant_id, p_ended.id, 'hooks_skipped',
             jsonb_build_object(
                 'definition', v_name, 'version', p_ended.version,
                 'reason', case when v_hooks.key is null then 'unknown_definition'
                                else 'definition_inactive' end));
         return;
     end if;
-    perform jobforge_private.insert_alike(
+    perform jobforge_private.insert_payloads(
         p_ended.tenant_id, v_name,
         jsonb_build_array(jsonb_build_object(
             'job_id', p_ended.id, 'definition', p_ended.definition, 'version', p_ended.version,

@@ -27,7 +27,7 @@ begin
           from unnest(p_tenants, p_jobs, p_leases, p_results)
                as g(tenant_id, job_id, lease, result)
          where (v_tenant is null or g.tenant_id = v_tenant)
-           and jobforge_private.is_storable(g.result)
+           and jobforge_private.is_storable_result(g.result)
          order by g.tenant_id, g.job_id
     ), ended as (
         delete from jobforge.jobs as j

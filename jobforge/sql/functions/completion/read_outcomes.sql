@@ -58,10 +58,10 @@ as $$
              or o.outcome is null then 'InvalidOutcome'
            when pg_column_size(o.result) > 1048576 then 'ResultTooLarge'
            when jsonb_path_exists(o.result, 'strict $.**{65 to last}') then 'ResultTooDeep'
-           when not jobforge_private.is_storable(o.result) then 'ResultTooLong'
+           when not jobforge_private.is_storable_result(o.result) then 'ResultTooLong'
            when not coalesce(o.retry_in_s, 0) between 0 and 31622400 then 'InvalidRetry'
            when o.run_at > now() + interval '366 days' then 'InvalidRetry'
            when o.outcome = 'snoozed' and o.wait is not null
-            and jobforge_private.is_wait(o.wait) is not true then 'InvalidWait'
+            and jobforge_private.is_valid_wait(o.wait) is not true then 'InvalidWait'
      end as fault) as f
 $$;

@@ -1,7 +1,7 @@
 -- Settles outcomes of jobs that no other transaction has locked; a locked one is not waited for,
 -- and neither it nor a job whose lease is not held is among the rows returned. Jobs whose end
 -- concerns other rows are settled after the others: such a row may be locked too
--- (settle_followed_jobs). Called by complete_jobs and succeed_jobs. Locks the jobs in order of
+-- (settle_linked_jobs). Called by complete_jobs and succeed_jobs. Locks the jobs in order of
 -- (tenant_id, id), together with those that they are to gather as far as nobody has locked them.
 create or replace function jobforge_private.settle_free_jobs(p_worker_id uuid, p_outcomes jsonb)
 returns table (tenant_id uuid, job_id uuid, lease bigint, state text)
@@ -65,6 +65,6 @@ begin
         end if;
         return query
         select s.tenant_id, s.job_id, s.lease, s.state
-          from jobforge_private.settle_followed_jobs(p_worker_id, v_outcomes) as s;
+          from jobforge_private.settle_linked_jobs(p_worker_id, v_outcomes) as s;
     end if;
 end $$;

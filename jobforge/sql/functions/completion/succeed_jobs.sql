@@ -65,7 +65,7 @@ begin
                      from unnest(p_tenants, p_jobs, p_leases, p_results)
                           as g(tenant_id, job_id, lease, result)
                     where g.job_id not in (select unnest(v_settled))
-                      and jobforge_private.is_storable(g.result))) as s);
+                      and jobforge_private.is_storable_result(g.result))) as s);
     end if;
     return query
     select g.job_id, g.lease

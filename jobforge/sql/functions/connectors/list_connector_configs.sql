@@ -18,7 +18,7 @@ begin
     perform jobforge_private.check_limit(p_limit, 200);
     return query
     select c.id, c.name, c.connector, jobforge_private.readable(c.settings),
-           jobforge_private.shown_secrets(c.secrets), c.created_at, c.created_by, c.updated_at,
+           jobforge_private.mask_secrets(c.secrets), c.created_at, c.created_by, c.updated_at,
            c.updated_by
       from jobforge.connector_configs as c
      where c.tenant_id = v_tenant and (p_after is null or c.name > p_after)

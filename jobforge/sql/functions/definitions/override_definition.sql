@@ -10,7 +10,7 @@ begin
         '{timeout_s,max_attempts,backoff_base_s,backoff_cap_s,
         max_running,max_running_per_key,rate_limit,rate_period_s,rate_burst,rate_limit_per_key,
         rate_period_per_key_s,rate_burst_per_key,is_active}');
-    perform jobforge_private.hold_lock('registration ' || p_key);
+    perform jobforge_private.acquire_lock('registration ' || p_key);
     update jobforge.definitions as d
        set overrides = jsonb_strip_nulls(d.overrides || p_overrides)
      where d.key = p_key;

@@ -32,7 +32,7 @@ begin
                 where d.key = p_key and d.version = p_version and d.registered = p_settings) then
         return;
     end if;
-    perform jobforge_private.hold_lock('registration ' || p_key);
+    perform jobforge_private.acquire_lock('registration ' || p_key);
     insert into jobforge.definitions as d (
            key, version, registered, overrides, queue, timeout_s, max_attempts, backoff_base_s,
            backoff_cap_s, rate_period_s, rate_period_per_key_s, is_active, paused_at, created_at,

@@ -5,7 +5,7 @@ set search_path = pg_catalog, pg_temp
 as $$
 begin
     -- A version that is being registered is to be among them.
-    perform jobforge_private.hold_lock('registration ' || p_key);
+    perform jobforge_private.acquire_lock('registration ' || p_key);
     update jobforge.definitions as p
        set paused_at = null, updated_at = jobforge_private.now()
      where p.key = p_key;

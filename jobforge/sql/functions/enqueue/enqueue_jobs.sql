@@ -13,7 +13,7 @@ set enable_seqscan = off
 set enable_bitmapscan = off
 as $$
 declare
-    v_tenant uuid := jobforge_private.named_tenant(p_tenant_id);
+    v_tenant uuid := jobforge_private.resolve_tenant(p_tenant_id);
     v_first_id uuid := jobforge_private.uuid7();
     v_held integer[] := '{}';
     v_holders uuid[];
@@ -23,7 +23,7 @@ begin
     if jsonb_path_exists(p_jobs, '$[*].key') then
         select coalesce(array_agg(h.index), '{}'), array_agg(h.job_id), array_agg(h.status)
           into v_held, v_holders, v_statuses
-          from jobforge_private.hold_keys(v_tenant, p_jobs, v_first_id) as h;
+          from jobforge_private.reserve_keys(v_tenant, p_jobs, v_first_id) as h;
     end if;
     if cardinality(v_held) = jsonb_array_length(p_jobs) then
         -- Otherwise insert_jobs refuses an erased tenant, whose row it reads anyway.

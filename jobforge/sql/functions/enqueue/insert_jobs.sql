@@ -32,7 +32,7 @@ begin
     -- What the engine enqueues itself follows from jobs that were let in.
     if v_tenant.max_pending is not null
        and coalesce(p_jobs -> 0 ->> 'source', 'manual') <> 'system' then
-        perform jobforge_private.check_pending(
+        perform jobforge_private.check_pending_limit(
             p_tenant_id, v_tenant.max_pending, jsonb_array_length(p_jobs) - cardinality(p_skip),
             p_first_id);
     end if;
@@ -51,11 +51,11 @@ begin
     loop
         if v_used is null
            or (v_kind.definition, v_kind.version) is distinct from (v_used.name, v_used.wanted) then
-            v_used := jobforge_private.use_definition(v_kind.definition, v_kind.version);
+            v_used := jobforge_private.resolve_definition(v_kind.definition, v_kind.version);
             v_named := v_named || v_used;
         end if;
         if v_kind.is_due then
-            perform jobforge_private.announce_queue(
+            perform jobforge_private.notify_queue(
                 coalesce(v_kind.queue, v_used.queue), p_tenant_id, v_kind.priority, v_now);
         end if;
     end loop;
@@ -74,7 +74,7 @@ begin
            case when g.after is not null then 'blocked'
                 when g.due_at is null then 'queued' else 'scheduled' end,
            d.key, coalesce(g.queue, d.queue), coalesce(g.source, 'manual'),
-           jobforge_private.gate(d.key, g.limit_key, d.is_key_limited, d.is_limited,
+           jobforge_private.compute_gate(d.key, g.limit_key, d.is_key_limited, d.is_limited,
                v_tenant_limited or coalesce(g.queue, d.queue) = any (v_limited_queues)),
            g.limit_key, g.key, g.source_ref, g.correlation_id, g.traceparent, g.created_by,
            g.artifact_ref, g.tags, coalesce(g.payload, '{}')

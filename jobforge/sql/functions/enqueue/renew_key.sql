@@ -1,5 +1,5 @@
--- Called by hold_keys when an enqueue has replaced the content of the job that holds its key: the
--- key now covers the new payload, and is held as long as this enqueue asks.
+-- Called by reserve_keys when an enqueue has replaced the content of the job that holds its key:
+-- the key now covers the new payload, and is held as long as this enqueue asks.
 create or replace function jobforge_private.renew_key(p_tenant_id uuid, p_job jsonb) returns void
 language sql
 as $$

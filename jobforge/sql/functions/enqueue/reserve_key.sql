@@ -50,7 +50,7 @@ begin
             exit when not found;
             if v_held.expires_at > v_now
                and (not v_held.while_active
-                    or jobforge_private.is_same_batch(v_held.job_id, p_job_id)
+                    or jobforge_private.is_same_call(v_held.job_id, p_job_id)
                     or exists (select from jobforge.jobs as j
                                 where j.tenant_id = p_tenant_id and j.id = v_held.job_id
                                   and j.state <> 'dead'))

@@ -46,7 +46,7 @@ begin
             where b.bucket in (select 'key:' || k.id from jobforge.api_keys as k
                                 where k.tenant_id = p_tenant_id)
               for update skip locked));
-    v_ended := jobforge_private.lose_running_jobs(p_tenant_id);
+    v_ended := jobforge_private.drop_running_jobs(p_tenant_id);
     insert into jobforge.operations (
            tenant_id, id, created_at, due_at, matched, done, kind, created_by, filter, options,
            progress)

@@ -24,23 +24,23 @@ begin
        for update;
     if v_state = 'dead' then
         update jobforge.jobs as j
-           set payload = v_mark, error = jobforge_private.erased_error(j.error),
+           set payload = v_mark, error = jobforge_private.redact_error(j.error),
                flags = j.flags | 8, tags = null, idempotency_key = null, limit_key = null,
                gate = null, correlation_id = null, created_by = null, cancel_reason = null
          where j.tenant_id = v_tenant and j.id = p_job_id and j.state || '' = 'dead';
     elsif v_state is null then
         update jobforge.finished_jobs as f
-           set payload = v_mark, result = null, error = jobforge_private.erased_error(f.error),
+           set payload = v_mark, result = null, error = jobforge_private.redact_error(f.error),
                flags = f.flags | 8, tags = null, idempotency_key = null, limit_key = null,
                correlation_id = null, created_by = null, cancel_reason = null
          where f.tenant_id = v_tenant and f.id = p_job_id
         returning f.created_at into v_created_at;
     end if;
     if v_created_at is null or v_state <> 'dead' then
-        perform jobforge_private.refuse_job(v_tenant, p_job_id, 'erased: cancel it first');
+        perform jobforge_private.refuse_job_action(v_tenant, p_job_id, 'erased: cancel it first');
     end if;
     perform jobforge_private.erase_job_history(v_tenant, p_job_id, v_created_at, v_mark);
-    perform jobforge_private.note_event(v_tenant, p_job_id, 'erased');
+    perform jobforge_private.record_job_event(v_tenant, p_job_id, 'erased');
     perform jobforge_private.audit(v_tenant, 'job.erase', p_job_id::text);
-    return jobforge_private.folders_of_job(v_tenant, p_job_id);
+    return jobforge_private.job_artifact_folders(v_tenant, p_job_id);
 end $$;

@@ -13,7 +13,7 @@ declare
     v_senders uuid[];
 begin
     update jobforge.attempts as a
-       set error = jobforge_private.erased_error(a.error), stdout_tail = null, stderr_tail = null
+       set error = jobforge_private.redact_error(a.error), stdout_tail = null, stderr_tail = null
      where a.tenant_id = p_tenant_id and a.job_id = p_job_id;
     delete from jobforge.job_events as e
      where e.tenant_id = p_tenant_id and e.job_id = p_job_id
@@ -44,5 +44,5 @@ begin
     update jobforge.audit_log as l
        set detail = null
      where l.tenant_id = p_tenant_id and l.target = p_job_id::text and l.detail is not null
-       and l.at >= jobforge_private.earliest_end(p_job_id);
+       and l.at >= jobforge_private.earliest_history(p_job_id);
 end $$;

@@ -78,7 +78,7 @@ begin
         o.progress := o.progress || jsonb_build_object(
             'phase', 'history', 'before', jobforge_private.open_transactions());
     elsif v_found is null and v_left = p_limit then
-        return jobforge_private.end_erasure(o);
+        return jobforge_private.finish_erasure(o);
     elsif v_found is not null then
         if jobforge_private.find_tenant_rows(o.tenant_id, o.id, true) is not null then
             o.progress := o.progress || '{"phase": "jobs"}';

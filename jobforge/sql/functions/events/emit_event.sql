@@ -23,6 +23,6 @@ begin
            tenant_id, id, created_at, name, correlation_id, key, traceparent, created_by, data)
     values (v_tenant, v_id, v_now, p_name, coalesce(p_options ->> 'correlation_id', v_id::text),
             p_options ->> 'key', p_options ->> 'traceparent', jobforge_private.actor(), p_data);
-    perform jobforge_private.post_event(v_tenant, v_id, v_id, v_now, 0);
+    perform jobforge_private.add_to_outbox(v_tenant, v_id, v_id, v_now, 0);
     return v_id;
 end $$;

@@ -35,7 +35,8 @@ begin
           from jobforge.events as e
          where e.tenant_id = v_tenant
            and e.id < coalesce(p_before, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
-           and (not p_filter ? 'name' or jobforge_private.fits_event(p_filter ->> 'name', e.name))
+           and (not p_filter ? 'name'
+                or jobforge_private.matches_event(p_filter ->> 'name', e.name))
            and (not p_filter ? 'correlation_id'
                 or e.correlation_id = p_filter ->> 'correlation_id')
            and (v_after is null or e.created_at >= v_after)

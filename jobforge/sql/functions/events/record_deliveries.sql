@@ -32,8 +32,8 @@ begin
         perform jobforge_private.refuse('JF002',
             'deliveries must be a JSON array of at most 5000 objects', '{"field": "deliveries"}');
     end if;
-    v_taken := jobforge_private.take_places(p_deliveries, v_tenant);
-    v_made := jobforge_private.make_deliveries(v_taken, p_deliveries);
+    v_taken := jobforge_private.take_outbox_rows(p_deliveries, v_tenant);
+    v_made := jobforge_private.enqueue_deliveries(v_taken, p_deliveries);
     insert into jobforge.event_deliveries (
            tenant_id, id, event_id, trigger_id, event_at, at, job_id, replay, outcome, reason)
     select m.tenant_id, jobforge_private.nth_id(v_first_id, m.n), m.event_id, m.trigger_id,

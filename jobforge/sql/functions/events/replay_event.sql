@@ -20,7 +20,7 @@ begin
     if not found then
         perform jobforge_private.refuse('JF004', 'no such event', jsonb_build_object('id', p_id));
     end if;
-    perform jobforge_private.hold_lock('replay ' || (hashtextextended(p_id::text, 0) & 15),
+    perform jobforge_private.acquire_lock('replay ' || (hashtextextended(p_id::text, 0) & 15),
         v_tenant);
     select 1 + coalesce(max(r.replay), 0) into v_replay
       from (select d.replay from jobforge.event_deliveries as d
@@ -29,7 +29,7 @@ begin
             union all
             select o.replay from jobforge.outbox as o
              where o.tenant_id = v_tenant and o.event_id = p_id) as r;
-    perform jobforge_private.post_event(v_tenant, jobforge_private.uuid7(), p_id,
+    perform jobforge_private.add_to_outbox(v_tenant, jobforge_private.uuid7(), p_id,
         v_event.created_at, v_replay);
     perform jobforge_private.audit(v_tenant, 'event.replay', p_id::text,
         jsonb_build_object('name', v_event.name, 'replay', v_replay));

@@ -22,7 +22,7 @@ begin
             jsonb_build_object('job_id', p_job_id));
     end if;
     if v_job.state in ('succeeded', 'canceled', 'dead') then
-        return query select * from jobforge_private.explain_end(v_job);
+        return query select * from jobforge_private.explain_finished(v_job);
     elsif v_job.state = 'running' then
         return query select * from jobforge_private.explain_running(v_job, v_now);
     elsif v_job.state = 'blocked'

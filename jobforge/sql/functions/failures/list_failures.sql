@@ -7,8 +7,8 @@
 -- end. The failure `is_back` when that is the build it is resolved in, or one that came later.
 --
 -- Costs one index probe for each fingerprint of the tenant, of 10,000 at most, and for each group
--- on the page reads its newest 10,000 jobs at most: what count_dead tells goes no further. Jobs
--- that died without an error are in no group.
+-- on the page reads its newest 10,000 jobs at most: what count_dead_jobs tells goes no further.
+-- Jobs that died without an error are in no group.
 create or replace function jobforge.list_failures(
     p_filter jsonb default '{}',
     p_limit integer default 50,
@@ -42,7 +42,7 @@ begin
     return query
     with paged as materialized (
         select g.fingerprint, s.id, s.lease, s.finished_at, s.definition, s.error
-          from jobforge_private.dead_groups(v_tenant) as g
+          from jobforge_private.dead_fingerprints(v_tenant) as g
          cross join lateral (
             select n.id, n.lease, n.finished_at, n.definition, n.error
               from (select j.id, j.lease, j.finished_at, j.definition, j.error, j.queue
@@ -66,7 +66,8 @@ begin
                     >= (select min(w.started_at) from jobforge.workers as w
                          where w.build = k.resolved_in), false)
       from paged as p
-     cross join lateral jobforge_private.count_dead(v_tenant, p.fingerprint, v_queue, v_since) as c
+     cross join lateral jobforge_private.count_dead_jobs(
+               v_tenant, p.fingerprint, v_queue, v_since) as c
       left join lateral (
         select w.build
           from jobforge.attempts as a

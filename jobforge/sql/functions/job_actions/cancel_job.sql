@@ -31,10 +31,10 @@ begin
                     where f.tenant_id = v_tenant and f.id = p_job_id and f.state = 'canceled') then
             return 'canceled';
         end if;
-        perform jobforge_private.refuse_job(v_tenant, p_job_id, 'canceled');
+        perform jobforge_private.refuse_job_action(v_tenant, p_job_id, 'canceled');
     end if;
 
-    perform jobforge_private.note_event(v_tenant, p_job_id, 'cancel_requested',
+    perform jobforge_private.record_job_event(v_tenant, p_job_id, 'cancel_requested',
         jsonb_build_object('reason', p_reason));
     perform jobforge_private.audit(v_tenant, 'job.cancel', p_job_id::text,
         jsonb_build_object('reason', p_reason));

@@ -34,7 +34,7 @@ begin
     -- Locked first, in order; then sorted by what can be done with each.
     v_rows := jobforge_private.lock_jobs(v_tenant, array(
         select jobforge_private.matching_jobs(v_tenant, p_filter, p_limit, null, true)));
-    v_asked := jobforge_private.ask_to_cancel(v_rows, left(p_reason, 1000));
+    v_asked := jobforge_private.request_cancel(v_rows, left(p_reason, 1000));
     v_canceled := v_asked + jobforge_private.cancel_rows(v_rows, left(p_reason, 1000));
     perform jobforge_private.audit(v_tenant, 'jobs.cancel', null,
         jsonb_build_object('filter', p_filter, 'reason', p_reason, 'jobs', v_canceled));

@@ -16,6 +16,6 @@ declare
 begin
     perform jobforge_private.check_operation(p_kind, p_filter, '{}');
     return (select cardinality(o.ids)
-              from jobforge_private.operable_rows(v_tenant, p_kind, p_filter,
+              from jobforge_private.find_operation_jobs(v_tenant, p_kind, p_filter,
                        'ffffffff-ffff-ffff-ffff-ffffffffffff', 100000, 1000000) as o);
 end $$;

@@ -11,7 +11,7 @@ set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_column
 declare
-    v_tenant uuid := jobforge_private.named_tenant(p_tenant_id);
+    v_tenant uuid := jobforge_private.resolve_tenant(p_tenant_id);
 begin
     return query
     select o.id, o.kind, o.state, jobforge_private.readable(o.filter),

@@ -14,7 +14,7 @@ set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_column
 declare
-    v_tenant uuid := jobforge_private.named_tenant(p_tenant_id);
+    v_tenant uuid := jobforge_private.resolve_tenant(p_tenant_id);
 begin
     perform jobforge_private.check_limit(p_limit, 200);
     return query

@@ -5,7 +5,7 @@
 -- Answers the id of the job that will run. Raises JF001, JF002, JF004, JF005 (running, queued,
 -- blocked, erased, or after a parent that did not succeed), JF006 to JF010.
 -- Raises JF012 outside READ COMMITTED. Locks the job, and with another payload also its relatives
--- (hold_relatives); then workflows, inner ones first, and their nodes.
+-- (lock_relatives); then workflows, inner ones first, and their nodes.
 create or replace function jobforge.retry_job(
     p_job_id uuid,
     p_payload jsonb default null,
@@ -37,11 +37,11 @@ begin
             '{"field": "attempts"}');
     end if;
     if p_payload is not null then
-        perform jobforge_private.check_changes(jsonb_build_object('payload', p_payload));
+        perform jobforge_private.check_job_changes(jsonb_build_object('payload', p_payload));
     end if;
 
     if p_payload is not null then
-        perform jobforge_private.hold_relatives(v_tenant, array[p_job_id]);
+        perform jobforge_private.lock_relatives(v_tenant, array[p_job_id]);
     end if;
     select j.* into v_job from jobforge.jobs as j
      where j.tenant_id = v_tenant and j.id = p_job_id
@@ -59,7 +59,7 @@ begin
                 perform jobforge_private.cancel_rows(v_row, 'retried with another payload');
             end if;
         else
-            perform jobforge_private.refuse_job(v_tenant, p_job_id, 'retried');
+            perform jobforge_private.refuse_job_action(v_tenant, p_job_id, 'retried');
         end if;
     end if;
     v_id := p_job_id;
@@ -67,7 +67,7 @@ begin
         select f.* into v_old from jobforge.finished_jobs as f
          where f.tenant_id = v_tenant and f.id = p_job_id;
         if not found then
-            perform jobforge_private.refuse_job(v_tenant, p_job_id, 'retried');
+            perform jobforge_private.refuse_job_action(v_tenant, p_job_id, 'retried');
         end if;
         perform jobforge_private.check_not_erased_job(p_job_id, v_old.flags);
         select d.parent_id into v_parent
@@ -106,10 +106,10 @@ begin
         end if;
         v_id := jobforge_private.nth_id(v_id, 1);
         if v_old.flags & 2 = 2 then
-            perform jobforge_private.repoint_jobs(v_tenant, array[p_job_id], array[v_id]);
+            perform jobforge_private.replace_node_jobs(v_tenant, array[p_job_id], array[v_id]);
         end if;
     end if;
-    perform jobforge_private.note_event(v_tenant, p_job_id, 'retried',
+    perform jobforge_private.record_job_event(v_tenant, p_job_id, 'retried',
         jsonb_build_object('job_id', v_id));
     perform jobforge_private.audit(v_tenant, 'job.retry', p_job_id::text,
         jsonb_build_object('job_id', v_id));

@@ -1,5 +1,5 @@
 -- Writes down how an operation stands after a step, and in the audit log that it ended; of erasures
--- end_erasure has written that. The row is locked by the caller.
+-- finish_erasure has written that. The row is locked by the caller.
 create or replace function jobforge_private.save_operation(p_operation jobforge.operations)
 returns void
 language plpgsql

@@ -1,8 +1,8 @@
 -- Begins an action on all jobs of a tenant that match a filter, as they are now: cancel, retry,
--- redrive or discard (see operable_rows). Only writes it down, with how many match (as count_jobs
--- counts); advance_operations does it, in steps. Options: reason; of retry and redrive, attempts
--- (their new allowance); of redrive, canary (how many to try first) and rate (jobs per second).
--- Answers its id. Raises JF001, JF002, JF006.
+-- redrive or discard (see find_operation_jobs). Only writes it down, with how many match (as
+-- count_jobs counts); advance_operations does it, in steps. Options: reason; of retry and redrive,
+-- attempts (their new allowance); of redrive, canary (how many to try first) and rate (jobs per
+-- second). Answers its id. Raises JF001, JF002, JF006.
 create or replace function jobforge.start_operation(
     p_kind text,
     p_filter jsonb,

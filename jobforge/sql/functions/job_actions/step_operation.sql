@@ -17,7 +17,7 @@ declare
 begin
     o.started_at := coalesce(o.started_at, v_now);
     if o.state = 'waiting' then
-        o := jobforge_private.watch_canaries(o);
+        o := jobforge_private.check_canaries(o);
         if o.state <> 'running' then
             return o;
         end if;
@@ -33,9 +33,9 @@ begin
     end if;
 
     if v_limit > 0 then
-        v_found :=
-            jobforge_private.operable_rows(o.tenant_id, o.kind, o.filter, o.below, v_limit, 10000);
-        v_ids := jobforge_private.operate_on(o, v_found.ids, v_rate);
+        v_found := jobforge_private.find_operation_jobs(
+            o.tenant_id, o.kind, o.filter, o.below, v_limit, 10000);
+        v_ids := jobforge_private.apply_operation(o, v_found.ids, v_rate);
         o.done := o.done + cardinality(v_ids);
         o.skipped := o.skipped + cardinality(v_found.ids) - cardinality(v_ids);
         o.tokens := o.tokens - case when v_rate is null then 0 else cardinality(v_ids) end;

@@ -14,7 +14,7 @@ set plan_cache_mode = force_custom_plan  -- so that partitions are left out befo
 as $$
 declare
     v_tenant uuid := jobforge_private.require_tenant(p_tenant_id);
-    v_since timestamptz := jobforge_private.earliest_end(p_job_id);
+    v_since timestamptz := jobforge_private.earliest_history(p_job_id);
     -- A day for clocks that were set back. Without an upper bound, the partitions of the coming
     -- days and the default one are locked too.
     v_until timestamptz := jobforge_private.now() + interval '1 day';

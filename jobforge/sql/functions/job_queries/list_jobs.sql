@@ -32,7 +32,8 @@ begin
         v_ids := array(
             select jobforge_private.matching_jobs(v_tenant, p_filter, p_limit, p_before));
     elsif p_order = 'oldest' then
-        v_ids := array(select jobforge_private.oldest_jobs(v_tenant, p_filter, p_limit, p_before));
+        v_ids := array(
+            select jobforge_private.oldest_matching_jobs(v_tenant, p_filter, p_limit, p_before));
     else
         perform jobforge_private.refuse('JF002', 'order is newest or oldest', '{"field": "order"}');
     end if;

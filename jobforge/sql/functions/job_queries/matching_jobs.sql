@@ -27,9 +27,9 @@ begin
           from jobforge.jobs as j
          where j.tenant_id = p_tenant_id and j.state = 'dead' and j.fingerprint = f.fingerprint
            and j.id < v_before and (j.flags & 8 = 0 or not p_only_retryable)
-           and jobforge_private.fits_filter(f, j.definition, j.queue, j.tags, j.source,
-                                            j.idempotency_key, j.correlation_id, j.fingerprint,
-                                            j.created_at)
+           and jobforge_private.matches_filter(f, j.definition, j.queue, j.tags, j.source,
+                                               j.idempotency_key, j.correlation_id, j.fingerprint,
+                                               j.created_at)
          order by j.id desc
          limit p_limit;
     elsif f.states = '{dead}' then
@@ -38,9 +38,9 @@ begin
           from jobforge.jobs as j
          where j.tenant_id = p_tenant_id and j.finished_at is not null and j.id < v_before
            and (j.flags & 8 = 0 or not p_only_retryable)
-           and jobforge_private.fits_filter(f, j.definition, j.queue, j.tags, j.source,
-                                            j.idempotency_key, j.correlation_id, j.fingerprint,
-                                            j.created_at)
+           and jobforge_private.matches_filter(f, j.definition, j.queue, j.tags, j.source,
+                                               j.idempotency_key, j.correlation_id, j.fingerprint,
+                                               j.created_at)
          order by j.id desc
          limit p_limit;
     else
@@ -53,7 +53,7 @@ begin
                     and (f.states is null or j.state = any (f.states)
                          or f.wants_failed and j.error is not null and j.state <> 'running'
                          or f.wants_canceling and j.cancel_requested_at is not null)
-                    and jobforge_private.fits_filter(
+                    and jobforge_private.matches_filter(
                             f, j.definition, j.queue, j.tags, j.source, j.idempotency_key,
                             j.correlation_id, j.fingerprint, j.created_at)
                   order by j.id desc
@@ -65,7 +65,7 @@ begin
                     and f.wants_finished and not p_only_changeable
                     and (f.states is null or h.state = any (f.states)
                          or f.wants_failed and h.error is not null)
-                    and jobforge_private.fits_filter(
+                    and jobforge_private.matches_filter(
                             f, h.definition, h.queue, h.tags, h.source, h.idempotency_key,
                             h.correlation_id, h.fingerprint, h.created_at)
                   order by h.id desc

@@ -19,7 +19,7 @@ declare
     v_tenant uuid := jobforge.tenant();
 begin
     perform jobforge_private.check_bounded('notes', p_notes, null);
-    perform jobforge_private.check_tokens(p_worker_id, p_notes);
+    perform jobforge_private.check_leases(p_worker_id, p_notes);
     if exists (select from jsonb_array_elements(p_notes) as n(note)
                 where coalesce(n.note ->> 'kind', '') not in ('progress', 'log', 'event')) then
         perform jobforge_private.refuse('JF002', 'the kind of a note is progress, log or event',

@@ -28,7 +28,7 @@ begin
     perform jobforge_private.require_read_committed('reap_jobs');
     perform jobforge_private.check_limit(p_limit, 5000);
     select * into v_outage from jobforge_private.last_outage(v_tenant, v_now);
-    v_lost := jobforge_private.lost_leases(
+    v_lost := jobforge_private.find_lost_leases(
         v_now, p_limit, v_outage.outage_from, v_outage.outage_until);
     if v_lost is not null then
         return query
@@ -36,7 +36,7 @@ begin
           from jobforge_private.settle_lost_jobs(v_lost) as s;
     end if;
 
-    v_rows := jobforge_private.expired_rows(v_now, p_limit);
+    v_rows := jobforge_private.lock_expired_rows(v_now, p_limit);
     select array_agg(x.tenant_id), array_agg(x.id), array_agg(x.lease)
       into v_expired.tenants, v_expired.jobs, v_expired.leases
       from jobforge.jobs as x
@@ -49,5 +49,5 @@ begin
          where not exists (select from jobforge.jobs as j
                             where j.tenant_id = x.tenant_id and j.id = x.id);
     end if;
-    perform jobforge_private.note_reap(v_tenant, v_outage.outage_from, v_outage.outage_until);
+    perform jobforge_private.record_reap(v_tenant, v_outage.outage_from, v_outage.outage_until);
 end $$;

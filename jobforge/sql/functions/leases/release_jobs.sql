@@ -8,7 +8,7 @@ set search_path = pg_catalog, pg_temp
 as $$
 begin
     perform jobforge_private.require_read_committed('release_jobs');
-    perform jobforge_private.check_tokens(p_worker_id, p_jobs);
+    perform jobforge_private.check_leases(p_worker_id, p_jobs);
     return query
     select c.job_id, c.lease, c.status, c.state
       from jobforge.complete_jobs(p_worker_id, (

@@ -70,12 +70,12 @@ begin
         when 'buckets' then
             v_gone := jobforge_private.sweep_buckets(p_now, p_limit);
         when 'firings' then
-            v_gone := jobforge_private.forget_firings(p_before, p_limit);
+            v_gone := jobforge_private.sweep_firings(p_before, p_limit);
         when 'api_keys' then
             delete from jobforge.ended_sessions as s where s.expires_at < p_now;
-            v_gone := jobforge_private.forget_keys(p_before, p_limit);
+            v_gone := jobforge_private.sweep_api_keys(p_before, p_limit);
         when 'failure_notes' then
-            v_gone := jobforge_private.forget_notes(p_dead_before, p_limit);
+            v_gone := jobforge_private.sweep_failure_notes(p_dead_before, p_limit);
     end case;
     return v_gone;
 end $$;

@@ -19,7 +19,7 @@ declare
     v_now timestamptz := jobforge_private.now();
 begin
     perform jobforge_private.check_limit(p_tenants, 1000);
-    perform jobforge_private.check_installation();
+    perform jobforge_private.require_no_tenant();
     return query
     with depths as materialized (
         select d.name, sum(d.queued) as queued, sum(d.running) as running,

@@ -14,7 +14,7 @@ as $$
 #variable_conflict use_column
 begin
     perform jobforge_private.check_limit(p_limit, 200);
-    perform jobforge_private.check_installation();
+    perform jobforge_private.require_no_tenant();
     return query
     select j.tenant_id, t.slug, j.id, j.definition, j.version, j.limit_key, j.worker_id,
            j.started_at, greatest(j.lease_expires_at, h.expires_at)

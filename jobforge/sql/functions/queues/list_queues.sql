@@ -24,7 +24,8 @@ begin
     with depths as materialized (
         select d.name, sum(d.queued)::bigint as queued, sum(d.running)::bigint as running,
                sum(d.scheduled)::bigint as scheduled, min(d.oldest_queued_at) as oldest_queued_at
-          from (select * from jobforge_private.queue_depths_of(v_tenant) where v_tenant is not null
+          from (select * from jobforge_private.tenant_queue_depths(v_tenant)
+                 where v_tenant is not null
                 union all
                 select * from jobforge_private.queue_depths() where v_tenant is null) as d
          group by d.name

@@ -22,8 +22,8 @@ declare
     v_tenant uuid := jobforge_private.require_tenant(p_tenant_id);
     v_made jsonb;
 begin
-    if jobforge_private.is_wait(jsonb_build_object('kind', 'sleep', 'name', p_name, 'index',
-                                                   p_index))
+    if jobforge_private.is_valid_wait(jsonb_build_object('kind', 'sleep', 'name', p_name, 'index',
+                                                         p_index))
        is not true then
         perform jobforge_private.refuse('JF002',
             'a step has a name of 1 to 200 letters and an index', '{"field": "name"}');

@@ -7,7 +7,7 @@ as $$
     select o.tenant_id, g.id::uuid
       from jsonb_to_recordset(p_outcomes) as o(tenant_id uuid, outcome text, wait jsonb)
      cross join lateral jsonb_array_elements_text(
-           case when o.outcome = 'snoozed' and jobforge_private.is_wait(o.wait)
+           case when o.outcome = 'snoozed' and jobforge_private.is_valid_wait(o.wait)
                 then o.wait -> 'jobs' end) as g(id)
      where o.wait is not null
 $$;

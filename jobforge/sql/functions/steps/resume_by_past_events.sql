@@ -31,8 +31,8 @@ begin
                  order by n.id desc
                  limit 10000) as e
          where e.data @> v_wait.match and jobforge_private.is_bounded(e.data)
-           and not jobforge_private.has_taken_event(v_wait.tenant_id, v_wait.job_id, v_wait.name,
-                                                    e.id)
+           and not jobforge_private.has_consumed_event(v_wait.tenant_id, v_wait.job_id, v_wait.name,
+                                                       e.id)
          order by e.id
          limit 1;
         if found then

@@ -18,7 +18,7 @@ begin
         delete from jobforge.waits as w
          where w.tenant_id = p_tenant_id and w.job_id = any (p_jobs) and w.kind = 'event'
            and w.name = p_name and p_data @> w.match
-           and not jobforge_private.has_taken_event(w.tenant_id, w.job_id, w.name, p_event_id)
+           and not jobforge_private.has_consumed_event(w.tenant_id, w.job_id, w.name, p_event_id)
         returning w.job_id, w.lease, w.index, w.name
     ), stored as (
         insert into jobforge.steps (tenant_id, job_id, lease, at, index, kind, name, result)
@@ -29,7 +29,7 @@ begin
         on conflict do nothing
     )
     select coalesce(array_agg(e.job_id), '{}') into v_jobs from ended as e;
-    perform jobforge_private.hasten_rows(array(
+    perform jobforge_private.run_rows_now(array(
         select j.ctid
           from jobforge.jobs as j
          where j.tenant_id = p_tenant_id and j.id = any (v_jobs)));

@@ -21,9 +21,9 @@ declare
     v_status text;
     v_kept record;
 begin
-    perform jobforge_private.check_tokens(p_worker_id, p_steps);
+    perform jobforge_private.check_leases(p_worker_id, p_steps);
     if exists (select from jsonb_array_elements(p_steps) as e(step)
-                where jobforge_private.is_wait(jsonb_build_object(
+                where jobforge_private.is_valid_wait(jsonb_build_object(
                           'kind', 'sleep', 'name', e.step -> 'name', 'index', e.step -> 'index'))
                       is not true) then
         perform jobforge_private.refuse('JF002',

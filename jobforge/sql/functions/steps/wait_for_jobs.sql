@@ -11,7 +11,7 @@ as $$
 declare
     v_open uuid[];
 begin
-    perform jobforge_private.hold_parents(p_tenant_id, p_jobs);
+    perform jobforge_private.lock_parents(p_tenant_id, p_jobs);
     v_open := array(
         select j.id
           from (select distinct g.id from unnest(p_jobs) as g(id)) as w

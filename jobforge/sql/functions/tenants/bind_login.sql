@@ -12,7 +12,7 @@ declare
     v_fault text := jobforge_private.login_fault(p_login, v_tenants);
 begin
     perform jobforge_private.require_read_committed('bind_login');
-    perform jobforge_private.check_installation();
+    perform jobforge_private.require_no_tenant();
     if v_tenants = '{}' or cardinality(v_tenants) > 1000
        or array_position(v_tenants, null) is not null
        or 'ffffffff-ffff-ffff-ffff-ffffffffffff' = any (v_tenants) then

@@ -10,7 +10,7 @@ set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_column
 begin
-    perform jobforge_private.check_installation();
+    perform jobforge_private.require_no_tenant();
     return query
     select b.login::text, b.tenants,
            array(select coalesce(t.slug, u.id::text)

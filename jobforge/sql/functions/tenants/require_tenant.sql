@@ -6,7 +6,7 @@ create or replace function jobforge_private.require_tenant(p_tenant_id uuid) ret
 language plpgsql stable
 as $$
 declare
-    v_tenant uuid := jobforge_private.named_tenant(p_tenant_id);
+    v_tenant uuid := jobforge_private.resolve_tenant(p_tenant_id);
 begin
     perform jobforge_private.check_not_erased(v_tenant);
     return v_tenant;

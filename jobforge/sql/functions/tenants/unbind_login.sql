@@ -5,7 +5,7 @@ language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $$
 begin
-    perform jobforge_private.check_installation();
+    perform jobforge_private.require_no_tenant();
     delete from jobforge.bound_logins as b where b.login = p_login;
     if not found then
         perform jobforge_private.refuse('JF004', format('the login %s is not bound', p_login),

@@ -20,7 +20,7 @@ begin
         perform jobforge_private.refuse('JF002', 'times must be at most 1000 times in the past',
             '{"field": "times"}');
     end if;
-    v_asked := jobforge_private.ask_to_fire(v_tenant, p_id, 'backfill', p_times);
+    v_asked := jobforge_private.request_firings(v_tenant, p_id, 'backfill', p_times);
     perform jobforge_private.audit(v_tenant, 'trigger.backfill', p_id::text, jsonb_build_object(
         'firings', v_asked, 'first', (select min(w.at) from unnest(p_times) as w(at)),
         'last', (select max(w.at) from unnest(p_times) as w(at))));

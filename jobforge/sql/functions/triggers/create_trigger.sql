@@ -27,7 +27,7 @@ begin
             jsonb_build_object('field', v_missing));
     end if;
     -- Counted under a lock, so that the limit holds for callers at the same moment too.
-    perform jobforge_private.hold_lock('triggers', v_tenant);
+    perform jobforge_private.acquire_lock('triggers', v_tenant);
     if (select count(*) from jobforge.triggers as t
          where t.tenant_id = v_tenant and t.type = p_type and t.deleted_at is null
            and t.declared is null) >= 100 then

@@ -1,6 +1,6 @@
 -- Brings the schedule of one tenant in step with what code declares under a name: makes it, changes
--- it, or lets it be. Called by declare_triggers, and for a new tenant by adopt_schedules. Locks the
--- trigger if there is one.
+-- it, or lets it be. Called by declare_triggers, and for a new tenant by apply_declared_schedules.
+-- Locks the trigger if there is one.
 create or replace function jobforge_private.declare_trigger(
     p_tenant_id uuid,
     p_name text,

@@ -23,7 +23,7 @@ begin
             '{"field": "declared"}');
     end if;
     -- Several workers start at once.
-    perform jobforge_private.hold_lock('declared');
+    perform jobforge_private.acquire_lock('declared');
     v_now := jobforge_private.now();
     delete from jobforge.declared_schedules as d
      where v_own is null and d.name = any (p_definitions)
@@ -37,7 +37,7 @@ begin
     loop
         perform jobforge_private.check_name('name', v_each.name, 200);
         perform jobforge_private.check_trigger('schedule', v_each.settings);
-        v_named := jobforge_private.tenants_named(v_each.tenant);
+        v_named := jobforge_private.resolve_tenants(v_each.tenant);
         if v_each.tenant = '*' and v_own is null then
             insert into jobforge.declared_schedules as d (name, declared_at, settings)
             values (v_each.name, v_now, v_each.settings)

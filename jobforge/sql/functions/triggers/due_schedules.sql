@@ -32,7 +32,7 @@ begin
           order by f.tenant_id, f.trigger_id, f.fire_at
           limit p_limit)
     ), found as materialized (
-        select t.*, jobforge_private.zone_of(t) as zone,
+        select t.*, jobforge_private.trigger_timezone(t) as zone,
                array(select jsonb_build_object('fire_at', f.fire_at, 'kind', f.kind)
                        from jobforge.firings as f
                       where f.tenant_id = t.tenant_id and f.trigger_id = t.id

@@ -18,7 +18,7 @@ begin
     return query
     select t.id, t.type, t.label, t.definition, t.version, t.queue, t.priority,
            jobforge_private.readable(t.payload),
-           t.enabled, t.fault, t.declared, t.cron, t.timezone, jobforge_private.zone_of(t),
+           t.enabled, t.fault, t.declared, t.cron, t.timezone, jobforge_private.trigger_timezone(t),
            t.catch_up, t.catch_up_limit, t.overlap, t.jitter_s, t.starts_at, t.ends_at, t.event,
            jobforge_private.readable(t.filter),
            t.dedupe_window_s, t.dedupe_key, jobforge_private.count_deduplicated(t), t.last_fired_at,

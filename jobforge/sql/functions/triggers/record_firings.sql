@@ -70,7 +70,7 @@ begin
          order by l.tenant_id
     loop
         continue when v_tenant.firings is null;
-        v_recorded := v_recorded + jobforge_private.fire(v_tenant.id, v_tenant.firings);
+        v_recorded := v_recorded + jobforge_private.fire_schedules(v_tenant.id, v_tenant.firings);
         update jobforge.triggers as t
            set last_fired_at = (select f.fire_at from jobforge.firings as f
                                  where f.tenant_id = t.tenant_id and f.trigger_id = t.id

@@ -10,7 +10,7 @@ declare
     v_tenant uuid := jobforge_private.require_tenant(p_tenant_id);
     v_now timestamptz := jobforge_private.now();
 begin
-    perform jobforge_private.ask_to_fire(v_tenant, p_id, 'manual', array[v_now]);
+    perform jobforge_private.request_firings(v_tenant, p_id, 'manual', array[v_now]);
     perform jobforge_private.audit(v_tenant, 'trigger.run', p_id::text);
     return v_now;
 end $$;

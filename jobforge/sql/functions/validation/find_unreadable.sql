@@ -15,7 +15,7 @@ set max_parallel_workers_per_gather = 0
 as $$
 #variable_conflict use_column
 begin
-    perform jobforge_private.check_installation();
+    perform jobforge_private.require_no_tenant();
     return query
     select case t.name when 'jobs' then 'job' else t.name end,
            case t.name when 'jobs' then u.key ->> 'id' else (

@@ -23,7 +23,7 @@ begin
             'field', case when p_id is null then 'id' else 'url' end));
     end if;
     -- One after the other, or two could both be the hundredth.
-    perform jobforge_private.hold_lock('webhooks', v_tenant);
+    perform jobforge_private.acquire_lock('webhooks', v_tenant);
     if (select count(*) from jobforge.webhook_endpoints as w where w.tenant_id = v_tenant) >= 100
     then
         perform jobforge_private.refuse('JF005', 'a tenant has at most 100 webhooks',

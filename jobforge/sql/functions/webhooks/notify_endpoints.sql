@@ -17,7 +17,8 @@ begin
         select w.tenant_id,
                array_agg(row(
                    w.tenant_id, w.id, e.id, t.event, e.correlation_id, e.traceparent,
-                   jobforge_private.message_of(t.event, e))::jobforge.webhook_message) as messages
+                   jobforge_private.build_message(t.event, e)
+               )::jobforge.webhook_message) as messages
           from unnest(p_ended) as e
          cross join lateral (
                select 'job.' || k.event as event, k.wanted_as
@@ -31,7 +32,7 @@ begin
           join jobforge.webhook_endpoints as w
             on w.tenant_id = e.tenant_id and w.enabled and w.events && t.wanted_as
            and (w.definitions is null or e.definition = any (w.definitions))
-         where e.was <> 'dead' and jobforge_private.is_told_of(e.definition)
+         where e.was <> 'dead' and jobforge_private.is_reported(e.definition)
          group by w.tenant_id
     loop
         perform jobforge_private.send_messages(v_told.tenant_id, v_told.messages);

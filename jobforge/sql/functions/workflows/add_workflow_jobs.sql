@@ -49,7 +49,7 @@ begin
        join jobforge.jobs as j on j.tenant_id = v_tenant and j.id = d.id
       order by j.state = 'blocked', j.id
         for update of j;
-    perform jobforge_private.hold_lease(v_tenant, p_worker_id, p_job_id, p_lease);
+    perform jobforge_private.lock_leased_job(v_tenant, p_worker_id, p_job_id, p_lease);
     if v_workflow_id is null then
         perform jobforge_private.refuse('JF004', 'the job is of no workflow',
             jsonb_build_object('job_id', p_job_id));
@@ -79,7 +79,7 @@ begin
         select v_tenant, i.child_id, i.parent_id, false, i.on_parent_failure from joined as i;
     end if;
     return query
-    select n.path, n.job_id from jobforge_private.nodes_of(v_tenant, v_workflow_id) as n
+    select n.path, n.job_id from jobforge_private.list_nodes(v_tenant, v_workflow_id) as n
      where split_part(n.path, '/', 1) in (
            select e.node ->> 'name' from jsonb_array_elements(p_nodes) as e(node));
 end $$;

@@ -39,7 +39,7 @@ begin
         v_rows := jobforge_private.lock_jobs(
             p_tenant_id, jobforge_private.nodes_to_cancel(p_tenant_id, p_id));
         exit when v_rows = '{}';
-        perform jobforge_private.ask_to_cancel(v_rows, v_reason);
+        perform jobforge_private.request_cancel(v_rows, v_reason);
         perform jobforge_private.cancel_rows(v_rows, v_reason);
     end loop;
     update jobforge.workflows as w

@@ -18,7 +18,7 @@ begin
                 jsonb_build_object('field', v_name));
         end if;
         perform jobforge_private.check_jobs(jsonb_build_array(v_callback));
-        perform jobforge_private.use_definition(
+        perform jobforge_private.resolve_definition(
             v_callback ->> 'definition', (v_callback ->> 'version')::integer);
     end loop;
 end $$;

@@ -67,5 +67,5 @@ begin
         select coalesce(jsonb_agg(e.node - '{name,after}'::text[]), '[]')
           from jsonb_array_elements(p_workflow -> 'nodes') as e(node)
          where not e.node ? 'workflow'));
-    perform jobforge_private.check_order(p_workflow -> 'nodes', p_known);
+    perform jobforge_private.check_node_order(p_workflow -> 'nodes', p_known);
 end $$;

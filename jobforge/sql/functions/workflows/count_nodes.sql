@@ -1,5 +1,5 @@
 -- How many nodes of a workflow are in which state. Finished jobs are looked for as by
--- nodes_of.
+-- list_nodes.
 create or replace function jobforge_private.count_nodes(p_workflow jobforge.workflows) returns jsonb
 language sql stable
 as $$

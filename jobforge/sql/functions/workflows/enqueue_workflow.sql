@@ -28,7 +28,7 @@ begin
             p_workflow - '{name,nodes,input,correlation_id}'::text[]);
     perform jobforge_private.insert_nodes(v_tenant, v_id, p_workflow -> 'nodes');
     return query
-    select v_id, n.path, n.job_id from jobforge_private.nodes_of(v_tenant, v_id) as n
+    select v_id, n.path, n.job_id from jobforge_private.list_nodes(v_tenant, v_id) as n
     union all
     select v_id, null, null;
 end $$;

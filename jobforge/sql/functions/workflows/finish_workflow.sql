@@ -25,7 +25,7 @@ begin
         if exists (select from jobforge_private.find_definition(
                               v_callback ->> 'definition', (v_callback ->> 'version')::integer) as d
                     where d.is_active) then
-            perform jobforge_private.insert_alike(
+            perform jobforge_private.insert_payloads(
                 p_workflow.tenant_id, v_callback ->> 'definition',
                 jsonb_build_array(coalesce(v_callback -> 'payload', '{}')),
                 jsonb_strip_nulls(jsonb_build_object(

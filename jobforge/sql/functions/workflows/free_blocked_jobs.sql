@@ -55,7 +55,7 @@ begin
         )
         select array_agg(l.tenant_id), array_agg(l.id) into v_tenants, v_jobs from locked as l;
         -- A later statement: it sees what the transactions that held the locks have done.
-        perform jobforge_private.free_jobs(v_tenants, v_jobs);
+        perform jobforge_private.unblock_jobs(v_tenants, v_jobs);
         select count(*) into freed
           from unnest(v_tenants, v_jobs) as l(tenant_id, id)
           join jobforge.jobs as j on j.tenant_id = l.tenant_id and j.id = l.id

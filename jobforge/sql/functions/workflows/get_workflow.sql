@@ -27,7 +27,7 @@ begin
         perform jobforge_private.refuse('JF004', 'no such workflow',
             jsonb_build_object('id', p_id));
     end if;
-    v_nodes := array(select n from jobforge_private.nodes_of(v_tenant, p_id) as n);
+    v_nodes := array(select n from jobforge_private.list_nodes(v_tenant, p_id) as n);
     nodes := (
         select coalesce(jsonb_agg(to_jsonb(n) - '{place,path,result}'::text[]
                                   || jsonb_build_object(

@@ -30,7 +30,7 @@ begin
     if jsonb_path_exists(v_jobs, '$[*].key') then
         select coalesce(array_agg(h.index), '{}'), array_agg(h.job_id), array_agg(h.status)
           into v_held, v_holders, v_statuses
-          from jobforge_private.hold_keys(p_tenant_id, v_jobs, v_first_id) as h;
+          from jobforge_private.reserve_keys(p_tenant_id, v_jobs, v_first_id) as h;
     end if;
     perform jobforge_private.insert_jobs(p_tenant_id, v_jobs, v_first_id, v_held);
     if jsonb_path_exists(v_jobs, '$[*].after') then

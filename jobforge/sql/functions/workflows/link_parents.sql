@@ -26,7 +26,7 @@ declare
 begin
     v_edges := array(
         select row(jobforge_private.nth_id(p_first_id, e.index), p.id,
-                   jobforge_private.is_same_batch(p.id, p_first_id),
+                   jobforge_private.is_same_call(p.id, p_first_id),
                    coalesce(e.job ->> 'on_parent_failure', 'cancel'), 'blocked')::jobforge.edge
           from jsonb_array_elements(p_jobs) with ordinality as e(job, index)
          cross join lateral (
@@ -36,7 +36,7 @@ begin
     v_others := array(select distinct e.parent_id from unnest(v_edges) as e where not e.is_new);
     if v_others <> '{}' then
         perform jobforge_private.require_read_committed('a job with parents (after)');
-        perform jobforge_private.hold_parents(p_tenant_id, v_others);
+        perform jobforge_private.lock_parents(p_tenant_id, v_others);
         with parents as materialized (
             select p.id, coalesce(
                        (select j.state from jobforge.jobs as j
@@ -70,7 +70,7 @@ begin
         v_doomed := array(
             select distinct e.child_id from unnest(v_edges) as e
              where e.state in ('canceled', 'dead') and e.on_parent_failure = 'cancel');
-        perform jobforge_private.free_jobs(
+        perform jobforge_private.unblock_jobs(
             array_fill(p_tenant_id, array[cardinality(v_edges)]),
             array(select e.child_id from unnest(v_edges) as e), v_doomed);
         perform jobforge_private.cancel_rows(array(

@@ -11,6 +11,6 @@ set jit = off
 as $$
 begin
     return query
-    select * from jobforge_private.workflow_page(
+    select * from jobforge_private.list_workflow_page(
         jobforge_private.require_tenant(p_tenant_id), 'batch', p_filter, p_limit, p_before);
 end $$;

@@ -5,6 +5,6 @@ returns uuid[]
 language sql
 as $$
     select array(
-        select n.job_id from jobforge_private.nodes_of(p_tenant_id, p_id) as n
+        select n.job_id from jobforge_private.list_nodes(p_tenant_id, p_id) as n
          where n.state in ('scheduled', 'blocked', 'queued', 'running'))
 $$;

@@ -12,10 +12,10 @@ declare
     v_nodes jobforge.workflow_node[];
     v_parent uuid;
 begin
-    v_all := array(select n from jobforge_private.nodes_of(
+    v_all := array(select n from jobforge_private.list_nodes(
                        p_tenant_id, jobforge_private.outermost_workflow(p_tenant_id, p_id)) as n);
     v_starts := array(
-        select n.job_id from jobforge_private.nodes_of(p_tenant_id, p_id) as n
+        select n.job_id from jobforge_private.list_nodes(p_tenant_id, p_id) as n
          where case when p_from is null then n.state in ('dead', 'canceled')
                     else n.path = p_from or starts_with(n.path, p_from || '/') end);
     if p_from is not null and v_starts = '{}' then

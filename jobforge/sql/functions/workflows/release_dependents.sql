@@ -73,8 +73,8 @@ begin
             select q.id from jobforge.jobs as q
              where q.tenant_id = w.tenant_id and q.id = w.id and q.state || '' = 'blocked'
                for update) as j;
-        perform jobforge_private.free_jobs(v_tenants, v_waiters, v_doomed);
-        perform jobforge_private.cancel_doomed(v_doomed_tenants, v_doomed, p_ended);
+        perform jobforge_private.unblock_jobs(v_tenants, v_waiters, v_doomed);
+        perform jobforge_private.cancel_dependents(v_doomed_tenants, v_doomed, p_ended);
     end if;
 
     -- A workflow goes on where a child of its own does. For the others it has to be asked.

@@ -16,7 +16,7 @@ declare
 begin
     foreach v_kind in array array['parents', 'children'] loop
         select array_agg(r.id order by r.id), array_agg(r.policy order by r.id),
-               min(jobforge_private.earliest_end(r.id))
+               min(jobforge_private.earliest_history(r.id))
           into v_ids, v_policies, v_since
           from (select d.parent_id as id, d.on_parent_failure as policy
                   from jobforge.dependencies as d

@@ -23,7 +23,7 @@ begin
                       and j.state = 'running' and j.gate is not null
                     order by j.definition
                    offset d.max_running - 1 limit 1)
-            or d.rate_limit is not null and jobforge_private.tokens_of(
+            or d.rate_limit is not null and jobforge_private.available_tokens(
                    'definition:' || d.key, d.rate_limit, d.rate_period_s,
                    coalesce(d.rate_burst, d.rate_limit), v_now) < 1);
 end $$;

@@ -54,7 +54,7 @@ begin
                           and j.state = 'running' and j.gate is not null
                         order by j.tenant_id, j.definition, j.limit_key
                        offset d.max_running_per_key - 1 limit 1))
-               and (d.rate_limit_per_key is null or jobforge_private.tokens_of(
+               and (d.rate_limit_per_key is null or jobforge_private.available_tokens(
                        format('key:%s/%s/%s', p_tenant_id, h.definition, h.limit_key),
                        d.rate_limit_per_key, d.rate_period_per_key_s, d.rate_burst, p_now) >= 1)
          limit p_limit);

@@ -17,7 +17,7 @@ create or replace function jobforge_private.pick_gated_jobs(
     inout groups integer,
     inout taken jsonb,
     out picked tid[],
-    out mended bigint,
+    out corrected bigint,
     out is_exhausted boolean
 )
 language plpgsql
@@ -30,10 +30,10 @@ declare
     v_open jobforge.open_group[];
     v_group jobforge.open_group;
     v_rows tid[];
-    v_mended bigint;
+    v_corrected bigint;
 begin
     picked := '{}';
-    mended := 0;
+    corrected := 0;
     is_exhausted := false;
     while v_visits < 1000 and groups > 0 and cardinality(picked) < p_quota loop
         v_open :=
@@ -58,12 +58,12 @@ begin
                    or taken ?| array['full queue:' || p_queue, 'full tenant:' || p_tenant_id];
             continue when taken ? ('full definition:' || v_group.definition)
                       and v_group.gate <> '*';
-            select g.picked, g.taken, g.mended into v_rows, taken, v_mended
+            select g.picked, g.taken, g.corrected into v_rows, taken, v_corrected
               from jobforge_private.pick_group(p_queue, p_tenant_id, v_group.gate,
                                                p_quota - cardinality(picked), p_definitions,
                                                p_limited, p_before_rank, p_before_run_at,
                                                taken) as g;
-            mended := mended + v_mended;
+            corrected := corrected + v_corrected;
             if v_rows <> '{}' then
                 picked := picked || v_rows;
                 groups := groups - 1;

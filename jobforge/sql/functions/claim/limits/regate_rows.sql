@@ -8,7 +8,8 @@ declare
 begin
     with kinds as materialized (
         select k.*,
-               jobforge_private.gate_of(k.queue, k.tenant_id, k.definition, k.limit_key) as gate
+               jobforge_private.current_gate(
+                   k.queue, k.tenant_id, k.definition, k.limit_key) as gate
           from (select distinct j.queue, j.tenant_id, j.definition, j.limit_key
                   from jobforge.jobs as j
                  where j.ctid = any (p_rows)) as k

@@ -32,7 +32,7 @@ begin
            and case p_kind when 'queue' then j.queue = p_queue
                            when 'tenant' then j.tenant_id = p_tenant_id
                            else j.definition = p_definition end
-           and j.gate is distinct from jobforge_private.gate(
+           and j.gate is distinct from jobforge_private.compute_gate(
                    j.definition, j.limit_key, d.is_key_limited, d.is_limited,
                    t.max_running is not null or t.rate_limit is not null
                        or t.paused_at is not null

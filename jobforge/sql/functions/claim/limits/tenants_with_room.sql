@@ -24,7 +24,7 @@ begin
                       and j.state = 'running' and j.gate is not null
                     order by j.tenant_id
                    offset t.max_running - 1 limit 1))
-           and (t.rate_limit is null or jobforge_private.tokens_of(
+           and (t.rate_limit is null or jobforge_private.available_tokens(
                    'tenant:' || t.id, t.rate_limit, t.rate_period_s,
                    coalesce(t.rate_burst, t.rate_limit), v_now) >= 1)
            and (p_limited.full_definitions = '{}' and p_limited.definitions_by_key = '{}'

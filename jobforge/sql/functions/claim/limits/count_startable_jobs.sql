@@ -1,0 +1,35 @@
+-- How many jobs may start under a limit now, counted by later statements than the lock that
+-- protects it, so that it sees all that came before. p_taken jobs have been picked and do not run
+-- yet; tokens were taken for them already. Called by pick_group.
+create or replace function jobforge_private.count_startable_jobs(
+    p_limit jobforge.group_limit,
+    p_queue text,
+    p_tenant_id uuid,
+    p_definition text,
+    p_limit_key text,
+    p_taken integer,
+    p_now timestamptz
+) returns bigint
+language plpgsql
+as $$
+declare
+    v_left bigint := 1000000;
+begin
+    if p_limit.max_running is not null then
+        v_left := p_limit.max_running - p_taken;
+        -- First: a row that is marked between the two counts is in both, never in neither.
+        if p_limit.changed_at > p_now - interval '1 minute' then
+            v_left := v_left - jobforge_private.count_ungated_running(
+                p_limit.kind, p_queue, p_tenant_id, p_definition, p_limit_key,
+                p_limit.max_running);
+        end if;
+        v_left := v_left - jobforge_private.count_running(
+            p_limit.kind, p_queue, p_tenant_id, p_definition, p_limit_key, p_limit.max_running);
+    end if;
+    if p_limit.rate_limit is not null then
+        v_left := least(v_left, floor(jobforge_private.available_tokens(
+            p_limit.subject, p_limit.rate_limit, p_limit.rate_period_s, p_limit.rate_burst,
+            p_now))::bigint);
+    end if;
+    return v_left;
+end $$;

@@ -1,0 +1,24 @@
+-- settle_jobs for jobs whose end concerns other rows: jobs that wait for them, their workflow, jobs
+-- that they gather, a webhook endpoint. All at once or, where another transaction holds one of
+-- these rows, in parts: a job that needs a held row is then not settled, and not among the rows
+-- returned. Waits for such a row 0.1 seconds, and 0.01 seconds in each of the parts. The caller has
+-- locked the jobs' rows. Called by settle_free_jobs.
+create or replace function jobforge_private.settle_linked_jobs(p_worker_id uuid, p_outcomes jsonb)
+returns table (tenant_id uuid, job_id uuid, lease bigint, state text)
+language plpgsql
+set lock_timeout = '100ms'
+as $$
+#variable_conflict use_column
+begin
+    begin
+        return query
+        select s.tenant_id, s.job_id, s.lease, s.state
+          from jobforge_private.settle_jobs(p_worker_id, p_outcomes) as s;
+        return;
+    exception
+        when lock_not_available then null;
+    end;
+    return query
+    select s.tenant_id, s.job_id, s.lease, s.state
+      from jobforge_private.settle_in_parts(p_worker_id, p_outcomes) as s;
+end $$;

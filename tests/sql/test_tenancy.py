@@ -148,7 +148,12 @@ FORGOTTEN = [
     Forgotten("explain_job", "a.tenant_id = v_tenant and ", ""),
     Forgotten("cancel_job", "j.tenant_id = v_tenant and ", ""),
     Forgotten("edit_job", "j.tenant_id = v_tenant and ", ""),
-    Forgotten("retry_job", "f.tenant_id = v_tenant and ", ""),
+    Forgotten(
+        "retry_finished_job",
+        "f.tenant_id = p_tenant_id and f.id = p_job_id;",
+        "f.id = p_job_id;",
+        through="retry_job",
+    ),
     Forgotten("summarize", "j.tenant_id = v_tenant", "true"),
     Forgotten("matching_jobs", "j.tenant_id = p_tenant_id and ", "", through="retry_jobs"),
     Forgotten("refuse_job_action", "a.tenant_id = p_tenant_id and ", "", through="cancel_job"),

@@ -1,6 +1,6 @@
--- The server writes down that an operator acts for a tenant: one row of the tenant's audit log, or
--- of the installation's where the tenant is erased, so that nothing is stored for that tenant.
--- Raises JF001, JF002, JF006.
+-- The server calls this when an operator acts for a tenant: adds an entry to the tenant's audit
+-- log, or to the installation's if the tenant is erased, because nothing may be stored for an
+-- erased tenant. Raises JF001, JF002, JF006.
 create or replace function jobforge.note_access(
     p_action text,
     p_target text default null,

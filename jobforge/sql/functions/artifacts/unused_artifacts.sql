@@ -1,8 +1,9 @@
--- Workers and servers call this with folders of artifacts that they have found, each
--- `<tenant>/<day>/<id>`: which of them nobody needs. A folder is needed while there is a job of
--- that id, or a job that names a file of it in artifact_ref, and for two days in any case: it is
--- filled before its job is committed. Jobs that are erased need none, and theirs do not wait. With
--- app.tenant_id set, other tenants' are not answered. Locks nothing. Raises JF002.
+-- Workers and servers call this with folders of artifacts that they found, each
+-- `<tenant>/<day>/<id>`. Returns the folders that no job needs. A folder is needed while a job with
+-- that ID exists, while a job names one of its files in artifact_ref, and in any case for two days,
+-- because it is filled before its job is committed. Erased jobs need no folder, and theirs are
+-- returned at once. With app.tenant_id set, folders of other tenants are not returned. Takes no
+-- locks. Raises JF002.
 create or replace function jobforge.unused_artifacts(p_folders text[])
 returns table (folder text)
 language plpgsql stable security definer
@@ -40,7 +41,7 @@ begin
                         where j.tenant_id = n.tenant_id and j.id = n.id and j.flags & 8 = 0)
        and not exists (select from jobforge.finished_jobs as f
                         where f.tenant_id = n.tenant_id and f.id = n.id and f.flags & 8 = 0)
-       -- A slash is followed by 0 in the order of bytes.
+       -- The range of a prefix: in byte order, the character after a slash is 0.
        and not exists (select from jobforge.jobs as j
                         where j.tenant_id = n.tenant_id and j.artifact_ref is not null
                           and j.flags & 8 = 0

@@ -1,8 +1,8 @@
--- Workers call this when claim_jobs failed because a row of its result cannot be sent (SQLSTATE
--- 54000 or 53200): claim_jobs, without the jobs whose payload is too long as text (is_bounded).
--- Such jobs are ended as dead, with error type UnreadablePayload, and lose their payload. They
--- cannot be enqueued; they come from a superuser or from a restore. Locks and raises what
--- claim_jobs and complete_jobs do.
+-- Workers call this after claim_jobs failed because a row of its result cannot be sent (SQLSTATE
+-- 54000 or 53200): claims as claim_jobs does, and leaves out jobs whose payload is too long as text
+-- (is_bounded). Those fail permanently with error type UnreadablePayload, and their payload is
+-- removed. Such jobs cannot be enqueued; only a superuser or a restore can insert them. Locks and
+-- raises what claim_jobs and complete_jobs do.
 create or replace function jobforge.claim_readable_jobs(
     p_worker_id uuid,
     p_queues text[],

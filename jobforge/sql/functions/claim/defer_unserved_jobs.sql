@@ -1,8 +1,9 @@
--- Takes jobs that nobody can run out of everybody's way: when more than 100 jobs in front of a
--- tenant's line are of definitions that no live worker of the queue serves, they become
--- scheduled, for 5 s and then twice as long each time, 5 min at most. Jobs that this worker does
--- not serve but another does stay where they are. Called by pick_round with the place of the
--- tenant's first job, so that dead entries before it are not walked again; answers how many went.
+-- Defers jobs that no worker can run, so that they do not delay the jobs behind them: if more than
+-- 100 jobs at the head of a tenant belong to definitions that no live worker of the queue serves,
+-- they become scheduled, first for 5 s and then with exponential backoff up to 5 min. Jobs that
+-- another worker serves stay where they are. Starts at the tenant's head p_first, so that dead
+-- index entries before it are not scanned again. Returns how many jobs were deferred. Called by
+-- pick_round. Skips jobs that other transactions have locked.
 create or replace function jobforge_private.defer_unserved_jobs(
     p_queue text,
     p_first jobforge.tenant_head,

@@ -1,5 +1,6 @@
--- Tells the webhook endpoints that want to hear of starts of the jobs that a claim is about to
--- take: rows that it holds locked. claim_jobs calls this where any tenant has such an endpoint.
+-- Sends the message `job.started` to the webhook endpoints that want it, for jobs that a claim is
+-- about to start. The caller has locked the rows. Called by claim_jobs if any tenant has such an
+-- endpoint.
 create or replace function jobforge_private.notify_job_starts(p_rows tid[], p_now timestamptz)
 returns void
 language plpgsql

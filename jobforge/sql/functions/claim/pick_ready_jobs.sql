@@ -1,7 +1,8 @@
--- Locks the next plain jobs of the tenants whose turn it is, p_limit in all. Rows that others are
--- claiming are skipped. Called by pick_round. Not picked, but corrected here and counted: jobs past
--- their expiry, and jobs whose tenant, definition or queue came under a limit or a pause after
--- they were queued. With p_remember the places of all jobs that were met are answered too.
+-- Locks the next ungated jobs of the tenants in p_heads, up to the quota of each and p_limit in
+-- all. Skips rows that others have locked. Expired jobs, and jobs whose tenant, definition or queue
+-- was limited or paused after they were queued, are corrected instead (canceled, given a gate) and
+-- counted in `corrected`. With p_remember, also returns the position of every job that was found.
+-- Called by pick_round.
 create or replace function jobforge_private.pick_ready_jobs(
     p_queue text,
     p_limit integer,
@@ -44,7 +45,7 @@ begin
     )
     select array_agg(c.row_id) filter (where c.is_expired is not true and not c.is_limited),
            array_agg(c.row_id) filter (where c.is_expired),
-           -- Not "distinct": for that, all rows would be sorted.
+           -- Not `distinct`, which would sort all rows.
            array_agg(c.tenant_id) filter (where c.is_expired is not true and c.is_limited),
            case when p_remember then
                array_agg(row(c.tenant_id, c.rank, c.run_at, c.id, 0, null)

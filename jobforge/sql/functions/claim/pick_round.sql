@@ -94,7 +94,8 @@ begin
        and coalesce((cursor ->> 'idle_until')::timestamptz < clock_timestamp(), true) then
         cursor := cursor - 'heads_until';
     elsif cursor ? 'heads_until' then
-        -- To print many heads takes longer than to pass a few dead entries, so not every time.
+        -- Printing many heads takes longer than passing a few dead entries, so they are not stored
+        -- in every round.
         if cardinality((v_plan.remembered).tenants) < 100 or v_plan.is_scanned
            or random() < 0.25 then
             perform jobforge_private.store_heads(

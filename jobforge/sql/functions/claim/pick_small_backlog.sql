@@ -1,6 +1,7 @@
--- Locks all ready jobs of a queue when they are few, fewer than were asked for: then nobody's turn
--- has to be found. Null when the long way has to be gone: there are more, some are under limits,
--- expired or not served by this worker. Called by pick_round.
+-- Locks all ready jobs of a queue if they are few, fewer than p_limit and at most 64: no tenant has
+-- to be chosen then. Returns null if there are more, or if some have a gate, have expired or are
+-- not served by this worker; then the caller runs a regular round. Skips rows that other
+-- transactions have locked. Called by pick_round.
 create or replace function jobforge_private.pick_small_backlog(
     p_queue text,
     p_limit integer,

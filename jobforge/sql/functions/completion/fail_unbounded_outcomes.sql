@@ -1,6 +1,6 @@
--- Outcome reports without numbers of 1e309 or more, which cannot be read as text. A report with
--- such a number in its error loses the error; one that has it elsewhere becomes a final failure.
--- Called by complete_job and complete_jobs, so that one report does not fail the others.
+-- Returns outcome reports without numbers of 1e309 or more, which cannot be read as text. A report
+-- with such a number in its error loses the error; a report with one elsewhere becomes a final
+-- failure. Called by complete_job and complete_jobs, so that one report does not fail the others.
 create or replace function jobforge_private.fail_unbounded_outcomes(p_outcomes jsonb) returns jsonb
 language plpgsql stable
 as $$

@@ -1,9 +1,11 @@
--- Whether a row can hold this result: at most 1 MiB, 8 MiB of text and 64 levels. Called by
--- succeed_jobs and move_succeeded_jobs; read_outcomes makes failures of results that are not.
+-- Returns whether a row can store this result: at most 1 MiB, 8 MiB of text and 64 levels. Called
+-- by succeed_jobs and move_succeeded_jobs; read_outcomes turns results that cannot be stored into
+-- failures.
 create or replace function jobforge_private.is_storable_result(p_result jsonb) returns boolean
 language sql stable
 as $$
-    -- The text of 96 bytes has less than 1 MiB, and sixty-five levels take more than 500 bytes.
+    -- A jsonb of 96 bytes has less than 1 MiB of text, and one with 65 levels has more than 500
+    -- bytes.
     select p_result is null or pg_column_size(p_result) <= 96
            or jobforge_private.is_bounded(p_result, 8388608)
               and (pg_column_size(p_result) <= 500

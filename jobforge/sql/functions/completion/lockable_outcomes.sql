@@ -1,9 +1,8 @@
--- Returns the outcomes of a settle whose end needs no row that another transaction has locked, in
--- random order. Looked at are the blocked jobs that wait for one that ends, those that its failure
--- cancels, the workflows of all of them and around these, and the jobs that it gathers; not hooks
--- and webhooks, nor the workflows of what is canceled. Waits for no lock. Locks the rows that no
--- other transaction has locked. The caller has locked the outcomes' jobs. Called by
--- settle_in_parts.
+-- Returns, in random order, the outcomes of a settle whose completion needs no row that another
+-- transaction has locked. Checks the blocked jobs that wait for a job that finishes, those that its
+-- failure cancels, the workflows of all of them and around these, and the jobs that it gathers; not
+-- hooks and webhooks, nor the workflows of canceled jobs. Locks the rows that are free and never
+-- waits. The caller has locked the outcomes' jobs. Called by settle_in_parts.
 create or replace function jobforge_private.lockable_outcomes(p_outcomes jsonb) returns jsonb[]
 language plpgsql
 set jit = off
@@ -59,7 +58,7 @@ begin
           join jobforge.jobs as j on j.tenant_id = n.tenant_id and j.id = n.id
            for update of j skip locked
     ), within as (
-        -- A workflow goes on where a job of it does, and is then not asked.
+        -- A workflow with another job to run does not finish, so its row is not needed.
         select e.place, m.tenant_id, m.workflow_id as id
           from ended as e
           join jobforge.workflow_jobs as m on m.tenant_id = e.tenant_id and m.job_id = e.job_id

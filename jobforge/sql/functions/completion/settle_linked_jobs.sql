@@ -1,8 +1,8 @@
--- settle_jobs for jobs whose end concerns other rows: jobs that wait for them, their workflow, jobs
--- that they gather, a webhook endpoint. All at once or, where another transaction holds one of
--- these rows, in parts: a job that needs a held row is then not settled, and not among the rows
--- returned. Waits for such a row 0.1 seconds, and 0.01 seconds in each of the parts. The caller has
--- locked the jobs' rows. Called by settle_free_jobs.
+-- Settles jobs whose completion needs other rows: jobs that wait for them, their workflow, jobs
+-- that they gather, a webhook endpoint. Settles all at once, or in parts if another transaction
+-- holds one of these rows: a job that needs a held row is then not settled and not returned. Waits
+-- for such a row for 0.1 seconds, and for 0.01 seconds in each part. The caller has locked the
+-- jobs. Called by settle_free_jobs.
 create or replace function jobforge_private.settle_linked_jobs(p_worker_id uuid, p_outcomes jsonb)
 returns table (tenant_id uuid, job_id uuid, lease bigint, state text)
 language plpgsql

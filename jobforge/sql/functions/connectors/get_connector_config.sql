@@ -1,4 +1,4 @@
--- One configuration of the tenant, without its secrets. Raises JF001, JF004, JF006.
+-- Returns one configuration of the tenant, without its secrets. Raises JF001, JF004, JF006, JF014.
 create or replace function jobforge.get_connector_config(
     p_id uuid,
     p_tenant_id uuid default null

@@ -1,5 +1,5 @@
--- A page of the tenant's configurations by name, without their secrets; p_after is the last name of
--- the page before. Raises JF001, JF002, JF006.
+-- Returns a page of the tenant's configurations by name, without their secrets. p_after is the last
+-- name of the previous page. Raises JF001, JF002, JF006, JF014.
 create or replace function jobforge.list_connector_configs(
     p_limit integer default 50,
     p_after text default null,

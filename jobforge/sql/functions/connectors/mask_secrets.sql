@@ -1,5 +1,5 @@
--- The secrets of a configuration as lists show them: where each comes from, never what it is.
--- Called by list_connector_configs and get_connector_config.
+-- Returns the secrets of a configuration as lists show them: where each comes from, never its
+-- value. Called by list_connector_configs and get_connector_config.
 create or replace function jobforge_private.mask_secrets(p_secrets jsonb) returns jsonb
 language sql stable
 as $$

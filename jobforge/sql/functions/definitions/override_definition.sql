@@ -1,6 +1,6 @@
--- Operators set over what code registered: limits, timeout_s, max_attempts, backoff, is_active. A
--- null takes an override back. Holds for all versions of the key and survives re-registration.
--- Raises JF002, JF004.
+-- Operators call this to override settings that code registered: limits, timeout_s, max_attempts,
+-- backoff, is_active. Null removes an override. Overrides apply to all versions of the key and
+-- survive re-registration. Locks the registration of the key. Raises JF002, JF004.
 create or replace function jobforge.override_definition(p_key text, p_overrides jsonb) returns void
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp

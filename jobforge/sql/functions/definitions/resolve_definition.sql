@@ -1,5 +1,6 @@
--- The definition that an enqueue names, if it can be used. Called by insert_jobs. Raises JF009
--- (unknown) and JF010 (inactive).
+-- Returns the definition that an enqueue names, with the settings that its jobs copy. Called by
+-- insert_jobs, insert_payloads, replace_job and check_callbacks. Raises JF009 (unknown) and JF010
+-- (inactive).
 create or replace function jobforge_private.resolve_definition(p_name text, p_version integer)
 returns jobforge.named_definition
 language plpgsql

@@ -1,4 +1,5 @@
--- As check_jobs, for jobs that differ in their payloads only. Called by enqueue_payloads.
+-- Checks jobs that differ only in their payloads: check_jobs for the arguments of enqueue_payloads.
+-- Raises JF002 (with field and index) and JF007.
 create or replace function jobforge_private.check_payloads(
     p_definition text,
     p_payloads jsonb,
@@ -25,7 +26,7 @@ begin
            max(pg_column_size(e.payload)) as largest
       into v_found
       from jsonb_array_elements(p_payloads) with ordinality as e(payload, index);
-    -- Sixty-five levels take more bytes than that.
+    -- A jsonb with 65 levels has more than 500 bytes.
     if v_found.largest > 500 and jsonb_path_exists(p_payloads, 'strict $.**{66 to last}') then
         perform jobforge_private.refuse('JF007', 'a payload is nested more than 64 levels deep',
             '{"field": "payload", "limit": 64}');

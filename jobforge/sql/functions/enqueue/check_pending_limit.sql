@@ -1,13 +1,12 @@
--- Refuses an enqueue that would take a tenant past its pending limit (JF008, with the depth). The
--- jobs to add get ids from p_first_id on. A limit up to 10,000 is exact. Of a tenant with more jobs
--- than that, as a rule dead ones, the newest 10,000 are counted each time, and what this session
--- has found behind them is remembered for five seconds, or for twenty times as long as it took, a
--- minute at most. Under a limit above 10,000 all that the session has counted is remembered, and
--- only jobs with later ids are counted. Committed rows and those of this transaction count; two
--- transactions in flight do not see each other.
---
--- The setting that remembers is signed, since every login can change it. An older one that a login
--- puts back only makes the session count more jobs.
+-- Refuses an enqueue that would exceed a tenant's pending limit. The new jobs get IDs from
+-- p_first_id on. A limit up to 10,000 is exact. If a tenant has more than 10,000 jobs, as a rule
+-- dead ones, the newest 10,000 are counted each time; the count of the others is remembered in this
+-- session for five seconds, or for twenty times as long as it took, a minute at most. Under a limit
+-- above 10,000, the session remembers all that it counted, and counts only jobs with later IDs.
+-- Counts committed rows and those of this transaction; two open transactions do not see each
+-- other's jobs. The stored count is signed, because every login can change the settings of its
+-- session; an older count that a login restores only makes the session count more jobs. Called by
+-- insert_jobs and insert_payloads. Raises JF008 with the number of pending jobs.
 create or replace function jobforge_private.check_pending_limit(
     p_tenant_id uuid,
     p_limit integer,
@@ -20,11 +19,11 @@ declare
     v_none constant uuid := '00000000-0000-0000-0000-000000000000';
     v_first uuid := jobforge_private.nth_id(p_first_id, 0);
     v_at bigint := 1000 * extract(epoch from clock_timestamp());
-    -- A server works for many tenants: some of them have a place of their own.
-    v_place text := 'jobforge.pending_' || (get_byte(uuid_send(p_tenant_id), 15) & 63);
-    v_kept text[] := string_to_array(current_setting(v_place, true), ' ');
-    v_until bigint;  -- in ms, as v_at
-    v_before uuid;  -- up to which id a count is remembered
+    -- 64 settings, because one session serves many tenants.
+    v_setting text := 'jobforge.pending_' || (get_byte(uuid_send(p_tenant_id), 15) & 63);
+    v_kept text[] := string_to_array(current_setting(v_setting, true), ' ');
+    v_until bigint;  -- in ms, like v_at
+    v_before uuid;  -- jobs with lower IDs are in the remembered count
     v_old bigint;
     v_newer record;
 begin
@@ -64,7 +63,7 @@ begin
     end if;
     if v_before > v_none then
         v_kept := array[p_tenant_id::text, v_until::text, v_before::text, v_old::text];
-        perform set_config(v_place,
+        perform set_config(v_setting,
             array_to_string(v_kept || jobforge_private.sign(array_to_string(v_kept, ' ')), ' '),
             false);
     end if;

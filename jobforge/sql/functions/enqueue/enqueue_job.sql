@@ -1,6 +1,6 @@
--- One job: enqueue_jobs for a definition and a payload; p_options are the other fields. Without
--- keys and parents it takes the way of enqueue_payloads, which is shorter. Raises what enqueue_jobs
--- raises.
+-- Applications call this to enqueue one job: enqueue_jobs for a definition and a payload; p_options
+-- are the other fields. Without keys and parents it uses enqueue_payloads, which is faster. Raises
+-- what enqueue_jobs raises.
 create or replace function jobforge.enqueue_job(
     p_definition text,
     p_payload jsonb default '{}',

@@ -1,11 +1,11 @@
--- Jobs that differ in their payloads only, as one job does, and those of a loop: enqueue_jobs for
--- one definition and an array of payloads, in less than two thirds of its time. p_options are the
--- other fields, but for keys and parents, which jobs have each. Returns the id of the first, from
--- which the others count on, or null without payloads. All or nothing. Waits for nobody. Raises
--- JF001, JF002 (with field and index), JF006 to JF010, JF014.
+-- Applications call this to enqueue jobs of one definition that differ only in their payloads, also
+-- a single job: has the effect of enqueue_jobs in less than two thirds of its time. p_options are
+-- the other fields of a job, except keys and parents, which belong to one job. Returns the ID of
+-- the first job; the others follow as nth_id counts. Returns null without payloads. Inserts all
+-- jobs or none. Takes no locks. Raises JF001, JF002 (with field and index), JF006 to JF010, JF014.
 --
--- Jobs under no limit, with no options but their version and who made them, go a short way. If
--- anything about a call is wrong, the longer way says so.
+-- Jobs without a limit, and without options except version and created_by, are inserted by a short
+-- path. Any other call, and every invalid one, takes the general path, which reports errors.
 create or replace function jobforge.enqueue_payloads(
     p_definition text,
     p_payloads jsonb,
@@ -38,12 +38,12 @@ begin
            and length(coalesce(p_options ->> 'created_by', '')) <= 255
            and p_payloads <> '[]' and jsonb_typeof(p_payloads) = 'array'
            and not jsonb_path_exists(p_payloads, 'strict $[*] ? (@.type() != "object")')
-           -- A value from a table may come compressed: what a path answers does not. Sixty-five
-           -- levels take more bytes than that.
+           -- A value from a table may be compressed; the result of a path is not. A jsonb with 65
+           -- levels has more than 500 bytes.
            and (pg_column_size(p_payloads #> '{}') <= 500
                 or pg_column_size(p_payloads #> '{}') <= 262144
                    and not jsonb_path_exists(p_payloads, 'strict $.**{66 to last}'))
-           -- As is_bounded, which would look for long numbers in each payload again.
+           -- The check of is_bounded, once for all payloads.
            and not jsonb_path_exists(p_payloads, 'strict $.** ? (@.abs() >= 1e309)')
            and (pg_column_size(p_payloads #> '{}') <= 1500
                 or jobforge_private.have_short_texts(p_payloads))
@@ -59,7 +59,7 @@ begin
                select from jobforge.queues as q
                 where q.name = d.queue
                   and (q.max_running is not null or q.rate_limit is not null)),
-           -- As notify_queue, which would be a statement more.
+           -- The check of notify_queue, without another statement.
            exists (
                select from jobforge_private.recently_ready_jobs(
                                d.queue, v_tenant, 0::smallint, v_now))
@@ -83,7 +83,7 @@ begin
                     p_options ->> 'created_by', p_payloads -> 0);
             return v_first_id;
         end if;
-        -- Of nth_id, what is the same for all of them.
+        -- The parts of nth_id that are the same for all jobs.
         v_stem := left(v_first_id::text, 28);
         v_number := ('x' || right(v_first_id::text, 8))::bit(32)::bigint & 2147483647;
         insert into jobforge.jobs (

@@ -1,8 +1,8 @@
--- The only way a job comes into being: enqueue, retry, and later areas (triggers, workflows)
--- call it, clients cannot. Elements of p_jobs are checked by the caller; the nth gets the id
--- nth_id(p_first_id, n), except those in p_skip. One with `after` is blocked until link_parents
--- says otherwise; `flags` are added to those of its definition. Raises JF008 (queue full), JF009
--- and JF010 (definition unknown, inactive), JF014 (tenant erased).
+-- Inserts jobs. All functions that create jobs call this or insert_payloads, except the short path
+-- of enqueue_payloads. The caller has checked the elements of p_jobs; the nth job gets the ID
+-- nth_id(p_first_id, n). Elements in p_skip are left out. A job with `after` is blocked until
+-- link_parents frees it; `flags` are added to those of its definition. Raises JF008 (pending
+-- limit), JF009 and JF010 (definition unknown or inactive), JF014 (tenant erased).
 create or replace function jobforge_private.insert_jobs(
     p_tenant_id uuid,
     p_jobs jsonb,
@@ -29,7 +29,7 @@ begin
     end if;
     v_tenant_limited := v_tenant.max_running is not null or v_tenant.rate_limit is not null
         or v_tenant.paused_at is not null;
-    -- What the engine enqueues itself follows from jobs that were let in.
+    -- Jobs of the engine follow from jobs that were accepted.
     if v_tenant.max_pending is not null
        and coalesce(p_jobs -> 0 ->> 'source', 'manual') <> 'system' then
         perform jobforge_private.check_pending_limit(

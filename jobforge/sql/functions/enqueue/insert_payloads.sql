@@ -1,9 +1,8 @@
--- Inserts jobs that differ in their payloads only: what insert_jobs does, with single values for
--- all that they share. p_payloads is an array of at least one; the nth gets the id
--- nth_id(first, n). p_options is checked by the caller, and has none of the fields that concern
--- keys or parents. Called by enqueue_job and enqueue_payloads, and with source `system`, which no
--- pending limit holds up, for what follows from a job that was let in. Returns the id of the first.
--- Raises JF008, JF009, JF010, JF014.
+-- Inserts jobs that differ only in their payloads: insert_jobs with single values for all that the
+-- jobs share. p_payloads is an array of at least one; the nth job gets the ID nth_id(first, n). The
+-- caller has checked p_options, which has no fields for keys or parents. Returns the ID of the
+-- first job. Called by enqueue_payloads, and with source `system` for jobs that follow from an
+-- accepted one; the pending limit does not apply to those. Raises JF008, JF009, JF010, JF014.
 create or replace function jobforge_private.insert_payloads(
     p_tenant_id uuid,
     p_definition text,

@@ -1,6 +1,6 @@
--- Gives a job that has not started the content of a new enqueue (on_conflict = 'replace'); it keeps
--- its id, its time of creation and its parents. Returns false when it has started or ended. Called
--- by reserve_keys; locks the job. Raises JF009 and JF010.
+-- Gives a job that has not started the content of a new enqueue (on_conflict = 'replace'); its ID,
+-- creation time and parents stay. Returns false if it has started or finished. Called by
+-- reserve_keys. Locks the job. Raises JF009 and JF010.
 create or replace function jobforge_private.replace_job(
     p_tenant_id uuid,
     p_job_id uuid,

@@ -1,7 +1,8 @@
--- Takes the idempotency keys of an enqueue for its jobs. Returns the elements that are not to be
--- inserted, because another job holds their key: that job, and whether it got the new content.
--- They are counted from 1. Called by enqueue_jobs. Locks the jobs that it replaces in order of id,
--- blocked ones last. Raises JF011 where on_conflict is raise, and JF002.
+-- Reserves the idempotency keys of an enqueue for its jobs. Returns the elements that are not to be
+-- inserted because another job holds their key (counted from 1): that job, and whether it has the
+-- new content. Called by enqueue_jobs and its variants. Locks keys in order of definition and key,
+-- then the jobs that it replaces in order of ID, blocked ones last. Raises JF011 if on_conflict is
+-- raise, and JF002.
 create or replace function jobforge_private.reserve_keys(
     p_tenant_id uuid,
     p_jobs jsonb,
@@ -15,7 +16,7 @@ declare
     v_replaced integer[] := '{}';
     v_holders uuid[] := '{}';
 begin
-    -- Keys are taken in one order by everybody, so that two batches cannot deadlock.
+    -- All calls reserve keys in the same order, so that two calls cannot deadlock.
     for v_key in
         select g.*
           from rows from (jsonb_to_recordset(p_jobs) as (

@@ -1,5 +1,5 @@
--- Whether a folder of artifacts belongs to a job that was erased: it has the job's id, or the job's
--- artifact_ref begins as given. Called by unused_artifacts.
+-- Returns whether an artifact folder belongs to an erased job: it has the job's ID, or the job's
+-- artifact_ref starts with p_beginning. Called by unused_artifacts.
 create or replace function jobforge_private.belongs_to_erased_job(
     p_tenant_id uuid,
     p_id uuid,

@@ -1,6 +1,6 @@
--- Workers and servers call this when they have deleted all artifacts of a tenant: its erasure goes
--- on. Returns false if the erasure does not wait for that any more. Locks the operation. Raises
--- JF006 when app.tenant_id is another tenant.
+-- Workers and servers call this after they have deleted all artifacts of a tenant: the erasure
+-- continues. Returns false if the erasure no longer waits for that. Locks the operation. Raises
+-- JF006 if app.tenant_id is another tenant.
 create or replace function jobforge.confirm_erasure(p_operation_id uuid, p_tenant_id uuid)
 returns boolean
 language plpgsql security definer

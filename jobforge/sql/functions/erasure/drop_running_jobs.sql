@@ -1,6 +1,6 @@
--- Deletes the running jobs of a tenant that is being erased and wakes their workers, which then
--- hear that the leases are lost. Answers how many. Jobs that are being settled at this moment are
--- passed over, and nothing is waited for. Called by delete_tenant.
+-- Deletes the running jobs of a tenant that is being erased, and notifies their workers, whose next
+-- call reports the leases as lost. Returns how many. Skips jobs that are being settled; never
+-- waits. Called by delete_tenant.
 create or replace function jobforge_private.drop_running_jobs(p_tenant_id uuid) returns bigint
 language plpgsql
 as $$

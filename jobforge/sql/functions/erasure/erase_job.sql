@@ -1,9 +1,10 @@
--- Erases what one job holds: payload, result, error messages, tags, keys, output, notes, steps, and
--- what webhooks sent about it. Its id, times, states and numbers stay, and so does its place in
--- counts, statistics and workflows. The job must have finished or be dead: cancel it first (JF005).
--- An erased job is never retried. Safe to repeat. Answers the folders of artifacts that nothing
--- needs any more, for the caller to delete; the sweep deletes those that are still there. Raises
--- JF001, JF004, JF005, JF006, JF014. Locks the job.
+-- Applications call this to erase the data of one job: payload, result, error messages, tags, keys,
+-- output, timeline notes, steps, and the messages that webhooks sent about it. Its ID, times,
+-- states and numbers stay, and so does its place in counts, statistics and workflows. The job must
+-- be finished or dead. An erased job cannot be retried. Safe to repeat. Returns the artifact
+-- folders that no job needs any more, for the caller to delete; the artifact sweep deletes those
+-- that are left. Locks the job. Raises JF001, JF004, JF005 (not finished: cancel it first), JF006,
+-- JF014.
 create or replace function jobforge.erase_job(p_job_id uuid, p_tenant_id uuid default null)
 returns text[]
 language plpgsql security definer

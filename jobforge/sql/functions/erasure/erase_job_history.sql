@@ -1,6 +1,6 @@
--- Erases what other tables hold of a job: of its attempts the errors and the output, of its
--- timeline all but what was done and when, its steps and keys, the messages of webhooks about it,
--- and what the audit log quotes. Called by erase_job, which has the job locked.
+-- Erases the data of a job from other tables: errors and output of its attempts, its timeline
+-- except kinds and times, its steps and keys, the webhook messages about it, and details in the
+-- audit log. The caller has locked the job. Called by erase_job.
 create or replace function jobforge_private.erase_job_history(
     p_tenant_id uuid,
     p_job_id uuid,

@@ -1,6 +1,6 @@
--- The folders of artifacts that an erased job may have filled and that no other job needs: its own
--- of each day on which it ran, give or take one for clocks that differ, and those that artifact_ref
--- names. They need not exist. Called by erase_job.
+-- Returns the artifact folders that an erased job may have filled and that no other job needs: its
+-- own folder of each day on which it ran, and one day earlier and later for clocks that differ, and
+-- the folders that artifact_ref names. They need not exist. Called by erase_job.
 create or replace function jobforge_private.job_artifact_folders(p_tenant_id uuid, p_job_id uuid)
 returns text[]
 language sql stable

@@ -1,4 +1,4 @@
--- What is left of an error when its job is erased: the type, which is a name from code.
+-- Returns what remains of an error when its job is erased: its type, which is a name from code.
 create or replace function jobforge_private.redact_error(p_error jsonb) returns jsonb
 language sql immutable
 as $$

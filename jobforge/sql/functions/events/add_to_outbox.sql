@@ -1,6 +1,6 @@
--- Puts an event into the outbox and wakes the schedulers. NOTIFY takes a global lock at commit, so
--- it is left out where an event of the last moments shows that they were woken and have not caught
--- up. Called by emit_event and replay_event.
+-- Adds an event to the outbox and notifies the schedulers. NOTIFY takes a global lock at commit, so
+-- it is left out if an event of the last 250 ms is still in the outbox: the schedulers were
+-- notified for it and have not caught up. Called by emit_event and replay_event.
 create or replace function jobforge_private.add_to_outbox(
     p_tenant_id uuid,
     p_id uuid,
@@ -11,7 +11,7 @@ create or replace function jobforge_private.add_to_outbox(
 language plpgsql
 as $$
 declare
-    -- Ids begin with their milliseconds, so that recent ones are at the right end of the key.
+    -- IDs begin with their time in milliseconds, so recent ones are at the right end of the index.
     v_recent text := lpad(to_hex(
         floor(extract(epoch from clock_timestamp()) * 1000)::bigint - 250), 12, '0');
 begin

@@ -1,5 +1,5 @@
--- The triggers that events name, each once, and the parameters of their definitions. Called by
--- pending_events.
+-- Returns the triggers that events name, each once, and the parameters of their definitions. Called
+-- by pending_events.
 create or replace function jobforge_private.describe_triggers(p_events jsonb) returns jsonb
 language sql stable
 as $$

@@ -1,8 +1,8 @@
--- Applications call this inside their own transaction: something has happened, and the event
--- exists if it commits. Triggers act on it later, so that nothing they do can fail the caller. Its
--- data is an object. p_options may have correlation_id (default: the event's own ID) and
--- traceparent, which the jobs inherit, and key: each trigger makes one job of all events with the
--- same name and key. Returns the id. Locks nothing. Raises JF001, JF002, JF006, JF007.
+-- Applications call this inside their transaction: the event exists if it commits. Triggers act on
+-- it later, so nothing that they do can fail the caller. p_data is an object. p_options may have
+-- correlation_id (default: the event's ID) and traceparent, which the jobs inherit, and key: each
+-- trigger creates one job for all events with the same name and key. Returns the event's ID. Takes
+-- no locks. Raises JF001, JF002, JF006, JF007, JF014.
 create or replace function jobforge.emit_event(
     p_name text,
     p_data jsonb default '{}',

@@ -1,6 +1,6 @@
--- The deliveries of the places that were taken, with the jobs that they make: what
--- record_deliveries was given for them, `enqueued` turned into what became of the job. Tenants one
--- after another, so that what one of them cannot have fails no other.
+-- Enqueues the jobs of the deliveries of outbox rows, tenant by tenant, so that one tenant's
+-- failures do not affect another. Returns the deliveries to store: those that record_deliveries was
+-- given, with the outcome of the enqueue in place of `enqueued`. Called by record_deliveries.
 create or replace function jobforge_private.enqueue_deliveries(
     p_taken jobforge.outbox[],
     p_deliveries jsonb

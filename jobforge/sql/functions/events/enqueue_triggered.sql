@@ -1,8 +1,10 @@
--- As enqueue_jobs, for jobs that come of a trigger: p_source says of which kind, p_refs of what.
--- Called by try_enqueue_triggered. All or nothing; raises what enqueue_jobs raises.
+-- Enqueues jobs of triggers, as enqueue_jobs does. p_source is the kind of trigger, p_refs what
+-- each job comes from. Inserts all jobs or none. Called by try_enqueue_triggered. Raises what
+-- enqueue_jobs raises.
 --
--- What differs from job to job of a trigger was made by us or checked with its event, and is left
--- out of the check: that is made once for jobs with the same options, and took half of the time.
+-- Fields that differ between the jobs of a trigger were generated or were checked with the event,
+-- so they are left out of the check: jobs with the same options are checked once, and the check
+-- took half of the time.
 create or replace function jobforge_private.enqueue_triggered(
     p_tenant_id uuid,
     p_jobs jsonb,

@@ -1,7 +1,8 @@
--- Locks up to p_limit places of the outbox that nobody is at, and answers their ids; of one tenant,
--- if it is named. Behind the place p_after they come in order. Without it, all tenants that have
--- any get an equal share of them, the oldest of each first: so one that emits many events at once
--- does not hold up the others, nor does what committed late stay behind. Called by pending_events.
+-- Locks up to p_limit rows of the outbox that no scheduler has reserved, and returns their IDs;
+-- with p_tenant_id, only that tenant's. After the position p_after, rows come in order. Without it,
+-- all tenants get an equal share, each its oldest rows first, so that neither a tenant that emits
+-- many events delays the others, nor an event that was committed late stays behind. Skips locked
+-- rows. Called by pending_events.
 create or replace function jobforge_private.lock_outbox_rows(
     p_limit integer,
     p_after uuid,

@@ -1,5 +1,5 @@
--- Whether an event's name fits the pattern of a trigger: that name, the start of it as in
--- `order.*`, or `*`. As matching.py has it.
+-- Returns whether an event name matches the pattern of a trigger: the name itself, a prefix such as
+-- `order.*`, or `*`. Python's trigger code has the same rule.
 create or replace function jobforge_private.matches_event(p_pattern text, p_name text)
 returns boolean
 language sql immutable

@@ -1,13 +1,13 @@
--- Schedulers call this, and record_deliveries with what they made of it: up to p_limit events of
--- the outbox, those behind the place p_after or a share of each tenant's; with app.tenant_id set,
--- of that tenant only. Answers
---   events       with the triggers whose pattern their name fits; data only where there is one
---   triggers     each of those once
---   definitions  what the parameters of those triggers' definitions are
--- For five seconds other schedulers pass over these events. That saves work, and is all it does: an
--- event is dispatched by the caller that takes it out of the outbox. Also resumes jobs whose event
--- came before they began to wait for it. Locks places and jobs that nobody else has locked. Raises
--- JF002, and JF012 outside READ COMMITTED.
+-- Schedulers call this for up to p_limit events of the outbox, and record_deliveries with their
+-- decisions. Returns the events after the position p_after, or a share of each tenant's events;
+-- with app.tenant_id set, only that tenant's. The result has
+--   events       with the triggers whose pattern matches their name; data only if there is one
+--   triggers     each of those triggers once
+--   definitions  the parameters of their definitions
+-- Other schedulers skip these events for five seconds. That only saves work: the caller that
+-- removes an event from the outbox dispatches it. Also resumes jobs whose event was emitted before
+-- they began to wait for it. Locks outbox rows and jobs that no other transaction has locked.
+-- Raises JF002, and JF012 outside READ COMMITTED.
 create or replace function jobforge.pending_events(
     p_limit integer default 500,
     p_after uuid default null
@@ -29,8 +29,8 @@ begin
     perform jobforge_private.resume_by_past_events(jobforge.tenant());
     v_places := jobforge_private.lock_outbox_rows(p_limit, p_after, jobforge.tenant());
     with joined as materialized (
-        -- Without the event where its day was dropped before anybody came. No trigger gets data
-        -- that cannot be returned.
+        -- The event is missing if its partition was dropped. No trigger gets data that cannot be
+        -- returned.
         select p.tenant_id, p.id, p.event_id, p.event_at, p.replay, e.name, e.correlation_id, e.key,
                e.traceparent, e.data,
                array(select t.id
@@ -44,7 +44,7 @@ begin
             on e.tenant_id = p.tenant_id and e.id = p.event_id and e.created_at = p.event_at
          where p.id = any (v_places)
     ), measured as materialized (
-        -- No more at once than can be worked off within the five seconds.
+        -- Bounded, so that the scheduler can process all within the five seconds.
         select j.*,
                sum(case when j.triggers <> '{}' then pg_column_size(j.data) end) over w as bytes,
                sum(cardinality(j.triggers)) over w as pairs

@@ -1,7 +1,6 @@
--- Lets the tenant's triggers act on an event once more, as they are now: a new set of deliveries
--- under the number that is returned (from 1), and new jobs, whatever was made of it before and
--- however recently. Audited. Replays of the same event wait for each other. Raises JF001, JF004,
--- JF006.
+-- Applications call this to let the tenant's current triggers act on an event again: creates a new
+-- set of deliveries, numbered from 1, and new jobs, regardless of earlier ones. Returns the number.
+-- Audited. Replays of one event wait for each other. Raises JF001, JF004, JF006, JF014.
 create or replace function jobforge.replay_event(p_id uuid, p_tenant_id uuid default null)
 returns integer
 language plpgsql security definer

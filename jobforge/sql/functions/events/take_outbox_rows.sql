@@ -1,6 +1,6 @@
--- Takes the places that p_deliveries names out of the outbox and answers them in order: whoever has
--- them acts for these events, nobody else will. With a tenant, those of that tenant only.
--- Called by record_deliveries.
+-- Deletes the outbox rows that p_deliveries names and returns them in order: only the caller
+-- dispatches these events. With p_tenant_id, only rows of that tenant. Locks the rows in order of
+-- ID. Called by record_deliveries.
 create or replace function jobforge_private.take_outbox_rows(
     p_deliveries jsonb,
     p_tenant_id uuid

@@ -1,8 +1,8 @@
--- Makes the jobs that triggers ask for, each by itself if need be: one that is refused does not
--- stop the others. One row for each, counted from 0: `created`, `existing` (another job holds its
--- idempotency key) or `failed` with the reason. p_jobs are as enqueue_jobs takes them; p_refs is
--- what each of them comes from. What another try may mend (a deadlock, a lock that was not to be
--- had, a full disk) is raised.
+-- Enqueues the jobs of triggers, all at once or, if that fails, one by one: a job that is refused
+-- does not stop the others. Returns one row per job, counted from 0: `created`, `existing` (another
+-- job holds its idempotency key) or `failed` with the reason. p_jobs are as for enqueue_jobs;
+-- p_refs is what each job comes from. Errors that another attempt may avoid (a deadlock, a lock
+-- timeout, a full disk) are raised. Called by enqueue_deliveries.
 create or replace function jobforge_private.try_enqueue_triggered(
     p_tenant_id uuid,
     p_jobs jsonb,
@@ -21,7 +21,7 @@ begin
         when transaction_rollback or object_not_in_prerequisite_state or insufficient_resources
             or operator_intervention then raise;
         when others then
-            -- The one that is at fault fails again below, alone.
+            -- The job that failed fails again below, alone.
             if jsonb_array_length(p_jobs) = 1 then
                 return query select 0, null::uuid, 'failed', sqlerrm;
                 return;

@@ -1,4 +1,4 @@
--- explain_job for a job that has ended.
+-- Explains a finished or dead job. Called by explain_job.
 create or replace function jobforge_private.explain_finished(p_job jobforge.all_jobs)
 returns table (code text, message text, remedy text, detail jsonb)
 language sql stable

@@ -1,5 +1,5 @@
--- Why a job is not running, and what would change that: one row for each reason, the decisive one
--- first. Codes: docs/explain.md. Later areas add theirs. Raises JF001, JF004, JF006.
+-- Applications call this: returns why a job is not running, and what would change that, one row per
+-- reason, the decisive one first. Codes: docs/explain.md. Raises JF001, JF004, JF006, JF014.
 create or replace function jobforge.explain_job(p_job_id uuid, p_tenant_id uuid default null)
 returns table (code text, message text, remedy text, detail jsonb)
 language plpgsql stable security definer
@@ -34,7 +34,7 @@ begin
             '{}'::jsonb;
     else
         return query select * from jobforge_private.explain_wait(v_job);
-        -- A scheduled job that was queued before was deferred: nobody serves it.
+        -- A scheduled job with queued_at was deferred, because no worker serves it.
         if not found and v_job.state = 'scheduled' and v_job.queued_at is null then
             return query select
                 case when v_job.error is null then 'scheduled' else 'backing_off' end,

@@ -1,5 +1,5 @@
--- explain_job: caps that are full, with who of the tenant's own jobs holds the slots, and rates
--- that are used up.
+-- Explains a waiting job by the caps that are full, with those of the tenant's own jobs that use
+-- their slots, and the rate limits that are used up. Called by explain_job.
 create or replace function jobforge_private.explain_limits(
     p_job jobforge.all_jobs,
     p_now timestamptz

@@ -1,6 +1,7 @@
--- How many of a tenant's dead jobs died of one thing, when, and as which versions of their
--- definition, the newest 20. `hourly` has one number for each of the last 24 hours, the present one
--- last. Reads the newest 10,000 jobs at most. Called by list_failures, whose planner settings hold.
+-- Returns how many of a tenant's dead jobs have one fingerprint, when the first and last died, and
+-- with which versions of their definition, the newest 20. `hourly` has one number for each of the
+-- last 24 hours, the current one last. Reads the newest 10,000 jobs at most. Called by
+-- list_failures, whose planner settings apply.
 create or replace function jobforge_private.count_dead_jobs(
     p_tenant_id uuid, p_fingerprint text, p_queue text, p_since timestamptz
 ) returns table (

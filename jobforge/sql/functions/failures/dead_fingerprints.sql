@@ -1,5 +1,5 @@
--- The fingerprints of a tenant's dead jobs, 10,000 at most: one index probe for each, however many
--- jobs died of it. Called by list_failures.
+-- Returns the fingerprints of a tenant's dead jobs, 10,000 at most. A skip scan: one index probe
+-- per fingerprint, however many jobs have it. Called by list_failures.
 create or replace function jobforge_private.dead_fingerprints(p_tenant_id uuid)
 returns table (fingerprint text)
 language plpgsql stable

@@ -1,6 +1,6 @@
--- Takes the lock of this name until the transaction ends; waits for a transaction that has it.
--- Without a tenant it is the installation's. A row lock, because an advisory lock is open to every
--- login of the database (see locks).
+-- Takes the lock of this name until the transaction ends, and waits for a transaction that holds
+-- it. Without a tenant, the lock is the installation's. Locks a row of locks, because every login
+-- of a database can take any advisory lock.
 create or replace function jobforge_private.acquire_lock(
     p_name text,
     p_tenant_id uuid default '00000000-0000-0000-0000-000000000000'
@@ -15,7 +15,7 @@ begin
         insert into jobforge.locks (tenant_id, name) values (p_tenant_id, p_name)
         on conflict do nothing;
         if not found then
-            -- Inserted at this moment, by a transaction that has ended.
+            -- Another transaction inserted the row and has ended.
             perform jobforge_private.acquire_lock(p_name, p_tenant_id);
         end if;
     end if;

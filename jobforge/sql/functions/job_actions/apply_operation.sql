@@ -1,7 +1,7 @@
--- Does to some jobs of a tenant what an operation is for, and answers to which; the others have
--- come into another state meanwhile. p_rate spreads jobs that are revived. Each has it in its
--- timeline. Called by step_operation. Locks the jobs in order of id, and those that it cancels as
--- lock_jobs does.
+-- Applies an operation to some jobs of a tenant, and returns the IDs of those that still match; the
+-- others have changed in the meantime. p_rate spreads revived jobs over time. Adds an entry to the
+-- timeline of each job. Locks the jobs in order of ID; jobs to cancel as lock_jobs does. Called by
+-- step_operation.
 create or replace function jobforge_private.apply_operation(
     o jobforge.operations,
     p_ids uuid[],
@@ -25,8 +25,8 @@ begin
               from jobforge.jobs as q
              where q.tenant_id = o.tenant_id and q.id = p.id
                for update) as j) end;
-    -- Compared again under the lock: what was found may have moved on. Materialized, so that the
-    -- comparison does not choose the index by which rows are found.
+    -- Compared again under the lock, because the jobs may have changed. Materialized, so that the
+    -- comparison does not decide by which index the rows are found.
     with locked as materialized (
         select q.ctid as row_id, q.id, jobforge_private.matches_operation(q, o.kind, f) as is_wanted
           from jobforge.jobs as q

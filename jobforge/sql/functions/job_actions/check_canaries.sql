@@ -1,5 +1,6 @@
--- What became of the canaries of a redrive: one that died again fails it, one that has not ended
--- keeps it waiting, and when all have ended otherwise it goes on. Called by step_operation.
+-- Checks the canaries of a redrive: a canary that died again fails the operation, an unfinished one
+-- keeps it waiting, and otherwise it continues. Returns the operation in its new state. Called by
+-- step_operation.
 create or replace function jobforge_private.check_canaries(o jobforge.operations)
 returns jobforge.operations
 language plpgsql

@@ -1,5 +1,5 @@
--- Refuses changes to a job that are not valid (JF002 with the field, JF007). Called by edit_job
--- and retry_job.
+-- Refuses invalid changes to a job. Called by edit_job and retry_job. Raises JF002 with the field,
+-- and JF007.
 create or replace function jobforge_private.check_job_changes(p_changes jsonb) returns void
 language plpgsql
 as $$
@@ -17,7 +17,7 @@ begin
         perform jobforge_private.refuse('JF002', format('%s cannot be changed', v_field),
             jsonb_build_object('field', v_field));
     end if;
-    -- The same rules as at enqueue.
+    -- The rules of an enqueue apply.
     perform jobforge_private.check_jobs(jsonb_build_array('{"definition": "edited"}'
         || case when p_changes -> 'run_at' = 'null' then p_changes - 'run_at' else p_changes end));
 end $$;

@@ -1,6 +1,6 @@
--- Changes a job that is not running: payload, priority, queue, run_at (null: as soon as
--- possible). Answers its state. Raises JF001, JF002, JF004, JF005 (running or ended), JF006,
--- JF007. Locks the job.
+-- Applications call this to change a job that is not running: payload, priority, queue, run_at
+-- (null: as soon as possible). Returns its state. Locks the job. Raises JF001, JF002, JF004, JF005
+-- (running, dead or finished), JF006, JF007, JF014.
 create or replace function jobforge.edit_job(
     p_job_id uuid,
     p_changes jsonb,

@@ -1,11 +1,11 @@
--- What an operation finds in the next p_window rows of a tenant's jobs below an id, newest first:
--- the first p_limit of those that match, and where to go on; null there when there are no more.
--- An operation acts on jobs of certain states only:
---   cancel   scheduled, blocked, queued, running and not asked to stop yet
---   retry    dead, and scheduled after an attempt that failed
+-- Returns the jobs that an operation acts on among the next p_window rows of a tenant's jobs below
+-- an ID, newest first: the IDs of the first p_limit that match, and the position at which to
+-- continue (null at the end). An operation acts only on jobs in certain states:
+--   cancel   scheduled, blocked, queued, or running without a requested cancel
+--   retry    dead, or scheduled after an attempt that failed
 --   redrive  dead                discard  dead
--- Reads rows in order of id and no more than the window, so that each step has a bound, however
--- rare a match is. Takes no locks. Called by count_jobs and step_operation.
+-- Reads rows in order of ID and no more than the window, so the cost of each step is bounded
+-- however rare a match is. Takes no locks. Called by count_jobs and step_operation.
 create or replace function jobforge_private.find_operation_jobs(
     p_tenant_id uuid,
     p_kind text,
@@ -22,7 +22,7 @@ declare
     f jobforge.job_filter := jobforge_private.read_filter(p_filter);
     v_only_dead boolean := p_kind in ('redrive', 'discard') or f.states = '{dead}';
 begin
-    -- Dead jobs have an index of their own: live ones are not walked over.
+    -- Dead jobs have a separate index, so live ones are not scanned.
     if v_only_dead then
         ids := array(
             select w.id

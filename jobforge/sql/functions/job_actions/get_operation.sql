@@ -1,5 +1,5 @@
--- One operation of a tenant, and how far it is; also the erasure of a tenant that is erased. Raises
--- JF001, JF004, JF006.
+-- Returns one operation of a tenant and its progress, including the erasure of an erased tenant.
+-- Raises JF001, JF004, JF006.
 create or replace function jobforge.get_operation(p_id uuid, p_tenant_id uuid default null)
 returns table (
     id uuid, kind text, state text, filter jsonb, options jsonb, matched bigint, done bigint,

@@ -1,5 +1,5 @@
--- A page of a tenant's operations, newest first; p_before is the last id of the page before. Raises
--- JF001, JF002, JF006.
+-- Returns a page of a tenant's operations, newest first. p_before is the last ID of the previous
+-- page. Raises JF001, JF002, JF006.
 create or replace function jobforge.list_operations(
     p_limit integer default 50,
     p_before uuid default null,

@@ -1,5 +1,6 @@
--- Locks jobs that were not started by their expires_at, for the reaper and for a claim that meets
--- one of them: they are canceled, never run. Rows that somebody is at work on are skipped.
+-- Locks jobs that were not started before their expires_at, in order of expiry, and returns their
+-- rows. They are canceled, never run. Skips rows that others have locked. Called by the reaper, and
+-- by a claim that finds an expired job.
 create or replace function jobforge_private.lock_expired_rows(p_now timestamptz, p_limit integer)
 returns tid[]
 language plpgsql

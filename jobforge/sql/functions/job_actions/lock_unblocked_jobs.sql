@@ -1,5 +1,5 @@
--- Locks those of some jobs that can be canceled and wait for no other job, in order of id, and
--- answers their rows. Called by lock_jobs.
+-- Locks those of some jobs that can be canceled and are not blocked, in order of ID, and returns
+-- their rows. Called by lock_jobs.
 create or replace function jobforge_private.lock_unblocked_jobs(p_tenant_id uuid, p_ids uuid[])
 returns tid[]
 language plpgsql

@@ -1,5 +1,5 @@
--- Whether an operation acts on a job: its state allows the kind, and it matches the filter. See
--- find_operation_jobs.
+-- Returns whether an operation acts on a job: its state fits the kind of operation
+-- (find_operation_jobs), and it matches the filter.
 create or replace function jobforge_private.matches_operation(
     j jobforge.jobs,
     p_kind text,
@@ -13,7 +13,7 @@ as $$
                when 'retry' then j.state = 'dead'
                                  or j.state = 'scheduled' and j.attempt > 0 and j.error is not null
                else j.state = 'dead' end
-       -- Nothing is left of an erased job that could run again.
+       -- An erased job has no data with which it could run again.
        and (j.flags & 8 = 0 or p_kind in ('cancel', 'discard'))
        and (f.states is null or j.state = any (f.states)
             or f.wants_failed and j.error is not null and j.state <> 'running')

@@ -1,5 +1,5 @@
--- Called when an action found no job in a state it can act on: raises JF004 when the tenant has
--- no such job, else JF005 with the state it is in.
+-- Raises an error when an action found no job in a suitable state: JF004 if the tenant has no such
+-- job, else JF005 with the job's state.
 create or replace function jobforge_private.refuse_job_action(
     p_tenant_id uuid,
     p_job_id uuid,

@@ -1,4 +1,5 @@
--- Asks the workers of running jobs to stop them. The rows are locked by the caller.
+-- Requests a cancel of running jobs and notifies their workers. Returns how many. The caller has
+-- locked the rows.
 create or replace function jobforge_private.request_cancel(p_rows tid[], p_reason text)
 returns bigint
 language plpgsql

@@ -1,4 +1,5 @@
--- Makes jobs that wait for their backoff ready now. The rows are locked by the caller.
+-- Makes jobs that wait for their backoff ready now. Returns how many. The caller has locked the
+-- rows.
 create or replace function jobforge_private.run_rows_now(p_rows tid[]) returns bigint
 language plpgsql
 as $$

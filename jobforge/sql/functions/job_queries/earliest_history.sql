@@ -1,6 +1,6 @@
--- A time before which nothing about a job can be in the history, by its id: that of the UUIDv7,
--- less a day for clocks that were set back. -infinity for ids of other versions. Statements that
--- compare it with the column by which a table is partitioned lock and read fewer partitions.
+-- Returns a time before which the history has nothing about a job: the time in its UUIDv7, less a
+-- day for clocks that were set back; -infinity for other UUIDs. Statements that compare it with the
+-- partition key lock and read fewer partitions.
 create or replace function jobforge_private.earliest_history(p_job_id uuid) returns timestamptz
 language sql immutable
 as $$

@@ -1,4 +1,4 @@
--- Whether a job has what a filter asks for, its state apart.
+-- Returns whether a job matches a filter, except for its state.
 create or replace function jobforge_private.matches_filter(
     f jobforge.job_filter,
     p_definition text,

@@ -1,12 +1,12 @@
--- The ids of a tenant's jobs that match a filter, newest first, below p_before. The filter's
--- fields, all optional, all must hold: state (one or a list; also `failed`: the last attempt
--- failed, and `canceling`), definition, queue, tag, source, key, correlation_id, fingerprint,
--- created_after, created_before. p_only_changeable leaves out finished jobs and those asked to
--- cancel; p_only_retryable leaves out dead jobs that were erased. Read by list_jobs and the bulk
--- actions. Raises JF002.
+-- Returns the IDs of a tenant's jobs that match a filter, newest first, below p_before. All fields
+-- of the filter are optional, and all given ones must match: state (one or a list; also `failed`:
+-- the last attempt failed, and `canceling`), definition, queue, tag, source, key, correlation_id,
+-- fingerprint, created_after, created_before. p_only_changeable leaves out finished jobs and those
+-- with a requested cancel; p_only_retryable leaves out erased dead jobs. Called by list_jobs and
+-- the bulk actions. Raises JF002.
 --
--- Dead jobs have indexes of their own. Otherwise the tenant's jobs are read in order of id until
--- there are enough: a filter that few of them match reads many.
+-- Dead jobs have separate indexes. Other jobs are read in order of ID until the page is full, so a
+-- filter that few jobs match reads many.
 create or replace function jobforge_private.matching_jobs(
     p_tenant_id uuid,
     p_filter jsonb,

@@ -1,8 +1,7 @@
--- Workers call this with what their running jobs said: progress marks, log lines and custom
--- events, in the order they were said. Each names its job and lease; one row per lease answers
--- `ok` or `lost`, and nothing of a lost one is kept. p_notes: objects {tenant_id, job_id, lease,
--- kind, data}. Data beyond 64 KiB or 64 levels keeps the start of its text. Takes no locks.
--- Raises JF002.
+-- Workers call this with the notes of their running jobs: progress, log lines and custom events, in
+-- order. p_notes: objects {tenant_id, job_id, lease, kind, data}. Returns one row per lease, `ok`
+-- or `lost`; notes of a lost lease are not stored. Data beyond 64 KiB or 64 levels keeps the start
+-- of its text. Takes no locks. Raises JF002.
 create or replace function jobforge.note_jobs(p_worker_id uuid, p_notes jsonb)
 returns table (job_id uuid, lease bigint, status text)
 language plpgsql security definer
@@ -43,7 +42,7 @@ begin
            and (v_tenant is null or j.tenant_id = v_tenant)
     ), noted as (
         insert into jobforge.job_events (tenant_id, job_id, at, kind, data)
-        -- A microsecond apart, so that they are read in the order in which they were said.
+        -- One microsecond apart, so that they are read in order.
         select g.tenant_id, g.job_id, v_now + make_interval(secs => g.index / 1e6), g.kind,
                case when not jobforge_private.is_bounded(g.data)
                     then '{"truncated": true}'

@@ -1,5 +1,5 @@
--- As matching_jobs, the other way round: the oldest first, above p_after. Read by list_jobs. Raises
--- JF002.
+-- Returns the IDs of a tenant's jobs that match a filter, oldest first, above p_after:
+-- matching_jobs in the other direction. Called by list_jobs. Raises JF002.
 create or replace function jobforge_private.oldest_matching_jobs(
     p_tenant_id uuid,
     p_filter jsonb,

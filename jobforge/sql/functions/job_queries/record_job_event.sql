@@ -1,4 +1,4 @@
--- Appends to the timeline of a job what cannot be derived from its row and attempts.
+-- Adds an entry to the timeline of a job that cannot be derived from its row and attempts.
 create or replace function jobforge_private.record_job_event(
     p_tenant_id uuid,
     p_job_id uuid,

@@ -1,4 +1,5 @@
--- Refuses what is not an array of tokens {tenant_id, job_id, lease} of one worker (JF002).
+-- Refuses a value that is not an array of leases {tenant_id, job_id, lease} of one worker. Called
+-- by the functions to which workers pass their leases. Raises JF002.
 create or replace function jobforge_private.check_leases(p_worker_id uuid, p_jobs jsonb)
 returns void
 language plpgsql
@@ -13,7 +14,7 @@ begin
             'jobs must be an array of at most 5000 objects with tenant_id, job_id and lease, of one worker',
             '{"field": "jobs"}');
     elsif jsonb_path_exists(p_jobs, 'strict $.** ? (@.abs() >= 1e309)') then
-        -- A result that cannot be stored is the matter of save_steps.
+        -- save_steps handles results that cannot be stored.
         perform jobforge_private.refuse_unbounded('jobs', e.job)
            from jsonb_array_elements(p_jobs) as e(job)
           where jsonb_path_exists(e.job - 'result', 'strict $.** ? (@.abs() >= 1e309)');

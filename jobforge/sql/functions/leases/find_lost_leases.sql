@@ -1,9 +1,9 @@
--- Leases that are over, as outcomes for settle_lost_jobs; null if there are none. Their jobs are
--- then locked, and so are their heartbeats, until the transaction ends: no heartbeat can extend
--- them. Jobs with a live heartbeat are taken out of the way: their lease_expires_at becomes that
--- of the heartbeat. Jobs and heartbeats that another transaction holds are skipped. After an
--- outage, workers that have not signed off get time to report (grace_until). With app.tenant_id
--- set, only that tenant's jobs. Called by reap_jobs.
+-- Returns leases that have expired, as outcomes for settle_lost_jobs, or null. Their jobs and
+-- heartbeats are then locked until the transaction ends, so no heartbeat can extend them. The
+-- lease_expires_at of jobs with a live heartbeat becomes that of the heartbeat, so that they are
+-- not found again. Skips jobs and heartbeats that other transactions hold. After an outage, workers
+-- that have not unregistered get time to report (grace_until). With app.tenant_id set, only that
+-- tenant's jobs. Called by reap_jobs.
 create or replace function jobforge_private.find_lost_leases(
     p_now timestamptz,
     p_limit integer,
@@ -18,7 +18,7 @@ declare
     v_extended bigint;
     v_lost jsonb;
 begin
-    -- A round that found nothing but live jobs looks further: they must not hide lost ones.
+    -- After a round that found only live jobs, search further, so that they do not hide lost ones.
     for v_round in 1 .. 10 loop
         v_rows := array(
             select j.ctid
@@ -30,7 +30,7 @@ begin
                for update skip locked);
         exit when v_rows = '{}';
         perform jobforge_private.reserve_heartbeats(v_rows);
-        -- A later statement: it sees every heartbeat that was committed before it is locked here.
+        -- A later statement: it sees every heartbeat that was committed before the lock below.
         with checked as materialized (
             select j.ctid as row_id, j.tenant_id, j.id, j.worker_id, j.lease, h.expires_at,
                    h.lease = j.lease and h.expires_at > p_now as is_live,

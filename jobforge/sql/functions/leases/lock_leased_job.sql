@@ -1,5 +1,5 @@
--- Locks a running job for what its own worker does for it, so that it cannot end meanwhile. Raises
--- JF003 when the lease is not held, and JF005 when it was asked to stop.
+-- Locks a running job for a function that its own worker calls, so that it cannot finish in the
+-- meantime. Raises JF003 if the lease is not held, and JF005 if a cancel was requested.
 create or replace function jobforge_private.lock_leased_job(
     p_tenant_id uuid,
     p_worker_id uuid,

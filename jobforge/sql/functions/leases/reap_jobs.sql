@@ -1,10 +1,10 @@
--- Every worker calls this on its tick; no leader is needed. Leases that expired end as
--- lease_lost: the job waits its ordinary backoff, or is dead, or canceled if that was asked. If
--- nobody called this for a while, as in an outage of the database, leases that ran out in that time
--- are left alone for the length of a lease: live workers report first. Jobs past expires_at are
--- canceled. Rows that somebody is settling are skipped, and those left for which jobs wait that
--- somebody holds. With app.tenant_id set, only that tenant's jobs. Raises JF002.
--- Raises JF012 outside READ COMMITTED.
+-- Every worker calls this periodically; no leader is needed. Expired leases end as lease_lost: the
+-- job waits for its ordinary backoff, or is dead, or canceled if that was requested. If no process
+-- called this for a while, as in an outage of the database, leases that expired in that time are
+-- left for the length of a lease, so that live workers can report first. Jobs past their expires_at
+-- are canceled. Skips rows that are being settled, and jobs whose children another transaction
+-- holds. With app.tenant_id set, only that tenant's jobs. Locks jobs, then their heartbeats. Raises
+-- JF002, and JF012 outside READ COMMITTED.
 create or replace function jobforge.reap_jobs(p_limit integer default 500)
 returns table (tenant_id uuid, job_id uuid, lease bigint, state text)
 language plpgsql security definer

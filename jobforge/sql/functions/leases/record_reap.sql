@@ -1,6 +1,6 @@
--- Notes the time of a call of reap_jobs and the outage that it found: for one tenant, or with null
--- for all. Called by reap_jobs as its last step. Writes once a second at most. Skips a row that
--- another transaction holds, and waits 100 ms at most for one that is being inserted.
+-- Stores the time of a call of reap_jobs and the outage that it found: for one tenant, or for all
+-- with null. Writes at most once per second. Skips a row that another transaction holds, and waits
+-- 100 ms at most for one that is being inserted. Called by reap_jobs as its last step.
 create or replace function jobforge_private.record_reap(
     p_tenant uuid,
     p_outage_from timestamptz,

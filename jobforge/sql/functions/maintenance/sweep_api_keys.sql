@@ -1,5 +1,5 @@
 -- Deletes API keys that expired or were revoked before p_before, p_limit at most; the audit log
--- keeps what was done with them. Answers how many. Called by apply_retention.
+-- keeps what was done with them. Returns how many. Called by sweep.
 create or replace function jobforge_private.sweep_api_keys(p_before timestamptz, p_limit integer)
 returns bigint
 language plpgsql

@@ -1,5 +1,5 @@
--- Deletes what was noted before p_before about failures of which no dead job is left, p_limit at
--- most. Answers how many. Called by apply_retention.
+-- Deletes notes from before p_before on failures without dead jobs, p_limit at most. Returns how
+-- many. Called by sweep.
 create or replace function jobforge_private.sweep_failure_notes(
     p_before timestamptz,
     p_limit integer

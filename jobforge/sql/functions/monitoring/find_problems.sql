@@ -1,12 +1,14 @@
--- Servers and operators call this to see what does not go on by itself, 20 of each kind at most,
--- the oldest first: jobs that no live worker serves (`unserved`, among the first 1,000 that are
--- ready; detail is the queue), schedules more than two minutes late (`overdue`), triggers that
--- were disabled because they cannot be read (`faulty`), endpoints that were disabled (`webhook`),
--- events that have waited for a minute (`event`; detail is how many wait, up to 1,000), bulk
--- operations that nobody has advanced for five minutes (`operation`), jobs older than five minutes
--- that are blocked and wait for nothing (`blocked`, among the first 10,000 blocked ones; detail is
--- the definition). With app.tenant_id set it is
--- refused. Only reads. Raises JF006.
+-- Servers and operators call this for problems that need attention, 20 of each kind at most, oldest
+-- first:
+--   unserved   jobs that no live worker serves, among the first 1,000 ready ones; detail: the queue
+--   overdue    schedules that are more than two minutes late; detail: the cron expression
+--   faulty     triggers that were disabled because they are invalid; detail: the fault
+--   webhook    endpoints that were disabled automatically; detail: the reason
+--   event      events that have waited for a minute; detail: how many wait, up to 1,000
+--   operation  bulk operations that did not advance for five minutes; detail: the kind
+--   blocked    jobs older than five minutes that are blocked without waiting for anything, among
+--              the first 10,000 blocked ones; detail: the definition
+-- Only reads. Raises JF006 for a caller with a tenant.
 create or replace function jobforge.find_problems()
 returns table (kind text, subject text, tenant_id uuid, since timestamptz, detail text)
 language plpgsql stable security definer

@@ -1,6 +1,5 @@
--- Operators look at who holds the slots of a queue: its running jobs of all tenants, the longest
--- first, up to p_limit. Looks at every running job. With app.tenant_id set it is refused. Only
--- reads. Raises JF002, JF006.
+-- Operators call this for the running jobs of a queue, of all tenants, the longest-running first,
+-- up to p_limit. Reads every running job. Raises JF002, and JF006 for a caller with a tenant.
 create or replace function jobforge.list_holders(p_queue text, p_limit integer default 50)
 returns table (
     tenant_id uuid, slug text, job_id uuid, definition text, version integer, limit_key text,

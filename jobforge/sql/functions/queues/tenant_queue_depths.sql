@@ -1,5 +1,6 @@
--- list_queues: a tenant's jobs in each queue. Counted over the newest 100,000 of its live and dead
--- jobs. The oldest queued one is told beyond that: it is looked for at the head of the queue too.
+-- Returns the number of a tenant's jobs by queue, counted among the newest 100,000 of its live and
+-- dead jobs. The oldest queued job is exact beyond that, because the head of the queue is read too.
+-- Called by list_queues.
 create or replace function jobforge_private.tenant_queue_depths(p_tenant_id uuid)
 returns table (
     name text, queued bigint, running bigint, scheduled bigint, oldest_queued_at timestamptz

@@ -1,7 +1,8 @@
--- Jobs that a running job makes as a step of its own: with the step, or not at all. Repeated under
--- the same name and index, in this attempt or a later one, it answers the jobs that were made then.
--- Otherwise as enqueue_jobs; their source is `workflow`, their source_ref the job. Locks the job.
--- Raises JF003 when the lease is not held, JF002 for the step, and what enqueue_jobs raises.
+-- Workers call this for a running job that enqueues jobs as a durable step: jobs and step are
+-- stored together or not at all. Repeated with the same name and index, in this or a later attempt,
+-- it returns the jobs of the first call. Otherwise as enqueue_jobs; the jobs' source is `workflow`,
+-- their source_ref the job. Locks the job. Raises JF003 if the lease is not held, JF002 for the
+-- step, and what enqueue_jobs raises.
 create or replace function jobforge.enqueue_children(
     p_worker_id uuid,
     p_job_id uuid,

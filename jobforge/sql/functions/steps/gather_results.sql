@@ -1,6 +1,6 @@
--- What became of the jobs that a gather waited for, in its order: an array of {job_id, definition,
--- state, result, error, reason}, null while one of them can still end otherwise. One that is past
--- retention has no state. Beyond 8 MiB it is only told how much they are. Called by load_steps.
+-- Returns the results of the jobs that a gather waited for, in its order: an array of {job_id,
+-- definition, state, result, error, reason}; null while one of them can still finish. A job past
+-- retention has no state. Beyond 8 MiB, returns only the size. Called by load_steps.
 create or replace function jobforge_private.gather_results(p_tenant_id uuid, p_jobs uuid[])
 returns jsonb
 language plpgsql

@@ -1,4 +1,5 @@
--- Whether an earlier wait of the job has already returned this event: each event ends one wait.
+-- Returns whether an earlier wait of the job already received this event: each event ends one wait
+-- of a job.
 create or replace function jobforge_private.has_consumed_event(
     p_tenant_id uuid,
     p_job_id uuid,

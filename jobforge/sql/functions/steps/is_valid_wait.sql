@@ -1,6 +1,6 @@
--- Whether this is what an attempt may wait for: {kind, name, index} of the step that waits, for an
--- event with what its data must contain (match) and from when on events count (since, in seconds
--- of Unix time), for other jobs with their ids (jobs).
+-- Returns whether a value is a valid wait: {kind, name, index} of the waiting step; for an event,
+-- what its data must contain (match) and from when on events count (since, in seconds of Unix
+-- time); for other jobs, their IDs (jobs).
 create or replace function jobforge_private.is_valid_wait(p_wait jsonb) returns boolean
 language sql immutable
 as $$

@@ -1,5 +1,5 @@
--- The jobs that the outcomes of a settle call are to wait for, so that settle_jobs can lock them
--- with its own, in one order.
+-- Returns the jobs that the outcomes of a settle call will wait for, so that its callers can lock
+-- them together with the settled jobs, in one order.
 create or replace function jobforge_private.jobs_to_gather(p_outcomes jsonb)
 returns table (tenant_id uuid, job_id uuid)
 language sql stable

@@ -1,6 +1,7 @@
--- Ends the waits of these jobs for an event: each job has the event as its step's result and is due
--- at once. A job that no longer waits for such an event is left alone. Called by resume_waits and
--- resume_by_past_events, which have the jobs locked. Returns how many jobs were resumed.
+-- Ends the waits of these jobs for an event: the event becomes the result of each job's step, and
+-- the job is due immediately. Skips a job that no longer waits for such an event. Returns how many
+-- jobs were resumed. The caller has locked the jobs. Called by resume_waits and
+-- resume_by_past_events.
 create or replace function jobforge_private.resume_jobs(
     p_tenant_id uuid,
     p_jobs uuid[],
@@ -25,7 +26,7 @@ begin
         select p_tenant_id, e.job_id, e.lease, v_now, e.index, 'event', e.name,
                jsonb_build_object('id', p_event_id, 'data', p_data)
           from ended as e
-        -- A worker may wait for a step that the job has: the first result stays.
+        -- The job may already have this step: the first result stays.
         on conflict do nothing
     )
     select coalesce(array_agg(e.job_id), '{}') into v_jobs from ended as e;

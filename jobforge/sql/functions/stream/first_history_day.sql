@@ -1,4 +1,5 @@
--- The day at which the history begins: retention drops whole days. Null before there is any.
+-- Returns the day on which the history begins, because retention drops whole days. Null if there is
+-- none.
 create or replace function jobforge_private.first_history_day() returns date
 language sql stable
 as $$

@@ -1,6 +1,6 @@
--- A position in the stream as text; parse_stream_position reads it again. Without a kind: before
--- everything of that transaction. p_n tells rows of one moment apart, and names none of them: a
--- tenant may be told the position of another's.
+-- Returns a position in the stream as text; parse_stream_position reads it. Without a kind, the
+-- position is before all rows of the transaction. p_n distinguishes rows of one moment and
+-- identifies none of them, because a tenant may receive the position of another tenant's row.
 create or replace function jobforge_private.format_stream_position(
     p_txid xid8,
     p_at timestamptz,

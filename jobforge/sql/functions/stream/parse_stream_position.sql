@@ -1,6 +1,6 @@
--- The position in the stream that a text names, as format_stream_position wrote it. Refuses
--- (JF002) what it did not write, with the reason `unknown`, and positions before the history that
--- is kept, with the reason `expired`.
+-- Returns the position in the stream that format_stream_position wrote as this text. Raises JF002
+-- for any other text (reason `unknown`) and for positions before the kept history (reason
+-- `expired`).
 create or replace function jobforge_private.parse_stream_position(
     p_text text,
     p_is_kept boolean default true

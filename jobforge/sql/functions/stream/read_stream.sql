@@ -1,11 +1,10 @@
--- Servers call this to tell their clients what happened: the attempts that ended, and what jobs
--- and operators noted (log lines aside), of all tenants or of one. The order is that of the
--- transactions, and only those are read that are older than every one still running; so nothing
--- is ever added before a position, however late it is committed. p_after is a position that was
--- answered before; null only asks where the stream is now. At most p_limit rows are looked at,
--- of whatever tenant. The last row, of kind `mark`, has the position up to which everything was
--- read; its data tell whether that is all there is. The state is where the job went then.
--- Takes no locks. Raises JF002, JF006.
+-- Servers call this for the live stream of their clients: returns attempts that ended, and events
+-- of jobs and operations (without log lines), of all tenants or of one. Rows come in the order of
+-- transactions, and only those older than every open transaction, so that no row can appear before
+-- a position later, however late it is committed. p_after is a position that was returned before;
+-- null returns only the current position. Reads at most p_limit rows, of any tenant. The last row,
+-- of kind `mark`, has the position up to which everything was read, and whether that is all.
+-- `state` is the state that the job went to. Takes no locks. Raises JF002, JF006.
 create or replace function jobforge.read_stream(
     p_after text default null,
     p_limit integer default 1000,

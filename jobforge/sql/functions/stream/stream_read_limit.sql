@@ -1,5 +1,5 @@
--- How far read_stream looks at once: to the end of the transaction that makes p_limit rows full,
--- or to p_end. What lies beyond is not even sorted.
+-- Returns how far read_stream reads at once: to the end of the transaction with the p_limit-th row,
+-- or to p_end. Rows beyond are not even sorted.
 create or replace function jobforge_private.stream_read_limit(
     p_from xid8,
     p_end xid8,

@@ -1,6 +1,6 @@
--- Operators list the logins that are bound to tenants, by name: the ids of the tenants, their slugs
--- (the id where there is none), and `fault`: why the binding does not confine the login, or null.
--- Raises JF006 for a caller with a tenant.
+-- Operators call this for the logins that are bound to tenants, by name: the IDs of the tenants,
+-- their slugs (the ID of a tenant without one), and `fault`: why the binding does not confine the
+-- login, or null. Raises JF006 for a caller with a tenant.
 create or replace function jobforge.list_bound_logins()
 returns table (
     login text, tenants uuid[], slugs text[], bound_at timestamptz, bound_by text, fault text

@@ -1,5 +1,5 @@
--- For functions that tell of the whole installation: refuses whoever acts for a tenant. Raises
--- JF006.
+-- Refuses a caller that acts for a tenant. Called by functions that return data of the whole
+-- installation. Raises JF006.
 create or replace function jobforge_private.require_no_tenant() returns void
 language plpgsql stable
 as $$

@@ -1,15 +1,15 @@
--- The tenant that a call names, erased or not. Called by require_tenant, by enqueue_payloads and
--- enqueue_jobs, where the tenant's row is read anyway, and by functions that show the operation of
--- an erasure. The setting app.tenant_id decides; an argument may repeat it, never contradict it
--- (JF006). Without the setting, only a trusted back end (session_user in jobforge_service or
--- jobforge_server) may name the tenant by argument; others get JF001. A login that is bound to
--- tenants can name no other by either (JF006), and need not name its only one. The largest UUID is
--- no tenant (JF002): claims walk from id to id below it.
+-- Returns the tenant that a call names, erased or not. The setting app.tenant_id decides; an
+-- argument may repeat it, never contradict it (JF006). Without the setting, only a trusted back end
+-- (session_user in jobforge_service or jobforge_server) may name the tenant by argument; others get
+-- JF001. A bound login can name no other tenant by either (JF006), and need not name its only one.
+-- The largest UUID is not a valid tenant (JF002), because skip scans use it as the upper bound.
+-- Called by require_tenant, by enqueue_payloads and enqueue_jobs, which read the tenant's row
+-- anyway, and by functions that show the operation of an erasure.
 create or replace function jobforge_private.resolve_tenant(p_tenant_id uuid) returns uuid
 language plpgsql stable
 as $$
 declare
-    -- As jobforge.tenant(), without the call.
+    -- The same as jobforge.tenant(), without the call.
     v_setting uuid := nullif(current_setting('app.tenant_id', true), '')::uuid;
     v_bound uuid[] := (select b.tenants from jobforge.bound_logins as b
                         where b.login = session_user);

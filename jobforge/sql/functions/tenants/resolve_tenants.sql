@@ -1,6 +1,6 @@
--- The tenants that a declaration in code names: an id, a slug, or * for all that have settings. To
--- a caller with a tenant * is that tenant, and it can name no other (JF006). Raises JF002, JF004,
--- JF014.
+-- Returns the tenants that a declaration in code names: an ID, a slug, or * for all tenants with
+-- settings. For a caller with a tenant, * is that tenant, and it can name no other (JF006). Called
+-- by declare_triggers. Raises JF002, JF004, JF006, JF014.
 create or replace function jobforge_private.resolve_tenants(p_name text) returns uuid[]
 language plpgsql stable
 as $$

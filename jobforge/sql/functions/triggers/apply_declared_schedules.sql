@@ -1,6 +1,6 @@
--- After a tenant was made or changed: it gets the schedules that code declares for every tenant,
--- and those that go by its clocks are planned anew when it has other ones. A declared schedule that
--- is too long as JSON text is left out (is_bounded). Called by put_tenant.
+-- Applies the schedules that code declares for every tenant to a tenant that was created or
+-- changed, and replans its schedules if its time zone changed. Leaves out a declared schedule that
+-- is too long as JSON text (is_bounded). Called by put_tenant.
 create or replace function jobforge_private.apply_declared_schedules(
     p_tenant_id uuid,
     p_has_moved boolean,

@@ -1,9 +1,10 @@
--- What a schedule's overlap policy does with its jobs that are not finished, before it fires again.
--- Null: it may fire; else the reason why not. Called by fire_one.
---   allow  nothing            skip            it does not fire while there is one
---   queue  it does not fire while one has not started
---   cancel_running  those not started are canceled, running ones asked to stop
--- Locks the jobs that it cancels as lock_jobs does.
+-- Applies the overlap policy of a schedule to its unfinished jobs before it fires again. Returns
+-- null if it may fire, else the reason. Locks the jobs that it cancels as lock_jobs does. Called by
+-- fire_one.
+--   allow           always fires
+--   skip            does not fire while a job is unfinished
+--   queue           does not fire while a job has not started
+--   cancel_running  cancels jobs that have not started, and requests a cancel of running ones
 create or replace function jobforge_private.apply_overlap_policy(
     p_tenant_id uuid,
     p_trigger_id uuid,

@@ -1,8 +1,8 @@
--- The scheduler asks what there is to do: schedules that are due or have firings asked for by hand,
--- of all tenants or the one that is set, p_limit at most, the longest due first. Answers one
--- document: `now` by this clock; `wake_at`, when the next one is due; `triggers`; and the
--- `definitions` that they name, with their parameters. Only reads, and holds no lock: the answer
--- may be large, and whoever asked for it frozen. Raises JF002.
+-- Schedulers call this for schedules that are due or have requested firings, of all tenants or that
+-- of app.tenant_id, p_limit at most, the longest due first. Returns one document: `now` by the
+-- database's clock; `wake_at`, when the next schedule is due; `triggers`; and the `definitions`
+-- that they name, with their parameters. Only reads and takes no locks: the result may be large,
+-- and the caller may freeze. Raises JF002.
 create or replace function jobforge.due_schedules(p_limit integer default 1000) returns jsonb
 language plpgsql stable security definer
 set search_path = pg_catalog, pg_temp

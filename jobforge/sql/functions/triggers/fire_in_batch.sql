@@ -1,5 +1,5 @@
--- Records firings and enqueues their jobs, all of one tenant; answers how many. A firing that is
--- there already, and was not waiting to be made, is left alone. Called by fire. Raises JF008,
+-- Records firings of one tenant and enqueues their jobs in one insert; returns how many. Skips a
+-- firing that was recorded before, unless it was pending. Called by fire_schedules. Raises JF008,
 -- JF009, JF010.
 create or replace function jobforge_private.fire_in_batch(p_tenant_id uuid, p_firings jsonb)
 returns integer
@@ -18,7 +18,7 @@ begin
     ), recorded as (
         insert into jobforge.firings as f (
                tenant_id, trigger_id, fire_at, at, job_id, kind, outcome)
-        -- A time that was asked for by hand may be due as well.
+        -- A requested time may also be due.
         select distinct on (g.trigger_id, g.fire_at)
                p_tenant_id, g.trigger_id, g.fire_at, v_now,
                jobforge_private.nth_id(v_first, g.place), g.kind, 'enqueued'

@@ -1,5 +1,5 @@
--- Records one firing and what came of it: a job, or why there is none. False when it is there
--- already. Called by fire. Locks the jobs that have to make way.
+-- Records one firing with its job, or the reason for which it has none. Returns false if the firing
+-- was recorded before. Locks the jobs that the overlap policy cancels. Called by fire_schedules.
 create or replace function jobforge_private.fire_one(p_tenant_id uuid, p_firing jsonb)
 returns boolean
 language plpgsql

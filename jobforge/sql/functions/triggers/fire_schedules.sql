@@ -1,6 +1,6 @@
--- Makes firings of a tenant's schedules, which the caller has locked: those that may go together in
--- one insert of jobs, the others one by one. If the jobs of all are refused, each is tried by
--- itself. Answers how many were recorded. Called by record_firings.
+-- Records firings of a tenant's schedules, which the caller has locked, and enqueues their jobs:
+-- firings without an overlap policy in one insert, the others one by one. If the jobs of all are
+-- refused, each is tried separately. Returns how many were recorded. Called by record_firings.
 create or replace function jobforge_private.fire_schedules(p_tenant_id uuid, p_firings jsonb)
 returns integer
 language plpgsql
@@ -22,7 +22,7 @@ begin
         begin
             v_recorded := jobforge_private.fire_in_batch(p_tenant_id, v_together);
         exception
-            -- The queue is full, or the definition unknown or inactive.
+            -- The pending limit is reached, or the definition is unknown or inactive.
             when sqlstate 'JF008' or sqlstate 'JF009' or sqlstate 'JF010' then
                 v_singly := v_together || coalesce(v_singly, '[]');
         end;

@@ -1,5 +1,5 @@
--- The job that a firing makes, as insert_jobs takes it. Those of a schedule that lets one wait have
--- it as their limit key: with max_running_per_key = 1 they run one after the other.
+-- Returns the job of a firing, as insert_jobs takes it. With overlap policy `queue`, the trigger is
+-- its limit key: with max_running_per_key = 1, such jobs run one after another.
 create or replace function jobforge_private.firing_job(p_firing jsonb) returns jsonb
 language sql immutable
 as $$

@@ -1,4 +1,5 @@
--- One trigger of a tenant. `deduplicated` is count_deduplicated. Raises JF001, JF004, JF006.
+-- Returns one trigger of a tenant. `deduplicated`: see count_deduplicated. Raises JF001, JF004,
+-- JF006, JF014.
 create or replace function jobforge.get_trigger(p_id uuid, p_tenant_id uuid default null)
 returns table (
     id uuid, type text, label text, definition text, version integer, queue text,

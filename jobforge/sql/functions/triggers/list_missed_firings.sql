@@ -1,6 +1,6 @@
--- Servers and operators call this for the times of schedules, of all tenants, that made no job: the
--- latest p_limit that were skipped or failed, and why. With app.tenant_id set it is refused. Only
--- reads. Raises JF002, JF006.
+-- Servers and operators call this for the firings of all tenants that created no job: the latest
+-- p_limit that were skipped or failed, and why. Only reads. Raises JF002, and JF006 for a caller
+-- with a tenant.
 create or replace function jobforge.list_missed_firings(p_limit integer default 50)
 returns table (
     tenant_id uuid, trigger_id uuid, label text, fire_at timestamptz, at timestamptz, kind text,

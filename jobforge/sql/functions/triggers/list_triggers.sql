@@ -1,6 +1,7 @@
--- A page of a tenant's triggers, newest first. The filter's fields, all optional, all must hold:
--- type, definition, event (equal to), enabled (`true` or `false`). p_before is the last id of the
--- page before. `deduplicated` is count_deduplicated. Raises JF001, JF002, JF006.
+-- Returns a page of a tenant's triggers, newest first. All fields of the filter are optional, and
+-- all given ones must match: type, definition, event, enabled (`true` or `false`). p_before is the
+-- last ID of the previous page. `deduplicated`: see count_deduplicated. Raises JF001, JF002, JF006,
+-- JF014.
 create or replace function jobforge.list_triggers(
     p_filter jsonb default '{}',
     p_limit integer default 50,

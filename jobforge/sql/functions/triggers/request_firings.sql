@@ -1,5 +1,6 @@
--- Writes down firings of a schedule for the scheduler to make; answers how many are new. Called by
--- run_trigger and backfill_trigger. Locks the trigger. Raises JF004, JF005.
+-- Stores requested firings of a schedule, which the scheduler processes, and returns how many are
+-- new. Locks the trigger. Called by run_trigger and backfill_trigger. Raises JF004, JF005 (not a
+-- schedule).
 create or replace function jobforge_private.request_firings(
     p_tenant_id uuid,
     p_id uuid,

@@ -1,5 +1,5 @@
 -- Deletes firings from before the history begins, and triggers that were deleted before it, p_limit
--- of each at most. Answers how many firings went. Called by apply_retention.
+-- of each at most. Returns how many firings were deleted. Called by sweep.
 create or replace function jobforge_private.sweep_firings(p_before timestamptz, p_limit integer)
 returns bigint
 language plpgsql

@@ -1,4 +1,4 @@
--- The zone whose clocks a trigger goes by: its own, or the tenant's.
+-- Returns the time zone of a trigger: its own, or the tenant's.
 create or replace function jobforge_private.trigger_timezone(t jobforge.triggers) returns text
 language sql stable
 as $$

@@ -1,6 +1,6 @@
--- What a webhook tells of a job: 20 kB at most, whatever the job has. The payload of the job is not
--- in it; of an error its type and message are, of a result all or nothing. Called by
--- notify_endpoints and notify_job_starts.
+-- Returns the webhook message about a job, 20 kB at most. Has the type and message of an error, and
+-- a result as a whole or not at all, but never the payload. Called by notify_endpoints and
+-- notify_job_starts.
 create or replace function jobforge_private.build_message(p_event text, p_job jobforge.ended_job)
 returns jsonb
 language sql stable

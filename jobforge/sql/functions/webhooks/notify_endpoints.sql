@@ -1,11 +1,12 @@
--- Tells the webhook endpoints of what attempts and jobs came to, in the transaction that ended
--- them. follow_up calls this once for a batch. What is told, and who wants to hear it:
+-- Sends messages about attempts and jobs that ended to the webhook endpoints, in the same
+-- transaction. Called by follow_up once per batch. Messages, and the events of an endpoint that
+-- select them:
 --   job.succeeded   success, end
 --   job.canceled    end
 --   job.dead        failure, dead, end
---   job.failed      failure: the attempt failed, and the job goes on
--- Nothing is told of the sending of webhooks itself, nor of hooks. A dead job had its end when it
--- died.
+--   job.failed      failure: the attempt failed, and the job continues
+-- Jobs that send webhooks and hooks are not reported, nor the discarding of a dead job, which was
+-- reported when it died.
 create or replace function jobforge_private.notify_endpoints(p_ended jobforge.ended_job[])
 returns void
 language plpgsql

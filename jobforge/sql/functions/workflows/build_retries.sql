@@ -1,5 +1,5 @@
--- Jobs to be inserted in place of finished or dead ones, in their order: the same again, after the
--- same parents, or what stands in their place. Called by retry_workflow.
+-- Returns the jobs to insert in place of finished or dead ones, in order: the same jobs, with the
+-- same parents or their replacements. Called by retry_workflow.
 create or replace function jobforge_private.build_retries(
     p_tenant_id uuid,
     p_old uuid[],

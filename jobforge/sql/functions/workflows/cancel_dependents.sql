@@ -1,5 +1,5 @@
--- Cancels blocked jobs because of a parent that was canceled or is dead. The rows are locked by the
--- caller. Called by release_dependents.
+-- Cancels blocked jobs because a parent was canceled or is dead. The caller has locked the rows.
+-- Called by release_dependents.
 create or replace function jobforge_private.cancel_dependents(
     p_tenants uuid[],
     p_jobs uuid[],

@@ -1,6 +1,7 @@
--- What cancel_workflow and cancel_batch do. Locks jobs that are not blocked in order of id, then
--- those that are, then the workflow and those within it. Where jobs were added meanwhile, it lets
--- go of all and begins anew; after some turns it takes the new ones in whatever order.
+-- Cancels the unfinished jobs of a workflow or batch. Locks jobs that are not blocked in order of
+-- ID, then blocked ones, then the workflow and its inner workflows. If jobs were added in the
+-- meantime, releases all locks and starts again; after five rounds it locks new jobs in any order.
+-- Called by cancel_workflow and cancel_batch.
 create or replace function jobforge_private.cancel_nodes(
     p_tenant_id uuid,
     p_id uuid,

@@ -1,6 +1,6 @@
--- Refuses nodes that wait for one that does not exist, or for themselves by way of others (JF002,
--- with the path). Where each node comes after those it waits for, as builders write them, there is
--- nothing to search. Called by check_workflow.
+-- Refuses nodes that wait for an unknown node or, directly or indirectly, for themselves (JF002
+-- with the path). If each node comes after those that it waits for, as builders write them, there
+-- is no cycle to search for. Called by check_workflow.
 create or replace function jobforge_private.check_node_order(p_nodes jsonb, p_known text[])
 returns void
 language plpgsql
@@ -42,7 +42,7 @@ begin
       from jsonb_array_elements(p_nodes) as n(node)
      cross join lateral jsonb_array_elements_text(n.node -> 'after') as a(name)
      where a.name <> all (p_known);
-    -- Those that wait for nobody who is left go, again and again; a cycle stays.
+    -- Repeatedly remove nodes that wait for no remaining node; a cycle remains.
     v_left := v_names;
     loop
         v_path := array(

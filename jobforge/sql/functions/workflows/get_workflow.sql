@@ -1,7 +1,6 @@
--- One workflow with all that is known of it, in one call: how many of its jobs are in which state,
--- those within it too; its nodes, the first p_limit of them, each with the path of its name and its
--- job; the edges between them; and as `result` what its last nodes returned, a hundred at most.
--- Raises JF001, JF002, JF004, JF006.
+-- Returns one workflow: the number of its jobs by state, including those of inner workflows; its
+-- first p_limit nodes, each with the path of its name and its job; the edges between them; and as
+-- `result` the results of its last nodes, 100 at most. Raises JF001, JF002, JF004, JF006, JF014.
 create or replace function jobforge.get_workflow(
     p_id uuid,
     p_limit integer default 1000,

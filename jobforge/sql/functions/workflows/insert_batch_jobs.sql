@@ -1,6 +1,6 @@
--- Enqueues jobs for a batch that has not ended. Its row is locked after the jobs are there: jobs
--- come before workflows in the order of locks. Called by create_batch and add_to_batch. Raises what
--- enqueue_jobs raises, and JF005 when it has ended.
+-- Enqueues jobs for an unfinished batch. Locks the batch after the jobs were inserted, because jobs
+-- come before workflows in the lock order. Called by create_batch and add_to_batch. Raises what
+-- enqueue_jobs raises, and JF005 if the batch has finished.
 create or replace function jobforge_private.insert_batch_jobs(
     p_tenant_id uuid,
     p_batch_id uuid,

@@ -1,10 +1,9 @@
--- Makes jobs that were just inserted wait for the parents that `after` names: elements of p_jobs as
--- for insert_jobs, which inserted them as blocked. Parents that have ended count at once: a job
--- whose parents all have is ready, and one whose parent did not succeed is canceled if that is its
--- policy. Locks parents that are not of the same call: blocked ones last, then in order of id; it
--- waits for one that is ending. p_is_within: jobs of the same call are of the same workflow, if of
--- any. Raises JF004 for a parent that the tenant does not have, and JF012 outside READ COMMITTED if
--- a parent is not of the same call.
+-- Makes jobs that insert_jobs just inserted as blocked wait for the parents that `after` names in
+-- p_jobs. Parents that have finished count immediately: a job whose parents have all finished
+-- becomes ready, and one whose parent did not succeed is canceled if that is its policy.
+-- p_is_within: jobs of the same call are in the same workflow, if in any. Locks parents that are
+-- not of the same call, as lock_parents does, and waits for one that is finishing. Raises JF004 for
+-- an unknown parent, and JF012 outside READ COMMITTED for a parent that is not of the same call.
 create or replace function jobforge_private.link_parents(
     p_tenant_id uuid,
     p_jobs jsonb,

@@ -1,4 +1,5 @@
--- A page of a tenant's batches, newest first; as list_workflows.
+-- Returns a page of a tenant's batches, newest first. Arguments and errors are those of
+-- list_workflows.
 create or replace function jobforge.list_batches(
     p_filter jsonb default '{}',
     p_limit integer default 50,

@@ -1,6 +1,6 @@
--- The jobs of a workflow and of those within it, in their order. Finished ones are looked for from
--- the day before it was made on: clocks are set back, too. Called by what shows, cancels and
--- retries workflows.
+-- Returns the jobs of a workflow and of its inner workflows, in order. Searches finished jobs from
+-- the day before the workflow was created on, because clocks may have been set back. Called by the
+-- functions that show, cancel and retry workflows.
 create or replace function jobforge_private.list_nodes(p_tenant_id uuid, p_id uuid)
 returns setof jobforge.workflow_node
 language sql stable

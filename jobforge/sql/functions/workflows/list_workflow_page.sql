@@ -1,4 +1,5 @@
--- What list_workflows and list_batches answer: documents as show_workflow makes them. Raises JF002.
+-- Returns a page of workflows or batches as documents (show_workflow). Called by list_workflows and
+-- list_batches. Raises JF002.
 create or replace function jobforge_private.list_workflow_page(
     p_tenant_id uuid,
     p_kind text,

@@ -1,6 +1,8 @@
--- Locks those of some jobs that have not ended, and dead ones, so that they do not end before it is
--- known who waits for them, and marks them as awaited. Blocked ones come last: whoever ends a job
--- locks its blocked children after it. Called by link_parents and wait_for_jobs.
+-- Locks those of some jobs that are unfinished or dead, so that they do not finish before it is
+-- stored which jobs wait for them, and sets the flag that jobs wait for them. Locks jobs that are
+-- not blocked first, then blocked ones, each group in order of ID, because a function that finishes
+-- a job locks its blocked children after it. Called by link_parents, lock_relatives and
+-- wait_for_jobs.
 create or replace function jobforge_private.lock_parents(p_tenant_id uuid, p_jobs uuid[])
 returns void
 language plpgsql

@@ -1,6 +1,6 @@
 -- Locks jobs that are to be retried, their parents, and the blocked jobs that wait for them, in the
--- order of lock_parents. Called by retry_job and retry_workflow before they lock a workflow: new
--- jobs take the place of the old ones as children of those parents and as parents of those jobs.
+-- order of lock_parents. New jobs take the place of the old ones as children of those parents and
+-- as parents of those jobs. Called by retry_job and retry_workflow before they lock a workflow.
 create or replace function jobforge_private.lock_relatives(p_tenant_id uuid, p_jobs uuid[])
 returns void
 language sql

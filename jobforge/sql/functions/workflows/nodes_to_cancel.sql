@@ -1,5 +1,5 @@
--- The jobs of a workflow and of those within it that have not ended and were not asked to. Called
--- by cancel_nodes.
+-- Returns the unfinished jobs of a workflow and of its inner workflows for which no cancel was
+-- requested. Called by cancel_nodes.
 create or replace function jobforge_private.nodes_to_cancel(p_tenant_id uuid, p_id uuid)
 returns uuid[]
 language sql

@@ -1,7 +1,7 @@
--- Puts new jobs in the place of those that they are retries of: as nodes of their workflows, and as
--- parents of jobs that have not run with the old ones. Those that are still blocked wait for the
--- new ones instead. Called by retry_job and retry_workflow, with p_new[i] in place of p_old[i].
--- Locks workflows, inner ones first, and then their nodes, as retention does.
+-- Replaces jobs by their retries, p_old[i] by p_new[i]: as nodes of their workflows, and as parents
+-- of jobs that have not run yet. Those that are still blocked wait for the new jobs instead. Locks
+-- workflows, inner ones first, and then their nodes, as retention does. Called by
+-- retry_finished_job and retry_workflow.
 create or replace function jobforge_private.replace_node_jobs(
     p_tenant_id uuid,
     p_old uuid[],
@@ -63,6 +63,6 @@ begin
        and (j.id = any (v_news)
             or exists (select from jobforge.workflow_jobs as m
                         where m.tenant_id = p_tenant_id and m.job_id = j.id));
-    -- A new one whose parent was canceled meanwhile has ended already.
+    -- A new job whose parent was canceled in the meantime has already finished.
     perform jobforge_private.advance_workflows(v_tenants, p_new);
 end $$;

@@ -1,12 +1,11 @@
--- Runs part of a workflow again. Without p_from: every job that is dead or was canceled, in it and
--- in those within it, and what was canceled for them after it. With p_from, the path of a node:
--- that one and all that come after it, whatever became of them. Each gets a new job (retry_of) that
--- stands for its node from now on; dead ones are put away as canceled. Jobs that are still blocked
--- wait for the new ones. Answers how many were made. Raises JF001, JF002, JF004 (also for a job
--- past retention), JF005 (some of them run, or nothing is to be retried), JF006, JF008 to JF010.
--- One at a time for a workflow with all that are within it. Locks the jobs first, as lock_relatives
--- does, and begins again where another one died in the meantime; then workflows, inner ones first,
--- and their nodes. Raises JF012 outside READ COMMITTED.
+-- Applications call this to run part of a workflow again. Without p_from: every dead or canceled
+-- job, including those of inner workflows. With p_from, the path of a node: that node and all that
+-- come after it, whatever their state. Each gets a new job (retry_of) that replaces it as a node;
+-- dead jobs are canceled. Blocked jobs wait for the new ones. Returns how many jobs were created.
+-- One call at a time for an outermost workflow. Locks the jobs first, as lock_relatives does, and
+-- starts again if another one died in the meantime; then workflows, inner ones first, and their
+-- nodes. Raises JF001, JF002, JF004 (also for a job past retention), JF005 (some of them run, or
+-- nothing is to be retried), JF006, JF008 to JF010, JF014, and JF012 outside READ COMMITTED.
 create or replace function jobforge.retry_workflow(
     p_id uuid,
     p_from text default null,
@@ -30,7 +29,7 @@ declare
     v_news uuid[];
 begin
     perform jobforge_private.require_read_committed('retry_workflow');
-    -- Not the workflow's row, which others lock after jobs. A few locks are enough for a tenant.
+    -- Not the workflow's row, which is locked after jobs. Sixteen locks are enough for a tenant.
     perform jobforge_private.acquire_lock(
             'workflow ' || (hashtextextended(v_outermost::text, 0) & 15), v_tenant)
        from jobforge.workflows as w
@@ -81,7 +80,7 @@ begin
     perform jobforge_private.insert_jobs(v_tenant, v_jobs, v_first_id);
     perform jobforge_private.link_parents(v_tenant, v_jobs, v_first_id, '{}', false);
     perform jobforge_private.replace_node_jobs(v_tenant, v_olds, v_news);
-    -- Retention may have deleted it before it was locked.
+    -- Retention may have deleted the workflow before it was locked.
     perform jobforge_private.lock_workflow(v_tenant, p_id, 'workflow');
     perform jobforge_private.cancel_rows(jobforge_private.lock_jobs(v_tenant, array(
         select n.job_id from unnest(v_nodes) as n where n.state = 'dead')), 'retried');

@@ -1,5 +1,5 @@
--- Jobs with how they ended, in the order of p_ids, for those that come after them. A job of another
--- workflow than p_workflow_id has that one's name before its own. Called by load_parents.
+-- Returns jobs and their results, in the order of p_ids, for load_parents. The name of a job in
+-- another workflow than p_workflow_id is preceded by that workflow's node name.
 create or replace function jobforge_private.show_parents(
     p_tenant_id uuid,
     p_ids uuid[],

@@ -1,6 +1,5 @@
--- What get_job tells of the jobs around one: its parents and children, a hundred of each with their
--- states, and the workflow or batch that it is of. Only those partitions of the history are read
--- that may have one of them.
+-- Returns a job's parents and children, 100 of each with their states, and its workflow or batch.
+-- Reads only those history partitions that may have one of them. Called by get_job.
 create or replace function jobforge_private.show_relatives(p_tenant_id uuid, p_job_id uuid)
 returns jsonb
 language plpgsql stable

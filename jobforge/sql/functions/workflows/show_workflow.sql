@@ -1,5 +1,5 @@
--- A workflow or batch as people and programs see it. `counts` is how many of its jobs ended how,
--- once all have.
+-- Returns a workflow or batch as a document. `counts` is the number of its jobs by final state,
+-- once all have finished.
 create or replace function jobforge_private.show_workflow(p_workflow jobforge.workflows)
 returns jsonb
 language sql stable

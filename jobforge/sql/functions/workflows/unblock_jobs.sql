@@ -1,6 +1,6 @@
--- Makes those of some blocked jobs ready that wait for nothing any more, and are not among
--- p_except. The rows are locked by the caller, in an earlier statement: this one sees what the
--- transactions that it waited for have done. Called by release_dependents and link_parents.
+-- Makes those of some blocked jobs ready that wait for nothing and are not in p_except. The caller
+-- has locked the rows in an earlier statement, so this one sees what the transactions that it
+-- waited for have done. Called by release_dependents, link_parents and free_blocked_jobs.
 create or replace function jobforge_private.unblock_jobs(
     p_tenants uuid[],
     p_jobs uuid[],
@@ -30,7 +30,7 @@ begin
        from (select distinct j.queue, j.tenant_id, j.priority
                from jobforge.jobs as j
               where j.ctid = any (v_rows) and j.run_at <= v_now) as k;
-    -- Ready from now on: walks over the ready jobs need not look back.
+    -- run_at is at least now, so that scans of ready jobs need not start earlier.
     update jobforge.jobs as j
        set state = case when j.run_at <= v_now then 'queued' else 'scheduled' end,
            run_at = greatest(j.run_at, v_now),

@@ -7,7 +7,7 @@ create or replace function jobforge_private.advance_heads(
 language plpgsql
 as $$
 declare
-    -- Elements of a variable are assigned in place; those of a record's field are not.
+    -- Array elements of a variable are assigned in place; those of a record's field are not.
     v_ranks integer[] := p_heads.ranks;
     v_run_ats double precision[] := p_heads.run_ats;
     v_ids uuid[] := p_heads.ids;

@@ -1,5 +1,5 @@
 -- Returns the head of a tenant in a queue, which is the position of its first ungated ready job, or
--- null. Called by pick_round. Takes no locks.
+-- null. Called by pick_gated_round. Takes no locks.
 create or replace function jobforge_private.find_tenant_head(p_queue text, p_tenant_id uuid)
 returns jobforge.tenant_head
 language plpgsql

@@ -37,7 +37,7 @@ as $$
 declare
     v_start timestamptz := clock_timestamp();
     v_tenant uuid := coalesce((cursor ->> 'tenant')::uuid, gen_random_uuid());
-    -- Every login can change the settings of its session.
+    -- Every login can change the settings of its session, so the value is clamped.
     v_served bigint := greatest(0, least(1000, coalesce((cursor ->> 'served')::bigint, 0)));
     v_was_slow boolean := coalesce((cursor -> 'slow')::boolean, false);
     v_is_slow boolean;

@@ -1,4 +1,4 @@
--- Stores heads in a setting of this session; load_heads reads them. Called by plan_round,
+-- Stores heads in a setting of this session; load_heads reads them. Called by remember_heads,
 -- pick_round and rescan_ready_tenants.
 create or replace function jobforge_private.store_heads(
     p_name text,

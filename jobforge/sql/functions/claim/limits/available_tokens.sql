@@ -1,4 +1,5 @@
--- The tokens in a bucket at a moment: what was left, refilled at its rate up to its burst.
+-- Returns the tokens in a token bucket at a moment: what was left, refilled at its rate up to its
+-- burst. A bucket without a row is full.
 create or replace function jobforge_private.available_tokens(
     p_bucket text,
     p_rate_limit integer,

@@ -1,7 +1,8 @@
--- The group of a job under limits or pauses, or null for a plain job. Within a queue and a
--- tenant, jobs of one gate are subject to the same limits, so one decision serves them all:
---   definition/key  when limits per key apply      definition  when limits of the definition do
---   *               when only those of the tenant or the queue do
+-- Returns the gate of a job: the group of jobs with the same limits or pauses, or null for a job
+-- without any. Within a queue and a tenant, all jobs of a gate are subject to the same limits, so
+-- one decision applies to all of them:
+--   definition/key  if limits per key apply      definition  if limits of the definition apply
+--   *               if only limits of the tenant or the queue apply
 create or replace function jobforge_private.compute_gate(
     p_definition text,
     p_limit_key text,

@@ -1,6 +1,7 @@
--- How many jobs may start under a limit now, counted by later statements than the lock that
--- protects it, so that it sees all that came before. p_taken jobs have been picked and do not run
--- yet; tokens were taken for them already. Called by pick_group.
+-- Returns how many jobs may start now under one limit: free slots of the cap or tokens of the rate
+-- limit, whichever is less. p_taken jobs were picked in this round and do not run yet; their tokens
+-- were already taken. The caller has locked the limit in an earlier statement, so the counts
+-- include everything that was committed before. Called by pick_group.
 create or replace function jobforge_private.count_startable_jobs(
     p_limit jobforge.group_limit,
     p_queue text,
@@ -17,7 +18,8 @@ declare
 begin
     if p_limit.max_running is not null then
         v_left := p_limit.max_running - p_taken;
-        -- First: a row that is marked between the two counts is in both, never in neither.
+        -- Counted first: a row that gets its gate between the two counts is in both, never in
+        -- neither.
         if p_limit.changed_at > p_now - interval '1 minute' then
             v_left := v_left - jobforge_private.count_ungated_running(
                 p_limit.kind, p_queue, p_tenant_id, p_definition, p_limit_key,

@@ -1,6 +1,6 @@
--- How many running jobs are under a limit and do not carry it, no more than p_most: they started
--- before it was set or while it was, and somebody has held their rows since, or regate_running
--- would have marked them. Called by pick_group while a limit is new.
+-- Returns how many running jobs are subject to a limit but have no gate, p_most at most: they
+-- started before the limit was set, and another transaction has held their rows since, or else
+-- regate_running would have marked them. Called by count_startable_jobs while a limit is new.
 create or replace function jobforge_private.count_ungated_running(
     p_kind text,
     p_queue text,

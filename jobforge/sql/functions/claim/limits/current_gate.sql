@@ -1,4 +1,5 @@
--- The gate that a job should have under the limits and pauses of now.
+-- Returns the gate that a job should have under the current limits and pauses. Called where a job's
+-- queue changes, and by regate_rows.
 create or replace function jobforge_private.current_gate(
     p_queue text,
     p_tenant_id uuid,

@@ -1,6 +1,6 @@
--- The limits that a group of jobs is under, one row each: the subject that holds them, how many
--- may run (0 while paused), and the token bucket. p_definition is null for a group that mixes
--- definitions, none of which has limits.
+-- Returns the limits of a group of jobs, one row each: the subject, the cap (0 while paused) and
+-- the token bucket. p_definition is null for a group with several definitions, none of which has
+-- limits. Called by pick_group, current_gate and explain_limits.
 create or replace function jobforge_private.group_limits(
     p_queue text,
     p_tenant_id uuid,

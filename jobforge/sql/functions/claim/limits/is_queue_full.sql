@@ -1,4 +1,5 @@
--- Whether a queue has no slot or no token left, by a look without locks. Called by open_tenants.
+-- Returns whether a queue has no free slot or no token left, without taking locks. Called by
+-- open_tenants.
 create or replace function jobforge_private.is_queue_full(p_queue text) returns boolean
 language plpgsql
 as $$
@@ -8,7 +9,7 @@ begin
          where q.name = p_queue
            and (q.max_running is not null and exists (
                     select from jobforge.jobs as j
-                     -- Not "=": with stale statistics the planner walks another index.
+                     -- Not "=": see "Ranges instead of equality" in docs/query-plans.md.
                      where j.queue >= q.name and j.queue <= q.name
                        and j.state = 'running' and j.gate is not null
                      order by j.queue

@@ -1,7 +1,7 @@
--- The next tenants that have ready jobs under limits in a queue, in order, from p_from (inclusive,
--- or exclusive if p_is_after) to p_below (exclusive), p_limit at most. Tenants in p_full, a sorted
--- list of tenants in that range, are left out at the price of one index probe each, about a third
--- of what a step of the walk costs. Called by open_tenants.
+-- Returns the next tenants that have ready jobs with a gate in a queue, in order, from p_from
+-- (inclusive, or exclusive if p_is_after) to p_below (exclusive), p_limit at most. A skip scan.
+-- Tenants in p_full, a sorted list of tenants in that range, are left out at the cost of one index
+-- probe each, about a third of a step of the scan. Called by open_tenants.
 create or replace function jobforge_private.scan_gated_tenants(
     p_queue text,
     p_from uuid,
@@ -22,7 +22,7 @@ begin
                                   and j.gate is not null and j.tenant_id = p_from)
                 union all
                 select w.tenant_id
-                  -- The gaps between the full tenants, most of which have nothing in them.
+                  -- The ranges between full tenants, most of which are empty.
                   from unnest(p_from || p_full, p_full || p_below) as g(above, below)
                  cross join lateral (
                     with recursive walked as (

@@ -169,10 +169,7 @@ create table jobforge.workers (
 -- on the same page as the old one, the WAL has only the bytes from the first difference to the
 -- last. A job has `allowance` attempts. A dead job that is revived gets `allowance` more on top of
 -- max_attempts, so that attempt numbers continue. `flags` is a bit mask that spares completions a
--- lookup in other tables: 1, the definition has hooks; 2, another job waits for this one, or it
--- belongs to a workflow or batch; 4, it has stored steps or has waited in the middle of an attempt;
--- 8, it was erased (erase_job). A job with flags 0, of a tenant without webhooks, has no follow-up
--- work.
+-- lookup in other tables; docs/query-plans.md lists its bits.
 create table jobforge.jobs (
     tenant_id uuid not null,
     id uuid not null,

@@ -17,5 +17,5 @@
 --       pick_ready_jobs, defer_unserved_jobs, store_heads, advance_heads
 --   promote_jobs -> load_promotion_floor
 --
--- Lock order: jobs with `for update skip locked`, never waiting; rows of locks (limits) before the
--- jobs with a gate; then what follow-up work of expired jobs locks, for 10 ms at most.
+-- Lock order: jobs with `for update skip locked`, never waiting; for jobs with a gate, their limits
+-- first (limits/); then what the cancellation of expired jobs locks, for 10 ms at most.

@@ -4,8 +4,7 @@
 create or replace function jobforge_private.is_storable_result(p_result jsonb) returns boolean
 language sql stable
 as $$
-    -- A jsonb of 96 bytes has less than 1 MiB of text, and one with 65 levels has more than 500
-    -- bytes.
+    -- A jsonb of 96 bytes has less than 1 MiB of text. 500 bytes: see docs/query-plans.md.
     select p_result is null or pg_column_size(p_result) <= 96
            or jobforge_private.is_bounded(p_result, 8388608)
               and (pg_column_size(p_result) <= 500

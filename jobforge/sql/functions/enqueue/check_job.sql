@@ -14,7 +14,7 @@ begin
         perform jobforge_private.refuse_large_payload(0);
     elsif not jobforge_private.is_bounded(p_payload) then
         perform jobforge_private.refuse_unbounded('payload', p_payload, '{"index": 0}');
-    -- A jsonb with 65 levels has more than 500 bytes.
+    -- 500 bytes: see docs/query-plans.md, "Sizes of JSON values".
     elsif pg_column_size(p_payload) > 500
           and jsonb_path_exists(p_payload, 'strict $.**{65 to last}') then
         perform jobforge_private.refuse('JF007', 'a payload is nested more than 64 levels deep',

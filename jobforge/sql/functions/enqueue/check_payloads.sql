@@ -26,7 +26,7 @@ begin
            max(pg_column_size(e.payload)) as largest
       into v_found
       from jsonb_array_elements(p_payloads) with ordinality as e(payload, index);
-    -- A jsonb with 65 levels has more than 500 bytes.
+    -- 500 bytes: see docs/query-plans.md, "Sizes of JSON values".
     if v_found.largest > 500 and jsonb_path_exists(p_payloads, 'strict $.**{66 to last}') then
         perform jobforge_private.refuse('JF007', 'a payload is nested more than 64 levels deep',
             '{"field": "payload", "limit": 64}');

@@ -38,8 +38,7 @@ begin
            and length(coalesce(p_options ->> 'created_by', '')) <= 255
            and p_payloads <> '[]' and jsonb_typeof(p_payloads) = 'array'
            and not jsonb_path_exists(p_payloads, 'strict $[*] ? (@.type() != "object")')
-           -- A value from a table may be compressed; the result of a path is not. A jsonb with 65
-           -- levels has more than 500 bytes.
+           -- `#> '{}'` and 500 bytes: see docs/query-plans.md, "Sizes of JSON values".
            and (pg_column_size(p_payloads #> '{}') <= 500
                 or pg_column_size(p_payloads #> '{}') <= 262144
                    and not jsonb_path_exists(p_payloads, 'strict $.**{66 to last}'))

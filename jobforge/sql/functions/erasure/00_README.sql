@@ -18,5 +18,6 @@
 --   step_erasure -> open_transactions, defer_erasure, tenant_tables, erase_rows, find_tenant_rows,
 --       finish_erasure
 --
--- Lock order: the operation, then rows of one table at a time with `skip locked`; the proof phase
--- tries the locks `statistics` and `partitions` without waiting.
+-- Lock order: delete_tenant locks the tenant's row, then bound_logins. A step locks the operation,
+-- then rows of one table at a time with `skip locked`; the proof phase tries the locks `statistics`
+-- and `partitions` without waiting.

@@ -1,4 +1,4 @@
--- Operators of a tenant call this to annotate a group of dead jobs: note, snoozed_until (a time),
+-- Applications call this to annotate a group of dead jobs: note, snoozed_until (a time),
 -- resolved_in (a build). Omitted fields are unchanged; null removes a value. Notes are kept after
 -- the jobs are gone. Raises JF001, JF002, JF004 (the tenant has no such group), JF006, JF014.
 create or replace function jobforge.annotate_failure(

@@ -4,7 +4,7 @@ create or replace function jobforge_private.check_size(p_field text, p_value jso
 language plpgsql
 as $$
 begin
-    -- A value from a table may be compressed; the result of a path is not.
+    -- `#> '{}'`: see docs/query-plans.md, "Sizes of JSON values".
     if pg_column_size(p_value #> '{}') > 262144
        or jsonb_path_exists(p_value, 'strict $.**{65 to last}') then
         perform jobforge_private.refuse('JF007',

@@ -9,7 +9,7 @@ create or replace function jobforge_private.is_bounded(
 language sql stable
 as $$
     -- Zero with 16,383 decimals takes 12 bytes, so a value of p_text / 1400 bytes has no long text.
-    -- A value from a table may be compressed; the result of a path is not.
+    -- `#> '{}'`: see docs/query-plans.md, "Sizes of JSON values".
     select not jsonb_path_exists(p_value, 'strict $.** ? (@.abs() >= 1e309)')
        and (pg_column_size(p_value #> '{}') <= p_text / 1400
             or jobforge_private.has_short_text(p_value, p_text))

@@ -17,5 +17,5 @@
 --   regate_running -> regate_rows
 --   tenants_with_room -> open_groups
 --
--- Lock order: rows of locks, without waiting and until the transaction ends; then jobs with `skip
--- locked`.
+-- Lock order: running jobs whose gate is outdated, then rows of locks, then jobs, until the
+-- transaction ends. All are taken with `skip locked`, so a claim never waits here.

@@ -24,7 +24,7 @@ from jobforge.db.migrate import migrate
 
 CLAIM = "select * from jobforge.claim_jobs(%s, '{default}', array[%s], p_registered => %s)"
 REGISTER = "select jobforge.register_worker(%s, '{default}', 50, %s)"
-ENQUEUE = "select jobforge.enqueue_alike('test', %s::jsonb, '{}', %s)"
+ENQUEUE = "select jobforge.enqueue_payloads('test', %s::jsonb, '{}', %s)"
 SUCCEED = "select * from jobforge.succeed_jobs(%s, %s::uuid[], %s::uuid[], %s::bigint[])"
 COLUMNS = "tenant_id, job_id, lease, extract(epoch from started_at - created_at)::float8"
 TEMPLATE = "claims"

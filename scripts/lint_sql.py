@@ -1,12 +1,14 @@
-"""The rules of this project's SQL that no other tool knows.
+"""Checks the rules of this project's SQL that no other tool checks.
 
-- Every file parses, and opens with a comment that says what it is for.
+- Every file parses, and opens with a comment that describes it.
 - No line is longer than 100 characters, unless it is all string literal: those are not broken.
 - Keywords are in lower case.
 - A security definer function pins its search_path.
-- Whatever updates or deletes jobs compares lease or state in its own WHERE: a row that was looked
-  up earlier may belong to somebody else by now. Where that is not needed, a comment on the line
-  above says why: `-- lint: reason`.
+- A statement that updates or deletes jobs compares lease or state in its WHERE, because a row that
+  was read earlier may have changed. Where that is not needed, a comment on the line above says why:
+  `-- lint: reason`.
+- Each folder of functions has a guide, 00_README.sql: comments that list all public functions of
+  the folder. The calls in its call tree exist.
 """
 
 import re
@@ -17,6 +19,8 @@ from pathlib import Path
 import pglast
 from pglast import ast
 
+from jobforge.db.schema_files import GUIDE
+
 SQL = Path(__file__).parent.parent / "jobforge" / "sql"
 
 _CHANGE_OF_JOBS = re.compile(r"\b(?:update|delete\s+from)\s+(?:only\s+)?jobforge\.jobs\b")
@@ -24,6 +28,8 @@ _UPPER_CASE_WORD = re.compile(r"\s*[A-Z]{2,}\b")
 _LONGEST_LINE = 100
 _UNBREAKABLE = re.compile(r"\s*(?:'[^']*'|\S)*+$")  # no space but in front and in literals
 _BRACKETS = {"(": 1, ")": -1}
+_PUBLIC_FUNCTION = re.compile(r"^create or replace function jobforge\.(\w+)", re.MULTILINE)
+_CALLS = re.compile(r"^--   (\w+) -> ((?:\w+(?:,\s(?:--\s+)?)?)+)$", re.MULTILINE)
 
 
 def main() -> int:
@@ -31,19 +37,20 @@ def main() -> int:
     faults = [
         f"{path.relative_to(SQL.parent.parent)}:{fault}" for path in files for fault in lint(path)
     ]
+    faults += lint_guides(SQL / "functions")
     print(*faults, sep="\n", end="\n" if faults else "")
     print(f"{len(files)} SQL files, {len(faults)} faults")
     return 1 if faults else 0
 
 
 def lint(path: Path) -> Iterator[str]:
-    """Faults as `line: what is wrong`."""
+    """Yield the faults of a file as `line: what is wrong`."""
     text = path.read_text(encoding="utf-8")
     yield from _long_lines(text)
     if path.name == "rls_test.sql":  # a psql script: its commands are not SQL
         return
     if not text.startswith("-- "):
-        yield "1: opens with no comment that says what it is for"
+        yield "1: opens with no comment that describes it"
     yield from _upper_case(text)
     yield from _unguarded_changes(text)
     try:
@@ -52,6 +59,36 @@ def lint(path: Path) -> Iterator[str]:
         yield f"{_line(text, error.args[1] or len(text))}: does not parse: {error}"
         return
     yield from _definers_without_search_path(text, statements)
+
+
+def lint_guides(root: Path) -> Iterator[str]:
+    """Yield the faults of the guides below a folder of functions as `path: what is wrong`."""
+    functions = {path.stem: path for path in root.rglob("*.sql") if path.name != GUIDE}
+    code = {
+        name: re.sub(r"--.*", "", path.read_text(encoding="utf-8"))
+        for name, path in functions.items()
+    }
+    for folder in sorted({path.parent for path in functions.values()}):
+        guide = folder / GUIDE
+        if not guide.exists():
+            yield f"{folder.relative_to(root)}: has no {GUIDE}"
+            continue
+        text = guide.read_text(encoding="utf-8")
+        name = guide.relative_to(root)
+        if any(line and not line.startswith("--") for line in text.splitlines()):
+            yield f"{name}: has more than comments"
+        public = {
+            function
+            for stem, path in functions.items()
+            if path.parent == folder
+            for function in _PUBLIC_FUNCTION.findall(code[stem])
+        }
+        for function in sorted(public - set(re.findall(r"^--   (\w+)  ", text, re.MULTILINE))):
+            yield f"{name}: does not list {function}"
+        for caller, called in _CALLS.findall(text):
+            for callee in re.findall(r"\w+", called):
+                if not re.search(rf"\bjobforge(?:_private)?\.{callee}\(", code.get(caller, "")):
+                    yield f"{name}: {caller} does not call {callee}"
 
 
 def _long_lines(text: str) -> Iterator[str]:

@@ -14,9 +14,9 @@ def read_gauges(tenants: int = 20) -> Call[list[Gauge]]:
     )
 
 
-def find_troubles() -> Call[list[Trouble]]:
+def find_problems() -> Call[list[Trouble]]:
     return Call(
-        "select kind, subject, tenant_id, since, detail from jobforge.find_troubles()",
+        "select kind, subject, tenant_id, since, detail from jobforge.find_problems()",
         (),
         _troubles,
     )
@@ -30,12 +30,12 @@ def find_unreadable() -> Call[list[Trouble]]:
     )
 
 
-def list_misses(*, limit: int = 50) -> Call[list[Miss]]:
+def list_missed_firings(*, limit: int = 50) -> Call[list[Miss]]:
     """Latest first."""
     return Call(
         """
         select tenant_id, trigger_id, label, fire_at, at, kind, outcome, reason
-          from jobforge.list_misses(%s::integer)
+          from jobforge.list_missed_firings(%s::integer)
         """,
         (limit,),
         _misses,

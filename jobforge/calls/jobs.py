@@ -64,10 +64,12 @@ def enqueue_jobs(
     )
 
 
-def enqueue_alike(jobs: UniformJobs, *, tenant_id: UUID | None = None) -> Call[Iterable[Enqueued]]:
+def enqueue_payloads(
+    jobs: UniformJobs, *, tenant_id: UUID | None = None
+) -> Call[Iterable[Enqueued]]:
     """As enqueue_jobs, for jobs that share everything but their payloads."""
     return Call(
-        "select jobforge.enqueue_alike(%s, %s::jsonb, %s::jsonb, %s)",
+        "select jobforge.enqueue_payloads(%s, %s::jsonb, %s::jsonb, %s)",
         (*encode_alike(jobs), tenant_id),
         partial(_created_jobs, len(jobs.payloads)),
         is_frequent=True,

@@ -36,7 +36,7 @@ def build_call(jobs: Sequence[JobRequest], tenant_id: UUID | None = None) -> Enq
     """
     try:
         if isinstance(jobs, UniformJobs):
-            return calls.enqueue_alike(jobs, tenant_id=tenant_id)
+            return calls.enqueue_payloads(jobs, tenant_id=tenant_id)
         if len(jobs) == 1:
             return calls.enqueue_job(jobs[0], tenant_id=tenant_id).map_result(_to_list)
         return calls.enqueue_jobs(jobs, tenant_id=tenant_id)

@@ -1,14 +1,14 @@
--- Who may do what. Applied last by every migration that changed something; safe to run again.
--- What a release no longer lists is revoked: stray grants to any role, and stray policies.
--- Deny by default: no table is writable by any login role, every table and partition is under
--- FORCE ROW LEVEL SECURITY, and a role without a policy sees no row.
+-- Owners, grants and policies. Every migration that changed something applies this file last; safe
+-- to run again. Grants and policies that this release does not list are removed, for any role.
+-- Access is denied by default: no login role can write to a table, every table and partition is
+-- under FORCE ROW LEVEL SECURITY, and a role without a policy sees no row.
 
 set local client_min_messages = warning;
 
--- Functions run as the engine, whose policy opens all rows; each of them checks the tenant first.
--- Partition upkeep runs as the owner, because only an owner may attach and drop. These four
--- functions say what is right. The block at the end applies it, and jobforge.access_faults()
--- compares the database with it.
+-- Functions run as the engine, whose policy allows all rows; each public function checks the tenant
+-- first. Partition maintenance runs as the owner, because only an owner may attach and drop
+-- partitions. These four functions define the correct state. The block at the end applies it, and
+-- jobforge.access_faults() compares the database with it.
 create or replace function jobforge_private.wanted_owners() returns table (
     kind text, object oid, owner text
 )
@@ -30,8 +30,9 @@ as $$
      where p.pronamespace = any ('{jobforge,jobforge_private}'::regnamespace[])
 $$;
 
--- Which functions a role may execute. All overloads of a name count. jobforge_server has all. These
--- functions are in schema jobforge, all others in schema jobforge_private.
+-- The functions that each role may execute, including all overloads of a name. jobforge_server may
+-- execute all of them. These functions are in schema jobforge, all others in schema
+-- jobforge_private.
 create or replace function jobforge_private.granted_functions() returns table (
     role text, functions text[]
 )
@@ -39,7 +40,7 @@ language sql immutable
 as $$
         select * from (values
             ('jobforge_client',
-             '{tenant,pre_request,enqueue_job,enqueue_jobs,enqueue_alike,cancel_job,cancel_jobs,
+             '{tenant,pre_request,enqueue_job,enqueue_jobs,enqueue_payloads,cancel_job,cancel_jobs,
                 reschedule_job,edit_job,retry_job,retry_jobs,get_job,list_jobs,list_notes,summarize,
                 explain_job,enqueue_jobs_once,count_jobs,start_operation,get_operation,
                 list_operations,cancel_operation,list_failures,annotate_failure,list_definitions,
@@ -62,7 +63,7 @@ as $$
                 open_delivery,record_delivery,load_steps,save_steps,enqueue_children,
                 load_parents,add_workflow_jobs}'),
             ('jobforge_admin',
-             '{tenant,pre_request,enqueue_job,enqueue_jobs,enqueue_alike,cancel_job,cancel_jobs,
+             '{tenant,pre_request,enqueue_job,enqueue_jobs,enqueue_payloads,cancel_job,cancel_jobs,
                 reschedule_job,edit_job,retry_job,retry_jobs,get_job,list_jobs,list_notes,summarize,
                 explain_job,enqueue_jobs_once,count_jobs,start_operation,get_operation,
                 list_operations,cancel_operation,list_failures,annotate_failure,list_definitions,
@@ -97,7 +98,7 @@ as $$
                 get_connector_config,list_connector_configs,open_connector_config,keep_tenant_key,
                 list_tenant_keys,rewrap_tenant_key}'),
             ('jobforge_admin',
-             '{read_gauges,find_troubles,find_unreadable,list_misses,list_migrations,list_holders}'),
+             '{read_gauges,find_problems,find_unreadable,list_missed_firings,list_migrations,list_holders}'),
             ('jobforge_admin', '{bind_login,unbind_login,list_bound_logins}'),
             ('jobforge_client', '{erase_job}'),
             ('jobforge_admin', '{erase_job}'),
@@ -118,8 +119,8 @@ as $$
         ) as g(role, functions)
 $$;
 
--- Rows. A client reads its own tenant's; operators read all; only the engine writes; a dump reads
--- all. Conditions are written as Postgres shows them, because they are compared as text.
+-- Row policies. A client reads its own tenant's rows, operators and dumps read all, only the engine
+-- writes. Conditions are written as Postgres shows them, because they are compared as text.
 create or replace function jobforge_private.wanted_policies() returns table (
     object oid, name text, role text, command text, reads text, writes text
 )
@@ -140,7 +141,7 @@ as $$
                 ('engine_all', 'jobforge_engine', 'all', 'true', 'true', true),
                 ('owner_all', 'jobforge_owner', 'all', 'true', 'true',
                  v_table.relname = 'migrations'),
-                -- Partitions are reached through their parents only, by anybody.
+                -- All roles except the engine reach partitions only through their parents.
                 ('admin_reads', 'jobforge_admin', 'select', 'true', null,
                  not v_table.relispartition and v_table.relname <> 'signing_key'),
                 ('client_reads', 'jobforge_client', 'select', v_table.is_the_clients, null,
@@ -172,7 +173,7 @@ as $$
     select 'schema', 'jobforge_private'::regnamespace::oid, 'jobforge_engine', p.privilege
       from (values ('CREATE'), ('USAGE')) as p(privilege)
     union all
-    -- Of partitions, too: an erasure deletes from each by its own name.
+    -- Includes partitions: an erasure deletes from each by its name.
     select 'table', p.object, p.role, c.privilege
       from jobforge_private.wanted_policies() as p
      cross join unnest(case p.command when 'all'
@@ -189,12 +190,12 @@ as $$
       from jobforge_private.granted_functions() as g
       join pg_catalog.pg_proc as p
            on p.pronamespace = 'jobforge'::regnamespace and p.proname = any (g.functions)
-     -- The server acts for everybody.
+     -- The server acts for every role.
      cross join lateral (values (g.role), ('jobforge_server')) as r(role)
 $$;
 
--- Only what differs is changed: a change of a table's owner, row security or policies locks it
--- against the workers, in an order that is not theirs.
+-- Changes only what differs, because a change of a table's owner, row security or policies locks
+-- the table, in another order than the workers do.
 do $$
 declare
     v_remedy text;
@@ -216,8 +217,8 @@ begin
     end loop;
 end $$;
 
--- Updates by any role keep the bounds that functions check. Inserts are not checked, because that
--- would take 10% of the time of a single enqueue.
+-- Triggers that keep updates by any role within the bounds that functions check. Inserts are not
+-- checked, because that would take 10% of the time of a single enqueue.
 do $$
 declare
     v_wanted record;

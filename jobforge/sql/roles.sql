@@ -1,15 +1,15 @@
--- Run first by every migration, as the migrating user: the roles. Safe to run again. Needs
--- CREATEROLE (superuser is not needed) the first time in a cluster; roles are shared by all
+-- Creates the roles. Every migration runs this file first, as the migrating user; safe to run
+-- again. The first run in a cluster needs CREATEROLE, but not superuser. Roles are shared by all
 -- databases of a cluster, so later databases only need membership in jobforge_owner. A logical
 -- backup has no roles: `jobforge db migrate --roles-only` runs this file alone, before a restore.
 --
---   jobforge_owner    owns schema, tables and partitions; nobody logs in as it
---   jobforge_engine   owns the functions; its own policy opens the rows to them alone
---   jobforge_client   an application: EXECUTE on tenant functions, SELECT under RLS
---   jobforge_worker   EXECUTE on claim, heartbeat, complete and their like; no table
---   jobforge_admin    an operator: EXECUTE on everything below, SELECT on all rows
+--   jobforge_owner    owns the schemas, tables and partitions; no login uses it
+--   jobforge_engine   owns the functions; its policy gives only them access to all rows
+--   jobforge_client   an application: EXECUTE on the functions of a tenant, SELECT under RLS
+--   jobforge_worker   EXECUTE on the functions of workers, such as claim_jobs; no access to tables
+--   jobforge_admin    an operator: EXECUTE on the functions of all roles above, SELECT on all rows
 --   jobforge_service  a trusted back end that may name a tenant by argument alone
---   jobforge_server   the HTTP server: EXECUTE on everything above, and on what only it does
+--   jobforge_server   the HTTP server: EXECUTE on all public functions
 --   jobforge_backup   pg_dump: SELECT on all rows of all tables and partitions
 do $$
 declare
@@ -23,7 +23,7 @@ begin
                 execute pg_catalog.format('create role %I nologin', v_role);
             end if;
         exception
-            -- Another database of this cluster is being migrated at the same moment.
+            -- Another database of this cluster is being migrated at the same time.
             when duplicate_object or unique_violation then null;
         end;
     end loop;
@@ -31,7 +31,8 @@ begin
     if not pg_catalog.pg_has_role(current_user, 'jobforge_owner', 'usage') then
         execute pg_catalog.format('grant jobforge_owner to %I', current_user);
     end if;
-    -- The owner is a member of the engine so that partition upkeep sees the rows it moves.
+    -- The owner is a member of the engine, so that partition maintenance sees the rows that it
+    -- moves.
     if not pg_catalog.pg_has_role('jobforge_owner', 'jobforge_engine', 'usage') then
         grant jobforge_engine to jobforge_owner;
     end if;

@@ -17,7 +17,7 @@ class Gauge(NamedTuple):
 class Trouble(NamedTuple):
     """Something that does not go on by itself.
 
-    `kind` is unserved, overdue, faulty, webhook, event, operation or blocked; find_troubles.sql
+    `kind` is unserved, overdue, faulty, webhook, event, operation or blocked; find_problems.sql
     says what subject and detail are. From find_unreadable it is job, removed or a table;
     find_unreadable.sql says what subject and detail are.
     """

@@ -102,7 +102,7 @@ def test_a_database_without_the_schema_is_told_to_install_it(
 def test_a_schema_of_an_earlier_release_is_told_to_migrate(
     shell: Terminal, conn: Connection
 ) -> None:
-    conn.execute("drop function jobforge.find_troubles(), jobforge.list_migrations()")
+    conn.execute("drop function jobforge.find_problems(), jobforge.list_migrations()")
     assert "not as this release has it" in findings(shell)["schema"]
 
 

@@ -143,7 +143,7 @@ def _enqueuing(engine: Engine) -> None:
         engine.call("enqueue_job", definition="job")
     options = {"queue": "idle", "delay_s": 60}
     given = {"definition": "job", "payloads": [{}, {"n": 1}], "options": options}
-    first = engine.call("enqueue_alike", **given, tenant_id=TENANT_A)
+    first = engine.call("enqueue_payloads", **given, tenant_id=TENANT_A)
     assert engine.state(first) == "scheduled"
 
 
@@ -446,9 +446,9 @@ def _stream(engine: Engine) -> None:
 
 def _condition(engine: Engine) -> None:
     assert "dead" in [row["gauge"] for row in engine.call("read_gauges")]
-    assert engine.call("find_troubles") is not None
+    assert engine.call("find_problems") is not None
     assert engine.call("find_unreadable") == []
-    assert engine.call("list_misses") is not None
+    assert engine.call("list_missed_firings") is not None
     assert engine.call("list_migrations") != []
     assert engine.call("access_faults") == []
 

@@ -28,7 +28,7 @@ DAMAGES = {
     "a column for clients": "grant select (hash) on jobforge.api_keys to jobforge_client",
     "a view for workers": "grant select on jobforge.all_jobs to jobforge_worker",
     "a table of the restoring login": "alter table jobforge.jobs owner to postgres",
-    "a type of the restoring login": "alter type jobforge.places owner to postgres",
+    "a type of the restoring login": "alter type jobforge.tenant_heads owner to postgres",
     "the record of the restoring login": "alter table jobforge.migrations owner to postgres",
     "the schema of the restoring login": "alter schema jobforge owner to postgres",
     "the schema for everybody": "grant create on schema jobforge to public",
@@ -172,14 +172,14 @@ def test_a_function_whose_signature_changed_is_dropped(conn: Connection, tmp_pat
     changed = earlier / "functions" / "foundation" / "now.sql"
     changed.write_text(
         changed.read_text(encoding="utf-8")
-        + "\ncreate or replace function jobforge_private.keep_places(p_one text) returns void"
+        + "\ncreate or replace function jobforge_private.store_heads(p_one text) returns void"
         " language sql as 'select';",
         encoding="utf-8",
     )
     migrate(conn, root=earlier)
-    assert _overloads(conn, "keep_places") == 2
+    assert _overloads(conn, "store_heads") == 2
     migrate(conn)
-    assert _overloads(conn, "keep_places") == 1
+    assert _overloads(conn, "store_heads") == 1
 
 
 def test_a_function_that_an_application_uses_is_not_dropped_with_what_uses_it(

@@ -190,9 +190,9 @@ def test_the_doctor_is_told_of_such_jobs_after_five_minutes(conn: Connection, cl
     job = left_behind(conn)
     child_of(conn, enqueue_one(conn, delay_s=3600))
     clock.travel(minutes=4)
-    assert call(conn, "find_troubles") == []
+    assert call(conn, "find_problems") == []
     clock.travel(minutes=2)
-    [trouble] = call(conn, "find_troubles")
+    [trouble] = call(conn, "find_problems")
     assert (trouble["kind"], trouble["subject"], trouble["tenant_id"], trouble["detail"]) == (
         "blocked",
         str(job),
@@ -200,4 +200,4 @@ def test_the_doctor_is_told_of_such_jobs_after_five_minutes(conn: Connection, cl
         "test",
     )
     sweep(conn)
-    assert {row["kind"] for row in call(conn, "find_troubles")} <= {"unserved"}
+    assert {row["kind"] for row in call(conn, "find_problems")} <= {"unserved"}

@@ -377,7 +377,7 @@ def test_without_the_pass_that_finds_held_rows_free_jobs_are_left(
     conn: Connection, connect: Connect, settler: Connection, worker: UUID
 ) -> None:
     every = "array(select jsonb_array_elements(p_outcomes) order by random())"
-    mutate(conn, "settle_in_parts", "jobforge_private.free_outcomes(p_outcomes)", every)
+    mutate(conn, "settle_in_parts", "jobforge_private.lockable_outcomes(p_outcomes)", every)
     children = _parents(conn, 400)
     held = _claimed(conn, worker, list(children))
     application = connect(autocommit=False)

@@ -127,7 +127,7 @@ def test_the_record_counts_runs_that_start_in_two_transactions_at_once(
 ) -> None:
     definition(conn, max_running=1)
     lock = "not jobforge_private.try_lock("
-    mutate(conn, "pick_group", lock, "not pg_is_in_recovery() and null = (")
+    mutate(conn, "lock_limits", lock, "not pg_is_in_recovery() and null = (")
     enqueue(conn, n=3)
     one, other = connect(autocommit=False), connect(autocommit=False)
     claim(one, new_worker())

@@ -35,7 +35,7 @@ def database(server: PostgresServer) -> Iterator[Database]:
         yield fresh
 
 
-@pytest.fixture(autouse=True, params=[{}, {"few": True}], ids=["new session", "few were left"])
+@pytest.fixture(autouse=True, params=[{}, {"small": True}], ids=["new session", "few were left"])
 def _remembered(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whether the session goes the long way, or asks first for all that is ready."""
     monkeypatch.setattr(claiming, "remembered", request.param)

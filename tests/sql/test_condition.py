@@ -23,7 +23,7 @@ def gauges(conn: Connection, **arguments: int) -> dict[tuple[str, str | None, st
 
 
 def troubles(conn: Connection) -> dict[str, Row]:
-    return {row["kind"]: row for row in call(conn, "find_troubles")}
+    return {row["kind"]: row for row in call(conn, "find_problems")}
 
 
 def test_jobs_are_counted_by_queue_and_state_and_the_oldest_wait_is_told(
@@ -139,11 +139,11 @@ def test_times_without_a_job_are_listed_for_all_tenants(conn: Connection) -> Non
                     ) as o(age, job, outcome, reason)
         """
     )
-    found = call(conn, "list_misses")
+    found = call(conn, "list_missed_firings")
     assert {row["tenant_id"] for row in found} == {TENANT_A, TENANT_B}
     assert [row["outcome"] for row in found] == ["skipped", "skipped", "failed", "failed"]
     assert (found[0]["label"], found[0]["reason"]) == ("nightly", "the one before has not ended")
-    assert call(conn, "list_misses", limit=1) == found[:1]
+    assert call(conn, "list_missed_firings", limit=1) == found[:1]
 
 
 def test_a_tenant_is_told_nothing_of_the_installation(connect: Connect) -> None:
@@ -151,12 +151,12 @@ def test_a_tenant_is_told_nothing_of_the_installation(connect: Connect) -> None:
     with as_tenant(server, TENANT_A), refused("JF006"):
         call(server, "read_gauges")
     with as_tenant(server, TENANT_A), refused("JF006"):
-        call(server, "find_troubles")
+        call(server, "find_problems")
     with as_tenant(server, TENANT_A), refused("JF006"):
-        call(server, "list_misses")
+        call(server, "list_missed_firings")
     assert call(server, "read_gauges")
     assert call(server, "list_migrations")
     for login in ("client_login", "worker_login"):
-        for function in ("read_gauges", "find_troubles", "list_misses", "list_migrations"):
+        for function in ("read_gauges", "find_problems", "list_missed_firings", "list_migrations"):
             with refused("42501"):
                 call(connect(login), function)

@@ -264,7 +264,7 @@ def test_a_payload_over_256_kib_is_refused(conn: Connection) -> None:
     ("function", "arguments"),
     [
         ("enqueue_job", {"definition": "test", "payload": Jsonb({"text": "x" * 257 * KIB})}),
-        ("enqueue_alike", {"definition": "test", "payloads": [{"text": "x" * 257 * KIB}]}),
+        ("enqueue_payloads", {"definition": "test", "payloads": [{"text": "x" * 257 * KIB}]}),
         ("enqueue_jobs", {"jobs": [{"definition": "test", "payload": {"t": "x" * 257 * KIB}}]}),
     ],
 )

@@ -119,7 +119,7 @@ def assert_backlog_is_not_read(conn: Connection) -> None:
 def enqueue_each_way(conn: Connection) -> None:
     enqueue_job(conn, {}, {})
     call(conn, "enqueue_jobs", jobs=[{"definition": "test"}], tenant_id=TENANT_A)
-    call(conn, "enqueue_alike", definition="test", payloads=[{}], tenant_id=TENANT_A)
+    call(conn, "enqueue_payloads", definition="test", payloads=[{}], tenant_id=TENANT_A)
 
 
 def rows_read(conn: Connection) -> int:

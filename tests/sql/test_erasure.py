@@ -92,7 +92,7 @@ WRITERS: list[tuple[str, dict[str, Any]]] = [
     ("enqueue_job", {"definition": "test"}),
     ("enqueue_job", {"definition": "test", "options": {"tags": ["t"]}}),
     ("enqueue_job", {"definition": "test", "options": {"key": "k"}}),
-    ("enqueue_alike", {"definition": "test", "payloads": [{}, {}]}),
+    ("enqueue_payloads", {"definition": "test", "payloads": [{}, {}]}),
     ("enqueue_jobs", {"jobs": [{"definition": "test"}]}),
     ("enqueue_workflow", {"workflow": {"nodes": [{"name": "a", "definition": "test"}]}}),
     ("create_batch", {}),

@@ -84,7 +84,7 @@ def test_data_that_comes_compressed_from_a_table_has_the_same_limit(
 def test_the_engine_agrees_on_what_fits_a_pattern(shared_conn: Connection) -> None:
     for pattern, name, fits in PATTERNS:
         found = call_for_value(
-            shared_conn, "jobforge_private.fits_event", pattern=pattern, name=name
+            shared_conn, "jobforge_private.matches_event", pattern=pattern, name=name
         )
         assert found is event_filter.matches_pattern(pattern, name) is fits
 

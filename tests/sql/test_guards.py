@@ -159,7 +159,7 @@ def test_without_the_lock_of_its_group_two_claims_exceed_a_cap(
     conn: Connection, connect: Connect, interleaver: Interleaver
 ) -> None:
     lock = "not jobforge_private.try_lock("
-    mutate(conn, "pick_group", lock, "not pg_is_in_recovery() and null = (")
+    mutate(conn, "lock_limits", lock, "not pg_is_in_recovery() and null = (")
     world = World(conn, restorer=connect())
     two = [scripts(world)["capped claim"]] * 2
 

@@ -45,7 +45,7 @@ def hold_well_known_names(outsider: Connection, conn: Connection, *names: str) -
 
 def _limits(conn: Connection) -> list[str]:
     rows = conn.execute(
-        "select l.subject from jobforge_private.limits_of('default', %s, 'test', 'k') as l",
+        "select l.subject from jobforge_private.group_limits('default', %s, 'test', 'k') as l",
         [TENANT_A],
     )
     return [row["subject"] for row in rows]
@@ -138,7 +138,7 @@ def test_no_login_locks_a_row_that_stands_for_a_lock(connect: Connect, attempts:
         "lock table jobforge.locks in row share mode",
         "lock table jobforge.locks",
         "lock table jobforge.migrations in row exclusive mode",
-        "select jobforge_private.hold_lock('scheduler')",
+        "select jobforge_private.acquire_lock('scheduler')",
         "select jobforge_private.try_lock('scheduler')",
     )
     for login in LOGINS:

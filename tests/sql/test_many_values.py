@@ -262,7 +262,7 @@ def _finished(conn: Connection, jobs: int, result: str) -> list[UUID]:
         )
     [row] = conn.execute(
         f"select octet_length(({result})::text) as text,"
-        f" jobforge_private.is_storable({result}) as is_storable".encode()
+        f" jobforge_private.is_storable_result({result}) as is_storable".encode()
     ).fetchall()
     assert row["is_storable"]
     return ids

@@ -50,10 +50,10 @@ CURSORS = [
     _cursor(tenant=NIL, served=2**63 - 1),
     _cursor(tenant=NIL, served=-(2**63)),
     _cursor(tenant="ffffffff-ffff-ffff-ffff-ffffffffffff", served=1e300),
-    _cursor(few=True, slow=True, gate="x", complete=True),
-    _cursor(until=FAR, complete=True, gated=False),
-    _cursor(until=ENDLESS, again=ENDLESS, idle_until=ENDLESS, complete=True, gated=False),
-    _cursor(until=FAR, complete=True, gated=False, again="-infinity"),
+    _cursor(small=True, slow=True, gate="x", complete=True),
+    _cursor(heads_until=FAR, complete=True, gated=False),
+    _cursor(heads_until=ENDLESS, rescan_at=ENDLESS, idle_until=ENDLESS, complete=True, gated=False),
+    _cursor(heads_until=FAR, complete=True, gated=False, rescan_at="-infinity"),
 ]
 SERVED = ["x", "{stamp}", "{stamp} x", "{stamp} ", " ", "{stamp} false x"]
 PROMOTED = [
@@ -65,7 +65,7 @@ PROMOTED = [
     f"{{-infinity,{FAR}}}",
     f'{{NULL,"{FAR}"}}',
 ]
-PLACES = [
+HEADS = [
     "x",
     "(,,,)",
     '("{}","{}","{}","{}")',
@@ -89,14 +89,14 @@ def forgeries(conn: Connection) -> Iterator[list[tuple[str, str]]]:
         "select hash_array_extended(array['test@1'] collate \"C\", 0) || '/' || count(*) as stamp "
         "  from jobforge.definitions"
     ).fetchall()
-    remembered = _cursor(until=_soon(conn), complete=True, gated=False)
-    walked = _cursor(until=_soon(conn), complete=True, gated=False, again="-infinity")
+    remembered = _cursor(heads_until=_soon(conn), complete=True, gated=False)
+    rescanned = _cursor(heads_until=_soon(conn), complete=True, gated=False, rescan_at="-infinity")
     yield from ([("jobforge.cursors", text)] for text in CURSORS)
     yield from ([("jobforge.served", text.replace("{stamp}", row["stamp"]))] for text in SERVED)
     yield from ([("jobforge.promoted", text)] for text in PROMOTED)
-    for text in PLACES:
-        yield [("jobforge.cursors", remembered), (of_queue("places"), text)]
-        yield [("jobforge.cursors", walked), (of_queue("walked"), text)]
+    for text in HEADS:
+        yield [("jobforge.cursors", remembered), (of_queue("heads"), text)]
+        yield [("jobforge.cursors", rescanned), (of_queue("scanned"), text)]
     yield from ([(PENDING, text)] for text in ("x", f"{TENANT_A}", f"{TENANT_A} 1 2 3 4"))
 
 

@@ -164,14 +164,14 @@ def test_a_schedule_that_cancels_its_jobs_and_a_cancel_of_the_same_jobs(
         [str(schedule), [blocked, queued]],
     )
 
-    def make_way(session: Connection) -> None:
-        query = "select jobforge_private.make_way(%s, %s, 'cancel_running')"
+    def apply_overlap_policy(session: Connection) -> None:
+        query = "select jobforge_private.apply_overlap_policy(%s, %s, 'cancel_running')"
         session.execute(query, [TENANT_A, schedule])
 
     scripts = [
         Script("hold", (_holding(queued),)),
         Script("cancel", (_canceling(tag="own"),)),
-        Script("make way", (make_way,)),
+        Script("make way", (apply_overlap_policy,)),
     ]
     interleaver.run(scripts, (0, 1, 2, 0, 1, 2), lambda: None)
     assert {state_of(conn, TENANT_A, job) for job in (blocked, queued)} == {"canceled"}

@@ -52,7 +52,7 @@ def test_an_enqueue_wakes_its_queue_once_and_tells_nothing(
     jobs = [{"definition": "test"}] * 5 + [{"definition": "test", "queue": "mail"}] * 3
     call(conn, "enqueue_jobs", jobs=jobs, tenant_id=TENANT_A)
     assert sorted(heard()) == [("jobforge:default", ""), ("jobforge:mail", "")]
-    call(conn, "enqueue_alike", definition="test", payloads=[{}] * 3, tenant_id=TENANT_B)
+    call(conn, "enqueue_payloads", definition="test", payloads=[{}] * 3, tenant_id=TENANT_B)
     assert heard() == [("jobforge:default", "")]
 
 
@@ -130,8 +130,8 @@ def test_no_function_but_one_sends_notifications() -> None:
 PREPARED: dict[str, Callable[[Connection, UUID], object]] = {
     "enqueue_job": lambda conn, _: call(conn, "enqueue_job", definition="test", tenant_id=TENANT_B),
     "enqueue_jobs": lambda conn, _: enqueue(conn, TENANT_B, 3),
-    "enqueue_alike": lambda conn, _: call(
-        conn, "enqueue_alike", definition="test", payloads=[{}] * 2, tenant_id=TENANT_B
+    "enqueue_payloads": lambda conn, _: call(
+        conn, "enqueue_payloads", definition="test", payloads=[{}] * 2, tenant_id=TENANT_B
     ),
     "enqueue_jobs with a parent": lambda conn, job: enqueue(conn, after=[str(job)]),
     "emit_event": lambda conn, _: call(conn, "emit_event", name="paid", tenant_id=TENANT_B),
@@ -202,7 +202,7 @@ def test_a_queue_that_was_woken_and_has_not_caught_up_is_not_woken_again(
     assert len(heard()) == 1
     enqueue_one(conn)
     call(conn, "enqueue_job", definition="test", tenant_id=TENANT_A)
-    call(conn, "enqueue_alike", definition="test", payloads=[{}] * 3, tenant_id=TENANT_A)
+    call(conn, "enqueue_payloads", definition="test", payloads=[{}] * 3, tenant_id=TENANT_A)
     assert heard() == []
 
 

@@ -51,3 +51,43 @@ def test_a_fault_is_reported(tmp_path: Path, text: str, fault: str) -> None:
 )
 def test_good_sql_passes(tmp_path: Path, text: str) -> None:
     assert _faults(tmp_path, HEAD + text) == []
+
+
+GUIDE = (
+    "-- About.\n--\n--   seen  is seen\n--\n-- Call tree:\n--   seen -> hidden,\n--       other\n"
+)
+
+
+def _guides(folder: Path, guide: str) -> list[str]:
+    (folder / "area").mkdir()
+    (folder / "area" / "00_README.sql").write_text(guide)
+    for name, body in [
+        ("jobforge.seen", "jobforge_private.hidden() jobforge_private.other()"),
+        ("jobforge_private.hidden", "-- jobforge_private.other()"),
+        ("jobforge_private.other", ""),
+    ]:
+        file = folder / "area" / f"{name.partition('.')[2]}.sql"
+        file.write_text(f"{HEAD}create or replace function {name}()\n{body}")
+    return list(lint_sql.lint_guides(folder))
+
+
+@pytest.mark.parametrize(
+    ("guide", "fault"),
+    [
+        (GUIDE + "select 1;", "has more than comments"),
+        (GUIDE.replace("seen  is", "hidden  is"), "does not list seen"),
+        (GUIDE.replace("seen ->", "hidden ->"), "hidden does not call other"),
+        (GUIDE.replace("other", "gone"), "seen does not call gone"),
+    ],
+)
+def test_a_fault_of_a_guide_is_reported(tmp_path: Path, guide: str, fault: str) -> None:
+    assert any(fault in found for found in _guides(tmp_path, guide))
+
+
+def test_a_folder_without_a_guide_is_reported(tmp_path: Path) -> None:
+    (tmp_path / "one.sql").write_text(HEAD)
+    assert any("has no 00_README.sql" in found for found in lint_sql.lint_guides(tmp_path))
+
+
+def test_a_correct_guide_passes(tmp_path: Path) -> None:
+    assert _guides(tmp_path, GUIDE) == []

@@ -122,7 +122,7 @@ async def show_database(caller: Caller) -> JsonResponse:
     waits = await database.run(probes.lock_waits())
     files = await database.run(calls.list_migrations())
     gauges = await database.run(calls.read_gauges(_MAX_TENANTS))
-    misses = await database.run(calls.list_misses())
+    misses = await database.run(calls.list_missed_firings())
     migrations = [each.name for each in files if each.name.startswith("migrations/")]
     return JsonResponse(
         {

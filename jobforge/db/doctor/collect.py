@@ -72,7 +72,7 @@ def _query_facts(announced_pid: int) -> FactQueries:
     try:
         workers = yield calls.list_workers()
         files = yield calls.list_migrations()
-        troubles = yield calls.find_troubles()
+        troubles = yield calls.find_problems()
         unreadable = yield calls.find_unreadable()
     except Denied:
         pass  # they are for operators

@@ -169,10 +169,7 @@ create table jobforge.workers (
 -- on the same page as the old one, the WAL has only the bytes from the first difference to the
 -- last. A job has `allowance` attempts. A dead job that is revived gets `allowance` more on top of
 -- max_attempts, so that attempt numbers continue. `flags` is a bit mask that spares completions a
--- lookup in other tables: 1, the definition has hooks; 2, another job waits for this one, or it
--- belongs to a workflow or batch; 4, it has stored steps or has waited in the middle of an attempt;
--- 8, it was erased (erase_job). A job with flags 0, of a tenant without webhooks, has no follow-up
--- work.
+-- lookup in other tables; docs/query-plans.md lists its bits.
 create table jobforge.jobs (
     tenant_id uuid not null,
     id uuid not null,
@@ -531,7 +528,7 @@ create table jobforge.rate_limits (
 -- Rows that are used as locks: only the engine can lock a row here, while every login of a database
 -- can take any advisory lock. The rows are locked and never changed. Locks of the installation have
 -- the nil UUID; the limits of claims share 4,096 of them. A missing row is inserted when it is
--- needed (hold_lock, try_lock).
+-- needed (acquire_lock, try_lock).
 create table jobforge.locks (
     tenant_id uuid not null,
     name text not null,
@@ -555,7 +552,7 @@ create table jobforge.signing_key (
 insert into jobforge.signing_key (value)
 values (sha256(uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid())));
 
--- One limit of a group of jobs, as returned by jobforge_private.limits_of.
+-- One limit of a group of jobs, as returned by jobforge_private.group_limits.
 create type jobforge.group_limit as (
     kind text,
     subject text,
@@ -566,9 +563,9 @@ create type jobforge.group_limit as (
     changed_at timestamptz
 );
 
--- One tenant in one round of a claim: the position of its first ready job, its quota, and the row
--- of that job if this claim has just read it.
-create type jobforge.turn as (
+-- The head of a tenant in a queue: the position of its first ready job, the tenant's quota in one
+-- round of a claim, and the row of that job if this claim has just read it.
+create type jobforge.tenant_head as (
     tenant_id uuid,
     rank integer,
     run_at timestamptz,
@@ -577,9 +574,9 @@ create type jobforge.turn as (
     row_id tid
 );
 
--- The position of the first ready job of each tenant of a queue, as a session remembers it. Arrays
--- instead of rows, and times as seconds, because every claim parses and prints the value as text.
-create type jobforge.places as (
+-- The heads of the tenants of a queue, as a session remembers them (store_heads). Arrays instead of
+-- rows, and times as seconds, because every claim parses and prints the value as text.
+create type jobforge.tenant_heads as (
     tenants uuid[],
     ranks integer[],
     run_ats double precision[],
@@ -591,8 +588,8 @@ create type jobforge.places as (
 -- rows to claim include the first job of the first tenant.
 create type jobforge.ready_jobs as (
     picked tid[],
-    mended bigint,
-    reached jobforge.turn[],
+    corrected bigint,
+    reached jobforge.tenant_head[],
     has_front boolean
 );
 
@@ -766,8 +763,8 @@ create type jobforge.edge as (
     state text
 );
 
--- A node of a workflow or of its inner workflows, as returned by jobforge_private.nodes_of. `path`
--- is its name after the names of the workflows around it; `state` is the state of its job.
+-- A node of a workflow or of its inner workflows, as returned by jobforge_private.list_nodes.
+-- `path` is its name after the names of the workflows around it; `state` is the state of its job.
 create type jobforge.workflow_node as (
     workflow_id uuid,
     job_id uuid,

@@ -1,5 +1,5 @@
--- Refuses a key whose role, tenant, name, scopes or expiry are not valid (JF002). Called by
--- create_api_key.
+-- Refuses an API key whose role, tenant, name, scopes or expiry is invalid. Called by
+-- create_api_key. Raises JF002.
 create or replace function jobforge_private.check_api_key(
     p_name text,
     p_role text,

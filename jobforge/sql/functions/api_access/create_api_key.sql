@@ -1,8 +1,8 @@
--- The server and operators store a new key, of which only p_lookup and the SHA-256 of its text
--- come here. Roles: viewer and tenant_admin, of a tenant; super_admin, of none; worker, of a
--- tenant or of none, which then serves all. p_scopes narrow what it may do, as the server reads
--- them; null or none of them do not. Answers its id. Raises JF001, JF002, JF005 (the lookup is
--- taken: make another key), JF006.
+-- The server and operators call this to store a new API key. The database receives only p_lookup
+-- and the SHA-256 of the key's text. The roles viewer and tenant_admin need a tenant, super_admin
+-- must have none, and worker may have one or serve all tenants. p_scopes narrows what the key may
+-- do; the server interprets them (null or empty: no restriction). Returns the ID of the key. Raises
+-- JF001, JF002, JF005 (the lookup is taken: generate another key), JF006, JF014.
 create or replace function jobforge.create_api_key(
     p_name text,
     p_role text,

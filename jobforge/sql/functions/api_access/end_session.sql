@@ -1,5 +1,5 @@
--- The server ends a session of the dashboard, which nothing else remembers, until it would have
--- expired. Ending it again is no error. Raises JF002.
+-- The server calls this when a user signs out of the dashboard: the session is refused until
+-- p_expires_at, when it would have expired. Safe to repeat. Raises JF002.
 create or replace function jobforge.end_session(p_id bytea, p_expires_at timestamptz)
 returns void
 language plpgsql security definer

@@ -1,5 +1,5 @@
--- The server looks up the key that a request carries, ended ones too; it compares the hash itself.
--- No row for an unknown one. Raises nothing.
+-- The server calls this to look up the key of a request, including expired and revoked keys. The
+-- server compares the hash. Returns no row for an unknown lookup. Raises nothing.
 create or replace function jobforge.find_api_key(p_lookup text)
 returns table (
     id uuid, tenant_id uuid, role text, scopes text[], hash bytea, expires_at timestamptz,

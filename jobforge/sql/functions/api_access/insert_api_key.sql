@@ -1,5 +1,5 @@
--- Stores a key, made anew or by rotation. Raises JF002 (no hash or lookup), JF005 (the lookup is
--- taken), JF014 (the tenant is erased).
+-- Inserts an API key. Called by create_api_key and rotate_api_key. Raises JF002 (invalid hash or
+-- lookup), JF005 (the lookup is taken), JF014 (the tenant is erased).
 create or replace function jobforge_private.insert_api_key(p_key jobforge.api_keys) returns void
 language plpgsql
 as $$

@@ -1,6 +1,6 @@
--- The keys of a tenant, newest first, those that ended too; never what they are made of. Operators
--- without a tenant see all. p_before is the last id of the page before. Raises JF001, JF002,
--- JF006.
+-- Returns a page of a tenant's API keys, newest first, including expired and revoked keys, without
+-- hashes. Operators without a tenant get the keys of all tenants. p_before is the last ID of the
+-- previous page. Raises JF001, JF002, JF006.
 create or replace function jobforge.list_api_keys(
     p_limit integer default 50,
     p_before uuid default null,

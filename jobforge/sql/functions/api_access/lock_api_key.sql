@@ -1,5 +1,5 @@
--- A key by its id, locked; of another tenant it is as if it did not exist. Called by what changes
--- keys. Raises JF004.
+-- Returns an API key and locks its row. A key of another tenant counts as not found. Called by
+-- revoke_api_key and rotate_api_key. Raises JF004.
 create or replace function jobforge_private.lock_api_key(p_tenant_id uuid, p_id uuid)
 returns jobforge.api_keys
 language plpgsql

@@ -1,6 +1,6 @@
--- The server writes down that an operator acts for a tenant: one row of the tenant's audit log, or
--- of the installation's where the tenant is erased, so that nothing is stored for that tenant.
--- Raises JF001, JF002, JF006.
+-- The server calls this when an operator acts for a tenant: adds an entry to the tenant's audit
+-- log, or to the installation's if the tenant is erased, because nothing may be stored for an
+-- erased tenant. Raises JF001, JF002, JF006.
 create or replace function jobforge.note_access(
     p_action text,
     p_target text default null,
@@ -12,7 +12,7 @@ as $$
 declare
     v_tenant uuid := coalesce(
         case when jobforge.tenant() is null then jobforge_private.tenant_or_all(p_tenant_id) end,
-        jobforge_private.named_tenant(p_tenant_id));
+        jobforge_private.resolve_tenant(p_tenant_id));
 begin
     perform jobforge_private.check_name('action', p_action, 100);
     perform jobforge_private.audit(

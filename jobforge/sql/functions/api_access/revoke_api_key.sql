@@ -1,4 +1,4 @@
--- Ends a key at once; again is no error. Raises JF001, JF004, JF006. Locks the key.
+-- Revokes an API key immediately. Safe to repeat. Locks the key. Raises JF001, JF004, JF006.
 create or replace function jobforge.revoke_api_key(p_id uuid, p_tenant_id uuid default null)
 returns void
 language plpgsql security definer

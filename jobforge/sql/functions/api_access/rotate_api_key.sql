@@ -1,8 +1,7 @@
--- A new key in place of an old one: the same tenant, role, name, scopes, and as long a life, but
--- not beyond p_ends_by. The old one ends after p_overlap_s, 30 days at most, or when it would have.
--- Returns the new id.
--- Raises JF001, JF002, JF004, JF005 (the old one has ended, or the lookup is taken), JF006. Locks
--- the old key.
+-- Creates an API key in place of an old one, with the same tenant, role, name, scopes and lifetime,
+-- but no later expiry than p_ends_by. The old key expires after p_overlap_s (30 days at most), or
+-- earlier if it would have. Returns the ID of the new key. Locks the old key. Raises JF001, JF002,
+-- JF004, JF005 (the old key has expired or was revoked, or the lookup is taken), JF006.
 create or replace function jobforge.rotate_api_key(
     p_id uuid,
     p_lookup text,

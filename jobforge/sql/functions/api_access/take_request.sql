@@ -1,7 +1,7 @@
--- The server takes one token from a bucket, which refills at p_rate per second up to p_burst, and
--- starts full. Says whether there was one, and if not, when to come again. Buckets are named
--- `tenant:<id>` and `key:<id>`: an erasure finds them so. Waits for others at the same bucket.
--- Raises JF002.
+-- The server calls this for each request: takes one token from a token bucket that holds p_burst
+-- tokens, starts full and refills at p_rate tokens per second. Returns whether there was a token,
+-- and otherwise after how many seconds to retry. Buckets are named `tenant:<id>` and `key:<id>`, so
+-- that an erasure finds them. Locks the bucket; waits for other requests that use it. Raises JF002.
 create or replace function jobforge.take_request(
     p_bucket text,
     p_rate double precision,
@@ -19,7 +19,8 @@ begin
         perform jobforge_private.refuse('JF002', 'rate and burst must be positive',
             '{"field": "rate"}');
     end if;
-    -- A bucket that somebody else took from while this one waited is not refilled twice.
+    -- Another call may have taken a token while this one waited; greatest() prevents a second
+    -- refill.
     return query
     insert into jobforge.request_rates as r (bucket, tokens, refilled_at, is_allowed)
     values (p_bucket, p_burst - 1, v_now, true)

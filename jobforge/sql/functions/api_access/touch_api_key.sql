@@ -1,5 +1,5 @@
--- The server notes that a key was used, written once a minute at most. Raises nothing; skips a
--- key that somebody is changing.
+-- The server calls this when a key was used, to store the time, at most once per minute. Skips a
+-- key that another transaction has locked. Raises nothing.
 create or replace function jobforge.touch_api_key(p_id uuid) returns void
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp

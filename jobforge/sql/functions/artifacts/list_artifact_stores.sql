@@ -1,6 +1,6 @@
--- Workers and operators call this: the artifact stores of processes that were seen lately, those of
--- workers and servers for two hours and those of apps for a day. store_id is null for a process
--- without a store. Raises nothing.
+-- Workers and operators call this: returns the artifact stores of processes that were seen
+-- recently, within two hours for workers and servers and within a day for apps. store_id is null
+-- for a process without a store. Raises nothing.
 create or replace function jobforge.list_artifact_stores()
 returns table (
     store_id uuid, kind text, host text, pid integer, location text, seen_at timestamptz

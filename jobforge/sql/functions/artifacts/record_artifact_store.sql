@@ -1,7 +1,7 @@
--- Apps, servers and workers call this with the id of their artifact store, null where they have
--- none, so that list_artifact_stores shows which of them do not share one. Deletes what is older
--- than a day; at most 1,000 rows are kept, and what comes beyond is ignored. Locks the one row of
--- this process's kind, host and store. Raises JF002.
+-- Apps, servers and workers call this to report the ID of their artifact store (null: no store), so
+-- that list_artifact_stores shows processes that do not share one. Deletes rows older than a day.
+-- Keeps at most 1,000 rows and ignores further ones. Locks the row of this kind, host and store.
+-- Raises JF002.
 create or replace function jobforge.record_artifact_store(
     p_store_id uuid,
     p_kind text,

@@ -1,6 +1,6 @@
--- Workers and servers call this before they look for artifacts that nobody needs: true for the one
--- of them who is to do it now, because nobody has begun to within the last p_every_s. Locks the
--- one row that says when. Raises JF002.
+-- Workers and servers call this before they search for unused artifacts. Returns true for the one
+-- process that should do so now, because no process has started a sweep in the last p_every_s
+-- seconds. Locks the row with the last start. Raises JF002.
 create or replace function jobforge.start_artifact_sweep(p_every_s double precision default 3600)
 returns boolean
 language plpgsql security definer

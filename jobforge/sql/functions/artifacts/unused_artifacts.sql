@@ -37,12 +37,12 @@ begin
      where (v_tenant is null or n.tenant_id = v_tenant)
        and (split_part(n.path, '/', 2) collate "C" < v_before::text
             or jobforge_private.is_erased(n.tenant_id)
-            or jobforge_private.is_of_erased_job(n.tenant_id, n.id, n.beginning))
+            or jobforge_private.belongs_to_erased_job(n.tenant_id, n.id, n.beginning))
        and not exists (select from jobforge.jobs as j
                         where j.tenant_id = n.tenant_id and j.id = n.id and j.flags & 8 = 0)
        and not exists (select from jobforge.finished_jobs as f
                         where f.tenant_id = n.tenant_id and f.id = n.id and f.flags & 8 = 0)
-       -- A slash is followed by 0 in the order of bytes.
+       -- The range of a prefix: in byte order, the character after a slash is 0.
        and not exists (select from jobforge.jobs as j
                         where j.tenant_id = n.tenant_id and j.artifact_ref is not null
                           and j.flags & 8 = 0

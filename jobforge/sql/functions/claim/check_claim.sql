@@ -1,5 +1,6 @@
--- Refuses a claim that cannot be right: JF012 outside READ COMMITTED (a cap is counted by a
--- statement that must see what others committed meanwhile), JF002 for arguments out of bounds.
+-- Checks the arguments of claim_jobs. Raises JF012 outside READ COMMITTED (a cap is counted by a
+-- statement that must see what other transactions committed in the meantime) and JF002 for
+-- arguments out of range.
 create or replace function jobforge_private.check_claim(
     p_worker_id uuid,
     p_queues text[],

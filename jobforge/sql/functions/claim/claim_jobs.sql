@@ -1,13 +1,15 @@
--- Workers call this for as many jobs as they have free slots: p_limits[i] from p_queues[i]. Each
--- comes with a new lease; rows that other workers are claiming are skipped, never waited for.
--- Fair between tenants by weight, within a tenant by priority, then first due; the rows come in
--- no order. Due jobs are promoted first. p_definitions lists what the worker serves as
--- key@version (null: all). With p_registered the worker serves the definitions that it passed to
--- register_worker instead: a long list need not be sent and read for each claim. p_tenants confines
--- the worker to some tenants, and so does app.tenant_id. The turn of the tenants is kept in this
--- session (jobforge.cursors), and whether the worker serves everything (jobforge.served): hints,
--- which can only change what this session is given. Raises JF002, JF006, JF004 (p_registered, and
--- the worker is not registered), and JF012 outside READ COMMITTED.
+-- Workers call this for up to p_limits[i] jobs of queue p_queues[i], as many as they have free
+-- slots. Returns each job with a new lease, in no order. Rows that another worker is claiming are
+-- skipped, never waited for. Tenants share by weight; within a tenant, the highest priority comes
+-- first, then the earliest run_at. Due jobs are promoted first (promote_jobs).
+-- p_definitions lists what the worker serves as key@version (null: all). With p_registered, the
+-- worker serves the definitions that it passed to register_worker, so a long list is not sent with
+-- each claim. p_tenants confines the claim to some tenants, and so does app.tenant_id.
+-- Keeps hints in the settings jobforge.cursors and jobforge.served of this session; they can only
+-- change which jobs this session gets (docs/query-plans.md).
+-- Locks the jobs that it claims, and the limits that apply to them until the transaction ends.
+-- Raises JF002, JF004 (p_registered, and the worker is not registered), JF006, and JF012 outside
+-- READ COMMITTED.
 create or replace function jobforge.claim_jobs(
     p_worker_id uuid,
     p_queues text[],
@@ -40,20 +42,20 @@ declare
     v_lease bigint;
     v_lease_expires_at timestamptz;
     v_tenants uuid[] := jobforge_private.claimable_tenants(p_tenants);
-    v_cursors jsonb := jobforge_private.recall_cursors(p_queues);
+    v_cursors jsonb := jobforge_private.load_cursors(p_queues);
     v_limited jobforge.limited;
-    v_registered jobforge.workers;  -- a long list in it is read only when it is used
-    v_hash bigint;  -- of what this worker serves
-    v_stamp text;  -- of what this worker serves and of what there is
-    v_served text[];  -- a stamp, and whether everything is served
-    v_tells_starts boolean;  -- to some webhook endpoint
-    v_timeout integer;  -- of all definitions, where they have the same, as they mostly do
+    v_context record;
+    v_registered jobforge.workers;  -- a long list in the row is detoasted only when it is used
+    v_hash bigint;  -- of the definitions that the worker serves
+    v_stamp text;  -- that hash, and the number of definitions
+    v_served text[];  -- a stamp, and whether the worker serves all definitions
+    v_timeout integer;  -- of all definitions, if it is the same for all
     v_groups integer := 32;
     v_queue record;
     v_round record;
     v_width integer;
     v_rounds integer;
-    v_fruitless integer;
+    v_empty_rounds integer;
 begin
     perform jobforge_private.check_claim(p_worker_id, p_queues, p_limits, p_lease_s);
     if p_registered then
@@ -71,27 +73,15 @@ begin
         end if;
         v_hash := v_registered.definitions_hash;
     elsif p_definitions is not null then
-        -- Hashed here: handing a long array to a function costs more than that.
+        -- Hashed here: passing a long array to another function costs more than hashing it.
         v_hash := hash_array_extended(p_definitions collate "C", 0);
     end if;
     perform jobforge_private.promote_jobs(p_queues, p_limits);
-    select array(select d.key from jobforge.definitions as d
-                  where d.max_running is not null or d.rate_limit is not null
-                     or d.paused_at is not null),
-           array(select d.key from jobforge.definitions as d
-                  where d.max_running_per_key is not null or d.rate_limit_per_key is not null),
-           exists (select from jobforge.tenants as w
-                    where w.max_running is not null or w.rate_limit is not null
-                       or w.paused_at is not null),
-           exists (select from jobforge.tenants as w where w.weight <> 1),
-           exists (select from jobforge.webhook_endpoints as w
-                    where w.enabled and 'start' = any (w.events)),
-           (select case when min(d.timeout_s) = max(d.timeout_s) then min(d.timeout_s) end
-              from jobforge.definitions as d)
-      into v_limited.definitions, v_limited.definitions_by_key, v_limited.tenants,
-           v_limited.weighted, v_tells_starts, v_timeout;
+    v_context := jobforge_private.claim_context();
+    v_limited := v_context.limited;
+    v_timeout := v_context.timeout_s;
     if v_hash is not null then
-        -- Definitions are never deleted: while there are as many, they are the same.
+        -- Definitions are never deleted: an equal number means the same definitions.
         v_stamp := v_hash || '/' || (select count(*) from jobforge.definitions);
         v_served := string_to_array(current_setting('jobforge.served', true), ' ');
         if v_served[1] is distinct from v_stamp then
@@ -100,7 +90,7 @@ begin
             perform set_config('jobforge.served', array_to_string(v_served, ' '), false);
         end if;
         if v_served[2] = 'true' then
-            p_definitions := null;  -- so that no job has to be compared with them
+            p_definitions := null;  -- so that jobs are not compared with the list
         elsif p_registered then
             p_definitions := v_registered.definitions;
         end if;
@@ -115,22 +105,23 @@ begin
         v_limited.queue := v_queue.is_limited;
         v_width := v_queue.slots;
         v_rounds := 0;
-        v_fruitless := 0;
+        v_empty_rounds := 0;
         loop
-            -- Assigned, not selected: for a single job a query costs more than what it calls.
+            -- An assignment, not a query: for a single job, starting a query would cost more than
+            -- the call.
             v_round := jobforge_private.pick_round(
                 v_queue.name, v_queue.slots, v_width, v_tenants, p_definitions, v_limited,
-                v_fruitless > 0, coalesce(v_cursors -> v_queue.name, '{}'), v_groups);
+                v_empty_rounds > 0, coalesce(v_cursors -> v_queue.name, '{}'), v_groups);
             v_cursors := v_cursors || jsonb_build_object(v_queue.name, v_round.cursor);
             v_groups := v_round.groups;
 
             if v_round.picked <> '{}' then
                 v_now := jobforge_private.now();
-                -- Not within the update, which would compute them anew for every job.
+                -- Computed once, not for every row of the update.
                 v_lease := extract(epoch from v_now) * 1000000;
                 v_lease_expires_at := v_now + make_interval(secs => p_lease_s);
-                if v_tells_starts then
-                    perform jobforge_private.notify_starts(v_round.picked, v_now);
+                if v_context.wants_starts then
+                    perform jobforge_private.notify_job_starts(v_round.picked, v_now);
                 end if;
                 return query
                 update jobforge.jobs as j
@@ -157,21 +148,21 @@ begin
             v_rounds := v_rounds + 1;
             exit when v_rounds > 100;
             if v_round.picked <> '{}' then
-                -- Some have fewer than their share: the next round asks everybody known.
-                v_width := least(5000, greatest(v_queue.slots, cardinality(v_round.turns)));
-                v_fruitless := 0;
+                -- Some tenants had fewer jobs than their quota: ask all known tenants next.
+                v_width := least(5000, greatest(v_queue.slots, cardinality(v_round.heads)));
+                v_empty_rounds := 0;
                 continue;
-            elsif v_round.mended > 0 then
+            elsif v_round.corrected > 0 then
                 v_width := least(v_width * 4, 5000);
                 continue;
             end if;
-            -- All that these tenants have is locked, full or not served: ask others, more at a
-            -- time and whatever weight and order say, until something is found or everybody was
-            -- asked.
-            exit when v_fruitless > 8
-                   or v_round.complete and (v_fruitless > 0 or v_round.turns = '{}');
-            v_fruitless := v_fruitless + 1;
-            v_width := least(greatest(v_width, cardinality(v_round.turns)) * 4, 5000);
+            -- All jobs of these tenants are locked, over a limit or not served by this worker: ask
+            -- other tenants, more in each round and regardless of weight and order, until a round
+            -- finds jobs or all tenants were asked.
+            exit when v_empty_rounds > 8
+                   or v_round.complete and (v_empty_rounds > 0 or v_round.heads = '{}');
+            v_empty_rounds := v_empty_rounds + 1;
+            v_width := least(greatest(v_width, cardinality(v_round.heads)) * 4, 5000);
             v_cursors := jsonb_set(v_cursors, array[v_queue.name, 'served'], '1000');
         end loop;
     end loop;

@@ -1,5 +1,6 @@
--- The tenants a worker may touch: those it was confined to and, when app.tenant_id is set, no
--- other than that one. Null means all. Raises JF006 when the two exclude each other.
+-- Returns the tenants that a worker may serve: p_tenants, confined to app.tenant_id if that is set.
+-- Null means all tenants. Called by claim_jobs, read_stream and count_states. Raises JF006 if
+-- p_tenants does not include app.tenant_id.
 create or replace function jobforge_private.claimable_tenants(p_tenants uuid[]) returns uuid[]
 language plpgsql stable
 as $$

@@ -1,21 +1,22 @@
--- Locks the next plain jobs of the tenants whose turn it is, p_limit in all. Rows that others are
--- claiming are skipped. Called by pick_round. Not picked, but mended here and counted: jobs past
--- their expiry, and jobs whose tenant, definition or queue came under a limit or a pause after
--- they were queued. With p_remember the places of all jobs that were met are answered too.
+-- Locks the next ungated jobs of the tenants in p_heads, up to the quota of each and p_limit in
+-- all. Skips rows that others have locked. Expired jobs, and jobs whose tenant, definition or queue
+-- was limited or paused after they were queued, are corrected instead (canceled, given a gate) and
+-- counted in `corrected`. With p_remember, also returns the position of every job that was found.
+-- Called by pick_round.
 create or replace function jobforge_private.pick_ready_jobs(
     p_queue text,
     p_limit integer,
     p_definitions text[],
     p_limited jobforge.limited,
     p_remember boolean,
-    p_turns jobforge.turn[]
+    p_heads jobforge.tenant_head[]
 ) returns jobforge.ready_jobs
 language plpgsql
 as $$
 declare
     v_now timestamptz := jobforge_private.now();
     v_found jobforge.ready_jobs;
-    v_front uuid := p_turns[1].id;
+    v_front uuid := p_heads[1].id;
     v_expired tid[];
     v_limited uuid[];
 begin
@@ -23,7 +24,7 @@ begin
         select t.tenant_id, j.*,
                j.of_limited or p_limited.queue or w.paused_at is not null
                    or w.max_running is not null or w.rate_limit is not null as is_limited
-          from unnest(p_turns) as t
+          from unnest(p_heads) as t
           left join jobforge.tenants as w on p_limited.tenants and w.id = t.tenant_id
          cross join lateral (
             select q.ctid as row_id, - q.priority::integer as rank, q.run_at, q.id,
@@ -44,22 +45,23 @@ begin
     )
     select array_agg(c.row_id) filter (where c.is_expired is not true and not c.is_limited),
            array_agg(c.row_id) filter (where c.is_expired),
-           -- Not "distinct": for that, all rows would be sorted.
+           -- Not `distinct`, which would sort all rows.
            array_agg(c.tenant_id) filter (where c.is_expired is not true and c.is_limited),
            case when p_remember then
-               array_agg(row(c.tenant_id, c.rank, c.run_at, c.id, 0, null)::jobforge.turn) end,
+               array_agg(row(c.tenant_id, c.rank, c.run_at, c.id, 0, null)
+                         ::jobforge.tenant_head) end,
            bool_or(c.id = v_front)
       into v_found.picked, v_expired, v_limited, v_found.reached, v_found.has_front
       from candidates as c;
 
     v_found.picked := coalesce(v_found.picked, '{}');
-    v_found.mended := 0;
+    v_found.corrected := 0;
     if v_expired is not null then
-        v_found.mended := jobforge_private.cancel_expired(
-            v_expired || jobforge_private.expired_rows(v_now, 1000));
+        v_found.corrected := jobforge_private.cancel_expired(
+            v_expired || jobforge_private.lock_expired_rows(v_now, 1000));
     end if;
     if v_limited is not null then
-        v_found.mended := v_found.mended + jobforge_private.regate_rows(array(
+        v_found.corrected := v_found.corrected + jobforge_private.regate_rows(array(
             select q.ctid
               from (select distinct n from unnest(v_limited) as n) as t(tenant_id)
              cross join lateral (

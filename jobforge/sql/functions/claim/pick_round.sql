@@ -1,10 +1,16 @@
--- One round of a claim over a queue: whose turn it is, then the next jobs of each. A tenant's
--- jobs under limits compete with its plain ones by priority and due time. p_width tenants are
--- asked for p_limit jobs. p_is_even: an earlier round of this claim found nothing, so this one
--- asks all tenants, without weights and in any order. `whole`: nothing else is ready, or nothing
--- else may start, so the groups need not be counted a second time. If the last round left nothing
--- behind, this one takes all ready jobs without computing turns. Called by claim_jobs, which starts
--- `picked`.
+-- Runs one round of a claim over a queue: decides which tenants it serves (plan_round), and locks
+-- the next jobs of each. A tenant's jobs with a gate compete with its ungated ones by priority and
+-- due time. Called by claim_jobs, which starts the jobs in `picked`.
+-- p_width is the number of jobs to share between tenants, p_limit the number of rows to lock.
+-- p_is_even: an earlier round of this claim found nothing, so this one asks tenants regardless of
+-- weight and order. `whole`: the queue has no other job that may start, so the claim need not run
+-- another round. `corrected` is how many rows were canceled, deferred or given another gate.
+-- Three ways to find jobs, the cheapest first:
+--   pick_small_backlog  all ready jobs, if the last round left none behind
+--   pick_first_jobs     the head of each tenant, by the row that the scan has just read
+--   pick_ready_jobs     the next jobs of each tenant from its head on
+-- pick_gated_round comes before the last two where jobs with a gate may start.
+-- Locks jobs and limits; skips rows that other transactions hold.
 create or replace function jobforge_private.pick_round(
     p_queue text,
     p_limit integer,
@@ -15,9 +21,9 @@ create or replace function jobforge_private.pick_round(
     p_is_even boolean,
     inout cursor jsonb,
     inout groups integer,
-    out turns jobforge.turn[],
+    out heads jobforge.tenant_head[],
     out picked tid[],
-    out mended bigint,
+    out corrected bigint,
     out complete boolean,
     out gated boolean,
     out whole boolean
@@ -28,21 +34,16 @@ declare
     v_is_free boolean := not p_limited.tenants and not p_limited.queue
         and p_limited.definitions = '{}' and p_limited.definitions_by_key = '{}';
     v_start timestamptz;
-    v_gate text := coalesce(cursor ->> 'gate', '');
-    v_place jobforge.turn;
-    v_took record;
+    v_plan record;
+    v_gated record;
+    v_exhausted integer;  -- tenants with no other job that may start
     v_ready jobforge.ready_jobs;
-    v_gated_rows tid[];
-    v_mended bigint;
-    v_taken jsonb := '{}';  -- by subject: picked, but not running yet, so not counted yet
-    v_is_exhausted boolean := false;
-    v_exhausted integer := 0;  -- tenants without plain jobs of which no other job may start
 begin
-    if v_is_free and p_tenants is null and (cursor -> 'few')::boolean then
+    if v_is_free and p_tenants is null and (cursor -> 'small')::boolean then
         v_start := clock_timestamp();
-        picked := jobforge_private.pick_few_jobs(p_queue, p_limit, p_definitions);
+        picked := jobforge_private.pick_small_backlog(p_queue, p_limit, p_definitions);
         if picked is null or clock_timestamp() > v_start + interval '1 ms' then
-            cursor := cursor - 'few';
+            cursor := cursor - 'small';
         end if;
         if picked is not null then
             whole := true;
@@ -50,68 +51,62 @@ begin
         end if;
     end if;
 
-    v_took := jobforge_private.take_turns(
+    v_plan := jobforge_private.plan_round(
         p_queue, p_width, p_tenants, p_is_even, p_is_even or not p_limited.weighted, p_limited,
         cursor);
-    p_limited.full_definitions := v_took.full_definitions;
-    turns := v_took.turns;
-    complete := v_took.complete;
-    gated := v_took.gated;
-    cursor := v_took.cursor;
+    p_limited.full_definitions := v_plan.full_definitions;
+    heads := v_plan.heads;
+    complete := v_plan.complete;
+    gated := v_plan.gated;
+    cursor := v_plan.cursor;
     picked := '{}';
-    mended := 0;
+    corrected := 0;
 
     if gated then
-        for i in 1 .. cardinality(turns) loop
-            exit when cardinality(picked) >= p_limit or groups <= 0;
-            continue when turns[i].quota <= 0;
-            v_place := case when not p_is_even
-                            then jobforge_private.first_place(p_queue, turns[i].tenant_id) end;
-            select g.picked, g.cursor_gate, g.groups, g.taken, g.mended, g.is_exhausted
-              into v_gated_rows, v_gate, groups, v_taken, v_mended, v_is_exhausted
-              from jobforge_private.pick_gated_jobs(
-                       p_queue, turns[i].tenant_id,
-                       least(turns[i].quota, p_limit - cardinality(picked)),
-                       p_definitions, p_limited, v_place.rank, v_place.run_at,
-                       v_gate, groups, v_taken) as g;
-            turns[i].quota := turns[i].quota - cardinality(v_gated_rows);
-            picked := picked || v_gated_rows;
-            mended := mended + v_mended;
-            v_exhausted := v_exhausted
-                + (v_is_exhausted and not p_is_even and v_place is null)::integer;
-        end loop;
-        cursor := cursor || jsonb_build_object('gate', v_gate);
+        v_gated := jobforge_private.pick_gated_round(
+            p_queue, p_limit, p_definitions, p_limited, p_is_even,
+            coalesce(cursor ->> 'gate', ''), heads, groups);
+        heads := v_gated.heads;
+        groups := v_gated.groups;
+        picked := v_gated.picked;
+        corrected := v_gated.corrected;
+        v_exhausted := v_gated.exhausted;
+        cursor := cursor || jsonb_build_object('gate', v_gated.gate);
     end if;
 
     if v_is_free and not gated and not p_is_even and not p_limited.weighted
-       and p_definitions is null and cardinality(turns) >= p_limit and turns[1].row_id is not null
+       and p_definitions is null and cardinality(heads) >= p_limit and heads[1].row_id is not null
     then
-        picked := jobforge_private.pick_first_jobs(p_queue, turns[: p_limit]);
+        picked := jobforge_private.pick_first_jobs(p_queue, heads[: p_limit]);
     end if;
-    if turns <> '{}' and (gated and cardinality(picked) < p_limit or picked = '{}') then
+    if heads <> '{}' and (gated and cardinality(picked) < p_limit or picked = '{}') then
         v_ready := jobforge_private.pick_ready_jobs(
-            p_queue, p_limit - cardinality(picked), p_definitions, p_limited, cursor ? 'until',
-            turns);
+            p_queue, p_limit - cardinality(picked), p_definitions, p_limited,
+            cursor ? 'heads_until', heads);
         picked := picked || v_ready.picked;
-        mended := mended + v_ready.mended;
+        corrected := corrected + v_ready.corrected;
     end if;
-    if p_definitions is not null and turns <> '{}' and v_ready.has_front is not true then
-        mended := mended + jobforge_private.defer_unserved(p_queue, turns[1], p_definitions);
+    if p_definitions is not null and heads <> '{}' and v_ready.has_front is not true then
+        corrected := corrected
+            + jobforge_private.defer_unserved_jobs(p_queue, heads[1], p_definitions);
     end if;
-    if mended > 0 or picked = '{}'
+    if corrected > 0 or picked = '{}'
        and coalesce((cursor ->> 'idle_until')::timestamptz < clock_timestamp(), true) then
-        cursor := cursor - 'until';
-    elsif cursor ? 'until' then
-        -- Many take longer to write down than a few dead entries to pass: not every time then.
-        if cardinality((v_took.places).tenants) < 100 or v_took.is_walked or random() < 0.25 then
-            perform jobforge_private.keep_places(
-                'places', p_queue, jobforge_private.advance_places(v_took.places, v_ready.reached));
+        cursor := cursor - 'heads_until';
+    elsif cursor ? 'heads_until' then
+        -- Printing many heads takes longer than passing a few dead entries, so they are not stored
+        -- in every round.
+        if cardinality((v_plan.remembered).tenants) < 100 or v_plan.is_scanned
+           or random() < 0.25 then
+            perform jobforge_private.store_heads(
+                'heads', p_queue,
+                jobforge_private.advance_heads(v_plan.remembered, v_ready.reached));
         end if;
     end if;
-    whole := complete and mended = 0 and cardinality(picked) < p_limit
-             and case when gated then picked <> '{}' and v_exhausted = cardinality(turns)
-                      else turns = '{}' or cardinality(turns) = 1 and picked <> '{}' end;
+    whole := complete and corrected = 0 and cardinality(picked) < p_limit
+             and case when gated then picked <> '{}' and v_exhausted = cardinality(heads)
+                      else heads = '{}' or cardinality(heads) = 1 and picked <> '{}' end;
     if whole and not gated and not (cursor -> 'slow')::boolean then
-        cursor := cursor || '{"few": true}';
+        cursor := cursor || '{"small": true}';
     end if;
 end $$;

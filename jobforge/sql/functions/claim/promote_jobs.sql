@@ -1,9 +1,9 @@
--- Makes due jobs ready; called by every claim, so no process has to do it. One index probe when
--- nothing is due. Rows that another claim is promoting are skipped. The claim takes up to
--- p_limits[i] of the jobs of p_queues[i]; workers of queues with more promoted jobs are woken. When
--- the probe was slow (see take_turns: dead entries that cannot be cleaned), this session starts the
--- next ones a second back from where it was, for eighty times as long as the probe took, eight
--- seconds at most.
+-- Makes due scheduled jobs ready. Every claim calls this, so no process has to. Costs one index
+-- probe if no job is due. Skips rows that another claim is promoting. The claim takes up to
+-- p_limits[i] jobs of p_queues[i]; where more were promoted, the workers of the queue are notified.
+-- If the probe was slow because of dead index entries, this session starts later probes one second
+-- before the last one, for eighty times as long as the probe took, eight seconds at most. Returns
+-- the number of promoted jobs.
 create or replace function jobforge_private.promote_jobs(
     p_queues text[],
     p_limits integer[],
@@ -14,8 +14,8 @@ as $$
 declare
     v_start timestamptz := clock_timestamp();
     v_now timestamptz := jobforge_private.now();
-    v_kept timestamptz[] := jobforge_private.recall_promoted();
-    -- Every login can change the setting: it cannot hold back due jobs for longer than this.
+    v_kept timestamptz[] := jobforge_private.load_promotion_floor();
+    -- Every login can change the setting; this bounds how long it can delay due jobs.
     v_until timestamptz := case when v_kept[2] > v_start and v_kept[1] < v_now
                                      and v_kept[2] < v_start + interval '10 seconds'
                                 then v_kept[2] end;

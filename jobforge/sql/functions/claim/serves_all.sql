@@ -1,5 +1,5 @@
--- Whether a worker that serves p_definitions (key@version) serves all definitions that there are.
--- Called by claim_jobs, which remembers the answer.
+-- Returns whether p_definitions (key@version) includes all registered definitions. Called by
+-- claim_jobs, which stores the result in the session.
 create or replace function jobforge_private.serves_all(p_definitions text[]) returns boolean
 language plpgsql
 as $$

@@ -1,7 +1,8 @@
--- One outcome: complete_jobs for a job of this worker, also within the caller's own transaction.
--- Unlike complete_jobs it waits for a transaction that has locked the job, or a row that its end
--- needs, as long as lock_timeout allows. Raises JF003 when the lease is lost.
--- Raises JF012 outside READ COMMITTED.
+-- Workers call this to report one outcome: complete_jobs for one job of this worker, also within
+-- the caller's transaction. Unlike complete_jobs, waits for a transaction that has locked the job,
+-- or a row that its completion needs, for as long as lock_timeout allows. Returns the new state.
+-- Locks the job and the jobs that it gathers in order of (tenant_id, id). Raises JF003 if the lease
+-- is lost, and JF012 outside READ COMMITTED.
 create or replace function jobforge.complete_job(
     p_tenant_id uuid,
     p_job_id uuid,
@@ -22,12 +23,12 @@ as $$
 declare
     v_tenant uuid := jobforge.tenant();
     v_outcomes jsonb :=
-        jobforge_private.fail_unbounded(jsonb_build_array(p_outcome || jsonb_build_object(
+        jobforge_private.fail_unbounded_outcomes(jsonb_build_array(p_outcome || jsonb_build_object(
         'tenant_id', p_tenant_id, 'job_id', p_job_id, 'lease', p_lease)));
     v_answer record;
 begin
     perform jobforge_private.require_read_committed('complete_job');
-    -- Together with the jobs that it is to gather, in one order.
+    -- Lock the job together with the jobs that it gathers, in one order.
     perform
        from (select o.*, p_worker_id as worker_id
                from (select p_tenant_id as tenant_id, p_job_id as job_id, p_lease as lease

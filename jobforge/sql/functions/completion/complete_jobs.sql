@@ -1,12 +1,15 @@
--- Workers call this with everything that ended since the last call: one row per outcome, and the
--- state the job went to. `ok`: it is settled. `lost`: the lease has ended. `busy`: the worker still
--- holds the lease, but another transaction has locked the job, or a row that its end needs (a job
--- that waits for it, its workflow); the worker keeps the lease and sends the outcome again soon.
--- One bad row does not fail the others, and a busy one does not hold them up: no lock of another
--- transaction is waited for longer than moments (settle_followed_jobs). A repeated completion (the
--- reply to COMMIT may get lost) answers `ok` again, whatever its outcome was; another outcome for a
--- lease that has ended is `lost`. Fields: docs/sql.md. Raises JF002 when p_outcomes cannot be read.
--- Raises JF012 outside READ COMMITTED.
+-- Workers call this with all outcomes since the last call. Returns one row per outcome: its status,
+-- and the state that the job went to.
+--   ok    the job is settled
+--   lost  the lease has ended
+--   busy  the worker still holds the lease, but another transaction has locked the job or a row
+--         that its completion needs (a job that waits for it, its workflow); the worker keeps the
+--         lease and sends the outcome again soon
+-- One invalid outcome does not fail the others, and a busy one does not delay them: the function
+-- waits for locks only a moment (settle_linked_jobs). A repeated completion, after the reply to
+-- COMMIT was lost, returns `ok` again if its outcome is the same, and `lost` otherwise. Fields:
+-- docs/sql.md. Locks the jobs in order of (tenant_id, id). Raises JF002 if p_outcomes cannot be
+-- read, and JF012 outside READ COMMITTED.
 create or replace function jobforge.complete_jobs(p_worker_id uuid, p_outcomes jsonb)
 returns table (job_id uuid, lease bigint, status text, state text)
 language plpgsql security definer
@@ -32,8 +35,8 @@ begin
         perform jobforge_private.refuse('JF002',
             'outcomes must be an array of at most 5000, of one worker', '{"field": "outcomes"}');
     end if;
-    p_outcomes := jobforge_private.fail_unbounded(p_outcomes);
-    -- Are all of them stored as successes? Then most can be settled without locking them first.
+    p_outcomes := jobforge_private.fail_unbounded_outcomes(p_outcomes);
+    -- If all outcomes are successes that can be stored, settle without locking the jobs first.
     if not (jsonb_path_exists(p_outcomes,
                 '$[*] ? (!(@.outcome == "succeeded") || exists(@.retry_in_s) || exists(@.run_at))')
             or pg_column_size(p_outcomes) > 1048576
@@ -55,7 +58,7 @@ begin
         return;
     end if;
 
-    -- A later statement: it sees what has been committed since, and what was just settled.
+    -- A later statement: it sees what was committed since, and what was just settled.
     return query
     select o.job_id, o.lease,
            case when a.lease is not null then 'ok'

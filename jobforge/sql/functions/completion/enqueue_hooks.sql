@@ -1,6 +1,6 @@
--- Enqueues the hooks of a job that reached its end: a job of definition `<key>:hooks`. Called by
--- follow_up for jobs whose flag says that their definition has hooks. Where there is no such
--- definition, or it is not active, the job's timeline says so: its end must not fail for it.
+-- Enqueues the hooks of a job that finished: a job of definition `<key>:hooks`. Called by follow_up
+-- for jobs whose flags say that their definition has hooks. If that definition does not exist or is
+-- inactive, adds an entry to the job's timeline: the completion must not fail for it.
 create or replace function jobforge_private.enqueue_hooks(p_ended jobforge.ended_job) returns void
 language plpgsql
 as $$
@@ -8,18 +8,18 @@ declare
     v_name text := p_ended.definition || ':hooks';
     v_hooks jobforge.definitions;
 begin
-    -- Looked up here rather than caught below: a subtransaction for each job of a batch would
-    -- slow down every snapshot of the server.
+    -- Looked up instead of catching an error: a subtransaction for each job of a batch would slow
+    -- down every snapshot of the server.
     select * into v_hooks from jobforge_private.find_definition(v_name, p_ended.version);
     if v_hooks.is_active is not true then
-        perform jobforge_private.note_event(p_ended.tenant_id, p_ended.id, 'hooks_skipped',
+        perform jobforge_private.record_job_event(p_ended.tenant_id, p_ended.id, 'hooks_skipped',
             jsonb_build_object(
                 'definition', v_name, 'version', p_ended.version,
                 'reason', case when v_hooks.key is null then 'unknown_definition'
                                else 'definition_inactive' end));
         return;
     end if;
-    perform jobforge_private.insert_alike(
+    perform jobforge_private.insert_payloads(
         p_ended.tenant_id, v_name,
         jsonb_build_array(jsonb_build_object(
             'job_id', p_ended.id, 'definition', p_ended.definition, 'version', p_ended.version,

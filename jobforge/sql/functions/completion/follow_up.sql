@@ -1,6 +1,7 @@
--- What the end of attempts and of jobs brings about, in the transaction that ends them. Called once
--- for a batch, with those of its jobs that somebody waits for: a job whose flags are 0, of a tenant
--- without webhooks, costs nothing here. Jobs that only wait for their next attempt are among them.
+-- Runs the follow-up work of jobs and attempts that ended, in the same transaction: enqueues hooks,
+-- deletes waits, releases dependent jobs and workflows, notifies webhook endpoints. Called once per
+-- batch, with those of its jobs that need it: a job with flags 0, of a tenant without webhooks, is
+-- left out. Jobs that only wait for their next attempt are included.
 create or replace function jobforge_private.follow_up(p_ended jobforge.ended_job[]) returns void
 language plpgsql
 as $$
@@ -9,7 +10,7 @@ declare
     v_has_steps boolean := false;
     v_is_awaited boolean := false;
 begin
-    -- An end that was on its way when its tenant was erased brings nothing about.
+    -- Jobs of a tenant that was erased in the meantime have no follow-up work.
     if exists (select from unnest(p_ended) as e
                  join jobforge.tenants as t on t.id = e.tenant_id
                 where t.erased_at is not null) then
@@ -17,7 +18,7 @@ begin
             select e from unnest(p_ended) as e where not jobforge_private.is_erased(e.tenant_id));
     end if;
     foreach v_ended in array p_ended loop
-        -- A dead job had its hooks when it died.
+        -- The hooks of a dead job were enqueued when it died.
         if v_ended.flags & 1 = 1 and v_ended.state in ('succeeded', 'canceled', 'dead')
            and v_ended.was <> 'dead' then
             perform jobforge_private.enqueue_hooks(v_ended);

@@ -1,9 +1,9 @@
--- The statement of succeed_jobs: moves jobs that plainly succeeded to finished_jobs, with what
--- follows from their end (follow_up). Returns the ids of the moved ones. It takes only jobs whose
--- row nobody has locked, and without p_with_followed only those whose end concerns no other row.
--- xmax shows that nobody has locked a row; a lock of our own with skip locked would cost an eighth
--- of the statement. Should a transaction lock the row in the microsecond between the check and the
--- delete, then the delete waits for it, up to lock_timeout. Locks in order of (tenant_id, id).
+-- Moves jobs that plainly succeeded to finished_jobs and runs their follow-up work (follow_up).
+-- Returns the IDs of the moved jobs. Takes only jobs whose row no other transaction has locked, and
+-- without p_with_linked only those without follow-up work. It reads xmax to see whether a row is
+-- locked, because its own lock with `skip locked` would cost an eighth of the statement; if another
+-- transaction locks the row between the check and the delete, the delete waits for it, up to
+-- lock_timeout. Locks the jobs in order of (tenant_id, id). Called by succeed_jobs.
 create or replace function jobforge_private.move_succeeded_jobs(
     p_worker_id uuid,
     p_tenants uuid[],
@@ -11,7 +11,7 @@ create or replace function jobforge_private.move_succeeded_jobs(
     p_leases bigint[],
     p_results jsonb[],
     p_listening uuid[],
-    p_with_followed boolean
+    p_with_linked boolean
 ) returns uuid[]
 language plpgsql
 as $$
@@ -27,18 +27,18 @@ begin
           from unnest(p_tenants, p_jobs, p_leases, p_results)
                as g(tenant_id, job_id, lease, result)
          where (v_tenant is null or g.tenant_id = v_tenant)
-           and jobforge_private.is_storable(g.result)
+           and jobforge_private.is_storable_result(g.result)
          order by g.tenant_id, g.job_id
     ), ended as (
         delete from jobforge.jobs as j
          using given as g
          where j.tenant_id = g.tenant_id and j.id = g.job_id
-           -- Not "state = 'running'", and not the worker as a constant: both would invite the
-           -- planner to look for running jobs first, and for ours among them.
+           -- `state || ''` and the worker as a column: see docs/query-plans.md.
            and j.state || '' = 'running' and j.worker_id = g.worker_id and j.lease = g.lease
-           -- Locked by nobody, or by the transaction that wrote this version of the row.
+           -- No transaction holds a lock, or the transaction that wrote this version of the row had
+           -- it.
            and (j.xmax = j.xmin or j.xmax = 0)
-           and (p_with_followed or j.flags = 0 and j.tenant_id <> all (p_listening))
+           and (p_with_linked or j.flags = 0 and j.tenant_id <> all (p_listening))
         returning j.tenant_id, j.id, j.lease, j.created_at, j.run_at, j.queued_at, j.started_at,
                   j.cancel_requested_at, j.expires_at, j.retry_of, j.version, j.attempt,
                   j.max_attempts, j.allowance, j.timeout_s, j.priority, j.flags, j.definition,

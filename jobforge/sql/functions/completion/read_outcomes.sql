@@ -1,7 +1,7 @@
--- The outcomes of a settle call as rows, made fit to be stored: one that cannot be (an unknown
--- outcome, a result beyond 1 MiB or 64 levels, a retry more than a year ahead, a wait that is none)
--- becomes a final failure that says so, and an error beyond 64 KiB or 64 levels keeps its type and
--- the start of its message. Without p_worker_id each names its own.
+-- Returns the outcomes of a settle call as rows that can be stored. An invalid outcome becomes a
+-- final failure that says why: an unknown outcome, a result beyond 1 MiB or 64 levels, a retry more
+-- than a year ahead, an invalid wait. An error beyond 64 KiB or 64 levels keeps its type and the
+-- start of its message. Without p_worker_id, each outcome names its worker.
 create or replace function jobforge_private.read_outcomes(p_worker_id uuid, p_outcomes jsonb)
 returns table (
     tenant_id uuid, job_id uuid, worker_id uuid, lease bigint, started_at timestamptz, outcome text,
@@ -58,10 +58,10 @@ as $$
              or o.outcome is null then 'InvalidOutcome'
            when pg_column_size(o.result) > 1048576 then 'ResultTooLarge'
            when jsonb_path_exists(o.result, 'strict $.**{65 to last}') then 'ResultTooDeep'
-           when not jobforge_private.is_storable(o.result) then 'ResultTooLong'
+           when not jobforge_private.is_storable_result(o.result) then 'ResultTooLong'
            when not coalesce(o.retry_in_s, 0) between 0 and 31622400 then 'InvalidRetry'
            when o.run_at > now() + interval '366 days' then 'InvalidRetry'
            when o.outcome = 'snoozed' and o.wait is not null
-            and jobforge_private.is_wait(o.wait) is not true then 'InvalidWait'
+            and jobforge_private.is_valid_wait(o.wait) is not true then 'InvalidWait'
      end as fault) as f
 $$;

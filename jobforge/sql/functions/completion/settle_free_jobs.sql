@@ -1,8 +1,8 @@
--- Settles outcomes of jobs that no other transaction has locked; a locked one is not waited for,
--- and neither it nor a job whose lease is not held is among the rows returned. Jobs whose end
--- concerns other rows are settled after the others: such a row may be locked too
--- (settle_followed_jobs). Called by complete_jobs and succeed_jobs. Locks the jobs in order of
--- (tenant_id, id), together with those that they are to gather as far as nobody has locked them.
+-- Settles the outcomes of jobs that no other transaction has locked. Never waits for a locked job;
+-- neither such a job nor one whose lease has ended is returned. Jobs whose completion needs other
+-- rows are settled after the others, because such a row may be locked too (settle_linked_jobs).
+-- Called by complete_jobs and succeed_jobs. Locks the jobs in order of (tenant_id, id), together
+-- with the jobs that they are to gather, as far as those are not locked.
 create or replace function jobforge_private.settle_free_jobs(p_worker_id uuid, p_outcomes jsonb)
 returns table (tenant_id uuid, job_id uuid, lease bigint, state text)
 language plpgsql
@@ -13,7 +13,7 @@ declare
     v_listening uuid[] := '{}';
     v_has_waits boolean := jsonb_path_exists(p_outcomes, '$[*].wait');
     v_plain integer[];
-    v_followed integer[];
+    v_linked integer[];
     v_outcomes jsonb;
 begin
     if exists (select from jobforge.webhook_endpoints as w where w.enabled) then
@@ -35,16 +35,16 @@ begin
          order by g.tenant_id, g.job_id
     ), held as materialized (
         select g.place,
-               g.gathers or j.flags <> 0 or j.tenant_id = any (v_listening) as is_followed
+               g.gathers or j.flags <> 0 or j.tenant_id = any (v_listening) as is_linked
           from given as g
           join jobforge.jobs as j on j.tenant_id = g.tenant_id and j.id = g.job_id
          where j.state || '' = 'running' and j.worker_id = g.worker_id and j.lease = g.lease
             or g.lease is null and j.state || '' <> 'blocked'
            for update of j skip locked
     )
-    select array_agg(h.place) filter (where not h.is_followed),
-           array_agg(h.place) filter (where h.is_followed)
-      into v_plain, v_followed
+    select array_agg(h.place) filter (where not h.is_linked),
+           array_agg(h.place) filter (where h.is_linked)
+      into v_plain, v_linked
       from held as h
      where h.place is not null;
     if v_plain is not null then
@@ -57,14 +57,14 @@ begin
         select s.tenant_id, s.job_id, s.lease, s.state
           from jobforge_private.settle_jobs(p_worker_id, v_outcomes) as s;
     end if;
-    if v_followed is not null then
+    if v_linked is not null then
         v_outcomes := p_outcomes;
-        if cardinality(v_followed) < jsonb_array_length(p_outcomes) then
+        if cardinality(v_linked) < jsonb_array_length(p_outcomes) then
             v_outcomes := (
-                select jsonb_agg(p_outcomes -> f.place - 1) from unnest(v_followed) as f(place));
+                select jsonb_agg(p_outcomes -> f.place - 1) from unnest(v_linked) as f(place));
         end if;
         return query
         select s.tenant_id, s.job_id, s.lease, s.state
-          from jobforge_private.settle_followed_jobs(p_worker_id, v_outcomes) as s;
+          from jobforge_private.settle_linked_jobs(p_worker_id, v_outcomes) as s;
     end if;
 end $$;

@@ -1,12 +1,12 @@
--- Settles outcomes that could not be settled all at once. Those that need a row of another
--- transaction are found in one pass and left (free_outcomes); the others are settled together. If
--- that fails too, for a row that the pass does not look at, each half is settled by itself, and the
--- halves of a half that failed: one such job among 2,000 costs eleven failures, each at most 10 ms
--- of waiting, and about as many subtransactions. After 24 failures what is left is not tried. The
--- order is random, so that the same jobs are not left each time. Returns the settled ones. Without
--- p_worker_id it settles for the reaper: then it leaves a job whose settle fails for any reason,
--- with a warning; otherwise only one that needs a row held by another transaction. The caller has
--- locked the jobs' rows. Called by settle_followed_jobs and settle_lost_jobs.
+-- Settles outcomes that could not be settled all at once. One pass finds and leaves out those that
+-- need a row of another transaction (lockable_outcomes); the others are settled together. If that
+-- fails too, for a row that the pass does not check, each half is settled separately, and so on:
+-- one such job among 2,000 costs eleven failures, each with at most 10 ms of waiting, and about as
+-- many subtransactions. After 24 failures, the rest is left. The order is random, so that not the
+-- same jobs are left each time. Returns the settled jobs. Without p_worker_id it settles for the
+-- reaper and leaves a job whose settle fails for any reason, with a warning; otherwise it leaves
+-- only a job that needs a row held by another transaction. The caller has locked the jobs. Called
+-- by settle_linked_jobs and settle_lost_jobs.
 create or replace function jobforge_private.settle_in_parts(p_worker_id uuid, p_outcomes jsonb)
 returns table (tenant_id uuid, job_id uuid, lease bigint, state text)
 language plpgsql
@@ -14,8 +14,8 @@ set lock_timeout = '10ms'
 as $$
 #variable_conflict use_column
 declare
-    v_outcomes jsonb[] := jobforge_private.free_outcomes(p_outcomes);
-    -- The parts that are still to be settled, as pairs of places.
+    v_outcomes jsonb[] := jobforge_private.lockable_outcomes(p_outcomes);
+    -- The parts that are still to be settled, as pairs of indexes into v_outcomes.
     v_parts integer[] := array[1, cardinality(v_outcomes)];
     v_first integer;
     v_last integer;

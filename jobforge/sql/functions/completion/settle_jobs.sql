@@ -1,18 +1,18 @@
--- The one way out of running, for workers (complete_jobs) and the reaper alike. Each outcome
--- names its job, worker and lease; a row moves on only if all three still match and it is
--- running.
+-- Ends leases: the only way out of state running, for workers (complete_jobs) and for the reaper.
+-- Each outcome names its job, worker and lease; a row changes only if it is running and all three
+-- match (fencing).
 --   succeeded                    -> succeeded (moved to finished_jobs)
 --   canceled, or a cancel was requested and the attempt did not succeed -> canceled (moved)
---   failed, timed_out, crashed, lease_lost -> scheduled after its backoff or retry_in_s; dead when
+--   failed, timed_out, crashed, lease_lost -> scheduled after its backoff or retry_in_s; dead if
 --                                   `final` is set or the allowance is used up
 --   snoozed                      -> scheduled at run_at or after retry_in_s, attempt not counted
---   released                     -> queued again at once, attempt not counted
--- Every lease that ends leaves a row in attempts. Returns the jobs that matched. Deletes in order
--- of (tenant_id, id). With app.tenant_id set, other tenants' jobs do not match. What the end brings
--- about (follow_up) is in the same transaction.
--- As a rule the caller has locked the rows, in an earlier statement: the statements that follow
--- must agree on who was asked to cancel, and wait for nobody's lock. Without p_are_held, for
--- outcomes that are all successes, it takes only jobs that it need not wait for, as
+--   released                     -> queued again immediately, attempt not counted
+-- Every lease that ends is recorded as an attempt. Returns the jobs that matched. Runs the
+-- follow-up work in the same transaction (follow_up). With app.tenant_id set, jobs of other tenants
+-- do not match. Deletes in order of (tenant_id, id).
+-- With p_are_held, the caller has locked the rows in an earlier statement: the following statements
+-- must agree on whether a cancel was requested, and must not wait for locks. Without it, for
+-- outcomes that are all successes, takes only jobs that no other transaction has locked, as
 -- move_succeeded_jobs does.
 create or replace function jobforge_private.settle_jobs(
     p_worker_id uuid,
@@ -42,7 +42,7 @@ begin
         delete from jobforge.jobs as j
          using given as g
          where j.tenant_id = g.tenant_id and j.id = g.job_id
-           -- Not "state = 'running'": that would invite the planner to the lease index.
+           -- `state || ''`: see docs/query-plans.md.
            and j.state || '' = 'running' and j.worker_id = g.worker_id and j.lease = g.lease
            and (g.outcome in ('succeeded', 'canceled')
                 or j.cancel_requested_at is not null and g.outcome <> 'succeeded')

@@ -1,6 +1,7 @@
--- The part of settle_jobs for attempts after which the job goes on or is dead. Same fence; the
--- rows are locked by settle_jobs. p_ended are those that it has ended before: what follows from all
--- of them is done at once, in one order of locks.
+-- Settles the attempts after which the job continues or is dead. Compares worker and lease as
+-- settle_jobs does; the rows are locked by the caller of settle_jobs. p_ended are the jobs that
+-- settle_jobs has finished: the follow-up work of all jobs is done at once, in one order of locks.
+-- Called by settle_jobs.
 create or replace function jobforge_private.settle_unfinished_jobs(
     p_worker_id uuid,
     p_outcomes jsonb,
@@ -19,7 +20,7 @@ declare
     v_has_waits boolean := jsonb_path_exists(p_outcomes, '$[*].wait');
     v_gathers uuid[] := '{}';
     v_gathered jobforge.attempts[];
-    v_queues text[];  -- of released jobs
+    v_queues text[];  -- queues of released jobs
 begin
     if v_has_waits then
         v_gathers := array(
@@ -97,7 +98,8 @@ begin
                s.artifact_ref, null, s.error, s.payload, null)::jobforge.ended_job)
                filter (where s.flags <> 0 or s.tenant_id = any (v_listening)),
            array_agg(distinct s.queue) filter (where s.state = 'queued'),
-           -- begin_waits writes the attempts of these, because it decides where their jobs go.
+           -- begin_waits stores the attempts of gathers, because it decides the state of their
+           -- jobs.
            (select array_agg(row(
                 h.tenant_id, h.job_id, h.held_by, h.lease, h.queued_at, h.started_at,
                 greatest(p_now, h.started_at), pg_current_xact_id(), h.peak_memory_bytes, h.cpu_ms,

@@ -1,11 +1,10 @@
--- Workers call this with the jobs that plainly succeeded, as most do: what complete_jobs does with
--- them, from arrays and in half of its time. The row of the finished job tells the attempt too, so
--- that has no row of its own (view all_attempts). p_results[i] may be null, as may all of it.
--- Returns the jobs that were not settled, which is none as a rule: complete_jobs tells why not, and
--- makes a failure of a result that cannot be stored. Never waits for another transaction, as
--- complete_jobs: a job that is locked, or whose end needs a row that is locked, is among those not
--- settled. Raises JF002.
--- Raises JF012 outside READ COMMITTED.
+-- Workers call this with jobs that plainly succeeded, as most do. Has the effect of complete_jobs
+-- in half of its time, because it takes arrays. The row of the finished job also records the
+-- attempt (view all_attempts). p_results may be null, and so may each of its elements. Returns the
+-- jobs that were not settled, as a rule none: complete_jobs reports why, and turns a result that
+-- cannot be stored into a failure. Never waits for another transaction; a job that is locked, or
+-- whose completion needs a locked row, is among those not settled. Locks the jobs in order of
+-- (tenant_id, id). Raises JF002, and JF012 outside READ COMMITTED.
 create or replace function jobforge.succeed_jobs(
     p_worker_id uuid,
     p_tenants uuid[],
@@ -47,8 +46,9 @@ begin
     if cardinality(v_settled) = cardinality(p_jobs) then
         return;
     end if;
-    -- The end of these concerns other rows, such as jobs that wait for them. A subtransaction, so
-    -- that those above stay settled when one of these rows is held by another transaction.
+    -- The completion of the others needs more rows, such as jobs that wait for them. A
+    -- subtransaction, so that the jobs above stay settled if another transaction holds one of these
+    -- rows.
     begin
         v_settled := v_settled || jobforge_private.move_succeeded_jobs(
             p_worker_id, p_tenants, p_jobs, p_leases, p_results, v_listening, true);
@@ -65,7 +65,7 @@ begin
                      from unnest(p_tenants, p_jobs, p_leases, p_results)
                           as g(tenant_id, job_id, lease, result)
                     where g.job_id not in (select unnest(v_settled))
-                      and jobforge_private.is_storable(g.result))) as s);
+                      and jobforge_private.is_storable_result(g.result))) as s);
     end if;
     return query
     select g.job_id, g.lease

@@ -1,6 +1,6 @@
--- Refuses a configuration of a connector that is not valid (JF002): unknown fields, a name that is
--- none, settings or secrets that are no objects or too large, a secret in any form but a reference
--- or sealed. Called by create_connector_config and edit_connector_config; null takes a secret back.
+-- Refuses an invalid connector configuration: unknown fields, an invalid name, settings or secrets
+-- that are not objects or are too large, and secrets that are neither references nor sealed. A null
+-- removes a secret. Called by create_connector_config and edit_connector_config. Raises JF002.
 create or replace function jobforge_private.check_connector_config(p_config jsonb) returns void
 language plpgsql
 as $$
@@ -48,7 +48,7 @@ begin
             jsonb_build_object('field', v_name));
     end if;
 exception
-    -- An operator on a secret that is a list or a number.
+    -- Raised by a JSON operator for a secret that is a list or a number.
     when data_exception or invalid_parameter_value then
         perform jobforge_private.refuse('JF002', 'secrets must be objects', '{"field": "secrets"}');
 end $$;

@@ -1,7 +1,7 @@
--- A tenant's configuration of a connector, by a name that its jobs give: name, connector
--- (http.request), settings, and secrets, each {"from": "env:NAME" | "file:NAME"} or {"sealed": …},
--- sealed for p_id. Answers the id. Raises JF001, JF002, JF005 (the name or the id is taken, or the
--- tenant has 100), JF006.
+-- Creates a tenant's configuration of a connector, which jobs refer to by name. Fields: name,
+-- connector (http.request), settings, and secrets, each {"from": "env:NAME" | "file:NAME"} or
+-- {"sealed": …}, sealed for p_id. Returns the ID. Raises JF001, JF002, JF005 (the name or ID is
+-- taken, or the tenant has 100), JF006, JF014.
 create or replace function jobforge.create_connector_config(
     p_id uuid,
     p_config jsonb,

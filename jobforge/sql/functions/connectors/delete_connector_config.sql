@@ -1,5 +1,5 @@
--- Erases a configuration with its secrets; jobs that name it die. Raises JF001, JF004, JF006. Locks
--- the configuration.
+-- Deletes a configuration and its secrets. Jobs that name it fail permanently. Locks the
+-- configuration. Raises JF001, JF004, JF006, JF014.
 create or replace function jobforge.delete_connector_config(
     p_id uuid,
     p_tenant_id uuid default null

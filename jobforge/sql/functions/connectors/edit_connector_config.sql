@@ -1,7 +1,7 @@
--- Changes name and settings of a configuration; of its secrets those that are given, null removes
--- one. A URL of another origin needs all secrets again, so that nobody can send a stored secret to
--- a place of their choice. Raises JF001, JF002, JF004, JF005 (the name is taken), JF006, JF015 (a
--- secret is missing). Locks the configuration.
+-- Changes the name and settings of a configuration, and those of its secrets that are given; null
+-- removes a secret. A URL with another origin requires all secrets again, so that no one can send a
+-- stored secret to an address of their choice. Locks the configuration. Raises JF001, JF002, JF004,
+-- JF005 (the name is taken), JF006, JF014, JF015 (a secret is missing).
 create or replace function jobforge.edit_connector_config(
     p_id uuid,
     p_config jsonb,

@@ -1,4 +1,4 @@
--- One configuration of the tenant, without its secrets. Raises JF001, JF004, JF006.
+-- Returns one configuration of the tenant, without its secrets. Raises JF001, JF004, JF006, JF014.
 create or replace function jobforge.get_connector_config(
     p_id uuid,
     p_tenant_id uuid default null
@@ -15,7 +15,7 @@ declare
 begin
     return query
     select c.id, c.name, c.connector, jobforge_private.readable(c.settings),
-           jobforge_private.shown_secrets(c.secrets), c.created_at, c.created_by, c.updated_at,
+           jobforge_private.mask_secrets(c.secrets), c.created_at, c.created_by, c.updated_at,
            c.updated_by
       from jobforge.connector_configs as c
      where c.tenant_id = v_tenant and c.id = p_id;

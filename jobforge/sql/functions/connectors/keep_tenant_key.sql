@@ -1,6 +1,6 @@
--- Workers and the server ask for the tenant's key before they seal or open a secret. Keeps the one
--- given if the tenant has none, and answers the one that is kept: whoever comes first decides.
--- Raises JF001, JF002, JF006.
+-- Workers and the server call this for the tenant's key before they seal or open a secret. Stores
+-- the given key if the tenant has none, and returns the stored key: the first caller's key wins.
+-- Raises JF001, JF002, JF006, JF014.
 create or replace function jobforge.keep_tenant_key(
     p_key_id text,
     p_wrapped bytea,
@@ -27,7 +27,7 @@ begin
     insert into jobforge.tenant_keys (tenant_id, created_at, wrapped_at, key_id, wrapped)
     values (v_tenant, v_now, v_now, p_key_id, p_wrapped)
     on conflict (tenant_id) do nothing;
-    -- A later statement: it sees the key of whoever was first.
+    -- A later statement: it sees the key that another transaction stored first.
     return query select k.key_id, k.wrapped from jobforge.tenant_keys as k
                   where k.tenant_id = v_tenant;
 end $$;

@@ -1,5 +1,5 @@
--- A page of the tenant's configurations by name, without their secrets; p_after is the last name of
--- the page before. Raises JF001, JF002, JF006.
+-- Returns a page of the tenant's configurations by name, without their secrets. p_after is the last
+-- name of the previous page. Raises JF001, JF002, JF006, JF014.
 create or replace function jobforge.list_connector_configs(
     p_limit integer default 50,
     p_after text default null,
@@ -19,7 +19,7 @@ begin
     return query
     select c.id, c.name, c.connector,
            jobforge_private.readable(c.settings, 67108864 / p_limit),
-           jobforge_private.shown_secrets(c.secrets), c.created_at, c.created_by, c.updated_at,
+           jobforge_private.mask_secrets(c.secrets), c.created_at, c.created_by, c.updated_at,
            c.updated_by
       from jobforge.connector_configs as c
      where c.tenant_id = v_tenant and (p_after is null or c.name > p_after)

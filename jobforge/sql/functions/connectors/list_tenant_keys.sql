@@ -1,6 +1,6 @@
--- Operators who change the installation's key read what the old one has wrapped: a page of keys in
--- the order of their tenants, all but those that p_key_id has wrapped already. p_after is the last
--- tenant of the page before. Raises JF001, JF002, JF006.
+-- Operators who change the installation's key call this: returns a page of tenant keys in order of
+-- tenant, except those that p_key_id has already wrapped. p_after is the last tenant of the
+-- previous page. Raises JF001, JF002, JF006.
 create or replace function jobforge.list_tenant_keys(
     p_key_id text,
     p_limit integer default 100,

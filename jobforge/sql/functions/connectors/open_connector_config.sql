@@ -1,5 +1,5 @@
--- Workers ask for what a job of the tenant names: the configuration with its secrets as they are
--- kept, references and sealed. Raises JF001, JF004, JF006.
+-- Workers call this for the configuration that a job names: returns it with its secrets as stored,
+-- references and sealed values. Raises JF001, JF004, JF006, JF014.
 create or replace function jobforge.open_connector_config(
     p_name text,
     p_tenant_id uuid default null

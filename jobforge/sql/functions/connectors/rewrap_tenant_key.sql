@@ -1,6 +1,6 @@
--- Operators put the same key of a tenant back, wrapped by the installation's new key; p_before is
--- what they have read. Answers whether it was still that. Raises JF001, JF002, JF006. Locks the
--- key.
+-- Operators call this to replace a tenant's wrapped key by the same key wrapped by the
+-- installation's new key. p_before is the wrapped key that they read. Returns false if it has
+-- changed since. Locks the key. Raises JF001, JF002, JF006.
 create or replace function jobforge.rewrap_tenant_key(
     p_before bytea,
     p_key_id text,

@@ -1,6 +1,7 @@
--- Computes the effective settings of all versions of a definition: defaults, then what code
--- registered, then what operators set. Limits come from the newest version. Re-marks running jobs
--- when the key came under limits, so that they count. Raises JF002.
+-- Computes the effective settings of all versions of a definition: defaults, then the settings that
+-- code registered, then the operators' overrides. Limits come from the newest version. Updates the
+-- gates of running jobs if the definition was limited, so that caps count them. Called by
+-- put_definition and override_definition. Raises JF002.
 create or replace function jobforge_private.apply_definition(p_key text) returns void
 language plpgsql
 as $$

@@ -1,5 +1,5 @@
--- The definition that a name means: key, or key@version, or a key with the version beside it.
--- Without a version: the newest active one, or the newest if none is active.
+-- Returns the definition that a name refers to: key, key@version, or a key with p_version. Without
+-- a version: the newest active version, or the newest if none is active.
 create or replace function jobforge_private.find_definition(
     p_name text,
     p_version integer default null

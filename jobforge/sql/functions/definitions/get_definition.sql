@@ -1,6 +1,6 @@
--- One definition with all that is known of it: the settings that hold, what code registered, what
--- operators set over it, the JSON Schema of its parameters, and its versions. Without a version
--- the one that an enqueue would take. Raises JF004.
+-- Returns one definition: its effective settings, the settings that code registered, the operators'
+-- overrides, the JSON Schema of its parameters, and its versions. Without a version, the one that
+-- an enqueue would use. Raises JF004.
 create or replace function jobforge.get_definition(p_key text, p_version integer default null)
 returns table (
     key text, version integer, description text, queue text, timeout_s integer,

@@ -1,6 +1,6 @@
--- A page of the definitions, by key: of each the version that an enqueue without one would take,
--- with the settings that hold. p_prefix narrows it to keys that start so; p_after is the last key
--- of the page before. They belong to the installation, so every tenant sees all. Raises JF002.
+-- Returns a page of definitions by key, each with the version that an enqueue would use and its
+-- effective settings. p_prefix selects keys with this prefix; p_after is the last key of the
+-- previous page. Definitions belong to the installation, so every tenant sees all. Raises JF002.
 create or replace function jobforge.list_definitions(
     p_prefix text default null,
     p_limit integer default 50,

@@ -1,6 +1,6 @@
--- Operators set over what code registered: limits, timeout_s, max_attempts, backoff, is_active. A
--- null takes an override back. Holds for all versions of the key and survives re-registration.
--- Raises JF002, JF004.
+-- Operators call this to override settings that code registered: limits, timeout_s, max_attempts,
+-- backoff, is_active. Null removes an override. Overrides apply to all versions of the key and
+-- survive re-registration. Locks the registration of the key. Raises JF002, JF004.
 create or replace function jobforge.override_definition(p_key text, p_overrides jsonb) returns void
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -10,7 +10,7 @@ begin
         '{timeout_s,max_attempts,backoff_base_s,backoff_cap_s,
         max_running,max_running_per_key,rate_limit,rate_period_s,rate_burst,rate_limit_per_key,
         rate_period_per_key_s,rate_burst_per_key,is_active}');
-    perform jobforge_private.hold_lock('registration ' || p_key);
+    perform jobforge_private.acquire_lock('registration ' || p_key);
     update jobforge.definitions as d
        set overrides = jsonb_strip_nulls(d.overrides || p_overrides)
      where d.key = p_key;

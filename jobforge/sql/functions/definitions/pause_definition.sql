@@ -1,12 +1,12 @@
--- Operators pause a definition. Its jobs stay queued from now on and let others pass. Raises
--- JF004.
+-- Operators call this to pause a definition: its jobs stay queued, and other jobs are claimed
+-- before them. Locks the registration of the key. Raises JF004.
 create or replace function jobforge.pause_definition(p_key text) returns void
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $$
 begin
-    -- A version that is being registered is to be among them.
-    perform jobforge_private.hold_lock('registration ' || p_key);
+    -- Waits for a version that is being registered, so that it is included.
+    perform jobforge_private.acquire_lock('registration ' || p_key);
     update jobforge.definitions as p
        set paused_at = coalesce(p.paused_at, jobforge_private.now()),
            updated_at = jobforge_private.now()

@@ -1,9 +1,10 @@
--- Workers register what their code declares (and operators may); safe to repeat. p_settings:
--- description, parameters (JSON Schema), queue, timeout_s, max_attempts, backoff_base_s,
--- backoff_cap_s, max_running, max_running_per_key, rate_limit, rate_period_s, rate_burst,
--- rate_limit_per_key, rate_period_per_key_s, rate_burst_per_key, is_active, hooks (a job that
--- ends is followed by one of `<key>:hooks`). What operators set over it stays, a pause too. Limits
--- belong to the key: those of its newest version hold for all. Raises JF002.
+-- Workers call this to register the definitions of their code, and operators may too. Safe to
+-- repeat. p_settings: description, parameters (JSON Schema), queue, timeout_s, max_attempts,
+-- backoff_base_s, backoff_cap_s, max_running, max_running_per_key, rate_limit, rate_period_s,
+-- rate_burst, rate_limit_per_key, rate_period_per_key_s, rate_burst_per_key, is_active, hooks (a
+-- job that finishes is followed by a job of `<key>:hooks`). Overrides and pauses of operators stay
+-- in effect. Limits belong to the key: those of its newest version apply to all. Locks the
+-- registration of the key. Raises JF002.
 create or replace function jobforge.put_definition(
     p_key text,
     p_version integer,
@@ -27,12 +28,12 @@ begin
         '{description,parameters,queue,timeout_s,max_attempts,
         backoff_base_s,backoff_cap_s,max_running,max_running_per_key,rate_limit,rate_period_s,
         rate_burst,rate_limit_per_key,rate_period_per_key_s,rate_burst_per_key,is_active,hooks}');
-    -- Several workers start at once: registering the same again must not wait or write.
+    -- Several workers start at once: a repeated registration must not wait or write.
     if exists (select from jobforge.definitions as d
                 where d.key = p_key and d.version = p_version and d.registered = p_settings) then
         return;
     end if;
-    perform jobforge_private.hold_lock('registration ' || p_key);
+    perform jobforge_private.acquire_lock('registration ' || p_key);
     insert into jobforge.definitions as d (
            key, version, registered, overrides, queue, timeout_s, max_attempts, backoff_base_s,
            backoff_cap_s, rate_period_s, rate_period_per_key_s, is_active, paused_at, created_at,

@@ -1,11 +1,12 @@
--- Operators resume a paused definition. Wakes the workers. Raises JF004.
+-- Operators call this to resume a paused definition. Notifies the workers. Locks the registration
+-- of the key. Raises JF004.
 create or replace function jobforge.resume_definition(p_key text) returns void
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $$
 begin
-    -- A version that is being registered is to be among them.
-    perform jobforge_private.hold_lock('registration ' || p_key);
+    -- Waits for a version that is being registered, so that it is included.
+    perform jobforge_private.acquire_lock('registration ' || p_key);
     update jobforge.definitions as p
        set paused_at = null, updated_at = jobforge_private.now()
      where p.key = p_key;

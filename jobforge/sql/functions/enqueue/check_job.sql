@@ -1,4 +1,5 @@
--- As check_jobs, for one job whose payload is an object.
+-- Checks one job whose payload is an object: check_jobs for one job. Called by check_payloads.
+-- Raises JF002 and JF007.
 create or replace function jobforge_private.check_job(
     p_definition text,
     p_payload jsonb,
@@ -13,7 +14,7 @@ begin
         perform jobforge_private.refuse_large_payload(0);
     elsif not jobforge_private.is_bounded(p_payload) then
         perform jobforge_private.refuse_unbounded('payload', p_payload, '{"index": 0}');
-    -- Sixty-five levels take more bytes than that.
+    -- 500 bytes: see docs/query-plans.md, "Sizes of JSON values".
     elsif pg_column_size(p_payload) > 500
           and jsonb_path_exists(p_payload, 'strict $.**{65 to last}') then
         perform jobforge_private.refuse('JF007', 'a payload is nested more than 64 levels deep',

@@ -1,5 +1,6 @@
--- Refuses an enqueue with a wrong field (JF002 with field and index) or with a payload too large
--- or too deep (JF007). Called by enqueue_jobs. Jobs with the same options are checked once.
+-- Refuses an enqueue with an invalid field (JF002 with field and index), or with a payload that is
+-- too large or too deep (JF007). Jobs with the same options are checked once. Called by
+-- enqueue_jobs and every function that enqueues jobs of a caller.
 create or replace function jobforge_private.check_jobs(p_jobs jsonb) returns void
 language plpgsql
 as $$
@@ -11,7 +12,7 @@ begin
         perform jobforge_private.refuse('JF002',
             'jobs must be a JSON array of at most 50000 objects', '{"field": "jobs"}');
     end if;
-    -- Array, element, payload: 64 levels in that are 66 in all.
+    -- Two levels are the array and its elements; a payload may have 64.
     if jsonb_path_exists(p_jobs, 'strict $.**{67 to last}') then
         perform jobforge_private.refuse('JF007', 'a payload is nested more than 64 levels deep',
             '{"field": "payload", "limit": 64}');

@@ -1,6 +1,6 @@
--- One job: enqueue_jobs for a definition and a payload; p_options are the other fields. Without
--- keys and parents it takes the way of enqueue_alike, which is shorter. Raises what enqueue_jobs
--- raises.
+-- Applications call this to enqueue one job: enqueue_jobs for a definition and a payload; p_options
+-- are the other fields. Without keys and parents it uses enqueue_payloads, which is faster. Raises
+-- what enqueue_jobs raises.
 create or replace function jobforge.enqueue_job(
     p_definition text,
     p_payload jsonb default '{}',
@@ -15,7 +15,7 @@ begin
        and jsonb_typeof(p_options) = 'object'
        and not p_options ?| '{definition,payload,key,key_mode,key_window_s,on_conflict,after,
                               on_parent_failure}'::text[] then
-        job_id := jobforge.enqueue_alike(
+        job_id := jobforge.enqueue_payloads(
             p_definition, jsonb_build_array(p_payload), p_options, p_tenant_id);
         status := 'created';
         return next;

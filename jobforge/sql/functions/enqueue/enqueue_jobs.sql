@@ -1,9 +1,11 @@
--- Applications call this inside their own transaction: the jobs exist if it commits. p_jobs is an
--- array of objects; docs/sql.md lists their fields. One row per element, in order:
+-- Applications call this inside their transaction: the jobs exist if it commits. p_jobs is an array
+-- of objects; docs/sql.md lists their fields. Returns one row per element, in order:
 --   created   a new job           existing  the job that holds the idempotency key
 --   replaced  that job had not started and now has the new content
--- All or nothing: JF001, JF002 (with field and index), JF004 (a parent), JF006 to JF011, JF014.
--- Waits only for a transaction that is enqueuing the same idempotency key, or ending a parent.
+-- Inserts all jobs or none. Waits only for a transaction that enqueues the same idempotency key or
+-- finishes a parent. Locks idempotency keys in order of key, then the jobs that it replaces, then
+-- parents. Raises JF001, JF002 (with field and index), JF004 (a parent), JF006 to JF011, JF014, and
+-- JF012 for parents outside READ COMMITTED.
 create or replace function jobforge.enqueue_jobs(p_jobs jsonb, p_tenant_id uuid default null)
 returns table (index integer, job_id uuid, status text)
 language plpgsql security definer
@@ -13,7 +15,7 @@ set enable_seqscan = off
 set enable_bitmapscan = off
 as $$
 declare
-    v_tenant uuid := jobforge_private.named_tenant(p_tenant_id);
+    v_tenant uuid := jobforge_private.resolve_tenant(p_tenant_id);
     v_first_id uuid := jobforge_private.uuid7();
     v_held integer[] := '{}';
     v_holders uuid[];
@@ -23,10 +25,11 @@ begin
     if jsonb_path_exists(p_jobs, '$[*].key') then
         select coalesce(array_agg(h.index), '{}'), array_agg(h.job_id), array_agg(h.status)
           into v_held, v_holders, v_statuses
-          from jobforge_private.hold_keys(v_tenant, p_jobs, v_first_id) as h;
+          from jobforge_private.reserve_keys(v_tenant, p_jobs, v_first_id) as h;
     end if;
     if cardinality(v_held) = jsonb_array_length(p_jobs) then
-        -- Otherwise insert_jobs refuses an erased tenant, whose row it reads anyway.
+        -- If any job is inserted, insert_jobs checks this, because it reads the tenant's row
+        -- anyway.
         perform jobforge_private.check_not_erased(v_tenant);
     end if;
     perform jobforge_private.insert_jobs(v_tenant, p_jobs, v_first_id, v_held);

@@ -1,8 +1,8 @@
 -- The server calls this for a request with an Idempotency-Key: enqueue_jobs, and for 24 hours the
--- same answer (`replayed`) to the same key and body, without enqueuing anything. p_body_hash is
--- the SHA-256 of the body. A request that was refused is not remembered. Raises what enqueue_jobs
--- raises, and JF013 (the key came with another body). Waits for a request in flight with the same
--- key.
+-- same response (`replayed`) to the same key and body, without enqueuing anything. p_body_hash is
+-- the SHA-256 of the body. A request that was refused is not remembered. Waits for an open request
+-- with the same key. Raises what enqueue_jobs raises, and JF013 (the key was used with another
+-- body).
 create or replace function jobforge.enqueue_jobs_once(
     p_request_key text,
     p_body_hash bytea,

@@ -1,8 +1,8 @@
--- The only way a job comes into being: enqueue, retry, and later areas (triggers, workflows)
--- call it, clients cannot. Elements of p_jobs are checked by the caller; the nth gets the id
--- nth_id(p_first_id, n), except those in p_skip. One with `after` is blocked until link_parents
--- says otherwise; `flags` are added to those of its definition. Raises JF008 (queue full), JF009
--- and JF010 (definition unknown, inactive), JF014 (tenant erased).
+-- Inserts jobs. All functions that create jobs call this or insert_payloads, except the short path
+-- of enqueue_payloads. The caller has checked the elements of p_jobs; the nth job gets the ID
+-- nth_id(p_first_id, n). Elements in p_skip are left out. A job with `after` is blocked until
+-- link_parents frees it; `flags` are added to those of its definition. Raises JF008 (pending
+-- limit), JF009 and JF010 (definition unknown or inactive), JF014 (tenant erased).
 create or replace function jobforge_private.insert_jobs(
     p_tenant_id uuid,
     p_jobs jsonb,
@@ -29,10 +29,10 @@ begin
     end if;
     v_tenant_limited := v_tenant.max_running is not null or v_tenant.rate_limit is not null
         or v_tenant.paused_at is not null;
-    -- What the engine enqueues itself follows from jobs that were let in.
+    -- Jobs of the engine follow from jobs that were accepted.
     if v_tenant.max_pending is not null
        and coalesce(p_jobs -> 0 ->> 'source', 'manual') <> 'system' then
-        perform jobforge_private.check_pending(
+        perform jobforge_private.check_pending_limit(
             p_tenant_id, v_tenant.max_pending, jsonb_array_length(p_jobs) - cardinality(p_skip),
             p_first_id);
     end if;
@@ -51,11 +51,11 @@ begin
     loop
         if v_used is null
            or (v_kind.definition, v_kind.version) is distinct from (v_used.name, v_used.wanted) then
-            v_used := jobforge_private.use_definition(v_kind.definition, v_kind.version);
+            v_used := jobforge_private.resolve_definition(v_kind.definition, v_kind.version);
             v_named := v_named || v_used;
         end if;
         if v_kind.is_due then
-            perform jobforge_private.announce_queue(
+            perform jobforge_private.notify_queue(
                 coalesce(v_kind.queue, v_used.queue), p_tenant_id, v_kind.priority, v_now);
         end if;
     end loop;
@@ -74,7 +74,7 @@ begin
            case when g.after is not null then 'blocked'
                 when g.due_at is null then 'queued' else 'scheduled' end,
            d.key, coalesce(g.queue, d.queue), coalesce(g.source, 'manual'),
-           jobforge_private.gate(d.key, g.limit_key, d.is_key_limited, d.is_limited,
+           jobforge_private.compute_gate(d.key, g.limit_key, d.is_key_limited, d.is_limited,
                v_tenant_limited or coalesce(g.queue, d.queue) = any (v_limited_queues)),
            g.limit_key, g.key, g.source_ref, g.correlation_id, g.traceparent, g.created_by,
            g.artifact_ref, g.tags, coalesce(g.payload, '{}')

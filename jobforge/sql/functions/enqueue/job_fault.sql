@@ -1,5 +1,6 @@
--- The first field of an enqueue that is wrong, or null: its name, and what it must be. p_options
--- is a job without its payload. Fields are listed and explained in docs/sql.md.
+-- Returns the first invalid field of a job and the rule that it breaks, or null. p_options is a job
+-- without its payload. Called by check_jobs, check_job, check_event and trigger_fault. Fields:
+-- docs/sql.md.
 create or replace function jobforge_private.job_fault(
     p_options jsonb,
     out field text,

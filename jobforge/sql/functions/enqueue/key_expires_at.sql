@@ -1,4 +1,4 @@
--- When an idempotency key that is taken at p_now expires; `infinity` if it does not.
+-- Returns when an idempotency key that is reserved at p_now expires; `infinity` if never.
 create or replace function jobforge_private.key_expires_at(
     p_mode text,
     p_window_s double precision,

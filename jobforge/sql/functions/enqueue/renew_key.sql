@@ -1,5 +1,5 @@
--- Called by hold_keys when an enqueue has replaced the content of the job that holds its key: the
--- key now covers the new payload, and is held as long as this enqueue asks.
+-- Updates the idempotency key of a job whose content an enqueue has replaced: the key now covers
+-- the new payload and expires as this enqueue requires. Called by reserve_keys.
 create or replace function jobforge_private.renew_key(p_tenant_id uuid, p_job jsonb) returns void
 language sql
 as $$

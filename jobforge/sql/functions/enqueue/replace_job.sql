@@ -1,6 +1,6 @@
--- Gives a job that has not started the content of a new enqueue (on_conflict = 'replace'); it keeps
--- its id, its time of creation and its parents. Returns false when it has started or ended. Called
--- by hold_keys; locks the job. Raises JF009 and JF010.
+-- Gives a job that has not started the content of a new enqueue (on_conflict = 'replace'); its ID,
+-- creation time and parents stay. Returns false if it has started or finished. Called by
+-- reserve_keys. Locks the job. Raises JF009 and JF010.
 create or replace function jobforge_private.replace_job(
     p_tenant_id uuid,
     p_job_id uuid,
@@ -20,7 +20,7 @@ begin
         run_at timestamptz, delay_s double precision, expires_at timestamptz,
         expires_in_s double precision, max_attempts integer, timeout_s integer, limit_key text,
         tags text[], correlation_id text, traceparent text, created_by text, artifact_ref text);
-    v_definition := jobforge_private.use_definition(v_new.definition, v_new.version);
+    v_definition := jobforge_private.resolve_definition(v_new.definition, v_new.version);
     v_new.queue := coalesce(v_new.queue, v_definition.queue);
     v_run_at := greatest(v_now, v_new.run_at, v_now + make_interval(secs => v_new.delay_s));
     update jobforge.jobs as j
@@ -38,7 +38,8 @@ begin
            timeout_s = v_new.timeout_s,
            flags = j.flags & ~1 | v_definition.flags,
            limit_key = v_new.limit_key,
-           gate = jobforge_private.gate_of(v_new.queue, p_tenant_id, j.definition, v_new.limit_key),
+           gate = jobforge_private.current_gate(
+               v_new.queue, p_tenant_id, j.definition, v_new.limit_key),
            tags = v_new.tags,
            correlation_id = v_new.correlation_id,
            traceparent = v_new.traceparent,

@@ -1,7 +1,7 @@
--- Takes an idempotency key for the job p_job_id, or tells which job holds it, and whether that
--- was enqueued with the same payload. A key is held until it expires; one taken with mode
--- 'active' only while its job can still run. Called by enqueue_jobs. Waits for a transaction in
--- flight that takes the same key, and for none that has found it.
+-- Reserves an idempotency key for the job p_job_id, or returns the job that holds the key and
+-- whether that job was enqueued with the same payload. A key is held until it expires; a key of
+-- mode 'active' only while its job can still run. Called by reserve_keys. Waits for an open
+-- transaction that inserts or replaces the same key, but not for one that has only read it.
 create or replace function jobforge_private.reserve_key(
     p_tenant_id uuid,
     p_definition text,
@@ -31,9 +31,9 @@ begin
             return;
         end if;
 
-        -- Read first: a key that is merely found is locked by nobody, so that the enqueues of a key
-        -- do not wait for each other's transactions. Only one that may be taken over is locked, and
-        -- looked at again.
+        -- The first pass reads without a lock, so that enqueues that only find the key do not wait
+        -- for each other. A key that may be replaced is locked and checked again in the second
+        -- pass.
         for v_pass in 1 .. 2 loop
             if v_pass = 1 then
                 select k.* into v_held
@@ -50,7 +50,7 @@ begin
             exit when not found;
             if v_held.expires_at > v_now
                and (not v_held.while_active
-                    or jobforge_private.is_same_batch(v_held.job_id, p_job_id)
+                    or jobforge_private.is_same_call(v_held.job_id, p_job_id)
                     or exists (select from jobforge.jobs as j
                                 where j.tenant_id = p_tenant_id and j.id = v_held.job_id
                                   and j.state <> 'dead'))
@@ -59,7 +59,7 @@ begin
                 return;
             end if;
         end loop;
-        -- Gone between the statements: retention removed it. Try again.
+        -- Retention deleted the key between the statements: try again.
         continue when v_held.job_id is null;
 
         delete from jobforge.idempotency_keys as k

@@ -1,6 +1,6 @@
--- Takes an Idempotency-Key for a request and answers null, or answers the request that took it
--- within the last 24 hours. Called by enqueue_jobs_once. Waits for a transaction in flight that
--- takes the same key.
+-- Reserves an Idempotency-Key for a request and returns null, or returns the request that used it
+-- within the last 24 hours. Called by enqueue_jobs_once. Waits for an open transaction that uses
+-- the same key.
 create or replace function jobforge_private.reserve_request(
     p_tenant_id uuid,
     p_key text,
@@ -23,7 +23,7 @@ begin
           from jobforge.idempotent_requests as r
          where r.tenant_id = p_tenant_id and r.key = p_key
            for update;
-        -- Gone between the two statements: retention removed it. Try again.
+        -- Retention deleted the key between the statements: try again.
         continue when not found;
         if v_held.created_at > v_now - interval '24 hours' then
             return v_held;

@@ -1,5 +1,5 @@
--- Refuses to act for a tenant that was erased or is being erased (JF014). Called by require_tenant,
--- and by functions of operators and workers that write rows of a tenant without it.
+-- Refuses to act for a tenant that is erased or whose erasure has begun. Called by require_tenant,
+-- and by functions of operators and workers that write rows of a tenant without it. Raises JF014.
 create or replace function jobforge_private.check_not_erased(p_tenant_id uuid) returns void
 language plpgsql stable
 as $$

@@ -1,4 +1,4 @@
--- Refuses to retry a job that was erased (JF005). Called by retry_job and retry_workflow.
+-- Refuses to retry an erased job. Called by retry_job and retry_workflow. Raises JF005.
 create or replace function jobforge_private.check_not_erased_job(p_job_id uuid, p_flags smallint)
 returns void
 language plpgsql immutable

@@ -1,5 +1,5 @@
--- About how many rows a tenant has in all tables: up to 10,000 of a table are counted, beyond that
--- the planner's estimate is taken. Called by delete_tenant.
+-- Returns about how many rows a tenant has in all tables: up to 10,000 rows of each table are
+-- counted; beyond that, the planner's estimate is used. Called by delete_tenant.
 create or replace function jobforge_private.count_tenant_rows(p_tenant_id uuid) returns bigint
 language plpgsql
 as $$

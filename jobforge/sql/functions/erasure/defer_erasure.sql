@@ -1,4 +1,5 @@
--- An erasure that has to wait for a moment, and what for. Called by step_erasure.
+-- Returns an erasure that has to wait for a second, with the reason. Called by step_erasure and
+-- finish_erasure.
 create or replace function jobforge_private.defer_erasure(o jobforge.operations, p_reason text)
 returns jobforge.operations
 language plpgsql

@@ -1,10 +1,11 @@
--- Operators erase a tenant. Marks it as erased, ends its running jobs, and begins an operation of
--- kind `erase`, which advance_operations carries out in slices; answers the operation's id. From
--- the commit on, every function that acts for the tenant raises JF014, no job of it is claimed, and
--- its workers lose their leases. The mark stays when all rows are gone: the id can never be used
--- again. While the erasure is under way another call answers the same operation; afterwards it
--- begins a new one, which looks for rows again. The tenant need not have settings. Waits only for a
--- transaction that changes the tenant's settings. Raises JF002, and JF012 outside READ COMMITTED.
+-- Operators call this to erase a tenant: marks it as erased, ends its running jobs, and starts an
+-- operation of kind `erase`, which advance_operations runs in steps. Returns the operation's ID.
+-- From the commit on, every function that acts for the tenant raises JF014, none of its jobs is
+-- claimed, and its workers lose their leases. The mark remains when all rows are deleted: the ID
+-- can never be used again. While the erasure is in progress, another call returns the same
+-- operation; afterwards it starts a new one, which searches for rows again. The tenant need not
+-- have settings. Waits only for a transaction that changes the tenant's settings. Raises JF002, and
+-- JF012 outside READ COMMITTED.
 create or replace function jobforge.delete_tenant(p_tenant_id uuid) returns uuid
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -26,10 +27,10 @@ begin
     insert into jobforge.tenants as t (id, created_at, updated_at, paused_at, erased_at)
     values (p_tenant_id, v_now, v_now, v_now, v_now)
     on conflict (id) do update
-       -- Claims pass over a paused tenant. The last step of the erasure takes the pause away.
+       -- Claims skip a paused tenant. The last step of the erasure removes the pause.
        set paused_at = coalesce(t.paused_at, v_now), erased_at = coalesce(t.erased_at, v_now),
            updated_at = v_now;
-    -- The rows stay, so that a login is not free to act for others when its last tenant is erased.
+    -- The row stays, so that the login stays confined after its last tenant is erased.
     update jobforge.bound_logins as b
        set tenants = array_remove(b.tenants, p_tenant_id)
      where p_tenant_id = any (b.tenants);
@@ -39,14 +40,14 @@ begin
         return v_begun;
     end if;
     v_matched := jobforge_private.count_tenant_rows(p_tenant_id);
-    -- Their buckets are known by the keys only.
+    -- Token buckets of API keys are found by the keys, which are deleted later.
     delete from jobforge.request_rates as r
      where r.ctid = any (array(
            select b.ctid from jobforge.request_rates as b
             where b.bucket in (select 'key:' || k.id from jobforge.api_keys as k
                                 where k.tenant_id = p_tenant_id)
               for update skip locked));
-    v_ended := jobforge_private.lose_running_jobs(p_tenant_id);
+    v_ended := jobforge_private.drop_running_jobs(p_tenant_id);
     insert into jobforge.operations (
            tenant_id, id, created_at, due_at, matched, done, kind, created_by, filter, options,
            progress)

@@ -1,6 +1,6 @@
--- Erases what other tables hold of a job: of its attempts the errors and the output, of its
--- timeline all but what was done and when, its steps and keys, the messages of webhooks about it,
--- and what the audit log quotes. Called by erase_job, which has the job locked.
+-- Erases the data of a job from other tables: errors and output of its attempts, its timeline
+-- except kinds and times, its steps and keys, the webhook messages about it, and details in the
+-- audit log. The caller has locked the job. Called by erase_job.
 create or replace function jobforge_private.erase_job_history(
     p_tenant_id uuid,
     p_job_id uuid,
@@ -13,7 +13,7 @@ declare
     v_senders uuid[];
 begin
     update jobforge.attempts as a
-       set error = jobforge_private.erased_error(a.error), stdout_tail = null, stderr_tail = null
+       set error = jobforge_private.redact_error(a.error), stdout_tail = null, stderr_tail = null
      where a.tenant_id = p_tenant_id and a.job_id = p_job_id;
     delete from jobforge.job_events as e
      where e.tenant_id = p_tenant_id and e.job_id = p_job_id
@@ -44,5 +44,5 @@ begin
     update jobforge.audit_log as l
        set detail = null
      where l.tenant_id = p_tenant_id and l.target = p_job_id::text and l.detail is not null
-       and l.at >= jobforge_private.earliest_end(p_job_id);
+       and l.at >= jobforge_private.earliest_history(p_job_id);
 end $$;

@@ -1,7 +1,8 @@
--- Deletes up to p_limit rows of a tenant from one table, from the place p_after on in the order of
--- its column p_place, and answers how many and up to where. The operation p_keep stays. Rows that
--- other transactions have locked are passed over: this waits for no row, and so it is in no
--- deadlock. A partition that is dropped meanwhile has no rows. Called by step_erasure.
+-- Deletes up to p_limit rows of a tenant from one table, in order of the column p_place from
+-- p_after on. Returns how many rows it deleted (`gone`), how many it could lock (`met`), and the
+-- last position. The operation p_keep stays. Skips rows that other transactions have locked: it
+-- never waits for a row, so it cannot be part of a deadlock. A partition that was dropped in the
+-- meantime has no rows. Called by step_erasure.
 create or replace function jobforge_private.erase_rows(
     p_table text,
     p_place text,
@@ -17,8 +18,8 @@ create or replace function jobforge_private.erase_rows(
 language plpgsql
 as $$
 begin
-    -- By place, not from the beginning: what earlier slices deleted stays in the index for as long
-    -- as an old snapshot might see it, and each slice would walk over all of it again.
+    -- Starts at the last position: index entries of deleted rows stay while an old snapshot may see
+    -- them, and each step would pass all of them again.
     execute format(
         'with met as materialized ('
         || ' select e.ctid as row_id, %2$s as place from only jobforge.%1$I as e'

@@ -1,5 +1,5 @@
--- The first table that still has rows of a tenant, also such as other transactions have locked, or
--- null; with p_early, of those only that go first. The operation p_keep does not count. Called by
+-- Returns the first table that still has rows of a tenant, including locked rows, or null; with
+-- p_early, only of the tables that are erased first. The operation p_keep does not count. Called by
 -- step_erasure.
 create or replace function jobforge_private.find_tenant_rows(
     p_tenant_id uuid,

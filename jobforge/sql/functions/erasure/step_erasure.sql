@@ -1,9 +1,9 @@
--- One step of the erasure of a tenant: up to p_limit rows. Answers the operation as it stands then;
--- its row is locked by the caller. Its phases:
---   jobs       jobs, and what makes jobs: when none is left, nothing new comes into being
+-- Runs one step of a tenant's erasure: deletes up to p_limit rows. Returns the operation in its new
+-- state; the caller has locked its row. Phases:
+--   jobs       jobs and what creates jobs: once none is left, no new rows come into being
 --   history    all other tables
---   barrier    waits until the transactions have ended that were open when the last job went, since
---              they may write what they began without knowing of the erasure
+--   barrier    waits for the end of the transactions that were open when the last job was deleted,
+--              because they may still write rows without knowing of the erasure
 --   artifacts  waits until a worker or a server has deleted the tenant's files (confirm_erasure)
 --   proof      every table once more, until all are empty
 -- Files may be written after their deletion, by a job that is being stopped or with a payload that
@@ -51,7 +51,7 @@ begin
          where t.turn is not null or v_phase <> 'jobs'
          order by t.turn, t.name
     loop
-        -- Where the step before came to.
+        -- Continue at the position of the last step.
         continue when o.progress ? 'table' and o.progress ->> 'table' <> v_table.name;
         v_slice := jobforge_private.erase_rows(
             v_table.name, v_table.place, v_table.place_type, o.tenant_id, o.id, v_left::integer,
@@ -69,7 +69,7 @@ begin
             return o;
         end if;
     end loop;
-    if o.progress ? 'table' then  -- a partition that was dropped since
+    if o.progress ? 'table' then  -- the partition was dropped since
         o.progress := o.progress - '{table,after}'::text[];
         return o;
     end if;
@@ -82,7 +82,7 @@ begin
             'phase', 'history', 'before', jobforge_private.open_transactions());
     elsif v_found is null and v_left = p_limit then
         if o.progress @> '{"listed": true}' then
-            return jobforge_private.end_erasure(o);
+            return jobforge_private.finish_erasure(o);
         end if;
         o.progress := o.progress || '{"phase": "artifacts", "listed": false}';
         o.state := 'waiting';

@@ -1,8 +1,8 @@
--- All tables with rows of tenants, from the catalogue, so that later ones are among them: each
--- plain table, and the partitions in place of the tables that they are of (`root`). What makes
--- others come into being is to go first and has a `turn`. `place` is the column by which a tenant's
--- rows are found in order: the second one of an index. Called by step_erasure and
--- count_tenant_rows.
+-- Returns all tables with rows of tenants, from the catalog, so that later tables are included:
+-- each plain table, and each partition with its partitioned table as `root`. Tables whose rows
+-- create other rows are erased first and have a `turn`. `place` is the column by which a tenant's
+-- rows are found in order: the second column of an index. Called by step_erasure, find_tenant_rows
+-- and count_tenant_rows.
 create or replace function jobforge_private.tenant_tables()
 returns table (name text, root text, turn integer, place text, place_type text)
 language sql stable

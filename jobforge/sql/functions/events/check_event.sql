@@ -1,5 +1,5 @@
--- Refuses an event with a wrong name or option (JF002 with the field), or with data too large or
--- too deep (JF007). Called by emit_event.
+-- Refuses an event with an invalid name or option (JF002 with the field), or with data that is too
+-- large or too deep (JF007). Called by emit_event.
 create or replace function jobforge_private.check_event(p_name text, p_data jsonb, p_options jsonb)
 returns void
 language plpgsql
@@ -14,13 +14,13 @@ begin
             '{"field": "name"}');
     elsif jsonb_typeof(p_data) is distinct from 'object' then
         perform jobforge_private.refuse('JF002', 'data must be a JSON object', '{"field": "data"}');
-    -- A value from a table may come compressed: what a path answers does not.
+    -- `#> '{}'`: see docs/query-plans.md, "Sizes of JSON values".
     elsif pg_column_size(p_data #> '{}') > 262144 then
         perform jobforge_private.refuse('JF007', 'the data is larger than 256 KiB',
             '{"field": "data", "limit": 262144}');
     elsif not jobforge_private.is_bounded(p_data) then
         perform jobforge_private.refuse_unbounded('data', p_data);
-    -- Sixty-five levels take more bytes than that.
+    -- 500 bytes: see docs/query-plans.md, "Sizes of JSON values".
     elsif pg_column_size(p_data #> '{}') > 500
           and jsonb_path_exists(p_data, 'strict $.**{65 to last}') then
         perform jobforge_private.refuse('JF007', 'the data is nested more than 64 levels deep',

@@ -1,6 +1,6 @@
--- Called by get_trigger and list_triggers: for how many events of the kept history this trigger
--- made no job because another job covers them. Counts up to 10,000, so that a busy trigger is cheap
--- to show; 10,000 therefore means "10,000 or more".
+-- Returns for how many events of the kept history a trigger created no job because another job
+-- covers them. Counts up to 10,000, so that a busy trigger is cheap to show. Called by get_trigger
+-- and list_triggers.
 create or replace function jobforge_private.count_deduplicated(p_trigger jobforge.triggers)
 returns integer
 language sql stable

@@ -1,8 +1,8 @@
--- Applications call this inside their own transaction: something has happened, and the event
--- exists if it commits. Triggers act on it later, so that nothing they do can fail the caller. Its
--- data is an object. p_options may have correlation_id (default: the event's own ID) and
--- traceparent, which the jobs inherit, and key: each trigger makes one job of all events with the
--- same name and key. Returns the id. Locks nothing. Raises JF001, JF002, JF006, JF007.
+-- Applications call this inside their transaction: the event exists if it commits. Triggers act on
+-- it later, so nothing that they do can fail the caller. p_data is an object. p_options may have
+-- correlation_id (default: the event's ID) and traceparent, which the jobs inherit, and key: each
+-- trigger creates one job for all events with the same name and key. Returns the event's ID. Takes
+-- no locks. Raises JF001, JF002, JF006, JF007, JF014.
 create or replace function jobforge.emit_event(
     p_name text,
     p_data jsonb default '{}',
@@ -23,6 +23,6 @@ begin
            tenant_id, id, created_at, name, correlation_id, key, traceparent, created_by, data)
     values (v_tenant, v_id, v_now, p_name, coalesce(p_options ->> 'correlation_id', v_id::text),
             p_options ->> 'key', p_options ->> 'traceparent', jobforge_private.actor(), p_data);
-    perform jobforge_private.post_event(v_tenant, v_id, v_id, v_now, 0);
+    perform jobforge_private.add_to_outbox(v_tenant, v_id, v_id, v_now, 0);
     return v_id;
 end $$;

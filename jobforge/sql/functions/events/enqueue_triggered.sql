@@ -1,8 +1,10 @@
--- As enqueue_jobs, for jobs that come of a trigger: p_source says of which kind, p_refs of what.
--- Called by insert_triggered. All or nothing; raises what enqueue_jobs raises.
+-- Enqueues jobs of triggers, as enqueue_jobs does. p_source is the kind of trigger, p_refs what
+-- each job comes from. Inserts all jobs or none. Called by try_enqueue_triggered. Raises what
+-- enqueue_jobs raises.
 --
--- What differs from job to job of a trigger was made by us or checked with its event, and is left
--- out of the check: that is made once for jobs with the same options, and took half of the time.
+-- Fields that differ between the jobs of a trigger were generated or were checked with the event,
+-- so they are left out of the check: jobs with the same options are checked once, and the check
+-- took half of the time.
 create or replace function jobforge_private.enqueue_triggered(
     p_tenant_id uuid,
     p_jobs jsonb,
@@ -23,7 +25,7 @@ begin
            from jsonb_array_elements(p_jobs) with ordinality as j(job, n)));
     select coalesce(array_agg(h.index), '{}'), array_agg(h.job_id), array_agg(h.status)
       into v_held, v_holders, v_statuses
-      from jobforge_private.hold_keys(p_tenant_id, p_jobs, v_first_id) as h;
+      from jobforge_private.reserve_keys(p_tenant_id, p_jobs, v_first_id) as h;
     select jsonb_agg(j.job || jsonb_build_object('source', p_source, 'source_ref', p_refs[j.n])
                      order by j.n)
       into v_jobs

@@ -1,6 +1,6 @@
--- One event of a tenant, whether it is still to be dispatched, and what came of it so far: an array
--- of {id, event_id, trigger_id, label, outcome, reason, job_id, replay, at} in the order in which
--- it came. Raises JF001, JF004, JF006.
+-- Returns one event of a tenant, whether it is still to be dispatched, and its deliveries so far:
+-- an array of {id, event_id, trigger_id, label, outcome, reason, job_id, replay, at}, oldest first.
+-- Raises JF001, JF004, JF006, JF014.
 create or replace function jobforge.get_event(p_id uuid, p_tenant_id uuid default null)
 returns table (
     id uuid, name text, correlation_id text, key text, traceparent text, created_by text,

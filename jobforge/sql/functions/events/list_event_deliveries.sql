@@ -1,5 +1,5 @@
--- A page of what a trigger made of events, newest first; p_before is the last id of the page
--- before, p_outcome the only outcome to list. Raises JF001, JF002, JF004, JF006.
+-- Returns a page of the deliveries of a trigger, newest first. p_before is the last ID of the
+-- previous page; p_outcome selects one outcome. Raises JF001, JF002, JF004, JF006, JF014.
 create or replace function jobforge.list_event_deliveries(
     p_trigger_id uuid,
     p_limit integer default 50,

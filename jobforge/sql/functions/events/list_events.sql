@@ -1,8 +1,8 @@
--- A page of a tenant's events, newest first, without their data, with how many deliveries of each
--- outcome they have. The filter's fields, all optional, all must hold: name (or the start of one,
--- as in `order.*`), correlation_id, after and before (times: from, and up to but not including).
--- p_before is the last id of the page before. Reads the events in order until there are enough: a
--- filter that few match reads many. Raises JF001, JF002, JF006.
+-- Returns a page of a tenant's events, newest first, without their data, with the number of
+-- deliveries of each outcome. All fields of the filter are optional, and all given ones must match:
+-- name (or a prefix such as `order.*`), correlation_id, after (inclusive) and before (exclusive).
+-- p_before is the last ID of the previous page. Reads events in order until the page is full, so a
+-- filter that few events match reads many. Raises JF001, JF002, JF006, JF014.
 create or replace function jobforge.list_events(
     p_filter jsonb default '{}',
     p_limit integer default 50,
@@ -35,7 +35,8 @@ begin
           from jobforge.events as e
          where e.tenant_id = v_tenant
            and e.id < coalesce(p_before, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
-           and (not p_filter ? 'name' or jobforge_private.fits_event(p_filter ->> 'name', e.name))
+           and (not p_filter ? 'name'
+                or jobforge_private.matches_event(p_filter ->> 'name', e.name))
            and (not p_filter ? 'correlation_id'
                 or e.correlation_id = p_filter ->> 'correlation_id')
            and (v_after is null or e.created_at >= v_after)

@@ -38,7 +38,7 @@ begin
     perform jobforge_private.require_read_committed('pending_events');
     perform jobforge_private.check_limit(p_limit, 5000);
     perform jobforge_private.resume_by_past_events(jobforge.tenant());
-    v_places := jobforge_private.pick_places(p_limit, p_after, jobforge.tenant());
+    v_places := jobforge_private.lock_outbox_rows(p_limit, p_after, jobforge.tenant());
     for v_event in
         -- Without the event where its day was dropped before anybody came.
         select p.tenant_id, p.id, p.event_id, p.event_at, p.replay, e.name, e.correlation_id, e.key,
@@ -46,7 +46,7 @@ begin
                array(select t.id
                        from jobforge.triggers as t
                       where t.tenant_id = p.tenant_id and t.type = 'event' and t.enabled
-                        and t.deleted_at is null and jobforge_private.fits_event(t.event, e.name)
+                        and t.deleted_at is null and jobforge_private.matches_event(t.event, e.name)
                       order by t.id) as triggers
           from jobforge.outbox as p
           left join jobforge.events as e

@@ -1,12 +1,10 @@
--- Schedulers call this with what they decided of pending_events: p_deliveries is an array of
--- {id, deliveries}, one for each place of the outbox, and a delivery is {trigger_id, outcome,
--- reason, job}: `enqueued` comes with the job to make, as enqueue_jobs takes it. The events leave
--- the outbox, the jobs are made and the deliveries noted, all or nothing; a place that is gone was
--- dispatched by somebody else and is passed over. A job that cannot be made is a delivery that
--- failed, and no more than that. Jobs that wait for one of the events go on. Answers how many
--- events went, and how many deliveries of each outcome. Locks the places in order of id, then
--- those jobs. Raises JF002.
--- Raises JF012 outside READ COMMITTED.
+-- Schedulers call this with their decisions on pending_events: p_deliveries is an array of {id,
+-- deliveries}, one per outbox row. A delivery is {trigger_id, outcome, reason, job}; `enqueued` has
+-- the job to enqueue, as for enqueue_jobs. Removes the events from the outbox, enqueues the jobs
+-- and stores the deliveries, all or nothing. Skips a row that is gone: another scheduler dispatched
+-- it. A job that cannot be enqueued only makes its delivery fail. Resumes jobs that wait for one of
+-- the events. Returns the number of events, and of deliveries by outcome. Locks the outbox rows in
+-- order of ID, then those jobs. Raises JF002, and JF012 outside READ COMMITTED.
 create or replace function jobforge.record_deliveries(p_deliveries jsonb) returns jsonb
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -32,15 +30,15 @@ begin
         perform jobforge_private.refuse('JF002',
             'deliveries must be a JSON array of at most 5000 objects', '{"field": "deliveries"}');
     end if;
-    v_taken := jobforge_private.take_places(p_deliveries, v_tenant);
-    v_made := jobforge_private.make_deliveries(v_taken, p_deliveries);
+    v_taken := jobforge_private.take_outbox_rows(p_deliveries, v_tenant);
+    v_made := jobforge_private.enqueue_deliveries(v_taken, p_deliveries);
     insert into jobforge.event_deliveries (
            tenant_id, id, event_id, trigger_id, event_at, at, job_id, replay, outcome, reason)
     select m.tenant_id, jobforge_private.nth_id(v_first_id, m.n), m.event_id, m.trigger_id,
            m.event_at, v_now, m.job_id, m.replay, m.outcome, left(m.reason, 2000)
       from unnest(v_made) with ordinality as m(
            tenant_id, id, event_id, trigger_id, event_at, at, job_id, replay, outcome, reason, n);
-    -- Who is changing a trigger is not waited for: the next job will tell.
+    -- Skips triggers that are being changed: the next delivery updates the time.
     update jobforge.triggers as t
        set last_fired_at = v_now
       from (select f.tenant_id, f.id from jobforge.triggers as f

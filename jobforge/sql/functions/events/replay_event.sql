@@ -1,7 +1,6 @@
--- Lets the tenant's triggers act on an event once more, as they are now: a new set of deliveries
--- under the number that is returned (from 1), and new jobs, whatever was made of it before and
--- however recently. Audited. Replays of the same event wait for each other. Raises JF001, JF004,
--- JF006.
+-- Applications call this to let the tenant's current triggers act on an event again: creates a new
+-- set of deliveries, numbered from 1, and new jobs, regardless of earlier ones. Returns the number.
+-- Audited. Replays of one event wait for each other. Raises JF001, JF004, JF006, JF014.
 create or replace function jobforge.replay_event(p_id uuid, p_tenant_id uuid default null)
 returns integer
 language plpgsql security definer
@@ -20,7 +19,7 @@ begin
     if not found then
         perform jobforge_private.refuse('JF004', 'no such event', jsonb_build_object('id', p_id));
     end if;
-    perform jobforge_private.hold_lock('replay ' || (hashtextextended(p_id::text, 0) & 15),
+    perform jobforge_private.acquire_lock('replay ' || (hashtextextended(p_id::text, 0) & 15),
         v_tenant);
     select 1 + coalesce(max(r.replay), 0) into v_replay
       from (select d.replay from jobforge.event_deliveries as d
@@ -29,7 +28,7 @@ begin
             union all
             select o.replay from jobforge.outbox as o
              where o.tenant_id = v_tenant and o.event_id = p_id) as r;
-    perform jobforge_private.post_event(v_tenant, jobforge_private.uuid7(), p_id,
+    perform jobforge_private.add_to_outbox(v_tenant, jobforge_private.uuid7(), p_id,
         v_event.created_at, v_replay);
     perform jobforge_private.audit(v_tenant, 'event.replay', p_id::text,
         jsonb_build_object('name', v_event.name, 'replay', v_replay));

@@ -1,5 +1,5 @@
--- Why a job is not running, and what would change that: one row for each reason, the decisive one
--- first. Codes: docs/explain.md. Later areas add theirs. Raises JF001, JF004, JF006.
+-- Applications call this: returns why a job is not running, and what would change that, one row per
+-- reason, the decisive one first. Codes: docs/explain.md. Raises JF001, JF004, JF006, JF014.
 create or replace function jobforge.explain_job(p_job_id uuid, p_tenant_id uuid default null)
 returns table (code text, message text, remedy text, detail jsonb)
 language plpgsql stable security definer
@@ -22,7 +22,7 @@ begin
             jsonb_build_object('job_id', p_job_id));
     end if;
     if v_job.state in ('succeeded', 'canceled', 'dead') then
-        return query select * from jobforge_private.explain_end(v_job);
+        return query select * from jobforge_private.explain_finished(v_job);
     elsif v_job.state = 'running' then
         return query select * from jobforge_private.explain_running(v_job, v_now);
     elsif v_job.state = 'blocked'
@@ -35,7 +35,7 @@ begin
             '{}'::jsonb;
     else
         return query select * from jobforge_private.explain_wait(v_job);
-        -- A scheduled job that was queued before was deferred: nobody serves it.
+        -- A scheduled job with queued_at was deferred, because no worker serves it.
         if not found and v_job.state = 'scheduled' and v_job.queued_at is null then
             return query select
                 case when v_job.error is null then 'scheduled' else 'backing_off' end,

@@ -1,5 +1,5 @@
--- explain_job: caps that are full, with who of the tenant's own jobs holds the slots, and rates
--- that are used up.
+-- Explains a waiting job by the caps that are full, with those of the tenant's own jobs that use
+-- their slots, and the rate limits that are used up. Called by explain_job.
 create or replace function jobforge_private.explain_limits(
     p_job jobforge.all_jobs,
     p_now timestamptz
@@ -13,8 +13,8 @@ declare
 begin
     for v_limit in
         select l.*
-          from jobforge_private.limits_of(p_job.queue, p_job.tenant_id, p_job.definition,
-                                          p_job.limit_key) as l
+          from jobforge_private.group_limits(p_job.queue, p_job.tenant_id, p_job.definition,
+                                             p_job.limit_key) as l
     loop
         if v_limit.max_running > 0 then
             v_running := jobforge_private.count_running(
@@ -40,9 +40,9 @@ begin
             end if;
         end if;
         if v_limit.rate_limit is not null then
-            v_tokens := jobforge_private.tokens_of(v_limit.subject, v_limit.rate_limit,
-                                                   v_limit.rate_period_s, v_limit.rate_burst,
-                                                   p_now);
+            v_tokens := jobforge_private.available_tokens(v_limit.subject, v_limit.rate_limit,
+                                                          v_limit.rate_period_s, v_limit.rate_burst,
+                                                          p_now);
             if v_tokens < 1 then
                 return query select v_limit.kind || '_rate_limited',
                     format('The rate of its %s is used up: %s in %s s.',

@@ -1,5 +1,6 @@
--- explain_job for a blocked job: the parents it still waits for, the first twenty by id with the
--- state of each. One that is dead or canceled has to be retried first.
+-- Explains a blocked job by the parents that it still waits for: the first twenty by ID, with the
+-- state of each. A parent that is dead or canceled comes first, because it must be retried. Called
+-- by explain_job.
 create or replace function jobforge_private.explain_parents(p_job jobforge.all_jobs)
 returns table (code text, message text, remedy text, detail jsonb)
 language sql stable

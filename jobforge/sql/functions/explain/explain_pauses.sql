@@ -1,4 +1,4 @@
--- explain_job: the pauses that hold a job.
+-- Explains a waiting job by the pauses of its tenant, queue and definition. Called by explain_job.
 create or replace function jobforge_private.explain_pauses(p_job jobforge.all_jobs)
 returns table (code text, message text, remedy text, detail jsonb)
 language sql stable

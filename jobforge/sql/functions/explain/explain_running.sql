@@ -1,5 +1,6 @@
--- explain_job for a job that runs: with whom, since when, and whether its lease or a cancel is
--- overdue. After an outage the reaper leaves expired leases for a while (grace_until).
+-- Explains a running job: its worker, its start, and whether its lease or a cancel is overdue.
+-- After an outage, the reaper leaves expired leases for a while (grace_until). Called by
+-- explain_job.
 create or replace function jobforge_private.explain_running(
     p_job jobforge.all_jobs,
     p_now timestamptz

@@ -1,5 +1,5 @@
--- explain_job for a job that only waits its turn: how many of the tenant's own jobs in the queue
--- go first (counted to 1,000), and how long it has waited.
+-- Explains a ready job that only waits for its turn: how many of the tenant's own jobs in the queue
+-- come before it (counted up to 1,000), and how long it has waited. Called by explain_job.
 create or replace function jobforge_private.explain_turn(p_job jobforge.all_jobs, p_now timestamptz)
 returns table (code text, message text, remedy text, detail jsonb)
 language sql stable

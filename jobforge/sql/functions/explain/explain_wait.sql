@@ -1,4 +1,5 @@
--- explain_job for a job that waits in the middle of its work; nothing for one that does not.
+-- Explains a job that waits in the middle of an attempt; returns no row for any other job. Called
+-- by explain_job.
 create or replace function jobforge_private.explain_wait(p_job jobforge.all_jobs)
 returns table (code text, message text, remedy text, detail jsonb)
 language sql stable

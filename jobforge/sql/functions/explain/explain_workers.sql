@@ -1,5 +1,5 @@
--- explain_job: nobody is there to run it. Names whether the queue or the definition is what no
--- live worker serves.
+-- Explains a waiting job that no live worker serves: whether the queue or the definition is not
+-- served. Called by explain_job.
 create or replace function jobforge_private.explain_workers(
     p_job jobforge.all_jobs,
     p_now timestamptz

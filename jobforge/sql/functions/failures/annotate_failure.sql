@@ -1,6 +1,6 @@
--- What people know of a group of dead jobs: note, snoozed_until (a time), resolved_in (a build).
--- Fields not given stay as they are; null takes one back. What is noted stays when the jobs are
--- gone. Raises JF001, JF002, JF004 (the tenant has no such group), JF006.
+-- Applications call this to annotate a group of dead jobs: note, snoozed_until (a time),
+-- resolved_in (a build). Omitted fields are unchanged; null removes a value. Notes are kept after
+-- the jobs are gone. Raises JF001, JF002, JF004 (the tenant has no such group), JF006, JF014.
 create or replace function jobforge.annotate_failure(
     p_fingerprint text,
     p_changes jsonb,

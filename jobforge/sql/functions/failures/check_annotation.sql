@@ -1,5 +1,4 @@
--- Refuses changes to what is noted of a failure that are not valid (JF002). Called by
--- annotate_failure.
+-- Refuses invalid changes to the notes on a failure. Called by annotate_failure. Raises JF002.
 create or replace function jobforge_private.check_annotation(p_changes jsonb) returns void
 language plpgsql
 as $$

@@ -1,5 +1,6 @@
--- What makes two failures the same: definition, error type, and the message with numbers, quoted
--- values and hexadecimal ids taken out. Null without an error.
+-- Returns the fingerprint of an error: a hash of definition, error type, and the message without
+-- numbers, quoted values and hexadecimal IDs. Null without an error. Called by the settle
+-- functions.
 create or replace function jobforge_private.fingerprint(p_definition text, p_error jsonb)
 returns text
 language sql immutable

@@ -1,14 +1,15 @@
--- A tenant's dead jobs in groups of one fingerprint: they died of the same kind of error. The
--- group with the newest job comes first; that job is its sample, and p_before the sample of the
--- last group of the page before. The filter's fields, all optional, all must hold: definition,
--- queue, since (a time: died then or later). Raises JF001, JF002, JF006.
+-- Returns a page of a tenant's dead jobs in groups with one fingerprint: they failed with the same
+-- kind of error. The group with the newest job comes first; that job is its sample, and p_before is
+-- the sample of the last group of the previous page. All fields of the filter are optional, and all
+-- given ones must match: definition, queue, since (a time: died then or later). Raises JF001,
+-- JF002, JF006, JF014.
 --
--- `build` is that of the worker where the sample died; it is known for a day after the worker's
--- end. The failure `is_back` when that is the build it is resolved in, or one that came later.
+-- `build` is the build of the worker where the sample died; it is known for a day after the worker
+-- ended. `is_back`: that build is the one that resolved the failure, or a later one.
 --
--- Costs one index probe for each fingerprint of the tenant, of 10,000 at most, and for each group
--- on the page reads its newest 10,000 jobs at most: what count_dead tells goes no further. Jobs
--- that died without an error are in no group.
+-- Costs one index probe for each fingerprint of the tenant, up to 10,000, and for each group on the
+-- page reads its newest 10,000 jobs at most: counts go no further. Jobs that died without an error
+-- are in no group.
 create or replace function jobforge.list_failures(
     p_filter jsonb default '{}',
     p_limit integer default 50,
@@ -42,7 +43,7 @@ begin
     return query
     with paged as materialized (
         select g.fingerprint, s.id, s.lease, s.finished_at, s.definition, s.error
-          from jobforge_private.dead_groups(v_tenant) as g
+          from jobforge_private.dead_fingerprints(v_tenant) as g
          cross join lateral (
             select n.id, n.lease, n.finished_at, n.definition, n.error
               from (select j.id, j.lease, j.finished_at, j.definition, j.error, j.queue
@@ -66,7 +67,8 @@ begin
                     >= (select min(w.started_at) from jobforge.workers as w
                          where w.build = k.resolved_in), false)
       from paged as p
-     cross join lateral jobforge_private.count_dead(v_tenant, p.fingerprint, v_queue, v_since) as c
+     cross join lateral jobforge_private.count_dead_jobs(
+               v_tenant, p.fingerprint, v_queue, v_since) as c
       left join lateral (
         select w.build
           from jobforge.attempts as a

@@ -1,4 +1,5 @@
--- Writes the audit log: one row for each operator action. Called by the functions that act.
+-- Adds an entry to the audit log. Called by every function that an operator or API caller uses to
+-- change something.
 create or replace function jobforge_private.audit(
     p_tenant_id uuid,
     p_action text,

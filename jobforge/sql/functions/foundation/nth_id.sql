@@ -1,6 +1,6 @@
--- The id of the nth job of a batch: one UUIDv7 gives the batch its prefix and first number, and
--- the low 31 bits count up. Ids of a batch sort in its order, and 20,000 of them cost 8 ms where
--- as many calls of uuidv7() cost 75.
+-- Returns the ID of the nth job of a call: one UUIDv7 gives the prefix and the first number, and
+-- the low 31 bits count up. The IDs sort in the order of the jobs, and 20,000 of them cost 8 ms,
+-- compared with 75 ms for as many calls of uuidv7().
 create or replace function jobforge_private.nth_id(p_first uuid, p_nth bigint) returns uuid
 language sql immutable
 as $$

@@ -1,5 +1,5 @@
--- The one way in which functions refuse: a private SQLSTATE, one sentence, details as JSON, and
--- where the sentence does not say it, how to fix the call as HINT.
+-- Raises an error with a private SQLSTATE, one sentence, and details as JSON; p_hint says how to
+-- fix the call if the sentence does not. All functions refuse by this function.
 --   JF001 tenant required    JF002 invalid          JF003 lease lost       JF004 not found
 --   JF005 conflict           JF006 denied           JF007 payload too large
 --   JF008 tenant queue full  JF009 unknown definition  JF010 definition inactive

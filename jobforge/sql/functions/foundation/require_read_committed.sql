@@ -1,8 +1,8 @@
--- Refuses a call outside READ COMMITTED. Public functions that end, free, link or cancel jobs, or
--- that report on a lease, call this first: they wait for a row lock and then read, in a later
+-- Refuses a call outside READ COMMITTED. Called first by public functions that finish, free, link
+-- or cancel jobs, or report on a lease: they wait for a row lock and then read, in a later
 -- statement, what the transaction that held the lock has done. In REPEATABLE READ and SERIALIZABLE
--- that statement still reads the snapshot of the first one, and would overlook it. p_what names
--- the function in the message. Locks nothing. Raises JF012.
+-- that statement still reads the snapshot of the first one and would miss it. p_what names the
+-- function in the message. Takes no locks. Raises JF012.
 create or replace function jobforge_private.require_read_committed(p_what text) returns void
 language plpgsql
 as $$

@@ -1,5 +1,5 @@
--- The signature of a text that the engine keeps in a setting of the session: a login can change the
--- setting, but cannot sign it. Null when the key is missing. Called by check_pending.
+-- Returns the signature of a value that the engine keeps in a session setting: a login can change
+-- the setting, but cannot sign it. Null if the key is missing. Called by check_pending_limit.
 create or replace function jobforge_private.sign(p_text text) returns text
 language sql stable
 as $$

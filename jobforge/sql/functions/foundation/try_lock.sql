@@ -1,5 +1,5 @@
--- Takes a lock of the installation until the transaction ends, as hold_lock does, but returns false
--- when another transaction has it.
+-- Takes a lock of the installation until the transaction ends, as acquire_lock does, but returns
+-- false if another transaction holds it.
 create or replace function jobforge_private.try_lock(p_name text) returns boolean
 language plpgsql
 as $$

@@ -1,5 +1,6 @@
--- A UUIDv7: ids sort by creation. Postgres 18 has its own; before it, the twelve bits after the
--- version hold the fraction of the millisecond, so that order is finer than milliseconds too.
+-- Returns a UUIDv7: IDs sort by creation. Postgres 18 has its own function; before that, the twelve
+-- bits after the version hold the fraction of the millisecond, so that the order is finer than a
+-- millisecond.
 do $do$
 begin
     if current_setting('server_version_num')::int >= 180000 then

@@ -1,7 +1,7 @@
--- Operators and deployments call this: where owners, grants, policies and row security differ from
--- what this release says, roles that are missing, and functions without a search_path. No rows
--- when all is right. `jobforge db migrate --repair` corrects every fault. Takes no locks. Raises
--- nothing.
+-- Operators and deployments call this: returns where owners, grants, policies and row-level
+-- security differ from this release, roles that are missing, and functions without a search_path.
+-- Returns no rows if all is correct. `jobforge db migrate --repair` corrects every fault. Takes no
+-- locks. Raises nothing.
 create or replace function jobforge.access_faults() returns table (fault text)
 language plpgsql stable security definer
 set search_path = pg_catalog, pg_temp

@@ -1,6 +1,6 @@
--- Privileges that access.sql lists and that are missing, privileges that it does not list, of
--- whatever role, and the statement that corrects each. An owner's own privileges do not count.
--- access.sql executes the statements; access_faults reports the faults. Reads the catalogue only.
+-- Returns the privileges of access.sql that are missing, privileges of any role that it does not
+-- list, and the statement that corrects each. An owner's own privileges do not count. access.sql
+-- executes the statements; access_faults reports the faults. Reads only the catalog.
 create or replace function jobforge_private.grant_faults() returns table (fault text, remedy text)
 language sql stable
 as $$

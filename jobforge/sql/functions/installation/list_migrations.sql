@@ -1,5 +1,5 @@
--- Servers and operators call this: the files of the schema that were applied to this database, and
--- which version of each. Raises nothing.
+-- Servers and operators call this: returns the schema files that were applied to this database,
+-- with the checksum of each. Raises nothing.
 create or replace function jobforge.list_migrations()
 returns table (name text, checksum text, applied_at timestamptz)
 language sql stable security definer

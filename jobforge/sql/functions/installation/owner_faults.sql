@@ -1,6 +1,6 @@
--- The objects of the schemas with another owner than access.sql names, default privileges that let
--- everybody execute new functions, and the statement that corrects each. access.sql executes them;
--- access_faults reports them. Reads the catalogue only.
+-- Returns the objects of the schemas with another owner than access.sql names, default privileges
+-- that let every role execute new functions, and the statement that corrects each. access.sql
+-- executes the statements; access_faults reports the faults. Reads only the catalog.
 create or replace function jobforge_private.owner_faults() returns table (fault text, remedy text)
 language sql stable
 as $$

@@ -1,6 +1,7 @@
--- Tables without forced row-level security, policies of access.sql that are missing or differ,
--- policies that it does not list, views with their owner's rights, and the statement that corrects
--- each. access.sql executes them; access_faults reports them. Reads the catalogue only.
+-- Returns the tables without forced row-level security, policies of access.sql that are missing or
+-- differ, policies that it does not list, views with their owner's rights, and the statement that
+-- corrects each. access.sql executes the statements; access_faults reports the faults. Reads only
+-- the catalog.
 create or replace function jobforge_private.policy_faults() returns table (fault text, remedy text)
 language sql stable
 as $$

@@ -1,14 +1,11 @@
--- Servers and workers call this again and again: one step, of p_limit jobs at most, of the
--- operation that is due first; with app.tenant_id set, of that tenant only. No row when none is
--- due. Progress is written with the step, so that one which is cut off was never made. Raises
--- JF002.
---
--- Locks the operation, passing over those that others are at, then jobs in order of id. A step that
--- was in the way of others, or had no room, is tried again later; one that cannot be made fails its
--- operation, so that it does not stand in the way of the rest. An erasure takes ten rows in place
--- of each job, never fails, and is not due while it waits for artifacts to be deleted
--- (next_erasure).
--- Raises JF012 outside READ COMMITTED.
+-- Servers and workers call this repeatedly: runs one step, of p_limit jobs at most, of the
+-- operation that is due first; with app.tenant_id set, of that tenant only. Returns no row if none
+-- is due. Progress is stored in the same transaction, so an interrupted step has no effect. A step
+-- that conflicted with other transactions, or for which resources were missing, is tried again
+-- after 5 seconds; any other error fails the operation, so that it does not block the others. An
+-- erasure processes ten rows in place of each job, never fails, and is not due while it waits for
+-- artifacts to be deleted (next_erasure). Locks the operation, skipping those that others have
+-- locked, then jobs in order of ID. Raises JF002, and JF012 outside READ COMMITTED.
 create or replace function jobforge.advance_operations(p_limit integer default 1000)
 returns table (tenant_id uuid, operation_id uuid, state text, jobs bigint)
 language plpgsql security definer

@@ -1,6 +1,6 @@
--- Cancels jobs that have expired, for claims and for the reaper. The rows are locked by the caller.
--- Jobs that wait for one of them may be in the hands of somebody's transaction. No claim waits for
--- that: those that others wait for are then left to the next call. Answers how many went.
+-- Cancels expired jobs, for claims and for the reaper. Returns how many. The caller has locked the
+-- rows. Another transaction may have locked the jobs that wait for one of these. No claim waits for
+-- that: jobs that others wait for are then left to the next call.
 create or replace function jobforge_private.cancel_expired(p_rows tid[]) returns bigint
 language plpgsql
 set lock_timeout = '10ms'

@@ -1,8 +1,8 @@
--- Cancels a job. One that is not running ends at once (a dead one is thereby discarded); a
--- running one is asked to stop, and its worker told. Answers `canceled` or `canceling`; asking
--- again answers the same. Raises JF001, JF004, JF005 (it has succeeded), JF006. Locks the job, and
--- if that is blocked, the jobs that wait for it.
--- Raises JF012 outside READ COMMITTED.
+-- Applications call this to cancel a job. A job that is not running is canceled immediately (for a
+-- dead job, this discards it); for a running job, a cancel is requested and its worker is notified.
+-- Returns `canceled` or `canceling`. Safe to repeat. Locks the job, and if it is blocked, the jobs
+-- that wait for it. Raises JF001, JF004, JF005 (it has succeeded), JF006, JF014, and JF012 outside
+-- READ COMMITTED.
 create or replace function jobforge.cancel_job(
     p_job_id uuid,
     p_reason text default null,
@@ -16,8 +16,8 @@ declare
     v_job record;
 begin
     perform jobforge_private.require_read_committed('cancel_job');
-    -- A blocked job may be newer than those that wait for it, when it is a retry of their parent.
-    -- So it is locked in one pass with them, by id, as everywhere.
+    -- A blocked job may be newer than the jobs that wait for it, if it is a retry of their parent.
+    -- So it is locked in one pass with them, in order of ID.
     if exists (select from jobforge.jobs as j
                 where j.tenant_id = v_tenant and j.id = p_job_id and j.state || '' = 'blocked') then
         perform jobforge_private.lock_jobs(v_tenant, array[p_job_id]);
@@ -31,10 +31,10 @@ begin
                     where f.tenant_id = v_tenant and f.id = p_job_id and f.state = 'canceled') then
             return 'canceled';
         end if;
-        perform jobforge_private.refuse_job(v_tenant, p_job_id, 'canceled');
+        perform jobforge_private.refuse_job_action(v_tenant, p_job_id, 'canceled');
     end if;
 
-    perform jobforge_private.note_event(v_tenant, p_job_id, 'cancel_requested',
+    perform jobforge_private.record_job_event(v_tenant, p_job_id, 'cancel_requested',
         jsonb_build_object('reason', p_reason));
     perform jobforge_private.audit(v_tenant, 'job.cancel', p_job_id::text,
         jsonb_build_object('reason', p_reason));

@@ -1,7 +1,7 @@
--- Cancels the jobs of a tenant that match a filter (see matching_jobs), p_limit at most; call
--- again until it answers 0. With p_dry_run it only counts, up to p_limit. Finished jobs never
--- match. Raises JF001, JF002, JF006. Locks as lock_jobs does; waits for settles in flight.
--- Raises JF012 outside READ COMMITTED.
+-- Applications call this to cancel the jobs of a tenant that match a filter (matching_jobs),
+-- p_limit at most. Returns how many; call again until it returns 0. With p_dry_run it only counts,
+-- up to p_limit. Finished jobs never match. Waits for settles in progress. Locks as lock_jobs does.
+-- Raises JF001, JF002, JF006, JF014, and JF012 outside READ COMMITTED.
 create or replace function jobforge.cancel_jobs(
     p_filter jsonb,
     p_reason text default null,
@@ -31,10 +31,10 @@ begin
         return (select count(*)
                   from jobforge_private.matching_jobs(v_tenant, p_filter, p_limit, null, true));
     end if;
-    -- Locked first, in order; then sorted by what can be done with each.
+    -- Lock all jobs first, in order; then act on running and other jobs separately.
     v_rows := jobforge_private.lock_jobs(v_tenant, array(
         select jobforge_private.matching_jobs(v_tenant, p_filter, p_limit, null, true)));
-    v_asked := jobforge_private.ask_to_cancel(v_rows, left(p_reason, 1000));
+    v_asked := jobforge_private.request_cancel(v_rows, left(p_reason, 1000));
     v_canceled := v_asked + jobforge_private.cancel_rows(v_rows, left(p_reason, 1000));
     perform jobforge_private.audit(v_tenant, 'jobs.cancel', null,
         jsonb_build_object('filter', p_filter, 'reason', p_reason, 'jobs', v_canceled));

@@ -1,5 +1,6 @@
--- Ends an operation where it stands: what it did stays done. Answers `canceled`, also when it was.
--- Raises JF001, JF004, JF005 (it ended otherwise), JF006. Waits for a step in flight.
+-- Applications call this to stop an operation: what it has done stays done. Returns `canceled`,
+-- also if it was canceled before. Waits for a step in progress. Raises JF001, JF004, JF005 (it is
+-- done or failed), JF006, JF014.
 create or replace function jobforge.cancel_operation(p_id uuid, p_tenant_id uuid default null)
 returns text
 language plpgsql security definer

@@ -1,5 +1,5 @@
--- Moves jobs that are not running to finished_jobs as canceled. The rows are locked by the
--- caller.
+-- Cancels jobs that are not running: moves them to finished_jobs and runs their follow-up work.
+-- Returns how many. The caller has locked the rows.
 create or replace function jobforge_private.cancel_rows(p_rows tid[], p_reason text) returns bigint
 language plpgsql
 as $$

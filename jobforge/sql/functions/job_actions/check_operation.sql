@@ -1,5 +1,5 @@
--- Refuses an operation whose kind, filter or options are not valid (JF002). Called by count_jobs
--- and start_operation.
+-- Refuses an operation with an invalid kind, filter or option. Called by count_jobs and
+-- start_operation. Raises JF002.
 create or replace function jobforge_private.check_operation(
     p_kind text,
     p_filter jsonb,

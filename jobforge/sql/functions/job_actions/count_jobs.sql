@@ -1,5 +1,6 @@
--- How many jobs an operation would act on now: its dry run. Counted up to 100,000, among the newest
--- million of the tenant's jobs. Raises JF001, JF002, JF006.
+-- Applications call this for the dry run of an operation: returns how many jobs it would act on
+-- now. Counts up to 100,000, among the newest million of the tenant's jobs. Raises JF001, JF002,
+-- JF006, JF014.
 create or replace function jobforge.count_jobs(
     p_kind text,
     p_filter jsonb,
@@ -16,6 +17,6 @@ declare
 begin
     perform jobforge_private.check_operation(p_kind, p_filter, '{}');
     return (select cardinality(o.ids)
-              from jobforge_private.operable_rows(v_tenant, p_kind, p_filter,
+              from jobforge_private.find_operation_jobs(v_tenant, p_kind, p_filter,
                        'ffffffff-ffff-ffff-ffff-ffffffffffff', 100000, 1000000) as o);
 end $$;

@@ -1,5 +1,5 @@
--- One operation of a tenant, and how far it is; also the erasure of a tenant that is erased. Raises
--- JF001, JF004, JF006.
+-- Returns one operation of a tenant and its progress, including the erasure of an erased tenant.
+-- Raises JF001, JF004, JF006.
 create or replace function jobforge.get_operation(p_id uuid, p_tenant_id uuid default null)
 returns table (
     id uuid, kind text, state text, filter jsonb, options jsonb, matched bigint, done bigint,
@@ -11,7 +11,7 @@ set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_column
 declare
-    v_tenant uuid := jobforge_private.named_tenant(p_tenant_id);
+    v_tenant uuid := jobforge_private.resolve_tenant(p_tenant_id);
 begin
     return query
     select o.id, o.kind, o.state, jobforge_private.readable(o.filter),

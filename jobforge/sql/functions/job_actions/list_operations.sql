@@ -1,5 +1,5 @@
--- A page of a tenant's operations, newest first; p_before is the last id of the page before. Raises
--- JF001, JF002, JF006.
+-- Returns a page of a tenant's operations, newest first. p_before is the last ID of the previous
+-- page. Raises JF001, JF002, JF006.
 create or replace function jobforge.list_operations(
     p_limit integer default 50,
     p_before uuid default null,
@@ -14,7 +14,7 @@ set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_column
 declare
-    v_tenant uuid := jobforge_private.named_tenant(p_tenant_id);
+    v_tenant uuid := jobforge_private.resolve_tenant(p_tenant_id);
 begin
     perform jobforge_private.check_limit(p_limit, 200);
     return query

@@ -1,9 +1,10 @@
--- Locks those of some jobs that can be canceled, and answers their rows. Blocked ones come last:
--- whoever ends a job locks its blocked children after it, so that everybody goes the same way.
--- Jobs that wait for these, and would be canceled with them or let go, are locked in the same pass.
--- A job that another transaction frees between the two statements is in neither: then it unlocks
--- all and begins again. In the fifth turn it locks such jobs in whatever order. Called by
--- cancel_jobs, cancel_nodes and operate_on.
+-- Locks those of some jobs that can be canceled, and returns their rows. Jobs that are not blocked
+-- come first, in order of ID, then blocked ones in order of ID: a function that finishes a job
+-- locks its blocked children after it, so all functions lock in the same direction. Jobs that wait
+-- for these, and would be canceled or freed with them, are locked in the same pass. A job that
+-- another transaction frees between the two statements is in neither; the function then releases
+-- all locks and starts again. In the fifth round it locks such jobs in any order. Called by
+-- cancel_jobs, cancel_nodes, apply_operation and other functions that cancel jobs.
 create or replace function jobforge_private.lock_jobs(p_tenant_id uuid, p_ids uuid[]) returns tid[]
 language plpgsql
 as $$
@@ -13,7 +14,7 @@ declare
 begin
     for v_turn in 1 .. 5 loop
         begin
-            v_rows := jobforge_private.lock_startable_jobs(p_tenant_id, p_ids);
+            v_rows := jobforge_private.lock_unblocked_jobs(p_tenant_id, p_ids);
             with recursive doomed as (
                 select p.id, true as is_named from unnest(p_ids) as p(id)
                 union
@@ -40,7 +41,7 @@ begin
                  where q.tenant_id = p_tenant_id and q.id = d.id and q.state || '' = 'blocked'
                    for update) as j;
             if v_turn = 5 then
-                v_rows := jobforge_private.lock_startable_jobs(p_tenant_id, p_ids);
+                v_rows := jobforge_private.lock_unblocked_jobs(p_tenant_id, p_ids);
             elsif exists (
                    select from unnest(p_ids) as p(id)
                     cross join lateral (

@@ -1,7 +1,7 @@
--- Locks up to p_limit blocked jobs, created before p_before, that wait for a parent of which
--- nothing is left, and returns their rows. Locks the jobs that wait for one of them with it, as
--- lock_jobs does. One of which another transaction has locked any is left to the next call: waiting
--- for it could be part of a deadlock. Called by sweep_workflows.
+-- Locks up to p_limit blocked jobs, created before p_before, that wait for a parent that no longer
+-- exists, and returns their rows. Locks the jobs that wait for them in the same pass, as lock_jobs
+-- does. Leaves a job to the next call if another transaction has locked any of these, because
+-- waiting for it could cause a deadlock. Called by sweep_workflows.
 create or replace function jobforge_private.lock_orphaned_jobs(
     p_before timestamptz,
     p_limit integer

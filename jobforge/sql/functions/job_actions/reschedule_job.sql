@@ -1,5 +1,5 @@
--- Moves a job that is not running to another time. Raises JF001, JF002, JF004, JF005 (running or
--- ended), JF006.
+-- Applications call this to move a job that is not running to another time. Locks the job. Raises
+-- JF001, JF002, JF004, JF005 (running, dead or finished), JF006, JF014.
 create or replace function jobforge.reschedule_job(
     p_job_id uuid,
     p_run_at timestamptz,

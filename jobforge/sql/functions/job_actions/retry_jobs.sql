@@ -1,8 +1,8 @@
--- Re-drives the dead jobs of a tenant that match a filter (see matching_jobs; its state is taken
--- as dead), p_limit at most; call again until it answers 0. p_rate spreads them, in jobs per
--- second; p_attempts is their new allowance. With p_dry_run it only counts, up to p_limit. Raises
--- JF001, JF002, JF006. Locks in order of id.
--- Raises JF012 outside READ COMMITTED.
+-- Applications call this to redrive the dead jobs of a tenant that match a filter (matching_jobs;
+-- its state is always dead), p_limit at most. Returns how many; call again until it returns 0.
+-- p_rate spreads them, in jobs per second; p_attempts is their new allowance. With p_dry_run it
+-- only counts, up to p_limit. Locks in order of ID. Raises JF001, JF002, JF006, JF014, and JF012
+-- outside READ COMMITTED.
 create or replace function jobforge.retry_jobs(
     p_filter jsonb default '{}',
     p_rate double precision default null,

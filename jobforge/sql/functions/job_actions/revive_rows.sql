@@ -1,5 +1,5 @@
--- Makes dead jobs ready again. The rows are locked by the caller. p_rate spreads a re-drive
--- over time.
+-- Makes dead jobs ready again. p_attempts is their new allowance, p_rate spreads them over time.
+-- Returns how many. The caller has locked the rows.
 create or replace function jobforge_private.revive_rows(
     p_rows tid[],
     p_attempts integer default null,

@@ -1,5 +1,6 @@
--- Writes down how an operation stands after a step, and in the audit log that it ended; of erasures
--- end_erasure has written that. The row is locked by the caller.
+-- Stores the state of an operation after a step, and adds an entry to the audit log when it ends
+-- (finish_erasure has written that of an erasure). The caller has locked the row. Called by
+-- advance_operations.
 create or replace function jobforge_private.save_operation(p_operation jobforge.operations)
 returns void
 language plpgsql

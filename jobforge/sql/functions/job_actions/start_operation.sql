@@ -1,8 +1,8 @@
--- Begins an action on all jobs of a tenant that match a filter, as they are now: cancel, retry,
--- redrive or discard (see operable_rows). Only writes it down, with how many match (as count_jobs
--- counts); advance_operations does it, in steps. Options: reason; of retry and redrive, attempts
--- (their new allowance); of redrive, canary (how many to try first) and rate (jobs per second).
--- Answers its id. Raises JF001, JF002, JF006.
+-- Applications call this to start an action on all jobs of a tenant that match a filter now:
+-- cancel, retry, redrive or discard (find_operation_jobs). Only stores the operation and how many
+-- jobs match (count_jobs); advance_operations runs it in steps. Options: reason; for retry and
+-- redrive, attempts (the new allowance); for redrive, canary (how many jobs to retry first) and
+-- rate (jobs per second). Returns the operation's ID. Raises JF001, JF002, JF006, JF014.
 create or replace function jobforge.start_operation(
     p_kind text,
     p_filter jsonb,

@@ -1,7 +1,8 @@
--- One step of an operation: looks at its canaries if it waits for them, else acts on the next jobs,
--- as many as its rate allows. Answers the operation as it stands then. The row is locked by the
--- caller. Jobs come newest first, each once: those that are enqueued meanwhile, or die again, lie
--- behind. Locks jobs in order of id, waiting for settles and claims in flight.
+-- Runs one step of an operation: checks its canaries if it waits for them, else acts on the next
+-- jobs, as many as its rate allows (a token bucket). Returns the operation in its new state; the
+-- caller has locked its row. Jobs come newest first, each once: jobs that are enqueued or die in
+-- the meantime are not reached. Locks jobs in order of ID; waits for settles and claims in
+-- progress. Called by advance_operations.
 create or replace function jobforge_private.step_operation(o jobforge.operations, p_limit integer)
 returns jobforge.operations
 language plpgsql
@@ -17,7 +18,7 @@ declare
 begin
     o.started_at := coalesce(o.started_at, v_now);
     if o.state = 'waiting' then
-        o := jobforge_private.watch_canaries(o);
+        o := jobforge_private.check_canaries(o);
         if o.state <> 'running' then
             return o;
         end if;
@@ -25,7 +26,7 @@ begin
     o.state := 'running';
     o.due_at := v_now;
     if v_rate is not null then
-        -- A second's worth at once, after however long a pause.
+        -- The bucket holds the tokens of one second.
         o.tokens := least(greatest(1, v_rate), o.tokens + v_rate
             * greatest(0, extract(epoch from v_now - coalesce(o.stepped_at, v_now))));
         o.stepped_at := v_now;
@@ -33,9 +34,9 @@ begin
     end if;
 
     if v_limit > 0 then
-        v_found :=
-            jobforge_private.operable_rows(o.tenant_id, o.kind, o.filter, o.below, v_limit, 10000);
-        v_ids := jobforge_private.operate_on(o, v_found.ids, v_rate);
+        v_found := jobforge_private.find_operation_jobs(
+            o.tenant_id, o.kind, o.filter, o.below, v_limit, 10000);
+        v_ids := jobforge_private.apply_operation(o, v_found.ids, v_rate);
         o.done := o.done + cardinality(v_ids);
         o.skipped := o.skipped + cardinality(v_found.ids) - cardinality(v_ids);
         o.tokens := o.tokens - case when v_rate is null then 0 else cardinality(v_ids) end;

@@ -1,6 +1,6 @@
--- One job with all that is known of it, in one call: the job, its attempts (the one in progress
--- too), and its timeline, oldest first. Log lines are left to list_notes. Raises JF001, JF004,
--- JF006.
+-- Applications call this for one job: returns the job, its attempts (including the one in
+-- progress), and its timeline, oldest first, without log lines (list_notes). Raises JF001, JF004,
+-- JF006, JF014.
 create or replace function jobforge.get_job(p_job_id uuid, p_tenant_id uuid default null)
 returns table (job jsonb, attempts jsonb, events jsonb)
 language plpgsql stable security definer
@@ -10,13 +10,13 @@ set enable_seqscan = off
 set enable_bitmapscan = off
 set enable_hashjoin = off
 set enable_mergejoin = off
-set plan_cache_mode = force_custom_plan  -- so that partitions are left out before they are locked
+set plan_cache_mode = force_custom_plan  -- excludes partitions before they are locked
 as $$
 declare
     v_tenant uuid := jobforge_private.require_tenant(p_tenant_id);
-    v_since timestamptz := jobforge_private.earliest_end(p_job_id);
-    -- A day for clocks that were set back. Without an upper bound, the partitions of the coming
-    -- days and the default one are locked too.
+    v_since timestamptz := jobforge_private.earliest_history(p_job_id);
+    -- One day for clocks that were set back. Without an upper bound, the default partition and
+    -- those of the coming days would be locked too.
     v_until timestamptz := jobforge_private.now() + interval '1 day';
     v_ended_until timestamptz;
     v_job jobforge.all_jobs;

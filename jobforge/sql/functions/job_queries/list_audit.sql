@@ -1,8 +1,8 @@
--- A page of a tenant's audit log, newest first; operators without a tenant see everything. The
--- filter's fields, all optional, all must hold: actor, action, target (equal to), after and before
--- (times: from, and up to but not including). p_before is the last ID of the previous page. Merges
--- the months in order of ID until there are enough rows: a filter that few rows match reads many.
--- `after` and `before` leave out whole months. Raises JF001, JF002, JF006.
+-- Returns a page of a tenant's audit log, newest first; operators without a tenant see all entries.
+-- All fields of the filter are optional, and all given ones must match: actor, action, target,
+-- after (inclusive) and before (exclusive). p_before is the last ID of the previous page. Merges
+-- the monthly partitions in order of ID until the page is full, so a filter that few rows match
+-- reads many; `after` and `before` exclude whole months. Raises JF001, JF002, JF006.
 create or replace function jobforge.list_audit(
     p_filter jsonb default '{}',
     p_limit integer default 50,

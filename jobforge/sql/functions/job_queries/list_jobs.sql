@@ -1,6 +1,6 @@
--- A page of a tenant's jobs, without payloads and results. p_order says which come first: newest
--- or oldest. The filter is that of matching_jobs; p_before is the last id of the page before.
--- Raises JF001, JF002, JF006.
+-- Returns a page of a tenant's jobs, without payloads and results. p_order is newest or oldest
+-- first. The filter is that of matching_jobs; p_before is the last ID of the previous page. Raises
+-- JF001, JF002, JF006, JF014.
 create or replace function jobforge.list_jobs(
     p_filter jsonb default '{}',
     p_limit integer default 50,
@@ -32,7 +32,8 @@ begin
         v_ids := array(
             select jobforge_private.matching_jobs(v_tenant, p_filter, p_limit, p_before));
     elsif p_order = 'oldest' then
-        v_ids := array(select jobforge_private.oldest_jobs(v_tenant, p_filter, p_limit, p_before));
+        v_ids := array(
+            select jobforge_private.oldest_matching_jobs(v_tenant, p_filter, p_limit, p_before));
     else
         perform jobforge_private.refuse('JF002', 'order is newest or oldest', '{"field": "order"}');
     end if;

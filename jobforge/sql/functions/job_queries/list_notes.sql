@@ -1,6 +1,6 @@
--- What a job said and what was done to it, oldest first: progress marks, log lines, custom events
--- and operator actions. p_after is the time of the last one that the caller has; p_kinds narrows
--- it down. Raises JF001, JF002, JF004, JF006.
+-- Returns the notes of a job, oldest first: progress, log lines, custom events and operator
+-- actions. p_after is the time of the last note that the caller has; p_kinds selects kinds. Raises
+-- JF001, JF002, JF004, JF006, JF014.
 create or replace function jobforge.list_notes(
     p_job_id uuid,
     p_after timestamptz default null,

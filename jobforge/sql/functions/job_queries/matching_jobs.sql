@@ -1,12 +1,12 @@
--- The ids of a tenant's jobs that match a filter, newest first, below p_before. The filter's
--- fields, all optional, all must hold: state (one or a list; also `failed`: the last attempt
--- failed, and `canceling`), definition, queue, tag, source, key, correlation_id, fingerprint,
--- created_after, created_before. p_only_changeable leaves out finished jobs and those asked to
--- cancel; p_only_retryable leaves out dead jobs that were erased. Read by list_jobs and the bulk
--- actions. Raises JF002.
+-- Returns the IDs of a tenant's jobs that match a filter, newest first, below p_before. All fields
+-- of the filter are optional, and all given ones must match: state (one or a list; also `failed`:
+-- the last attempt failed, and `canceling`), definition, queue, tag, source, key, correlation_id,
+-- fingerprint, created_after, created_before. p_only_changeable leaves out finished jobs and those
+-- with a requested cancel; p_only_retryable leaves out erased dead jobs. Called by list_jobs and
+-- the bulk actions. Raises JF002.
 --
--- Dead jobs have indexes of their own. Otherwise the tenant's jobs are read in order of id until
--- there are enough: a filter that few of them match reads many.
+-- Dead jobs have separate indexes. Other jobs are read in order of ID until the page is full, so a
+-- filter that few jobs match reads many.
 create or replace function jobforge_private.matching_jobs(
     p_tenant_id uuid,
     p_filter jsonb,
@@ -27,9 +27,9 @@ begin
           from jobforge.jobs as j
          where j.tenant_id = p_tenant_id and j.state = 'dead' and j.fingerprint = f.fingerprint
            and j.id < v_before and (j.flags & 8 = 0 or not p_only_retryable)
-           and jobforge_private.fits_filter(f, j.definition, j.queue, j.tags, j.source,
-                                            j.idempotency_key, j.correlation_id, j.fingerprint,
-                                            j.created_at)
+           and jobforge_private.matches_filter(f, j.definition, j.queue, j.tags, j.source,
+                                               j.idempotency_key, j.correlation_id, j.fingerprint,
+                                               j.created_at)
          order by j.id desc
          limit p_limit;
     elsif f.states = '{dead}' then
@@ -38,9 +38,9 @@ begin
           from jobforge.jobs as j
          where j.tenant_id = p_tenant_id and j.finished_at is not null and j.id < v_before
            and (j.flags & 8 = 0 or not p_only_retryable)
-           and jobforge_private.fits_filter(f, j.definition, j.queue, j.tags, j.source,
-                                            j.idempotency_key, j.correlation_id, j.fingerprint,
-                                            j.created_at)
+           and jobforge_private.matches_filter(f, j.definition, j.queue, j.tags, j.source,
+                                               j.idempotency_key, j.correlation_id, j.fingerprint,
+                                               j.created_at)
          order by j.id desc
          limit p_limit;
     else
@@ -53,7 +53,7 @@ begin
                     and (f.states is null or j.state = any (f.states)
                          or f.wants_failed and j.error is not null and j.state <> 'running'
                          or f.wants_canceling and j.cancel_requested_at is not null)
-                    and jobforge_private.fits_filter(
+                    and jobforge_private.matches_filter(
                             f, j.definition, j.queue, j.tags, j.source, j.idempotency_key,
                             j.correlation_id, j.fingerprint, j.created_at)
                   order by j.id desc
@@ -65,7 +65,7 @@ begin
                     and f.wants_finished and not p_only_changeable
                     and (f.states is null or h.state = any (f.states)
                          or f.wants_failed and h.error is not null)
-                    and jobforge_private.fits_filter(
+                    and jobforge_private.matches_filter(
                             f, h.definition, h.queue, h.tags, h.source, h.idempotency_key,
                             h.correlation_id, h.fingerprint, h.created_at)
                   order by h.id desc

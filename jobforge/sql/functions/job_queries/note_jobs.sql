@@ -19,7 +19,7 @@ declare
     v_tenant uuid := jobforge.tenant();
 begin
     perform jobforge_private.check_bounded('notes', p_notes, null);
-    perform jobforge_private.check_tokens(p_worker_id, p_notes);
+    perform jobforge_private.check_leases(p_worker_id, p_notes);
     if exists (select from jsonb_array_elements(p_notes) as n(note)
                 where coalesce(n.note ->> 'kind', '') not in ('progress', 'log', 'event')) then
         perform jobforge_private.refuse('JF002', 'the kind of a note is progress, log or event',
@@ -43,7 +43,7 @@ begin
            and (v_tenant is null or j.tenant_id = v_tenant)
     ), noted as (
         insert into jobforge.job_events (tenant_id, job_id, at, kind, data)
-        -- A microsecond apart, so that they are read in the order in which they were said.
+        -- One microsecond apart, so that they are read in order.
         select g.tenant_id, g.job_id, v_now + make_interval(secs => g.index / 1e6), g.kind,
                case when not jobforge_private.is_bounded(g.data)
                     then '{"truncated": true}'

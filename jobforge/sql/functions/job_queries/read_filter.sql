@@ -1,5 +1,5 @@
--- A job filter as a record. Raises JF002 for an unknown field, state or time. Called by
--- matching_jobs.
+-- Returns a job filter as a record. Called by matching_jobs and the operations. Raises JF002 for an
+-- unknown field, state or time.
 create or replace function jobforge_private.read_filter(p_filter jsonb) returns jobforge.job_filter
 language plpgsql
 as $$

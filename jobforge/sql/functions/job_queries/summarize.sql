@@ -1,6 +1,6 @@
--- A tenant's jobs in numbers, by queue and state: how many, and since when the oldest queued one
--- waits. Live states are counted now; succeeded and canceled over the last p_window_s, 100,000 at
--- most. Raises JF001, JF002, JF006.
+-- Applications call this: returns the number of a tenant's jobs by queue and state, and since when
+-- the oldest queued one waits. Live states are counted now; succeeded and canceled jobs over the
+-- last p_window_s, 100,000 at most. Raises JF001, JF002, JF006, JF014.
 create or replace function jobforge.summarize(
     p_window_s double precision default 86400,
     p_tenant_id uuid default null

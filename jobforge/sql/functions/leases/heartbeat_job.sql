@@ -1,6 +1,6 @@
--- One job: heartbeat_jobs for a job of this worker. Returns `ok`, `cancel` or `held`; raises JF003
--- when the lease is lost.
--- Raises JF012 outside READ COMMITTED.
+-- Workers call this to extend the lease of one job: heartbeat_jobs for one job of this worker.
+-- Returns `ok`, `cancel` or `held`. Raises JF003 if the lease is lost, and JF012 outside READ
+-- COMMITTED.
 create or replace function jobforge.heartbeat_job(
     p_tenant_id uuid,
     p_job_id uuid,

@@ -1,18 +1,19 @@
--- Workers call this on every beat, once for all their running jobs ({tenant_id, job_id, lease}
+-- Workers call this periodically, once for all their running jobs ({tenant_id, job_id, lease}
 -- each). Extends the leases and returns the status of each job:
 --   ok      the lease was extended
---   cancel  the lease was extended, and somebody asked to cancel the job
+--   cancel  the lease was extended, and a cancel of the job was requested
 --   held    the job runs under this lease, but another transaction holds its heartbeat: the lease
---           was not extended. The worker goes on with the job, does not count the lease as
+--           was not extended. The worker continues with the job, does not count the lease as
 --           extended, and calls again after about a second. A requested cancel is reported then
 --   lost    the job does not run under this lease
--- The row without a job_id is for the worker itself: `ok`, `drain`, `stop`, or `unknown` when it is
--- not registered. p_memory_bytes is the memory of the worker's process, p_clock the time by the
--- worker's clock: its difference is stored, with the time that the call took to arrive.
--- Locks rows of heartbeats and never of jobs, so nobody who holds a job stops its heartbeats. The
--- reaper locks the heartbeat too before it ends a lease. Waits for nothing but a first heartbeat
--- that another transaction is inserting, and for that 100 ms at most. Raises JF002.
--- Raises JF012 outside READ COMMITTED.
+-- The row without a job_id is for the worker itself: `ok`, `drain`, `stop`, or `unknown` if it is
+-- not registered. p_memory_bytes is the memory of the worker's process. p_clock is the worker's
+-- time: its difference to the database's is stored, which includes the time that the call took to
+-- arrive.
+-- Locks rows of heartbeats and never of jobs, so a transaction that holds a job does not stop its
+-- heartbeats. The reaper also locks the heartbeat before it ends a lease. Waits only for a first
+-- heartbeat that another transaction is inserting, 100 ms at most. Raises JF002, and JF012 outside
+-- READ COMMITTED.
 create or replace function jobforge.heartbeat_jobs(
     p_worker_id uuid,
     p_jobs jsonb default '[]',
@@ -40,12 +41,12 @@ declare
     v_row_leases bigint[];
 begin
     perform jobforge_private.require_read_committed('heartbeat_jobs');
-    perform jobforge_private.check_tokens(p_worker_id, p_jobs);
+    perform jobforge_private.check_leases(p_worker_id, p_jobs);
     if p_lease_s is null or not p_lease_s between 1 and 3600 then
         perform jobforge_private.refuse('JF002', 'a lease lasts 1 to 3600 seconds',
             '{"field": "lease_s"}');
     end if;
-    -- By one look-up for each job, whatever the statistics say: hence the limits.
+    -- `limit 1` enforces one index lookup per job, whatever the statistics say.
     select array_agg(h.tenant_id), array_agg(h.id), array_agg(h.lease)
       into v_tenants, v_jobs, v_leases
       from (select t.tenant_id, t.job_id, t.lease
@@ -76,8 +77,8 @@ begin
             p_worker_id, v_tenants, v_jobs, v_leases, v_now, make_interval(secs => p_lease_s));
     end if;
 
-    -- A later statement: it sees the leases that the reaper ended before it could not get the
-    -- heartbeats any more.
+    -- A later statement: it sees the leases that the reaper ended before this transaction locked
+    -- the heartbeats.
     return query
     select t.job_id, t.lease, case
                when r.lease is null then 'lost'
@@ -97,7 +98,8 @@ begin
            and q.worker_id = p_worker_id and q.beat_at = v_now
          limit 1) as h on true;
 
-    -- An operator's open transaction may hold the row of the worker: leases are more important.
+    -- Skips the worker's row if another transaction holds it, such as an operator's: leases matter
+    -- more.
     update jobforge.workers as w
        set heartbeat_at = v_now, running = jsonb_array_length(p_jobs),
            memory_bytes = p_memory_bytes,

@@ -1,6 +1,6 @@
--- Inserts the first heartbeats of jobs that have none, in the order of the arrays, for
--- heartbeat_jobs. Another transaction may be inserting one of them: the reaper, or the same worker
--- over another connection. This waits 100 ms for it, and then inserts none.
+-- Inserts the first heartbeats of jobs that have none, in the order of the arrays. The reaper, or
+-- the same worker over another connection, may be inserting one of them: waits 100 ms for it, and
+-- then inserts none. Called by heartbeat_jobs.
 create or replace function jobforge_private.insert_heartbeats(
     p_worker_id uuid,
     p_tenants uuid[],

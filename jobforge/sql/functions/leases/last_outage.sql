@@ -1,8 +1,7 @@
--- The last outage as the reaper has to count it at p_now. If nobody who reaps these jobs has
--- called reap_jobs for more than five seconds, that is an outage that ends now; one within a minute
--- of the end of the last outage continues it. Without p_now only noted outages count. p_tenant is
--- the tenant of the jobs, or null for all tenants. Called by reap_jobs and explain_running. Only
--- reads.
+-- Returns the last outage as of p_now. An outage is a period of more than five seconds in which no
+-- process that reaps these jobs has called reap_jobs; one that ends now continues the last one if
+-- that ended within a minute before. Without p_now, only recorded outages count. p_tenant is the
+-- tenant of the jobs, or null for all tenants. Called by reap_jobs and explain_running. Only reads.
 create or replace function jobforge_private.last_outage(
     p_tenant uuid,
     p_now timestamptz,

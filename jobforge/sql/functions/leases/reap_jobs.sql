@@ -1,10 +1,10 @@
--- Every worker calls this on its tick; no leader is needed. Leases that expired end as
--- lease_lost: the job waits its ordinary backoff, or is dead, or canceled if that was asked. If
--- nobody called this for a while, as in an outage of the database, leases that ran out in that time
--- are left alone for the length of a lease: live workers report first. Jobs past expires_at are
--- canceled. Rows that somebody is settling are skipped, and those left for which jobs wait that
--- somebody holds. With app.tenant_id set, only that tenant's jobs. Raises JF002.
--- Raises JF012 outside READ COMMITTED.
+-- Every worker calls this periodically; no leader is needed. Expired leases end as lease_lost: the
+-- job waits for its ordinary backoff, or is dead, or canceled if that was requested. If no process
+-- called this for a while, as in an outage of the database, leases that expired in that time are
+-- left for the length of a lease, so that live workers can report first. Jobs past their expires_at
+-- are canceled. Skips rows that are being settled, and jobs whose children another transaction
+-- holds. With app.tenant_id set, only that tenant's jobs. Locks jobs, then their heartbeats. Raises
+-- JF002, and JF012 outside READ COMMITTED.
 create or replace function jobforge.reap_jobs(p_limit integer default 500)
 returns table (tenant_id uuid, job_id uuid, lease bigint, state text)
 language plpgsql security definer
@@ -28,7 +28,7 @@ begin
     perform jobforge_private.require_read_committed('reap_jobs');
     perform jobforge_private.check_limit(p_limit, 5000);
     select * into v_outage from jobforge_private.last_outage(v_tenant, v_now);
-    v_lost := jobforge_private.lost_leases(
+    v_lost := jobforge_private.find_lost_leases(
         v_now, p_limit, v_outage.outage_from, v_outage.outage_until);
     if v_lost is not null then
         return query
@@ -36,7 +36,7 @@ begin
           from jobforge_private.settle_lost_jobs(v_lost) as s;
     end if;
 
-    v_rows := jobforge_private.expired_rows(v_now, p_limit);
+    v_rows := jobforge_private.lock_expired_rows(v_now, p_limit);
     select array_agg(x.tenant_id), array_agg(x.id), array_agg(x.lease)
       into v_expired.tenants, v_expired.jobs, v_expired.leases
       from jobforge.jobs as x
@@ -49,5 +49,5 @@ begin
          where not exists (select from jobforge.jobs as j
                             where j.tenant_id = x.tenant_id and j.id = x.id);
     end if;
-    perform jobforge_private.note_reap(v_tenant, v_outage.outage_from, v_outage.outage_until);
+    perform jobforge_private.record_reap(v_tenant, v_outage.outage_from, v_outage.outage_until);
 end $$;

@@ -1,7 +1,7 @@
 -- Inserts a row into heartbeats for each of these jobs that has none, so that the reaper can lock
--- it: a first heartbeat then waits for the reaper's transaction. The reaper calls this with jobs
--- that it has locked. Another transaction may be inserting a first heartbeat. This waits 100 ms
--- for each, for ten at most, and leaves those without a row.
+-- it: a first heartbeat then waits for the reaper's transaction. The caller has locked the jobs.
+-- Another transaction may be inserting a first heartbeat: waits 100 ms for each, for ten at most,
+-- and leaves those without a row. Called by find_lost_leases.
 create or replace function jobforge_private.reserve_heartbeats(p_rows tid[]) returns void
 language plpgsql
 set lock_timeout = '100ms'
@@ -29,7 +29,7 @@ begin
     exception
         when lock_not_available then null;
     end;
-    -- In any order, so that the same ten are not the first each time.
+    -- In random order, so that not the same ten are left each time.
     for v_row in select r from unnest(p_rows) as r order by random() loop
         exit when v_left = 10;
         begin

@@ -1,6 +1,6 @@
--- The reaper's settle: outcomes as for settle_jobs, all at once or, where that cannot be, in parts.
--- A job whose end somebody's transaction holds up, or which cannot be settled at all, is left to
--- the next call: the others must not wait for it. The caller has locked the rows. Called by
+-- Settles lost leases for the reaper: all at once or, if that fails, in parts. A job whose
+-- completion needs a row that another transaction holds, or which cannot be settled at all, is left
+-- to the next call, so that it does not delay the others. The caller has locked the jobs. Called by
 -- reap_jobs.
 create or replace function jobforge_private.settle_lost_jobs(p_lost jsonb)
 returns table (tenant_id uuid, job_id uuid, lease bigint, state text)

@@ -1,14 +1,14 @@
--- Maintenance calls this once for each kind, 'partitions' first. That kind drops history
--- partitions older than p_history_days and whole months of the audit log older than p_audit_days.
--- Any other kind deletes p_limit rows at most: dead jobs older than p_dead_days, idempotency keys
--- past their time, heartbeats of leases that ended, workers gone for a day, operations, workflows
--- and firings from before the history begins, API keys that ended before it, steps and edges of
--- jobs that are gone, notes about failures that are, buckets of limit keys that are full, or what
--- is remembered of requests for a day. Without p_kind, all kinds in one transaction. Returns what
--- went; where it is p_limit, there may be more, and partitions are null while another transaction
--- reads the history. Each kind is swept in a subtransaction: one that fails or takes too long is
--- reported in `failed`. Runs as the owner of the tables; a caller while another is at it gets {}.
--- Raises JF002, and JF012 outside READ COMMITTED.
+-- Maintenance calls this once for each kind, 'partitions' first. That kind drops history partitions
+-- older than p_history_days and months of the audit log older than p_audit_days. Any other kind
+-- deletes at most p_limit rows that are past their retention (sweep): dead jobs older than
+-- p_dead_days, expired idempotency keys, heartbeats of ended leases, workers gone for a day,
+-- operations, workflows, firings and API keys that ended before the history begins, steps and edges
+-- of jobs that no longer exist, notes on failures without jobs, full token buckets of limit keys,
+-- and remembered requests after a day. Without p_kind, all kinds in one transaction. Returns the
+-- number of deleted rows by kind; if it is p_limit, there may be more. Partitions are null while
+-- another transaction reads the history. Each kind runs in a subtransaction; one that fails or
+-- takes too long is reported in `failed`. Runs as the owner of the tables; while another call runs,
+-- it returns {}. Raises JF002, and JF012 outside READ COMMITTED.
 create or replace function jobforge.apply_retention(
     p_history_days integer default 14,
     p_dead_days integer default 90,
@@ -54,7 +54,7 @@ begin
     if v_failed <> '{}' then
         v_gone := v_gone || jsonb_build_object('failed', v_failed);
     end if;
-    -- Last in a transaction of all kinds: from here on the history is locked until it ends.
+    -- Last, because the history is locked from here on until the transaction ends.
     if p_kind is null or p_kind = 'partitions' then
         v_gone := v_gone || jsonb_build_object(
             'partitions', jobforge_private.drop_history(v_now, p_history_days, p_audit_days));

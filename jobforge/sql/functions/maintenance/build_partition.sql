@@ -1,6 +1,6 @@
--- Creates the table for the day or month of history that begins on p_day. It is not attached yet,
--- which leaves the parent readable and writable. Its rights are those of access.sql. Called by
--- ensure_partitions.
+-- Creates the partition of a history table for the day or month that begins on p_day, without
+-- attaching it, so that the parent stays readable and writable. Its rights are those of access.sql.
+-- Called by ensure_partitions.
 create or replace function jobforge_private.build_partition(p_table text, p_day date) returns void
 language plpgsql
 as $$
@@ -19,7 +19,7 @@ begin
     execute format(
         'create policy engine_all on jobforge.%I to jobforge_engine using (true) with check (true)',
         v_name);
-    -- As access.sql does: an erasure deletes from the partitions themselves.
+    -- As in access.sql: an erasure deletes from each partition by its name.
     execute format(
         'grant select, insert, update, delete on jobforge.%I to jobforge_engine', v_name);
     execute format(

@@ -1,8 +1,8 @@
--- Drops the partitions that end p_days or more before today, those of the audit log p_audit_days or
--- more, and returns their names. Until the transaction ends no session can settle a job. So
--- maintenance calls apply_retention for the partitions alone, and this waits at most 100 ms for a
--- lock: others would wait behind it. While another transaction reads the history, nothing is
--- dropped (null), and the next call tries again.
+-- Drops the partitions that ended at least p_days before today (p_audit_days for the audit log),
+-- and returns their names. No session can settle a job until the transaction ends, so maintenance
+-- calls apply_retention for the partitions alone, and this waits at most 100 ms for a lock: others
+-- would wait behind it. Returns null, without dropping anything, while another transaction reads
+-- the history; the next call tries again. Called by apply_retention.
 create or replace function jobforge_private.drop_history(
     p_now timestamptz,
     p_days integer,

@@ -1,7 +1,7 @@
 -- Moves the rows of some days or months from a table's default partition to the unlogged table
--- <name>_moved, which it creates first if need be. Called by ensure_partitions, which inserts them
--- into the table again when it has partitions for them. Not straight into a partition that is not
--- attached yet: for a publication that is another table, which no subscriber has.
+-- <name>_moved, which it creates if needed. ensure_partitions inserts them into the table again
+-- once it has partitions for them. Not directly into a partition that is not attached yet: for a
+-- publication, that is another table, which no subscriber has.
 create or replace function jobforge_private.empty_default_partition(
     p_table text,
     p_by_column text,

@@ -1,9 +1,9 @@
 -- Maintenance calls this: creates the partitions of the history tables from yesterday to p_days
--- ahead, one for each day, or each month of the audit log, and returns how many. Rows that fell
--- into a default partition in the meantime move to their own. Until the transaction ends nobody can
--- read a table that got one, and it waits for nobody longer than a moment: others would wait behind
--- it. A table that somebody's transaction reads is left to the next call. Runs as the owner of the
--- tables. One at a time; a second caller answers 0. Raises JF002.
+-- ahead, one per day, or per month for the audit log, and returns how many. Moves rows from a
+-- default partition to their own. No session can read a table that got a partition until the
+-- transaction ends, so it waits for locks for 100 ms at most, because others would wait behind it;
+-- a table that another transaction reads is left to the next call. Runs as the owner of the tables.
+-- Returns 0 while another call runs. Raises JF002.
 create or replace function jobforge.ensure_partitions(p_days integer default 7) returns integer
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -37,7 +37,8 @@ begin
             end loop;
             perform jobforge_private.empty_default_partition(
                 v_table.name, v_table.by_column, v_table.span, v_days);
-            -- Rows may have come since, and more would come before the first is attached.
+            -- Rows may have been inserted since, and the lock prevents more before the partitions
+            -- are attached.
             execute format('lock table jobforge.%I', v_table.name || '_default');
             perform jobforge_private.empty_default_partition(
                 v_table.name, v_table.by_column, v_table.span, v_days);

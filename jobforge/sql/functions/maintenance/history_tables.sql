@@ -1,6 +1,6 @@
--- The partitioned tables, the column that each is partitioned by, and the length of its partitions:
+-- Returns the partitioned tables, the partition key of each, and the length of its partitions:
 -- 'day' or 'month'. The audit log is kept for a year, and a page of it merges all partitions in
--- order of id, so these are few.
+-- order of ID, so it has few.
 create or replace function jobforge_private.history_tables()
 returns table (name text, by_column text, span text)
 language sql immutable

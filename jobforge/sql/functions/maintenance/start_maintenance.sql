@@ -1,7 +1,7 @@
--- Schedulers call this before each task of the upkeep (statistics, partitions, retention,
--- blocked_jobs): true for the one of them who is to do it now, because nobody has begun to within
--- the last p_every_s. p_by names the caller for people; it decides nothing. Locks the row of the
--- task. Raises JF002.
+-- Schedulers call this before each maintenance task (statistics, partitions, retention,
+-- blocked_jobs). Returns true for the one process that should run it now, because no process has
+-- started it in the last p_every_s seconds. p_by is a label of the caller for display. Locks the
+-- row of the task. Raises JF002.
 create or replace function jobforge.start_maintenance(
     p_task text,
     p_every_s double precision,

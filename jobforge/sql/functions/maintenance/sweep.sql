@@ -1,6 +1,6 @@
--- Deletes rows of one kind that are past their time, p_limit at most, and answers how many: dead
--- jobs and notes from before p_dead_before, what belongs to the history from before p_before. Waits
--- for no lock longer than two seconds. Called by apply_retention, which catches what goes wrong.
+-- Deletes rows of one kind that are past their retention, p_limit at most, and returns how many:
+-- dead jobs and notes from before p_dead_before, rows of the history from before p_before. Waits
+-- for locks for two seconds at most. Called by apply_retention, which catches errors.
 create or replace function jobforge_private.sweep(
     p_kind text,
     p_now timestamptz,
@@ -29,7 +29,7 @@ begin
                    select e.ctid from jobforge.idempotency_keys as e
                     where e.expires_at < p_now limit p_limit for update skip locked));
             get diagnostics v_gone = row_count;
-            -- Keys held while their job is active end with it.
+            -- Keys with while_active expire when their job finishes.
             delete from jobforge.idempotency_keys as k
              where k.ctid = any (array(
                    select e.ctid from jobforge.idempotency_keys as e
@@ -70,12 +70,12 @@ begin
         when 'buckets' then
             v_gone := jobforge_private.sweep_buckets(p_now, p_limit);
         when 'firings' then
-            v_gone := jobforge_private.forget_firings(p_before, p_limit);
+            v_gone := jobforge_private.sweep_firings(p_before, p_limit);
         when 'api_keys' then
             delete from jobforge.ended_sessions as s where s.expires_at < p_now;
-            v_gone := jobforge_private.forget_keys(p_before, p_limit);
+            v_gone := jobforge_private.sweep_api_keys(p_before, p_limit);
         when 'failure_notes' then
-            v_gone := jobforge_private.forget_notes(p_dead_before, p_limit);
+            v_gone := jobforge_private.sweep_failure_notes(p_dead_before, p_limit);
     end case;
     return v_gone;
 end $$;

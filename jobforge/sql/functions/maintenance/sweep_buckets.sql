@@ -1,6 +1,6 @@
--- Deletes the token buckets of limit keys that have been left alone for longer than any of them
--- takes to fill, p_limit at most: a full one is as good as none, and there may be one for each key
--- that ever was. Answers how many went. Called by apply_retention.
+-- Deletes the token buckets of limit keys that were unused for longer than any of them takes to
+-- fill, p_limit at most: a full bucket equals no bucket, and every limit key ever used may have
+-- one. Returns how many. Called by sweep.
 create or replace function jobforge_private.sweep_buckets(p_now timestamptz, p_limit integer)
 returns bigint
 language plpgsql

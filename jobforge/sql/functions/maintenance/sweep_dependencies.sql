@@ -1,5 +1,5 @@
--- Deletes the edges between jobs that are gone, and what is left of waits between them, p_limit of
--- each at most. Answers how many went. Called by apply_retention.
+-- Deletes dependencies and awaited jobs between jobs that no longer exist, p_limit of each at most.
+-- Returns how many. Called by sweep.
 create or replace function jobforge_private.sweep_dependencies(
     p_before timestamptz,
     p_limit integer

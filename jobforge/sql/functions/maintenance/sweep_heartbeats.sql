@@ -1,5 +1,5 @@
--- Deletes heartbeats of leases that have ended, p_limit at most. Called by apply_retention. Returns
--- the number of deleted rows. Skips rows that another transaction holds.
+-- Deletes heartbeats of ended leases, p_limit at most. Skips rows that other transactions hold.
+-- Returns how many. Called by sweep.
 create or replace function jobforge_private.sweep_heartbeats(p_now timestamptz, p_limit integer)
 returns bigint
 language plpgsql

@@ -1,5 +1,5 @@
--- Deletes steps stored before p_before of jobs that cannot run any more, p_limit at most. Called by
--- apply_retention. Answers how many.
+-- Deletes steps stored before p_before of jobs that cannot run any more, p_limit at most. Returns
+-- how many. Called by sweep.
 create or replace function jobforge_private.sweep_steps(p_before timestamptz, p_limit integer)
 returns bigint
 language plpgsql

@@ -1,8 +1,8 @@
--- Forgets workflows and batches that ended before p_before, failed ones before p_dead_before,
--- p_limit at most. A job that still waits for a parent of which nothing is left is canceled: it
--- would wait forever. Waits for no job that another transaction has locked. Locks jobs before
--- workflows, and workflows before their nodes. Called by apply_retention. Answers how many
--- workflows went.
+-- Deletes workflows and batches that ended before p_before, failed ones before p_dead_before,
+-- p_limit at most. Cancels blocked jobs that wait for a parent that no longer exists, because they
+-- would wait forever. Never waits for a job that another transaction has locked. Returns how many
+-- workflows were deleted. Locks jobs before workflows, and workflows before their nodes. Called by
+-- sweep.
 create or replace function jobforge_private.sweep_workflows(
     p_before timestamptz,
     p_dead_before timestamptz,
@@ -22,7 +22,7 @@ begin
                select e.ctid from jobforge.workflows as e
                 where e.finished_at < case e.state when 'failed' then p_dead_before
                                                    else p_before end
-                  -- An inner one stays as long as the one around it.
+                  -- An inner workflow is kept as long as the one around it.
                   and not exists (select from jobforge.workflows as o
                                    where o.tenant_id = e.tenant_id and o.id = e.parent_id)
                 limit p_limit for update skip locked))

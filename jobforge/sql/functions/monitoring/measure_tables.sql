@@ -1,6 +1,6 @@
--- read_gauges: what the statistics have of the tables that turn over, and how the partitions of the
--- history stand. `inserted` counts rows since the statistics were reset, also those whose
--- transaction did not commit.
+-- Returns sizes and row counts, from Postgres's statistics, of the tables that turn over, and the
+-- state of the history partitions. `inserted` counts rows since the statistics were reset,
+-- including rows of transactions that were rolled back. Called by read_gauges.
 create or replace function jobforge_private.measure_tables()
 returns table (gauge text, table_name text, value double precision)
 language sql stable
@@ -20,7 +20,7 @@ as $$
                    max((to_date(right(c.relname, 8), 'YYYYMMDD')
                         + ('1 ' || h.span)::interval)::date - 1)
                        filter (where c.relname ~ '_[0-9]{8}$') as last_day,
-                   -- Emptied, it keeps its pages until it is vacuumed.
+                   -- An emptied partition keeps its pages until it is vacuumed.
                    bool_or(c.relname ~ '_default$'
                            and pg_catalog.pg_relation_size(c.oid) > 0
                            and (pg_catalog.pg_stat_get_live_tuples(c.oid) > 0

@@ -1,6 +1,7 @@
--- read_gauges: how many queued jobs the p_tenants tenants have that have most, and all others
--- together as `other`. Looks at 500 pairs of queue and tenant, with and without limits, and at
--- 1,000 jobs of each; those shown are counted on up to 10,000 in each queue.
+-- Returns the number of queued jobs of the p_tenants tenants with the most, and of all others
+-- together as `other`. Reads 500 pairs of queue and tenant, with and without gates, and 1,000 jobs
+-- of each; those returned are counted up to 10,000 in each queue. Skip scans. Called by
+-- read_gauges.
 create or replace function jobforge_private.queued_by_tenant(p_tenants integer)
 returns table (tenant text, jobs bigint)
 language plpgsql stable

@@ -1,9 +1,9 @@
--- Servers and operators call this when somebody measures: the state of the installation as
--- numbers, never by looking at every job. Jobs are counted as far as queue_depths goes, dead ones
--- up to 100,000, waiting ones of the p_tenants tenants that have most as queued_by_tenant has it.
--- `subject` is a queue, a tenant, a table or a task of the upkeep, as the gauge has it; `state` of
--- upkeep_held is who has had every turn of the task, for so many seconds. With app.tenant_id set it
--- is refused. Only reads, locks nothing. Raises JF002, JF006.
+-- Servers and operators call this when metrics are read: returns the state of the installation as
+-- numbers, without reading every job. Jobs are counted as far as queue_depths counts, dead ones up
+-- to 100,000, queued ones by tenant as queued_by_tenant does. `subject` is a queue, tenant, table
+-- or maintenance task, depending on the gauge; `state` of upkeep_held is the process that has run
+-- every turn of the task, and the value for how many seconds. Only reads, takes no locks. Raises
+-- JF002, and JF006 for a caller with a tenant.
 create or replace function jobforge.read_gauges(p_tenants integer default 20)
 returns table (gauge text, subject text, state text, value double precision)
 language plpgsql stable security definer
@@ -19,7 +19,7 @@ declare
     v_now timestamptz := jobforge_private.now();
 begin
     perform jobforge_private.check_limit(p_tenants, 1000);
-    perform jobforge_private.check_installation();
+    perform jobforge_private.require_no_tenant();
     return query
     with depths as materialized (
         select d.name, sum(d.queued) as queued, sum(d.running) as running,

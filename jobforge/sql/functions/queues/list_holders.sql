@@ -1,6 +1,5 @@
--- Operators look at who holds the slots of a queue: its running jobs of all tenants, the longest
--- first, up to p_limit. Looks at every running job. With app.tenant_id set it is refused. Only
--- reads. Raises JF002, JF006.
+-- Operators call this for the running jobs of a queue, of all tenants, the longest-running first,
+-- up to p_limit. Reads every running job. Raises JF002, and JF006 for a caller with a tenant.
 create or replace function jobforge.list_holders(p_queue text, p_limit integer default 50)
 returns table (
     tenant_id uuid, slug text, job_id uuid, definition text, version integer, limit_key text,
@@ -14,7 +13,7 @@ as $$
 #variable_conflict use_column
 begin
     perform jobforge_private.check_limit(p_limit, 200);
-    perform jobforge_private.check_installation();
+    perform jobforge_private.require_no_tenant();
     return query
     select j.tenant_id, t.slug, j.id, j.definition, j.version, j.limit_key, j.worker_id,
            j.started_at, greatest(j.lease_expires_at, h.expires_at)

@@ -1,7 +1,7 @@
--- The queues by name, 1,000 at most, with their limits, and how many jobs of the caller's tenant
--- are in each; operators without a tenant see those of all. Known are queues that have settings,
--- that definitions name, and that hold jobs. queue_depths says how far the counts go. Raises
--- JF001, JF006.
+-- Returns the queues by name, 1,000 at most, with their limits and the number of the tenant's jobs
+-- in each; operators without a tenant get the jobs of all tenants. Includes queues that have
+-- settings, that a definition names, or that have jobs. Counts are limited as in queue_depths.
+-- Raises JF001, JF006.
 create or replace function jobforge.list_queues(p_tenant_id uuid default null)
 returns table (
     name text, paused_at timestamptz, max_running integer, rate_limit integer,
@@ -24,7 +24,8 @@ begin
     with depths as materialized (
         select d.name, sum(d.queued)::bigint as queued, sum(d.running)::bigint as running,
                sum(d.scheduled)::bigint as scheduled, min(d.oldest_queued_at) as oldest_queued_at
-          from (select * from jobforge_private.queue_depths_of(v_tenant) where v_tenant is not null
+          from (select * from jobforge_private.tenant_queue_depths(v_tenant)
+                 where v_tenant is not null
                 union all
                 select * from jobforge_private.queue_depths() where v_tenant is null) as d
          group by d.name

@@ -1,4 +1,5 @@
--- Operators pause a queue. Claims skip the queue from now on; jobs keep coming in. Raises JF002.
+-- Operators call this to pause a queue: claims skip it, and jobs can still be enqueued. Raises
+-- JF002.
 create or replace function jobforge.pause_queue(p_queue text) returns void
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp

@@ -1,5 +1,6 @@
--- Operators limit a queue: max_running, rate_limit, rate_period_s, rate_burst. Fields not given
--- stay as they are; null takes one back. Raises JF002.
+-- Operators call this to limit a queue: max_running, rate_limit, rate_period_s, rate_burst. Omitted
+-- fields are unchanged; null removes a limit. Locks the queue's row, and running jobs whose gate
+-- changes. Raises JF002.
 create or replace function jobforge.put_queue(p_queue text, p_settings jsonb default '{}')
 returns void
 language plpgsql security definer

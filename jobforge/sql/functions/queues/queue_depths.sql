@@ -1,6 +1,6 @@
--- list_queues: the jobs of all tenants, several rows for a queue. Queued ones are counted up to
--- 10,000 with and without limits, of 1,000 queues; scheduled ones among the 100,000 due first;
--- running ones all.
+-- Returns the number of jobs of all tenants by queue, in several rows per queue. Queued jobs are
+-- counted up to 10,000 with and without a gate, for 1,000 queues; scheduled ones among the 100,000
+-- that are due first; running ones all. Called by list_queues and read_gauges.
 create or replace function jobforge_private.queue_depths()
 returns table (
     name text, queued bigint, running bigint, scheduled bigint, oldest_queued_at timestamptz

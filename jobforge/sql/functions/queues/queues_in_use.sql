@@ -1,5 +1,5 @@
--- The names of queues that have queued jobs, of whatever tenant, 1,000 at most: one index probe
--- for each, however many jobs they hold. Called by queue_depths.
+-- Returns the names of queues that have queued jobs of any tenant, 1,000 at most. A skip scan: one
+-- index probe per queue, however many jobs it has. Called by queue_depths.
 create or replace function jobforge_private.queues_in_use() returns setof text
 language plpgsql stable
 as $$

@@ -1,4 +1,4 @@
--- Operators resume a paused queue. Wakes the workers. Raises nothing.
+-- Operators call this to resume a paused queue. Notifies the workers. Raises nothing.
 create or replace function jobforge.resume_queue(p_queue text) returns void
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp

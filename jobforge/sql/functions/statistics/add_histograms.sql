@@ -1,4 +1,4 @@
--- Two histograms as one. Called by roll_up_statistics.
+-- Returns the sum of two histograms. Called by roll_up_statistics.
 create or replace function jobforge_private.add_histograms(p_one integer[], p_other integer[])
 returns integer[]
 language plpgsql immutable

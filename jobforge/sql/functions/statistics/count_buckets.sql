@@ -1,4 +1,4 @@
--- A histogram: how many of the numbers name each of the 32 buckets. Called by roll_up_statistics.
+-- Returns a histogram of 32 buckets from a list of bucket numbers. Called by roll_up_statistics.
 create or replace function jobforge_private.count_buckets(p_buckets integer[]) returns integer[]
 language plpgsql immutable
 as $$

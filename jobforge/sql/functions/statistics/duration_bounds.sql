@@ -1,6 +1,6 @@
--- Where the buckets of a histogram of durations begin, in milliseconds: each is twice as wide as
--- the one before. What is shorter than the first bound is in bucket 1, and what lasts longer than
--- the last one, twelve days, is in bucket 32.
+-- Returns the lower bounds of the buckets of a duration histogram in milliseconds: each bucket is
+-- twice as wide as the previous one. Bucket 1 has durations below the first bound, bucket 32 those
+-- above the last bound, twelve days.
 create or replace function jobforge_private.duration_bounds() returns double precision[]
 language sql immutable
 as $$

@@ -1,9 +1,9 @@
--- What a tenant's attempts added up to, from p_since (an hour ago) up to p_until (now), in steps of
--- p_step_s, whole minutes, or with 0 as one; with p_by, definition or queue, apart for each.
--- Operators without a tenant see all of them together. The filter's fields, both optional:
--- definition, queue. Steps in which nothing ended are left out, and what ended within the last
--- seconds may be yet to come. The percentiles are read from histograms (duration_bounds). Raises
--- JF001, JF002, JF006.
+-- Applications call this for sums over a tenant's attempts from p_since (default: an hour ago) to
+-- p_until (default: now), in steps of p_step_s (whole minutes; 0: one step), and by definition or
+-- queue with p_by. Operators without a tenant get the sums of all tenants. The filter's fields are
+-- optional: definition, queue. Steps without attempts are left out, and attempts of the last
+-- seconds may be missing. Percentiles come from histograms (duration_bounds). Raises JF001, JF002,
+-- JF006.
 create or replace function jobforge.get_statistics(
     p_since timestamptz default null,
     p_until timestamptz default null,

@@ -1,6 +1,6 @@
--- What each tenant used from p_since (a day ago) up to p_until (now): attempts that ended then, how
--- long they ran, their CPU time, and the most memory that one of them took. Whole minutes. For
--- operators; with app.tenant_id set, of that tenant alone. Raises JF002.
+-- Operators call this for the usage of each tenant from p_since (default: a day ago) to p_until
+-- (default: now), in whole minutes: attempts that ended, their run time and CPU time, and the
+-- highest memory of one attempt. With app.tenant_id set, only that tenant. Raises JF002.
 create or replace function jobforge.meter_tenants(
     p_since timestamptz default null,
     p_until timestamptz default null

@@ -1,6 +1,6 @@
--- When the newest attempt or event happened whose transaction this cluster has not had, as far as
--- any did. roll_up_statistics asks it once after a restore. Days are read from the last one
--- backwards, until one has such a row.
+-- Returns the time of the newest attempt or event with a transaction ID that this cluster has not
+-- assigned yet, or -infinity. Reads days from the last one backwards until one has such a row.
+-- Called by roll_up_statistics once after a restore.
 create or replace function jobforge_private.newest_history() returns timestamptz
 language plpgsql stable
 as $$

@@ -1,6 +1,5 @@
--- The duration that this share of those in a histogram do not exceed: within the right bucket, and
--- as far into it as if they were spread evenly there. Null for an empty one. Called by
--- get_statistics.
+-- Returns the duration that the given share of a histogram's values does not exceed, interpolated
+-- within its bucket. Null for an empty histogram. Called by get_statistics.
 create or replace function jobforge_private.percentile_ms(
     p_histogram bigint[],
     p_share double precision
@@ -14,7 +13,7 @@ declare
 begin
     for i in 1 .. cardinality(p_histogram) loop
         if v_before + p_histogram[i] >= v_rank and p_histogram[i] > 0 then
-            -- The last bucket has no end.
+            -- The last bucket has no upper bound.
             return v_bounds[i] + (coalesce(v_bounds[i + 1], v_bounds[i]) - v_bounds[i])
                    * (v_rank - v_before - 0.5) / p_histogram[i];
         end if;

@@ -1,11 +1,10 @@
--- Maintenance calls this: adds attempts that have ended to the statistics of their minutes, each
--- once, and answers how many. They are read in the order of their transactions, those only that
--- are older than every one still running, so that none can turn up later before the position;
--- whole transactions, p_limit attempts and the rest of the last one's. The position moves in the
--- transaction that adds them up. A position beyond every transaction is of another cluster, from
--- which this database was restored: what is beyond it is added up, then reading restarts, with
--- the attempts that ended after the restored ones. One at a time, by a lock: a second
--- caller answers 0. Raises JF002.
+-- Maintenance calls this: adds ended attempts to the statistics of their minutes, each once, and
+-- returns how many. Reads attempts in the order of their transactions, and only those older than
+-- every open transaction, so that no attempt can appear before the position later; whole
+-- transactions, p_limit attempts and the rest of the last transaction. The position advances in the
+-- same transaction. A position beyond every transaction comes from another cluster, from which this
+-- database was restored: attempts beyond it are added, then reading restarts, with the attempts
+-- that ended after the restored ones. Returns 0 while another call runs. Raises JF002.
 create or replace function jobforge.roll_up_statistics(p_limit integer default 50000)
 returns bigint
 language plpgsql security definer
@@ -42,7 +41,7 @@ begin
     with ended as (
         select a.tenant_id, a.definition, a.queue, a.outcome, a.state, a.peak_memory_bytes,
                date_bin('1 minute', a.ended_at, '2000-01-01 00:00+00') as minute,
-               -- Workers say what they like, and the sums are to stay in their range.
+               -- Workers report this value; clamped so that the sums stay in range.
                least(greatest(a.cpu_ms, 0), 1000000000) as cpu_ms,
                greatest(date_part('epoch', a.started_at - a.queued_at) * 1000, 0) as wait_ms,
                date_part('epoch', a.ended_at - a.started_at) * 1000 as run_ms

@@ -1,8 +1,8 @@
--- Registers what jobs wait for that have just been settled as snoozed, in the transaction of the
--- settle and for those alone: a wait is there if and only if its attempt has ended. Called by
--- settle_unfinished_jobs, whose locks it relies on; locks the jobs that a gather waits for. Writes
--- the attempts of gathers, p_gathered. Answers the states, with `blocked` for jobs that wait for
--- others.
+-- Registers the waits of jobs that were just settled as snoozed, in the same transaction and only
+-- for those: a wait exists if and only if its attempt has ended. Stores the attempts of gathers,
+-- p_gathered. Returns the states of the jobs, `blocked` for those that wait for other jobs. Relies
+-- on the locks of its caller, and locks the jobs that a gather waits for. Called by
+-- settle_unfinished_jobs.
 create or replace function jobforge_private.begin_waits(
     p_settled jobforge.settled_jobs,
     p_outcomes jsonb,
@@ -33,13 +33,13 @@ begin
     loop
         update jobforge.jobs as j
            set flags = j.flags | 4,
-               -- It got this far, so it has not failed.
+               -- The attempt reached the wait, so it did not fail.
                error = null,
                fingerprint = null,
                state = case when v_wait.kind = 'gather' then 'blocked' else j.state end
          where j.tenant_id = v_wait.tenant_id and j.id = v_wait.job_id
            and j.state || '' = 'scheduled' and j.lease = v_wait.lease;
-        -- A worker that never asked for the steps has left its last wait there.
+        -- A worker that did not call load_steps has left its last wait.
         delete from jobforge.waits as w
          where w.tenant_id = v_wait.tenant_id and w.job_id = v_wait.job_id;
         insert into jobforge.waits (
@@ -53,12 +53,12 @@ begin
           from jobforge.jobs as j
          where j.tenant_id = v_wait.tenant_id and j.id = v_wait.job_id;
         if v_wait.kind = 'event' then
-            -- They look whether the event has already come (resume_by_past_events).
+            -- Schedulers check whether the event was already emitted (resume_by_past_events).
             perform jobforge_private.wake_scheduler();
         elsif v_wait.kind = 'gather' then
             v_states[v_wait.place] := 'blocked';
             if jobforge_private.wait_for_jobs(v_wait.tenant_id, v_wait.job_id, v_wait.jobs) = 0 then
-                -- They have all ended: it is due, and the next claim finds it.
+                -- All gathered jobs have finished: the job is due, and the next claim promotes it.
                 v_states[v_wait.place] := 'scheduled';
                 update jobforge.jobs as j
                    set state = 'scheduled', run_at = p_now

@@ -1,7 +1,8 @@
--- Jobs that a running job makes as a step of its own: with the step, or not at all. Repeated under
--- the same name and index, in this attempt or a later one, it answers the jobs that were made then.
--- Otherwise as enqueue_jobs; their source is `workflow`, their source_ref the job. Locks the job.
--- Raises JF003 when the lease is not held, JF002 for the step, and what enqueue_jobs raises.
+-- Workers call this for a running job that enqueues jobs as a durable step: jobs and step are
+-- stored together or not at all. Repeated with the same name and index, in this or a later attempt,
+-- it returns the jobs of the first call. Otherwise as enqueue_jobs; the jobs' source is `workflow`,
+-- their source_ref the job. Locks the job. Raises JF003 if the lease is not held, JF002 for the
+-- step, and what enqueue_jobs raises.
 create or replace function jobforge.enqueue_children(
     p_worker_id uuid,
     p_job_id uuid,
@@ -22,8 +23,8 @@ declare
     v_tenant uuid := jobforge_private.require_tenant(p_tenant_id);
     v_made jsonb;
 begin
-    if jobforge_private.is_wait(jsonb_build_object('kind', 'sleep', 'name', p_name, 'index',
-                                                   p_index))
+    if jobforge_private.is_valid_wait(jsonb_build_object('kind', 'sleep', 'name', p_name, 'index',
+                                                         p_index))
        is not true then
         perform jobforge_private.refuse('JF002',
             'a step has a name of 1 to 200 letters and an index', '{"field": "name"}');

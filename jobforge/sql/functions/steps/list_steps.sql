@@ -1,5 +1,5 @@
--- The steps of a job, oldest first, and last what it waits for now: `done`, `waiting`, or
--- `timed_out` for an event that did not come in time. Raises JF001, JF004, JF006.
+-- Returns the steps of a job, oldest first, and then its current wait. State: `done`, `waiting`, or
+-- `timed_out` for an event that was not emitted in time. Raises JF001, JF004, JF006, JF014.
 create or replace function jobforge.list_steps(p_job_id uuid, p_tenant_id uuid default null)
 returns table (
     kind text, name text, index integer, state text, result jsonb, lease bigint, at timestamptz,

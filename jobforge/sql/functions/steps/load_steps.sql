@@ -35,7 +35,7 @@ begin
     returning * into v_wait;
     if found then
         if v_wait.kind = 'gather' then
-            v_gathered := jobforge_private.gathered(p_tenant_id, v_wait.jobs);
+            v_gathered := jobforge_private.gather_results(p_tenant_id, v_wait.jobs);
         end if;
         if v_wait.kind <> 'gather' or v_gathered is not null then
             insert into jobforge.steps (

@@ -1,6 +1,6 @@
--- Lets revived jobs wait again for what they died of: the last of their waits, where an event had
--- not come in time or a gathered job had failed. All else that they have done stays done. Called by
--- revive_rows, which has the rows locked.
+-- Makes revived jobs wait again for what they failed with: deletes the result of their last wait if
+-- an event had timed out or a gathered job had failed. All other steps stay done. The caller has
+-- locked the rows. Called by revive_rows.
 create or replace function jobforge_private.reopen_waits(p_rows tid[]) returns void
 language sql
 as $$

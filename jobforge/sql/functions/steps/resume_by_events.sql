@@ -1,5 +1,5 @@
--- record_deliveries: lets jobs go on that wait for events which are dispatched now. All of them are
--- locked first, in order of (tenant_id, id) as everywhere, then each event is told to its own.
+-- Resumes jobs that wait for events that are being dispatched. Locks all of these jobs first, in
+-- order of (tenant_id, id), then handles each event. Called by record_deliveries.
 create or replace function jobforge_private.resume_by_events(p_taken jobforge.outbox[]) returns void
 language plpgsql
 as $$

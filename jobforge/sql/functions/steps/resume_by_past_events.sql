@@ -1,8 +1,8 @@
--- pending_events: for up to 100 waits that no scheduler has seen yet, looks for an event that came
--- before the wait was registered. Registering it and dispatching the event may overlap, so neither
--- of the two transactions can see the other; this later one sees both. Each wait is looked at once:
--- the oldest matching event wins among the newest 10,000 of that name. Jobs that somebody has
--- locked are left to the next call. Locks the jobs in order of (tenant_id, id).
+-- Searches, for up to 100 waits that no scheduler has checked yet, for an event that was emitted
+-- before the wait was registered. Registering the wait and dispatching the event may overlap, so
+-- that neither transaction sees the other; this later one sees both. Each wait is checked once: the
+-- oldest matching event among the newest 10,000 of that name ends it. Leaves jobs that are locked
+-- to the next call. Locks the jobs in order of (tenant_id, id). Called by pending_events.
 create or replace function jobforge_private.resume_by_past_events(p_tenant_id uuid) returns void
 language plpgsql
 as $$
@@ -32,7 +32,7 @@ begin
                          order by n.id desc
                          limit 10000) as e
                  where e.data @> v_wait.match
-                   and not jobforge_private.has_taken_event(v_wait.tenant_id, v_wait.job_id,
+                   and not jobforge_private.has_consumed_event(v_wait.tenant_id, v_wait.job_id,
                                                             v_wait.name, e.id)
                  order by e.id
                 offset 0) as f

@@ -1,6 +1,7 @@
--- Ends the waits of these jobs for an event: each job has the event as its step's result and is due
--- at once. A job that no longer waits for such an event is left alone. Called by resume_waits and
--- resume_by_past_events, which have the jobs locked. Returns how many jobs were resumed.
+-- Ends the waits of these jobs for an event: the event becomes the result of each job's step, and
+-- the job is due immediately. Skips a job that no longer waits for such an event. Returns how many
+-- jobs were resumed. The caller has locked the jobs. Called by resume_waits and
+-- resume_by_past_events.
 create or replace function jobforge_private.resume_jobs(
     p_tenant_id uuid,
     p_jobs uuid[],
@@ -20,17 +21,17 @@ begin
         delete from jobforge.waits as w
          where w.tenant_id = p_tenant_id and w.job_id = any (p_jobs) and w.kind = 'event'
            and w.name = p_name and p_data @> w.match
-           and not jobforge_private.has_taken_event(w.tenant_id, w.job_id, w.name, p_event_id)
+           and not jobforge_private.has_consumed_event(w.tenant_id, w.job_id, w.name, p_event_id)
         returning w.job_id, w.lease, w.index, w.name
     ), stored as (
         insert into jobforge.steps (tenant_id, job_id, lease, at, index, bytes, kind, name, result)
         select p_tenant_id, e.job_id, e.lease, v_now, e.index, v_bytes, 'event', e.name, v_result
           from ended as e
-        -- A worker may wait for a step that the job has: the first result stays.
+        -- The job may already have this step: the first result stays.
         on conflict do nothing
     )
     select coalesce(array_agg(e.job_id), '{}') into v_jobs from ended as e;
-    perform jobforge_private.hasten_rows(array(
+    perform jobforge_private.run_rows_now(array(
         select j.ctid
           from jobforge.jobs as j
          where j.tenant_id = p_tenant_id and j.id = any (v_jobs)));

@@ -1,7 +1,7 @@
--- Called for every event that is dispatched: ends the waits of the tenant's jobs for it. Each wait
--- takes one event, and each event ends one wait of a job. Returns how many jobs were resumed. Locks
--- them in order of id; a job that times out at this moment gets the event or the timeout, never
--- both.
+-- Ends the waits of the tenant's jobs for an event that is being dispatched. Each wait receives one
+-- event, and each event ends one wait of a job. Returns how many jobs were resumed. Locks the jobs
+-- in order of ID; a job that times out at the same moment gets the event or the timeout, never
+-- both. Called by resume_by_events.
 create or replace function jobforge_private.resume_waits(
     p_tenant_id uuid,
     p_event_id uuid,
@@ -27,6 +27,7 @@ begin
       where j.tenant_id = p_tenant_id and j.id = any (v_jobs)
       order by j.id
         for update;
-    -- A later statement: a job that was woken while we waited for its lock has no wait any more.
+    -- A later statement: a job that was resumed while this transaction waited for its lock has no
+    -- wait any more.
     return jobforge_private.resume_jobs(p_tenant_id, v_jobs, p_event_id, p_name, p_data);
 end $$;

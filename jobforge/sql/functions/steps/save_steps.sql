@@ -1,8 +1,8 @@
--- Workers call this with steps that running jobs have done: objects {tenant_id, job_id, lease,
--- name, index, result}. One row for each answers `ok`, `lost` (the lease is not held: nothing is
--- stored), `too_large` (its result has more than 1 MiB or 64 levels) or `too_many` (a job has at
--- most 1000 steps, of 16 MiB together). A repeated one is `ok`, and the first result stays. Locks
--- the jobs in order of (tenant_id, id). Raises JF002.
+-- Workers call this with steps that running jobs have finished: objects {tenant_id, job_id, lease,
+-- name, index, result}. Returns one row for each: `ok`, `lost` (the lease is not held: nothing is
+-- stored), `too_large` (the result exceeds 1 MiB or 64 levels) or `too_many` (a job has at most
+-- 1000 steps and 16 MiB of results). A repeated step is `ok`, and the first result stays. Locks the
+-- jobs in order of (tenant_id, id). Raises JF002.
 create or replace function jobforge.save_steps(p_worker_id uuid, p_steps jsonb)
 returns table (job_id uuid, lease bigint, name text, index integer, status text)
 language plpgsql security definer
@@ -21,9 +21,9 @@ declare
     v_status text;
     v_kept record;
 begin
-    perform jobforge_private.check_tokens(p_worker_id, p_steps);
+    perform jobforge_private.check_leases(p_worker_id, p_steps);
     if exists (select from jsonb_array_elements(p_steps) as e(step)
-                where jobforge_private.is_wait(jsonb_build_object(
+                where jobforge_private.is_valid_wait(jsonb_build_object(
                           'kind', 'sleep', 'name', e.step -> 'name', 'index', e.step -> 'index'))
                       is not true) then
         perform jobforge_private.refuse('JF002',

@@ -1,6 +1,6 @@
--- Makes a job wait for those of some jobs that have not ended, whatever becomes of them, and
--- answers how many that are. Called while its row is locked and blocked. Locks the others:
--- blocked ones last, then in order of id.
+-- Makes a blocked job wait for those of some jobs that have not finished, whatever their result,
+-- and returns how many. The caller has locked the job. Locks the others: jobs that are not blocked
+-- first, each group in order of ID. Called by begin_waits.
 create or replace function jobforge_private.wait_for_jobs(
     p_tenant_id uuid,
     p_job_id uuid,
@@ -11,7 +11,7 @@ as $$
 declare
     v_open uuid[];
 begin
-    perform jobforge_private.hold_parents(p_tenant_id, p_jobs);
+    perform jobforge_private.lock_parents(p_tenant_id, p_jobs);
     v_open := array(
         select j.id
           from (select distinct g.id from unnest(p_jobs) as g(id)) as w

@@ -1,7 +1,7 @@
--- Servers call this for the tenants that somebody is watching: how many jobs each has now, by
--- queue and state, and since when the oldest queued one waits. Looks at 10,000 jobs of a tenant
--- at most, the oldest; when it has more, is_exact is false. With app.tenant_id set, only that
--- tenant. Raises JF006.
+-- Servers call this for the tenants that a client is watching: returns the number of each tenant's
+-- jobs by queue and state, and since when the oldest queued one waits. Reads the oldest 10,000 jobs
+-- of a tenant; if it has more, is_exact is false. With app.tenant_id set, only that tenant. Raises
+-- JF006.
 create or replace function jobforge.count_states(p_tenants uuid[])
 returns table (
     tenant_id uuid, queue text, state text, jobs bigint, oldest_queued_at timestamptz,

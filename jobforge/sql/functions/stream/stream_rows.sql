@@ -1,6 +1,7 @@
--- What read_stream is about, in its order: up to p_limit ended attempts and events after a
--- position, of transactions before p_upto. What was restored from another cluster is not of this
--- one's transactions (statistics_position). Of data beyond 8 KiB only the start of its text.
+-- Returns the rows of read_stream in order: up to p_limit ended attempts and events after a
+-- position, of transactions before p_upto. Leaves out rows that were restored from another cluster
+-- (statistics_position), because their transaction IDs are not of this one. Of data beyond 8 KiB,
+-- only the start of its text.
 create or replace function jobforge_private.stream_rows(
     p_after jobforge.stream_position,
     p_upto xid8,
@@ -30,7 +31,7 @@ begin
               from jobforge.all_attempts as h
              where h.txid >= p_after.txid and h.txid < p_upto and h.ended_at > v_since
             union all
-            -- Two that differ in nothing have the same place; nobody can tell them apart either.
+            -- Two equal events have the same position; no client can distinguish them.
             select e.txid, e.at, 'event', uuid_hash_extended(e.job_id,
                        hashtextextended(concat(e.kind, '/', e.actor, '/', e.text), 0)),
                    e.tenant_id, e.job_id, null, e.kind, null, null, null, e.actor,

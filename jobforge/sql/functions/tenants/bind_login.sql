@@ -1,8 +1,8 @@
--- Operators bind a login to tenants, in place of those that it was bound to: from the commit on it
--- can act for no other, in sessions that are open too. Binds no login that could get around it (see
--- login_fault), nor to more than 1,000 tenants. Audited. Locks bound_logins against other bindings
--- and delete_tenant. Raises JF002, JF004 (no such login), JF006 (for a caller with a tenant),
--- JF014, and JF012 outside READ COMMITTED.
+-- Operators call this to bind a login to tenants, in place of its former ones: from the commit on,
+-- it can act for no other tenant, also in open sessions. Refuses logins that could bypass the
+-- binding (login_fault), and more than 1,000 tenants. Audited. Locks bound_logins against other
+-- bindings and delete_tenant. Raises JF002, JF004 (no such login), JF006 (for a caller with a
+-- tenant), JF014, and JF012 outside READ COMMITTED.
 create or replace function jobforge.bind_login(p_login text, p_tenants uuid[]) returns void
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -12,7 +12,7 @@ declare
     v_fault text := jobforge_private.login_fault(p_login, v_tenants);
 begin
     perform jobforge_private.require_read_committed('bind_login');
-    perform jobforge_private.check_installation();
+    perform jobforge_private.require_no_tenant();
     if v_tenants = '{}' or cardinality(v_tenants) > 1000
        or array_position(v_tenants, null) is not null
        or 'ffffffff-ffff-ffff-ffff-ffffffffffff' = any (v_tenants) then

@@ -1,6 +1,6 @@
--- The tenant for which a login that is bound to p_bound acts when it names p_named (null: none).
--- Called by tenant and named_tenant. Raises JF001 when it has to name one, JF006 for another
--- tenant.
+-- Returns the tenant for which a login that is bound to p_bound acts when it names p_named (null:
+-- none). Called by tenant and resolve_tenant. Raises JF001 if it must name one, and JF006 for
+-- another tenant.
 create or replace function jobforge_private.bound_tenant(p_bound uuid[], p_named uuid) returns uuid
 language plpgsql stable
 as $$

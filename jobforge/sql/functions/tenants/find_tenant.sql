@@ -1,13 +1,13 @@
--- The tenant that a slug stands for. For back ends, workers and operators: it tells which slugs
--- exist. With app.tenant_id set, only that tenant's own; a login that is bound to tenants finds
--- only these. Raises JF004, JF006.
+-- Back ends, workers and operators call this: returns the ID of the tenant with a slug. It reveals
+-- which slugs exist, so clients cannot call it. With app.tenant_id set, finds only that tenant; a
+-- bound login finds only its tenants. Raises JF004, JF006.
 create or replace function jobforge.find_tenant(p_slug text) returns uuid
 language plpgsql stable security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_bound uuid[] := jobforge_private.bound_tenants();
-    -- A login that is bound to several looks for the one that it is about to set.
+    -- A login that is bound to several tenants may search for the one that it will set.
     v_tenant uuid := case when cardinality(v_bound) <> 1
                                and coalesce(current_setting('app.tenant_id', true), '') = ''
                           then null else jobforge.tenant() end;

@@ -1,6 +1,6 @@
--- Operators list the logins that are bound to tenants, by name: the ids of the tenants, their slugs
--- (the id where there is none), and `fault`: why the binding does not confine the login, or null.
--- Raises JF006 for a caller with a tenant.
+-- Operators call this for the logins that are bound to tenants, by name: the IDs of the tenants,
+-- their slugs (the ID of a tenant without one), and `fault`: why the binding does not confine the
+-- login, or null. Raises JF006 for a caller with a tenant.
 create or replace function jobforge.list_bound_logins()
 returns table (
     login text, tenants uuid[], slugs text[], bound_at timestamptz, bound_by text, fault text
@@ -10,7 +10,7 @@ set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_column
 begin
-    perform jobforge_private.check_installation();
+    perform jobforge_private.require_no_tenant();
     return query
     select b.login::text, b.tenants,
            array(select coalesce(t.slug, u.id::text)

@@ -1,6 +1,6 @@
--- Operators look at the tenants that have settings, by slug; those that only have jobs have no row,
--- and those that are erased are not listed. With app.tenant_id set it finds that tenant only.
--- Raises nothing.
+-- Operators call this for the tenants that have settings, by slug. Tenants that only have jobs have
+-- no row, and erased ones are not listed. With app.tenant_id set, returns only that tenant. Raises
+-- nothing.
 create or replace function jobforge.list_tenants()
 returns table (
     id uuid, slug text, name text, timezone text, weight integer, max_running integer,

@@ -1,5 +1,5 @@
--- Why a login cannot be confined to these tenants, or null when it can. Called by bind_login, and
--- by list_bound_logins, because roles may be granted later.
+-- Returns why a login cannot be confined to these tenants, or null. Called by bind_login, and by
+-- list_bound_logins, because roles may be granted later.
 create or replace function jobforge_private.login_fault(p_login name, p_tenants uuid[]) returns text
 language sql stable
 as $$

@@ -1,5 +1,5 @@
--- Operators pause a tenant. Its jobs stay queued from now on; those that run go on. Raises JF002,
--- JF014.
+-- Operators call this to pause a tenant: its jobs stay queued, and running ones continue. Raises
+-- JF002, JF014.
 create or replace function jobforge.pause_tenant(p_tenant_id uuid) returns void
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp

@@ -1,6 +1,6 @@
--- PostgREST calls this before each request (db-pre-request): the tenant comes from the verified
--- JWT, from the claim tenant_id or app_metadata.tenant_id, and lasts for this transaction only. A
--- token without one leaves the tenant unset, so nothing is visible.
+-- PostgREST calls this before each request (db-pre-request): sets the tenant of the transaction
+-- from the claim tenant_id or app_metadata.tenant_id of the verified JWT. A token without one
+-- leaves the tenant unset, so no row is visible.
 create or replace function jobforge.pre_request() returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp

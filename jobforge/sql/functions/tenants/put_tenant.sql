@@ -1,6 +1,7 @@
--- Operators create or change a tenant: slug, name, timezone, weight, max_running, max_pending,
--- rate_limit, rate_period_s, rate_burst. Fields not given stay as they are; null takes one back.
--- Raises JF002, JF005 (the slug is taken), JF014.
+-- Operators call this to create or change a tenant: slug, name, timezone, weight, max_running,
+-- max_pending, rate_limit, rate_period_s, rate_burst. Omitted fields are unchanged; null removes a
+-- value. Locks the tenant's row, and running jobs whose gate changes. Raises JF002, JF005 (the slug
+-- is taken), JF014.
 create or replace function jobforge.put_tenant(p_tenant_id uuid, p_settings jsonb default '{}')
 returns void
 language plpgsql security definer
@@ -43,7 +44,7 @@ begin
     if v_was_limited <> (v_tenant.max_running is not null or v_tenant.rate_limit is not null) then
         perform jobforge_private.regate_running('tenant', null, p_tenant_id, null);
     end if;
-    perform jobforge_private.adopt_schedules(
+    perform jobforge_private.apply_declared_schedules(
         p_tenant_id, coalesce(v_tenant.timezone, 'UTC') <> v_zone, v_now);
     perform jobforge_private.audit(p_tenant_id, 'tenant.put', p_tenant_id::text, p_settings);
 exception

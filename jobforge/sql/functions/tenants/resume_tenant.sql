@@ -1,4 +1,4 @@
--- Operators resume a paused tenant. Wakes the workers. Raises JF014.
+-- Operators call this to resume a paused tenant. Notifies the workers. Raises JF014.
 create or replace function jobforge.resume_tenant(p_tenant_id uuid) returns void
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp

@@ -1,10 +1,10 @@
--- The tenant of this transaction: the setting app.tenant_id, or null without one. Row-level
--- security compares rows with it, and null denies. Functions of workers and operators take null for
--- all tenants. So a login that is bound to tenants (bound_logins) never gets null: one tenant is
+-- Returns the tenant of this transaction: the setting app.tenant_id, or null without one. Row-level
+-- security compares rows with it, and null denies. Functions of workers and operators treat null as
+-- all tenants, so a login that is bound to tenants (bound_logins) never gets null: one tenant is
 -- implied, and with several the setting must name one of them. The login is session_user, which
 -- neither `set role` nor a function of another owner changes. Runs as the engine, because clients
--- cannot read bound_logins. Raises JF001 and JF006, for bound logins only.
--- PL/pgSQL, because that keeps its plan between calls where a SQL function is parsed anew.
+-- cannot read bound_logins. PL/pgSQL, because that caches its plan between calls, and a SQL
+-- function is parsed again. Raises JF001 and JF006, for bound logins only.
 create or replace function jobforge.tenant() returns uuid
 language plpgsql stable security definer
 set search_path = pg_catalog, pg_temp

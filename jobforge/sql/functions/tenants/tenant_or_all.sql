@@ -1,7 +1,7 @@
--- The tenant that a function is confined to which operators may also call for the installation:
--- the one set or named, else null, which is all of them. An operator is who logs in as a member
--- of jobforge_admin or jobforge_server; to everybody else it is require_tenant. Raises JF001,
--- JF006.
+-- Returns the tenant of a call to a function that operators may also call for the whole
+-- installation: the tenant that is set or named, or null for all tenants. An operator is a login in
+-- jobforge_admin or jobforge_server; for any other login this is require_tenant. Raises JF001,
+-- JF006, JF014.
 create or replace function jobforge_private.tenant_or_all(p_tenant_id uuid) returns uuid
 language plpgsql stable
 as $$

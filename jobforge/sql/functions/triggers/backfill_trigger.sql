@@ -1,7 +1,7 @@
--- Asks for the firings of a schedule at given times, as they would have been: at most 1,000 times,
--- all in the past. A time that has a firing already, however it went, is left alone, so asking
--- again does nothing. The scheduler makes them, whatever the overlap policy says. Answers how many
--- were asked for. Raises JF001, JF002, JF004, JF005 (a trigger by event), JF006. Locks the trigger.
+-- Applications call this to request firings of a schedule at given times in the past, 1,000 at
+-- most. Skips times that already have a firing, whatever its outcome, so it is safe to repeat. The
+-- scheduler processes them regardless of the overlap policy. Returns how many were requested. Locks
+-- the trigger. Raises JF001, JF002, JF004, JF005 (an event trigger), JF006, JF014.
 create or replace function jobforge.backfill_trigger(
     p_id uuid,
     p_times timestamptz[],
@@ -20,7 +20,7 @@ begin
         perform jobforge_private.refuse('JF002', 'times must be at most 1000 times in the past',
             '{"field": "times"}');
     end if;
-    v_asked := jobforge_private.ask_to_fire(v_tenant, p_id, 'backfill', p_times);
+    v_asked := jobforge_private.request_firings(v_tenant, p_id, 'backfill', p_times);
     perform jobforge_private.audit(v_tenant, 'trigger.backfill', p_id::text, jsonb_build_object(
         'firings', v_asked, 'first', (select min(w.at) from unnest(p_times) as w(at)),
         'last', (select max(w.at) from unnest(p_times) as w(at))));

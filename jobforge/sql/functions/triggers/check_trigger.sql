@@ -1,5 +1,5 @@
--- Refuses settings of a trigger that are not valid (JF002 with the field), and a definition that
--- is not there (JF009). Called by whoever creates or changes one.
+-- Refuses invalid settings of a trigger (JF002 with the field), and an unknown definition (JF009).
+-- Called by the functions that create or change triggers.
 create or replace function jobforge_private.check_trigger(p_type text, p_settings jsonb)
 returns void
 language plpgsql

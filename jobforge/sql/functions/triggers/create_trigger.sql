@@ -1,7 +1,7 @@
--- Makes a trigger of a tenant: `schedule` or `event`. docs/sql.md lists the settings; label,
--- definition, and cron or event are required. A tenant has at most 100 of each type, those that
--- code declares not counted. The scheduler plans a schedule as soon as it sees it. Answers its id.
--- Raises JF001, JF002, JF005 (too many), JF006, JF009.
+-- Applications call this to create a trigger of a tenant: `schedule` or `event`. docs/sql.md lists
+-- the settings; label, definition, and cron or event are required. A tenant has at most 100 of each
+-- type, not counting those that code declares. The scheduler plans a schedule as soon as it reads
+-- it. Returns its ID. Raises JF001, JF002, JF005 (too many), JF006, JF009, JF014.
 create or replace function jobforge.create_trigger(
     p_type text,
     p_settings jsonb,
@@ -26,8 +26,8 @@ begin
         perform jobforge_private.refuse('JF002', format('%s is required', v_missing),
             jsonb_build_object('field', v_missing));
     end if;
-    -- Counted under a lock, so that the limit holds for callers at the same moment too.
-    perform jobforge_private.hold_lock('triggers', v_tenant);
+    -- Counted under a lock, so that concurrent calls cannot exceed the limit.
+    perform jobforge_private.acquire_lock('triggers', v_tenant);
     if (select count(*) from jobforge.triggers as t
          where t.tenant_id = v_tenant and t.type = p_type and t.deleted_at is null
            and t.declared is null) >= 100 then

@@ -1,6 +1,6 @@
--- Brings the schedule of one tenant in step with what code declares under a name: makes it, changes
--- it, or lets it be. Called by declare_triggers, and for a new tenant by adopt_schedules. Locks the
--- trigger if there is one.
+-- Creates, updates or keeps the schedule of one tenant that code declares under a name. Called by
+-- declare_triggers, and for a new tenant by apply_declared_schedules. Locks the trigger if it
+-- exists.
 create or replace function jobforge_private.declare_trigger(
     p_tenant_id uuid,
     p_name text,
@@ -35,7 +35,7 @@ begin
            payload = t.payload, cron = t.cron, timezone = t.timezone, catch_up = t.catch_up,
            catch_up_limit = t.catch_up_limit, overlap = t.overlap, jitter_s = t.jitter_s,
            starts_at = t.starts_at, ends_at = t.ends_at,
-           -- The scheduler disabled it for what is mended now.
+           -- The scheduler had disabled it for a fault that the declaration has fixed.
            enabled = r.enabled or r.fault is not null,
            since = case when v_time.is_new then p_now else r.since end,
            due_at = case when v_time.is_new

@@ -1,9 +1,9 @@
--- Workers say which schedules their code declares; safe to repeat. Each element of p_declared: name
--- (the key of its definition), tenant (an id, a slug, or * for every tenant with settings, those
--- too that come later) and settings, as create_trigger takes them. Schedules that code declared for
--- one of p_definitions and that are not among them are deleted. Whether one is enabled, operators
--- decide. With app.tenant_id set it is about that tenant alone. Raises JF002, JF004 (no such
--- tenant), JF006 (another tenant), JF009.
+-- Workers call this with the schedules that their code declares; safe to repeat. Each element of
+-- p_declared: name (the key of its definition), tenant (an ID, a slug, or * for every tenant with
+-- settings, including later ones) and settings as for create_trigger. Deletes schedules that code
+-- declared for one of p_definitions and that are not in p_declared. Operators decide whether a
+-- schedule is enabled. With app.tenant_id set, applies to that tenant only. One call at a time.
+-- Raises JF002, JF004 (no such tenant), JF006 (another tenant), JF009.
 create or replace function jobforge.declare_triggers(p_declared jsonb, p_definitions text[])
 returns void
 language plpgsql security definer
@@ -22,8 +22,8 @@ begin
         perform jobforge_private.refuse('JF002', 'declared must be a JSON array, with definitions',
             '{"field": "declared"}');
     end if;
-    -- Several workers start at once.
-    perform jobforge_private.hold_lock('declared');
+    -- Several workers start at once: one declares after the other.
+    perform jobforge_private.acquire_lock('declared');
     v_now := jobforge_private.now();
     delete from jobforge.declared_schedules as d
      where v_own is null and d.name = any (p_definitions)
@@ -37,7 +37,7 @@ begin
     loop
         perform jobforge_private.check_name('name', v_each.name, 200);
         perform jobforge_private.check_trigger('schedule', v_each.settings);
-        v_named := jobforge_private.tenants_named(v_each.tenant);
+        v_named := jobforge_private.resolve_tenants(v_each.tenant);
         if v_each.tenant = '*' and v_own is null then
             insert into jobforge.declared_schedules as d (name, declared_at, settings)
             values (v_each.name, v_now, v_each.settings)

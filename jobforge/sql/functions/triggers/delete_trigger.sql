@@ -1,6 +1,6 @@
--- Ends a trigger. Its firings can be read for as long as the history is kept, the jobs that it made
--- go on. One that code declares is JF005: it would come back. Raises JF001, JF004, JF006. Locks the
--- trigger.
+-- Applications call this to delete a trigger. Its firings stay as long as the history, and its jobs
+-- continue. Locks the trigger. Raises JF001, JF004, JF005 (declared in code: it would be created
+-- again), JF006, JF014.
 create or replace function jobforge.delete_trigger(p_id uuid, p_tenant_id uuid default null)
 returns void
 language plpgsql security definer

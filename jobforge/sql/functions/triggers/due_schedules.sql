@@ -47,7 +47,7 @@ begin
         )
         select t.*, coalesce(t.due_at <= v_now, false) as is_due, 0 as bytes,
                t.definition || '@' || coalesce(t.version::text, '') as named,
-               jobforge_private.zone_of(t) as zone,
+               jobforge_private.trigger_timezone(t) as zone,
                array(select jsonb_build_object('fire_at', f.fire_at, 'kind', f.kind)
                        from jobforge.firings as f
                       where f.tenant_id = t.tenant_id and f.trigger_id = t.id

@@ -1,7 +1,7 @@
--- Changes settings of a trigger; those not given stay. A schedule that is enabled, or given another
--- time, counts from now: what lay before is not caught up. Of a trigger that code declares, only
--- `enabled` can be changed. Raises JF001, JF002, JF004, JF005 (declared), JF006, JF009. Locks the
--- trigger.
+-- Applications call this to change settings of a trigger; omitted settings are unchanged. A
+-- schedule that is enabled, or given another time, counts from now: earlier times are not caught
+-- up. Of a trigger that code declares, only `enabled` can be changed. Locks the trigger. Raises
+-- JF001, JF002, JF004, JF005 (declared), JF006, JF009, JF014.
 create or replace function jobforge.edit_trigger(
     p_id uuid,
     p_changes jsonb,
@@ -28,7 +28,7 @@ begin
     if t is not distinct from v_before then
         return;
     end if;
-    -- Never equal to the time before: the scheduler knows by it what it has read.
+    -- Always later than before: the scheduler identifies by it the version that it read.
     t.updated_at :=
         greatest(jobforge_private.now(), v_before.updated_at + interval '1 microsecond');
     t.fault := null;

@@ -1,5 +1,5 @@
--- Records one firing and what came of it: a job, or why there is none. False when it is there
--- already. Called by fire. Locks the jobs that have to make way.
+-- Records one firing with its job, or the reason for which it has none. Returns false if the firing
+-- was recorded before. Locks the jobs that the overlap policy cancels. Called by fire_schedules.
 create or replace function jobforge_private.fire_one(p_tenant_id uuid, p_firing jsonb)
 returns boolean
 language plpgsql
@@ -17,7 +17,8 @@ begin
         return false;
     end if;
     if v_outcome = 'enqueued' and p_firing ->> 'kind' = 'schedule' then
-        v_reason := jobforge_private.make_way(p_tenant_id, v_trigger, p_firing ->> 'overlap');
+        v_reason := jobforge_private.apply_overlap_policy(
+            p_tenant_id, v_trigger, p_firing ->> 'overlap');
         if v_reason is not null then
             v_outcome := 'skipped';
         end if;
@@ -25,7 +26,7 @@ begin
     if v_outcome = 'enqueued' then
         begin
             perform jobforge_private.insert_jobs(
-                p_tenant_id, jsonb_build_array(jobforge_private.job_of_firing(p_firing)), v_first);
+                p_tenant_id, jsonb_build_array(jobforge_private.firing_job(p_firing)), v_first);
         exception
             when sqlstate 'JF008' or sqlstate 'JF009' then
                 v_outcome := 'failed';

@@ -1,4 +1,5 @@
--- One trigger of a tenant. `deduplicated` is count_deduplicated. Raises JF001, JF004, JF006.
+-- Returns one trigger of a tenant. `deduplicated`: see count_deduplicated. Raises JF001, JF004,
+-- JF006, JF014.
 create or replace function jobforge.get_trigger(p_id uuid, p_tenant_id uuid default null)
 returns table (
     id uuid, type text, label text, definition text, version integer, queue text,
@@ -18,7 +19,7 @@ begin
     return query
     select t.id, t.type, t.label, t.definition, t.version, t.queue, t.priority,
            jobforge_private.readable(t.payload),
-           t.enabled, t.fault, t.declared, t.cron, t.timezone, jobforge_private.zone_of(t),
+           t.enabled, t.fault, t.declared, t.cron, t.timezone, jobforge_private.trigger_timezone(t),
            t.catch_up, t.catch_up_limit, t.overlap, t.jitter_s, t.starts_at, t.ends_at, t.event,
            jobforge_private.readable(t.filter),
            t.dedupe_window_s, t.dedupe_key, jobforge_private.count_deduplicated(t), t.last_fired_at,

@@ -1,5 +1,5 @@
--- A page of what came of a trigger's times, latest first, those of a deleted one too. p_before is
--- the last fire_at of the page before. Raises JF001, JF002, JF004, JF006.
+-- Returns a page of the firings of a trigger, also a deleted one, latest first. p_before is the
+-- last fire_at of the previous page. Raises JF001, JF002, JF004, JF006, JF014.
 create or replace function jobforge.list_firings(
     p_trigger_id uuid,
     p_limit integer default 50,

@@ -1,6 +1,7 @@
--- A page of a tenant's triggers, newest first. The filter's fields, all optional, all must hold:
--- type, definition, event (equal to), enabled (`true` or `false`). p_before is the last id of the
--- page before. `deduplicated` is count_deduplicated. Raises JF001, JF002, JF006.
+-- Returns a page of a tenant's triggers, newest first. All fields of the filter are optional, and
+-- all given ones must match: type, definition, event, enabled (`true` or `false`). p_before is the
+-- last ID of the previous page. `deduplicated`: see count_deduplicated. Raises JF001, JF002, JF006,
+-- JF014.
 create or replace function jobforge.list_triggers(
     p_filter jsonb default '{}',
     p_limit integer default 50,
@@ -26,7 +27,7 @@ begin
     return query
     select t.id, t.type, t.label, t.definition, t.version, t.queue, t.priority,
            jobforge_private.readable(t.payload, 67108864 / p_limit),
-           t.enabled, t.fault, t.declared, t.cron, t.timezone, jobforge_private.zone_of(t),
+           t.enabled, t.fault, t.declared, t.cron, t.timezone, jobforge_private.trigger_timezone(t),
            t.catch_up, t.catch_up_limit, t.overlap, t.jitter_s, t.starts_at, t.ends_at, t.event,
            jobforge_private.readable(t.filter, 16777216 / p_limit),
            t.dedupe_window_s, t.dedupe_key, jobforge_private.count_deduplicated(t), t.last_fired_at,

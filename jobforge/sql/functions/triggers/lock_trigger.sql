@@ -1,4 +1,4 @@
--- A trigger of a tenant, locked for a change. Raises JF004 when there is none, or it was deleted.
+-- Returns a trigger of a tenant and locks it. Raises JF004 if it does not exist or was deleted.
 create or replace function jobforge_private.lock_trigger(p_tenant_id uuid, p_id uuid)
 returns jobforge.triggers
 language plpgsql

@@ -1,5 +1,5 @@
--- Writes a new trigger whose settings are checked, and wakes the scheduler. Called by
--- create_trigger and declare_triggers. Raises JF002 when it would end before it starts.
+-- Inserts a trigger whose settings were checked, and notifies the scheduler. Called by
+-- create_trigger and declare_trigger. Raises JF002 if it would end before it starts.
 create or replace function jobforge_private.put_trigger(
     p_tenant_id uuid,
     p_id uuid,

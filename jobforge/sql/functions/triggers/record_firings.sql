@@ -1,13 +1,11 @@
--- The scheduler says what is to come of schedules that due_schedules told it of. Each element of
--- p_plans: tenant_id, id, due_at and updated_at as they were read, next_run_at, fault (the schedule
--- is then disabled), and firings, each with fire_at, kind, run_at and payload, or with outcome and
--- reason when it makes no job. A schedule that was changed or fired since is left alone, and a
--- firing that is there already too: the key of firings decides, not who asks. Of tenants, only the
--- one that is set counts. Jobs, firings and the
--- next time come into being together. Answers how many firings were recorded, or null while another
--- scheduler is at it. Raises JF002. Locks triggers in order, then jobs that have to
--- make way.
--- Raises JF012 outside READ COMMITTED.
+-- Schedulers call this with their plans for the schedules of due_schedules. Each element of
+-- p_plans: tenant_id, id, due_at and updated_at as they were read, next_run_at, fault (disables the
+-- schedule), and firings, each with fire_at, kind, run_at and payload, or with outcome and reason
+-- if it creates no job. Skips a schedule that has changed or fired since, and a firing that was
+-- recorded before: the primary key of firings decides, not the caller. With app.tenant_id set, only
+-- that tenant's. Stores jobs, firings and the next time together. Returns how many firings were
+-- recorded, or null while another scheduler is doing this. Locks triggers in order, then jobs that
+-- an overlap policy cancels. Raises JF002, and JF012 outside READ COMMITTED.
 create or replace function jobforge.record_firings(p_plans jsonb) returns integer
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -70,7 +68,7 @@ begin
          order by l.tenant_id
     loop
         continue when v_tenant.firings is null;
-        v_recorded := v_recorded + jobforge_private.fire(v_tenant.id, v_tenant.firings);
+        v_recorded := v_recorded + jobforge_private.fire_schedules(v_tenant.id, v_tenant.firings);
         update jobforge.triggers as t
            set last_fired_at = (select f.fire_at from jobforge.firings as f
                                  where f.tenant_id = t.tenant_id and f.trigger_id = t.id

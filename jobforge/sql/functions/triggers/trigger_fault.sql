@@ -1,6 +1,6 @@
--- The first setting of a trigger that is wrong, or null: its name, and what it must be. What
--- cron, template and filter mean is checked where they are read: before the call in Python, and by
--- the scheduler. Settings are listed and explained in docs/sql.md.
+-- Returns the first invalid setting of a trigger and the rule that it breaks, or null. The meaning
+-- of cron, template and filter is checked where they are read: before the call in Python, and by
+-- the scheduler. Settings: docs/sql.md. Called by check_trigger.
 create or replace function jobforge_private.trigger_fault(
     p_type text,
     p_settings jsonb,

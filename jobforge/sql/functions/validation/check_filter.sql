@@ -1,5 +1,5 @@
--- Refuses a filter that is not an object, has other fields than p_texts and p_times, or one of the
--- wrong kind (JF002).
+-- Refuses a filter that is not an object, or has a field that is not in p_texts or p_times or has
+-- the wrong type. Raises JF002.
 create or replace function jobforge_private.check_filter(
     p_filter jsonb,
     p_texts text[],

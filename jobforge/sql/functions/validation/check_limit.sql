@@ -1,4 +1,4 @@
--- Refuses a limit below 1 or above p_most (JF002).
+-- Refuses a limit below 1 or above p_most. Raises JF002.
 create or replace function jobforge_private.check_limit(p_limit integer, p_most integer)
 returns void
 language plpgsql

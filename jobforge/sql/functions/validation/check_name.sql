@@ -1,4 +1,4 @@
--- Refuses a text that is empty, longer than p_most, or has control characters (JF002).
+-- Refuses a string that is empty, longer than p_most, or has control characters. Raises JF002.
 create or replace function jobforge_private.check_name(p_field text, p_name text, p_most integer)
 returns void
 language plpgsql

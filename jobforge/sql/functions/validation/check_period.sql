@@ -1,5 +1,4 @@
--- Refuses a time from p_since to p_until that does not end, ends before it begins, or lasts more
--- than a year (JF002).
+-- Refuses a period that is infinite, ends before it begins, or is longer than a year. Raises JF002.
 create or replace function jobforge_private.check_period(p_since timestamptz, p_until timestamptz)
 returns void
 language plpgsql

@@ -1,5 +1,5 @@
--- Refuses settings that are not an object, or name a field not in p_fields, and those that no
--- claim could reckon with (JF002).
+-- Refuses settings that are not an object, have a field that is not in p_fields, or have values
+-- with which no claim could calculate. Raises JF002.
 create or replace function jobforge_private.check_settings(p_settings jsonb, p_fields text[])
 returns void
 language plpgsql

@@ -1,9 +1,10 @@
--- Refuses a JSON value beyond 256 KiB, 2 MiB of text or 64 levels, as payloads are (JF007).
+-- Refuses a JSON value beyond 256 KiB, 2 MiB of text or 64 levels, the limits of payloads. Raises
+-- JF007.
 create or replace function jobforge_private.check_size(p_field text, p_value jsonb) returns void
 language plpgsql
 as $$
 begin
-    -- A value from a table may come compressed: what a path answers does not.
+    -- `#> '{}'`: see docs/query-plans.md, "Sizes of JSON values".
     if pg_column_size(p_value #> '{}') > 262144
        or jsonb_path_exists(p_value, 'strict $.**{65 to last}') then
         perform jobforge_private.refuse('JF007',

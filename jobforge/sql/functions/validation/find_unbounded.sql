@@ -1,6 +1,6 @@
--- Where a JSON value has a number of 1e309 or more, or of more than 400 decimals: the path of the
--- first one. Without such a number, the path of the innermost value that is too long as text.
--- Called by refuse_unbounded.
+-- Returns the path of the first number of 1e309 or more, or with more than 400 decimals, in a JSON
+-- value; without such a number, the path of the innermost value that is too long as text. Called by
+-- refuse_unbounded.
 create or replace function jobforge_private.find_unbounded(
     p_value jsonb,
     out path text,

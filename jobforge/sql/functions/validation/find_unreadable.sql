@@ -1,11 +1,12 @@
--- Operators call this to see JSON that is too long as text, of all tables, and the jobs that claims
--- ended because of theirs. Only a superuser or a restore can store such values. `kind` is
---   job       a live job; `subject` is its id
---   removed   a dead job whose payload was removed; `subject` is its id
+-- Operators call this for JSON values that are too long as text, in all tables, and for jobs that
+-- claims ended because of their payload. Only a superuser or a restore can store such values.
+-- `kind` is
+--   job       a live job; `subject` is its ID
+--   removed   a dead job whose payload was removed; `subject` is its ID
 --   a table   any other row; `subject` is a condition that selects the row
--- and `detail` has the columns. At most 20 rows of each kind. Of each table, it reads 50,000 rows,
--- newest partitions first, and of these 1,000 with large values. With app.tenant_id set it is
--- refused. Only reads. Raises JF006.
+-- and `detail` has the columns. At most 20 rows of each kind. Reads 50,000 rows of each table,
+-- newest partitions first, and checks 1,000 of these with large values. Only reads. Raises JF006
+-- for a caller with a tenant.
 create or replace function jobforge.find_unreadable()
 returns table (kind text, subject text, tenant_id uuid, since timestamptz, detail text)
 language plpgsql stable security definer
@@ -15,7 +16,7 @@ set max_parallel_workers_per_gather = 0
 as $$
 #variable_conflict use_column
 begin
-    perform jobforge_private.check_installation();
+    perform jobforge_private.require_no_tenant();
     return query
     select case t.name when 'jobs' then 'job' else t.name end,
            case t.name when 'jobs' then u.key ->> 'id' else (

@@ -1,5 +1,5 @@
--- Whether a JSON value has a number of 1e309 or more, or of more than 400 decimals. Slower than
--- is_bounded. Called by check_bounded and find_unbounded.
+-- Returns whether a JSON value has a number of 1e309 or more, or with more than 400 decimals.
+-- Slower than is_bounded. Called by check_bounded and find_unbounded.
 create or replace function jobforge_private.has_long_number(p_value jsonb) returns boolean
 language sql stable
 as $$

@@ -1,6 +1,6 @@
--- Whether the text of a JSON value without long numbers has at most p_text bytes. Called by
--- is_bounded. A value of more than 256 KiB must not have more than 400 decimals in any number,
--- because the text is built to be measured.
+-- Returns whether the text of a JSON value without long numbers has at most p_text bytes. A value
+-- of more than 256 KiB must not have more than 400 decimals in any number, because the text is
+-- built to be measured. Called by is_bounded.
 create or replace function jobforge_private.has_short_text(p_value jsonb, p_text integer)
 returns boolean
 language sql stable

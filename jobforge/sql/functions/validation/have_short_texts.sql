@@ -1,4 +1,4 @@
--- Whether has_short_text holds for each of an array of payloads. Called by enqueue_alike.
+-- Returns whether has_short_text is true for each payload of an array. Called by enqueue_payloads.
 create or replace function jobforge_private.have_short_texts(p_payloads jsonb) returns boolean
 language sql stable
 as $$

@@ -1,5 +1,5 @@
--- Refuses a payload that is too large for a row, with its place in the batch: JF007. Called by
--- check_alike, check_job and check_jobs.
+-- Refuses a payload that is too large for a row, with its index in the call. Called by
+-- check_payloads, check_job and check_jobs. Raises JF007.
 create or replace function jobforge_private.refuse_large_payload(p_index integer) returns void
 language plpgsql
 as $$

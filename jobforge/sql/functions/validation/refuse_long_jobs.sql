@@ -1,6 +1,6 @@
--- The trigger function of jobs: refuses an update by another role than the engine that made a
--- payload or result too long as text (JF007). It looks for the rows by their transaction, because
--- a trigger for each row would slow down claims, which update other columns of the same rows.
+-- Trigger function of jobs: refuses an update by another role than the engine that made a payload
+-- or result too long as text (JF007). Finds the rows by their transaction, because a trigger for
+-- each row would slow down claims, which update other columns of the same rows.
 create or replace function jobforge_private.refuse_long_jobs() returns trigger
 language plpgsql
 as $$
@@ -11,7 +11,7 @@ begin
     select v.name, v.value into v_column, v_value
       from jobforge.jobs as j
      cross join lateral (values ('payload', j.payload), ('result', j.result)) as v(name, value)
-     -- Subtransactions have later numbers than their transaction.
+     -- Subtransactions have higher IDs than their transaction.
      where case when age(j.xmin) <= age(pg_current_xact_id()::xid)
                 then not jobforge_private.is_bounded(v.value, 16777216) end
      limit 1;

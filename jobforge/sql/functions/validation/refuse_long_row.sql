@@ -1,7 +1,6 @@
--- The trigger function of the tables whose JSON other statements return: it refuses an update to a
--- value that is too long as text, also for a superuser (JF007). Its arguments are the columns. An
--- update that leaves such a value as it was is not refused. Rows that functions insert are checked
--- before they are inserted.
+-- Trigger function of the tables whose JSON other statements return: refuses an update to a value
+-- that is too long as text, also by a superuser (JF007). Its arguments are the columns. An update
+-- that leaves such a value unchanged is allowed. Functions check values before they insert them.
 create or replace function jobforge_private.refuse_long_row() returns trigger
 language plpgsql
 as $$

@@ -1,5 +1,5 @@
--- Refuses a JSON value that is too long as text (JF007), and names the number that makes it so. The
--- detail has the path of that number. Called where is_bounded is false.
+-- Refuses a JSON value that is too long as text, and names the number that makes it so; the detail
+-- has its path. Called where is_bounded is false. Raises JF007.
 create or replace function jobforge_private.refuse_unbounded(
     p_field text,
     p_value jsonb,

@@ -1,6 +1,7 @@
--- What is wrong with a point in time given as text, or null. Only ISO 8601 is read: words such as
--- 'infinity' or 'tomorrow' are refused, and so is what lies more than a year ahead unless p_far,
--- and what an offset moves out of the years 1 to 9999: most languages have no others.
+-- Returns what is wrong with a time given as text, or null. Only ISO 8601 with an offset is
+-- accepted; not words such as 'infinity' or 'tomorrow', nor times more than a year ahead unless
+-- p_far, nor times that an offset moves out of the years 1 to 9999, which most languages cannot
+-- represent.
 create or replace function jobforge_private.time_fault(p_text text, p_far boolean) returns text
 language plpgsql
 as $$

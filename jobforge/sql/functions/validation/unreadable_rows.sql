@@ -1,7 +1,7 @@
--- Up to 20 rows of a table with JSON that is too long as text: the columns p_key and tenant_id of
--- the row, and the names of its columns with such JSON. Reads up to 50,000 rows, newest partitions
--- first, and checks up to 1,000 of these that have large values; it does not decompress the others.
--- Called by find_unreadable.
+-- Returns up to 20 rows of a table with JSON that is too long as text: the columns p_key and
+-- tenant_id of the row, and the names of its columns with such JSON. Reads up to 50,000 rows,
+-- newest partitions first, and checks up to 1,000 of these that have large values; it does not
+-- decompress the others. Called by find_unreadable.
 create or replace function jobforge_private.unreadable_rows(p_table text, p_key text[])
 returns table (key jsonb, columns text)
 language plpgsql stable

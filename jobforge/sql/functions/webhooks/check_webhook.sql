@@ -1,6 +1,6 @@
--- Refuses settings of a webhook endpoint that are not valid (JF002). Whether its address may be
--- reached is looked at by whoever calls, and again when something is sent there. Called by
--- create_webhook and edit_webhook.
+-- Refuses invalid settings of a webhook endpoint. Whether its address may be reached is checked by
+-- the caller, and again when a message is sent. Called by create_webhook and edit_webhook. Raises
+-- JF002.
 create or replace function jobforge_private.check_webhook(p_settings jsonb) returns void
 language plpgsql
 as $$

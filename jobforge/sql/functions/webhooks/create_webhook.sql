@@ -1,7 +1,8 @@
--- A new webhook endpoint of a tenant, which has 100 at most. The caller chooses p_id, because
--- p_secret is sealed for it; what signs is never seen here. Settings: url; events, default
--- {success,dead}; definitions (null: all), description, enabled. Answers its id. Raises JF001,
--- JF002, JF005 (one has this id, or there are 100), JF006.
+-- Applications call this to create a webhook endpoint of a tenant, which has 100 at most. The
+-- caller chooses p_id, because p_secret is sealed for it; the database never receives the plain
+-- secret. Settings: url; events, default {success,dead}; definitions (null: all), description,
+-- enabled. Returns its ID. Raises JF001, JF002, JF005 (the ID exists, or the tenant has 100),
+-- JF006, JF014.
 create or replace function jobforge.create_webhook(
     p_id uuid,
     p_settings jsonb,
@@ -22,8 +23,8 @@ begin
         perform jobforge_private.refuse('JF002', 'id and url are required', jsonb_build_object(
             'field', case when p_id is null then 'id' else 'url' end));
     end if;
-    -- One after the other, or two could both be the hundredth.
-    perform jobforge_private.hold_lock('webhooks', v_tenant);
+    -- One at a time, or else two calls could both create the hundredth endpoint.
+    perform jobforge_private.acquire_lock('webhooks', v_tenant);
     if (select count(*) from jobforge.webhook_endpoints as w where w.tenant_id = v_tenant) >= 100
     then
         perform jobforge_private.refuse('JF005', 'a tenant has at most 100 webhooks',

@@ -1,5 +1,5 @@
--- Deletes a webhook endpoint. Messages that wait for it are not sent any more; what was sent goes
--- with the history. Raises JF001, JF004, JF006. Locks the endpoint.
+-- Applications call this to delete a webhook endpoint. Waiting messages are not sent any more; sent
+-- ones stay as long as the history. Locks the endpoint. Raises JF001, JF004, JF006, JF014.
 create or replace function jobforge.delete_webhook(p_id uuid, p_tenant_id uuid default null)
 returns void
 language plpgsql security definer

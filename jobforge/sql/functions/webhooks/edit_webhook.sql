@@ -1,9 +1,9 @@
--- Changes a webhook endpoint: url, events, definitions, description, enabled; omitted settings are
--- unchanged. Enabling one that was disabled forgets the reason and its failures. p_secret, sealed
--- by the caller, replaces the secret and ends an overlap. A URL of another origin needs p_secret:
--- otherwise anyone who may edit the endpoint could collect signatures that the old receiver
--- accepts. Raises JF001, JF002, JF004, JF006, JF015 (the secret is missing). Locks the
--- endpoint.
+-- Applications call this to change a webhook endpoint: url, events, definitions, description,
+-- enabled; omitted settings are unchanged. Enabling an endpoint resets the reason for which it was
+-- disabled and its failures. p_secret, sealed by the caller, replaces the secret and ends a
+-- rotation. A URL with another origin requires p_secret: otherwise anyone who may edit the endpoint
+-- could collect signatures that the former receiver accepts. Locks the endpoint. Raises JF001,
+-- JF002, JF004, JF006, JF014, JF015 (the secret is missing).
 create or replace function jobforge.edit_webhook(
     p_id uuid,
     p_changes jsonb,

@@ -1,4 +1,4 @@
--- One webhook endpoint of a tenant, without its secrets. Raises JF001, JF004, JF006.
+-- Returns one webhook endpoint of a tenant, without its secrets. Raises JF001, JF004, JF006, JF014.
 create or replace function jobforge.get_webhook(p_id uuid, p_tenant_id uuid default null)
 returns table (
     id uuid, url text, description text, events text[], definitions text[], enabled boolean,

@@ -1,6 +1,6 @@
--- What was sent to a webhook endpoint, or is to be, newest first; p_before is the last id of the
--- page before. A delivery is pending, delivered, or failed: not sent any more. p_state asks for one
--- of the three. Raises JF001, JF002, JF004, JF006.
+-- Returns a page of the messages to a webhook endpoint, newest first. p_before is the last ID of
+-- the previous page. A delivery is pending, delivered, or failed (not sent again); p_state selects
+-- one of these. Raises JF001, JF002, JF004, JF006, JF014.
 create or replace function jobforge.list_deliveries(
     p_id uuid,
     p_state text default null,

@@ -1,5 +1,5 @@
--- The webhook endpoints of a tenant, newest first, without their secrets; p_before is the last id
--- of the page before. Raises JF001, JF002, JF006.
+-- Returns a page of a tenant's webhook endpoints, newest first, without their secrets. p_before is
+-- the last ID of the previous page. Raises JF001, JF002, JF006, JF014.
 create or replace function jobforge.list_webhooks(
     p_limit integer default 50,
     p_before uuid default null,

@@ -1,6 +1,6 @@
--- Those of some tenants that have a webhook endpoint to be told. The settles ask, where there is
--- any endpoint at all, so that they gather only what somebody wants to hear.
--- Empty when there is none.
+-- Returns those of some tenants that have an enabled webhook endpoint, or an empty array. The
+-- settle functions call this if the installation has any endpoint, so that they collect only jobs
+-- that are reported.
 create or replace function jobforge_private.listening_tenants(p_tenants uuid[]) returns uuid[]
 language sql stable
 as $$

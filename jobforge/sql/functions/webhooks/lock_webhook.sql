@@ -1,4 +1,5 @@
--- A webhook endpoint of a tenant, locked. Raises JF004. Called by the functions that change one.
+-- Returns a webhook endpoint of a tenant and locks it. Called by the functions that change
+-- endpoints. Raises JF004.
 create or replace function jobforge_private.lock_webhook(p_tenant_id uuid, p_id uuid)
 returns jobforge.webhook_endpoints
 language plpgsql

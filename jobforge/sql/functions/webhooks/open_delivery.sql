@@ -1,6 +1,6 @@
--- Workers call this for what they are about to send: where to, what, and the sealed secrets that
--- sign it, the newest first. No row when the endpoint was deleted, or the message is older than the
--- history. Raises JF001, JF006.
+-- Workers call this for a message that they are about to send: returns the URL, the message, and
+-- the sealed secrets that sign it, newest first. Returns no row if the endpoint was deleted or the
+-- message is older than the history. Raises JF001, JF006, JF014.
 create or replace function jobforge.open_delivery(
     p_id uuid,
     p_delivery_id uuid,

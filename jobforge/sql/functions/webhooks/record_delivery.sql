@@ -1,7 +1,7 @@
--- Workers call this when they have tried to send a message. p_attempt: status, response, and an
--- error unless it was delivered. A status of 410 disables the endpoint at once, and so do five days
--- of nothing but failures; the audit log has it. A test has no such effects. Answers whether the
--- endpoint is enabled. Raises JF001, JF002, JF006. Locks the endpoint where it changes.
+-- Workers call this after an attempt to send a message. p_attempt: status, response, and an error
+-- unless it was delivered. A status of 410 disables the endpoint immediately, and so do five days
+-- of only failures; both are audited. A test message has no such effect. Returns whether the
+-- endpoint is enabled. Locks the endpoint if it changes. Raises JF001, JF002, JF006, JF014.
 create or replace function jobforge.record_delivery(
     p_id uuid,
     p_delivery_id uuid,
@@ -36,7 +36,7 @@ begin
     returning d.subject_id is null into v_is_test;
     select w.* into v_endpoint from jobforge.webhook_endpoints as w
      where w.tenant_id = v_tenant and w.id = p_id;
-    -- Most find nothing to change, and take no lock.
+    -- Most calls change nothing and take no lock.
     if v_is_test is distinct from false or v_endpoint.id is null
        or v_error is null and v_endpoint.failing_since is null
        or v_error is not null and not v_endpoint.enabled then
@@ -59,7 +59,7 @@ begin
            disabled_reason = coalesce(v_reason, w.disabled_reason),
            updated_at = case when v_reason is null then w.updated_at else v_now end
      where w.tenant_id = v_tenant and w.id = p_id
-       -- Somebody else may have disabled it meanwhile: once is enough.
+       -- Another call may have disabled the endpoint in the meantime.
        and (w.enabled or v_reason is null);
     if found and v_reason is not null then
         perform jobforge_private.audit(v_tenant, 'webhook.disable', p_id::text,

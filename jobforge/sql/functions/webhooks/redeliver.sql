@@ -1,8 +1,7 @@
--- Sends a message to a webhook endpoint again, under the same id, with all its attempts. One that
--- waits for its next attempt is sent now. Answers the job that sends it. Raises JF001, JF004, JF005
--- (the endpoint is disabled, or the message is being sent), JF006, JF009, JF010. Locks the
--- endpoint, then the job.
--- Raises JF012 outside READ COMMITTED.
+-- Applications call this to send a message to a webhook endpoint again, with the same ID and all
+-- its attempts. A message that waits for its next attempt is sent now. Returns the job that sends
+-- it. Locks the endpoint, then the job. Raises JF001, JF004, JF005 (the endpoint is disabled, or
+-- the message is being sent), JF006, JF009, JF010, JF014, and JF012 outside READ COMMITTED.
 create or replace function jobforge.redeliver(
     p_id uuid,
     p_delivery_id uuid,

@@ -1,6 +1,6 @@
--- Gives a webhook endpoint a new secret, sealed by the caller. The old one signs beside it for
--- p_overlap_s, 30 days at most; one from before that ends now. Raises JF001, JF002, JF004, JF006.
--- Locks the endpoint.
+-- Applications call this to give a webhook endpoint a new secret, sealed by the caller. The former
+-- secret also signs for p_overlap_s, 30 days at most; an older one ends now. Locks the endpoint.
+-- Raises JF001, JF002, JF004, JF006, JF014.
 create or replace function jobforge.rotate_webhook(
     p_id uuid,
     p_secret bytea,

@@ -1,8 +1,8 @@
--- Writes down messages to webhook endpoints of one tenant, and enqueues the jobs that send them:
--- p_options are fields of these jobs. Where connector.webhook.deliver is not registered or not
--- active, the messages say so and can be redelivered: what they tell of must not fail for it.
--- Called by notify_endpoints, notify_starts and test_webhook. Answers the id of the first message;
--- the others follow as nth_id counts.
+-- Stores messages to webhook endpoints of one tenant, and enqueues the jobs that send them;
+-- p_options are fields of these jobs. If connector.webhook.deliver is not registered or inactive,
+-- the messages record that and can be redelivered: the jobs that they report must not fail for it.
+-- Returns the ID of the first message; the others follow as nth_id counts. Called by
+-- notify_endpoints, notify_job_starts and test_webhook.
 create or replace function jobforge_private.send_messages(
     p_tenant_id uuid,
     p_messages jobforge.webhook_message[],

@@ -1,6 +1,6 @@
--- Sends a test message to a webhook endpoint, once, also to one that is disabled: what comes of it
--- shows among its deliveries and changes nothing. Answers the id of the delivery. Raises JF001,
--- JF004, JF006. Locks the endpoint.
+-- Applications call this to send a test message to a webhook endpoint, once, also if it is
+-- disabled. The result is in its deliveries and changes nothing else. Returns the ID of the
+-- delivery. Locks the endpoint. Raises JF001, JF004, JF006, JF014.
 create or replace function jobforge.test_webhook(p_id uuid, p_tenant_id uuid default null)
 returns uuid
 language plpgsql security definer

@@ -1,5 +1,5 @@
 -- Returns scheme, host and port of a URL, so that two spellings of one origin are equal. A URL
--- whose origin clients could read in different ways is returned whole: it equals only itself.
+-- whose origin clients could read in different ways is returned unchanged: it equals only itself.
 -- Called by edit_connector_config and edit_webhook. Raises nothing.
 create or replace function jobforge_private.url_origin(p_url text) returns text
 language sql immutable

@@ -1,5 +1,5 @@
--- Leaves a command for a worker, which sees it at once by NOTIFY, or at its next heartbeat.
--- Raises JF004.
+-- Stores a command for a worker and notifies it; it reads the command at its next heartbeat. Called
+-- by drain_worker and stop_worker. Raises JF004.
 create or replace function jobforge_private.command_worker(p_worker_id uuid, p_command text)
 returns void
 language plpgsql

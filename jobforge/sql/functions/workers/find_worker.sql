@@ -1,5 +1,5 @@
--- Servers call this before they act for a worker: whether it is registered, by p_owner and for
--- this tenant (app.tenant_id; without one, for all). Raises JF004.
+-- Servers call this before they act for a worker: checks that it was registered by p_owner for this
+-- tenant (app.tenant_id; without one, for all tenants). Raises JF004.
 create or replace function jobforge.find_worker(p_worker_id uuid, p_owner text) returns void
 language plpgsql stable security definer
 set search_path = pg_catalog, pg_temp

@@ -1,8 +1,8 @@
--- A worker says what it is: at its start, and again when a heartbeat answers `unknown`. Its id
--- is a random UUID of the process, never a host name. p_definitions lists what it serves as
--- key@version, p_isolation the level at which its jobs are isolated. It works for app.tenant_id
--- when that is set, and belongs to whoever registers it: somebody else's id is JF004. Raises
--- JF002, JF014.
+-- Workers call this when they start, and again when a heartbeat returns `unknown`. Its ID is a
+-- random UUID of the process, never a host name. p_definitions lists what it serves as key@version,
+-- p_isolation is the level at which its jobs are isolated. The worker serves app.tenant_id if that
+-- is set, and belongs to the actor that registers it: the ID of another actor's worker is JF004.
+-- Raises JF002, JF004, JF014.
 create or replace function jobforge.register_worker(
     p_worker_id uuid,
     p_queues text[],

@@ -1,5 +1,5 @@
--- A worker that has drained says goodbye. Its row stays a day for the record. With app.tenant_id
--- set, only a worker of that tenant. Raises nothing.
+-- Workers call this after they have drained. The row is kept for a day. With app.tenant_id set,
+-- only a worker of that tenant. Raises nothing.
 create or replace function jobforge.unregister_worker(p_worker_id uuid) returns void
 language sql security definer
 set search_path = pg_catalog, pg_temp

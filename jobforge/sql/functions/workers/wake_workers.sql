@@ -1,4 +1,5 @@
--- Tells the workers of a queue, or of every queue that live workers serve, to look for jobs.
+-- Notifies the workers of a queue, or of every queue that live workers serve, that there may be
+-- jobs.
 create or replace function jobforge_private.wake_workers(p_queue text default null) returns void
 language sql
 as $$

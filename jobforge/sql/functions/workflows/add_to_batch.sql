@@ -1,6 +1,7 @@
--- Enqueues more jobs for a batch, also while it runs: from anywhere while it is open, or from
--- one of its own jobs. Answers as enqueue_jobs, and raises what that raises, JF004, and JF005
--- when the batch has ended. Waits for a transaction that is ending the batch or adding to it.
+-- Applications call this to enqueue more jobs for a batch, also while it runs: from anywhere while
+-- it is open, or from one of its jobs. Returns what enqueue_jobs returns. Waits for a transaction
+-- that finishes the batch or adds to it. Raises what enqueue_jobs raises, JF004, and JF005 if the
+-- batch has finished.
 create or replace function jobforge.add_to_batch(
     p_id uuid,
     p_jobs jsonb,

@@ -1,11 +1,10 @@
--- A running job adds nodes to the workflow that it is of, as enqueue_workflow takes them; `after`
--- may also name nodes that are there. What comes after this job waits for the last of the new ones
--- too. A node whose name is there already is not added again, so that a job that is run twice may
--- say the same twice. Answers the jobs of all the nodes. Locks the job and the parents that are
--- named, blocked ones last, then in order of id, and then the workflow. Raises JF001, JF002, JF003
--- when the lease is not held, JF004 when the job is of no workflow, JF005 when it was asked to
--- stop, JF006 to JF010.
--- Raises JF012 outside READ COMMITTED.
+-- Workers call this for a running job that adds nodes to its workflow, as enqueue_workflow takes
+-- them; `after` may also name existing nodes. Jobs that come after this job also wait for the last
+-- of the new ones. A node whose name exists is not added again, so a job that runs twice may call
+-- this twice. Returns the jobs of all the nodes. Locks the job and the named parents, blocked ones
+-- last, each group in order of ID, and then the workflow. Raises JF001, JF002, JF003 if the lease
+-- is not held, JF004 if the job is in no workflow, JF005 if a cancel was requested, JF006 to JF010,
+-- JF014, and JF012 outside READ COMMITTED.
 create or replace function jobforge.add_workflow_jobs(
     p_worker_id uuid,
     p_job_id uuid,
@@ -33,8 +32,8 @@ begin
       from jobforge.workflow_jobs as m
       join jobforge.workflows as w on w.tenant_id = v_tenant and w.id = m.workflow_id
      where m.tenant_id = v_tenant and m.job_id = p_job_id and w.kind = 'workflow';
-    -- The job and the named parents in one order, as everybody locks jobs: blocked ones last. Jobs
-    -- come before workflows.
+    -- Lock the job and the named parents in the order of all functions: blocked jobs last, jobs
+    -- before workflows.
     perform
        from (select distinct n.id
                from (select p_job_id as id
@@ -49,7 +48,7 @@ begin
        join jobforge.jobs as j on j.tenant_id = v_tenant and j.id = d.id
       order by j.state = 'blocked', j.id
         for update of j;
-    perform jobforge_private.hold_lease(v_tenant, p_worker_id, p_job_id, p_lease);
+    perform jobforge_private.lock_leased_job(v_tenant, p_worker_id, p_job_id, p_lease);
     if v_workflow_id is null then
         perform jobforge_private.refuse('JF004', 'the job is of no workflow',
             jsonb_build_object('job_id', p_job_id));
@@ -79,7 +78,7 @@ begin
         select v_tenant, i.child_id, i.parent_id, false, i.on_parent_failure from joined as i;
     end if;
     return query
-    select n.path, n.job_id from jobforge_private.nodes_of(v_tenant, v_workflow_id) as n
+    select n.path, n.job_id from jobforge_private.list_nodes(v_tenant, v_workflow_id) as n
      where split_part(n.path, '/', 1) in (
            select e.node ->> 'name' from jsonb_array_elements(p_nodes) as e(node));
 end $$;

@@ -1,6 +1,6 @@
--- Looks for a job of a workflow that has not ended, from where the last search found one, and
--- ends the workflow if there is none. The row is locked by the caller, in an earlier statement.
--- Called by advance_workflows.
+-- Searches for an unfinished job of a workflow, from the position of the last search on, and
+-- finishes the workflow if there is none. The caller has locked the row in an earlier statement.
+-- Called by advance_workflows and other functions that change workflows.
 create or replace function jobforge_private.advance_workflow(p_tenant_id uuid, p_id uuid)
 returns void
 language plpgsql

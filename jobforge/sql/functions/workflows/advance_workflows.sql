@@ -1,6 +1,6 @@
--- Ends the workflows and batches that have nothing left to do, now that these jobs have ended. A
--- workflow within another may end that one too. Called by release_dependents, add_workflow_jobs and
--- their like. Locks workflows: inner ones first, then by (tenant_id, id).
+-- Finishes the workflows and batches of these jobs, which have ended, if no other job is left; that
+-- may finish the workflows around them too. Locks workflows: inner ones first, then by (tenant_id,
+-- id). Called by release_dependents and replace_node_jobs.
 create or replace function jobforge_private.advance_workflows(p_tenants uuid[], p_jobs uuid[])
 returns void
 language plpgsql

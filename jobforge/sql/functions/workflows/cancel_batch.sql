@@ -1,6 +1,5 @@
--- Cancels what is left of a batch, as cancel_workflow does, and closes it. Answers and raises the
--- same.
--- Raises JF012 outside READ COMMITTED.
+-- Applications call this to cancel the unfinished jobs of a batch, and close it. Returns and raises
+-- what cancel_workflow does.
 create or replace function jobforge.cancel_batch(
     p_id uuid,
     p_reason text default null,

@@ -1,6 +1,7 @@
--- What cancel_workflow and cancel_batch do. Locks jobs that are not blocked in order of id, then
--- those that are, then the workflow and those within it. Where jobs were added meanwhile, it lets
--- go of all and begins anew; after some turns it takes the new ones in whatever order.
+-- Cancels the unfinished jobs of a workflow or batch. Locks jobs that are not blocked in order of
+-- ID, then blocked ones, then the workflow and its inner workflows. If jobs were added in the
+-- meantime, releases all locks and starts again; after five rounds it locks new jobs in any order.
+-- Called by cancel_workflow and cancel_batch.
 create or replace function jobforge_private.cancel_nodes(
     p_tenant_id uuid,
     p_id uuid,
@@ -39,7 +40,7 @@ begin
         v_rows := jobforge_private.lock_jobs(
             p_tenant_id, jobforge_private.nodes_to_cancel(p_tenant_id, p_id));
         exit when v_rows = '{}';
-        perform jobforge_private.ask_to_cancel(v_rows, v_reason);
+        perform jobforge_private.request_cancel(v_rows, v_reason);
         perform jobforge_private.cancel_rows(v_rows, v_reason);
     end loop;
     update jobforge.workflows as w

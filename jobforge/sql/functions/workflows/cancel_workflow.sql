@@ -1,7 +1,7 @@
--- Cancels what is left of a workflow and of those within it, as cancel_job does: jobs that run are
--- asked to stop. Dead jobs stay. Answers the workflow's state, or `canceling` while some still run.
--- Raises JF001, JF004, JF005 (it has ended), JF006. Locks its jobs as cancel_jobs does.
--- Raises JF012 outside READ COMMITTED.
+-- Applications call this to cancel the unfinished jobs of a workflow and of its inner workflows, as
+-- cancel_job does: a cancel is requested for running jobs. Dead jobs stay. Returns the workflow's
+-- state, or `canceling` while jobs still run. Locks its jobs as cancel_jobs does. Raises JF001,
+-- JF004, JF005 (it has finished), JF006, JF014, and JF012 outside READ COMMITTED.
 create or replace function jobforge.cancel_workflow(
     p_id uuid,
     p_reason text default null,

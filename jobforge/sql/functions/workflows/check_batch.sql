@@ -1,4 +1,5 @@
--- Refuses a batch with a wrong field (JF002, JF007), or with callbacks that could not be enqueued.
+-- Refuses a batch with an invalid field, or with callbacks that could not be enqueued. Called by
+-- create_batch. Raises JF002, JF007, JF009, JF010.
 create or replace function jobforge_private.check_batch(p_batch jsonb) returns void
 language plpgsql
 as $$

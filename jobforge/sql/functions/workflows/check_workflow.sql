@@ -1,7 +1,6 @@
--- Refuses a workflow document that is not valid (JF002 with field and node): its own fields, and
--- those of its nodes, whose job fields are checked as enqueue_jobs does (also JF007). p_known are
--- nodes that are there already and may be named in `after`. Called for each workflow within another
--- too.
+-- Refuses an invalid workflow document (JF002 with field and node): its own fields and those of its
+-- nodes, whose job fields are checked as enqueue_jobs does (also JF007). p_known are existing nodes
+-- that `after` may name. Called for the whole workflow and for each inner workflow.
 create or replace function jobforge_private.check_workflow(
     p_workflow jsonb,
     p_known text[] default '{}'
@@ -67,5 +66,5 @@ begin
         select coalesce(jsonb_agg(e.node - '{name,after}'::text[]), '[]')
           from jsonb_array_elements(p_workflow -> 'nodes') as e(node)
          where not e.node ? 'workflow'));
-    perform jobforge_private.check_order(p_workflow -> 'nodes', p_known);
+    perform jobforge_private.check_node_order(p_workflow -> 'nodes', p_known);
 end $$;

@@ -1,7 +1,6 @@
--- Says that a batch that was created open has all its jobs: it ends with the last of them, or now
--- if all have ended. Answers its state; closing it again answers the same. Raises JF001, JF004,
--- JF006. Locks the batch.
--- Raises JF012 outside READ COMMITTED.
+-- Applications call this when an open batch has all its jobs: it finishes with the last of them, or
+-- now if all have finished. Returns its state. Safe to repeat. Locks the batch. Raises JF001,
+-- JF004, JF006, JF014, and JF012 outside READ COMMITTED.
 create or replace function jobforge.close_batch(p_id uuid, p_tenant_id uuid default null)
 returns text
 language plpgsql security definer

@@ -1,5 +1,4 @@
--- How many nodes of a workflow are in which state. Finished jobs are looked for as by
--- nodes_of.
+-- Returns the number of a workflow's nodes by state. Searches finished jobs as list_nodes does.
 create or replace function jobforge_private.count_nodes(p_workflow jobforge.workflows) returns jsonb
 language sql stable
 as $$

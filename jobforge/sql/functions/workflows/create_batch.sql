@@ -1,8 +1,8 @@
--- Applications call this inside their own transaction: enqueues jobs, as enqueue_jobs does, that
--- belong together. p_batch, all optional: name, input, correlation_id; on_success, on_failure and
--- on_complete: a job each, enqueued once, when the batch has ended like that; open: true keeps it
--- from ending before close_batch. An element whose idempotency key is held joins no batch. Answers
--- the batch with each job, and once without one. Raises what enqueue_jobs raises.
+-- Applications call this inside their transaction to enqueue jobs that belong together, as
+-- enqueue_jobs does. p_batch, all optional: name, input, correlation_id; on_success, on_failure and
+-- on_complete: a job each, enqueued once when the batch finishes like that; open: true keeps it
+-- unfinished until close_batch. An element whose idempotency key is held does not join the batch.
+-- Returns the batch with each job, and once without a job. Raises what enqueue_jobs raises.
 create or replace function jobforge.create_batch(
     p_batch jsonb default '{}',
     p_jobs jsonb default '[]',

@@ -1,9 +1,9 @@
--- Applications call this inside their own transaction: the jobs of a workflow exist together if
--- it commits. p_workflow: name, nodes, and if wanted input, correlation_id, on_success,
--- on_failure, on_complete. A node is a job as enqueue_jobs takes it, with a name, and with the
--- names of its parents as `after`; or it is a workflow of its own. docs/sql.md lists the fields.
--- Answers the jobs by the path of their nodes; without a job: the workflow itself. All or
--- nothing: JF001, JF002, JF006 to JF010.
+-- Applications call this inside their transaction: the jobs of a workflow exist together if it
+-- commits. p_workflow: name, nodes, and optionally input, correlation_id, on_success, on_failure,
+-- on_complete. A node is a job as for enqueue_jobs, with a name, and with the names of its parents
+-- as `after`; or it is an inner workflow. Fields: docs/sql.md. Returns the jobs by the path of
+-- their nodes, and one row without a job for the workflow. Inserts all jobs or none. Raises JF001,
+-- JF002, JF006 to JF010, JF014.
 create or replace function jobforge.enqueue_workflow(
     p_workflow jsonb,
     p_tenant_id uuid default null
@@ -28,7 +28,7 @@ begin
             p_workflow - '{name,nodes,input,correlation_id}'::text[]);
     perform jobforge_private.insert_nodes(v_tenant, v_id, p_workflow -> 'nodes');
     return query
-    select v_id, n.path, n.job_id from jobforge_private.nodes_of(v_tenant, v_id) as n
+    select v_id, n.path, n.job_id from jobforge_private.list_nodes(v_tenant, v_id) as n
     union all
     select v_id, null, null;
 end $$;

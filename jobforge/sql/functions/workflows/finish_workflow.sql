@@ -1,7 +1,6 @@
--- Writes down how a workflow or batch ended, and enqueues the callbacks that are due, each once in
--- its life: also when a dead job is revived and it ends a second time. One dead job makes it
--- failed, else one canceled job makes it canceled. The row is locked by the caller. Called by
--- advance_workflow.
+-- Stores the final state of a workflow or batch and enqueues its callbacks, each once ever, also if
+-- a dead job is revived and the workflow finishes a second time. One dead job makes it failed, else
+-- one canceled job makes it canceled. The caller has locked the row. Called by advance_workflow.
 create or replace function jobforge_private.finish_workflow(p_workflow jobforge.workflows)
 returns void
 language plpgsql
@@ -21,11 +20,11 @@ begin
         v_callback := p_workflow.callbacks -> v_name;
         continue when v_callback is null or v_name = any (v_called);
         v_called := v_called || v_name;
-        -- Its end must not fail for a definition that was taken away since.
+        -- The workflow must finish even if the definition was deactivated since.
         if exists (select from jobforge_private.find_definition(
                               v_callback ->> 'definition', (v_callback ->> 'version')::integer) as d
                     where d.is_active) then
-            perform jobforge_private.insert_alike(
+            perform jobforge_private.insert_payloads(
                 p_workflow.tenant_id, v_callback ->> 'definition',
                 jsonb_build_array(coalesce(v_callback -> 'payload', '{}')),
                 jsonb_strip_nulls(jsonb_build_object(

@@ -73,7 +73,7 @@ begin
                    on e.tenant_id = l.tenant_id and e.waiter_id = l.id
                 where not jobforge_private.is_awaited(e)
                   for update of e skip locked));
-        perform jobforge_private.free_jobs(v_tenants, v_jobs);
+        perform jobforge_private.unblock_jobs(v_tenants, v_jobs);
         select count(*) into freed
           from unnest(v_tenants, v_jobs) as l(tenant_id, id)
           join jobforge.jobs as j on j.tenant_id = l.tenant_id and j.id = l.id

@@ -1,4 +1,5 @@
--- One batch, with how many of its jobs are in which state now. Raises JF001, JF004, JF006.
+-- Returns one batch, with the current number of its jobs by state. Raises JF001, JF004, JF006,
+-- JF014.
 create or replace function jobforge.get_batch(p_id uuid, p_tenant_id uuid default null)
 returns table (batch jsonb)
 language plpgsql stable security definer

@@ -1,7 +1,6 @@
--- One workflow with all that is known of it, in one call: how many of its jobs are in which state,
--- those within it too; its nodes, the first p_limit of them, each with the path of its name and its
--- job; the edges between them; and as `result` what its last nodes returned, a hundred at most.
--- Raises JF001, JF002, JF004, JF006.
+-- Returns one workflow: the number of its jobs by state, including those of inner workflows; its
+-- first p_limit nodes, each with the path of its name and its job; the edges between them; and as
+-- `result` the results of its last nodes, 100 at most. Raises JF001, JF002, JF004, JF006, JF014.
 create or replace function jobforge.get_workflow(
     p_id uuid,
     p_limit integer default 1000,
@@ -33,7 +32,7 @@ begin
                    n.queue, n.attempt, n.max_attempts, n.created_at, n.started_at, n.finished_at,
                    null, jobforge_private.readable(n.error, 67108864 / greatest(
                        p_limit, v_workflow.size)))::jobforge.workflow_node
-          from jobforge_private.nodes_of(v_tenant, p_id) as n);
+          from jobforge_private.list_nodes(v_tenant, p_id) as n);
     nodes := (
         select coalesce(jsonb_agg(to_jsonb(n) - '{place,path,result}'::text[]
                                   || jsonb_build_object('node', n.path)

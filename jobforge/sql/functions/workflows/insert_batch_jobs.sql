@@ -1,6 +1,6 @@
--- Enqueues jobs for a batch that has not ended. Its row is locked after the jobs are there: jobs
--- come before workflows in the order of locks. Called by create_batch and add_to_batch. Raises what
--- enqueue_jobs raises, and JF005 when it has ended.
+-- Enqueues jobs for an unfinished batch. Locks the batch after the jobs were inserted, because jobs
+-- come before workflows in the lock order. Called by create_batch and add_to_batch. Raises what
+-- enqueue_jobs raises, and JF005 if the batch has finished.
 create or replace function jobforge_private.insert_batch_jobs(
     p_tenant_id uuid,
     p_batch_id uuid,
@@ -30,7 +30,7 @@ begin
     if jsonb_path_exists(v_jobs, '$[*].key') then
         select coalesce(array_agg(h.index), '{}'), array_agg(h.job_id), array_agg(h.status)
           into v_held, v_holders, v_statuses
-          from jobforge_private.hold_keys(p_tenant_id, v_jobs, v_first_id) as h;
+          from jobforge_private.reserve_keys(p_tenant_id, v_jobs, v_first_id) as h;
     end if;
     perform jobforge_private.insert_jobs(p_tenant_id, v_jobs, v_first_id, v_held);
     if jsonb_path_exists(v_jobs, '$[*].after') then

@@ -1,7 +1,7 @@
--- Inserts the workflows that are nodes of another one, each when those it comes after are known.
--- What comes after such a node waits for its last jobs. Answers p_known, the jobs that stand for
--- each node, with those of these nodes added. Called by insert_nodes. Raises JF002 and what that
--- raises.
+-- Inserts the workflows that are nodes of another workflow, each after the nodes that it waits for.
+-- Nodes that come after an inner workflow wait for its last jobs. Returns p_known, the jobs that
+-- represent each node, with those of these nodes added. Called by insert_nodes. Raises JF002, and
+-- what insert_nodes raises.
 create or replace function jobforge_private.insert_inner_workflows(
     p_outer jobforge.workflows,
     p_nodes jsonb,

@@ -1,8 +1,8 @@
--- Adds nodes to a workflow, and enqueues their jobs. Those without `after` come after p_after,
--- which are jobs outside the workflow, under p_policy. `after` names nodes of p_nodes, or some
--- that the workflow has already. Answers the last jobs: those that no other of the nodes waits
--- for. Nodes that are workflows come by insert_inner_workflows. The nodes are checked, and the
--- workflow's row is new or locked. Raises JF004, JF008 to JF010.
+-- Adds nodes to a workflow and enqueues their jobs. Nodes without `after` come after p_after, jobs
+-- outside the workflow, with failure policy p_policy. `after` names nodes of p_nodes or existing
+-- nodes of the workflow. Returns the last jobs: those for which no other of the nodes waits.
+-- insert_inner_workflows adds the nodes that are workflows. The caller has checked the nodes, and
+-- the workflow's row is new or locked. Raises JF004, JF008 to JF010.
 create or replace function jobforge_private.insert_nodes(
     p_tenant_id uuid,
     p_workflow_id uuid,
@@ -29,8 +29,8 @@ begin
         'flags', 2, 'source', 'workflow', 'source_ref', p_workflow_id,
         'correlation_id', v_workflow.correlation_id, 'created_by', v_workflow.created_by));
 
-    -- The jobs first, so that inner workflows can come after them. Who waits is blocked; for whom
-    -- is said when all are there.
+    -- Insert the jobs first, so that inner workflows can wait for them. Waiting jobs are blocked;
+    -- their parents are linked when all jobs exist.
     v_jobs := jobforge_private.node_jobs(p_nodes, v_every, v_base);
     perform jobforge_private.insert_jobs(p_tenant_id, v_jobs, v_first_id);
     insert into jobforge.workflow_jobs (tenant_id, workflow_id, job_id, position, name)

@@ -13,6 +13,6 @@ begin
         or a.on_parent_failure <> 'run'
            and not exists (select from jobforge.finished_jobs as f
                             where f.tenant_id = a.tenant_id and f.id = a.job_id
-                              and f.finished_at >= jobforge_private.earliest_end(a.job_id)
+                              and f.finished_at >= jobforge_private.earliest_history(a.job_id)
                               and f.state = 'succeeded');
 end $$;

@@ -1,10 +1,9 @@
--- Makes jobs that were just inserted wait for the parents that `after` names: elements of p_jobs as
--- for insert_jobs, which inserted them as blocked. Parents that have ended count at once: a job
--- whose parents all have is ready, and one whose parent did not succeed is canceled if that is its
--- policy. Locks parents that are not of the same call: blocked ones last, then in order of id; it
--- waits for one that is ending. p_is_within: jobs of the same call are of the same workflow, if of
--- any. Raises JF004 for a parent that the tenant does not have, and JF012 outside READ COMMITTED if
--- a parent is not of the same call.
+-- Makes jobs that insert_jobs just inserted as blocked wait for the parents that `after` names in
+-- p_jobs. Parents that have finished count immediately: a job whose parents have all finished
+-- becomes ready, and one whose parent did not succeed is canceled if that is its policy.
+-- p_is_within: jobs of the same call are in the same workflow, if in any. Locks parents that are
+-- not of the same call, as lock_parents does, and waits for one that is finishing. Raises JF004 for
+-- an unknown parent, and JF012 outside READ COMMITTED for a parent that is not of the same call.
 create or replace function jobforge_private.link_parents(
     p_tenant_id uuid,
     p_jobs jsonb,
@@ -26,7 +25,7 @@ declare
 begin
     v_edges := array(
         select row(jobforge_private.nth_id(p_first_id, e.index), p.id,
-                   jobforge_private.is_same_batch(p.id, p_first_id),
+                   jobforge_private.is_same_call(p.id, p_first_id),
                    coalesce(e.job ->> 'on_parent_failure', 'cancel'), 'blocked')::jobforge.edge
           from jsonb_array_elements(p_jobs) with ordinality as e(job, index)
          cross join lateral (
@@ -36,7 +35,7 @@ begin
     v_others := array(select distinct e.parent_id from unnest(v_edges) as e where not e.is_new);
     if v_others <> '{}' then
         perform jobforge_private.require_read_committed('a job with parents (after)');
-        perform jobforge_private.hold_parents(p_tenant_id, v_others);
+        perform jobforge_private.lock_parents(p_tenant_id, v_others);
         with parents as materialized (
             select p.id, coalesce(
                        (select j.state from jobforge.jobs as j
@@ -70,7 +69,7 @@ begin
         v_doomed := array(
             select distinct e.child_id from unnest(v_edges) as e
              where e.state in ('canceled', 'dead') and e.on_parent_failure = 'cancel');
-        perform jobforge_private.free_jobs(
+        perform jobforge_private.unblock_jobs(
             array_fill(p_tenant_id, array[cardinality(v_edges)]),
             array(select e.child_id from unnest(v_edges) as e), v_doomed);
         perform jobforge_private.cancel_rows(array(

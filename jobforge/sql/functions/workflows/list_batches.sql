@@ -1,4 +1,5 @@
--- A page of a tenant's batches, newest first; as list_workflows.
+-- Returns a page of a tenant's batches, newest first. Arguments and errors are those of
+-- list_workflows.
 create or replace function jobforge.list_batches(
     p_filter jsonb default '{}',
     p_limit integer default 50,
@@ -11,6 +12,6 @@ set jit = off
 as $$
 begin
     return query
-    select * from jobforge_private.workflow_page(
+    select * from jobforge_private.list_workflow_page(
         jobforge_private.require_tenant(p_tenant_id), 'batch', p_filter, p_limit, p_before);
 end $$;

@@ -22,7 +22,7 @@ declare
     v_workflow jobforge.workflows;
     v_ids uuid[];
 begin
-    perform jobforge_private.hold_lease(v_tenant, p_worker_id, p_job_id, p_lease);
+    perform jobforge_private.lock_leased_job(v_tenant, p_worker_id, p_job_id, p_lease);
     v_ids := array(select d.parent_id from jobforge.dependencies as d
                     where d.tenant_id = v_tenant and d.child_id = p_job_id);
     select w.* into v_workflow

@@ -1,4 +1,5 @@
--- A tenant's workflow or batch, its row locked. Raises JF004 when the tenant has none of that kind.
+-- Returns a tenant's workflow or batch and locks its row. Raises JF004 if the tenant has none of
+-- that kind.
 create or replace function jobforge_private.lock_workflow(p_tenant_id uuid, p_id uuid, p_kind text)
 returns jobforge.workflows
 language plpgsql

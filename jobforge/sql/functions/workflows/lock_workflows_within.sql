@@ -1,5 +1,5 @@
--- Locks a workflow and those within it, inner ones first: nobody can add jobs to them. Called by
--- cancel_nodes.
+-- Locks a workflow and its inner workflows, inner ones first, so that no jobs can be added to them.
+-- Called by cancel_nodes.
 create or replace function jobforge_private.lock_workflows_within(p_tenant_id uuid, p_id uuid)
 returns void
 language plpgsql

@@ -1,6 +1,6 @@
--- The jobs of nodes, as insert_jobs takes them, in their order. Nodes without `after` get what
--- p_base has; for the others p_known tells the jobs of the nodes that they name. Without p_known
--- the names stay. Called by insert_nodes.
+-- Returns the jobs of nodes, as insert_jobs takes them, in order. Nodes without `after` get the
+-- fields of p_base; for the others, p_known has the jobs of the nodes that they name. Without
+-- p_known, the names stay. Called by insert_nodes.
 create or replace function jobforge_private.node_jobs(
     p_nodes jsonb,
     p_every jsonb,

@@ -1,7 +1,6 @@
--- The nodes that retry_workflow runs again. Blocked ones are not among them: they wait already.
--- What comes after a node may lie outside the workflow, in the one that it is within. Raises
--- JF004 for a p_from that is no node, and JF005 for one that comes after something that was not
--- successful.
+-- Returns the nodes that retry_workflow runs again, without blocked ones, which already wait. Nodes
+-- that come after one of these may be outside the workflow, in the one around it. Raises JF004 if
+-- p_from is not a node, and JF005 for a node that comes after one that did not succeed.
 create or replace function jobforge_private.nodes_to_retry(p_tenant_id uuid, p_id uuid, p_from text)
 returns jobforge.workflow_node[]
 language plpgsql
@@ -12,10 +11,10 @@ declare
     v_nodes jobforge.workflow_node[];
     v_parent uuid;
 begin
-    v_all := array(select n from jobforge_private.nodes_of(
+    v_all := array(select n from jobforge_private.list_nodes(
                        p_tenant_id, jobforge_private.outermost_workflow(p_tenant_id, p_id)) as n);
     v_starts := array(
-        select n.job_id from jobforge_private.nodes_of(p_tenant_id, p_id) as n
+        select n.job_id from jobforge_private.list_nodes(p_tenant_id, p_id) as n
          where case when p_from is null then n.state in ('dead', 'canceled')
                     else n.path = p_from or starts_with(n.path, p_from || '/') end);
     if p_from is not null and v_starts = '{}' then
@@ -33,7 +32,7 @@ begin
       from unnest(v_all) as n
       join later as l on l.id = n.job_id
      where n.state <> 'blocked' and (p_from is not null or n.state in ('dead', 'canceled'));
-    -- From its own start, that is: what comes before is as it is.
+    -- A retried node must not come after a parent that did not succeed and is not retried.
     select d.parent_id into v_parent
       from unnest(v_nodes) as n
       join jobforge.dependencies as d on d.tenant_id = p_tenant_id and d.child_id = n.job_id

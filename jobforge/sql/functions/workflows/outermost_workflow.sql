@@ -1,5 +1,5 @@
--- The workflow that is within no other one and has this one within it, or this one itself. Null for
--- an unknown one. Called by retry_workflow and nodes_to_retry.
+-- Returns the outermost workflow around this one, or this one itself; null if it does not exist.
+-- Called by retry_workflow and nodes_to_retry.
 create or replace function jobforge_private.outermost_workflow(p_tenant_id uuid, p_id uuid)
 returns uuid
 language sql stable

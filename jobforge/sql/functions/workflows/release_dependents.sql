@@ -1,10 +1,11 @@
--- Lets go what waited for jobs that ended: called by follow_up, in the transaction of their end,
--- for those of a batch that somebody waits for. A blocked job is released by whoever ends its
--- last parent. Two that end at once wait for each other at the child's row; the second one's
--- next statement then sees that the first was not the last. Where a parent did not succeed, the
--- child's own policy decides: it is canceled with all that waits for it in turn, runs all the
--- same, or stays blocked. Locks blocked jobs in order of (tenant_id, id), then workflows.
--- Whoever locks other jobs has locked them before: blocked ones come last, everywhere.
+-- Releases what waited for jobs that ended, in the same transaction: frees or cancels their blocked
+-- children and finishes their workflows. Called by follow_up for jobs that others wait for. The
+-- transaction that finishes the last parent frees a blocked job. Two transactions that finish
+-- parents at the same time wait for each other at the child's row; the next statement of the second
+-- one then sees that the first was not the last. If a parent did not succeed, the child's policy
+-- decides: it is canceled with all jobs that wait for it, runs anyway, or stays blocked. Locks
+-- blocked jobs in order of (tenant_id, id), then workflows. The caller has locked other jobs
+-- before: blocked ones come last everywhere.
 create or replace function jobforge_private.release_dependents(p_ended jobforge.ended_job[])
 returns void
 language plpgsql
@@ -27,7 +28,8 @@ declare
     v_later uuid[];
     v_live uuid[];
 begin
-    -- Looked up one by one: a plan for a small table would be the wrong one for a large one.
+    -- `offset 0` enforces one index lookup per job: a plan made for a small table would be wrong
+    -- for a large one.
     select array_agg(a.row_id), array_agg(e.tenant_id), array_agg(a.waiter_id), array_agg(e.id),
            array_agg(a.is_within),
            array_agg(e.state <> 'succeeded' and a.on_parent_failure = 'cancel')
@@ -55,8 +57,8 @@ begin
         )
         select array_agg(d.tenant_id), array_agg(d.id) into v_doomed_tenants, v_doomed
           from doomed as d;
-        -- Canceling those frees others. A retried parent is newer than its children, so these are
-        -- not always later in the order of locks: they are locked in the same pass.
+        -- Canceling the doomed jobs frees others. A retried parent is newer than its children, so
+        -- those are not always later in the lock order: they are locked in the same pass.
         select array_agg(a.tenant_id), array_agg(a.waiter_id) into v_later_tenants, v_later
           from unnest(v_doomed_tenants, v_doomed) as d(tenant_id, id)
           join jobforge.awaited_jobs as a on a.tenant_id = d.tenant_id and a.job_id = d.id
@@ -73,11 +75,11 @@ begin
             select q.id from jobforge.jobs as q
              where q.tenant_id = w.tenant_id and q.id = w.id and q.state || '' = 'blocked'
                for update) as j;
-        perform jobforge_private.free_jobs(v_tenants, v_waiters, v_doomed);
-        perform jobforge_private.cancel_doomed(v_doomed_tenants, v_doomed, p_ended);
+        perform jobforge_private.unblock_jobs(v_tenants, v_waiters, v_doomed);
+        perform jobforge_private.cancel_dependents(v_doomed_tenants, v_doomed, p_ended);
     end if;
 
-    -- A workflow goes on where a child of its own does. For the others it has to be asked.
+    -- A workflow continues if a child within it does. The other workflows are checked.
     select array_agg(e.tenant_id), array_agg(e.id) into v_tenants, v_waiters
       from unnest(p_ended) as e
      where e.flags & 2 = 2 and e.state in ('succeeded', 'canceled', 'dead')
@@ -85,7 +87,8 @@ begin
            select f.parent_id
              from unnest(v_waiters, v_parents, v_withins) as f(waiter_id, parent_id, is_within)
             where f.is_within
-              -- "is true" keeps it a table of hashes: it would become a loop within a loop.
+              -- With `is true` the planner hashes the subquery; otherwise it would run nested
+              -- loops.
               and (f.waiter_id in (select unnest(v_live))) is true
               and f.waiter_id not in (select unnest(v_doomed)));
     if v_waiters is not null then

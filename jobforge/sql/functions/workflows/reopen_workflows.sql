@@ -1,6 +1,6 @@
--- The workflows and batches of jobs that run again have not ended any more, nor have those that
--- they are within. Locks them: inner ones first, then by (tenant_id, id). Called by revive_rows and
--- repoint_jobs.
+-- Sets the workflows and batches of jobs that run again, and the workflows around them, back to
+-- running. Locks them: inner ones first, then by (tenant_id, id). Called by revive_rows and
+-- replace_node_jobs.
 create or replace function jobforge_private.reopen_workflows(p_tenants uuid[], p_jobs uuid[])
 returns void
 language plpgsql

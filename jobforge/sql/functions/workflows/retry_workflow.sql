@@ -1,12 +1,11 @@
--- Runs part of a workflow again. Without p_from: every job that is dead or was canceled, in it and
--- in those within it, and what was canceled for them after it. With p_from, the path of a node:
--- that one and all that come after it, whatever became of them. Each gets a new job (retry_of) that
--- stands for its node from now on; dead ones are put away as canceled. Jobs that are still blocked
--- wait for the new ones. Answers how many were made. Raises JF001, JF002, JF004 (also for a job
--- past retention), JF005 (some of them run, or nothing is to be retried), JF006, JF008 to JF010.
--- One at a time for a workflow with all that are within it. Locks the jobs first, as hold_relatives
--- does, and begins again where another one died in the meantime; then workflows, inner ones first,
--- and their nodes. Raises JF012 outside READ COMMITTED.
+-- Applications call this to run part of a workflow again. Without p_from: every dead or canceled
+-- job, including those of inner workflows. With p_from, the path of a node: that node and all that
+-- come after it, whatever their state. Each gets a new job (retry_of) that replaces it as a node;
+-- dead jobs are canceled. Blocked jobs wait for the new ones. Returns how many jobs were created.
+-- One call at a time for an outermost workflow. Locks the jobs first, as lock_relatives does, and
+-- starts again if another one died in the meantime; then workflows, inner ones first, and their
+-- nodes. Raises JF001, JF002, JF004 (also for a job past retention), JF005 (some of them run, or
+-- nothing is to be retried), JF006, JF008 to JF010, JF014, and JF012 outside READ COMMITTED.
 create or replace function jobforge.retry_workflow(
     p_id uuid,
     p_from text default null,
@@ -30,8 +29,8 @@ declare
     v_news uuid[];
 begin
     perform jobforge_private.require_read_committed('retry_workflow');
-    -- Not the workflow's row, which others lock after jobs. A few locks are enough for a tenant.
-    perform jobforge_private.hold_lock(
+    -- Not the workflow's row, which is locked after jobs. Sixteen locks are enough for a tenant.
+    perform jobforge_private.acquire_lock(
             'workflow ' || (hashtextextended(v_outermost::text, 0) & 15), v_tenant)
        from jobforge.workflows as w
       where w.tenant_id = v_tenant and w.id = p_id and w.kind = 'workflow';
@@ -43,7 +42,7 @@ begin
         begin
             v_nodes := jobforge_private.nodes_to_retry(v_tenant, p_id, p_from);
             v_known := array(select n.job_id from unnest(v_nodes) as n);
-            perform jobforge_private.hold_relatives(v_tenant, v_known);
+            perform jobforge_private.lock_relatives(v_tenant, v_known);
             -- A later statement: it sees what the transactions that held the locks have done.
             v_nodes := jobforge_private.nodes_to_retry(v_tenant, p_id, p_from);
             exit when array(select n.job_id from unnest(v_nodes) as n) <@ v_known;
@@ -77,11 +76,11 @@ begin
               where f.tenant_id = v_tenant and f.id = any (v_olds)) as e;
     v_news := array(select jobforge_private.nth_id(v_first_id, i)
                       from generate_series(1, cardinality(v_olds)) as i);
-    v_jobs := jobforge_private.retried_jobs(v_tenant, v_olds, v_news);
+    v_jobs := jobforge_private.build_retries(v_tenant, v_olds, v_news);
     perform jobforge_private.insert_jobs(v_tenant, v_jobs, v_first_id);
     perform jobforge_private.link_parents(v_tenant, v_jobs, v_first_id, '{}', false);
-    perform jobforge_private.repoint_jobs(v_tenant, v_olds, v_news);
-    -- Retention may have deleted it before it was locked.
+    perform jobforge_private.replace_node_jobs(v_tenant, v_olds, v_news);
+    -- Retention may have deleted the workflow before it was locked.
     perform jobforge_private.lock_workflow(v_tenant, p_id, 'workflow');
     perform jobforge_private.cancel_rows(jobforge_private.lock_jobs(v_tenant, array(
         select n.job_id from unnest(v_nodes) as n where n.state = 'dead')), 'retried');

@@ -1,6 +1,5 @@
--- What get_job tells of the jobs around one: its parents and children, a hundred of each with their
--- states, and the workflow or batch that it is of. Only those partitions of the history are read
--- that may have one of them.
+-- Returns a job's parents and children, 100 of each with their states, and its workflow or batch.
+-- Reads only those history partitions that may have one of them. Called by get_job.
 create or replace function jobforge_private.show_relatives(p_tenant_id uuid, p_job_id uuid)
 returns jsonb
 language plpgsql stable
@@ -16,7 +15,7 @@ declare
 begin
     foreach v_kind in array array['parents', 'children'] loop
         select array_agg(r.id order by r.id), array_agg(r.policy order by r.id),
-               min(jobforge_private.earliest_end(r.id))
+               min(jobforge_private.earliest_history(r.id))
           into v_ids, v_policies, v_since
           from (select d.parent_id as id, d.on_parent_failure as policy
                   from jobforge.dependencies as d

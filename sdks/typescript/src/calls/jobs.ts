@@ -51,8 +51,8 @@ export function enqueueAlike(
   const { definition, payload: _, ...options } = jobs[0];
   const payloads = jobs.map((job) => job.payload ?? {});
   return {
-    name: "enqueue_alike",
-    text: `select jobforge.enqueue_alike($1::text, $2::text::jsonb, $3::text::jsonb, $4::uuid)::text as answer`,
+    name: "enqueue_payloads",
+    text: `select jobforge.enqueue_payloads($1::text, $2::text::jsonb, $3::text::jsonb, $4::uuid)::text as answer`,
     values: [definition, encode(payloads, "payload"), encode(options, "options"), tenantId],
     decode: (rows) => {
       const first = value(rows) as string;

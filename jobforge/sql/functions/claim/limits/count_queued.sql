@@ -1,5 +1,5 @@
--- queued_by_tenant: how many jobs of a tenant are queued in a queue, p_limit at most, either those
--- under a limit or the others: each kind has an index of its own.
+-- Returns how many jobs of a tenant are queued in a queue, p_limit at most: those with a gate or
+-- those without, which have separate indexes. Called by queued_by_tenant.
 create or replace function jobforge_private.count_queued(
     p_queue text,
     p_tenant_id uuid,

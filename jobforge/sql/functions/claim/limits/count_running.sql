@@ -1,6 +1,6 @@
--- How many running jobs hold a slot of a limit, counted from their rows and no further than
--- p_most. A separate function so that the count is a later statement than the lock that protects
--- it.
+-- Returns how many running jobs use a slot of a limit, p_most at most, counted from their rows. A
+-- separate function, so that the count is a later statement than the lock that protects it. Called
+-- by count_startable_jobs and explain_limits.
 create or replace function jobforge_private.count_running(
     p_kind text,
     p_queue text,

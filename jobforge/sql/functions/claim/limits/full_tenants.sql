@@ -1,6 +1,6 @@
--- The tenants, in order, from p_from to p_below (both exclusive) whose running jobs use all slots
--- of their own cap: one pass over the running jobs that are under limits. A merge join with the
--- caps is allowed here: a probe for each tenant takes twice as long. Called by open_tenants.
+-- Returns the tenants between p_from and p_below (both exclusive), in order, whose running jobs use
+-- all slots of their cap: one pass over the running jobs that have a gate. Allows a merge join with
+-- the caps: a probe for each tenant takes twice as long. Called by open_tenants.
 create or replace function jobforge_private.full_tenants(p_from uuid, p_below uuid) returns uuid[]
 language plpgsql
 set enable_mergejoin = on

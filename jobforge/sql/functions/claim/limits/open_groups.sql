@@ -1,7 +1,7 @@
--- The next groups (gates) of a tenant that has ready jobs under limits in a queue, from p_after
--- (exclusive) on, p_limit at most and in order, each with its best job: without those of which no
--- job can start, by a look without locks at the definitions in p_limited and at the caps and rates
--- per key. A group with an outdated gate is among them. Called by pick_gated_jobs and
+-- Returns the next groups (gates) of a tenant that have ready jobs in a queue, in order from
+-- p_after (exclusive) on, p_limit at most, each with its best job. Leaves out groups of which no
+-- job can start, judged without locks by p_limited.full_definitions and by caps and rate limits per
+-- key. Groups with an outdated gate are included. A skip scan. Called by pick_gated_jobs and
 -- tenants_with_room.
 create or replace function jobforge_private.open_groups(
     p_queue text,
@@ -46,7 +46,7 @@ begin
             or h.definition <> all (p_limited.full_definitions)
                and (d.max_running_per_key is null or not exists (
                        select from jobforge.jobs as j
-                        -- Not "=": with stale statistics the planner walks another index.
+                        -- Not "=": see "Ranges instead of equality" in docs/query-plans.md.
                         where (j.tenant_id, j.definition, j.limit_key)
                               >= (p_tenant_id, h.definition, h.limit_key)
                           and (j.tenant_id, j.definition, j.limit_key)
@@ -54,7 +54,7 @@ begin
                           and j.state = 'running' and j.gate is not null
                         order by j.tenant_id, j.definition, j.limit_key
                        offset d.max_running_per_key - 1 limit 1))
-               and (d.rate_limit_per_key is null or jobforge_private.tokens_of(
+               and (d.rate_limit_per_key is null or jobforge_private.available_tokens(
                        format('key:%s/%s/%s', p_tenant_id, h.definition, h.limit_key),
                        d.rate_limit_per_key, d.rate_period_per_key_s, d.rate_burst, p_now) >= 1)
          limit p_limit);

@@ -1,7 +1,7 @@
--- The tenants of which a job under limits may be able to start in a queue, from the cursor on and
--- round once, p_limit at most. Looks at the first ones one by one; if many of those have no room,
--- all tenants at their cap are counted at once and left out of the rest of the walk. None while
--- the queue itself is full. Called by take_turns.
+-- Returns the tenants of which a job with a gate may be able to start in a queue, in order from the
+-- cursor and then from the lowest ID on, p_limit at most. Checks the first tenants one by one; if
+-- many of them have no room, counts all tenants at their cap at once and leaves them out of the
+-- rest of the scan. Returns none while the queue is full. Takes no locks. Called by plan_round.
 create or replace function jobforge_private.open_tenants(
     p_queue text,
     p_cursor uuid,
@@ -20,11 +20,11 @@ declare
     v_seen uuid[];
     v_open uuid[] := '{}';
 begin
-    if p_limited.queue and jobforge_private.is_full(p_queue) then
+    if p_limited.queue and jobforge_private.is_queue_full(p_queue) then
         return v_open;
     end if;
     loop
-        v_seen := jobforge_private.gated_tenants(
+        v_seen := jobforge_private.scan_gated_tenants(
             p_queue, v_from, v_below, v_is_after, v_width, v_full);
         v_open := v_open || jobforge_private.tenants_with_room(p_queue, v_seen, p_limited);
         exit when cardinality(v_open) >= p_limit;

@@ -1,10 +1,10 @@
--- Locks the next jobs of one tenant that are under limits, p_quota at most: best job first among
--- the groups (gates) it has, which are tried from the gate of the cursor on and round once. Groups
--- without a free slot are left out before any is locked (open_groups); groups whose best job comes
--- after p_before_… (the tenant's best plain job) are left for later. Stops after `groups` groups
--- that gave jobs, or 1,000 that did not. `taken` has what this round has picked so far, by subject,
--- and as `full <subject>` the limits that pick_group found without room. `is_exhausted`: no other
--- job of this tenant may start now. Called by pick_round.
+-- Locks the next jobs with a gate of one tenant, p_quota at most. Tries the tenant's groups (gates)
+-- from cursor_gate on and then from the first, the group with the best job first. Groups without a
+-- free slot are left out before any is locked (open_groups), and groups whose best job comes after
+-- p_before_rank and p_before_run_at, the tenant's head, are left for later. Stops after `groups`
+-- groups that gave jobs, or 1,000 groups in all. `taken` has the number of jobs picked in this
+-- round by subject, and as `full <subject>` the limits that pick_group found without room.
+-- `is_exhausted`: no other job of this tenant may start now. Called by pick_gated_round.
 create or replace function jobforge_private.pick_gated_jobs(
     p_queue text,
     p_tenant_id uuid,
@@ -17,7 +17,7 @@ create or replace function jobforge_private.pick_gated_jobs(
     inout groups integer,
     inout taken jsonb,
     out picked tid[],
-    out mended bigint,
+    out corrected bigint,
     out is_exhausted boolean
 )
 language plpgsql
@@ -30,10 +30,10 @@ declare
     v_open jobforge.open_group[];
     v_group jobforge.open_group;
     v_rows tid[];
-    v_mended bigint;
+    v_corrected bigint;
 begin
     picked := '{}';
-    mended := 0;
+    corrected := 0;
     is_exhausted := false;
     while v_visits < 1000 and groups > 0 and cardinality(picked) < p_quota loop
         v_open :=
@@ -58,18 +58,18 @@ begin
                    or taken ?| array['full queue:' || p_queue, 'full tenant:' || p_tenant_id];
             continue when taken ? ('full definition:' || v_group.definition)
                       and v_group.gate <> '*';
-            select g.picked, g.taken, g.mended into v_rows, taken, v_mended
+            select g.picked, g.taken, g.corrected into v_rows, taken, v_corrected
               from jobforge_private.pick_group(p_queue, p_tenant_id, v_group.gate,
                                                p_quota - cardinality(picked), p_definitions,
                                                p_limited, p_before_rank, p_before_run_at,
                                                taken) as g;
-            mended := mended + v_mended;
+            corrected := corrected + v_corrected;
             if v_rows <> '{}' then
                 picked := picked || v_rows;
                 groups := groups - 1;
             end if;
         end loop;
-        -- All that comes behind has been tried already.
+        -- The groups from v_start on were tried in the first pass.
         is_exhausted := v_wrapped and cursor_gate >= v_start;
         exit when is_exhausted;
     end loop;

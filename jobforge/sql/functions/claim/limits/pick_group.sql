@@ -1,8 +1,9 @@
--- Locks the next jobs of one group, as many as all its limits leave free and p_quota at most.
--- Caps are counted from running rows and rates from their buckets under the locks of all
--- limits, held to the end of the transaction, so both are exact. A group that another worker is
--- claiming is skipped, never waited for. A limit that turns out to have no room, or is locked, is
--- noted in `taken` as `full <subject>`, and `locked` if any was locked. Called by pick_gated_jobs.
+-- Locks the next jobs of one group, as many as all its limits leave free, and p_quota at most. A
+-- cap is counted from running rows and a rate limit from its token bucket, after the limits were
+-- locked (lock_limits), so both are exact. A group that another worker is claiming is skipped,
+-- never waited for. A limit without room, or one that is locked, is recorded in `taken` as `full
+-- <subject>`, and additionally as `locked` in the second case. `corrected` counts jobs that were
+-- expired or had an outdated gate. Called by pick_gated_jobs.
 create or replace function jobforge_private.pick_group(
     p_queue text,
     p_tenant_id uuid,
@@ -14,24 +15,24 @@ create or replace function jobforge_private.pick_group(
     p_before_run_at timestamptz,
     inout taken jsonb,
     out picked tid[],
-    out mended bigint
+    out corrected bigint
 )
 language plpgsql
 as $$
 declare
     v_now timestamptz := jobforge_private.now();
     v_head record;
+    v_locked record;
     v_limits jobforge.group_limit[];
     v_limit jobforge.group_limit;
     v_kinds text[];
     v_free bigint := p_quota;
     v_left bigint;
-    v_changed text;
     v_expired tid[];
     v_misplaced tid[];
 begin
     picked := '{}';
-    mended := 0;
+    corrected := 0;
     select j.definition, j.limit_key into v_head
       from jobforge.jobs as j
      where j.queue = p_queue and j.tenant_id = p_tenant_id and j.gate = p_gate
@@ -44,12 +45,12 @@ begin
     select coalesce(array_agg(row(l.*)::jobforge.group_limit), '{}'),
            coalesce(array_agg(l.kind), '{}')
       into v_limits, v_kinds
-      from jobforge_private.limits_of(p_queue, p_tenant_id, v_head.definition,
-                                      v_head.limit_key) as l;
-    if p_gate is distinct from jobforge_private.gate(
+      from jobforge_private.group_limits(p_queue, p_tenant_id, v_head.definition,
+                                         v_head.limit_key) as l;
+    if p_gate is distinct from jobforge_private.compute_gate(
            v_head.definition, v_head.limit_key, 'key' = any (v_kinds),
            'definition' = any (v_kinds), v_kinds <> '{}') then
-        mended := jobforge_private.regate_rows(array(
+        corrected := jobforge_private.regate_rows(array(
             select j.ctid from jobforge.jobs as j
              where j.queue = p_queue and j.tenant_id = p_tenant_id and j.gate = p_gate
                and j.state = 'queued'
@@ -57,25 +58,15 @@ begin
         return;
     end if;
 
-    foreach v_limit in array v_limits loop
-        -- A claim in flight when the limit was set has started jobs that do not carry it: look for
-        -- them, once a round. Those whose rows are held stay as they are and are counted below.
-        v_changed := 'changed ' || case v_limit.kind
-            when 'key' then 'definition:' || v_head.definition else v_limit.subject end;
-        if v_limit.changed_at > v_now - interval '1 minute' and not taken ? v_changed then
-            taken := taken || jsonb_build_object(v_changed, 0);
-            perform jobforge_private.regate_running(
-                v_limit.kind, p_queue, p_tenant_id, v_head.definition);
-        end if;
-        if not jobforge_private.try_lock(
-                   'limit ' || (hashtextextended(v_limit.subject, 0) & 4095)) then
-            taken := taken || jsonb_build_object('full ' || v_limit.subject, 0, 'locked', 0);
-            return;
-        end if;
-    end loop;
+    v_locked := jobforge_private.lock_limits(
+        v_limits, p_queue, p_tenant_id, v_head.definition, v_now, taken);
+    taken := v_locked.taken;
+    if not v_locked.is_locked then
+        return;
+    end if;
     v_now := jobforge_private.now();
     foreach v_limit in array v_limits loop
-        v_left := jobforge_private.count_left(
+        v_left := jobforge_private.count_startable_jobs(
             v_limit, p_queue, p_tenant_id, v_head.definition, v_head.limit_key,
             coalesce((taken ->> v_limit.subject)::integer, 0), v_now);
         if v_left <= 0 then
@@ -107,25 +98,14 @@ begin
       into picked, v_expired, v_misplaced
       from candidates as c;
     if v_expired is not null then
-        mended := jobforge_private.cancel_expired(
-            v_expired || jobforge_private.expired_rows(v_now, 1000));
+        corrected := jobforge_private.cancel_expired(
+            v_expired || jobforge_private.lock_expired_rows(v_now, 1000));
     end if;
     if v_misplaced is not null then
-        mended := mended + jobforge_private.regate_rows(v_misplaced);
+        corrected := corrected + jobforge_private.regate_rows(v_misplaced);
     end if;
 
     if picked <> '{}' then
-        foreach v_limit in array v_limits loop
-            taken := taken || jsonb_build_object(v_limit.subject,
-                coalesce((taken ->> v_limit.subject)::integer, 0) + cardinality(picked));
-            if v_limit.rate_limit is not null then
-                insert into jobforge.rate_limits as b (bucket, tokens, refilled_at)
-                values (v_limit.subject, v_limit.rate_burst - cardinality(picked), v_now)
-                on conflict (bucket) do update
-                   set tokens = jobforge_private.tokens_of(v_limit.subject, v_limit.rate_limit,
-                           v_limit.rate_period_s, v_limit.rate_burst, v_now) - cardinality(picked),
-                       refilled_at = greatest(b.refilled_at, v_now);
-            end if;
-        end loop;
+        taken := jobforge_private.take_tokens(v_limits, cardinality(picked), v_now, taken);
     end if;
 end $$;

@@ -1,5 +1,6 @@
--- Gives rows the gate that the limits and pauses of now ask for. Called where a claim meets a row
--- that was marked under other limits; the rows are locked by the caller.
+-- Gives rows the gate that the current limits and pauses require. Returns how many changed. The
+-- caller has locked the rows. Called by the claim functions that meet a row with an outdated gate,
+-- by regate_running and by regate_jobs.
 create or replace function jobforge_private.regate_rows(p_rows tid[]) returns bigint
 language plpgsql
 as $$
@@ -8,7 +9,8 @@ declare
 begin
     with kinds as materialized (
         select k.*,
-               jobforge_private.gate_of(k.queue, k.tenant_id, k.definition, k.limit_key) as gate
+               jobforge_private.current_gate(
+                   k.queue, k.tenant_id, k.definition, k.limit_key) as gate
           from (select distinct j.queue, j.tenant_id, j.definition, j.limit_key
                   from jobforge.jobs as j
                  where j.ctid = any (p_rows)) as k

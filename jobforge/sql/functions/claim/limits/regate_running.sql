@@ -1,8 +1,8 @@
--- Gives the running jobs of a tenant, definition or queue whose limits changed the gate that they
--- should have, so that caps count them from now on. Called by what changes limits, and by claims
--- for a minute after. Only rows with a wrong gate are locked, and those that are being settled are
--- skipped: heartbeats of all others go on. Queued jobs need no such haste: a claim that meets a
--- wrongly marked one corrects it.
+-- Gives the running jobs of a tenant, definition or queue their current gate after its limits
+-- changed, so that caps count them. Called by functions that change limits, and by claims for a
+-- minute afterwards (lock_limits). Locks only rows with an outdated gate and skips rows that other
+-- transactions hold, such as jobs that are being settled; heartbeats of all jobs continue. Queued
+-- jobs can wait: a claim that meets an outdated gate corrects it.
 create or replace function jobforge_private.regate_running(
     p_kind text,
     p_queue text,
@@ -32,7 +32,7 @@ begin
            and case p_kind when 'queue' then j.queue = p_queue
                            when 'tenant' then j.tenant_id = p_tenant_id
                            else j.definition = p_definition end
-           and j.gate is distinct from jobforge_private.gate(
+           and j.gate is distinct from jobforge_private.compute_gate(
                    j.definition, j.limit_key, d.is_key_limited, d.is_limited,
                    t.max_running is not null or t.rate_limit is not null
                        or t.paused_at is not null

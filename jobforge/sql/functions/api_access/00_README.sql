@@ -1,0 +1,21 @@
+-- API keys, ended dashboard sessions, request rate limits, and the audit of operators who act for a
+-- tenant. Only the HTTP server and operators call these functions.
+--
+-- Public functions:
+--   create_api_key    stores a new API key
+--   end_session       ends a dashboard session
+--   find_api_key      looks up the key of a request
+--   is_session_ended  checks whether a dashboard session was ended
+--   list_api_keys     lists API keys without hashes
+--   note_access       audits that an operator acts for a tenant
+--   revoke_api_key    revokes an API key immediately
+--   rotate_api_key    replaces an API key, with an overlap
+--   take_request      takes a token from a request rate limit
+--   touch_api_key     stores the time at which a key was used
+--
+-- Call tree, without helpers that check or format:
+--   create_api_key -> check_api_key, insert_api_key
+--   revoke_api_key -> lock_api_key
+--   rotate_api_key -> lock_api_key, insert_api_key
+--
+-- Lock order: one row at a time: an API key, or a token bucket.

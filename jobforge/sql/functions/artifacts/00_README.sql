@@ -1,0 +1,13 @@
+-- The artifact stores of processes, and sweeps of files that no job needs. The files are outside
+-- the database.
+--
+-- Public functions:
+--   list_artifact_stores   lists the artifact stores of recently seen processes
+--   record_artifact_store  stores which artifact store a process uses
+--   start_artifact_sweep   lets one process start a sweep
+--   unused_artifacts       returns the folders that no job needs
+--
+-- Call tree, without helpers that check or format:
+--   unused_artifacts -> belongs_to_erased_job
+--
+-- Lock order: one row at a time.

@@ -1,0 +1,21 @@
+-- Claims: which jobs a worker gets next. A claim runs rounds over each queue. A round plans which
+-- tenants it serves (fairness/) and locks jobs of each: jobs without a limit directly, jobs with a
+-- gate through their limits (limits/). A *gate* is the group of jobs with the same limits; jobs
+-- without a limit have none. docs/query-plans.md explains the session settings.
+--
+-- Public functions:
+--   claim_jobs           claims jobs for a worker
+--   claim_readable_jobs  claims jobs if a payload is too long to be sent
+--
+-- Call tree, without helpers that check or format:
+--   claim_jobs -> load_cursors, check_claim, promote_jobs, claim_context, serves_all, pick_round,
+--       notify_job_starts
+--   claim_readable_jobs -> claim_jobs, complete_jobs
+--   notify_job_starts -> build_message, send_messages
+--   pick_ready_jobs -> cancel_expired, lock_expired_rows, regate_rows
+--   pick_round -> pick_small_backlog, plan_round, pick_gated_round, pick_first_jobs,
+--       pick_ready_jobs, defer_unserved_jobs, store_heads, advance_heads
+--   promote_jobs -> load_promotion_floor
+--
+-- Lock order: jobs with `for update skip locked`, never waiting; for jobs with a gate, their limits
+-- first (limits/); then what the cancellation of expired jobs locks, for 10 ms at most.

@@ -1,0 +1,15 @@
+-- Fair shares of a queue between tenants: weighted round-robin. A session keeps a cursor per queue,
+-- the tenant at which its last claim stopped. The *head* of a tenant is the position of its first
+-- ready job. A skip scan finds the heads; if dead index entries make scans slow, the session
+-- remembers heads for some seconds. Called by claim_jobs and pick_round. No public functions.
+--
+-- Call tree, without helpers that check or format:
+--   divide_round -> round_robin_share
+--   find_ready_tenants -> scan_ready_tenants
+--   merge_known_heads -> load_heads, pack_heads
+--   plan_round -> rescan_ready_tenants, load_heads, full_definitions, heads_from_cursor,
+--       find_ready_tenants, remember_heads, open_tenants, divide_round
+--   remember_heads -> pack_heads, store_heads, merge_known_heads
+--   rescan_ready_tenants -> load_heads, store_heads, pack_heads, heads_from_cursor
+--
+-- Lock order: none.

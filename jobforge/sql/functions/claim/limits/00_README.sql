@@ -1,0 +1,21 @@
+-- Caps, rate limits and pauses. Each job under a limit has a gate, which names its group; a group
+-- is claimed only after its limits are locked and its running jobs are counted.
+--
+-- Public functions:
+--   regate_jobs  gives waiting jobs their current gate after limits changed
+--
+-- Call tree, without helpers that check or format:
+--   regate_jobs -> regate_rows
+--   count_startable_jobs -> count_ungated_running, count_running
+--   current_gate -> group_limits
+--   lock_limits -> regate_running
+--   open_tenants -> is_queue_full, scan_gated_tenants, tenants_with_room, full_tenants
+--   pick_gated_jobs -> open_groups, pick_group
+--   pick_gated_round -> find_tenant_head, pick_gated_jobs
+--   pick_group -> group_limits, regate_rows, lock_limits, count_startable_jobs, cancel_expired,
+--       lock_expired_rows, take_tokens
+--   regate_running -> regate_rows
+--   tenants_with_room -> open_groups
+--
+-- Lock order: running jobs whose gate is outdated, then rows of locks, then jobs, until the
+-- transaction ends. All are taken with `skip locked`, so a claim never waits here.

@@ -1,0 +1,26 @@
+-- Completion: ends attempts and runs their follow-up work (hooks, dependent jobs, workflows,
+-- webhooks) in one transaction. Every change compares worker and lease (fencing). Plain successes
+-- take a short path, all others settle_jobs.
+--
+-- Public functions:
+--   complete_job   settles one job, also in the caller's transaction
+--   complete_jobs  settles a batch of outcomes
+--   succeed_jobs   settles plain successes
+--
+-- Call tree, without helpers that check or format:
+--   complete_job -> fail_unbounded_outcomes, jobs_to_gather, complete_jobs, settle_jobs
+--   complete_jobs -> fail_unbounded_outcomes, settle_jobs, settle_free_jobs, read_outcomes
+--   succeed_jobs -> move_succeeded_jobs, settle_free_jobs
+--   enqueue_hooks -> insert_payloads
+--   fail_unbounded_outcomes -> find_unbounded
+--   follow_up -> enqueue_hooks, release_dependents, notify_endpoints
+--   move_succeeded_jobs -> follow_up
+--   settle_free_jobs -> jobs_to_gather, settle_jobs, settle_linked_jobs
+--   settle_in_parts -> lockable_outcomes, settle_jobs
+--   settle_jobs -> read_outcomes, settle_unfinished_jobs, follow_up
+--   settle_linked_jobs -> settle_jobs, settle_in_parts
+--   settle_unfinished_jobs -> read_outcomes, begin_waits, follow_up
+--
+-- Lock order: jobs in order of (tenant_id, id), with the jobs that they gather; then blocked
+-- children in order of (tenant_id, id); then workflows, inner ones first. Waits 100 ms at most for
+-- a row of another transaction, except complete_job.

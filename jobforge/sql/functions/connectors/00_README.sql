@@ -1,0 +1,21 @@
+-- Configurations of connectors with their sealed secrets, and the tenant keys that seal them. The
+-- database never has a secret or a key in plain text.
+--
+-- Public functions:
+--   create_connector_config  creates a configuration
+--   delete_connector_config  deletes a configuration and its secrets
+--   edit_connector_config    changes a configuration
+--   get_connector_config     returns a configuration without its secrets
+--   keep_tenant_key          stores or returns a tenant's wrapped key
+--   list_connector_configs   lists configurations without their secrets
+--   list_tenant_keys         lists tenant keys that an old key has wrapped
+--   open_connector_config    returns a configuration with its secrets to a worker
+--   rewrap_tenant_key        replaces a tenant's wrapped key
+--
+-- Call tree, without helpers that check or format:
+--   create_connector_config -> check_connector_config
+--   edit_connector_config -> check_connector_config
+--   get_connector_config -> mask_secrets
+--   list_connector_configs -> mask_secrets
+--
+-- Lock order: one row at a time.

@@ -1,0 +1,18 @@
+-- Job definitions: the settings that code registers, the operators' overrides, and pauses.
+-- Definitions belong to the installation.
+--
+-- Public functions:
+--   get_definition       returns one definition with its versions
+--   list_definitions     lists definitions
+--   override_definition  overrides settings of a definition
+--   pause_definition     pauses a definition
+--   put_definition       registers a definition
+--   resume_definition    resumes a definition
+--
+-- Call tree, without helpers that check or format:
+--   override_definition -> apply_definition
+--   put_definition -> apply_definition
+--   apply_definition -> regate_running
+--
+-- Lock order: the lock `registration <key>`, then definitions, then running jobs whose gate changes
+-- (skip locked).

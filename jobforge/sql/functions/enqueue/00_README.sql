@@ -1,0 +1,28 @@
+-- Enqueuing jobs: checks, idempotency keys, the pending limit, and the inserts into jobs.
+-- Workflows, triggers, retries and webhooks insert their jobs through insert_jobs and
+-- insert_payloads too.
+--
+-- Public functions:
+--   enqueue_job        enqueues one job
+--   enqueue_jobs       enqueues a list of jobs
+--   enqueue_jobs_once  enqueues the jobs of a request with an Idempotency-Key
+--   enqueue_payloads   enqueues jobs that differ only in their payloads
+--
+-- Call tree, without helpers that check or format:
+--   enqueue_job -> enqueue_payloads, enqueue_jobs
+--   enqueue_jobs -> check_jobs, reserve_keys, insert_jobs, link_parents
+--   enqueue_jobs_once -> reserve_request, enqueue_jobs
+--   enqueue_payloads -> have_short_texts, recently_ready_jobs, check_payloads, insert_payloads
+--   check_job -> job_fault
+--   check_jobs -> has_short_text, job_fault
+--   check_payloads -> check_job
+--   check_pending_limit -> sign
+--   insert_jobs -> check_pending_limit, notify_queue
+--   insert_payloads -> check_pending_limit, notify_queue
+--   notify_queue -> recently_ready_jobs
+--   renew_key -> key_expires_at
+--   reserve_key -> key_expires_at
+--   reserve_keys -> reserve_key, replace_job, renew_key
+--
+-- Lock order: idempotency keys in order of definition and key; then replaced jobs in order of ID,
+-- blocked ones last; then parents (workflows/). Plain enqueues take no locks.

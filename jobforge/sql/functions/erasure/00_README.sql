@@ -1,0 +1,23 @@
+-- Erasure of tenants and of single jobs. A tenant is erased by an operation in phases
+-- (step_erasure); its mark in tenants makes every function of the tenant raise JF014.
+--
+-- Public functions:
+--   confirm_erasure  reports that a tenant's artifacts were deleted
+--   delete_tenant    starts the erasure of a tenant
+--   erase_job        erases the data of one job
+--   next_erasure     returns an erasure whose artifacts are to be deleted
+--
+-- Call tree, without helpers that check or format:
+--   delete_tenant -> count_tenant_rows, drop_running_jobs
+--   erase_job -> redact_error, erase_job_history, job_artifact_folders
+--   count_tenant_rows -> tenant_tables
+--   erase_job_history -> redact_error
+--   find_tenant_rows -> tenant_tables
+--   finish_erasure -> defer_erasure
+--   job_artifact_folders -> unused_artifacts
+--   step_erasure -> open_transactions, defer_erasure, tenant_tables, erase_rows, find_tenant_rows,
+--       finish_erasure
+--
+-- Lock order: delete_tenant locks the tenant's row, then bound_logins. A step locks the operation,
+-- then rows of one table at a time with `skip locked`; the proof phase tries the locks `statistics`
+-- and `partitions` without waiting.

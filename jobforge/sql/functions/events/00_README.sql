@@ -1,0 +1,25 @@
+-- Events, the outbox, and deliveries of events to triggers. emit_event only adds to the outbox; a
+-- scheduler reads pending events, evaluates filters, and records its decisions.
+--
+-- Public functions:
+--   emit_event             emits an event
+--   get_event              returns one event with its deliveries
+--   list_event_deliveries  lists the deliveries of a trigger
+--   list_events            lists events
+--   pending_events         returns events that are to be dispatched
+--   record_deliveries      dispatches events as a scheduler decided
+--   replay_event           dispatches an event again
+--
+-- Call tree, without helpers that check or format:
+--   emit_event -> check_event, add_to_outbox
+--   list_events -> matches_event
+--   pending_events -> resume_by_past_events, lock_outbox_rows, matches_event, describe_triggers
+--   record_deliveries -> take_outbox_rows, enqueue_deliveries, resume_by_events
+--   replay_event -> add_to_outbox
+--   check_event -> job_fault
+--   enqueue_deliveries -> try_enqueue_triggered
+--   enqueue_triggered -> check_jobs, reserve_keys, insert_jobs
+--   try_enqueue_triggered -> enqueue_triggered
+--
+-- Lock order: outbox rows in order of ID; then what enqueues lock, tenant by tenant; then triggers
+-- (skip locked); then waiting jobs in order of (tenant_id, id).

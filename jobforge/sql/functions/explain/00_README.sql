@@ -1,0 +1,12 @@
+-- Explanations why a job is not running. explain_job reads the same limits and pauses as claims do.
+--
+-- Public functions:
+--   explain_job  returns why a job is not running
+--
+-- Call tree, without helpers that check or format:
+--   explain_job -> explain_finished, explain_running, explain_wait, explain_parents,
+--       explain_pauses, explain_limits, explain_workers, explain_turn
+--   explain_limits -> group_limits, count_running
+--   explain_running -> grace_until, last_outage
+--
+-- Lock order: none.

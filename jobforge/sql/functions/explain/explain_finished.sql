@@ -1,0 +1,20 @@
+-- Explains a finished or dead job. Called by explain_job.
+create or replace function jobforge_private.explain_finished(p_job jobforge.all_jobs)
+returns table (code text, message text, remedy text, detail jsonb)
+language sql stable
+as $$
+    select p_job.state,
+           case p_job.state
+               when 'succeeded' then format('It succeeded at %s on attempt %s.', p_job.finished_at,
+                                            p_job.attempt)
+               when 'canceled' then format('It was canceled at %s: %s.', p_job.finished_at,
+                                           coalesce(p_job.cancel_reason, 'no reason given'))
+               else format('It is dead since %s, after attempt %s of %s: %s.', p_job.finished_at,
+                           p_job.attempt, p_job.max_attempts,
+                           coalesce(e.error ->> 'message', 'no message'))
+           end,
+           case p_job.state when 'dead' then 'Retry it when the cause is mended.'
+                            else 'Retry it to run it again as a new job.' end,
+           jsonb_build_object('finished_at', p_job.finished_at, 'error', e.error)
+      from (select jobforge_private.readable(p_job.error) as error) as e
+$$;

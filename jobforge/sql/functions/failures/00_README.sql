@@ -1,0 +1,11 @@
+-- Groups of dead jobs with one fingerprint, and the notes of operators on them.
+--
+-- Public functions:
+--   annotate_failure  changes the notes on a group
+--   list_failures     lists the groups of a tenant's dead jobs
+--
+-- Call tree, without helpers that check or format:
+--   annotate_failure -> check_annotation
+--   list_failures -> dead_fingerprints, count_dead_jobs
+--
+-- Lock order: one row of failure_notes.

@@ -1,0 +1,4 @@
+-- Functions that all others use: the clock, IDs, errors, locks, notifications, the audit log. Tests
+-- replace jobforge_private.now() to change the time. No public functions.
+--
+-- Lock order: acquire_lock and try_lock lock a row of locks until the transaction ends.

@@ -1,0 +1,11 @@
+-- Checks of the installation: owners, grants, policies, and applied schema files. The correct state
+-- is defined in access.sql.
+--
+-- Public functions:
+--   access_faults    returns where rights differ from this release
+--   list_migrations  returns the schema files that were applied
+--
+-- Call tree, without helpers that check or format:
+--   access_faults -> owner_faults, grant_faults, policy_faults
+--
+-- Lock order: none.

@@ -1,0 +1,39 @@
+-- Actions on jobs: cancel, edit, retry, and bulk operations in steps.
+--
+-- Public functions:
+--   advance_operations  runs one step of a bulk operation
+--   cancel_job          cancels a job
+--   cancel_jobs         cancels jobs that match a filter
+--   cancel_operation    stops a bulk operation
+--   count_jobs          counts the jobs that an operation would act on
+--   edit_job            changes a job that is not running
+--   get_operation       returns a bulk operation
+--   list_operations     lists bulk operations
+--   reschedule_job      moves a job to another time
+--   retry_job           runs a job again
+--   retry_jobs          redrives dead jobs that match a filter
+--   start_operation     starts a bulk operation
+--
+-- Call tree, without helpers that check or format:
+--   advance_operations -> step_erasure, step_operation, save_operation
+--   cancel_job -> lock_jobs, cancel_rows
+--   cancel_jobs -> matching_jobs, lock_jobs, request_cancel, cancel_rows
+--   count_jobs -> check_operation, find_operation_jobs
+--   reschedule_job -> edit_job
+--   retry_job -> lock_relatives, edit_job, revive_rows, cancel_rows, retry_finished_job
+--   retry_jobs -> matching_jobs, revive_rows
+--   start_operation -> check_operation, count_jobs
+--   apply_operation -> lock_jobs, matches_operation, request_cancel, cancel_rows, run_rows_now,
+--       revive_rows
+--   cancel_expired -> cancel_rows
+--   cancel_rows -> follow_up
+--   check_job_changes -> check_jobs
+--   find_operation_jobs -> matches_operation
+--   lock_jobs -> lock_unblocked_jobs
+--   lock_orphaned_jobs -> lock_jobs
+--   retry_finished_job -> insert_jobs, link_parents, replace_node_jobs
+--   revive_rows -> reopen_waits, reopen_workflows
+--   step_operation -> check_canaries, find_operation_jobs, apply_operation
+--
+-- Lock order: the operation; then jobs that are not blocked in order of ID; then blocked jobs in
+-- order of ID (lock_jobs); then workflows, inner ones first.

@@ -1,0 +1,15 @@
+-- Reads of jobs: lists, one job with its history, notes, the audit log.
+--
+-- Public functions:
+--   get_job     returns one job with attempts and timeline
+--   list_audit  lists the audit log
+--   list_jobs   lists jobs
+--   list_notes  lists the notes of a job
+--   note_jobs   stores notes of running jobs
+--   summarize   returns the number of jobs by queue and state
+--
+-- Call tree, without helpers that check or format:
+--   get_job -> show_relatives
+--   list_jobs -> matching_jobs, oldest_matching_jobs
+--
+-- Lock order: none.

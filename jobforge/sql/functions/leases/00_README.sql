@@ -1,0 +1,21 @@
+-- Leases of running jobs: heartbeats extend them, and the reaper ends expired ones. Heartbeats have
+-- a separate table, so that a transaction that holds a job does not stop them.
+--
+-- Public functions:
+--   heartbeat_job   extends the lease of one job
+--   heartbeat_jobs  extends the leases of all jobs of a worker
+--   reap_jobs       ends expired leases and cancels expired jobs
+--   release_jobs    releases jobs to the queue
+--
+-- Call tree, without helpers that check or format:
+--   heartbeat_job -> heartbeat_jobs
+--   heartbeat_jobs -> read_outcomes, insert_heartbeats
+--   reap_jobs -> last_outage, find_lost_leases, settle_lost_jobs, lock_expired_rows,
+--       cancel_expired, record_reap
+--   release_jobs -> complete_jobs
+--   check_leases -> read_outcomes
+--   find_lost_leases -> reserve_heartbeats, grace_until
+--   settle_lost_jobs -> settle_jobs, settle_in_parts
+--
+-- Lock order: heartbeat_jobs locks only rows of heartbeats, then the worker's row (skip locked).
+-- reap_jobs locks jobs, then their heartbeats (skip locked), then what completion locks.

@@ -1,0 +1,17 @@
+-- Maintenance tasks: partitions of the history, and retention. Two functions run as the owner of
+-- the tables, because only an owner may attach and drop partitions.
+--
+-- Public functions:
+--   apply_retention    deletes rows past their retention
+--   ensure_partitions  creates partitions ahead of time
+--   start_maintenance  lets one process start a task
+--
+-- Call tree, without helpers that check or format:
+--   apply_retention -> sweep, drop_history
+--   ensure_partitions -> build_partition, empty_default_partition
+--   sweep -> sweep_steps, sweep_workflows, sweep_dependencies, sweep_heartbeats, sweep_buckets,
+--       sweep_firings, sweep_api_keys, sweep_failure_notes
+--   sweep_workflows -> cancel_rows, lock_orphaned_jobs
+--
+-- Lock order: the lock `partitions` without waiting; tables for 100 ms at most; rows with `skip
+-- locked`, jobs before workflows.

@@ -1,0 +1,11 @@
+-- The state of the installation for metrics and the doctor.
+--
+-- Public functions:
+--   find_problems  returns problems that need attention
+--   read_gauges    returns gauges for metrics
+--
+-- Call tree, without helpers that check or format:
+--   read_gauges -> queue_depths, queued_by_tenant, list_workers, measure_tables
+--   queued_by_tenant -> count_queued
+--
+-- Lock order: none.

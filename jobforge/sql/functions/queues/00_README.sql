@@ -1,0 +1,15 @@
+-- Queues: pauses, limits, and counts of jobs.
+--
+-- Public functions:
+--   list_holders  lists the running jobs of a queue
+--   list_queues   lists queues with the number of their jobs
+--   pause_queue   pauses a queue
+--   put_queue     limits a queue
+--   resume_queue  resumes a queue
+--
+-- Call tree, without helpers that check or format:
+--   list_queues -> tenant_queue_depths, queue_depths
+--   put_queue -> regate_running
+--   queue_depths -> queues_in_use
+--
+-- Lock order: the queue's row, then running jobs whose gate changes (skip locked).

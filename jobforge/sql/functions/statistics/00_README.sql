@@ -1,0 +1,12 @@
+-- Sums over attempts by minute, and metering of tenants.
+--
+-- Public functions:
+--   get_statistics      returns sums and percentiles over attempts
+--   meter_tenants       returns the usage of each tenant
+--   roll_up_statistics  adds ended attempts to the sums
+--
+-- Call tree, without helpers that check or format:
+--   get_statistics -> percentile_ms
+--   roll_up_statistics -> count_buckets, add_histograms, newest_history
+--
+-- Lock order: roll_up_statistics takes the lock `statistics` without waiting.

@@ -1,0 +1,20 @@
+-- Durable steps, and waits in the middle of an attempt: for a time, an event or other jobs.
+--
+-- Public functions:
+--   enqueue_children  enqueues jobs as a durable step
+--   list_steps        lists the steps of a job
+--   load_steps        returns the steps of earlier attempts to a worker
+--   save_steps        stores finished steps
+--
+-- Call tree, without helpers that check or format:
+--   enqueue_children -> enqueue_jobs
+--   load_steps -> gather_results
+--   begin_waits -> wait_for_jobs
+--   resume_by_events -> resume_waits
+--   resume_by_past_events -> resume_jobs
+--   resume_jobs -> run_rows_now
+--   resume_waits -> resume_jobs
+--   wait_for_jobs -> lock_parents
+--
+-- Lock order: jobs in order of (tenant_id, id). A gather also locks the jobs that it waits for,
+-- blocked ones last.

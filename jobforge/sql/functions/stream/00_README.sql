@@ -1,0 +1,11 @@
+-- The live stream of attempts and events in the order of transactions, for servers.
+--
+-- Public functions:
+--   count_states  returns the number of jobs of watched tenants
+--   read_stream   returns the rows after a position
+--
+-- Call tree, without helpers that check or format:
+--   read_stream -> parse_stream_position, stream_read_limit, stream_rows, format_stream_position
+--   parse_stream_position -> first_history_day
+--
+-- Lock order: none.

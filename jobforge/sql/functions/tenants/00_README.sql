@@ -1,0 +1,26 @@
+-- The tenant of a call, logins that are bound to tenants, and settings of tenants. Every public
+-- function of a tenant starts with require_tenant.
+--
+-- Public functions:
+--   bind_login         binds a login to tenants
+--   find_tenant        returns the tenant with a slug
+--   list_bound_logins  lists bound logins
+--   list_tenants       lists tenants with settings
+--   pause_tenant       pauses a tenant
+--   pre_request        sets the tenant of a PostgREST request
+--   put_tenant         creates or changes a tenant
+--   resume_tenant      resumes a tenant
+--   tenant             returns the tenant of the transaction
+--   unbind_login       removes the binding of a login
+--
+-- Call tree, without helpers that check or format:
+--   bind_login -> login_fault
+--   find_tenant -> bound_tenants
+--   list_bound_logins -> login_fault
+--   put_tenant -> regate_running, apply_declared_schedules
+--   tenant -> bound_tenant
+--   resolve_tenant -> bound_tenant
+--   resolve_tenants -> find_tenant
+--
+-- Lock order: the tenant's row, then running jobs whose gate changes (skip locked), then triggers.
+-- bind_login locks the table bound_logins.

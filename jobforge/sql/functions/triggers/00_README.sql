@@ -1,0 +1,39 @@
+-- Schedules and event triggers, and the firings of schedules. The scheduler plans times in Python;
+-- the primary key of firings makes each time fire once.
+--
+-- Public functions:
+--   backfill_trigger     requests firings at past times
+--   create_trigger       creates a trigger
+--   declare_triggers     applies the schedules that code declares
+--   delete_trigger       deletes a trigger
+--   due_schedules        returns schedules that are due
+--   edit_trigger         changes a trigger
+--   get_trigger          returns a trigger
+--   list_firings         lists the firings of a trigger
+--   list_missed_firings  lists firings that created no job
+--   list_triggers        lists triggers
+--   record_firings       stores planned firings and enqueues their jobs
+--   run_trigger          requests a firing now
+--
+-- Call tree, without helpers that check or format:
+--   backfill_trigger -> request_firings
+--   create_trigger -> check_trigger, put_trigger
+--   declare_triggers -> check_trigger, resolve_tenants, declare_trigger
+--   delete_trigger -> lock_trigger
+--   edit_trigger -> lock_trigger, check_trigger
+--   get_trigger -> count_deduplicated
+--   list_triggers -> count_deduplicated
+--   record_firings -> fire_schedules
+--   run_trigger -> request_firings
+--   apply_declared_schedules -> declare_trigger
+--   apply_overlap_policy -> lock_jobs, request_cancel, cancel_rows
+--   check_trigger -> trigger_fault
+--   declare_trigger -> put_trigger
+--   fire_in_batch -> insert_jobs, firing_job
+--   fire_one -> apply_overlap_policy, insert_jobs, firing_job
+--   fire_schedules -> fire_in_batch, fire_one
+--   request_firings -> lock_trigger
+--   trigger_fault -> job_fault
+--
+-- Lock order: the lock `declared`, `triggers` or `scheduler`; then triggers in order of (tenant_id,
+-- id); then jobs that an overlap policy cancels, as lock_jobs does.

@@ -1,0 +1,34 @@
+-- Records firings of a tenant's schedules, which the caller has locked, and enqueues their jobs:
+-- firings without an overlap policy in one insert, the others one by one. If the jobs of all are
+-- refused, each is tried separately. Returns how many were recorded. Called by record_firings.
+create or replace function jobforge_private.fire_schedules(p_tenant_id uuid, p_firings jsonb)
+returns integer
+language plpgsql
+as $$
+declare
+    v_together jsonb;
+    v_singly jsonb;
+    v_firing jsonb;
+    v_recorded integer := 0;
+begin
+    select jsonb_agg(e.firing order by e.place) filter (where e.is_free),
+           jsonb_agg(e.firing order by e.place) filter (where not e.is_free)
+      into v_together, v_singly
+      from (select g.firing, g.place,
+                   not g.firing ? 'outcome' and (g.firing ->> 'overlap' = 'allow'
+                                                 or g.firing ->> 'kind' <> 'schedule') as is_free
+              from jsonb_array_elements(p_firings) with ordinality as g(firing, place)) as e;
+    if v_together is not null then
+        begin
+            v_recorded := jobforge_private.fire_in_batch(p_tenant_id, v_together);
+        exception
+            -- The pending limit is reached, or the definition is unknown or inactive.
+            when sqlstate 'JF008' or sqlstate 'JF009' or sqlstate 'JF010' then
+                v_singly := v_together || coalesce(v_singly, '[]');
+        end;
+    end if;
+    for v_firing in select e.firing from jsonb_array_elements(v_singly) as e(firing) loop
+        v_recorded := v_recorded + jobforge_private.fire_one(p_tenant_id, v_firing)::integer;
+    end loop;
+    return v_recorded;
+end $$;

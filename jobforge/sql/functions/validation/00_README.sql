@@ -1,0 +1,15 @@
+-- Checks of arguments and of JSON values that are too long as text. JSON of callers is checked
+-- before it is stored, and again before it is returned.
+--
+-- Public functions:
+--   find_unreadable  returns JSON values that are too long as text
+--
+-- Call tree, without helpers that check or format:
+--   find_unreadable -> unreadable_rows
+--   check_bounded -> has_long_number
+--   find_unbounded -> has_long_number
+--   have_short_texts -> has_short_text
+--   is_bounded -> has_short_text
+--   refuse_unbounded -> find_unbounded
+--
+-- Lock order: none.

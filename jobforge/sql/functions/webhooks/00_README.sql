@@ -1,0 +1,28 @@
+-- Webhook endpoints and their messages. Messages are stored and sent by jobs of the definition
+-- connector.webhook.deliver.
+--
+-- Public functions:
+--   create_webhook   creates an endpoint
+--   delete_webhook   deletes an endpoint
+--   edit_webhook     changes an endpoint
+--   get_webhook      returns an endpoint
+--   list_deliveries  lists the messages to an endpoint
+--   list_webhooks    lists endpoints
+--   open_delivery    returns a message to the worker that sends it
+--   record_delivery  stores the result of an attempt to send
+--   redeliver        sends a message again
+--   rotate_webhook   replaces the secret of an endpoint
+--   test_webhook     sends a test message
+--
+-- Call tree, without helpers that check or format:
+--   create_webhook -> check_webhook, check_webhook_secret
+--   delete_webhook -> lock_webhook
+--   edit_webhook -> check_webhook, check_webhook_secret, lock_webhook
+--   list_deliveries -> get_webhook
+--   redeliver -> lock_webhook, reschedule_job, cancel_rows, insert_jobs
+--   rotate_webhook -> check_webhook_secret, lock_webhook
+--   test_webhook -> lock_webhook, send_messages
+--   notify_endpoints -> build_message, send_messages
+--   send_messages -> insert_jobs
+--
+-- Lock order: the endpoint, then a job.

@@ -1,0 +1,15 @@
+-- Worker processes: registration, state, and commands of operators.
+--
+-- Public functions:
+--   drain_worker       lets a worker finish its jobs and end
+--   find_worker        checks that a worker is registered
+--   list_workers       lists the workers of the last day
+--   register_worker    registers a worker
+--   stop_worker        lets a worker release its jobs and end
+--   unregister_worker  marks a worker as stopped
+--
+-- Call tree, without helpers that check or format:
+--   drain_worker -> command_worker
+--   stop_worker -> command_worker
+--
+-- Lock order: one row of workers.

@@ -1,0 +1,58 @@
+-- Dependencies between jobs, workflows and batches. A blocked job is free when it has no row in
+-- awaited_jobs; the transaction that finishes its last parent frees it.
+--
+-- Public functions:
+--   add_to_batch       adds jobs to a batch
+--   add_workflow_jobs  adds nodes to the workflow of a running job
+--   cancel_batch       cancels a batch
+--   cancel_workflow    cancels a workflow
+--   close_batch        closes an open batch
+--   create_batch       creates a batch with its jobs
+--   enqueue_workflow   enqueues a workflow
+--   free_blocked_jobs  frees blocked jobs that wait for nothing
+--   get_batch          returns a batch
+--   get_workflow       returns a workflow with nodes and edges
+--   list_batches       lists batches
+--   list_workflows     lists workflows
+--   load_parents       returns the parents of a running job to its worker
+--   retry_workflow     runs part of a workflow again
+--
+-- Call tree, without helpers that check or format:
+--   add_to_batch -> insert_batch_jobs
+--   add_workflow_jobs -> lock_leased_job, lock_workflow, check_workflow, insert_nodes, list_nodes
+--   cancel_batch -> cancel_nodes
+--   cancel_workflow -> cancel_nodes
+--   close_batch -> lock_workflow, advance_workflow
+--   create_batch -> check_batch, insert_batch_jobs, advance_workflow
+--   enqueue_workflow -> check_workflow, insert_nodes, list_nodes
+--   free_blocked_jobs -> unblock_jobs
+--   get_batch -> show_workflow, count_nodes
+--   get_workflow -> list_nodes, show_workflow
+--   list_batches -> list_workflow_page
+--   list_workflows -> list_workflow_page
+--   load_parents -> lock_leased_job, show_parents
+--   retry_workflow -> outermost_workflow, nodes_to_retry, lock_relatives, build_retries,
+--       insert_jobs, link_parents, replace_node_jobs, lock_workflow, cancel_rows, lock_jobs
+--   advance_workflow -> finish_workflow
+--   advance_workflows -> advance_workflow
+--   cancel_dependents -> cancel_rows
+--   cancel_nodes -> nodes_to_cancel, lock_jobs, lock_workflows_within, request_cancel, cancel_rows,
+--       advance_workflow
+--   check_batch -> check_callbacks
+--   check_callbacks -> check_jobs
+--   check_workflow -> check_callbacks, check_jobs, check_node_order
+--   finish_workflow -> count_nodes, insert_payloads
+--   insert_batch_jobs -> check_jobs, reserve_keys, insert_jobs, link_parents, lock_workflow
+--   insert_inner_workflows -> check_workflow, insert_nodes
+--   insert_nodes -> node_jobs, insert_jobs, insert_inner_workflows, link_parents
+--   link_parents -> lock_parents, unblock_jobs, cancel_rows
+--   list_workflow_page -> show_workflow
+--   lock_relatives -> lock_parents
+--   nodes_to_cancel -> list_nodes
+--   nodes_to_retry -> list_nodes, outermost_workflow
+--   release_dependents -> unblock_jobs, cancel_dependents, advance_workflows
+--   replace_node_jobs -> reopen_workflows, advance_workflows
+--   unblock_jobs -> notify_queue
+--
+-- Lock order: jobs that are not blocked in order of (tenant_id, id); then blocked jobs in order of
+-- (tenant_id, id); then workflows, inner ones first; then their nodes.

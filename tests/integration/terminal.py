@@ -16,6 +16,7 @@ from cluster import BINARIES, wait_until
 from typer.main import get_command
 
 import jobforge.cli
+from jobforge.observability import logs
 
 # Typer makes all commands anew whenever it is called, which takes longer than most of them.
 COMMANDS = get_command(jobforge.cli.app)
@@ -127,6 +128,7 @@ class QuickTerminal(Terminal):
                     if name in self._environment:
                         patch.setenv(name, self._environment[name])
             code = _exit_code_of_main()
+        logs.unconfigure()  # `worker` configures them; caplog would miss the lines of later tests
         _forget_modules(self.folder)
         return subprocess.CompletedProcess(words, code, _read(out), _read(err))
 

@@ -46,15 +46,12 @@ export class ServerClient {
   }
 
   /** The same `requestKey` and job within 24 hours have the same answer. */
-  async enqueue(job: NewJob, requestKey?: string): Promise<CreatedJobView> {
+  async enqueue(job: NewJob, requestKey?: string): Promise<MadeJob> {
     return await this.#ask("POST", "/jobs", { body: job, headers: repeated(requestKey) });
   }
 
   /** All or none, in their order. */
-  async enqueueMany(
-    jobs: readonly NewJob[],
-    requestKey?: string,
-  ): Promise<readonly CreatedJobView[]> {
+  async enqueueMany(jobs: readonly NewJob[], requestKey?: string): Promise<readonly MadeJob[]> {
     const asked = { body: { jobs }, headers: repeated(requestKey) };
     return (await this.#ask<Schemas["Items_CreatedJobView_"]>("POST", "/jobs/batch", asked)).items;
   }

@@ -1,6 +1,7 @@
-"""A look at everything about an installation that checks.py judges, with whatever login there is.
+"""Collects the facts that checks.py evaluates, with the rights of any login.
 
-The looks are one list for the command line and for the server; each has its own way to run them.
+One generator yields the queries; the command line runs them synchronously, the server
+asynchronously.
 """
 
 import time
@@ -27,7 +28,7 @@ FactQueries = Generator[Call[Any], Any, Facts]
 
 
 def gather(conn: Connection) -> Facts:
-    """The facts, as this connection's login sees them."""
+    """Collect the facts that this connection's login can see."""
     looks = _query_facts(conn.info.backend_pid)
     try:
         call = next(looks)
@@ -44,7 +45,7 @@ def gather(conn: Connection) -> Facts:
 
 
 async def agather(database: db.Database) -> Facts:
-    """The facts, as a server's own login sees them; a pooler in between is not looked for."""
+    """Collect the facts that the server's login can see; does not detect a pooler."""
     looks = _query_facts(0)
     try:
         call = next(looks)
@@ -75,11 +76,11 @@ def _query_facts(announced_pid: int) -> FactQueries:
         troubles = yield calls.find_troubles()
         unreadable = yield calls.find_unreadable()
     except Denied:
-        pass  # they are for operators
+        pass  # only operators may call these functions
     except JobForgeError as error:
         if error.detail.get("sqlstate") != _UNDEFINED_FUNCTION:
             raise
-        files = []  # of a release before these functions
+        files = []  # the installed release lacks these functions
     try:
         access_faults = yield probes.access_faults()
     except Denied:
@@ -109,7 +110,7 @@ def _query_facts(announced_pid: int) -> FactQueries:
 
 
 def _query_if_allowed(call: Call[T]) -> Generator[Call[Any], Any, T | None]:
-    """None where this login may not see them, and in a release without the function."""
+    """Return None if the login may not call the function or the release lacks it."""
     try:
         found: T = yield call
     except Denied:

@@ -1,6 +1,7 @@
-"""Requests that are not calls: keys, webhooks, trials of triggers, findings of the doctor.
+"""Requests without a Call: keys, webhooks, trigger tests, findings of `jobforge doctor`.
 
-The server creates a key or a secret and shows it once; on a database the caller creates it.
+Over HTTP the server generates a key or a secret and returns it once; on a database the caller
+generates it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,7 +18,7 @@ from jobforge.types.events import DeliveryOutcome, Reaction
 
 @dataclass(frozen=True, slots=True)
 class CreatedKey:
-    """`text` is shown this once."""
+    """A new key; the server returns `text` only once."""
 
     id: UUID
     text: str = field(repr=False)
@@ -25,7 +26,7 @@ class CreatedKey:
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Whom the server takes us for. Without a tenant we act for the installation."""
+    """How the server authenticated this key. Without a tenant, it acts for the installation."""
 
     actor: str
     role: Role
@@ -52,7 +53,7 @@ def create_key(
 def rotate_key(
     key_id: UUID, *, overlap_s: float = 0, tenant_id: UUID | None = None
 ) -> ApiRequest[CreatedKey]:
-    """A new key of the same kind; the old one ends after the overlap."""
+    """Create a new key with the same role and scopes; the old one expires after the overlap."""
     return ApiRequest(
         "POST",
         f"/keys/{key_id}/rotate",
@@ -86,7 +87,7 @@ def _identity(answer: Json) -> Identity:
 
 @dataclass(frozen=True, slots=True)
 class CreatedWebhook:
-    """`secret` is shown this once."""
+    """A new webhook; the server returns `secret` only once."""
 
     id: UUID
     secret: str = field(repr=False)
@@ -107,7 +108,7 @@ def create_webhook(
 def rotate_webhook(
     webhook_id: UUID, *, overlap_s: float, tenant_id: UUID | None = None
 ) -> ApiRequest[str]:
-    """Answers the new secret; the old one signs beside it until the overlap ends."""
+    """Return a new secret; messages carry both signatures until the overlap ends."""
     return ApiRequest(
         "POST",
         f"/webhooks/{webhook_id}/rotate",
@@ -124,7 +125,7 @@ def _webhook_secret(answer: Json) -> str:
 def try_trigger(
     trigger_id: UUID, event_id: UUID, *, tenant_id: UUID | None = None
 ) -> ApiRequest[Reaction]:
-    """What the trigger would make of a past event; changes nothing."""
+    """Return what the trigger would do with a past event; changes nothing."""
 
     def read(answer: Json) -> Reaction:
         outcome = DeliveryOutcome(answer["outcome"])
@@ -141,5 +142,5 @@ def try_trigger(
 
 
 def read_findings() -> ApiRequest[list[dict[str, Json]]]:
-    """What a doctor at the server's place finds."""
+    """Return the findings of `jobforge doctor`, run by the server."""
     return ApiRequest("GET", "/database", lambda answer: answer["findings"], is_repeatable=True)

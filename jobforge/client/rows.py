@@ -1,7 +1,7 @@
-"""Answers of the server as the rows that the same call has on a database.
+"""Converts the server's responses to the rows that the same call returns on a database.
 
-So calls read both in the same way. Members that we do not know are left out: a newer server may
-tell more. What an older one does not tell is None.
+So a call decodes both in the same way. Unknown members, from a newer server, are ignored; members
+that an older server does not send are None.
 """
 
 from collections.abc import Callable
@@ -22,17 +22,17 @@ def no_rows(_: Json) -> Rows:
 
 
 def single_value(name: str, convert: Converter | None = None) -> RowReader:
-    """The one value that an answer has."""
+    """Return a reader for a response with one value."""
     return lambda answer: [(_convert(answer[name], convert),)]
 
 
 def record(kind: type) -> RowReader:
-    """One thing, with the fields of that class as columns."""
+    """Return a reader for one object, with the fields of a class as columns."""
     return lambda answer: [_row(_columns(kind), answer)]
 
 
 def records(kind: type) -> RowReader:
-    """A list of things."""
+    """Return a reader for a list of objects, with the fields of a class as columns."""
 
     def read(answer: Json) -> Rows:
         columns = _columns(kind)
@@ -42,7 +42,7 @@ def records(kind: type) -> RowReader:
 
 
 def items(**columns: Converter | None) -> RowReader:
-    """A list of things, by the names of their columns."""
+    """Return a reader for a list of objects, with the given columns."""
     named = list(columns.items())
     return lambda answer: [_row(named, item) for item in answer["items"]]
 
@@ -79,7 +79,7 @@ def workflow(answer: Json) -> Rows:
 
 
 def document(answer: Json) -> Rows:
-    """One thing that the call reads by itself."""
+    """Return the whole object as one column, for calls that decode it themselves."""
     return [(answer,)]
 
 
@@ -96,7 +96,7 @@ def _row(columns: list[tuple[str, Converter | None]], item: Json) -> Row:
     return tuple(_convert(item.get(name), convert) for name, convert in columns)
 
 
-def _convert(value: Json, convert: Converter | None) -> Any:  # noqa: ANN401 - as the call has it
+def _convert(value: Json, convert: Converter | None) -> Any:  # noqa: ANN401 - the column's type
     return value if value is None or convert is None else convert(value)
 
 
@@ -105,7 +105,7 @@ def _columns(kind: type) -> list[tuple[str, Converter | None]]:
     return [(name, _converter(hint)) for name, hint in get_type_hints(kind).items()]
 
 
-def _converter(hint: Any) -> Converter | None:  # noqa: ANN401 - a type as hints spell it
+def _converter(hint: Any) -> Converter | None:  # noqa: ANN401 - any type annotation
     parts = get_args(hint) or (hint,)
     return next((_CONVERTERS[part] for part in parts if part in _CONVERTERS), None)
 

@@ -1,8 +1,8 @@
-"""`connector.report.generate`: a file of rows, as an artifact of the job.
+"""`connector.report.generate`: writes rows into a file, as the job's artifact.
 
-The rows are those of the payload, of another job's result, of an artifact, or a list of jobs, all
-of the job's own tenant. They are read, written and put piece by piece, in a thread that asks the
-loop for each page of jobs.
+The rows come from the payload, another job's result, an artifact, or a list of jobs, always of the
+job's own tenant. A thread reads and writes them in chunks; it runs each engine call in the event
+loop.
 """
 
 import asyncio
@@ -40,14 +40,14 @@ from jobforge.types.jsonb import decode
 
 _MOST_ROWS = 1_000_000
 _PAGE = 200
-# So many rows are looked at to find out which columns there are.
+# Number of rows read to infer the columns.
 _SAMPLED_ROWS = 100
-# An artifact that is larger is read line by line; a line is one row.
+# A larger artifact is read line by line, one row per line.
 _READ_WHOLE = 8 * 1024**2
 _LONGEST_LINE = 1024**2
 _CALL_TIMEOUT_S = 60.0
 
-# Apart from those that the worker itself needs: a report may take minutes.
+# Separate from the worker's threads, because a report may take minutes.
 _THREADS = ThreadPoolExecutor(4, "report")
 
 _WRITERS: dict[str, Callable[[Table], Iterator[bytes]]] = {
@@ -64,27 +64,27 @@ class _Part(BaseModel):
 
 
 class GivenRows(_Part):
-    """The rows themselves."""
+    """Rows in the payload."""
 
     rows: Annotated[list[dict[str, Json]], Field(max_length=100_000)]
 
 
 class ResultOfJob(_Part):
-    """What a job has returned; `path` leads to the rows within it."""
+    """The result of a job; `path` selects the rows in it."""
 
     job_id: UUID
     path: Text | None = None
 
 
 class RowsOfArtifact(_Part):
-    """A file of JSON: an array, rows on lines, or what a report of the format json has written."""
+    """A JSON file: an array, one row per line, or a report of format json."""
 
     artifact: Annotated[str, Field(pattern=f"^{PREFIX}", max_length=1000)]
     path: Text | None = None
 
 
 class ReportJobFilter(_Part):
-    """As the list of jobs takes it."""
+    """Filter of jobs, as for the list of jobs."""
 
     state: Annotated[list[str], Field(max_length=9)] | None = None
     definition: Text | None = None
@@ -130,20 +130,20 @@ async def run(job: ConnectorJob[ReportRequest]) -> Json:
 
 
 class _ThreadedEngine:
-    """The engine, for the thread in which a report is made; it ends when the job does."""
+    """Runs engine calls from the thread that writes a report; raises once the job has ended."""
 
     def __init__(self, job: ConnectorJob[ReportRequest]) -> None:
         self._job = job
         self._loop = asyncio.get_running_loop()
         self._is_over = Event()
 
-    def run(self, call: Call[Any]) -> Any:  # noqa: ANN401 - as the call has it
+    def run(self, call: Call[Any]) -> Any:  # noqa: ANN401 - the call's result
         self.check()
         asked = asyncio.run_coroutine_threadsafe(self._job.call(call), self._loop)
         return asked.result(_CALL_TIMEOUT_S)
 
     def check(self) -> None:
-        """Nobody waits for the report any more: the thread is to end as well."""
+        """Raise CancelledError if the job has ended, to stop the thread."""
         if self._is_over.is_set():
             raise CancelledError
 
@@ -238,7 +238,7 @@ def _rows_of_file(artifacts: Artifacts, file: str, path: str | None) -> Iterator
 
 
 def _rows_on_lines(pieces: Iterator[bytes]) -> Iterator[ReportRow]:
-    """Rows of JSON Lines, or of an array that has each of its elements on a line."""
+    """Yield rows of JSON Lines, or of an array with one element per line."""
     for line in _lines(pieces):
         text = line.strip().rstrip(b",")
         if not text or text in {b"[", b"]", b"]}"} or text.endswith(b"["):
@@ -272,12 +272,12 @@ def _jobs(ask: _ThreadedEngine, which: ReportJobFilter) -> Iterator[ReportRow]:
 
 
 def _row_from_listing(job: JobListing) -> ReportRow:
-    """As the list of jobs shows it: secrets are masked."""
+    """Return a job as the list of jobs shows it: secrets are masked."""
     fields = {**asdict(job), "error": mask(job.error)}
     return {name: _text(value) for name, value in fields.items()}
 
 
-def _text(value: Any) -> Json:  # noqa: ANN401 - of any column
+def _text(value: Any) -> Json:  # noqa: ANN401 - the value of any column
     if isinstance(value, datetime):
         return value.isoformat()
     return str(value) if isinstance(value, UUID) else value

@@ -1,4 +1,4 @@
-"""The body of a response, read piece by piece and never beyond its limit, compressed or not."""
+"""Reads a response's body in chunks up to a limit, compressed or not."""
 
 import asyncio
 import zlib
@@ -8,20 +8,23 @@ import httpcore2
 
 from jobforge.errors import BadResponse, ResponseTooLarge
 
-# zlib's own words: 16 + 15 for gzip alone, 32 + 15 for gzip or zlib by its header.
+# Values of zlib's wbits: 16 + 15 for gzip, 32 + 15 to detect gzip or zlib by the header.
 _WINDOWS = {"gzip": 31, "x-gzip": 31, "deflate": 47}
 _GLIMPSE_S = 5.0
 _UNREADABLE = (BadResponse, ResponseTooLarge, httpcore2.NetworkError, httpcore2.ProtocolError)
 
 
 async def read_body(answer: httpcore2.Response, *, limit: int) -> bytes:
-    """ResponseTooLarge beyond the limit, which counts what was sent and what it unpacks to."""
+    """Return the body. Raises ResponseTooLarge if it exceeds the limit, compressed or not."""
     _refuse_content_length(answer, limit)
     return b"".join([piece async for piece in _pieces(answer, limit)])
 
 
 async def read_body_prefix(answer: httpcore2.Response, *, limit: int) -> bytes:
-    """What comes soon and can be read, for those to whom the status says all."""
+    """Return the part of the body that arrives soon and can be decoded; never raise.
+
+    For callers that need only the status.
+    """
     body = bytearray()
     try:
         async with asyncio.timeout(_GLIMPSE_S):
@@ -56,7 +59,7 @@ class _Decompressor:
 
     def feed(self, chunk: bytes) -> bytes:
         try:
-            # One byte more than may be: it shows that there is more.
+            # One byte above the limit shows that there is more.
             plain = self._zlib.decompress(chunk, self._left + 1)
         except zlib.error:
             raise BadResponse("the response cannot be decompressed") from None

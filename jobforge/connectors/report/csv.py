@@ -1,4 +1,4 @@
-"""CSV as RFC 4180 has it: UTF-8, commas, CRLF."""
+"""CSV according to RFC 4180: UTF-8, commas, CRLF."""
 
 import csv
 import io
@@ -23,7 +23,7 @@ def write_csv(table: Table) -> Iterator[bytes]:
 
 
 def _cell(value: Json) -> str:
-    # A number is what it is, also below zero: no formula can hide in one.
+    # A number needs no escaping, even with a minus sign: it cannot be a formula.
     if isinstance(value, int | float):
         return format_cell(value)
     return escape_formula(format_cell(value))

@@ -1,4 +1,4 @@
-"""HTML that shows a table and can do nothing else: no script, nothing loaded, all text escaped."""
+"""HTML with one table and nothing active: no script, no external resource, all text escaped."""
 
 import base64
 import hashlib

@@ -1,4 +1,4 @@
-"""JSON for programs: values as they are, a row on each line, so that it can be read in pieces."""
+"""JSON with unchanged values and one row per line, so that it can be read line by line."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""Writes docs/api.md, the reference of the HTTP API, from its OpenAPI document."""
+"""Writes docs/api.md, the HTTP API reference, from the OpenAPI document."""
 
 import json
 import sys

@@ -1,12 +1,12 @@
-"""The rules of this project's SQL that no other tool knows.
+"""Checks rules for this project's SQL that no other tool has.
 
-- Every file parses, and opens with a comment that says what it is for.
-- No line is longer than 100 characters, unless it is all string literal: those are not broken.
+- Every file parses, and opens with a comment that states its purpose.
+- No line is longer than 100 characters, except string literals, which are not broken.
 - Keywords are in lower case.
 - A security definer function pins its search_path.
-- Whatever updates or deletes jobs compares lease or state in its own WHERE: a row that was looked
-  up earlier may belong to somebody else by now. Where that is not needed, a comment on the line
-  above says why: `-- lint: reason`.
+- An update or delete of jobs compares lease or state in its own WHERE clause: a row that was read
+  earlier may belong to another worker by now. If the comparison is unnecessary, a comment on the
+  line above says why: `-- lint: reason`.
 """
 
 import re
@@ -22,7 +22,7 @@ SQL = Path(__file__).parent.parent / "jobforge" / "sql"
 _CHANGE_OF_JOBS = re.compile(r"\b(?:update|delete\s+from)\s+(?:only\s+)?jobforge\.jobs\b")
 _UPPER_CASE_WORD = re.compile(r"\s*[A-Z]{2,}\b")
 _LONGEST_LINE = 100
-_UNBREAKABLE = re.compile(r"\s*(?:'[^']*'|\S)*+$")  # no space but in front and in literals
+_UNBREAKABLE = re.compile(r"\s*(?:'[^']*'|\S)*+$")  # spaces only at the start and in literals
 _BRACKETS = {"(": 1, ")": -1}
 
 
@@ -37,10 +37,10 @@ def main() -> int:
 
 
 def lint(path: Path) -> Iterator[str]:
-    """Faults as `line: what is wrong`."""
+    """Yield faults as `line: what is wrong`."""
     text = path.read_text(encoding="utf-8")
     yield from _long_lines(text)
-    if path.name == "rls_test.sql":  # a psql script: its commands are not SQL
+    if path.name == "rls_test.sql":  # a psql script, with commands that are not SQL
         return
     if not text.startswith("-- "):
         yield "1: opens with no comment that says what it is for"
@@ -74,7 +74,7 @@ def _unguarded_changes(text: str) -> Iterator[str]:
 
 
 def _where_of(rest: str) -> str:
-    """The WHERE of the statement that goes on with `rest`, without its own subqueries' ends."""
+    """Return the WHERE clause of the statement that continues with `rest`."""
     depth = 0
     for position, character in enumerate(rest):
         depth += _BRACKETS.get(character, 0)

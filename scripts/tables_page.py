@@ -1,6 +1,7 @@
 """Writes docs/tables.md, the reference of tables, indexes and policies, from a fresh database.
 
-What a table is for is the comment above it in its migration; all else is the catalogue's.
+A table's description is the comment above it in its migration; everything else comes from the
+catalog.
 """
 
 import re
@@ -101,7 +102,7 @@ def page(conn: Connection) -> str:
 
 
 def _words() -> dict[str, str]:
-    """The comment above each table in the migrations."""
+    """Return the comment above each table in the migrations."""
     found: dict[str, str] = {}
     for path in sorted((SQL / "migrations").glob("*.sql")):
         text = path.read_text(encoding="utf-8")
@@ -140,7 +141,7 @@ def _column(column: dict[str, Any]) -> str:
 
 
 def _index(definition: str) -> str:
-    """`create unique index x on only jobforge.y using btree (…)`, as short as it can be read."""
+    """Shorten `create unique index x on only jobforge.y using btree (…)`."""
     kind, name, rest = re.findall(r"^CREATE (.*?)INDEX (\w+) ON .*? USING (.*)$", definition)[0]
     return f"{name}  {kind}INDEX {rest.removeprefix('btree ')}"
 

@@ -1,6 +1,6 @@
-"""Writes the types of the HTTP API for TypeScript, from its OpenAPI document.
+"""Writes TypeScript types of the HTTP API from its OpenAPI document.
 
-The SDK has them; the dashboard takes them from there.
+They are part of the SDK; the dashboard imports them from there.
 """
 
 import hashlib
@@ -22,7 +22,7 @@ def document() -> str:
 
 
 def mark(text: str) -> str:
-    """The first line of the types: from which document they were made."""
+    """Return the first line of the types, which identifies the OpenAPI document."""
     return f"// Written by scripts/write_http_types.py. OpenAPI: {digest(text)}\n"
 
 

@@ -1,6 +1,6 @@
-"""The small HTTP server of a worker or a scheduler: its metrics, and that it lives.
+"""HTTP server for metrics and health of a worker or a scheduler.
 
-It answers GET /metrics and /health, one request for each connection, in the loop of the process.
+Serves GET /metrics and /health, one request per connection, in the process's event loop.
 """
 
 import asyncio
@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 from jobforge.errors import ConfigError
 from jobforge.observability.metrics import Meters
 
-_MOST_BYTES = 8192  # of a request
+_MOST_BYTES = 8192  # maximum size of a request
 _REQUEST_TIMEOUT_S = 5.0
 _STATUSES = {200: "OK", 401: "Unauthorized", 404: "Not Found", 405: "Method Not Allowed"}
 
@@ -20,11 +20,13 @@ _STATUSES = {200: "OK", 401: "Unauthorized", 404: "Not Found", 405: "Method Not 
 async def serve_metrics(
     meters: Meters, host: str, port: int, token: str | None = None
 ) -> AsyncIterator[int]:
-    """While it lasts, the numbers can be read, with a token only by those who send it as a bearer
-    token. Yields the port, which a port of 0 leaves open."""
-    # Here, so that whoever shows nothing needs nothing.
+    """Serve metrics within the block, and yield the port; port 0 selects a free port.
+
+    With a token, /metrics requires it as a bearer token.
+    """
+    # Imported here, because prometheus-client is optional.
     try:
-        from jobforge.observability import prometheus  # noqa: PLC0415 - an extra, see above
+        from jobforge.observability import prometheus  # noqa: PLC0415 - prometheus-client is optional
     except ImportError as error:
         raise ConfigError(
             "metrics need prometheus-client", hint="pip install 'jobforge[metrics]'"
@@ -48,7 +50,7 @@ async def serve_metrics(
                 writer.write(_response(status, body, kind))
                 await writer.drain()
         except (TimeoutError, OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
-            return  # nobody who asks for metrics
+            return  # not an HTTP client, or a slow one
         finally:
             writer.close()
 
@@ -63,7 +65,7 @@ async def serve_metrics(
 
 
 def _parse_request_line(request: bytes) -> tuple[str, str]:
-    """Method and path, empty when it is no HTTP."""
+    """Return method and path; both are empty for an invalid request line."""
     words = request.split(b"\r\n", 1)[0].decode("latin-1").split(" ")
     return (words[0], words[1].partition("?")[0]) if len(words) == 3 else ("", "")
 

@@ -1,4 +1,4 @@
-"""Metrics as Prometheus reads them: names, words and labels for what metrics.py has counted.
+"""Prometheus metrics: names, help and labels for the counters of metrics.py.
 
 Needs prometheus-client (`jobforge[metrics]`).
 """
@@ -28,14 +28,14 @@ _GAUGES = {
 
 
 def render_page(families: Iterable[Metric]) -> bytes:
-    """The metrics as text, with those of this process itself."""
+    """Return the metrics as text, including those of the process itself."""
     return generate_latest(
         _StaticCollector([*families, *ProcessCollector(registry=None).collect()])
     )
 
 
 def collect_families(meters: Meters) -> Iterator[Metric]:
-    """What a worker or a scheduler has counted."""
+    """Yield the metrics of a worker or a scheduler."""
     for name, (metric, words) in _GAUGES.items():
         if name in meters.gauges:
             yield GaugeMetricFamily(metric, words, meters.gauges[name]())
@@ -94,7 +94,7 @@ LabeledHistograms = Mapping[tuple[tuple[str, str], ...], Histogram]
 
 
 def histogram(name: str, words: str, found: LabeledHistograms) -> HistogramMetricFamily:
-    """`found` has histograms by their labels, as pairs of name and value."""
+    """Return histograms as one family; `found` has them by labels, pairs of name and value."""
     names = [label for label, _ in next(iter(found), ())]
     family = HistogramMetricFamily(name, words, labels=names)
     for labels, each in found.items():

@@ -121,9 +121,9 @@ def _rows(error: type[JobForgeError]) -> Iterator[str]:
         f"{_meaning(error)} → {_REMEDIES[error.code]}",
     ]
     yield f"| {' | '.join(cells)} |"
-    for beneath in error.__subclasses__():
-        if beneath.__module__ == error.__module__:
-            yield from _rows(beneath)
+    for subclass in error.__subclasses__():
+        if subclass.__module__ == error.__module__:
+            yield from _rows(subclass)
 
 
 def _meaning(error: type[JobForgeError]) -> str:

@@ -52,15 +52,15 @@ def install(folder: Path) -> None:
     """Install dependencies unless the lock file is unchanged; one process at a time."""
     lock = folder / "package-lock.json"
     stamp = folder / "node_modules" / ".lock.sha256"
-    wanted = hashlib.sha256(lock.read_bytes()).hexdigest()
+    digest = hashlib.sha256(lock.read_bytes()).hexdigest()
     with lock.open("rb") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
-        if stamp.exists() and stamp.read_text(encoding="ascii") == wanted:
+        if stamp.exists() and stamp.read_text(encoding="ascii") == digest:
             return
         done = npm(folder, "ci", "--no-audit", "--no-fund")
         if done.returncode != 0:
             raise NotInstalled(done.stderr)
-        stamp.write_text(wanted, encoding="ascii")
+        stamp.write_text(digest, encoding="ascii")
 
 
 def run(folder: Path, program: str, *arguments: str) -> int:

@@ -96,9 +96,11 @@ def main() -> int:
 
 
 def page(conn: Connection) -> str:
-    words = _words()
+    descriptions = _words()
     tables = conn.execute(_TABLES).fetchall()
-    return "\n".join([_HEAD, *(part for table in tables for part in _table(conn, table, words))])
+    return "\n".join(
+        [_HEAD, *(part for table in tables for part in _table(conn, table, descriptions))]
+    )
 
 
 def _words() -> dict[str, str]:
@@ -113,10 +115,10 @@ def _words() -> dict[str, str]:
     return found
 
 
-def _table(conn: Connection, table: dict[str, Any], words: dict[str, str]) -> Iterator[str]:
+def _table(conn: Connection, table: dict[str, Any], descriptions: dict[str, str]) -> Iterator[str]:
     yield f"## {table['name']}\n"
-    if table["name"] in words:
-        yield f"{words[table['name']]}\n"
+    if table["name"] in descriptions:
+        yield f"{descriptions[table['name']]}\n"
     policies = [f"`{row['name']}`" for row in _rows(conn, _POLICIES, table)]
     kind = "Of the history. " if table["is_history"] else ""
     yield f"{kind}Policies: {', '.join(policies) or 'none'}.\n"

@@ -35,8 +35,10 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         source, made = Path(folder, "openapi.json"), Path(folder, "types.ts")
         source.write_text(text, encoding="utf-8")
-        words = ("--root-types", "--root-types-no-schema-prefix", "--silent")
-        failed = node.run(node.CODEGEN, "openapi-typescript", str(source), "-o", str(made), *words)
+        options = ("--root-types", "--root-types-no-schema-prefix", "--silent")
+        failed = node.run(
+            node.CODEGEN, "openapi-typescript", str(source), "-o", str(made), *options
+        )
         if failed:
             return failed
         TYPES.write_text(mark(text) + made.read_text(encoding="utf-8"), encoding="utf-8")

@@ -30,13 +30,13 @@ class BinaryArray(bytes):
     def elements(self) -> list[bytes | None]:
         """Unpack the elements, for code that does not send them to Postgres; None is null."""
         count = unpack_from(_HEAD, self)[3]
-        place, found = calcsize(_HEAD), list[bytes | None]()
+        offset, values = calcsize(_HEAD), list[bytes | None]()
         for _ in range(count):
-            (length,) = unpack_from("!i", self, place)
-            place += 4
-            found.append(None if length < 0 else self[place : place + length])
-            place += max(length, 0)
-        return found
+            (length,) = unpack_from("!i", self, offset)
+            offset += 4
+            values.append(None if length < 0 else self[offset : offset + length])
+            offset += max(length, 0)
+        return values
 
 
 class LeaseArray(BinaryArray):

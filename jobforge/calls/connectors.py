@@ -78,11 +78,11 @@ def open_connector_config(name: str, *, tenant_id: UUID | None = None) -> Call[O
     )
 
 
-def keep_tenant_key(made: WrappedKey, *, tenant_id: UUID | None = None) -> Call[WrappedKey]:
+def keep_tenant_key(key: WrappedKey, *, tenant_id: UUID | None = None) -> Call[WrappedKey]:
     """Return the tenant's key; store the given one if the tenant has none."""
     return Call(
         "select key_id, wrapped from jobforge.keep_tenant_key(%s, %s, %s)",
-        (made.key_id, made.wrapped, tenant_id),
+        (key.key_id, key.wrapped, tenant_id),
         _wrapped_key,
     )
 

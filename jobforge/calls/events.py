@@ -110,8 +110,8 @@ def pending_events(*, limit: int = 500, after: UUID | None = None) -> Call[Pendi
 def record_deliveries(dispatched: Sequence[Dispatched]) -> Call[dict[str, int]]:
     """Return the number of events dispatched and of deliveries by outcome."""
     document = [
-        {"id": place.id, "deliveries": [reaction._asdict() for reaction in place.reactions]}
-        for place in dispatched
+        {"id": entry.id, "deliveries": [reaction._asdict() for reaction in entry.reactions]}
+        for entry in dispatched
     ]
     return Call(
         "select jobforge.record_deliveries(%s::jsonb)",

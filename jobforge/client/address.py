@@ -39,8 +39,8 @@ def server_address(  # noqa: PLR0913 - one parameter per setting
     trust_env: bool = False,
 ) -> ServerAddress:
     """Return the address. Raises ConfigError for an invalid URL or key."""
-    named = None if tenant is None else str(tenant)
-    return ServerAddress(_url(server), _key(key), named, timeout_s, retries, trust_env)
+    tenant_name = None if tenant is None else str(tenant)
+    return ServerAddress(_url(server), _key(key), tenant_name, timeout_s, retries, trust_env)
 
 
 def address_from_config(config: "Config") -> ServerAddress | None:

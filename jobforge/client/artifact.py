@@ -34,10 +34,10 @@ class ArtifactRequest:
 
 
 @contextmanager
-def open_chunks(transport: Transport, wanted: ArtifactRequest) -> Iterator[Iterator[bytes]]:
+def open_chunks(transport: Transport, request: ArtifactRequest) -> Iterator[Iterator[bytes]]:
     """Stream an artifact in chunks. Raises the server's error."""
     try:
-        with transport.http.stream(**wanted.request_kwargs()) as response:
+        with transport.http.stream(**request.request_kwargs()) as response:
             if not response.is_success:
                 response.read()
                 raise error_from_response(response)
@@ -48,11 +48,11 @@ def open_chunks(transport: Transport, wanted: ArtifactRequest) -> Iterator[Itera
 
 @asynccontextmanager
 async def aopen_chunks(
-    transport: AsyncTransport, wanted: ArtifactRequest
+    transport: AsyncTransport, request: ArtifactRequest
 ) -> AsyncIterator[AsyncIterator[bytes]]:
     """Async twin of `open_chunks`."""
     try:
-        async with transport.http.stream(**wanted.request_kwargs()) as response:
+        async with transport.http.stream(**request.request_kwargs()) as response:
             if not response.is_success:
                 await response.aread()
                 raise error_from_response(response)

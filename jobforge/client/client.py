@@ -177,8 +177,8 @@ class Client(ClientOperations):
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def run(self, asked: Call[T] | ApiRequest[T]) -> T:
-        return self._transport.run(asked)
+    def run(self, call: Call[T] | ApiRequest[T]) -> T:
+        return self._transport.run(call)
 
     def open_artifact(
         self, job_id: UUID, *, of: ArtifactSource | None = None
@@ -214,8 +214,8 @@ class AsyncClient(ClientOperations):
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
-    async def run(self, asked: Call[T] | ApiRequest[T]) -> T:
-        return await self._transport.run(asked)
+    async def run(self, call: Call[T] | ApiRequest[T]) -> T:
+        return await self._transport.run(call)
 
     def open_artifact(
         self, job_id: UUID, *, of: ArtifactSource | None = None

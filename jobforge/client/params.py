@@ -36,39 +36,39 @@ def name_parameters(arguments: ParameterSpec, parameters: Sequence[Any]) -> dict
     """Return the request's members by name. Raises Invalid for a duplicate name."""
     if callable(arguments):
         return dict(arguments(parameters))
-    found: dict[str, Json] = {}
-    for word, given in zip(arguments.split(), parameters, strict=True):
-        for name, value in _member(word, given):
-            if name in found:  # a member of `*name` must not replace a path parameter
+    members: dict[str, Json] = {}
+    for spec, parameter in zip(arguments.split(), parameters, strict=True):
+        for name, value in _member(spec, parameter):
+            if name in members:  # a member of `*name` must not replace a path parameter
                 raise Invalid(f"{name} cannot be set", field=name)
-            found[name] = value
-    return found
+            members[name] = value
+    return members
 
 
-def encode_body(given: Mapping[str, Json]) -> bytes:
+def encode_body(members: Mapping[str, Json]) -> bytes:
     """Return the JSON body. RawJson is inserted as it is, so that numbers stay exact."""
-    inner = (f"{_text(name)}:{_text(value)}" for name, value in given.items())
+    inner = (f"{_text(name)}:{_text(value)}" for name, value in members.items())
     return f"{{{','.join(inner)}}}".encode()
 
 
-def query(given: Mapping[str, Json]) -> list[tuple[str, str]]:
+def query(members: Mapping[str, Json]) -> list[tuple[str, str]]:
     return [
         (name, _format_query_value(each))
-        for name, value in given.items()
+        for name, value in members.items()
         for each in _as_sequence(value)
     ]
 
 
-def _member(word: str, given: Json) -> Iterator[tuple[str, Json]]:
-    name = word.strip("*!").removesuffix(":json")
-    if word == "-" or (given is None and not word.endswith("!")):
+def _member(spec: str, value: Json) -> Iterator[tuple[str, Json]]:
+    name = spec.strip("*!").removesuffix(":json")
+    if spec == "-" or (value is None and not spec.endswith("!")):
         return
-    if word == "cursor":
-        yield name, _cursor(given)
-    elif word.startswith("*"):
-        yield from decode(given).items()
+    if spec == "cursor":
+        yield name, _cursor(value)
+    elif spec.startswith("*"):
+        yield from decode(value).items()
     else:
-        yield name, RawJson(given) if word.endswith(":json") else given
+        yield name, RawJson(value) if spec.endswith(":json") else value
 
 
 def _cursor(last: object) -> str:

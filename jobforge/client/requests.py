@@ -71,17 +71,17 @@ def _for_tenant(tenant_id: UUID | None) -> dict[str, str]:
     return {} if tenant_id is None else {TENANT_HEADER: str(tenant_id)}
 
 
-def _read_created_key(answer: Json) -> CreatedKey:
-    return CreatedKey(UUID(answer["id"]), answer["key"])
+def _read_created_key(response: Json) -> CreatedKey:
+    return CreatedKey(UUID(response["id"]), response["key"])
 
 
-def _identity(answer: Json) -> Identity:
-    tenant = answer["tenant_id"]
+def _identity(response: Json) -> Identity:
+    tenant = response["tenant_id"]
     return Identity(
-        answer["actor"],
-        Role(answer["role"]),
+        response["actor"],
+        Role(response["role"]),
         None if tenant is None else UUID(tenant),
-        answer["scopes"],
+        response["scopes"],
     )
 
 
@@ -99,7 +99,7 @@ def create_webhook(
     return ApiRequest(
         "POST",
         "/webhooks",
-        lambda answer: CreatedWebhook(UUID(answer["id"]), answer["secret"]),
+        lambda response: CreatedWebhook(UUID(response["id"]), response["secret"]),
         body=encode_body(settings),
         headers=_for_tenant(tenant_id),
     )
@@ -118,8 +118,8 @@ def rotate_webhook(
     )
 
 
-def _webhook_secret(answer: Json) -> str:
-    return str(answer["secret"])
+def _webhook_secret(response: Json) -> str:
+    return str(response["secret"])
 
 
 def try_trigger(
@@ -127,9 +127,9 @@ def try_trigger(
 ) -> ApiRequest[Reaction]:
     """Return what the trigger would do with a past event; changes nothing."""
 
-    def read(answer: Json) -> Reaction:
-        outcome = DeliveryOutcome(answer["outcome"])
-        return Reaction(trigger_id, outcome, answer["reason"], answer["job"])
+    def read(response: Json) -> Reaction:
+        outcome = DeliveryOutcome(response["outcome"])
+        return Reaction(trigger_id, outcome, response["reason"], response["job"])
 
     return ApiRequest(
         "POST",
@@ -143,4 +143,4 @@ def try_trigger(
 
 def read_findings() -> ApiRequest[list[dict[str, Json]]]:
     """Return the findings of `jobforge doctor`, run by the server."""
-    return ApiRequest("GET", "/database", lambda answer: answer["findings"], is_repeatable=True)
+    return ApiRequest("GET", "/database", lambda response: response["findings"], is_repeatable=True)

@@ -23,8 +23,8 @@ class RetryPolicy:
         # Jitter: clients that were rejected together must not retry together.
         pause = _FIRST_PAUSE_S * 2**self._attempts * random.uniform(0.5, 1)  # noqa: S311 - jitter needs no secure random numbers
         self._attempts += 1
-        asked = float(error.detail.get("retry_after_s", 0))
-        return None if asked > _LONGEST_PAUSE_S else max(pause, asked)
+        retry_after_s = float(error.detail.get("retry_after_s", 0))
+        return None if retry_after_s > _LONGEST_PAUSE_S else max(pause, retry_after_s)
 
 
 def _may_repeat(request: ApiRequest[object], error: JobForgeError) -> bool:

@@ -71,19 +71,19 @@ def request_from_call(call: Call[T], routes: Routes) -> ApiRequest[T]:
     route = routes.get(call.function or "")
     if route is None:
         raise Conflict(f"{call.function} is not offered over HTTP: it needs a database")
-    given = name_parameters(route.arguments, call.parameters)
-    tenant = given.pop(TENANT, None) or call.tenant
+    members = name_parameters(route.arguments, call.parameters)
+    tenant = members.pop(TENANT, None) or call.tenant
     if call.held_lease is not None:
-        given |= {"worker_id": call.held_lease.worker_id, "job": call.held_lease.token._asdict()}
+        members |= {"worker_id": call.held_lease.worker_id, "job": call.held_lease.token._asdict()}
         tenant = None  # the server uses the job's tenant
     method, _, pattern = route.endpoint.partition(" ")
-    in_path = {name: value for name, value in given.items() if f"{{{name}}}" in pattern}
-    others = {name: value for name, value in given.items() if name not in in_path}
+    in_path = {name: value for name, value in members.items() if f"{{{name}}}" in pattern}
+    others = {name: value for name, value in members.items() if name not in in_path}
     is_read = method == "GET"
     return ApiRequest(
         method,
         pattern.format(**{name: quote(str(value), safe="") for name, value in in_path.items()}),
-        lambda answer: call.decode(route.read_rows(answer)),
+        lambda response: call.decode(route.read_rows(response)),
         query=query(others) if is_read else (),
         body=None
         if is_read or not (others or method in _ALWAYS_WITH_BODY)
@@ -100,8 +100,8 @@ def _headers(tenant: object, *, once: bool) -> dict[str, str]:
 
 def _notes(parameters: Sequence[Any]) -> dict[str, Json]:
     job_id, after, kinds, limit, tenant_id = parameters
-    given = name_parameters("job_id cursor limit tenant_id", (job_id, after, limit, tenant_id))
-    return {**given, "kind": kinds or _ALL_NOTE_KINDS}
+    members = name_parameters("job_id cursor limit tenant_id", (job_id, after, limit, tenant_id))
+    return {**members, "kind": kinds or _ALL_NOTE_KINDS}
 
 
 def _count_members(parameters: Sequence[Any]) -> dict[str, Json]:
@@ -121,10 +121,10 @@ def _read_filter(text: str) -> dict[str, Json]:
     return which
 
 
-def _tenant(answer: Json) -> Rows:
-    if answer["tenant_id"] is None:
+def _tenant(response: Json) -> Rows:
+    if response["tenant_id"] is None:
         raise TenantRequired("this key is of no tenant: name the one to act for")
-    return [(UUID(answer["tenant_id"]),)]
+    return [(UUID(response["tenant_id"]),)]
 
 
 def _no_folders(_: Json) -> Rows:

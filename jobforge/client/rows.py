@@ -23,73 +23,73 @@ def no_rows(_: Json) -> Rows:
 
 def single_value(name: str, convert: Converter | None = None) -> RowReader:
     """Return a reader for a response with one value."""
-    return lambda answer: [(_convert(answer[name], convert),)]
+    return lambda response: [(_convert(response[name], convert),)]
 
 
 def record(kind: type) -> RowReader:
     """Return a reader for one object, with the fields of a class as columns."""
-    return lambda answer: [_row(_columns(kind), answer)]
+    return lambda response: [_row(_columns(kind), response)]
 
 
 def records(kind: type) -> RowReader:
     """Return a reader for a list of objects, with the fields of a class as columns."""
 
-    def read(answer: Json) -> Rows:
+    def read(response: Json) -> Rows:
         columns = _columns(kind)
-        return [_row(columns, item) for item in answer["items"]]
+        return [_row(columns, item) for item in response["items"]]
 
     return read
 
 
 def items(**columns: Converter | None) -> RowReader:
     """Return a reader for a list of objects, with the given columns."""
-    named = list(columns.items())
-    return lambda answer: [_row(named, item) for item in answer["items"]]
+    pairs = list(columns.items())
+    return lambda response: [_row(pairs, item) for item in response["items"]]
 
 
-def history(answer: Json) -> Rows:
-    return [(answer["job"], answer["attempts"], answer["events"])]
+def history(response: Json) -> Rows:
+    return [(response["job"], response["attempts"], response["events"])]
 
 
-def created_job(answer: Json) -> Rows:
-    return [(UUID(answer["id"]), answer["status"])]
+def created_job(response: Json) -> Rows:
+    return [(UUID(response["id"]), response["status"])]
 
 
-def created_jobs(answer: Json) -> Rows:
-    made = enumerate(answer["items"])
-    return [(index, UUID(job["id"]), job["status"]) for index, job in made]
+def created_jobs(response: Json) -> Rows:
+    indexed = enumerate(response["items"])
+    return [(index, UUID(job["id"]), job["status"]) for index, job in indexed]
 
 
-def created_workflow(answer: Json) -> Rows:
-    workflow_id = UUID(answer["id"])
-    jobs = ((each["node"], UUID(each["job_id"])) for each in answer["nodes"])
+def created_workflow(response: Json) -> Rows:
+    workflow_id = UUID(response["id"])
+    jobs = ((each["node"], UUID(each["job_id"])) for each in response["nodes"])
     return [(workflow_id, None, None), *((workflow_id, node, job_id) for node, job_id in jobs)]
 
 
-def created_batch(answer: Json) -> Rows:
-    batch_id = UUID(answer["id"])
-    made = enumerate(answer["jobs"])
-    jobs = ((batch_id, index, UUID(job["id"]), job["status"]) for index, job in made)
+def created_batch(response: Json) -> Rows:
+    batch_id = UUID(response["id"])
+    indexed = enumerate(response["jobs"])
+    jobs = ((batch_id, index, UUID(job["id"]), job["status"]) for index, job in indexed)
     return [(batch_id, None, None, None), *jobs]
 
 
-def workflow(answer: Json) -> Rows:
-    whole = {name: answer[name] for name in ("result", "is_whole")}
-    return [(answer["workflow"] | whole, answer["nodes"], answer["edges"])]
+def workflow(response: Json) -> Rows:
+    extra = {name: response[name] for name in ("result", "is_whole")}
+    return [(response["workflow"] | extra, response["nodes"], response["edges"])]
 
 
-def document(answer: Json) -> Rows:
+def document(response: Json) -> Rows:
     """Return the whole object as one column, for calls that decode it themselves."""
-    return [(answer,)]
+    return [(response,)]
 
 
-def documents(answer: Json) -> Rows:
-    return [(item,) for item in answer["items"]]
+def documents(response: Json) -> Rows:
+    return [(item,) for item in response["items"]]
 
 
-def heartbeat(answer: Json) -> Rows:
-    beats = [(UUID(beat["job_id"]), beat["lease"], beat["status"]) for beat in answer["items"]]
-    return [(None, None, answer["command"]), *beats]
+def heartbeat(response: Json) -> Rows:
+    beats = [(UUID(beat["job_id"]), beat["lease"], beat["status"]) for beat in response["items"]]
+    return [(None, None, response["command"]), *beats]
 
 
 def _row(columns: list[tuple[str, Converter | None]], item: Json) -> Row:

@@ -33,14 +33,14 @@ class Transport:
         self._routes = routes
         self.http = httpx2.Client(**_settings(address))
 
-    def run(self, asked: Call[T] | ApiRequest[T]) -> T:
-        request = asked if isinstance(asked, ApiRequest) else request_from_call(asked, self._routes)
-        patience = RetryPolicy(self.address.retries)
+    def run(self, call: Call[T] | ApiRequest[T]) -> T:
+        request = call if isinstance(call, ApiRequest) else request_from_call(call, self._routes)
+        retry_policy = RetryPolicy(self.address.retries)
         while True:
             try:
                 return request.read(self._send(request))
             except JobForgeError as error:
-                pause_s = patience.next_pause_s(request, error)
+                pause_s = retry_policy.next_pause_s(request, error)
                 if pause_s is None:
                     raise
             time.sleep(pause_s)
@@ -63,14 +63,14 @@ class AsyncTransport:
         self._routes = routes
         self.http = httpx2.AsyncClient(**_settings(address))
 
-    async def run(self, asked: Call[T] | ApiRequest[T]) -> T:
-        request = asked if isinstance(asked, ApiRequest) else request_from_call(asked, self._routes)
-        patience = RetryPolicy(self.address.retries)
+    async def run(self, call: Call[T] | ApiRequest[T]) -> T:
+        request = call if isinstance(call, ApiRequest) else request_from_call(call, self._routes)
+        retry_policy = RetryPolicy(self.address.retries)
         while True:
             try:
                 return request.read(await self._send(request))
             except JobForgeError as error:
-                pause_s = patience.next_pause_s(request, error)
+                pause_s = retry_policy.next_pause_s(request, error)
                 if pause_s is None:
                     raise
             await asyncio.sleep(pause_s)

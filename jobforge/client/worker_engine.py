@@ -80,8 +80,10 @@ class HttpLink:
             return await self.transport.run(call)
 
     async def send(self, call: Call[T]) -> PendingResult[T]:
-        answer = await self.run(call)
-        return PendingResult.from_value(len(answer) if isinstance(answer, Sized) else 1, answer)
+        response = await self.run(call)
+        return PendingResult.from_value(
+            len(response) if isinstance(response, Sized) else 1, response
+        )
 
     async def close(self) -> None:
         await self.transport.close()
@@ -115,8 +117,8 @@ def _claim(parameters: Sequence[Any]) -> dict[str, Json]:
 
 def _definition(parameters: Sequence[Any]) -> dict[str, Json]:
     key, version, settings = parameters
-    one = encode_body({"key": key, "version": version, "settings": RawJson(settings)})
-    return {"definitions": RawJson(f"[{one.decode()}]")}
+    definition = encode_body({"key": key, "version": version, "settings": RawJson(settings)})
+    return {"definitions": RawJson(f"[{definition.decode()}]")}
 
 
 def _successes(parameters: Sequence[Any]) -> dict[str, Json]:
@@ -132,21 +134,23 @@ def _successes(parameters: Sequence[Any]) -> dict[str, Json]:
     return {"worker_id": worker_id, "outcomes": RawJson(f"[{b','.join(outcomes).decode()}]")}
 
 
-def _unsettled_rows(answer: Json) -> Rows:
+def _unsettled_rows(response: Json) -> Rows:
     return [
-        (UUID(item["job_id"]), item["lease"]) for item in answer["items"] if item["status"] != "ok"
+        (UUID(item["job_id"]), item["lease"])
+        for item in response["items"]
+        if item["status"] != "ok"
     ]
 
 
-def _lineage(answer: Json) -> Rows:
-    return [(answer["parents"], answer["workflow"])]
+def _lineage(response: Json) -> Rows:
+    return [(response["parents"], response["workflow"])]
 
 
 _settled_rows: RowReader = items(job_id=UUID, lease=None, status=None, state=None)
 
 
-def claimed_job_rows(answer: Json) -> Rows:
-    return [_claimed_job(item) for item in answer["items"]]
+def claimed_job_rows(response: Json) -> Rows:
+    return [_claimed_job(item) for item in response["items"]]
 
 
 def _claimed_job(item: Json) -> ClaimedJob:

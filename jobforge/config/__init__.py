@@ -156,20 +156,20 @@ def _is_secret(name: str) -> bool:
 
 def find_misspelled(environ: Mapping[str, str] | None = None) -> dict[str, str]:
     """Return misspelled JOBFORGE_ variables with the names that were probably meant."""
-    found = environment() if environ is None else environ
+    variables = environment() if environ is None else environ
     known = {f"JOBFORGE_{name.upper()}" for name in (*_PARSERS, *_SECRET_FILES, "profile")}
     # JOBFORGE_SECRET_<NAME> are secrets for jobs.
-    strange = [
+    unknown = [
         name
-        for name in found
+        for name in variables
         if name.startswith("JOBFORGE_") and not name.startswith("JOBFORGE_SECRET_")
     ]
-    near = {
+    candidates = {
         name: difflib.get_close_matches(name, known, n=1, cutoff=0.9)
-        for name in strange
+        for name in unknown
         if name not in known
     }
-    return {name: meant[0] for name, meant in near.items() if meant}
+    return {name: close[0] for name, close in candidates.items() if close}
 
 
 def is_secret(name: str) -> bool:
@@ -230,9 +230,9 @@ def _from_environment(environ: Mapping[str, str]) -> _Layer:
 
 
 def _from_file(folder: Path) -> _Layer:
-    own = folder / "jobforge.toml"
-    if own.exists():
-        return _read_table(str(own), _toml(own))
+    settings_file = folder / "jobforge.toml"
+    if settings_file.exists():
+        return _read_table(str(settings_file), _toml(settings_file))
     project = folder / "pyproject.toml"
     if not project.exists():
         return {}
@@ -260,9 +260,9 @@ def _from_user_file(environ: Mapping[str, str]) -> list[_Layer]:
 
 
 def _user_file(environ: Mapping[str, str]) -> Path | None:
-    named, home = environ.get("XDG_CONFIG_HOME", ""), environ.get("HOME")
-    if Path(named).is_absolute():
-        return Path(named, "jobforge", "config.toml")
+    config_home, home = environ.get("XDG_CONFIG_HOME", ""), environ.get("HOME")
+    if Path(config_home).is_absolute():
+        return Path(config_home, "jobforge", "config.toml")
     return Path(home, ".config", "jobforge", "config.toml") if home else None
 
 

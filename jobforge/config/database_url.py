@@ -38,12 +38,12 @@ class DatabaseUrl:
     def secret_files(self) -> Iterator[Path]:
         """Yield the files in which libpq looks for credentials."""
         parts, home = self._parts() or {}, environment().get("HOME")
-        for parameter, variable, usual in _FILES:
-            named = parts.get(parameter) or environment().get(variable)
-            if named:
-                yield Path(str(named))
+        for parameter, variable, default in _FILES:
+            path = parts.get(parameter) or environment().get(variable)
+            if path:
+                yield Path(str(path))
             elif home:
-                yield Path(home, usual)
+                yield Path(home, default)
 
     def _parts(self) -> dict[str, object] | None:
         """Return the parameters; None if the URL is invalid, which connecting reports."""

@@ -30,10 +30,10 @@ def path(value: Json) -> Path:
 def boolean(value: Json) -> bool:
     if isinstance(value, bool):
         return value
-    word = value.strip().lower() if isinstance(value, str) else ""
-    if word not in _BOOLEANS:
+    lowered = value.strip().lower() if isinstance(value, str) else ""
+    if lowered not in _BOOLEANS:
         raise InvalidValue(f"true or false, not {value!r}")
-    return _BOOLEANS[word]
+    return _BOOLEANS[lowered]
 
 
 _BOOLEANS = {
@@ -83,10 +83,10 @@ def user_range(value: Json) -> tuple[int, int]:
     return first, last
 
 
-def one_of(*words: str) -> Parser:
+def one_of(*choices: str) -> Parser:
     def parse(value: Json) -> str:
-        if not isinstance(value, str) or value.lower() not in words:
-            raise InvalidValue(f"one of {', '.join(words)}, not {value!r}")
+        if not isinstance(value, str) or value.lower() not in choices:
+            raise InvalidValue(f"one of {', '.join(choices)}, not {value!r}")
         return value.lower()
 
     return parse
@@ -164,7 +164,7 @@ def algorithms(value: Json) -> tuple[str, ...]:
 def roles(value: Json) -> dict[str, str]:
     """Return the role for each value of a token's claim."""
     pairs = value.items() if isinstance(value, dict) else map(_role_pair, _items(value))
-    roles = {str(word): str(role) for word, role in pairs}
+    roles = {str(claim): str(role) for claim, role in pairs}
     for role in roles.values():
         if role not in _ROLES:
             raise InvalidValue(
@@ -174,8 +174,8 @@ def roles(value: Json) -> dict[str, str]:
 
 
 def _role_pair(item: str) -> tuple[str, str]:
-    word, _, role = item.rpartition(":")
-    return word or role, role
+    claim, _, role = item.rpartition(":")
+    return claim or role, role
 
 
 _SHORTEST_SECRET = 32

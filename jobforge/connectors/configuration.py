@@ -55,26 +55,26 @@ async def open_configuration(job: ConnectorJob[Any], name: str) -> OpenedConfigu
     from jobforge.security.vault import SealContext  # noqa: PLC0415 - imports cryptography only when needed
 
     try:
-        kept = await job.call(calls.open_connector_config(name))
+        config = await job.call(calls.open_connector_config(name))
     except NotFound:
         raise Dead(f"there is no configuration {name}") from None
-    if "$unreadable" in kept.settings or "$unreadable" in kept.secrets:
+    if "$unreadable" in config.settings or "$unreadable" in config.secrets:
         raise Dead(f"configuration {name} is too long as JSON text: set its settings and secrets")
     key: TenantKey | None = None  # loaded for the first encrypted secret
-    found: dict[str, str] = {}
-    for secret, where in kept.secrets.items():
-        if "from" in where:
-            found[secret] = job.services.secrets.lookup_for_tenant(where["from"], job.tenant_id)
+    opened: dict[str, str] = {}
+    for secret, source in config.secrets.items():
+        if "from" in source:
+            opened[secret] = job.services.secrets.lookup_for_tenant(source["from"], job.tenant_id)
             continue
         if key is None:
             key = await job.call(job.vault.build_tenant_key_call(job.tenant_id))
-        place = SealContext(_TABLE, kept.id, f"secrets.{secret}")
-        found[secret] = key.open(place, base64.b64decode(where["sealed"])).decode()
+        context = SealContext(_TABLE, config.id, f"secrets.{secret}")
+        opened[secret] = key.open(context, base64.b64decode(source["sealed"])).decode()
     scope = CURRENT_SCOPE.get() or connector_scope(job.claimed.payload_json)
-    for value in found.values():
+    for value in opened.values():
         scope.add(value)
     return OpenedConfiguration(
-        kept.settings.get("url"), kept.settings.get("headers") or {}, found, scope
+        config.settings.get("url"), config.settings.get("headers") or {}, opened, scope
     )
 
 

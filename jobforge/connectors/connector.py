@@ -141,12 +141,12 @@ class ConnectorDefinition(Definition[..., Json]):
         self,
         connector: Connector[Any],
         worker_id: UUID,
-        tools: ConnectorServices,
+        services: ConnectorServices,
         client: EngineClient,
     ) -> None:
         self._connector = connector
         self._worker_id = worker_id
-        self._services = tools
+        self._services = services
         self.parameters = Parameters(("payload",), Shape(connector.payload), "payload", 1)
         self.result = _ANY
         super().__init__(self._run, connector.settings, client, Hooks(_do_nothing))

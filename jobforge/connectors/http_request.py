@@ -62,27 +62,29 @@ class HttpRequest(BaseModel):
 
 
 async def run(job: ConnectorJob[HttpRequest]) -> Json:
-    asked = job.payload
-    opened = await open_configuration(job, asked.config) if asked.config else OpenedConfiguration()
+    payload = job.payload
+    opened = (
+        await open_configuration(job, payload.config) if payload.config else OpenedConfiguration()
+    )
     try:
         request = _request(job, opened)
         response = await job.egress.send(request)
     except Invalid as error:
         raise InvalidPayload(error.message, field=error.field) from None
-    answer = await run_off_loop(len(response.body), _result_from_response, response, opened.scope)
-    if not _is_expected(response.status, asked.expected_status):
-        raise _unexpected_status_error(response, answer)
-    return answer
+    result = await run_off_loop(len(response.body), _result_from_response, response, opened.scope)
+    if not _is_expected(response.status, payload.expected_status):
+        raise _unexpected_status_error(response, result)
+    return result
 
 
 def _request(job: ConnectorJob[HttpRequest], opened: OpenedConfiguration) -> "EgressRequest":
     from jobforge.connectors.egress import EgressRequest  # noqa: PLC0415 - imports the HTTP client only when needed
 
-    asked = job.payload
-    given = {**opened.headers, **asked.headers}
+    payload = job.payload
+    given = {**opened.headers, **payload.headers}
     filled = {name: opened.fill(value) for name, value in given.items()}
-    body, kind = _body(asked.body)
-    own = {
+    body, kind = _body(payload.body)
+    defaults = {
         "Idempotency-Key": str(job.job_id),
         "X-JobForge-Fence": job.fence,
         "Content-Type": kind,
@@ -90,10 +92,10 @@ def _request(job: ConnectorJob[HttpRequest], opened: OpenedConfiguration) -> "Eg
     named = {name.lower() for name in filled}
     headers = [
         *filled.items(),
-        *((name, value) for name, value in own.items() if value and name.lower() not in named),
+        *((name, value) for name, value in defaults.items() if value and name.lower() not in named),
     ]
     return EgressRequest(
-        asked.method,
+        payload.method,
         _url(job, opened),
         headers=headers,
         body=body,
@@ -101,8 +103,8 @@ def _request(job: ConnectorJob[HttpRequest], opened: OpenedConfiguration) -> "Eg
         private_headers=frozenset(
             name for name, value in given.items() if name in opened.headers or filled[name] != value
         ),
-        redirects=asked.redirects,
-        deadline_s=asked.timeout_s,
+        redirects=payload.redirects,
+        deadline_s=payload.timeout_s,
         traceparent=job.traceparent,
     )
 
@@ -136,8 +138,8 @@ def _result_from_response(response: "EgressResponse", scope: RedactionScope) -> 
     headers: dict[str, str] = {}
     for name, value in response.headers[:_MOST_HEADERS]:
         key = name.lower()
-        whole = f"{headers[key]}, {value}" if key in headers else value
-        headers[key] = scope.hide(whole)[:_LONGEST_HEADER]
+        merged = f"{headers[key]}, {value}" if key in headers else value
+        headers[key] = scope.hide(merged)[:_LONGEST_HEADER]
     return {
         "status": response.status,
         "url": scope.hide(response.url),
@@ -180,9 +182,9 @@ def _is_deeper(document: Json, most: int) -> bool:
 
 
 def _unexpected_status_error(
-    response: "EgressResponse", answer: dict[str, Json]
+    response: "EgressResponse", result: dict[str, Json]
 ) -> UnexpectedStatus:
-    shown = answer.get("text", answer.get("json"))
+    shown = result.get("text", result.get("json"))
     tail = shown if isinstance(shown, str) or shown is None else orjson.dumps(shown).decode()
     error = UnexpectedStatus(
         f"the answer has status {response.status}",

@@ -118,15 +118,15 @@ class ReportRequest(_Part):
 
 
 async def run(job: ConnectorJob[ReportRequest]) -> Json:
-    ask = _ThreadedEngine(job)
+    engine = _ThreadedEngine(job)
     try:
-        return await asyncio.get_running_loop().run_in_executor(_THREADS, _make_report, job, ask)
+        return await asyncio.get_running_loop().run_in_executor(_THREADS, _make_report, job, engine)
     except PayloadTooLarge as error:
         raise Dead(error.message) from error
     except Invalid as error:
         raise InvalidPayload(error.message, field=error.field) from error
     finally:
-        ask.end()
+        engine.end()
 
 
 class _ThreadedEngine:
@@ -139,8 +139,8 @@ class _ThreadedEngine:
 
     def run(self, call: Call[Any]) -> Any:  # noqa: ANN401 - the call's result
         self.check()
-        asked = asyncio.run_coroutine_threadsafe(self._job.call(call), self._loop)
-        return asked.result(_CALL_TIMEOUT_S)
+        future = asyncio.run_coroutine_threadsafe(self._job.call(call), self._loop)
+        return future.result(_CALL_TIMEOUT_S)
 
     def check(self) -> None:
         """Raise CancelledError if the job has ended, to stop the thread."""
@@ -151,19 +151,21 @@ class _ThreadedEngine:
         self._is_over.set()
 
 
-def _make_report(job: ConnectorJob[ReportRequest], ask: _ThreadedEngine) -> dict[str, Json]:
-    asked, artifacts = job.payload, job.artifacts
-    rows = _rows(asked, job.tenant_id, artifacts, ask)
+def _make_report(job: ConnectorJob[ReportRequest], engine: _ThreadedEngine) -> dict[str, Json]:
+    request, artifacts = job.payload, job.artifacts
+    rows = _rows(request, job.tenant_id, artifacts, engine)
     first = list(islice(rows, _SAMPLED_ROWS))
-    columns = infer_columns(first) if asked.columns is None else [_column(c) for c in asked.columns]
-    table = Table(
-        columns, _check_periodically(chain(first, rows), ask), asked.title, asked.max_rows
+    columns = (
+        infer_columns(first) if request.columns is None else [_column(c) for c in request.columns]
     )
-    key = new_key(job.tenant_id, job.job_id, f"report-{job.claimed.lease}.{asked.format}")
-    marker = artifacts.put(key, _WRITERS[asked.format](table))
+    table = Table(
+        columns, _check_periodically(chain(first, rows), engine), request.title, request.max_rows
+    )
+    key = new_key(job.tenant_id, job.job_id, f"report-{job.claimed.lease}.{request.format}")
+    marker = artifacts.put(key, _WRITERS[request.format](table))
     return {
         "artifact": marker.ref,
-        "format": asked.format,
+        "format": request.format,
         "rows": table.count,
         "truncated": table.is_truncated,
         "bytes": marker.bytes,
@@ -171,10 +173,10 @@ def _make_report(job: ConnectorJob[ReportRequest], ask: _ThreadedEngine) -> dict
     }
 
 
-def _check_periodically(rows: Iterator[ReportRow], ask: _ThreadedEngine) -> Iterator[ReportRow]:
+def _check_periodically(rows: Iterator[ReportRow], engine: _ThreadedEngine) -> Iterator[ReportRow]:
     for number, row in enumerate(rows):
         if number % _PAGE == 0:
-            ask.check()
+            engine.check()
         yield row
 
 
@@ -185,22 +187,22 @@ def _column(choice: str | ColumnChoice) -> Column:
 
 
 def _rows(
-    asked: ReportRequest, tenant_id: UUID, artifacts: Artifacts, ask: _ThreadedEngine
+    request: ReportRequest, tenant_id: UUID, artifacts: Artifacts, engine: _ThreadedEngine
 ) -> Iterator[ReportRow]:
-    match asked.source:
+    match request.source:
         case GivenRows(rows=rows):
             return iter(rows)
         case ResultOfJob(job_id=job_id, path=path):
-            return _rows_in(_result(artifacts, _job(ask, job_id)), path)
+            return _rows_in(_result(artifacts, _job(engine, job_id)), path)
         case RowsOfArtifact(artifact=ref, path=path):
             return _rows_of_file(artifacts, read_ref(ref, tenant_id).path, path)
         case ListOfJobs(jobs=which):
-            return _jobs(ask, which)
+            return _jobs(engine, which)
 
 
-def _job(ask: _ThreadedEngine, job_id: UUID) -> Job:
+def _job(engine: _ThreadedEngine, job_id: UUID) -> Job:
     try:
-        job: Job = ask.run(calls.get_job(job_id)).job
+        job: Job = engine.run(calls.get_job(job_id)).job
     except NotFound:
         raise Dead(f"there is no job {job_id}") from None
     if job.state in {State.DEAD, State.CANCELED}:
@@ -228,11 +230,11 @@ def _rows_in(document: Json, path: str | None) -> Iterator[ReportRow]:
 def _rows_of_file(artifacts: Artifacts, file: str, path: str | None) -> Iterator[ReportRow]:
     if artifacts.store.size(file) > _READ_WHOLE:
         return _rows_on_lines(artifacts.store.open(file))
-    whole = b"".join(artifacts.store.open(file))
+    content = b"".join(artifacts.store.open(file))
     try:
-        document = decode(whole)
+        document = decode(content)
     except ValueError:
-        return _rows_on_lines(iter([whole]))
+        return _rows_on_lines(iter([content]))
     is_report = isinstance(document, dict) and {"columns", "rows"} <= document.keys()
     return _rows_in(document, path or ("rows" if is_report else None))
 
@@ -253,18 +255,18 @@ def _rows_on_lines(pieces: Iterator[bytes]) -> Iterator[ReportRow]:
 def _lines(pieces: Iterator[bytes]) -> Iterator[bytes]:
     rest = b""
     for piece in pieces:
-        *whole, rest = (rest + piece).split(b"\n")
-        yield from whole
+        *lines, rest = (rest + piece).split(b"\n")
+        yield from lines
         if len(rest) > _LONGEST_LINE:
             raise Dead("a line of the artifact is longer than a row may be")
     yield rest
 
 
-def _jobs(ask: _ThreadedEngine, which: ReportJobFilter) -> Iterator[ReportRow]:
-    wanted = JobFilter(**which.model_dump(exclude_none=True))
+def _jobs(engine: _ThreadedEngine, which: ReportJobFilter) -> Iterator[ReportRow]:
+    job_filter = JobFilter(**which.model_dump(exclude_none=True))
     before: UUID | None = None
     while True:
-        page: list[JobListing] = ask.run(calls.list_jobs(wanted, limit=_PAGE, before=before))
+        page: list[JobListing] = engine.run(calls.list_jobs(job_filter, limit=_PAGE, before=before))
         yield from map(_row_from_listing, page)
         if len(page) < _PAGE:
             return

@@ -102,13 +102,15 @@ async def _request(job: ConnectorJob[WebhookDelivery], delivery: OpenDelivery) -
 
 async def _send(egress: "EgressClient", request: "EgressRequest") -> _SendResult:
     try:
-        answer = await egress.send(request)
+        http_response = await egress.send(request)
     except (EgressError, Invalid) as error:
         return _SendResult(error=f"{error.code}: {error.message}")
-    response = await run_off_loop(len(answer.body), _clean_response, answer.body)
-    if 200 <= answer.status <= 299:
-        return _SendResult(answer.status, response)
-    return _SendResult(answer.status, response, f"the receiver answered {answer.status}")
+    response = await run_off_loop(len(http_response.body), _clean_response, http_response.body)
+    if 200 <= http_response.status <= 299:
+        return _SendResult(http_response.status, response)
+    return _SendResult(
+        http_response.status, response, f"the receiver answered {http_response.status}"
+    )
 
 
 def _wait_s(attempt: int) -> float:

@@ -33,9 +33,9 @@ def connect(
     url: str, *, behind_pooler: bool = False, timeouts: Timeouts = DEFAULT_TIMEOUTS
 ) -> Iterator[Connection]:
     """Open a synchronous connection in autocommit mode; close it on exit."""
-    given = build_connect_kwargs(url, behind_pooler=behind_pooler, timeouts=timeouts)
+    kwargs = build_connect_kwargs(url, behind_pooler=behind_pooler, timeouts=timeouts)
     with DriverErrorTranslator():
-        conn: Connection = psycopg.connect(**given)
+        conn: Connection = psycopg.connect(**kwargs)
     with conn:
         yield conn
 
@@ -46,12 +46,12 @@ def tenant(conn: Connection, tenant_id: UUID) -> Iterator[None]:
 
     All statements go out in one pipeline, so they share their round trips.
     """
-    with DriverErrorTranslator() as explained:
+    with DriverErrorTranslator() as translator:
         try:
             with conn.pipeline():
                 conn.execute("begin")
                 conn.execute(SET_LOCAL, ("app.tenant_id", str(tenant_id)))
-                with explained.pass_through_body_errors():
+                with translator.pass_through_body_errors():
                     yield
                 commit = conn.execute("commit")
             check_committed(commit.statusmessage)
@@ -132,14 +132,14 @@ async def asend(conn: AsyncConnection, call: Call[T]) -> PendingResult[T]:
         return PendingResult(cursor.rowcount, read)
 
 
-def check_committed(answer: str | None) -> None:
+def check_committed(status: str | None) -> None:
     # If a statement failed and the caller caught its error, Postgres completes COMMIT as ROLLBACK.
-    if answer != "COMMIT":
+    if status != "COMMIT":
         raise Conflict(EARLIER_CALL_FAILED)
 
 
 def has_pending_input(conn: Connection | AsyncConnection) -> bool:
     # An idle server sends data only when it closes the connection. poll() needs no round trip.
-    looked = poll()
-    looked.register(conn.fileno(), POLLIN)
-    return bool(looked.poll(0))
+    poller = poll()
+    poller.register(conn.fileno(), POLLIN)
+    return bool(poller.poll(0))

@@ -140,13 +140,13 @@ class Database:
     async def tenant(self, tenant_id: UUID) -> AsyncIterator["TenantTransaction"]:
         """Open a transaction for one tenant: commit on exit, roll back on an error."""
         async with self.connection() as conn:
-            with DriverErrorTranslator() as explained:
+            with DriverErrorTranslator() as translator:
                 try:
                     # In the pipeline, BEGIN and the setting travel with the first call.
                     async with conn.pipeline():
                         await conn.execute("begin")
                         await conn.execute(SET_LOCAL, ("app.tenant_id", str(tenant_id)))
-                        with explained.pass_through_body_errors():
+                        with translator.pass_through_body_errors():
                             yield TenantTransaction(conn)
                         commit = await conn.execute("commit")
                     check_committed(commit.statusmessage)
@@ -212,13 +212,13 @@ async def _acheck(conn: AsyncConnection) -> None:
 
 async def _iter_notifications(conn: AsyncConnection) -> AsyncGenerator[str, None]:
     # psycopg's own generator wakes up ten times a second to check whether it was stopped.
-    news, socket = asyncio.Event(), conn.fileno()
+    has_input, socket = asyncio.Event(), conn.fileno()
     loop = asyncio.get_running_loop()
-    loop.add_reader(socket, news.set)
+    loop.add_reader(socket, has_input.set)
     try:
         while True:
-            await news.wait()
-            news.clear()
+            await has_input.wait()
+            has_input.clear()
             with DriverErrorTranslator():
                 conn.pgconn.consume_input()
             while notice := conn.pgconn.notifies():

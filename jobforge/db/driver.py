@@ -120,9 +120,9 @@ class DriverErrorTranslator:
     def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
         if error is None or error is self._from_body:
             return
-        explained = translate_error(error)
-        if explained is not None:
-            raise explained from error
+        translated = translate_error(error)
+        if translated is not None:
+            raise translated from error
 
     @contextmanager
     def pass_through_body_errors(self) -> Iterator[None]:

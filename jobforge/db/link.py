@@ -52,12 +52,12 @@ class DedicatedConnection:
             self._watched.close()
             await self._watched.connection.close()
 
-    async def _send(self, watch: WatchedConnection, call: Call[T]) -> PendingResult[T]:
+    async def _send(self, watched: WatchedConnection, call: Call[T]) -> PendingResult[T]:
         if call.is_frequent and not call.settings and not self._behind_pooler:
             with DriverErrorTranslator():
-                return await watch.send(call)
+                return await watched.send(call)
         try:
-            return await asend(watch.connection, call)
+            return await asend(watched.connection, call)
         finally:
-            if not watch.connection.closed:
-                watch.start_watching()
+            if not watched.connection.closed:
+                watched.start_watching()

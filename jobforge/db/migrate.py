@@ -300,11 +300,11 @@ def _refuse_newer_database(states: dict[str, FileState]) -> None:
         )
 
 
-def _refuse_newer_revision(recorded: int, own: int) -> None:
-    if recorded > own:
+def _refuse_newer_revision(recorded: int, current: int) -> None:
+    if recorded > current:
         raise MigrationError(
             "the database is newer than this release: "
-            f"it has revision {recorded} of the schema, this release has {own}",
+            f"it has revision {recorded} of the schema, this release has {current}",
             hint="upgrade jobforge here",
         )
 
@@ -346,7 +346,7 @@ def _set_local(conn: Connection, name: str, value: str) -> None:
 
 
 def _apply_all(
-    conn: Connection, due: list[Script], root: Path, tell: Callable[[int, int], None] | None
+    conn: Connection, due: list[Script], root: Path, on_progress: Callable[[int, int], None] | None
 ) -> None:
     """Apply the files in order. Drop functions without a file before access.sql grants access."""
     has_functions = False
@@ -357,8 +357,8 @@ def _apply_all(
         elif script.name == "access.sql" and has_functions:
             _drop_stale_functions(conn)
         _apply(conn, script)
-        if tell is not None:
-            tell(number, len(due))
+        if on_progress is not None:
+            on_progress(number, len(due))
     if due:
         _complete_record(conn, root)
 

@@ -47,12 +47,12 @@ class MonitoredLink:
 
     async def send(self, call: Call[T]) -> PendingResult[T]:
         try:
-            answer = await self._link.send(call)
+            result = await self._link.send(call)
         except Unavailable as error:
             self._outage.begin(error)
             raise
         self._outage.end()
-        return answer
+        return result
 
     async def close(self) -> None:
         await self._link.close()

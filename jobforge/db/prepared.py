@@ -48,9 +48,9 @@ class PreparedConnection(psycopg.Connection[Any]):
 
     @cached_property
     def input_poll(self) -> poll:
-        found = poll()
-        found.register(self.pgconn.socket, POLLIN)
-        return found
+        poller = poll()
+        poller.register(self.pgconn.socket, POLLIN)
+        return poller
 
 
 class AsyncPreparedConnection(psycopg.AsyncConnection[Any]):
@@ -94,9 +94,9 @@ def send(
     conn: PreparedConnection | AsyncPreparedConnection, statement: Statement, call: Call[Any]
 ) -> None:
     """Send a call of a prepared statement; `read_result` decodes the result."""
-    given = [None if value is None else _dump_parameter(conn, value) for value in call.parameters]
+    values = [None if value is None else _dump_parameter(conn, value) for value in call.parameters]
     formats = [_BINARY if isinstance(value, BinaryArray) else _TEXT for value in call.parameters]
-    conn.pgconn.send_query_prepared(statement.name, given, formats, _BINARY)
+    conn.pgconn.send_query_prepared(statement.name, values, formats, _BINARY)
 
 
 def make_pending_result(
@@ -105,10 +105,10 @@ def make_pending_result(
     """Return a result that can be decoded later, while the connection is used again."""
     check_result(conn, result)
 
-    async def answered() -> T:
+    async def read() -> T:
         return read_result(conn, call, result)
 
-    return PendingResult(result.ntuples, answered)
+    return PendingResult(result.ntuples, read)
 
 
 def read_result(
@@ -130,7 +130,7 @@ def check_result(conn: PreparedConnection | AsyncPreparedConnection, result: PGr
 def _make_statement(sql: LiteralString) -> Statement:
     """Return the statement with Postgres parameters ($1, $2) in place of %s."""
     first, *others = sql.split("%s")
-    text = first + "".join(f"${place}{part}" for place, part in enumerate(others, 1))
+    text = first + "".join(f"${number}{part}" for number, part in enumerate(others, 1))
     return Statement(f"jobforge_{next(_numbers)}".encode(), text.encode())
 
 

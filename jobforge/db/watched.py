@@ -41,8 +41,8 @@ class FastConnection:
         self.is_busy = True
         try:
             with DriverErrorTranslator():
-                watch = await self._open()
-                return await watch.run(call)
+                watched = await self._open()
+                return await watched.run(call)
         finally:
             if self._watched is not None and not self._watched.is_idle:
                 await self.close()
@@ -50,9 +50,9 @@ class FastConnection:
 
     async def close(self) -> None:
         if self._watched is not None:
-            watch, self._watched = self._watched, None
-            watch.close()
-            await self._pool.putconn(watch.connection)
+            watched, self._watched = self._watched, None
+            watched.close()
+            await self._pool.putconn(watched.connection)
 
     async def _open(self) -> "WatchedConnection":
         if self._watched is not None and not self._watched.is_healthy():
@@ -126,12 +126,12 @@ class WatchedConnection:
         self.connection.prepared |= {query}
 
     def _next_result(self) -> "asyncio.Future[PGresult]":
-        self._pending = answer = self._loop.create_future()
+        self._pending = future = self._loop.create_future()
         if self._watched_socket is None:
             self.start_watching()
         if self._pgconn.flush():
             self._loop.add_writer(self._pgconn.socket, self._send_rest)
-        return answer
+        return future
 
     def _send_rest(self) -> None:
         try:
@@ -157,10 +157,10 @@ class WatchedConnection:
             self._fail(error)
 
     def _deliver(self) -> None:
-        answer, self._pending = self._pending, None
+        future, self._pending = self._pending, None
         result, self._result = self._result, None
-        if answer is not None and result is not None and not answer.done():
-            answer.set_result(result)
+        if future is not None and result is not None and not future.done():
+            future.set_result(result)
 
     def _fail(self, error: psycopg.Error) -> None:
         self._close_socket()

@@ -174,16 +174,16 @@ class Embedded:
         # second or two; Postgres refuses to start until they have exited.
         crashed = (data / "postmaster.pid").exists()
         _drop_lock_of_zombie(data)
-        said = ""
+        output = ""
         for _ in range(_CRASH_RETRIES if crashed else _RETRIES):
             started = self._start_once(data, binaries)
             server = PostgresServer.read(data)
             if started.returncode == 0 and server is not None:
                 return server
-            said = started.stdout
+            output = started.stdout
             time.sleep(_RETRY_PAUSE)
         raise EmbeddedError(
-            f"Postgres did not start in {data}: {_last_error(_log(data), said)}",
+            f"Postgres did not start in {data}: {_last_error(_log(data), output)}",
             hint=f"the whole log is in {_log(data)}",
         )
 
@@ -195,10 +195,12 @@ class Embedded:
             "listen_addresses": "127.0.0.1" if self.tcp else "",
             "port": str(_free_port() if self.tcp else _DEFAULT_PORT),
         }
-        words = [word for name, value in options.items() for word in ("-c", f"{name}={value}")]
+        arguments = [
+            argument for name, value in options.items() for argument in ("-c", f"{name}={value}")
+        ]
         started = binaries.run(
             *("pg_ctl", "-D", str(data), "-l", str(_log(data)), "-w", "-t", str(_START_SECONDS)),
-            *("-o", shlex.join(words), "start"),
+            *("-o", shlex.join(arguments), "start"),
         )
         if started.returncode != 0 and socket_dir != data:
             shutil.rmtree(socket_dir, ignore_errors=True)
@@ -222,11 +224,11 @@ def _refuse_shell_characters(data: Path) -> None:
 
 
 def _create_symlink(data_dir: Path, data: Path) -> None:
-    wanted = data_dir.expanduser().absolute()
-    if wanted.resolve() == data:
+    link = data_dir.expanduser().absolute()
+    if link.resolve() == data:
         return
-    make_folders(wanted.parent)
-    wanted.symlink_to(data)
+    make_folders(link.parent)
+    link.symlink_to(data)
 
 
 def _check_same_major(data: Path, binaries: Binaries) -> None:
@@ -243,9 +245,9 @@ def _wait_until_ready(data: Path) -> PostgresServer | None:
     server = PostgresServer.read(data)
     deadline = time.monotonic() + _START_SECONDS
     while server and _is_alive(server.pid) and time.monotonic() < deadline:
-        answer = _ping(server)
-        if answer != Ping.REJECT:
-            return server if answer == Ping.OK else None
+        status = _ping(server)
+        if status != Ping.REJECT:
+            return server if status == Ping.OK else None
         time.sleep(_RETRY_PAUSE)
     return None
 
@@ -309,5 +311,5 @@ def _last_error(log: Path, otherwise: str) -> str:
         lines = log.read_text(errors="replace").splitlines()
     except OSError:
         lines = []
-    loud = [line for line in lines if "FATAL" in line or "PANIC" in line]
-    return loud[-1] if loud else otherwise.strip()
+    errors = [line for line in lines if "FATAL" in line or "PANIC" in line]
+    return errors[-1] if errors else otherwise.strip()

@@ -58,14 +58,14 @@ def configure(
     root = logging.getLogger()
     root.removeHandler(_handler)
     # Bypass capture_output(): its stream would feed log lines back into the log.
-    written = stream or _original_stream(sys.stderr)
-    is_terminal = written.isatty()
+    output = stream or _original_stream(sys.stderr)
+    is_terminal = output.isatty()
     _writer = _Writer(
         is_json=format == "json" or (format is None and not is_terminal),
         is_colored=is_terminal and config.wants_color(),
         threshold=_LEVELS[level],
         worker_id=worker_id,
-        stream=written,
+        stream=output,
     )
     root.setLevel(_writer.threshold)
     root.addHandler(_handler)
@@ -118,15 +118,15 @@ def capture_output() -> Iterator[None]:
     One line per write that ends in a line break. Output of child processes, and of libraries that
     bypass sys.stdout, is not captured.
     """
-    before = sys.stdout, sys.stderr
-    taken = _CapturedStream("stdout", sys.stdout), _CapturedStream("stderr", sys.stderr)
-    sys.stdout, sys.stderr = taken
+    originals = sys.stdout, sys.stderr
+    captured = _CapturedStream("stdout", sys.stdout), _CapturedStream("stderr", sys.stderr)
+    sys.stdout, sys.stderr = captured
     try:
         yield
     finally:
-        for each in taken:
+        for each in captured:
             each.flush()
-        sys.stdout, sys.stderr = before
+        sys.stdout, sys.stderr = originals
 
 
 def job_fields(job: ClaimedJob) -> dict[str, Json]:
@@ -163,11 +163,11 @@ def _trace_of(job: ClaimedJob) -> tuple[str, str | None]:
 
 def _context_fields() -> Mapping[str, Json]:
     job = CURRENT_JOB.get()
-    known = _bound_fields.get() if job is None else {**job_fields(job), **_bound_fields.get()}
+    fields = _bound_fields.get() if job is None else {**job_fields(job), **_bound_fields.get()}
     span = tracing.read_traceparent(tracing.current_traceparent())
     if span is None or not span.is_recorded:
-        return known
-    return {**known, "trace_id": span.trace_id, "span_id": span.span_id}
+        return fields
+    return {**fields, "trace_id": span.trace_id, "span_id": span.span_id}
 
 
 class _FieldBinding:
@@ -261,12 +261,12 @@ def _text_line(line: LogLine, *, is_coloured: bool) -> str:
     fields = line.redacted_fields()
     block = _traceback_in(fields)
     shown = " ".join(map(_format_field, fields.items()))
-    mark, event = f"{line.level:<8}", line.event
+    level, event = f"{line.level:<8}", line.event
     if is_coloured:
-        mark = f"\x1b[{_COLORS[line.level]}m{mark}\x1b[0m"
+        level = f"\x1b[{_COLORS[line.level]}m{level}\x1b[0m"
         event = f"\x1b[1m{event}\x1b[0m"
     time = f"{line.at.astimezone():%H:%M:%S}.{line.at.microsecond // 1000:03d}"
-    return f"{time} {mark} {event} {shown}".rstrip() + f"\n{block}"
+    return f"{time} {level} {event} {shown}".rstrip() + f"\n{block}"
 
 
 def _traceback_in(fields: dict[str, Json]) -> str:
@@ -311,8 +311,8 @@ class _Handler(logging.Handler):
 
 
 def _fields_of_record(record: logging.LogRecord) -> dict[str, Json]:
-    own = {key: value for key, value in vars(record).items() if key not in _OF_EVERY_RECORD}
-    fields = {**_context_fields(), "logger": record.name, "message": record.getMessage(), **own}
+    extra = {key: value for key, value in vars(record).items() if key not in _OF_EVERY_RECORD}
+    fields = {**_context_fields(), "logger": record.name, "message": record.getMessage(), **extra}
     if record.exc_info and record.exc_info[1] is not None:
         fields["error"] = error_fields(record.exc_info[1])
     return fields
@@ -337,17 +337,17 @@ class _CapturedStream(io.TextIOBase):
 
     encoding = "utf-8"
 
-    def __init__(self, name: str, behind: TextIO) -> None:
-        self.original = behind
+    def __init__(self, name: str, original: TextIO) -> None:
+        self.original = original
         self._name = name
         self._partial_lines: dict[int, str] = {}  # by thread, so that their output does not mix
 
     def write(self, text: str, /) -> int:
-        begun = self._partial_lines.pop(threading.get_ident(), "") + text
-        if begun.endswith("\n") or len(begun) > _LONGEST_PRINT:
-            self._emit_output(begun)
-        elif begun:
-            self._partial_lines[threading.get_ident()] = begun
+        line = self._partial_lines.pop(threading.get_ident(), "") + text
+        if line.endswith("\n") or len(line) > _LONGEST_PRINT:
+            self._emit_output(line)
+        elif line:
+            self._partial_lines[threading.get_ident()] = line
         return len(text)
 
     def flush(self) -> None:
@@ -371,9 +371,9 @@ class _CapturedStream(io.TextIOBase):
 class _CapturedBytes:
     """Stands in for `sys.stdout.buffer`, for code that writes bytes."""
 
-    def __init__(self, prints: _CapturedStream) -> None:
-        self._prints = prints
-        self.flush = prints.flush
+    def __init__(self, stream: _CapturedStream) -> None:
+        self._prints = stream
+        self.flush = stream.flush
 
     def write(self, data: bytes | bytearray | memoryview) -> int:
         self._prints.write(bytes(data).decode("utf-8", "backslashreplace"))

@@ -53,9 +53,9 @@ class Histogram:
         """Add many values, much faster than one `add` for each."""
         ordered = sorted(values)
         below = 0
-        for place, bound in enumerate(self.bounds):
+        for index, bound in enumerate(self.bounds):
             until = bisect_right(ordered, bound, below)
-            self.counts[place] += until - below
+            self.counts[index] += until - below
             below = until
         self.counts[-1] += len(ordered) - below
         self.total += sum(ordered)
@@ -102,9 +102,9 @@ class Meters:
         self.first_claims.update([job.definition for job in jobs if job.attempt == 1])
         queues = set(map(_queue_of, jobs))
         for queue in queues:
-            own = jobs if len(queues) == 1 else [job for job in jobs if job.queue == queue]
-            self.claimed[queue] += len(own)
-            self.waits[queue].add_all(map(_wait_of, own))
+            queue_jobs = jobs if len(queues) == 1 else [job for job in jobs if job.queue == queue]
+            self.claimed[queue] += len(queue_jobs)
+            self.waits[queue].add_all(map(_wait_of, queue_jobs))
 
     def record_settle(self, size: int, took_s: float) -> None:
         """Count a call that has settled jobs."""

@@ -32,7 +32,7 @@ async def serve_metrics(
             "metrics need prometheus-client", hint="pip install 'jobforge[metrics]'"
         ) from error
 
-    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             async with asyncio.timeout(_REQUEST_TIMEOUT_S):
                 request = await reader.readuntil(b"\r\n\r\n")
@@ -55,7 +55,7 @@ async def serve_metrics(
             writer.close()
 
     try:
-        server = await asyncio.start_server(answer, host, port, limit=_MOST_BYTES)
+        server = await asyncio.start_server(handle, host, port, limit=_MOST_BYTES)
     except OSError as error:
         raise ConfigError(
             f"metrics cannot be shown on {host}:{port}: {error.strerror}", field="metrics_port"
@@ -66,8 +66,8 @@ async def serve_metrics(
 
 def _parse_request_line(request: bytes) -> tuple[str, str]:
     """Return method and path; both are empty for an invalid request line."""
-    words = request.split(b"\r\n", 1)[0].decode("latin-1").split(" ")
-    return (words[0], words[1].partition("?")[0]) if len(words) == 3 else ("", "")
+    parts = request.split(b"\r\n", 1)[0].decode("latin-1").split(" ")
+    return (parts[0], parts[1].partition("?")[0]) if len(parts) == 3 else ("", "")
 
 
 def _has_token(request: bytes, token: str) -> bool:

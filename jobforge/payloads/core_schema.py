@@ -31,10 +31,10 @@ class ObjectShape:
 
 def plain_schema(kind: Any) -> CoreSchema | None:  # noqa: ANN401 - any type annotation
     """Return the schema of a plain type; None for a type that needs pydantic."""
-    made = (
+    schema = (
         _object_schema(kind) if isinstance(kind, ObjectShape) else _scalar(kind) or _container(kind)
     )
-    return cast("CoreSchema | None", made)
+    return cast("CoreSchema | None", schema)
 
 
 def _scalar(kind: Any) -> _SchemaDict | None:  # noqa: ANN401 - any type annotation

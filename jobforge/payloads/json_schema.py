@@ -35,8 +35,8 @@ def check_payload(validator: Validator | None, payload: Json, path: str = "paylo
         return
     faults = []
     for fault in validator.iter_errors(payload):
-        where = ".".join([path, *map(str, fault.instance_path)])
-        faults.append({"field": where, "message": fault.message, "type": "schema"})
+        location = ".".join([path, *map(str, fault.instance_path)])
+        faults.append({"field": location, "message": fault.message, "type": "schema"})
         if len(faults) == _MOST_FAULTS:
             break
     first = faults[0]

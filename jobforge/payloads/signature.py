@@ -212,10 +212,10 @@ def error_from_validation(error: ValidationError) -> InvalidPayload:
         for fault in error.errors(include_url=False, include_context=False, include_input=False)
     ]
     first = faults[0]
-    where = first["field"] or "the payload"
+    location = first["field"] or "the payload"
     more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
     return InvalidPayload(
-        f"{where}: {first['message']}{more}",
+        f"{location}: {first['message']}{more}",
         field=first["field"] or None,
         detail={"errors": faults[:_MOST_ERRORS]},
     )
@@ -262,12 +262,12 @@ def _typed_dict(table: ObjectShape) -> Any:  # noqa: ANN401 - a type created at 
 
     fields = dict(table.members)
     for name, default in table.defaults.items():
-        told = {"default": _ANYTHING.write(default)} if _is_writable(default) else {}
-        fields[name] = NotRequired[Annotated[fields[name], Field(json_schema_extra=told)]]
+        extra = {"default": _ANYTHING.write(default)} if _is_writable(default) else {}
+        fields[name] = NotRequired[Annotated[fields[name], Field(json_schema_extra=extra)]]
     make: Any = TypedDict  # type checkers reject TypedDict with dynamic fields
-    made = make(table.name, fields)
-    made.__pydantic_config__ = ConfigDict(extra="forbid")
-    return made
+    typed_dict = make(table.name, fields)
+    typed_dict.__pydantic_config__ = ConfigDict(extra="forbid")
+    return typed_dict
 
 
 def _sendable_shape(name: str, kind: Any) -> Shape:  # noqa: ANN401 - any type annotation, or an ObjectShape

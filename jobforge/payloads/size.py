@@ -47,12 +47,12 @@ def may_have_large_payload(jobs: str | bytes) -> bool:
     )
 
 
-def _has_gap(text: AnyStr, word: AnyStr) -> bool:
+def _has_gap(text: AnyStr, marker: AnyStr) -> bool:
     window = (PAYLOAD_LIMIT - _HEADER) // _MOST_GROWTH
-    place = 0
-    while place + window < len(text):
-        place = text.rfind(word, place + 1, place + window)
-        if place < 0:
+    position = 0
+    while position + window < len(text):
+        position = text.rfind(marker, position + 1, position + window)
+        if position < 0:
             return True
     return False
 

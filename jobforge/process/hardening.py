@@ -89,11 +89,11 @@ class StartBlocks(NamedTuple):
 
 def find_start_blocks() -> StartBlocks:
     try:
-        about = Path("/proc/self/stat").read_bytes()
+        stat = Path("/proc/self/stat").read_bytes()
     except OSError:
         return StartBlocks()
     # The process name, in brackets, may contain brackets and spaces.
-    numbers = [int(word) for word in about.rpartition(b")")[2].split()[45:49]]
+    numbers = [int(word) for word in stat.rpartition(b")")[2].split()[45:49]]
     return StartBlocks((numbers[0], numbers[1]), (numbers[2], numbers[3]))
 
 
@@ -129,26 +129,26 @@ def _mask_arguments(start: int, end: int) -> None:
         return
     block = (ctypes.c_char * (end - start)).from_address(start)
     arguments = block.raw.split(b"\0")
-    shown = [
+    masked = [
         os.fsencode(each) for each in _hide_credentials([os.fsdecode(each) for each in arguments])
     ]
     block.raw = b"\0".join(
         old if new == old else new[: len(old)].ljust(len(old), b"*")
-        for old, new in zip(arguments, shown, strict=True)
+        for old, new in zip(arguments, masked, strict=True)
     )
 
 
 def _hide_credentials(arguments: Sequence[str]) -> list[str]:
     """Return the arguments with credentials masked."""
-    shown: list[str] = []
+    masked: list[str] = []
     is_value = False
     for argument in arguments:
         option, equals, _ = argument.partition("=")
         if is_value or mask_passwords(argument) != argument:
-            shown.append(_MASK)
+            masked.append(_MASK)
         elif equals and option in _OPTIONS:
-            shown.append(option + equals + _MASK)
+            masked.append(option + equals + _MASK)
         else:
-            shown.append(argument)
+            masked.append(argument)
         is_value = argument in _OPTIONS and not is_value
-    return shown
+    return masked

@@ -98,13 +98,13 @@ def enforce_exit() -> Iterator[None]:
         return
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
-    before = signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+    previous = signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
     threading.Thread(target=_enforce, args=(reader,), daemon=True).start()
     try:
         yield
     finally:
         # Assumes that no other code has set a wakeup descriptor in the meantime.
-        signal.set_wakeup_fd(before)
+        signal.set_wakeup_fd(previous)
         os.close(writer)
 
 
@@ -194,7 +194,7 @@ def _handle_uncaught(
 
 def _enforce(reader: int) -> None:
     with os.fdopen(reader, "rb", buffering=0) as signals:
-        while heard := signals.read(64):
-            if signal.SIGINT in heard:
+        while received := signals.read(64):
+            if signal.SIGINT in received:
                 time.sleep(_GRACE_S)
                 os._exit(EXIT_CODE)

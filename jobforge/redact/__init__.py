@@ -155,8 +155,8 @@ def redact_tail(text: str, scope: RedactionScope | None = None, *, is_cut: bool)
         return redact_text(text, scope)
     whole = hide_pem_end(scope.strip_cut_value(text.lstrip(_HALF)), MARKER)
     redacted = redact_text(whole, scope)
-    line = redacted.find("\n", 0, _LONGEST_AT_CUT)
-    return redacted[line + 1 if line >= 0 else _LONGEST_AT_CUT :]
+    line_end = redacted.find("\n", 0, _LONGEST_AT_CUT)
+    return redacted[line_end + 1 if line_end >= 0 else _LONGEST_AT_CUT :]
 
 
 def redact_head(text: str, scope: RedactionScope | None = None, *, is_cut: bool) -> str:
@@ -203,15 +203,15 @@ def _redact_container(value: Json, scope: RedactionScope, depth: int) -> Json:
 def _redact_mapping(
     value: Mapping[Json, Json], scope: RedactionScope, depth: int
 ) -> dict[str, Json]:
-    named = _secret_is_named(value)
-    shown = {}
+    is_named = _secret_is_named(value)
+    redacted = {}
     for key, element in value.items():
         name, is_secret = _redact_name(key)
-        if (is_secret or (named and key == "value")) and not _is_count(name, element):
-            shown[name] = _hide_value(element)
+        if (is_secret or (is_named and key == "value")) and not _is_count(name, element):
+            redacted[name] = _hide_value(element)
         else:
-            shown[name] = _redact_value(element, scope, depth + 1)
-    return shown
+            redacted[name] = _redact_value(element, scope, depth + 1)
+    return redacted
 
 
 def _redact_name(key: Json) -> tuple[str, bool]:

@@ -58,9 +58,9 @@ def hide_assignments(text: str, marker: str) -> str:
     if not any(hint in lowered for hint in _HINTS):
         return text
     parts: list[str] = []
-    done = place = 0
-    while found := _NAME.search(text, place):
-        place = found.end()
+    done = position = 0
+    while found := _NAME.search(text, position):
+        position = found.end()
         span = _value(text, found)
         if span is None:
             continue
@@ -68,7 +68,7 @@ def hide_assignments(text: str, marker: str) -> str:
         if text[start:end].strip(" \t,;)}]").lower() in _HARMLESS:
             continue
         parts += (text[done:start], marker)
-        done = place = end
+        done = position = end
     return "".join((*parts, text[done:])) if parts else text
 
 

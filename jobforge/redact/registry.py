@@ -95,8 +95,8 @@ class Registry:
             return forms
         starts = {
             start
-            for place in range(len(text) - SHORTEST + 1)
-            if (start := text[place : place + SHORTEST]) in by_start
+            for position in range(len(text) - SHORTEST + 1)
+            if (start := text[position : position + SHORTEST]) in by_start
         }
         return [form for start in starts for form in by_start[start]]
 
@@ -147,12 +147,12 @@ def _spans(
     text: str, forms: Iterable[SecretForm], is_shown: Callable[[str], bool]
 ) -> Iterator[tuple[int, int]]:
     for form, value in forms:
-        place = text.find(form)
-        if place < 0 or is_shown(value):
+        position = text.find(form)
+        if position < 0 or is_shown(value):
             continue
-        while place >= 0:
-            yield place, place + len(form)
-            place = text.find(form, place + len(form))
+        while position >= 0:
+            yield position, position + len(form)
+            position = text.find(form, position + len(form))
 
 
 def _replace_covered(text: str, covered: bytearray, marker: str) -> str:
@@ -172,9 +172,9 @@ class _JoinedText(NamedTuple):
     starts: list[int]
     shifts: list[int]
 
-    def original_position(self, place: int) -> int:
+    def original_position(self, position: int) -> int:
         """Return the position in the original text."""
-        return place + self.shifts[bisect_right(self.starts, place) - 1]
+        return position + self.shifts[bisect_right(self.starts, position) - 1]
 
 
 def _join_lines(text: str) -> _JoinedText | None:
@@ -199,11 +199,11 @@ def _prefix_table(text: str) -> list[int]:
     """Return the prefix function of Knuth, Morris and Pratt."""
     table = [0] * len(text)
     length = 0
-    for place in range(1, len(text)):
-        while length and text[place] != text[length]:
+    for index in range(1, len(text)):
+        while length and text[index] != text[length]:
             length = table[length - 1]
-        length += text[place] == text[length]
-        table[place] = length
+        length += text[index] == text[length]
+        table[index] = length
     return table
 
 
@@ -270,5 +270,5 @@ def _within_base64(raw: bytes, before: int) -> list[str]:
     """Return the base64 of the value after `before` bytes (modulo 3)."""
     encoded = base64.b64encode(bytes(before) + raw).decode()
     # The first and last characters also encode bits of adjacent bytes.
-    own = encoded[(0, 2, 3)[before] : (before + len(raw)) * 8 // 6]
-    return [own, own.replace("+", "-").replace("/", "_")]
+    middle = encoded[(0, 2, 3)[before] : (before + len(raw)) * 8 // 6]
+    return [middle, middle.replace("+", "-").replace("/", "_")]

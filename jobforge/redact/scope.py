@@ -72,9 +72,9 @@ class RedactionScope:
             self._shown_cache = {}
         shown = self._shown_cache.get(value)
         if shown is None:
-            mine = Registry()
-            mine.add(value)
-            shown = any(form.text in self._payload for form in mine.candidates(self._payload))
+            registry = Registry()
+            registry.add(value)
+            shown = any(form.text in self._payload for form in registry.candidates(self._payload))
             self._shown_cache[value] = shown
         return shown
 

@@ -95,18 +95,18 @@ def hide_pem_end(text: str, marker: str) -> str:
 def _hide_passwords_in_urls(text: str, marker: str) -> str:
     parts: list[str] = []
     done = run_end = last_at = 0
-    place = 0
-    while start := _URL_START.search(text, place):
-        place = start.end()
-        if place > run_end:
-            rest = _URL_REST.match(text, place)
-            run_end = rest.end() if rest else place
-            last_at = text.rfind("@", place, run_end)
+    position = 0
+    while start := _URL_START.search(text, position):
+        position = start.end()
+        if position > run_end:
+            rest = _URL_REST.match(text, position)
+            run_end = rest.end() if rest else position
+            last_at = text.rfind("@", position, run_end)
         # Hide up to the last @, because an unencoded password may contain @ itself.
-        if last_at < place or _PORT.match(text, place):
+        if last_at < position or _PORT.match(text, position):
             continue
-        parts += (text[done:place], marker)
-        done = place = last_at
+        parts += (text[done:position], marker)
+        done = position = last_at
     return "".join((*parts, text[done:]))
 
 

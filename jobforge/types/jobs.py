@@ -110,21 +110,21 @@ class UniformJobs(Sequence[JobRequest]):
 
     __slots__ = ("payloads", "template")
 
-    def __init__(self, shared: JobRequest, payloads: Sequence[dict[str, Json] | None]) -> None:
-        self.template = shared
+    def __init__(self, template: JobRequest, payloads: Sequence[dict[str, Json] | None]) -> None:
+        self.template = template
         self.payloads = payloads
 
     def __len__(self) -> int:
         return len(self.payloads)
 
     @overload
-    def __getitem__(self, place: int) -> JobRequest: ...
+    def __getitem__(self, index: int) -> JobRequest: ...
     @overload
-    def __getitem__(self, place: slice) -> "UniformJobs": ...
-    def __getitem__(self, place: int | slice) -> "JobRequest | UniformJobs":
-        if isinstance(place, slice):
-            return UniformJobs(self.template, self.payloads[place])
-        return self.template.with_payload(self.payloads[place])
+    def __getitem__(self, index: slice) -> "UniformJobs": ...
+    def __getitem__(self, index: int | slice) -> "JobRequest | UniformJobs":
+        if isinstance(index, slice):
+            return UniformJobs(self.template, self.payloads[index])
+        return self.template.with_payload(self.payloads[index])
 
 
 class Enqueued(NamedTuple):

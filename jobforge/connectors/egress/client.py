@@ -120,23 +120,23 @@ class EgressClient:
             ) from None
 
     async def _follow(self, request: EgressRequest, target: Destination) -> EgressResponse:
-        left = request.redirects
+        remaining = request.redirects
         while True:
             with _translate_errors(target):
                 response = await self._exchange(request, target)
-            where = response.header("location")
-            if not request.redirects or response.status not in _REDIRECTS or where is None:
+            location = response.header("location")
+            if not request.redirects or response.status not in _REDIRECTS or location is None:
                 return response
-            if left == 0:
+            if remaining == 0:
                 raise TooManyRedirects(f"more than {request.redirects} redirects")
-            left -= 1
-            onward = _redirect_target(where, target, self.policy)
-            request = _redirect_request(request, response.status, target, onward)
-            target = onward
+            remaining -= 1
+            next_target = _redirect_target(location, target, self.policy)
+            request = _redirect_request(request, response.status, target, next_target)
+            target = next_target
 
     async def _exchange(self, request: EgressRequest, target: Destination) -> EgressResponse:
         async with self._open_pool() as pool:
-            asked = httpcore2.Request(
+            request_out = httpcore2.Request(
                 request.method,
                 httpcore2.URL(
                     scheme=target.scheme, host=target.host, port=target.port, target=target.path
@@ -145,15 +145,15 @@ class EgressClient:
                 content=request.body,
                 extensions={"timeout": {"connect": _CONNECT_S}},
             )
-            answer = await pool.handle_async_request(asked)
+            response = await pool.handle_async_request(request_out)
             try:
-                body = await _body(request, answer)
+                body = await _body(request, response)
             finally:
-                await answer.aclose()
+                await response.aclose()
         headers = tuple(
-            (name.decode("latin-1"), text.decode("latin-1")) for name, text in answer.headers
+            (name.decode("latin-1"), text.decode("latin-1")) for name, text in response.headers
         )
-        return EgressResponse(answer.status, headers, body, target.url)
+        return EgressResponse(response.status, headers, body, target.url)
 
     @asynccontextmanager
     async def _open_pool(self) -> AsyncIterator[httpcore2.AsyncConnectionPool]:
@@ -170,11 +170,11 @@ class EgressClient:
             yield pool
 
 
-async def _body(request: EgressRequest, answer: httpcore2.Response) -> bytes:
+async def _body(request: EgressRequest, response: httpcore2.Response) -> bytes:
     if request.method == "HEAD":
         return b""
     read = read_body if request.needs_body else read_body_prefix
-    return await read(answer, limit=request.limit_bytes)
+    return await read(response, limit=request.limit_bytes)
 
 
 def open_egress(config: Config) -> EgressClient:
@@ -206,30 +206,30 @@ def _add_traceparent(request: EgressRequest, current: str | None) -> EgressReque
 
 def _headers(request: EgressRequest, target: Destination) -> list[tuple[bytes, bytes]]:
     given = [(name.encode(), value.encode("latin-1")) for name, value in request.headers]
-    own = [(b"host", target.authority.encode()), (b"accept-encoding", b"identity")]
-    own.append((b"connection", b"close"))
+    headers = [(b"host", target.authority.encode()), (b"accept-encoding", b"identity")]
+    headers.append((b"connection", b"close"))
     if not any(name.lower() == b"user-agent" for name, _ in given):
-        own.append((b"user-agent", b"JobForge"))
+        headers.append((b"user-agent", b"JobForge"))
     if request.body is not None or request.method in {"POST", "PUT", "PATCH"}:
-        own.append((b"content-length", str(len(request.body or b"")).encode()))
-    return [*own, *given]
+        headers.append((b"content-length", str(len(request.body or b"")).encode()))
+    return [*headers, *given]
 
 
-def _redirect_target(where: str, target: Destination, policy: Policy) -> Destination:
+def _redirect_target(location: str, target: Destination, policy: Policy) -> Destination:
     try:
-        return read_url(urljoin(target.url, where), policy)
+        return read_url(urljoin(target.url, location), policy)
     except (Invalid, ValueError):
         raise BadResponse("the response redirects to what is no URL") from None
 
 
 def _redirect_request(
-    request: EgressRequest, status: int, target: Destination, onward: Destination
+    request: EgressRequest, status: int, target: Destination, next_target: Destination
 ) -> EgressRequest:
     """Return the request of the next hop, like browsers; a body goes only to the first origin."""
     becomes_get = (status == 303 and request.method != "HEAD") or (
         status in {301, 302} and request.method == "POST"
     )
-    if onward.origin != target.origin:
+    if next_target.origin != target.origin:
         if request.body is not None and not becomes_get:
             raise _body_redirect_error()
         request = replace(

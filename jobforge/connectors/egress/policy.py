@@ -90,10 +90,10 @@ def parse_allow_entry(entry: str) -> AllowEntry:
 def own_addresses() -> set[IpAddress]:
     """Return the addresses of this machine that can be found without a DNS lookup."""
     found: set[str] = set()
-    for family, anywhere in ((socket.AF_INET, "192.0.2.1"), (socket.AF_INET6, "2001:db8::1")):
+    for family, remote in ((socket.AF_INET, "192.0.2.1"), (socket.AF_INET6, "2001:db8::1")):
         # Connecting a datagram socket sends nothing, but assigns its local address.
         with contextlib.suppress(OSError), socket.socket(family, socket.SOCK_DGRAM) as sock:
-            sock.connect((anywhere, 9))
+            sock.connect((remote, 9))
             found.add(sock.getsockname()[0])
     return _addresses(found) | _of_interfaces()
 
@@ -107,8 +107,8 @@ def _of_interfaces() -> set[IpAddress]:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
         for _, name in socket.if_nameindex():
             with contextlib.suppress(OSError):
-                answer = fcntl.ioctl(sock, _SIOCGIFADDR, struct.pack("256s", name.encode()))
-                found.add(IPv4Address(answer[20:24]))
+                result = fcntl.ioctl(sock, _SIOCGIFADDR, struct.pack("256s", name.encode()))
+                found.add(IPv4Address(result[20:24]))
     return found
 
 

@@ -13,13 +13,13 @@ _ROWS_IN_PIECE = 500
 
 def write_csv(table: Table) -> Iterator[bytes]:
     yield _encode_rows([[escape_formula(column.title) for column in table.columns]])
-    gathered: list[list[str]] = []
+    batch: list[list[str]] = []
     for row in table:
-        gathered.append([_cell(value) for value in row])
-        if len(gathered) == _ROWS_IN_PIECE:
-            yield _encode_rows(gathered)
-            gathered = []
-    yield _encode_rows(gathered)
+        batch.append([_cell(value) for value in row])
+        if len(batch) == _ROWS_IN_PIECE:
+            yield _encode_rows(batch)
+            batch = []
+    yield _encode_rows(batch)
 
 
 def _cell(value: Json) -> str:

@@ -126,27 +126,27 @@ def advise_vacuum(facts: Facts) -> list[Finding]:
 
 
 def _server(facts: Facts) -> Iterator[Finding]:
-    seen = facts.inspection
-    version = f"{seen.version // 10000}.{seen.version % 10000}"
-    if seen.version < OLDEST_VERSION:
+    inspection, login = facts.inspection, facts.inspection.user
+    version = f"{inspection.version // 10000}.{inspection.version % 10000}"
+    if inspection.version < OLDEST_VERSION:
         yield Finding(
             "server", Grade.FAILED, f"Postgres {version} is too old", "upgrade to Postgres 15 to 18"
         )
         return
     trip = f"{facts.round_trip_s * 1000:.1f} ms a round trip"
-    yield Finding("server", Grade.OK, f"Postgres {version}, as {seen.user}, {trip}")
-    if seen.is_replica:
+    yield Finding("server", Grade.OK, f"Postgres {version}, as {login}, {trip}")
+    if inspection.is_replica:
         yield Finding(
             "server",
             Grade.FAILED,
             "this is a replica: nothing can be written",
             "give the URL of the primary: JOBFORGE_DATABASE_URL",
         )
-    if seen.bypasses_rls or seen.is_superuser:
+    if inspection.bypasses_rls or inspection.is_superuser:
         yield Finding(
             "login",
             Grade.WARNING,
-            f"{seen.user} passes by row-level security: no place for applications and workers",
+            f"{login} passes by row-level security: no place for applications and workers",
             "create role app login in role jobforge_client;  -- or jobforge_worker, jobforge_admin",
         )
 
@@ -242,21 +242,24 @@ def _clock(facts: Facts) -> Iterator[Finding]:
             yield _clock_finding(f"the clock of worker {worker.id} on {worker.host}", skew_s)
 
 
-def _clock_finding(whose: str, skew_s: float) -> Finding:
-    way = "ahead of" if skew_s > 0 else "behind"
+def _clock_finding(clock: str, skew_s: float) -> Finding:
+    direction = "ahead of" if skew_s > 0 else "behind"
     return Finding(
         "clock",
         Grade.WARNING,
-        f"{whose} is {abs(skew_s):.0f} s {way} the database's, which decides",
+        f"{clock} is {abs(skew_s):.0f} s {direction} the database's, which decides",
         "run a time service (chrony, systemd-timesyncd) on both",
     )
 
 
 def _durability(facts: Facts) -> Iterator[Finding]:
-    seen = facts.inspection
+    inspection = facts.inspection
     risky = [
         name
-        for name, is_on in (("fsync", seen.fsync), ("full_page_writes", seen.full_page_writes))
+        for name, is_on in (
+            ("fsync", inspection.fsync),
+            ("full_page_writes", inspection.full_page_writes),
+        )
         if not is_on
     ]
     for name in risky:
@@ -266,7 +269,7 @@ def _durability(facts: Facts) -> Iterator[Finding]:
             f"{name} is off: a crash of the machine can lose or corrupt every job",
             f"alter system set {name} = on; select pg_reload_conf();",
         )
-    if seen.synchronous_commit == "off":
+    if inspection.synchronous_commit == "off":
         yield Finding(
             "durability",
             Grade.FAILED,
@@ -310,15 +313,15 @@ def _blocks_vacuum(horizon: VacuumBlocker) -> bool:
 
 
 def _describe_blocker(horizon: VacuumBlocker) -> str:
-    who = {
+    holder = {
         "session": f"session {horizon.name}",
         "prepared": f"the prepared transaction {horizon.name}",
         "slot": f"the replication slot {horizon.name}",
         "standby": f"the standby {horizon.program}",
     }[horizon.kind]
-    about = ", ".join(filter(None, (horizon.login, horizon.program, horizon.state)))
+    details = ", ".join(filter(None, (horizon.login, horizon.program, horizon.state)))
     since = f" for {horizon.seconds / 60:.0f} minutes" if horizon.seconds else ""
-    return f"{who} ({about}) holds a snapshot{since}: dead rows pile up, and claims slow down"
+    return f"{holder} ({details}) holds a snapshot{since}: dead rows pile up, and claims slow down"
 
 
 def suggest_release(horizon: VacuumBlocker) -> str:
@@ -450,10 +453,10 @@ _ALL_CLEAR = {
 
 
 def _troubles(troubles: Sequence[Trouble]) -> Iterator[Finding]:
-    found = [_finding_from_trouble(each) for each in troubles]
-    for check, words in _ALL_CLEAR.items():
-        own = [each for each in found if each.check == check]
-        yield from own or [Finding(check, Grade.OK, words)]
+    findings = [_finding_from_trouble(each) for each in troubles]
+    for check, message in _ALL_CLEAR.items():
+        matching = [each for each in findings if each.check == check]
+        yield from matching or [Finding(check, Grade.OK, message)]
 
 
 def _finding_from_trouble(trouble: Trouble) -> Finding:
@@ -549,8 +552,8 @@ def _repair(trouble: Trouble) -> str:
     return _UPDATE.format(*row, values)
 
 
-def _format_count(things: Sequence[object], one: str, many: str) -> str:
-    return f"{len(things)} {one if len(things) == 1 else many}"
+def _format_count(things: Sequence[object], singular: str, plural: str) -> str:
+    return f"{len(things)} {singular if len(things) == 1 else plural}"
 
 
 def _format_duration(duration: timedelta) -> str:

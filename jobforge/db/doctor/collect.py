@@ -29,16 +29,16 @@ FactQueries = Generator[Call[Any], Any, Facts]
 
 def gather(conn: Connection) -> Facts:
     """Collect the facts that this connection's login can see."""
-    looks = _query_facts(conn.info.backend_pid)
+    queries = _query_facts(conn.info.backend_pid)
     try:
-        call = next(looks)
+        call = next(queries)
         while True:
             try:
-                answer = db.run(conn, call)
+                result = db.run(conn, call)
             except JobForgeError as error:
-                call = looks.throw(error)
+                call = queries.throw(error)
             else:
-                call = looks.send(answer)
+                call = queries.send(result)
     except StopIteration as end:
         facts: Facts = end.value
         return facts
@@ -46,29 +46,29 @@ def gather(conn: Connection) -> Facts:
 
 async def agather(database: db.Database) -> Facts:
     """Collect the facts that the server's login can see; does not detect a pooler."""
-    looks = _query_facts(0)
+    queries = _query_facts(0)
     try:
-        call = next(looks)
+        call = next(queries)
         while True:
             try:
-                answer = await database.run(call)
+                result = await database.run(call)
             except JobForgeError as error:
-                call = looks.throw(error)
+                call = queries.throw(error)
             else:
-                call = looks.send(answer)
+                call = queries.send(result)
     except StopIteration as end:
         facts: Facts = end.value
         return replace(facts, inspection=replace(facts.inspection, is_behind_pooler=False))
 
 
 def _query_facts(announced_pid: int) -> FactQueries:
-    seen = yield inspect(announced_pid)
-    began = time.perf_counter()
+    inspection = yield inspect(announced_pid)
+    started = time.perf_counter()
     now = yield probes.clock()
-    took = time.perf_counter() - began
+    took = time.perf_counter() - started
     skew = (datetime.now(UTC) - now).total_seconds() - took / 2
-    if not seen.has_schema:
-        return Facts(seen, took, skew, [], is_notify_received=None)
+    if not inspection.has_schema:
+        return Facts(inspection, took, skew, [], is_notify_received=None)
     files, workers, troubles, unreadable, access_faults = None, None, None, None, None
     try:
         workers = yield calls.list_workers()
@@ -89,7 +89,7 @@ def _query_facts(announced_pid: int) -> FactQueries:
         if error.detail.get("sqlstate") != _UNDEFINED_FUNCTION:
             raise
     return Facts(
-        seen,
+        inspection,
         took,
         skew,
         _outdated_files(files),

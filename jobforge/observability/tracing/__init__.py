@@ -63,13 +63,13 @@ _child_tracer: ModuleType | None = None  # set if the worker traces its jobs
 
 def create_attempt_spans() -> "AttemptSpans | None":
     """Return the spans of a worker's attempts; None if OpenTelemetry is not set up."""
-    made = get_tracer()
-    if made is None:
+    tracer = get_tracer()
+    if tracer is None:
         return None
     from jobforge.observability.tracing.attempt_spans import AttemptSpans  # noqa: PLC0415 - only if OpenTelemetry is set up
     from jobforge.observability.tracing.setup import get_attempt_sampling  # noqa: PLC0415 - only if OpenTelemetry is set up
 
-    return AttemptSpans(get_attempt_sampling() or made)
+    return AttemptSpans(get_attempt_sampling() or tracer)
 
 
 def prepare_child_tracing() -> None:

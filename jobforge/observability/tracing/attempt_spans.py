@@ -126,24 +126,24 @@ class AttemptSpans:
         return self._end(job, span, verdict)
 
     def _end(self, job: ClaimedJob, span: Span, verdict: AttemptVerdict | None) -> ClaimedJob:
-        outlet = self._fast_processor
+        processor = self._fast_processor
         if (
-            outlet
+            processor
             and _is_success(verdict)
             and isinstance(span, LazySpan)
             and span.close_if_untouched()
         ):
-            outlet.put((job[:7], span.parent, span.ids, span.started_ns, time_ns()))
+            processor.put((job[:7], span.parent, span.ids, span.started_ns, time_ns()))
             return job
         outcome = "lost" if verdict is None else verdict.outcome
         span.set_attribute("jobforge.outcome", outcome)
         if verdict is None:
             mark_failed(span, LeaseLost.__name__)
         elif outcome in _FAILURES:
-            told = verdict.error or {}
+            error = verdict.error or {}
             # Redact before cutting: half of a secret would not be recognized.
-            message = redact_text(str(told.get("message", "")), log_scope())[:_LONGEST_MESSAGE]
-            mark_failed(span, str(told.get("code") or told.get("type") or outcome), message)
+            message = redact_text(str(error.get("message", "")), log_scope())[:_LONGEST_MESSAGE]
+            mark_failed(span, str(error.get("code") or error.get("type") or outcome), message)
         span.end()
         return _with_span_traceparent(job, span)
 

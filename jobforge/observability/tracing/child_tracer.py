@@ -120,9 +120,9 @@ class ChildTracerProvider(trace.TracerProvider):
 class ChildTracer(trace.Tracer):
     """Creates spans within the attempt's trace, if the attempt is sampled."""
 
-    def __init__(self, scope: TracerScope, tell: Callable[["ChildSpan"], None]) -> None:
+    def __init__(self, scope: TracerScope, report: Callable[["ChildSpan"], None]) -> None:
         self._scope = scope
-        self._report = tell
+        self._report = report
 
     def start_span(  # noqa: PLR0913, PLR0917 - OpenTelemetry's signature
         self,
@@ -176,7 +176,7 @@ class ChildSpan(trace.Span):
         kind: SpanKind,
         scope: TracerScope,
         start_time: int,
-        tell: Callable[["ChildSpan"], None],
+        report: Callable[["ChildSpan"], None],
     ) -> None:
         self.name = name
         self.parent = parent
@@ -192,7 +192,7 @@ class ChildSpan(trace.Span):
         self.events: deque[tuple[str, dict[str, Json], int]] = deque(maxlen=_MOST)
         self.links: deque[tuple[SpanContext, dict[str, Json]]] = deque(maxlen=_MOST)
         self.status = Status()
-        self._report = tell
+        self._report = report
 
     def get_span_context(self) -> SpanContext:
         return self.context
@@ -242,25 +242,25 @@ class ChildSpan(trace.Span):
         escaped: bool = False,  # noqa: FBT001, FBT002 - OpenTelemetry's signature
     ) -> None:
         kind = type(exception)
-        told: dict[str, AttributeValue] = {
+        details: dict[str, AttributeValue] = {
             "exception.type": _full_name(kind),
             "exception.message": str(exception),
             "exception.stacktrace": "".join(traceback.format_exception(exception)),
             "exception.escaped": str(escaped),
         }
-        self.add_event("exception", {**told, **(attributes or {})}, timestamp)
+        self.add_event("exception", {**details, **(attributes or {})}, timestamp)
 
     def __exit__(
         self,
         kind: type[BaseException] | None,
         error: BaseException | None,
-        where: TracebackType | None,
+        tb: TracebackType | None,
     ) -> None:
         if error is not None and self.records_exception:
             self.record_exception(error, escaped=True)
         if error is not None and self.sets_status_on_exception:
             self.set_status(StatusCode.ERROR, f"{type(error).__name__}: {error}")
-        super().__exit__(kind, error, where)
+        super().__exit__(kind, error, tb)
 
 
 def _discard(_: bytes) -> None:
@@ -273,11 +273,11 @@ def _full_name(kind: type[BaseException]) -> str:
 
 
 def _encode_span(span: ChildSpan) -> bytes:
-    written = _span_to_json(span)
+    document = _span_to_json(span)
     try:
-        return orjson.dumps(written, default=str)
+        return orjson.dumps(document, default=str)
     except TypeError:  # a lone surrogate, or an integer of more than 64 bits
-        return orjson.dumps(replace_unencodable(written))
+        return orjson.dumps(replace_unencodable(document))
 
 
 def _span_to_json(span: ChildSpan) -> dict[str, Json]:

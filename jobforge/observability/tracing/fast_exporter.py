@@ -32,11 +32,11 @@ class ExportLimits(NamedTuple):
 
 
 def read_limits(variables: Mapping[str, str]) -> ExportLimits:
-    usual = ExportLimits()
-    room = _number(variables, "OTEL_BSP_MAX_QUEUE_SIZE", usual.capacity)
-    batch = _number(variables, "OTEL_BSP_MAX_EXPORT_BATCH_SIZE", usual.batch)
-    delay_ms = _number(variables, "OTEL_BSP_SCHEDULE_DELAY", usual.delay_ms)
-    return ExportLimits(room, min(batch, room), delay_ms)
+    defaults = ExportLimits()
+    capacity = _number(variables, "OTEL_BSP_MAX_QUEUE_SIZE", defaults.capacity)
+    batch = _number(variables, "OTEL_BSP_MAX_EXPORT_BATCH_SIZE", defaults.batch)
+    delay_ms = _number(variables, "OTEL_BSP_SCHEDULE_DELAY", defaults.delay_ms)
+    return ExportLimits(capacity, min(batch, capacity), delay_ms)
 
 
 def find_post(exporter: SpanExporter) -> Post | None:
@@ -131,6 +131,6 @@ class FastSpanProcessor(SpanProcessor):
             _log.warning("%d spans wait for the collector: more are lost", self._capacity)
 
 
-def _number(variables: Mapping[str, str], name: str, usual: int) -> int:
+def _number(variables: Mapping[str, str], name: str, default: int) -> int:
     text = variables.get(name, "")
-    return int(text) if text.isascii() and text.isdigit() and int(text) > 0 else usual
+    return int(text) if text.isascii() and text.isdigit() and int(text) > 0 else default

@@ -41,13 +41,17 @@ class LazySpan(Span):
     _context: SpanContext | None = None
 
     def __init__(
-        self, job: ClaimedJob, parent: Traceparent | None, opener: "SdkSpanStarter", began: int
+        self,
+        job: ClaimedJob,
+        parent: Traceparent | None,
+        starter: "SdkSpanStarter",
+        started_ns: int,
     ) -> None:
         self.job = job
         self.parent = parent
-        self.started_ns = began
+        self.started_ns = started_ns
         (self.ids,) = generate_ids(parent)
-        self._starter = opener
+        self._starter = starter
 
     @property
     def traceparent(self) -> str:
@@ -134,17 +138,17 @@ class SdkSpanStarter:
 
 def generate_ids(*parents: Traceparent | None) -> list[bytes]:
     """Return trace and span IDs for children of these parents; None begins a new trace."""
-    drawn = randbytes(24 * len(parents))  # noqa: S311 - IDs need no secure random numbers
+    random_bytes = randbytes(24 * len(parents))  # noqa: S311 - IDs need no secure random numbers
     return [
-        drawn[at : at + 24]
+        random_bytes[offset : offset + 24]
         if parent is None
-        else bytes.fromhex(parent.trace_id) + drawn[at : at + 8]
-        for at, parent in zip(range(0, len(drawn), 24), parents, strict=True)
+        else bytes.fromhex(parent.trace_id) + random_bytes[offset : offset + 8]
+        for offset, parent in zip(range(0, len(random_bytes), 24), parents, strict=True)
     ]
 
 
 def start_span(
-    tracer: Tracer, job: ClaimedJob, parent: str | None, began: int | None = None
+    tracer: Tracer, job: ClaimedJob, parent: str | None, started_ns: int | None = None
 ) -> Span:
     """Start an attempt's SDK span under `parent`; `began` is its start time, by default now."""
     context = remote_context(parent)
@@ -164,7 +168,7 @@ def start_span(
             "jobforge.lease": job.lease,
         },
         [Link(enqueued)] if enqueued.is_valid else None,
-        began,
+        started_ns,
     )
 
 

@@ -88,7 +88,7 @@ class AttemptEncoder:
         kinds: dict[tuple[_Kind, bool], list[PlainAttempt]] = defaultdict(list)
         for attempt in attempts:
             kinds[attempt[0][3:], attempt[1] is not None].append(attempt)
-        return b"".join(self._encode_kind(*key, alike) for key, alike in kinds.items())
+        return b"".join(self._encode_kind(*key, group) for key, group in kinds.items())
 
     def wrap_request(self, spans: Sequence[bytes]) -> bytes:
         """Return an export request with these encoded spans."""
@@ -100,9 +100,9 @@ class AttemptEncoder:
 
     def _encode_kind(self, kind: _Kind, is_linked: bool, attempts: list[PlainAttempt]) -> bytes:  # noqa: FBT001 - part of the cache key
         """Encode attempts of one kind: each piece of the template is constant or has a column."""
-        fields, parents, known, began, ended = zip(*attempts, strict=True)
+        fields, parents, existing, began, ended = zip(*attempts, strict=True)
         tenants, jobs, leases, *_ = zip(*fields, strict=True)
-        ids = [one or new for one, new in zip(known, generate_ids(*parents), strict=True)]
+        ids = [one or new for one, new in zip(existing, generate_ids(*parents), strict=True)]
         columns: dict[bytes, Sequence[bytes | int]] = {
             _TRACE: [each[:16] for each in ids],
             _SPAN: [each[16:] for each in ids],

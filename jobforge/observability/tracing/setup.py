@@ -57,20 +57,20 @@ def shutdown() -> None:
     global _provider
     provider, _provider = _provider, None
     if provider is not None:
-        ending = threading.Thread(target=provider.shutdown, daemon=True)
-        ending.start()
-        ending.join(_END_S)
+        thread = threading.Thread(target=provider.shutdown, daemon=True)
+        thread.start()
+        thread.join(_END_S)
 
 
 def find_exporter_name(variables: Mapping[str, str]) -> str | None:
     """Return the entry point name of the exporter that these variables select."""
     if variables.get("OTEL_SDK_DISABLED", "").lower() == "true":
         return None
-    named = variables.get("OTEL_TRACES_EXPORTER") or (_first(variables, _ENDPOINTS) and "otlp")
-    if not named or named == "none":
+    exporter = variables.get("OTEL_TRACES_EXPORTER") or (_first(variables, _ENDPOINTS) and "otlp")
+    if not exporter or exporter == "none":
         return None
-    if named != "otlp":
-        return named
+    if exporter != "otlp":
+        return exporter
     is_grpc = _first(variables, _PROTOCOLS) == "grpc"
     return "otlp_proto_grpc" if is_grpc else _OTLP
 
@@ -100,12 +100,12 @@ def _set_up(service: str, name: str) -> "TracerProvider":
     trace.set_tracer_provider(provider)
     spans.use_provider(provider)
     child_spans.configure_receiver(processor, resource)
-    share = read_sampling_ratio(variables)
-    if share is not None:
-        outlet = _create_fast_processor(name, resource)
-        if outlet is not None:
-            provider.add_span_processor(outlet)
-        _sampling = Sampling(share, SdkSpanStarter(resource, processor), outlet)
+    ratio = read_sampling_ratio(variables)
+    if ratio is not None:
+        fast_processor = _create_fast_processor(name, resource)
+        if fast_processor is not None:
+            provider.add_span_processor(fast_processor)
+        _sampling = Sampling(ratio, SdkSpanStarter(resource, processor), fast_processor)
     return provider
 
 

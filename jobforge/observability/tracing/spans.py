@@ -146,19 +146,19 @@ def _span_or_nothing(
     parent: Traceparent | None = None,
 ) -> SpanContextManager:
     """Open a span if OpenTelemetry is set up; default parent: the current span."""
-    made = get_tracer()
-    return nullcontext() if made is None else _open_span(made, name, attributes, kind, parent)
+    tracer = get_tracer()
+    return nullcontext() if tracer is None else _open_span(tracer, name, attributes, kind, parent)
 
 
 @contextmanager
 def _open_span(
-    made: "Tracer", name: str, attributes: Attributes, kind: str, parent: Traceparent | None
+    tracer: "Tracer", name: str, attributes: Attributes, kind: str, parent: Traceparent | None
 ) -> Iterator["Span"]:
     from opentelemetry.trace import SpanKind  # noqa: PLC0415 - OpenTelemetry is optional
 
     from jobforge.observability.tracing.parent import remote_context  # noqa: PLC0415 - OpenTelemetry is optional
 
-    with made.start_as_current_span(
+    with tracer.start_as_current_span(
         name,
         None if parent is None else remote_context(str(parent)),
         SpanKind[kind],

@@ -82,7 +82,7 @@ def cancel_job(
 
 
 def erase_job(job_id: UUID, *, tenant_id: UUID | None = None) -> Call[list[str]]:
-    """Erases the contents of a job that has finished. Returns folders of artifacts to delete.
+    """Erase the contents of a finished job; return folders of artifacts to delete.
 
     Raises Conflict for a job that has not finished. Over HTTP, the server deletes the folders.
     """

@@ -155,7 +155,7 @@ def lock_waits() -> Call[list[LockWait]]:
          cross join lateral
                (select distinct unnest(pg_catalog.pg_blocking_pids(l.pid)) as pid) as b
           left join pg_catalog.pg_stat_activity as h on h.pid = b.pid
-         -- A lock that was asked for this moment has no time yet.
+         -- waitstart can be null for a moment after the wait began.
          where w.datname = pg_catalog.current_database() and l.since is not null
          order by seconds desc, w.pid, b.pid
          limit 20
@@ -186,12 +186,12 @@ def partition_coverage() -> Call[list[PartitionCoverage]]:
     return Call(
         """
         select p.relname::text,
-               -- Days or months: the bound says where the last partition ends.
+               -- By day or by month: the upper bound of the last partition.
                (max(substring(pg_catalog.pg_get_expr(c.relpartbound, c.oid)
                               from 'TO [(]''(.+)''[)]')::timestamptz)
                    at time zone 'UTC')::date - 1
                    - (current_timestamp at time zone 'UTC')::date,
-               -- Emptied, it keeps its pages until it is vacuumed.
+               -- After its rows are deleted, the partition keeps its pages until vacuum.
                coalesce(bool_or(c.relname ~ '_default$'
                    and pg_catalog.pg_relation_size(c.oid) > 0
                    and (pg_catalog.pg_stat_get_live_tuples(c.oid) > 0

@@ -150,7 +150,7 @@ def generate_ids(*parents: Traceparent | None) -> list[bytes]:
 def start_span(
     tracer: Tracer, job: ClaimedJob, parent: str | None, started_ns: int | None = None
 ) -> Span:
-    """Start an attempt's SDK span under `parent`; `began` is its start time, by default now."""
+    """Start an attempt's SDK span under `parent`; default of `started_ns`: the current time."""
     context = remote_context(parent)
     enqueued = get_current_span(context).get_span_context()
     return tracer.start_span(

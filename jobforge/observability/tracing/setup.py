@@ -83,7 +83,7 @@ def has_span_limits(variables: Mapping[str, str]) -> bool:
 def _set_up(service: str, name: str) -> "TracerProvider":
     global _sampling  # noqa: PLW0603 - one per process
     exporter = _exporter(name)
-    # What installs an exporter has installed these.
+    # Packages of exporters depend on the API and the SDK, so these imports succeed.
     from opentelemetry import trace  # noqa: PLC0415 - only if tracing is requested
     from opentelemetry.sdk.resources import Resource  # noqa: PLC0415 - only if tracing is requested
     from opentelemetry.sdk.trace import TracerProvider  # noqa: PLC0415 - only if tracing is requested

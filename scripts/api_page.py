@@ -1,4 +1,4 @@
-"""Writes docs/api.md, the reference of the HTTP API, from its OpenAPI document."""
+"""Writes docs/api.md, the HTTP API reference, from the OpenAPI document."""
 
 import json
 import sys
@@ -66,11 +66,11 @@ def _route(method: str, path: str, operation: dict[str, Any]) -> Iterator[str]:
 
 def _parameter(parameter: dict[str, Any]) -> str:
     schema = parameter["schema"]
-    words = parameter.get("description", "")
+    description = parameter.get("description", "")
     if "default" in schema:
-        words = f"{words} Default `{json.dumps(schema['default'])}`.".strip()
+        description = f"{description} Default `{json.dumps(schema['default'])}`.".strip()
     where = " (header)" if parameter["in"] == "header" else ""
-    return f"| `{parameter['name']}`{where} | {_type(schema)} | {words} |"
+    return f"| `{parameter['name']}`{where} | {_type(schema)} | {description} |"
 
 
 def _body(body: dict[str, Any]) -> str:
@@ -103,8 +103,8 @@ def _schemas(document: dict[str, Any]) -> Iterator[str]:
             yield "| field | | |\n|---|---|---|"
             for field, inner in schema["properties"].items():
                 mark = "required" if field in required else ""
-                words = " ".join(filter(None, [mark, inner.get("description", "")]))
-                yield f"| `{field}` | {_type(inner)} | {words} |"
+                description = " ".join(filter(None, [mark, inner.get("description", "")]))
+                yield f"| `{field}` | {_type(inner)} | {description} |"
             yield ""
         for example in schema.get("examples", [])[:1]:
             yield f"```json\n{json.dumps(example, indent=2, ensure_ascii=False)}\n```\n"

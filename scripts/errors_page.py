@@ -1,4 +1,4 @@
-"""Writes docs/errors.md, the list of every error code, from the error tree."""
+"""Writes docs/errors.md, the list of all error codes, from the error tree."""
 
 import sys
 from collections.abc import Iterator
@@ -32,7 +32,7 @@ its `reason`: see [isolation.md](isolation.md#limits). Why a job is not running 
 [explain.md](explain.md).
 """
 
-# What whoever gets the error can do about it.
+# How to resolve each error.
 _REMEDIES = {
     "error": "Read the message; `detail` may have the SQLSTATE of Postgres.",
     "tenant_required": "Name the tenant: with the call, by `jf.tenant(…)`, or as a setting.",
@@ -109,7 +109,7 @@ def page() -> str:
 
 
 def _rows(error: type[JobForgeError]) -> Iterator[str]:
-    """A row for the error, then those beneath it, as the tree has them."""
+    """Yield a row for the error, then rows for its subclasses, in the order of the tree."""
     status = next((str(status) for kind, status in STATUSES if issubclass(error, kind)), "")
     code = next(code for kind, code in EXIT_CODES if issubclass(error, kind))
     cells = [
@@ -121,9 +121,9 @@ def _rows(error: type[JobForgeError]) -> Iterator[str]:
         f"{_meaning(error)} → {_REMEDIES[error.code]}",
     ]
     yield f"| {' | '.join(cells)} |"
-    for beneath in error.__subclasses__():
-        if beneath.__module__ == error.__module__:
-            yield from _rows(beneath)
+    for subclass in error.__subclasses__():
+        if subclass.__module__ == error.__module__:
+            yield from _rows(subclass)
 
 
 def _meaning(error: type[JobForgeError]) -> str:

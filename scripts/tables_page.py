@@ -1,6 +1,7 @@
 """Writes docs/tables.md, the reference of tables, indexes and policies, from a fresh database.
 
-What a table is for is the comment above it in its migration; all else is the catalogue's.
+A table's description is the comment above it in its migration; everything else comes from the
+catalog.
 """
 
 import re
@@ -95,13 +96,15 @@ def main() -> int:
 
 
 def page(conn: Connection) -> str:
-    words = _words()
+    descriptions = _words()
     tables = conn.execute(_TABLES).fetchall()
-    return "\n".join([_HEAD, *(part for table in tables for part in _table(conn, table, words))])
+    return "\n".join(
+        [_HEAD, *(part for table in tables for part in _table(conn, table, descriptions))]
+    )
 
 
 def _words() -> dict[str, str]:
-    """The comment above each table in the migrations."""
+    """Return the comment above each table in the migrations."""
     found: dict[str, str] = {}
     for path in sorted((SQL / "migrations").glob("*.sql")):
         text = path.read_text(encoding="utf-8")
@@ -112,10 +115,10 @@ def _words() -> dict[str, str]:
     return found
 
 
-def _table(conn: Connection, table: dict[str, Any], words: dict[str, str]) -> Iterator[str]:
+def _table(conn: Connection, table: dict[str, Any], descriptions: dict[str, str]) -> Iterator[str]:
     yield f"## {table['name']}\n"
-    if table["name"] in words:
-        yield f"{words[table['name']]}\n"
+    if table["name"] in descriptions:
+        yield f"{descriptions[table['name']]}\n"
     policies = [f"`{row['name']}`" for row in _rows(conn, _POLICIES, table)]
     kind = "Of the history. " if table["is_history"] else ""
     yield f"{kind}Policies: {', '.join(policies) or 'none'}.\n"
@@ -140,7 +143,7 @@ def _column(column: dict[str, Any]) -> str:
 
 
 def _index(definition: str) -> str:
-    """`create unique index x on only jobforge.y using btree (…)`, as short as it can be read."""
+    """Shorten `create unique index x on only jobforge.y using btree (…)`."""
     kind, name, rest = re.findall(r"^CREATE (.*?)INDEX (\w+) ON .*? USING (.*)$", definition)[0]
     return f"{name}  {kind}INDEX {rest.removeprefix('btree ')}"
 

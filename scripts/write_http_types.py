@@ -1,6 +1,6 @@
-"""Writes the types of the HTTP API for TypeScript, from its OpenAPI document.
+"""Writes TypeScript types of the HTTP API from its OpenAPI document.
 
-The SDK has them; the dashboard takes them from there.
+They are part of the SDK; the dashboard imports them from there.
 """
 
 import hashlib
@@ -22,7 +22,7 @@ def document() -> str:
 
 
 def mark(text: str) -> str:
-    """The first line of the types: from which document they were made."""
+    """Return the first line of the types, which identifies the OpenAPI document."""
     return f"// Written by scripts/write_http_types.py. OpenAPI: {digest(text)}\n"
 
 
@@ -35,8 +35,10 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         source, made = Path(folder, "openapi.json"), Path(folder, "types.ts")
         source.write_text(text, encoding="utf-8")
-        words = ("--root-types", "--root-types-no-schema-prefix", "--silent")
-        failed = node.run(node.CODEGEN, "openapi-typescript", str(source), "-o", str(made), *words)
+        options = ("--root-types", "--root-types-no-schema-prefix", "--silent")
+        failed = node.run(
+            node.CODEGEN, "openapi-typescript", str(source), "-o", str(made), *options
+        )
         if failed:
             return failed
         TYPES.write_text(mark(text) + made.read_text(encoding="utf-8"), encoding="utf-8")

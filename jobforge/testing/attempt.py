@@ -1,7 +1,7 @@
-"""One attempt in this process, as a worker would make it: hooks, arguments, handler, verdict.
+"""Run one attempt in this process as a worker would: hooks, arguments, handler, verdict.
 
-Sync handlers run in the test's own thread, so that what the test has set up there is there for
-them. Limits and timeouts are the worker's business, and do not hold here.
+Sync handlers run in the test's thread, so they see the context variables and thread-local state
+that the test has set. The worker's timeouts and resource limits do not apply.
 """
 
 import logging
@@ -47,7 +47,7 @@ _log = logging.getLogger("jobforge")
 
 
 class PlannedFailures:
-    """The attempts that a test wants to fail, by the key of their definition."""
+    """The errors that a test planned for its next attempts, by definition key."""
 
     def __init__(self) -> None:
         self._planned: defaultdict[str, deque[BaseException]] = defaultdict(deque)
@@ -56,14 +56,14 @@ class PlannedFailures:
         self._planned[key].extend([error] * times)
 
     def raise_planned(self, key: str) -> None:
-        """Raises what was planned for this attempt, if anything was."""
+        """Raise the error planned for this attempt, if there is one."""
         if self._planned[key]:
             raise self._planned[key].popleft()
 
 
 @dataclass(frozen=True, slots=True)
 class AttemptResult:
-    """An attempt that has ended, and what was said in it."""
+    """The verdict of a finished attempt, the exception it raised, and its notes."""
 
     verdict: Verdict
     exception: BaseException | None
@@ -71,7 +71,7 @@ class AttemptResult:
 
 
 class AttemptChannel:
-    """The worker's side of one attempt: a Channel for its context, a Door for its enqueues."""
+    """The worker's side of one attempt: its context's Channel and its JobProcessChannel."""
 
     def __init__(
         self,
@@ -98,7 +98,7 @@ class AttemptChannel:
         return value
 
     def enqueue(self, jobs: Sequence[JobRequest]) -> list[Enqueued]:
-        """As a worker does it: for the tenant of the job, whose correlation flows on."""
+        """Enqueue for the job's tenant with the job's correlation ID, as a worker does."""
         call = calls.enqueue_jobs(inherit_correlation(self._job, jobs))
         return db.run(self._conn, call.for_tenant(self.tenant_id))
 
@@ -129,7 +129,7 @@ class AttemptChannel:
 
 @dataclass(frozen=True, slots=True)
 class HandlerState:
-    """What a test lays out for handlers, and what they leave."""
+    """What a test sets up for handlers (artifacts, secrets, failures) and the notes they write."""
 
     artifacts: Callable[[], Artifacts]
     notes: Notes = field(default_factory=Notes)
@@ -138,7 +138,7 @@ class HandlerState:
 
 
 class AttemptRunner:
-    """Where handlers are called in a test."""
+    """Calls handlers and commands in a test."""
 
     def __init__(self, conn: db.Connection, loop: HandlerLoop, props: HandlerState) -> None:
         self._conn = conn
@@ -148,7 +148,7 @@ class AttemptRunner:
     def run_attempt(
         self, definition: Definition[..., Any], job: ClaimedJob, worker_id: UUID
     ) -> AttemptResult:
-        """The attempt of a job that the worker holds."""
+        """Run one attempt of a job that the worker has claimed."""
         desk = AttemptChannel(job, self._conn, self._state, worker_id)
         ctx = Context(job, desk, worker_id)
         if isinstance(definition, Command):
@@ -156,8 +156,8 @@ class AttemptRunner:
         try:
             result = self._call(definition, ctx, desk)
             if ctx.was_completed:
-                raise NotCommitted  # noqa: TRY301 - a failure like any other
-        except (Exception, Cancelled, AttemptSuspended, BaseExceptionGroup) as error:  # noqa: BLE001 - the verdict tells which it was
+                raise NotCommitted  # noqa: TRY301 - handled like an error of the handler
+        except (Exception, Cancelled, AttemptSuspended, BaseExceptionGroup) as error:  # noqa: BLE001 - the verdict classifies the error
             return AttemptResult(verdict_from_error(error, definition.settings), error, desk.notes)
         try:
             return AttemptResult(verdict_from_result(definition.dump(result)), None, desk.notes)
@@ -170,8 +170,8 @@ class AttemptRunner:
         tenant_id: UUID,
         args: Sequence[Any],
         kwargs: Mapping[str, Any],
-    ) -> Any:  # noqa: ANN401 - what the handler returns
-        """A call of the handler for a job that is nowhere but here."""
+    ) -> Any:  # noqa: ANN401 - the handler's return type
+        """Call the handler for a job that is not in the database."""
         if isinstance(definition, Command):
             raise Invalid("a command has no handler to call: enqueue it, and drain")
         payload = definition.parameters.build_payload(args, kwargs)
@@ -188,10 +188,10 @@ class AttemptRunner:
         try:
             with self._start_attempt(command, ctx, desk):
                 return AttemptResult(run_program(command, ctx), None, desk.notes)
-        except Exception as error:  # noqa: BLE001 - as above
+        except Exception as error:  # noqa: BLE001 - the verdict classifies the error
             return AttemptResult(verdict_from_error(error, command.settings), error, desk.notes)
 
-    def _call(self, definition: Definition[..., Any], ctx: Context, desk: AttemptChannel) -> Any:  # noqa: ANN401 - as above
+    def _call(self, definition: Definition[..., Any], ctx: Context, desk: AttemptChannel) -> Any:  # noqa: ANN401 - the handler's return type
         arguments = definition.parse_arguments_json(ctx.version, ctx.payload_json)
         with self._start_attempt(definition, ctx, desk):
             return self._await_result(definition.invoke(ctx, arguments))
@@ -209,21 +209,21 @@ class AttemptRunner:
     def _run_start_hook(self, hook: Hook, ctx: Context) -> None:
         try:
             self._await_result(hook(ctx))
-        except Exception:  # noqa: BLE001 - as in production it does not fail the job
+        except Exception:  # noqa: BLE001 - a failed start hook does not fail the job
             _log.exception("the hook %s failed", getattr(hook, "__qualname__", hook))
 
-    def _await_result(self, answer: Any) -> Any:  # noqa: ANN401 - as above
+    def _await_result(self, answer: Any) -> Any:  # noqa: ANN401 - the handler's return type
         return self._loop.run(_wait_for(answer)) if isawaitable(answer) else answer
 
 
 def _reject_without_job(kind: str) -> None:
-    if kind != "save_step":  # to store it would mean nothing: there is no job to run again
+    if kind != "save_step":  # without a job there is no later attempt that needs the step
         raise Invalid(f"{kind} needs a job: enqueue it, and drain")
 
 
 @contextmanager
 def _enter_job(settings: DefinitionSettings, desk: AttemptChannel) -> Iterator[None]:
-    """Enqueuing means what it means there: a process of its own has no other way than the door."""
+    """Set the tenant, and route enqueues of isolated jobs through the channel, as a worker does."""
     with TenantScope(desk.tenant_id):
         set_process_channel(desk if settings.isolation == "process" else None)
         try:

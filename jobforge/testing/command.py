@@ -1,4 +1,4 @@
-"""One run of a command's program in a test: its argument list, and what its exit says."""
+"""Run a command's program in a test and return the verdict."""
 
 import shutil
 import subprocess
@@ -16,7 +16,7 @@ from jobforge.sdk.verdict import (
 
 
 def run_program(command: Command, ctx: Context) -> Verdict:
-    """In a folder of its own, without input; what it prints goes where the test's output goes."""
+    """Run the program in a temporary folder without input; it inherits the test's output."""
     argv = command.render(command.parse_arguments_json(ctx.version, ctx.payload_json))
     program = shutil.which(argv[0])
     if program is None:
@@ -41,5 +41,5 @@ def run_program(command: Command, ctx: Context) -> Verdict:
         else ProcessExit(signal=-ended.returncode)
     )
     verdict = verdict_from_exit(how, None, command.verdict_from_exit(how))
-    assert verdict is not None  # noqa: S101 - only a lost lease leaves nothing to say
+    assert verdict is not None  # noqa: S101 - None is only for a lost lease
     return verdict

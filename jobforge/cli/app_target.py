@@ -1,4 +1,4 @@
-"""Which app a command works on."""
+"""Find the app that a command loads."""
 
 from pathlib import Path
 
@@ -9,7 +9,10 @@ _DEFAULT_APP = "app.py"
 
 
 def find_target(given: str | None) -> str:
-    """The app that was named, in the command or the settings, or app.py here."""
+    """Return the app from the argument or the settings, or app.py in this folder.
+
+    Raises ConfigError if there is none.
+    """
     found = find_target_or_none(given)
     if found is None:
         raise ConfigError(

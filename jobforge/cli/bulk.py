@@ -1,4 +1,7 @@
-"""An action on many jobs: counted first, asked about, then watched until it is done."""
+"""Bulk operations: count the jobs, ask for confirmation, start, and show progress.
+
+Also prompts that other commands share: `confirm` and `read_secret`.
+"""
 
 import sys
 import time
@@ -19,8 +22,8 @@ if TYPE_CHECKING:
     from jobforge.types.operations import Operation, OperationKind, OperationOptions
 
 _PAUSE_S = 0.2
-_START_TIMEOUT_S = 10.0  # so long it may take until somebody has begun
-_COUNT_LIMIT = 100_000  # counts stop there
+_START_TIMEOUT_S = 10.0  # for a worker or server to begin the operation
+_COUNT_LIMIT = 100_000  # jobforge.count_jobs stops counting here
 
 
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
@@ -30,7 +33,7 @@ WaitOption = Annotated[bool, typer.Option("--wait/--no-wait", help="Watch it unt
 
 @dataclass(frozen=True, slots=True)
 class BulkFlags:
-    """What the flags of a command say of it."""
+    """The flags that the bulk commands share."""
 
     yes: bool
     dry_run: bool
@@ -45,7 +48,10 @@ def run_bulk_operation(
     options: "OperationOptions",
     manner: BulkFlags,
 ) -> None:
-    """Ends the command with 1 when the operation failed."""
+    """Start a bulk operation on the jobs in `which` and print its id.
+
+    Exits with code 1 if the operation fails while it is watched.
+    """
     from jobforge import calls
 
     count = session.run(calls.count_jobs(kind, which))
@@ -66,9 +72,10 @@ def run_bulk_operation(
 
 
 def read_secret(name: str) -> str:
-    """Return a secret from the terminal or from the next line of stdin.
+    """Return a secret from a prompt, or from the next line of stdin.
 
-    Never an argument: other users of the machine can see the arguments of a command."""
+    Secrets are never arguments: other users of the machine can see a command's arguments.
+    """
     if sys.stdin.isatty():
         return str(typer.prompt(name, hide_input=True, err=True))
     value = sys.stdin.readline().rstrip("\r\n")
@@ -78,7 +85,10 @@ def read_secret(name: str) -> str:
 
 
 def confirm(question: str, *, hint: str = "--yes does not ask") -> None:
-    """Ends the command unless somebody says yes."""
+    """Ask the question on the terminal; abort unless the user answers yes.
+
+    Raises Invalid if stdin is not a terminal.
+    """
     if not sys.stdin.isatty():
         raise Invalid(f"{question} nobody is there to ask", hint=hint)
     typer.confirm(output.clean(question), abort=True, err=True)
@@ -87,9 +97,9 @@ def confirm(question: str, *, hint: str = "--yes does not ask") -> None:
 def watch_operation(
     session: "TenantSession", operation_id: "UUID", advance: "Callable[[], bool] | None" = None
 ) -> "Operation":
-    """Shows the progress until the operation has ended; exit code 1 when it failed.
+    """Show the progress until the operation finishes; exit with code 1 if it failed.
 
-    `advance` makes a step in this process, and returns False when none is due.
+    `advance` runs one step of the operation in this process and returns False if none is due.
     """
     from jobforge import calls
 

@@ -1,4 +1,4 @@
-"""What a shell may offer for a word: names that the engine knows. Never a complaint, never long."""
+"""Shell completion values from the engine. Errors are ignored; each lookup has one second."""
 
 from collections.abc import Callable, Iterable
 from contextlib import suppress
@@ -20,7 +20,7 @@ def complete_definitions(context: typer.Context) -> list[str]:
 
 
 def suggest_definition(engine: CliEngine, definition: str) -> str:
-    """What to try where there is no such definition."""
+    """Return the hint for an unknown definition: the closest known key, if one is similar."""
     from difflib import get_close_matches
 
     from jobforge import calls
@@ -52,13 +52,16 @@ def complete_tenants(context: typer.Context) -> list[str]:
 def complete_from_engine(
     context: typer.Context, read: Callable[[CliEngine], Iterable[str]]
 ) -> list[str]:
-    """What is read from the engine that the words typed so far name; nothing if that fails."""
+    """Return what `read` finds in the engine of the options typed so far.
+
+    Returns an empty list on an error or after the timeout.
+    """
     found: list[str] = []
     flags = (context.params.get(name) for name in ("database_url", "server", "api_key"))
     way = ConnectionOptions(*flags)
 
     def ask() -> None:
-        # Somebody types, and an error would stand in the middle of it.
+        # An error message would appear within the line that the user is typing.
         with suppress(Exception), open_engine(way) as engine:
             found.extend(read(engine))
 

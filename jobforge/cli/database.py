@@ -1,4 +1,4 @@
-"""Which database a command works on, and a connection to it."""
+"""Find the database URL of a command and connect to it."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -25,7 +25,7 @@ DatabaseUrlOption = Annotated[
 
 
 def find_url(flag: str | None) -> str:
-    """The URL that was set, or that of the running `jobforge dev`."""
+    """Return the configured database URL, or the URL of the running `jobforge dev`."""
     config = load(flags={"database_url": flag})
     if config.database_url is None and config.server is not None:
         raise ConfigError(
@@ -54,7 +54,7 @@ def connect(flag: str | None) -> "Connection":
 
 @contextmanager
 def explain_url_errors() -> Iterator[None]:
-    """Within it, a URL that cannot be read is told as such."""
+    """Turn psycopg's errors about an invalid URL into ConfigError, with passwords masked."""
     import psycopg
 
     from jobforge.db.driver import URL_HINT

@@ -1,6 +1,7 @@
-"""Which jobs, as one text: `state:dead,failed queue:mail after:1h`, as the dashboard's box has it.
+"""Parse the --where query, which has the syntax of the dashboard's filter box.
 
-A word is a name, a colon and a value. What has blanks in it stands in double quotes.
+Example: `state:dead,failed queue:mail after:1h`. A term is a name, a colon and a value; double
+quotes enclose a value with spaces.
 """
 
 import re
@@ -16,7 +17,7 @@ _NAMES = (
     *("state", "definition", "queue", "tag", "source", "key", "correlation_id", "fingerprint"),
     *("created_after", "created_before"),
 )
-# What the dashboard calls them, or takes for them.
+# Short names that the dashboard writes or accepts.
 _OTHER_NAMES = {
     "is": "state",
     "def": "definition",
@@ -29,7 +30,10 @@ _OTHER_NAMES = {
 
 
 def parse_query(text: str, states: Iterable[str]) -> dict[str, Any]:
-    """What it says of each name: a list of states, times, texts. Invalid for any other word."""
+    """Return the fields of a JobFilter: a list for `state`, times for `created_*`, strings.
+
+    Raises Invalid for an unknown or repeated term.
+    """
     if text.count('"') % 2:
         raise Invalid(f"--where has a quote without its end: {text}", field="where")
     known, said = tuple(states), dict[str, Any]()

@@ -1,4 +1,4 @@
-"""Which jobs a command is about, as options of it: one list of them for lists and bulk actions."""
+"""The job filter options that listings and bulk operations share."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -50,10 +50,10 @@ _MOST_IN_A_PAGE = 200
 
 
 def with_filter(command: CommandFunction) -> CommandFunction:
-    """A command that gets `which`: the jobs that the options above name."""
+    """Decorate a command: pass it the JobFilter `which` and add the filter options."""
 
     @wraps(command)
-    def run(*, where: str | None, **said: Any) -> None:  # noqa: ANN401 - as the options have it
+    def run(*, where: str | None, **said: Any) -> None:  # noqa: ANN401 - options of any type
         from jobforge.types.jobs import JobFilter, State
 
         states = (*State, "failed")
@@ -67,7 +67,7 @@ def with_filter(command: CommandFunction) -> CommandFunction:
 
 
 def narrow_filter(which: "JobFilter", options: Mapping[str, Any]) -> "JobFilter":
-    """What both say; states add up. Invalid where one contradicts the other."""
+    """Merge options into a filter: combine states; raise Invalid for a conflicting value."""
     given = {name: value for name, value in options.items() if value is not None}
     for name, value in given.items():
         before = getattr(which, name)
@@ -81,7 +81,7 @@ def narrow_filter(which: "JobFilter", options: Mapping[str, Any]) -> "JobFilter"
 def list_pages(
     session: "TenantSession", which: "JobFilter", limit: int | None
 ) -> "Iterator[list[JobListing]]":
-    """The jobs, newest first, so many at most; None is all of them."""
+    """Yield pages of at most `limit` jobs in total, newest first; all jobs if it is None."""
     from jobforge import calls
 
     left, before = limit, None
@@ -102,7 +102,7 @@ def run_filtered_operation(
     options: "OperationOptions",
     manner: BulkFlags,
 ) -> None:
-    """On every job that is named; Invalid when neither a filter nor --all is."""
+    """Run a bulk operation on the jobs in `which`. Raises Invalid without a filter or --all."""
     if not which.to_json() and not manner.everything:
         raise Invalid(
             f"name a job to {kind}, or which ones",

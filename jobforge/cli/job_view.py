@@ -1,4 +1,4 @@
-"""A job's whole history, as programs and as people read it. Secrets in it are hidden."""
+"""Format a job and its history as JSON or text, with secrets redacted."""
 
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -21,7 +21,7 @@ _STEP_FIELDS = ("at", "kind", "name", "index", "state", "result", "match", "jobs
 
 
 def to_history_document(history: "JobHistory", steps: "Sequence[StoredStep]") -> dict[str, Json]:
-    """What the engine knows, with secrets hidden wherever a program's words may stand."""
+    """Return the history as a JSON object. All values that programs write are redacted."""
     return {
         "job": to_job_document(history.job),
         "attempts": [
@@ -37,12 +37,12 @@ def to_history_document(history: "JobHistory", steps: "Sequence[StoredStep]") ->
 
 
 def to_job_document(job: "Job") -> dict[str, Json]:
-    """A job with all its fields."""
+    """Return all fields of a job as a JSON object."""
     return _redact_fields(job, "payload", "result", "error", "cancel_reason")
 
 
 def to_listing_document(job: "JobListing") -> dict[str, Json]:
-    """A job as a list has it."""
+    """Return the fields of a listed job as a JSON object."""
     return _redact_fields(job, "error")
 
 

@@ -1,4 +1,4 @@
-"""Watching a job until it ends: what it says meanwhile, and how it ended."""
+"""Wait for a job to finish; print its notes in the meantime and its outcome."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -34,10 +34,13 @@ def wait_for_job(
     timeout_s: float | None = None,
     on_note: Callable[["JobEvent"], None] | None = None,
 ) -> "Job":
-    """The job when it has ended; `say` is told each of its notes. Raises WaitTimeout, NotFound."""
+    """Poll until the job finishes and return it, calling `on_note` for each note of the job.
+
+    Raises WaitTimeout, NotFound.
+    """
     heard: datetime | None = None
     for history in _poll_job(session, job_id, timeout_s):
-        # Read after the state: what a job said is there before its end is.
+        # Read notes after the state: the notes of a job are stored before its completion.
         while on_note is not None:
             notes = _list_notes(session, job_id, heard)
             for note in notes:
@@ -51,7 +54,7 @@ def wait_for_job(
 
 
 def print_note(note: "JobEvent") -> None:
-    """A note as a line for people."""
+    """Print a note as a line of text."""
     typer.echo(f"{note.at.astimezone():%H:%M:%S}  {output.clean(format_note(note))}")
 
 
@@ -63,7 +66,7 @@ def print_note_as_json(note: "JobEvent") -> None:
 
 
 def to_finished_document(job: "Job") -> dict[str, Json]:
-    """How a job ended, as programs read it."""
+    """Return the outcome of a job as a JSON object."""
     from jobforge.redact import redact
 
     return {
@@ -77,7 +80,7 @@ def to_finished_document(job: "Job") -> dict[str, Json]:
 
 
 def print_finished_job(job: "Job", *, as_json: bool) -> None:
-    """Ends the command with 1 unless the job succeeded."""
+    """Print the job's outcome; exit with code 1 unless the job succeeded."""
     if as_json:
         output.print_json(to_finished_document(job))
     else:

@@ -1,4 +1,4 @@
-"""Options that several commands share."""
+"""Options that several commands share, and helpers to define and check options."""
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping
@@ -25,7 +25,7 @@ PayloadArgument = Annotated[
     ),
 ]
 
-# Tells a worker to drain when its stdin closes: so it ends when whoever started it ends.
+# Makes a process drain when its stdin closes, so that it never outlives its parent.
 UNTIL_STDIN_CLOSES = "--until-stdin-closes"
 INTRODUCE = "--introduce"
 MetricsPort = Annotated[
@@ -37,7 +37,7 @@ MetricsPort = Annotated[
 def replace_parameter(
     run: CommandFunction, parameter: str, options: Mapping[str, Any]
 ) -> CommandFunction:
-    """`run`, which wraps a command, as typer shall see it: these options for that parameter."""
+    """Replace one parameter in the signature that Typer reads of `run` by these options."""
     own = inspect.signature(run).parameters.values()
     parameters = [each for each in own if each.name != parameter] + [
         inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=option)
@@ -49,7 +49,7 @@ def replace_parameter(
 
 
 def check_choice(option: str, text: str, words: Iterable[str]) -> str:
-    """The text; Invalid, with the words that it may be, when it is none of them."""
+    """Return the text if it is one of the words; raise Invalid, listing them, if it is not."""
     known = list(words)
     if text not in known:
         raise Invalid(f"--{option} is one of {', '.join(known)}, not {text!r}", field=option)
@@ -57,13 +57,13 @@ def check_choice(option: str, text: str, words: Iterable[str]) -> str:
 
 
 def suggest_similar(word: str, known: Iterable[str]) -> str | None:
-    """A question, if one of them is nearly that word."""
+    """Return a "did you mean" question if one of the known words is similar."""
     from difflib import get_close_matches
 
     near = get_close_matches(word.lower(), list(known), n=1)
     return f"did you mean {near[0]}?" if near else None
 
 
-def omit_none(**settings: Any) -> dict[str, Any]:  # noqa: ANN401 - as the engine takes them
-    """Those that were said."""
+def omit_none(**settings: Any) -> dict[str, Any]:  # noqa: ANN401 - settings of any type
+    """Return the settings that are not None."""
     return {name: value for name, value in settings.items() if value is not None}

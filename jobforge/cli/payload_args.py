@@ -1,4 +1,4 @@
-"""A payload as it is typed: `name=text`, `name:=json`, and `@file` with a JSON object in it."""
+"""Parse a payload from arguments: `name=text`, `name:=json`, `@file` with a JSON object."""
 
 import json
 import sys
@@ -11,7 +11,7 @@ _FORMS = "the forms are name=text, name:=json and @file (- is stdin)"
 
 
 def parse_payload(arguments: Sequence[str]) -> dict[str, Json]:
-    """What comes later goes before what came earlier, so a file can be amended."""
+    """Merge the arguments into one object. Later arguments override earlier ones."""
     payload: dict[str, Json] = {}
     for argument in arguments:
         payload |= _read_file(argument[1:]) if argument.startswith("@") else _parse_member(argument)
@@ -19,7 +19,7 @@ def parse_payload(arguments: Sequence[str]) -> dict[str, Json]:
 
 
 def parse_json(text: str, name: str) -> Json:
-    """Invalid names what was not JSON."""
+    """Parse JSON. Raises Invalid, naming the argument or file."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:

@@ -1,4 +1,4 @@
-"""Lists: as columns or as JSON, whole or some fields, page after page as they come."""
+"""Print listings as a table, JSON or JSON Lines, page by page, with selected fields."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, fields
@@ -29,7 +29,7 @@ _OPTIONS: dict[str, Any] = {
 
 @dataclass(frozen=True, slots=True)
 class ListingFormat:
-    """What the options above say."""
+    """The output format and fields of a listing."""
 
     as_json: bool
     as_json_lines: bool
@@ -37,7 +37,7 @@ class ListingFormat:
 
 
 def with_listing_format(command: CommandFunction) -> CommandFunction:
-    """A command that gets the `form` of its list; the options that say it are added to it."""
+    """Decorate a command: pass it the ListingFormat `form` and add the format options."""
 
     @wraps(command)
     def run(
@@ -63,7 +63,7 @@ def print_listing(
     form: ListingFormat,
     quiet: bool = False,
 ) -> None:
-    """What was listed: `line` has what people read, `document` everything; else all fields."""
+    """Print a listing. `line` returns a table row, `document` all fields; default: asdict."""
     print_pages([things], kind, line, document, form=form, quiet=quiet)
 
 
@@ -76,14 +76,14 @@ def print_pages(
     form: ListingFormat,
     quiet: bool = False,
 ) -> None:
-    """As print_listing, for as many pages as come."""
-    whole: Callable[[T], output.OutputRow] = document or asdict  # type: ignore[assignment] # of a dataclass
+    """Print a listing page by page; parameters as in `print_listing`."""
+    whole: Callable[[T], output.OutputRow] = document or asdict  # type: ignore[assignment] # T is a dataclass
     shown = whole if form.as_json or form.as_json_lines or line is None else line
     if form.field_names is not None:
         shown = partial(_pick_fields, whole, parse_field_names(form.field_names, kind))
     rows = ([shown(thing) for thing in page] for page in pages)
     if quiet:
-        output.print_ids(thing.id for thing in chain.from_iterable(pages))  # type: ignore[attr-defined] # who has -q lists what has ids
+        output.print_ids(thing.id for thing in chain.from_iterable(pages))  # type: ignore[attr-defined] # commands with -q list objects with an id
     elif form.as_json:
         output.print_array(chain.from_iterable(rows))
     elif form.as_json_lines:
@@ -94,7 +94,7 @@ def print_pages(
 
 
 def parse_field_names(text: str, kind: type[Any]) -> list[str]:
-    """Those that --fields names; Invalid, with all that there are, when there is no such one."""
+    """Return the names in --fields. Raises Invalid, listing all fields, for an unknown one."""
     known = [each.name for each in fields(kind)]
     names = [name.strip() for name in text.split(",")]
     for name in names:

@@ -1,4 +1,4 @@
-"""The engine in the name of a tenant."""
+"""Find a command's tenant and run calls for it."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -43,7 +43,7 @@ ResourceKind = Literal["event", "job", "trigger", "webhook", "workflow"]
 
 
 def _complete_ids(context: typer.Context) -> list[str]:
-    """For a shell: the newest ids of what the group of commands is about."""
+    """Return the newest IDs of the command group's resource, for shell completion."""
     kind = str(context.parent and context.parent.info_name).removesuffix("s")
     named = context.params.get("tenant")
 
@@ -73,7 +73,7 @@ _PREFIX = re.compile(r"[0-9a-f]{8}[0-9a-f-]*", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class TenantSession:
-    """In which every call is made for one tenant."""
+    """An engine and the tenant that all calls are made for."""
 
     engine: CliEngine
     tenant_id: UUID
@@ -82,7 +82,11 @@ class TenantSession:
         return self.engine.run(call.for_tenant(self.tenant_id))
 
     def find_id(self, kind: ResourceKind, text: str) -> UUID:
-        """That one of the tenant whose id this is, or starts with."""
+        """Return the ID of the tenant's resource with this ID, or the only one with this prefix.
+
+        Raises Invalid for an ambiguous prefix, NotFound if no ID has it. A full ID is not looked
+        up.
+        """
         if not _PREFIX.fullmatch(text):
             raise Invalid(
                 f"{text!r} is no id of {_with_article(kind)}, nor its first {_SHORTEST} characters",
@@ -91,7 +95,7 @@ class TenantSession:
         digits = text.replace("-", "").lower()
         if len(digits) >= 32:
             return _parse_uuid(text)
-        # Ids are listed downwards, so those that start so come first below the last possible one.
+        # Lists are in descending order of ID: those with the prefix come first before its last ID.
         listed = self.run(_list_call(kind)(limit=2, before=UUID(digits.ljust(32, "f"))))
         found = [each.id for each in listed if each.id.hex.startswith(digits)]
         if not found:
@@ -119,7 +123,7 @@ def _list_call(kind: ResourceKind) -> "Callable[..., Call[list[Any]]]":
 
 
 def with_tenant_session(command: CommandFunction) -> CommandFunction:
-    """A command that gets a session as its `scope`; for whom and where are options of it."""
+    """Decorate a command: pass it a TenantSession `scope`; add tenant and connection options."""
 
     @wraps(command)
     def run(
@@ -143,7 +147,10 @@ def open_tenant_session(way: ConnectionOptions, tenant: str | None) -> Iterator[
 
 
 def find_tenant(engine: CliEngine, flag: str | None) -> UUID:
-    """The tenant that the flag or the settings name, by its id or its slug; else the key's own."""
+    """Return the tenant in the flag or the settings (ID or slug), or the API key's tenant.
+
+    Raises TenantRequired if there is none.
+    """
     from jobforge import calls
 
     named = load(flags={"tenant": flag}).tenant
@@ -179,7 +186,7 @@ def find_tenant(engine: CliEngine, flag: str | None) -> UUID:
 
 
 def find_tenant_or_all(engine: CliEngine, flag: str | None) -> UUID | None:
-    """As `find_tenant`; None, for all tenants, when it is `*` or none is named anywhere."""
+    """Return the tenant, or None for all tenants: for `*`, or if no tenant is set."""
     if load(flags={"tenant": flag}).tenant == _ALL_TENANTS:
         return None
     try:

@@ -1,4 +1,4 @@
-"""The settings of a trigger as options of a command: one list of them, for `create` and `edit`."""
+"""The trigger settings as options, shared by `triggers create` and `triggers edit`."""
 
 from functools import wraps
 from typing import Annotated, Any
@@ -64,10 +64,10 @@ _OPTIONS: dict[str, Any] = {
 
 
 def with_trigger_settings(command: CommandFunction) -> CommandFunction:
-    """A command that gets `settings`: those of the options above that were said."""
+    """Decorate a command: pass it `settings`, the trigger options that were given."""
 
     @wraps(command)
-    def run(**said: Any) -> None:  # noqa: ANN401 - as the options have it
+    def run(**said: Any) -> None:  # noqa: ANN401 - options of any type
         options = {name: said.pop(name) for name in _OPTIONS}
         command(settings=_parse_settings(**options), **said)
 

@@ -1,4 +1,4 @@
-"""`jobforge audit`: who did what, to what. For operators and admins of tenants."""
+"""`jobforge audit`: list audit log entries. For operators and tenant admins."""
 
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated

@@ -1,4 +1,4 @@
-"""`jobforge bench`: how fast this Postgres is for JobForge, in a database of its own."""
+"""`jobforge bench`: measure JobForge on this Postgres, in a temporary database."""
 
 import signal
 import subprocess
@@ -28,7 +28,7 @@ _APP, _DEFINITION, _QUEUE = "jobforge.cli.bench_app", "noop", "bench"
 _BATCH = 1000
 _SINGLE = 300
 _PICK_UP_JOBS = 150
-_ENQUEUE_INTERVAL_S = 0.02  # so that each finds the workers idle
+_ENQUEUE_INTERVAL_S = 0.02  # long enough for the workers to be idle at each enqueue
 _LOOK_S = 0.02
 _ENDING_S = 10.0
 
@@ -58,7 +58,10 @@ def bench(
 
 @contextmanager
 def _interrupt_on_signals() -> Iterator[None]:
-    """As Ctrl-C does, so that nothing is left behind; Ctrl-C too where a shell has it ignored."""
+    """Raise KeyboardInterrupt on SIGINT, SIGTERM and SIGHUP, so that the cleanup runs.
+
+    SIGINT too, because shells start background commands with SIGINT ignored.
+    """
     numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     before = [signal.signal(number, signal.default_int_handler) for number in numbers]
     try:
@@ -70,7 +73,7 @@ def _interrupt_on_signals() -> Iterator[None]:
 
 @contextmanager
 def _new_database(url: str) -> Iterator[str]:
-    """The URL of one that has the schema; it is gone at the end."""
+    """Yield the URL of a new database with the schema; drop it at the end."""
     import psycopg
     from psycopg import sql
     from psycopg.conninfo import make_conninfo
@@ -128,13 +131,13 @@ def _measure(url: str, jobs: int, workers: int, tenants: Sequence[UUID]) -> dict
 
 @dataclass(frozen=True, slots=True)
 class _WorkerPool:
-    """Workers that run."""
+    """Running worker processes and their log."""
 
     processes: "list[subprocess.Popen[bytes]]"
     log_path: Path
 
     def wait_until(self, is_reached: Callable[[], bool]) -> None:
-        """Raises what ended a worker before."""
+        """Wait for the condition. Raises JobForgeError with the log if a worker exits before."""
         while not is_reached():
             if any(process.poll() is not None for process in self.processes):
                 words = self.log_path.read_text(encoding="utf-8", errors="replace").strip()
@@ -153,7 +156,7 @@ class _WorkerPool:
 
 @contextmanager
 def _run_workers(url: str, number: int) -> Iterator[_WorkerPool]:
-    """Without the settings of whoever measures: they are for another database."""
+    """Start workers without the user's settings, which are for another database."""
     command = [
         *(sys.executable, "-m", "jobforge", "worker", _APP, "--no-scheduler", "--no-connectors"),
         *("--log-level", "error", UNTIL_STDIN_CLOSES),
@@ -178,7 +181,7 @@ def _run_workers(url: str, number: int) -> Iterator[_WorkerPool]:
                             stderr=log,
                             env=variables,
                             cwd=folder,
-                            start_new_session=True,  # a Ctrl-C is for us
+                            start_new_session=True,  # Ctrl-C must not reach the workers
                         )
                     )
                 yield crowd
@@ -188,7 +191,7 @@ def _run_workers(url: str, number: int) -> Iterator[_WorkerPool]:
 
 @dataclass(frozen=True, slots=True)
 class _Benchmark:
-    """What is measured, step by step. The queue is paused while jobs are put into it."""
+    """The steps of the benchmark. The queue is paused while jobs are enqueued."""
 
     conn: "Connection"
     pool: _WorkerPool
@@ -203,7 +206,7 @@ class _Benchmark:
         db.run(self.conn, calls.pause_queue(_QUEUE))
 
     def enqueue_in_bulk(self, jobs: int) -> float:
-        """In batches, of one tenant after the other; answers how long it took."""
+        """Enqueue in batches, alternating between tenants. Return the seconds it took."""
         from jobforge import calls, db
         from jobforge.types.jobs import JobRequest
 
@@ -245,7 +248,7 @@ class _Benchmark:
         return took
 
     def measure_pick_up(self) -> list[float]:
-        """Milliseconds from each job's enqueue to its claim, by the database's clock, sorted."""
+        """Return the sorted milliseconds from enqueue to claim by the database's clock."""
         from jobforge import calls, db
 
         output.note("measuring how soon an idle worker picks a job up")

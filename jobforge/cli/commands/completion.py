@@ -1,4 +1,4 @@
-"""`jobforge completion`: what a shell needs to complete our commands, options and names."""
+"""`jobforge completion`: print a shell completion script."""
 
 from typing import Annotated
 
@@ -11,7 +11,7 @@ from jobforge.errors import Invalid
 SHELLS = ("bash", "zsh", "fish", "powershell")
 _PROGRAMS = ("jobforge", "jf")
 
-completion_init()  # so that we answer what the script asks
+completion_init()  # lets Typer answer the script's completion requests
 
 
 def completion(

@@ -1,4 +1,4 @@
-"""`jobforge connectors`: how a tenant's jobs reach other services, and with which secrets."""
+"""`jobforge connectors`: manage a tenant's connector configurations."""
 
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -158,7 +158,7 @@ def try_out(
     timeout_s = 60.0 if timeout is None else parse_duration(timeout, "--timeout")
     found = _find(scope, config)
     payload = {"config": found.name, "url": path or found.settings["url"]}
-    # One attempt: somebody waits, and tries again by hand.
+    # One attempt: the user is waiting and can retry manually.
     request = JobRequest("connector.http.request", payload, max_attempts=1)
     enqueued = scope.run(calls.enqueue_job(request))
     output.note(f"{enqueued.job_id} {enqueued.status}")
@@ -182,7 +182,7 @@ def _find(scope: TenantSession, text: str) -> "ConnectorConfig":
 def _prepare_config(
     scope: TenantSession, config_id: UUID, config: Mapping[str, Json]
 ) -> dict[str, Json]:
-    """As the engine takes it. A server seals by itself; before a database we do."""
+    """Check the settings and seal the secrets for a database. A server does both itself."""
     if isinstance(scope.engine, RemoteEngine):
         return dict(config)
     from jobforge.connectors.configuration import check_settings, needs_seal, seal_secrets

@@ -1,4 +1,4 @@
-"""`jobforge db`: the schema in the database."""
+"""`jobforge db`: install, upgrade and check the schema."""
 
 from collections.abc import Iterable
 from dataclasses import asdict
@@ -166,7 +166,7 @@ def vacuum_advice(*, database_url: DatabaseUrlOption = None, as_json: AsJson = F
 
 
 def _to_table_rows(tables: "Iterable[TableStats]") -> list[dict[str, Json]]:
-    """Those with rows; of a history of many days most have none."""
+    """Return rows for tables that are not empty; most history partitions are."""
     return [
         {
             "table": table.name,
@@ -205,7 +205,10 @@ def reset(*, yes: Yes = False) -> None:
 
 
 def _dev_url(config: Config) -> str:
-    """Of no other database, whatever the settings name."""
+    """Return the URL of the `jobforge dev` database.
+
+    Raises ConfigError if the settings name another one: this command erases the database.
+    """
     from jobforge.embedded import Embedded
 
     server = Embedded(config.postgres_dir).running()

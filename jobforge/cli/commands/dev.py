@@ -1,4 +1,4 @@
-"""`jobforge dev`: everything that an app needs, on this machine, until Ctrl-C."""
+"""`jobforge dev`: run Postgres, the HTTP API and a worker for development, until Ctrl-C."""
 
 import signal
 from collections.abc import Callable, Iterator
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from jobforge.sdk.loader import AppTarget
     from jobforge.security.api_keys import PlaintextApiKey
 
-# A reload waits so long for jobs; then they are handed back, and run on the new code.
+# A reload waits this long for running jobs, then releases them; they run on the new code.
 _DRAIN = "5s"
 
 _REQUEST = """\
@@ -100,7 +100,7 @@ def _prepare(url: str) -> int:
 
 
 def _ensure_secret_key(config: Config) -> None:
-    """Makes the key of this folder that seals secrets, where it could be used."""
+    """Create the secret key of this folder if connectors, which use it, are installed."""
     from jobforge.connectors import are_installed
 
     if are_installed():
@@ -111,7 +111,7 @@ def _ensure_secret_key(config: Config) -> None:
 
 @contextmanager
 def _serve_api(config: Config, url: str) -> Iterator[None]:
-    """Serves the HTTP API beside everything else, where it is installed."""
+    """Serve the HTTP API in a thread, if its packages are installed."""
     try:
         from jobforge.api.serve import serve_in_thread
     except ImportError:
@@ -136,13 +136,13 @@ def _find_key(config: Config, url: str) -> "PlaintextApiKey":
 
 
 def _run_workers(target: "AppTarget", url: str, artifacts: str, stopped: StopRequest) -> None:
-    """Runs workers for the app until a signal has come."""
+    """Run workers for the app until a signal arrives."""
     import asyncio
 
     from jobforge.cli.processes.reloader import Reloader
 
     arguments = ["worker", target.text, "--drain-timeout", _DRAIN, INTRODUCE]
-    # Here the database is meant, whichever server the environment names.
+    # Use the database even if the environment names a server.
     variables = {
         **environment(),
         "JOBFORGE_DATABASE_URL": url,
@@ -155,11 +155,11 @@ def _run_workers(target: "AppTarget", url: str, artifacts: str, stopped: StopReq
         reloader = Reloader(arguments, folder=target.folder, environment=variables)
 
         def stop() -> None:
-            stopped.set()  # whether or not the loop still runs
-            with suppress(RuntimeError):  # it is closed
+            stopped.set()  # also if the loop has stopped
+            with suppress(RuntimeError):  # the loop is closed
                 loop.call_soon_threadsafe(reloader.stop)
 
-        # Not by the loop's own handlers: with its end these would go, and a signal kill us.
+        # Not loop.add_signal_handler: after the loop closes, a signal would kill this process.
         _on_signals(stop)
         if stopped.is_set:
             return

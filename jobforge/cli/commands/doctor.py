@@ -1,4 +1,4 @@
-"""`jobforge doctor`: looks at an installation, and says what is wrong and how to mend it."""
+"""`jobforge doctor`: check an installation; report problems and how to fix them."""
 
 import os
 from dataclasses import asdict, replace
@@ -59,7 +59,7 @@ def _check_locally(database_url: str | None) -> "list[Finding]":
 
 
 def _list_readable_secret_files(database_url: str | None) -> "list[Path]":
-    """The files with credentials that jobs of a worker with this user and folder can read."""
+    """Return credential files that jobs of a worker with this user and folder can read."""
     from jobforge.config import secret_files
     from jobforge.worker.isolation import landlock
 
@@ -90,7 +90,10 @@ def _gather_facts(conn: "Connection", database_url: str | None) -> "Facts":
 
 
 def _is_notify_delivered(url: str) -> bool:
-    """Over two connections, as workers have it: a pooler may give one of them to somebody else."""
+    """Return whether a NOTIFY arrives on a second connection, as workers need it.
+
+    A pooler in transaction mode can move the listening session to another client.
+    """
     import psycopg
     from psycopg import sql
 

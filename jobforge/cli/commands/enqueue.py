@@ -1,4 +1,4 @@
-"""`jobforge enqueue`: a job by the key of its definition. No app is needed."""
+"""`jobforge enqueue`: enqueue a job by its definition's key. No app is needed."""
 
 from typing import Annotated
 
@@ -78,7 +78,7 @@ def enqueue(
     if not (wait or follow):
         _print(enqueued.job_id, enqueued.status, as_json=as_json)
         return
-    # Told at once, so that it is known also when the wait is interrupted.
+    # Print the id first: the user needs it if the wait is interrupted.
     output.note(f"{enqueued.job_id} {enqueued.status}")
     say = job_wait.print_note_as_json if as_json else job_wait.print_note
     ended = job_wait.wait_for_job(

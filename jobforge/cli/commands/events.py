@@ -1,4 +1,4 @@
-"""`jobforge events`: say that something has happened, and see what came of it."""
+"""`jobforge events`: emit events, list them and inspect their deliveries."""
 
 from dataclasses import asdict
 from time import sleep
@@ -216,7 +216,10 @@ def _to_document(event: "Event") -> dict[str, Json]:
 
 
 def _follow_events(scope: TenantSession, which: "EventFilter") -> "Iterator[EventListing]":
-    """What comes from now on, oldest first. One that commits late is not missed for that."""
+    """Yield new events, oldest first.
+
+    Compares whole pages instead of paging by ID: an event that commits late has an older ID.
+    """
     from jobforge import calls
 
     known = {event.id for event in scope.run(calls.list_events(which, limit=_PAGE))}

@@ -1,4 +1,4 @@
-"""`jobforge failures`: a tenant's dead jobs, grouped by their cause."""
+"""`jobforge failures`: list, redrive and discard a tenant's dead jobs by failure group."""
 
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
@@ -58,7 +58,7 @@ def show(
     if as_json:
         output.print_json(document)
         return
-    del document["hourly"]  # for pictures
+    del document["hourly"]  # only for charts
     error = dict(document.pop("error") or {})
     output.print_fields(document)
     typer.echo(

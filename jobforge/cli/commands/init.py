@@ -1,4 +1,4 @@
-"""`jobforge init`: a small project to begin with."""
+"""`jobforge init`: create a small example project."""
 
 from pathlib import Path
 from typing import Annotated

@@ -1,4 +1,4 @@
-"""`jobforge jobs`: a tenant's jobs."""
+"""`jobforge jobs`: list, inspect and change a tenant's jobs."""
 
 from dataclasses import asdict
 from pathlib import Path

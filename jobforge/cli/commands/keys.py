@@ -1,4 +1,4 @@
-"""`jobforge keys`: keys to the HTTP API. For operators."""
+"""`jobforge keys`: manage API keys. For operators."""
 
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Annotated

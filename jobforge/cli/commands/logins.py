@@ -1,4 +1,4 @@
-"""`jobforge db bind-login`, `unbind-login` and `logins`: which logins may act for which tenants."""
+"""`jobforge db bind-login`, `unbind-login`, `logins`: confine database logins to tenants."""
 
 from typing import TYPE_CHECKING, Annotated
 from uuid import UUID

@@ -1,4 +1,4 @@
-"""`jobforge psql`: a prompt in the database."""
+"""`jobforge psql`: run psql on the database."""
 
 import os
 import shutil
@@ -10,7 +10,7 @@ from jobforge.cli.database import DatabaseUrlOption, explain_url_errors, find_ur
 from jobforge.config import Config, load
 from jobforge.errors import ConfigError, EmbeddedError
 
-# Options that we do not know are psql's own.
+# Unknown options are passed on to psql.
 CONTEXT = {"ignore_unknown_options": True, "allow_interspersed_args": False}
 
 
@@ -27,7 +27,7 @@ def psql(
     program = _psql_program(load())
     with explain_url_errors():
         parts = conninfo_to_dict(find_url(database_url))
-    # A command line can be read by every user of the machine.
+    # All users of the machine can read a process's command line.
     password = parts.pop("password", None)
     if password:
         os.environ["PGPASSWORD"] = str(password)

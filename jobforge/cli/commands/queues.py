@@ -1,4 +1,4 @@
-"""`jobforge queues`: what waits where, pauses, limits."""
+"""`jobforge queues`: list, pause and limit queues."""
 
 from contextlib import suppress
 from typing import Annotated
@@ -19,7 +19,7 @@ QueueArgument = Annotated[
     str, typer.Argument(metavar="QUEUE", autocompletion=completions.complete_queues)
 ]
 
-_LISTED = 1000  # list_queues has no more
+_LISTED = 1000  # list_queues returns at most this many
 
 
 @app.command("list")
@@ -90,12 +90,14 @@ def limit(
 
 
 def _check_queue_name(engine: CliEngine, queue: str) -> list[str]:
-    """What to say of a queue that nothing knows: it may be early, or misspelt."""
+    """Return a warning if no definition, job or worker uses the queue: it may be misspelled."""
     from difflib import get_close_matches
 
     from jobforge import calls
 
-    with suppress(Denied, TenantRequired):  # who may not look may not do the rest either
+    with suppress(
+        Denied, TenantRequired
+    ):  # then the change is refused too
         known = {each.name for each in engine.run(calls.list_queues())}
         known |= {name for worker in engine.run(calls.list_workers()) for name in worker.queues}
         if queue in known or len(known) >= _LISTED:

@@ -1,6 +1,7 @@
-"""`jobforge run`: one job of an app in this process, for a debugger and a quick look.
+"""`jobforge run`: run one job of an app in this process, for debugging.
 
-No queue, no other process, no limits, no retries. The database is used only if the handler does.
+No queue, no worker process, no limits, no retries. Only the handler uses the database, and the
+lookup of a tenant's slug.
 """
 
 from collections.abc import Mapping, Sequence
@@ -52,7 +53,7 @@ def run(
 
 
 class PrintingChannel:
-    """The channel of a job that runs here: what it says is printed."""
+    """The channel of a job in this process. Prints the job's notes and steps."""
 
     def note(self, kind: str, data: dict[str, Json]) -> None:
         from jobforge.types.job_history import JobEvent
@@ -89,7 +90,7 @@ def _find(definitions: "Mapping[str, Definition[..., Any]]", key: str) -> "Defin
 
 
 def _find_tenant(flag: str | None) -> UUID:
-    """The database is asked only for a slug."""
+    """Return the tenant's ID. Only a slug is looked up in the engine."""
     named = load(flags={"tenant": flag}).tenant
     if named is None:
         return _NO_TENANT
@@ -114,14 +115,14 @@ def _invoke(
     return definition.dump(result)
 
 
-def _call(definition: "Definition[..., Any]", context: "Context", arguments: dict[str, Any]) -> Any:  # noqa: ANN401 - what the handler returns
+def _call(definition: "Definition[..., Any]", context: "Context", arguments: dict[str, Any]) -> Any:  # noqa: ANN401 - the handler's return type
     answer = definition.invoke(context, arguments)
     if not definition.is_async:
         return answer
 
     import asyncio
 
-    async def finish() -> Any:  # noqa: ANN401 - as above
+    async def finish() -> Any:  # noqa: ANN401 - the handler's return type
         return await answer
 
     return asyncio.run(finish())

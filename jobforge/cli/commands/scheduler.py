@@ -1,4 +1,4 @@
-"""`jobforge scheduler`: makes jobs when schedules and events say so, until it is told to stop."""
+"""`jobforge scheduler`: run the scheduler without a worker until it is stopped."""
 
 from dataclasses import replace
 from typing import Annotated
@@ -44,7 +44,7 @@ def _run(config: Config, *, until_stdin_closes: bool) -> int:
 
     from jobforge.cli.processes import worker_process
 
-    interrupts.exit_on_interrupt()  # until it stops on signals, it has begun nothing
+    interrupts.exit_on_interrupt()  # nothing to clean up before the scheduler handles signals
     return asyncio.run(
         worker_process.serve_scheduler(config, until_stdin_closes=until_stdin_closes)
     )

@@ -1,4 +1,4 @@
-"""`jobforge secrets`: the key of the installation that seals the secrets of tenants."""
+"""`jobforge secrets`: create and rotate the installation's secret key (envelope encryption)."""
 
 from typing import TYPE_CHECKING
 

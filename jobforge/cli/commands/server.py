@@ -1,4 +1,4 @@
-"""`jobforge server`: the HTTP API, until it is told to stop."""
+"""`jobforge server`: serve the HTTP API and the dashboard until it is stopped."""
 
 from typing import Annotated
 
@@ -41,7 +41,7 @@ def server(
     warn_of_misspelled_settings()
     config = _locate_artifacts(config)
     with open_engine(ConnectionOptions(config.database_url)):
-        pass  # what every request would fail by is told at once
+        pass  # report a connection error now, not in every request
     raise typer.Exit(_run(config, until_stdin_closes=until_stdin_closes))
 
 
@@ -61,7 +61,7 @@ def _run(config: Config, *, until_stdin_closes: bool) -> int:
 
     logs.configure(format=config.log_format, level=config.log_level)
     setup.configure("jobforge-server")
-    interrupts.exit_on_interrupt()  # until it stops on signals, it has answered nobody
+    interrupts.exit_on_interrupt()  # nothing to clean up before the server handles signals
     with asyncio.Runner(loop_factory=serve.create_event_loop) as runner:
         code = runner.run(serve.serve(config, until_stdin_closes=until_stdin_closes))
     setup.shutdown()

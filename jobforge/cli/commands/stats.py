@@ -1,4 +1,4 @@
-"""`jobforge stats`: how many attempts ended, how, how long they took, and who used what."""
+"""`jobforge stats`: show attempt counts, wait and run times, and usage per tenant."""
 
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -32,7 +32,7 @@ UntilOption = Annotated[
     str | None, typer.Option(metavar="SPAN|TIME", help="Up to then: 1h ago, or a time; else now.")
 ]
 _STEPS_S = (60, 300, 900, 3600, 21_600, 86_400)
-_LINES = 30  # of a table, about
+_LINES = 30  # approximate rows of a table with the default step
 
 
 @app.callback(invoke_without_command=True)

@@ -1,4 +1,4 @@
-"""`jobforge tenants`: who shares this installation. For operators."""
+"""`jobforge tenants`: create, limit, pause and delete tenants. For operators."""
 
 from dataclasses import asdict
 from functools import partial

@@ -1,4 +1,4 @@
-"""`jobforge top`: what goes on, as it goes on."""
+"""`jobforge top`: watch queues, tenants, workers and jobs."""
 
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
@@ -43,7 +43,7 @@ def top(
     named = load(flags={"tenant": tenant}).tenant
 
     def read(chosen: str | None, state: str) -> "Overview":
-        # A new connection each time: an outage is over with the first look that works.
+        # Reconnect for each read, so that the screen recovers from an outage.
         with open_engine(way) as engine:
             return read_overview(engine, named, jobs_tenant_id=chosen, state=state)
 
@@ -62,7 +62,7 @@ def top(
             hint = 'pip install "jobforge[tui]"; or: jobforge top --once'
             raise ConfigError("the screen needs textual", hint=hint) from error
         screen = TopApp(read, first, every_s=every_s)
-        interrupts.exit_on_interrupt()  # until the screen is there
+        interrupts.exit_on_interrupt()  # until the screen handles Ctrl-C
         screen.run()
         if screen.return_code:
             raise typer.Exit(screen.return_code)

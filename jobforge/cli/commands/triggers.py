@@ -1,4 +1,4 @@
-"""`jobforge triggers`: what makes jobs by itself, by time or by event."""
+"""`jobforge triggers`: manage schedules and event triggers."""
 
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Annotated

@@ -1,4 +1,4 @@
-"""`jobforge webhooks`: where a tenant hears of its jobs, and what was sent there."""
+"""`jobforge webhooks`: manage a tenant's webhooks and their deliveries."""
 
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -250,7 +250,7 @@ def _seal_secret(scope: TenantSession, webhook_id: UUID, secret: str) -> bytes:
 
 
 def _check_url(scope: TenantSession, url: str | None) -> None:
-    """A server does so itself."""
+    """Check the URL against the egress policy. A server does this itself."""
     if url is None or isinstance(scope.engine, RemoteEngine):
         return
     from jobforge.connectors.egress import policy_from_config, read_url

@@ -1,4 +1,4 @@
-"""`jobforge worker`: claims jobs and runs them until it is told to stop."""
+"""`jobforge worker`: claim and run jobs until it is stopped."""
 
 from dataclasses import replace
 from typing import Annotated
@@ -81,7 +81,7 @@ def worker(
     target = find_target(config.app)
     if config.processes > 1:
         with open_engine(way) as engine:
-            engine.own_tenant()  # what every worker would fail by is told once
+            engine.own_tenant()  # report a connection error once, before starting the processes
         raise typer.Exit(_run_supervisor(config))
     raise typer.Exit(
         _run(target, config, until_stdin_closes=until_stdin_closes, introduce=introduce)
@@ -111,11 +111,11 @@ def _run(target: str, config: Config, *, until_stdin_closes: bool, introduce: bo
         code = await worker_process.serve_worker(
             app, target, config, until_stdin_closes=until_stdin_closes
         )
-        # Inline jobs that were abandoned may have left coroutines that go on, and threads. Python
-        # would wait for them; all that they hold was handed back.
+        # Abandoned inline jobs may have left running coroutines and threads, for which Python would
+        # wait. Their jobs are already released.
         interrupts.exit_within(code, _EXIT_TIMEOUT_S)
         return code
 
-    # Until it drains on signals, it has claimed nothing.
+    # Nothing to clean up before the worker handles signals: it has claimed no jobs.
     interrupts.exit_on_interrupt()
     return asyncio.run(serve())

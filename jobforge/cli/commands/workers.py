@@ -1,4 +1,4 @@
-"""`jobforge workers`: the processes that run jobs. For operators."""
+"""`jobforge workers`: list, drain and stop workers. For operators."""
 
 from typing import Annotated
 from uuid import UUID

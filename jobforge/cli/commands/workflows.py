@@ -1,4 +1,4 @@
-"""`jobforge workflows`: jobs that come after each other."""
+"""`jobforge workflows`: list, inspect, cancel and retry workflows."""
 
 from collections import Counter
 from dataclasses import asdict

@@ -47,7 +47,7 @@ from jobforge.cli.error_reporting import INTERNAL_ERROR_HINT, fail
 
 app = typer.Typer(
     name="jobforge",
-    help="A multi-tenant job server that lives in Postgres.",
+    help="JobForge: a multi-tenant job server on Postgres.",
     no_args_is_help=True,
     add_completion=False,  # replaced by the `completion` command
     # Importing Rich would double the start time. --debug shows tracebacks instead.
@@ -89,7 +89,7 @@ app.command("psql", context_settings=psql.CONTEXT)(psql.psql)
 @app.callback()
 def _options(
     *,
-    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of errors.")] = False,
 ) -> None:
     # error_reporting.fail reads --debug from argv: an error may precede option parsing.
     del debug

@@ -16,8 +16,9 @@ def find_target(given: str | None) -> str:
     found = find_target_or_none(given)
     if found is None:
         raise ConfigError(
-            "no app is named, and there is no app.py here",
-            hint="give it (app.py, package.module:name), set JOBFORGE_APP, or app in jobforge.toml",
+            "No app specified, and there is no app.py in this folder",
+            hint="Pass an app (app.py, package.module:name), set JOBFORGE_APP, or set app in "
+            "jobforge.toml",
         )
     return found
 

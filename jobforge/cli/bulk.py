@@ -26,9 +26,11 @@ _START_TIMEOUT_S = 10.0  # for a worker or server to begin the operation
 _COUNT_LIMIT = 100_000  # jobforge.count_jobs stops counting here
 
 
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Only count.")]
-WaitOption = Annotated[bool, typer.Option("--wait/--no-wait", help="Watch it until it is done.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Skip the confirmation.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Only count the matching jobs.")]
+WaitOption = Annotated[
+    bool, typer.Option("--wait/--no-wait", help="Wait for the operation and show its progress.")
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,14 +59,14 @@ def run_bulk_operation(
     count = session.run(calls.count_jobs(kind, which))
     words = f"{'at least ' if count >= _COUNT_LIMIT else ''}{count:,} job{'s' * (count != 1)}"
     if manner.dry_run:
-        output.note(f"{kind} would act on {words}")
+        output.note(f"{kind} would affect {words}")
         typer.echo(str(count))
         return
     if count == 0:
-        output.note("no job matches")
+        output.note("No matching jobs")
         return
     if not manner.yes:
-        confirm(f"{kind} {words}?", hint="--yes, or --dry-run to count")
+        confirm(f"{kind} {words}", hint="Pass --yes to confirm, or --dry-run to count the jobs")
     operation_id = session.run(calls.start_operation(kind, which, options))
     typer.echo(str(operation_id))
     if manner.wait:
@@ -80,17 +82,18 @@ def read_secret(name: str) -> str:
         return str(typer.prompt(name, hide_input=True, err=True))
     value = sys.stdin.readline().rstrip("\r\n")
     if not value:
-        raise Invalid(f"no line of stdin is left for the secret {name}", field="secret")
+        raise Invalid(f"Missing value for secret {name!r}: stdin has no more lines", field="secret")
     return value
 
 
-def confirm(question: str, *, hint: str = "--yes does not ask") -> None:
-    """Ask the question on the terminal; abort unless the user answers yes.
+def confirm(action: str, *, hint: str = "Pass --yes to confirm") -> None:
+    """Ask on the terminal whether to do the action, such as "delete trigger 7"; abort on no.
 
     Raises Invalid if stdin is not a terminal.
     """
     if not sys.stdin.isatty():
-        raise Invalid(f"{question} nobody is there to ask", hint=hint)
+        raise Invalid(f"Confirmation required to {action}: stdin is not a terminal", hint=hint)
+    question = f"{action[0].upper()}{action[1:]}?"
     typer.confirm(output.clean(question), abort=True, err=True)
 
 
@@ -121,8 +124,8 @@ def watch_operation(
                 continue
             if operation.started_at is None and time.monotonic() - began > _START_TIMEOUT_S:
                 raise Conflict(
-                    "nobody has begun the operation; it stays, and goes on by itself",
-                    hint="start a worker or a server: jobforge worker, jobforge server",
+                    "No worker or server has started the operation; it remains queued",
+                    hint="Start a worker or a server: jobforge worker, jobforge server",
                 )
             time.sleep(_PAUSE_S)
     if operation.state != "done" or operation.kind != "erase":

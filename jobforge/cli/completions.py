@@ -28,8 +28,8 @@ def suggest_definition(engine: CliEngine, definition: str) -> str:
     known = [each.key for each in engine.run(calls.list_definitions(limit=_MOST))]
     near = get_close_matches(definition.partition("@")[0], known, n=1)
     if near and near[0] not in definition:
-        return f"did you mean {near[0]}? jobforge definitions list has those that are known"
-    return "jobforge definitions list has those that are known; a worker makes its app's known"
+        return f"Did you mean {near[0]}? jobforge definitions list shows all definitions"
+    return "Run jobforge definitions list; workers register their app's definitions when they start"
 
 
 def complete_queues(context: typer.Context) -> list[str]:

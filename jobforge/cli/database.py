@@ -19,7 +19,8 @@ DatabaseUrlOption = Annotated[
     typer.Option(
         "--database-url",
         metavar="URL",
-        help="The database; otherwise JOBFORGE_DATABASE_URL, jobforge.toml, or that of 'dev'.",
+        help="Database URL. Default: JOBFORGE_DATABASE_URL, jobforge.toml, or the running "
+        "`jobforge dev`.",
     ),
 ]
 
@@ -29,8 +30,8 @@ def find_url(flag: str | None) -> str:
     config = load(flags={"database_url": flag})
     if config.database_url is None and config.server is not None:
         raise ConfigError(
-            "this needs the database itself, and a server is named",
-            hint="give --database-url, or set JOBFORGE_DATABASE_URL instead of JOBFORGE_SERVER",
+            "This command needs a database, but the settings specify a server",
+            hint="Pass --database-url, or set JOBFORGE_DATABASE_URL instead of JOBFORGE_SERVER",
         )
     return config.database_url or _dev_url(config)
 
@@ -47,8 +48,9 @@ def connect(flag: str | None) -> "Connection":
             )
     except psycopg.OperationalError as error:
         raise Unavailable(
-            f"the database cannot be reached: {_one_line(error)}",
-            hint="is it running, and is the URL right? --database-url or JOBFORGE_DATABASE_URL",
+            f"Cannot connect to the database: {_one_line(error)}",
+            hint="Check that it is running and that the URL is correct: --database-url or "
+            "JOBFORGE_DATABASE_URL",
         ) from error
 
 
@@ -63,7 +65,7 @@ def explain_url_errors() -> Iterator[None]:
         yield
     except psycopg.ProgrammingError as error:
         raise ConfigError(
-            f"the database URL is wrong: {_one_line(error)}",
+            f"Invalid database URL: {_one_line(error)}",
             hint=URL_HINT,
         ) from error
 
@@ -74,8 +76,8 @@ def _dev_url(config: Config) -> str:
     server = Embedded(config.postgres_dir).running()
     if server is None:
         raise ConfigError(
-            "no database is named, and none of 'jobforge dev' is running here",
-            hint="give --database-url, set JOBFORGE_DATABASE_URL, or start: jobforge dev",
+            "No database specified, and `jobforge dev` is not running in this folder",
+            hint="Pass --database-url, set JOBFORGE_DATABASE_URL, or run: jobforge dev",
         )
     return server.url()
 

@@ -65,7 +65,7 @@ _SAMPLES = {"integer": ":=1", "number": ":=1.5", "boolean": ":=true", "array": "
 
 def print_introduction(definitions: "Iterable[Definition[..., Any]]") -> None:
     own = find_program()
-    typer.echo("\n  Jobs of the app, and how to run them from another terminal:")
+    typer.echo("\n  Run the app's jobs from another terminal:")
     for definition in definitions:
         if not definition.settings.key.endswith(":hooks"):
             typer.echo(

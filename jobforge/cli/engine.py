@@ -42,10 +42,10 @@ ServerUrlOption = Annotated[
     typer.Option(
         "--server",
         metavar="URL",
-        help="A server instead of a database; otherwise JOBFORGE_SERVER or jobforge.toml.",
+        help="Server URL, instead of a database. Default: JOBFORGE_SERVER or jobforge.toml.",
     ),
 ]
-_KEY_HELP = "The key to the server; better by JOBFORGE_KEY, which nobody sees."
+_KEY_HELP = "API key for the server. Prefer JOBFORGE_KEY: other users can see arguments."
 ApiKeyOption = Annotated[
     str | None, typer.Option("--api-key", "--key", metavar="KEY", help=_KEY_HELP)
 ]
@@ -147,7 +147,8 @@ class DirectEngine:
         from jobforge.security.api_keys import generate_api_key
 
         for scope in set(scopes or ()) - set(SCOPES):
-            raise Invalid(f"there is no scope {scope}", field="scopes", hint="such as jobs:read")
+            hint = "Use AREA:read or AREA:write, such as jobs:read"
+            raise Invalid(f"Invalid scope {scope!r}", field="scopes", hint=hint)
         made = generate_api_key()
         call = calls.create_api_key(
             name,
@@ -305,8 +306,9 @@ def explain_database_errors() -> Iterator[None]:
         yield
     except Unavailable as error:
         raise Unavailable(
-            f"the database cannot be reached: {error.message}",
-            hint="is it running, and is the URL right? --database-url or JOBFORGE_DATABASE_URL",
+            f"Cannot connect to the database: {error.message}",
+            hint="Check that it is running and that the URL is correct: --database-url or "
+            "JOBFORGE_DATABASE_URL",
         ) from error
 
 
@@ -319,20 +321,21 @@ def explain_server_errors() -> Iterator[None]:
         raise Unavailable(
             error.message,
             detail=error.detail,
-            hint="is it running, and is the address right? --server or JOBFORGE_SERVER",
+            hint="Check that it is running and that the URL is correct: --server or "
+            "JOBFORGE_SERVER",
         ) from error
     except Unauthenticated as error:
         raise Unauthenticated(
-            "the server does not take this key",
-            hint="it may be wrong, revoked or expired; set JOBFORGE_KEY to another",
+            "Invalid API key",
+            hint="Set JOBFORGE_KEY to a valid key; this one may be wrong, revoked or expired",
         ) from error
     except NotFound as error:
         if error.detail.get("code") != "no_such_route":
             raise
         raise NotFound(
             error.message,
-            hint="this is not the address of a JobForge server, or that is an older one; "
-            "--server or JOBFORGE_SERVER, such as https://jobs.example.com",
+            hint="Set --server or JOBFORGE_SERVER to the URL of a JobForge server, such as "
+            "https://jobs.example.com; an older server may also lack the route",
         ) from error
 
 

@@ -33,7 +33,7 @@ _GROUPS_WITH_LIST = {
     *("jobs", "workflows", "triggers", "events", "webhooks", "connectors"),
     *("definitions", "failures", "queues", "tenants", "keys", "workers"),
 }
-INTERNAL_ERROR_HINT = "this is a bug in jobforge; --debug before the command shows where"
+INTERNAL_ERROR_HINT = "Run jobforge --debug COMMAND to see the traceback; this is a bug in JobForge"
 
 
 def fail(error: errors.JobForgeError) -> NoReturn:
@@ -69,13 +69,19 @@ def _request_id(error: BaseException | None) -> str | None:
 def _default_hint(error: errors.JobForgeError) -> str:
     """Return a hint for an error of the engine that has none, or an empty string."""
     if isinstance(error, errors.UnknownDefinition):
-        return "jobforge definitions list has those that are known; a worker makes its app's known"
+        return (
+            "Run jobforge definitions list; workers register their app's definitions when "
+            "they start"
+        )
     if isinstance(error, errors.Denied):
-        return "an admin's key may for its tenant, an operator's (--super-admin) for all"
+        return "Use a tenant_admin key for this tenant, or a super_admin key"
     if isinstance(error, errors.AddressNotAllowed):
-        return "public https alone is; an operator allows more: egress_allow, egress_http"
+        return (
+            "Use a public HTTPS address; operators can allow others with egress_allow and "
+            "egress_http"
+        )
     if isinstance(error, errors.Contended):
-        return "try again"
+        return "Run the command again"
     group = next((word for word in sys.argv[1:] if not word.startswith("-")), "")
     if type(error) is errors.NotFound and group in _GROUPS_WITH_LIST:
         return f"jobforge {group} list"

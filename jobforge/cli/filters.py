@@ -18,32 +18,40 @@ if TYPE_CHECKING:
     from jobforge.types.jobs import JobFilter, JobListing
     from jobforge.types.operations import OperationKind, OperationOptions
 
-AllOption = Annotated[bool, typer.Option("--all", help="All of the tenant's; instead of a filter.")]
-IdempotencyKeyOption = Annotated[
-    str | None, typer.Option(help="Only the job with this idempotency key.")
+AllOption = Annotated[
+    bool, typer.Option("--all", help="All jobs of the tenant, instead of a filter.")
 ]
+IdempotencyKeyOption = Annotated[str | None, typer.Option(help="Idempotency key to match.")]
 
 _OPTIONS: dict[str, Any] = {
     "state": Annotated[
         list[str] | None,
         typer.Option(
             metavar="STATE",
-            help="Such as queued, running or dead; failed: the last attempt failed. Repeatable.",
+            help="State to match, such as queued; failed: the last attempt failed. Repeatable.",
         ),
     ],
     "definition": Annotated[
-        str | None, typer.Option(metavar="KEY", autocompletion=completions.complete_definitions)
+        str | None,
+        typer.Option(
+            metavar="KEY",
+            autocompletion=completions.complete_definitions,
+            help="Definition to match.",
+        ),
     ],
     "queue": Annotated[
-        str | None, typer.Option(metavar="NAME", autocompletion=completions.complete_queues)
+        str | None,
+        typer.Option(
+            metavar="NAME", autocompletion=completions.complete_queues, help="Queue to match."
+        ),
     ],
-    "tag": Annotated[str | None, typer.Option(metavar="TAG")],
+    "tag": Annotated[str | None, typer.Option(metavar="TAG", help="Tag to match.")],
 }
 _WHERE = Annotated[
     str | None,
     typer.Option(
         metavar="QUERY",
-        help="All in one: 'state:dead,failed queue:mail after:1h'; as the dashboard has it.",
+        help="Filter query as in the dashboard: 'state:dead,failed queue:mail after:1h'.",
     ),
 ]
 _MOST_IN_A_PAGE = 200
@@ -74,7 +82,9 @@ def narrow_filter(which: "JobFilter", options: Mapping[str, Any]) -> "JobFilter"
         if name == "state":
             given[name] = [*(before or ()), *value]
         elif before not in {None, value}:
-            raise Invalid(f"--where wants {name} {before}, --{name} wants {value}", field=name)
+            raise Invalid(
+                f"Conflicting {name}: --where has {before}, --{name} has {value}", field=name
+            )
     return replace(which, **given)
 
 
@@ -105,8 +115,8 @@ def run_filtered_operation(
     """Run a bulk operation on the jobs in `which`. Raises Invalid without a filter or --all."""
     if not which.to_json() and not manner.everything:
         raise Invalid(
-            f"name a job to {kind}, or which ones",
-            hint="--where, --state, --definition, --queue, --tag, or --all; "
-            "with --dry-run they are counted",
+            f"Specify which jobs to {kind}",
+            hint="Use --where, --state, --definition, --queue, --tag or --all; "
+            "--dry-run counts the jobs",
         )
     run_bulk_operation(session, kind, which, options, manner)

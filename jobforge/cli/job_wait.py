@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 TimeoutOption = Annotated[
     str | None,
-    typer.Option(metavar="DURATION", help="How long to wait, such as 90s; else for ever."),
+    typer.Option(metavar="DURATION", help="Maximum wait, such as 90s. Default: no limit."),
 ]
 
 _FINAL_STATES = {"succeeded", "canceled", "dead"}
@@ -50,7 +50,7 @@ def wait_for_job(
                 break
         if history.job.state in _FINAL_STATES:
             return history.job
-    raise WaitTimeout(f"job {job_id} has not ended after {timeout_s:g} seconds")
+    raise WaitTimeout(f"Job {job_id} did not finish within {timeout_s:g} seconds")
 
 
 def print_note(note: "JobEvent") -> None:

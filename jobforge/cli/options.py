@@ -11,17 +11,21 @@ from jobforge.errors import Invalid
 CommandFunction = Callable[..., None]
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print ids only.")]
-LimitOption = Annotated[int, typer.Option(min=1, max=200, metavar="N", help="How many at most.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only IDs.")]
+LimitOption = Annotated[
+    int, typer.Option(min=1, max=200, metavar="N", help="Maximum number of results.")
+]
 AppArgument = Annotated[
     str | None,
-    typer.Argument(metavar="[APP]", help="app.py, app.py:name, package.module; else app.py."),
+    typer.Argument(
+        metavar="[APP]", help="App: app.py, app.py:name or package.module. Default: app.py."
+    ),
 ]
 PayloadArgument = Annotated[
     list[str] | None,
     typer.Argument(
         metavar="[NAME=TEXT | NAME:=JSON | @FILE]...",
-        help="The payload. @FILE holds a JSON object; @- is stdin.",
+        help="Strings (=), JSON values (:=), or a file with a JSON object (@- reads stdin).",
     ),
 ]
 
@@ -30,7 +34,9 @@ UNTIL_STDIN_CLOSES = "--until-stdin-closes"
 INTRODUCE = "--introduce"
 MetricsPort = Annotated[
     str | None,
-    typer.Option(metavar="PORT", help="Show metrics for Prometheus there; see metrics_host."),
+    typer.Option(
+        metavar="PORT", help="Port for Prometheus metrics (see metrics_host). Default: none."
+    ),
 ]
 
 
@@ -52,7 +58,7 @@ def check_choice(option: str, text: str, words: Iterable[str]) -> str:
     """Return the text if it is one of the words; raise Invalid, listing them, if it is not."""
     known = list(words)
     if text not in known:
-        raise Invalid(f"--{option} is one of {', '.join(known)}, not {text!r}", field=option)
+        raise Invalid(f"--{option} must be one of {', '.join(known)}, not {text!r}", field=option)
     return text
 
 
@@ -61,7 +67,7 @@ def suggest_similar(word: str, known: Iterable[str]) -> str | None:
     from difflib import get_close_matches
 
     near = get_close_matches(word.lower(), list(known), n=1)
-    return f"did you mean {near[0]}?" if near else None
+    return f"Did you mean {near[0]}?" if near else None
 
 
 def omit_none(**settings: Any) -> dict[str, Any]:  # noqa: ANN401 - settings of any type

@@ -204,11 +204,11 @@ def format_relative_time(moment: datetime) -> str:
 def _open_sibling_file(target: Path) -> "IO[bytes]":
     """Create a temporary file in the target's folder, to be renamed to the target."""
     if target.exists() and not target.is_file():
-        raise Invalid(f"{target} is no file")  # never replace a device such as /dev/null
+        raise Invalid(f"{target} is not a regular file")  # never replace a device such as /dev/null
     try:
         return tempfile.NamedTemporaryFile(dir=target.parent, delete=False)
     except OSError as error:
-        raise Invalid(f"{target} cannot be written: {error.strerror}") from error
+        raise Invalid(f"Cannot write {target}: {error.strerror}") from error
 
 
 def _widths(lines: list[list[str]], before: list[int]) -> list[int]:
@@ -231,4 +231,4 @@ def warn_of_misspelled_settings() -> None:
     For long-running commands, where a wrong setting would otherwise remain unnoticed.
     """
     for name, meant in config.find_misspelled().items():
-        note(f"warning: {name} sets nothing; did you mean {meant}?")
+        note(f"warning: unknown setting {name}; did you mean {meant}?")

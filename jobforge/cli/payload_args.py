@@ -7,7 +7,7 @@ from pathlib import Path
 
 from jobforge.errors import Invalid, Json
 
-_FORMS = "the forms are name=text, name:=json and @file (- is stdin)"
+_FORMS = "Use name=text, name:=json or @file (@- reads stdin)"
 
 
 def parse_payload(arguments: Sequence[str]) -> dict[str, Json]:
@@ -23,7 +23,7 @@ def parse_json(text: str, name: str) -> Json:
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise Invalid(f"{name} is not JSON: {error}", field=name, hint=_FORMS) from error
+        raise Invalid(f"{name} is not valid JSON: {error}", field=name, hint=_FORMS) from error
 
 
 def _parse_member(argument: str) -> dict[str, Json]:
@@ -31,7 +31,7 @@ def _parse_member(argument: str) -> dict[str, Json]:
     is_json = name.endswith(":")
     name = name.removesuffix(":")
     if not name or not equals:
-        raise Invalid(f"{argument!r} is no parameter", field="payload", hint=_FORMS)
+        raise Invalid(f"Invalid argument {argument!r}", field="payload", hint=_FORMS)
     return {name: parse_json(value, name) if is_json else value}
 
 
@@ -40,8 +40,8 @@ def _read_file(path: str) -> dict[str, Json]:
         text = sys.stdin.read() if path == "-" else Path(path).read_text(encoding="utf-8")
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or str(error)
-        raise Invalid(f"cannot read {path or 'a file without a name'}: {why}") from error
+        raise Invalid(f"Cannot read {path or 'a file without a name'}: {why}") from error
     value = parse_json(text, path)
     if not isinstance(value, dict):
-        raise Invalid(f"{path} holds no JSON object", field="payload")
+        raise Invalid(f"{path} must contain a JSON object", field="payload")
     return value

@@ -16,12 +16,12 @@ T = TypeVar("T")
 
 FieldNames = Annotated[
     str | None,
-    typer.Option("--fields", metavar="A,B", help="Only these, named as the HTTP API names them."),
+    typer.Option("--fields", metavar="A,B", help="Fields to print, named as in the HTTP API."),
 ]
 _OPTIONS: dict[str, Any] = {
     "as_json": AsJson,
     "as_json_lines": Annotated[
-        bool, typer.Option("--jsonl", help="Print a line of JSON for each.")
+        bool, typer.Option("--jsonl", help="Print one JSON object per line.")
     ],
     "field_names": FieldNames,
 }
@@ -48,7 +48,7 @@ def with_listing_format(command: CommandFunction) -> CommandFunction:
         **given: object,
     ) -> None:
         if as_json and as_json_lines:
-            raise Invalid("--json and --jsonl exclude each other")
+            raise Invalid("--json and --jsonl can't be used together")
         command(form=ListingFormat(bool(as_json), bool(as_json_lines), field_names), **given)
 
     return replace_parameter(run, "form", _OPTIONS)
@@ -99,10 +99,10 @@ def parse_field_names(text: str, kind: type[Any]) -> list[str]:
     names = [name.strip() for name in text.split(",")]
     for name in names:
         if name not in known:
-            all_of_them = f"the fields are {', '.join(known)}"
+            all_of_them = f"Valid fields: {', '.join(known)}"
             near = suggest_similar(name, known)
             raise Invalid(
-                f"there is no field {name!r}",
+                f"Unknown field {name!r}",
                 field="fields",
                 hint=f"{near} {all_of_them}" if near else all_of_them,
             )

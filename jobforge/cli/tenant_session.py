@@ -27,7 +27,7 @@ TenantOption = Annotated[
         "--tenant",
         metavar="SLUG|ID",
         autocompletion=completions.complete_tenants,
-        help="The tenant; otherwise JOBFORGE_TENANT or jobforge.toml.",
+        help="Tenant. Default: JOBFORGE_TENANT or jobforge.toml.",
     ),
 ]
 TenantOrAllOption = Annotated[
@@ -36,7 +36,7 @@ TenantOrAllOption = Annotated[
         "--tenant",
         metavar="SLUG|ID|*",
         autocompletion=completions.complete_tenants,
-        help="The tenant; otherwise JOBFORGE_TENANT or jobforge.toml. '*' is all of them.",
+        help="Tenant, or '*' for all. Default: JOBFORGE_TENANT, jobforge.toml, or all.",
     ),
 ]
 ResourceKind = Literal["event", "job", "trigger", "webhook", "workflow"]
@@ -61,7 +61,7 @@ IdArgument = Annotated[
     typer.Argument(
         metavar="ID",
         autocompletion=_complete_ids,
-        help="An id, or the first 8 characters of it or more.",
+        help="ID, or at least its first 8 characters.",
     ),
 ]
 
@@ -89,7 +89,7 @@ class TenantSession:
         """
         if not _PREFIX.fullmatch(text):
             raise Invalid(
-                f"{text!r} is no id of {_with_article(kind)}, nor its first {_SHORTEST} characters",
+                f"{text!r} is not a valid {kind} ID (full ID or at least {_SHORTEST} characters)",
                 hint=f"jobforge {kind}s list",
             )
         digits = text.replace("-", "").lower()
@@ -99,14 +99,13 @@ class TenantSession:
         listed = self.run(_list_call(kind)(limit=2, before=UUID(digits.ljust(32, "f"))))
         found = [each.id for each in listed if each.id.hex.startswith(digits)]
         if not found:
-            raise NotFound(f"the tenant has no {kind} {text}…", hint=f"jobforge {kind}s list")
+            raise NotFound(f"{kind.capitalize()} {text}… not found", hint=f"jobforge {kind}s list")
         if len(found) > 1:
-            raise Invalid(f"several {kind}s start with {text}", hint=f"one of them is {found[0]}")
+            raise Invalid(
+                f"Ambiguous {kind} ID {text}: several IDs start with it",
+                hint=f"Add more characters, as in {found[0]}",
+            )
         return UUID(str(found[0]))
-
-
-def _with_article(kind: ResourceKind) -> str:
-    return f"{'an' if kind == 'event' else 'a'} {kind}"
 
 
 def _list_call(kind: ResourceKind) -> "Callable[..., Call[list[Any]]]":
@@ -159,9 +158,9 @@ def find_tenant(engine: CliEngine, flag: str | None) -> UUID:
         return own
     if named is None:
         raise TenantRequired(
-            "no tenant is named",
-            hint="give --tenant, set JOBFORGE_TENANT, or tenant in jobforge.toml; "
-            "jobforge tenants list shows them",
+            "No tenant specified",
+            hint="Pass --tenant, set JOBFORGE_TENANT, or set tenant in jobforge.toml; "
+            "jobforge tenants list shows all tenants",
         )
     try:
         return UUID(str(named))
@@ -170,17 +169,17 @@ def find_tenant(engine: CliEngine, flag: str | None) -> UUID:
     try:
         return engine.run(calls.find_tenant(str(named)))
     except NotFound as error:
-        hint = "jobforge tenants list, or tenants create"
+        hint = "jobforge tenants list, or jobforge tenants create"
         raise NotFound(error.message, detail=error.detail, hint=hint) from error
     except Forbidden as error:
         raise Forbidden(
-            f"this key may not act for {named}",
-            hint="it has a tenant of its own: name that one, or none",
+            f"This API key is not allowed to act for tenant {str(named)!r}",
+            hint="Omit the tenant to use the key's tenant",
         ) from error
     except Denied as error:
         raise Denied(
-            f"this login may not look up {named}",
-            hint="name the tenant by its id; slugs are for jobforge_service, jobforge_worker and "
+            f"This login is not allowed to look up tenant {str(named)!r} by its slug",
+            hint="Use the tenant's ID, or a login in jobforge_service, jobforge_worker or "
             "jobforge_admin",
         ) from error
 
@@ -199,4 +198,4 @@ def _parse_uuid(text: str) -> UUID:
     try:
         return UUID(text)
     except ValueError as error:
-        raise Invalid(f"{text!r} is no id") from error
+        raise Invalid(f"{text!r} is not a valid ID") from error

@@ -80,7 +80,7 @@ class TopApp(App[None]):
 
     def action_pause(self) -> None:
         self._is_paused = not self._is_paused
-        self._show_summary("paused; p goes on" if self._is_paused else "…")
+        self._show_summary("paused; press p to resume" if self._is_paused else "…")
         self._load_unless_paused()
 
     def action_sort(self) -> None:
@@ -110,7 +110,7 @@ class TopApp(App[None]):
         try:
             seen = self._read(self._chosen, self._state)
         except JobForgeError as error:
-            self.call_from_thread(self._show_summary, f"{error.message}; looking again")
+            self.call_from_thread(self._show_summary, f"{error.message}; retrying")
         else:
             self.call_from_thread(self._show, seen)
 
@@ -124,7 +124,7 @@ class TopApp(App[None]):
         for pane in self.query(Pane):
             pane.show(rows[str(pane.id)])
         jobs = self.query_one("#jobs", Pane)
-        jobs.border_title = f"{self._state} jobs of {seen.tenant or 'nobody'}"
+        jobs.border_title = f"{self._state} jobs" + (f" of {seen.tenant}" if seen.tenant else "")
 
     def _show_summary(self, words: str) -> None:
         self.query_one("#summary", Static).update(output.clean(words))

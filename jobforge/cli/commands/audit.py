@@ -21,16 +21,15 @@ def audit(
     engine: CliEngine,
     form: ListingFormat,
     *,
-    actor: Annotated[str | None, typer.Option(help="Only what this one did.")] = None,
-    action: Annotated[str | None, typer.Option(help="Only this, such as queue.pause.")] = None,
-    target: Annotated[str | None, typer.Option(help="Only what was done to this.")] = None,
+    actor: Annotated[str | None, typer.Option(help="Actor to match.")] = None,
+    action: Annotated[
+        str | None, typer.Option(help="Action to match, such as queue.pause.")
+    ] = None,
+    target: Annotated[str | None, typer.Option(help="Target to match.")] = None,
     limit: LimitOption = 50,
     tenant: TenantOrAllOption = None,
 ) -> None:
-    """List what operators and keys changed, newest first. Of a tenant, or of all.
-
-    Secrets in it are hidden.
-    """
+    """List changes made by operators and API keys, newest first. Secrets are hidden."""
     from jobforge import calls
     from jobforge.types.audit import AuditEntry, AuditFilter
 

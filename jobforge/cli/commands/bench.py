@@ -36,18 +36,26 @@ _ENDING_S = 10.0
 def bench(
     *,
     jobs: Annotated[
-        int, typer.Option(min=1, max=10_000_000, metavar="N", help="How many are drained.")
+        int,
+        typer.Option(
+            min=1, max=10_000_000, metavar="N", help="Number of jobs to enqueue and drain."
+        ),
     ] = 20_000,
-    workers: Annotated[int, typer.Option(min=1, max=64, metavar="N", help="Processes.")] = 2,
+    workers: Annotated[
+        int, typer.Option(min=1, max=64, metavar="N", help="Number of worker processes.")
+    ] = 2,
     tenants: Annotated[
-        int, typer.Option(min=1, max=1000, metavar="N", help="Whose the jobs are.")
+        int,
+        typer.Option(
+            min=1, max=1000, metavar="N", help="Number of tenants to spread the jobs across."
+        ),
     ] = 5,
     database_url: DatabaseUrlOption = None,
     as_json: AsJson = False,
 ) -> None:
     """Measure how fast this Postgres is for JobForge.
 
-    In a new database beside the one that is named, dropped at the end. The jobs do nothing; the
+    Creates a database next to the configured one and drops it at the end. The jobs do nothing. The
     workers are processes on this machine.
     """
     with _interrupt_on_signals(), _new_database(find_url(database_url)) as url:
@@ -84,11 +92,11 @@ def _new_database(url: str) -> Iterator[str]:
             conn.execute(sql.SQL("create database {}").format(sql.Identifier(name)))
         except psycopg.errors.InsufficientPrivilege as error:
             raise Denied(
-                "this login may not create a database to measure in",
-                hint=f'alter role "{conn.info.user}" createdb; or name another login',
+                "This login is not allowed to create the benchmark database",
+                hint=f'Use another login, or run: alter role "{conn.info.user}" createdb;',
             ) from error
         try:
-            output.note(f"measuring in the new database {name}")
+            output.note(f"Measuring in the new database {name}")
             new = make_conninfo(url, dbname=name)
             _install(new)
             yield new
@@ -105,8 +113,8 @@ def _install(url: str) -> None:
         found = conn.execute("select pg_has_role(session_user, 'jobforge_server', 'usage')")
         if found.fetchone() == (False,):
             raise Denied(
-                "this login may install the schema, but not enqueue and work for every tenant",
-                hint=f'grant jobforge_server to "{conn.info.user}";',
+                "This login can install the schema, but not enqueue and run jobs for all tenants",
+                hint=f'Run: grant jobforge_server to "{conn.info.user}";',
             )
 
 
@@ -141,7 +149,7 @@ class _WorkerPool:
         while not is_reached():
             if any(process.poll() is not None for process in self.processes):
                 words = self.log_path.read_text(encoding="utf-8", errors="replace").strip()
-                raise JobForgeError(f"a worker ended: {words[-500:]}")
+                raise JobForgeError(f"A worker exited: {words[-500:]}")
             time.sleep(_LOOK_S)
 
     def stop(self) -> None:
@@ -200,7 +208,7 @@ class _Benchmark:
     def await_workers(self) -> None:
         from jobforge import calls, db
 
-        output.note("starting workers")
+        output.note("Starting workers")
         number = len(self.pool.processes)
         self.pool.wait_until(lambda: len(db.run(self.conn, calls.list_workers())) == number)
         db.run(self.conn, calls.pause_queue(_QUEUE))
@@ -251,7 +259,7 @@ class _Benchmark:
         """Return the sorted milliseconds from enqueue to claim by the database's clock."""
         from jobforge import calls, db
 
-        output.note("measuring how soon an idle worker picks a job up")
+        output.note("Measuring how soon an idle worker claims a job")
         self._enqueue(_PICK_UP_JOBS, interval_s=_ENQUEUE_INTERVAL_S)
         self.drain(_PICK_UP_JOBS)
         newest = calls.list_jobs(limit=_PICK_UP_JOBS, tenant_id=self.tenants[0])

@@ -11,18 +11,18 @@ from jobforge.cli import output
 from jobforge.cli.options import AsJson
 from jobforge.errors import Json
 
-app = typer.Typer(help="The settings that hold here.", no_args_is_help=True)
+app = typer.Typer(help="Show the effective settings.", no_args_is_help=True)
 
 
 @app.command()
 def show(
     *,
     origin: Annotated[
-        bool, typer.Option("--origin", help="Tell what set each: a variable, a file, the default.")
+        bool, typer.Option("--origin", help="Show the origin: a variable, a file or the default.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Show every setting. Secrets are hidden."""
+    """Show all settings. Secrets are hidden."""
     loaded = config.load()
     set_by = config.find_origins()
     rows = []

@@ -29,9 +29,9 @@ _REQUEST = """\
 _NEXT = """\
 
   In another terminal:
-    {0} psql           a prompt in this database
-    {0} db status      what is installed
-    {0} db url         for your application: JOBFORGE_DATABASE_URL
+    {0} psql           opens a prompt in this database
+    {0} db status      shows the installed schema
+    {0} db url         prints JOBFORGE_DATABASE_URL for your application
 """
 
 
@@ -39,13 +39,13 @@ def dev(
     app: AppArgument = None,
     *,
     tcp: Annotated[
-        bool, typer.Option("--tcp", help="Listen on a port of 127.0.0.1 too, with a password.")
+        bool, typer.Option("--tcp", help="Also listen on a port of 127.0.0.1, with a password.")
     ] = False,
 ) -> None:
-    """Run all of it in this folder, until Ctrl-C.
+    """Run Postgres, the server and a worker until Ctrl-C.
 
-    That is an embedded Postgres with the schema, the HTTP API and the dashboard; with an app, a
-    worker too, which is started anew when the source changes.
+    Postgres is embedded, with its data in this folder. The server has the HTTP API and the
+    dashboard. The worker requires an app; it restarts when the source changes.
     """
     from jobforge.artifacts.default_location import with_default_artifacts
     from jobforge.embedded import Embedded
@@ -68,7 +68,9 @@ def dev(
         with _serve_api(config, url):
             typer.echo(_NEXT.format(find_program()))
             typer.echo(
-                "  Ctrl-C stops it." if embedded.started_here else "  It was running already."
+                "  Press Ctrl-C to stop."
+                if embedded.started_here
+                else "  Postgres was already running."
             )
             if target is not None:
                 _run_workers(target, url, str(config.artifacts), stopped)
@@ -76,7 +78,7 @@ def dev(
     finally:
         if embedded.started_here:
             embedded.stop()
-            output.note("stopped")
+            output.note("Stopped")
 
 
 def _parse_target(target: str | None) -> "AppTarget | None":
@@ -115,7 +117,7 @@ def _serve_api(config: Config, url: str) -> Iterator[None]:
     try:
         from jobforge.api.serve import serve_in_thread
     except ImportError:
-        output.note('no HTTP API: pip install "jobforge[server]"')
+        output.note('The HTTP API is not installed: pip install "jobforge[server]"')
         yield
         return
     quiet = replace(config, database_url=url, access_log=False)

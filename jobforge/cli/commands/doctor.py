@@ -31,9 +31,10 @@ def doctor(
     server: ServerUrlOption = None,
     api_key: ApiKeyOption = None,
 ) -> None:
-    """Check everything that an installation needs. Exit code 1 when something failed.
+    """Check an installation. Exit code 1 if a check fails.
 
-    With --server and an operator's key it is the server that looks, from its place."""
+    With --server and an operator key, the checks run on the server, with its login.
+    """
     from jobforge.db.doctor.checks import Grade
 
     address = ConnectionOptions(database_url, server, api_key).find_server()
@@ -74,7 +75,7 @@ def _check_remotely(address: "ServerAddress") -> "list[Finding]":
 
     with open_remote_engine(address) as engine:
         found = engine.transport.run(read_findings())
-    output.note("as the server sees it; whether LISTEN works is not looked at from there")
+    output.note("Checked by the server; LISTEN is not checked")
     return [Finding(**{**each, "grade": Grade(each["grade"])}) for each in found]
 
 
@@ -85,7 +86,7 @@ def _gather_facts(conn: "Connection", database_url: str | None) -> "Facts":
     if not facts.inspection.has_schema:
         return facts
     if facts.workers is None:
-        output.note("not looked at: the schema's files, workers, jobs; they are for jobforge_admin")
+        output.note("Not checked: schema files, workers, jobs; these require jobforge_admin")
     return replace(facts, is_notify_received=_is_notify_delivered(find_url(database_url)))
 
 

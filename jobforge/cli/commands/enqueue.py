@@ -19,45 +19,53 @@ def enqueue(
         str,
         typer.Argument(
             metavar="DEFINITION",
-            help="key or key@version",
+            help="Key of the definition, or key@version.",
             autocompletion=completions.complete_definitions,
         ),
     ],
     payload: PayloadArgument = None,
     *,
     at: Annotated[
-        str | None, typer.Option(metavar="TIME", help="Not before, such as 2026-12-24T18:00.")
+        str | None,
+        typer.Option(metavar="TIME", help="Earliest start, such as 2026-12-24T18:00."),
     ] = None,
     in_: Annotated[
-        str | None, typer.Option("--in", metavar="DURATION", help="Not before, such as 15m.")
+        str | None,
+        typer.Option("--in", metavar="DURATION", help="Delay before the start, such as 15m."),
     ] = None,
     key: Annotated[
-        str | None, typer.Option(help="Idempotency key: a second job with it is the first.")
+        str | None,
+        typer.Option(
+            help="Idempotency key. Enqueuing again with the same key returns the existing job."
+        ),
     ] = None,
-    priority: Annotated[int | None, typer.Option(help="Higher runs first; default 0.")] = None,
-    queue: Annotated[str | None, typer.Option(help="Instead of the definition's.")] = None,
-    tag: Annotated[list[str] | None, typer.Option(help="Repeatable.")] = None,
+    priority: Annotated[
+        int | None, typer.Option(help="Priority; higher runs first. Default: 0.")
+    ] = None,
+    queue: Annotated[str | None, typer.Option(help="Queue. Default: the definition's.")] = None,
+    tag: Annotated[list[str] | None, typer.Option(help="Tag. Repeatable.")] = None,
     wait: Annotated[
-        bool, typer.Option("--wait", help="Wait for its end; exit code 1 unless it succeeded.")
+        bool,
+        typer.Option("--wait", help="Wait for the job; exit code 1 unless it succeeds."),
     ] = False,
     follow: Annotated[
-        bool, typer.Option("--follow", help="As --wait, and print what it says.")
+        bool,
+        typer.Option("--follow", help="Wait, and print log lines, progress and events."),
     ] = False,
     timeout: job_wait.TimeoutOption = None,
     as_json: AsJson = False,
 ) -> None:
-    """Enqueue a job and print its id.
+    """Enqueue a job and print its ID.
 
-    The definition must be known and active, and the payload fit its parameters, as the worker has
-    registered them.
+    The definition must be registered and active, and the payload must match its parameters.
     """
     from jobforge import calls
     from jobforge.types.jobs import JobRequest
 
     if at is not None and in_ is not None:
-        raise Invalid("--at and --in exclude each other")
+        raise Invalid("--at and --in can't be used together")
     if timeout is not None and not (wait or follow):
-        raise Invalid("--timeout is for --wait and --follow")
+        raise Invalid("--timeout requires --wait or --follow")
     request = JobRequest(
         definition=definition,
         payload=parse_payload(payload or []),
@@ -93,4 +101,4 @@ def _print(job_id: object, status: str, *, as_json: bool) -> None:
         return
     typer.echo(str(job_id))
     if status != "created":
-        output.note(f"the key is taken: this job is {status}")
+        output.note(f"The idempotency key is in use: {status} job")

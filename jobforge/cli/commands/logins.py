@@ -83,4 +83,4 @@ def _find_tenant(conn: "Connection", text: str) -> UUID:
     try:
         return db.run(conn, calls.find_tenant(text))
     except NotFound as error:
-        raise NotFound(f"tenant {text} not found", hint="jobforge tenants list") from error
+        raise NotFound(f"Tenant {text!r} not found", hint="jobforge tenants list") from error

@@ -21,7 +21,7 @@ def psql(
     *,
     database_url: DatabaseUrlOption = None,
 ) -> None:
-    """Open psql in the database. What follows is passed on to it."""
+    """Open psql on the database. Further arguments are passed to psql."""
     from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
     program = _psql_program(load())
@@ -44,7 +44,8 @@ def _psql_program(config: Config) -> str:
     program = str(own) if own and own.exists() else shutil.which("psql")
     if program is None:
         raise ConfigError(
-            "psql was not found",
-            hint='install it, or: pip install "jobforge[dev]"; the URL is that of: jobforge db url',
+            "psql not found",
+            hint='Install psql, or run: pip install "jobforge[dev]". To use another client, run: '
+            "jobforge db url",
         )
     return program

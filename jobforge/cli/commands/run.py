@@ -30,11 +30,11 @@ _NO_TENANT = UUID(int=0)
 
 
 def run(
-    definition: Annotated[str, typer.Argument(metavar="DEFINITION", help="The key of the job.")],
+    definition: Annotated[str, typer.Argument(metavar="DEFINITION", help="Key of the definition.")],
     payload: PayloadArgument = None,
     *,
     app: Annotated[
-        str | None, typer.Option(metavar="APP", help="app.py, app.py:name, package.module")
+        str | None, typer.Option(metavar="APP", help="App: app.py, app.py:name or package.module.")
     ] = None,
     tenant: TenantOption = None,
 ) -> None:
@@ -70,11 +70,11 @@ class PrintingChannel:
         return value
 
     def enqueue(self, _: "Sequence[JobRequest]") -> "list[Enqueued]":
-        raise Invalid("a job that runs here enqueues over its app's own connection")
+        raise Invalid("`jobforge run` has no worker: enqueue with the app's connection")
 
     def request(self, kind: str, data: Json) -> None:
         if kind != "save_step":
-            raise Invalid(f"a job that runs here has no worker to ask for {kind}")
+            raise Invalid(f"`jobforge run` has no worker, which {kind} requires")
         output.note(f"step {data['name']}: {data['result']!r}")
 
     async def request_async(self, kind: str, data: Json) -> None:
@@ -86,7 +86,7 @@ def _find(definitions: "Mapping[str, Definition[..., Any]]", key: str) -> "Defin
         return definitions[key]
     except KeyError:
         known = ", ".join(sorted(definitions)) or "none"
-        raise NotFound(f"the app has no job {key}", hint=f"it has {known}") from None
+        raise NotFound(f"Job {key!r} not found in the app", hint=f"Use one of: {known}") from None
 
 
 def _find_tenant(flag: str | None) -> UUID:
@@ -134,4 +134,4 @@ def _print_failure(error: BaseException, definition: "Definition[..., Any]") -> 
     verdict = verdict_from_error(error, definition.settings)
     trace = (verdict.error or {}).get("traceback", "")
     typer.echo(trace or str(error), err=True)
-    output.note(f"a worker would record the attempt as {verdict.outcome}")
+    output.note(f"A worker would record the attempt as {verdict.outcome}")

@@ -15,16 +15,22 @@ from jobforge.process import interrupts
 def scheduler(
     *,
     metrics_port: MetricsPort = None,
-    log_format: Annotated[str | None, typer.Option(metavar="json|text")] = None,
+    log_format: Annotated[
+        str | None,
+        typer.Option(
+            metavar="json|text", help="Log format. Default: text on a terminal, else json."
+        ),
+    ] = None,
     log_level: Annotated[
-        str | None, typer.Option(metavar="LEVEL", help="debug, info, warning, error or critical")
+        str | None,
+        typer.Option(metavar="LEVEL", help="Log level: debug, info, warning, error or critical."),
     ] = None,
     database_url: DatabaseUrlOption = None,
     until_stdin_closes: Annotated[bool, typer.Option(UNTIL_STDIN_CLOSES, hidden=True)] = False,
 ) -> None:
-    """Fire schedules and dispatch events. Workers do so too, unless they have --no-scheduler.
+    """Fire schedules and dispatch events. Workers also do this by default.
 
-    Any number may run; each firing and each event is handled once.
+    Any number can run; each firing and each event is handled once.
     """
     config = load(
         flags={

@@ -23,13 +23,13 @@ from jobforge.errors import Invalid, Json
 if TYPE_CHECKING:
     from jobforge.types.statistics import Statistic
 
-app = typer.Typer(help="Add up attempts, by time, definition or tenant.")
+app = typer.Typer(help="Show attempt statistics of one tenant, or of all together.")
 
 SinceOption = Annotated[
-    str, typer.Option(metavar="SPAN|TIME", help="From then on: 1h, 7d, or a time.")
+    str, typer.Option(metavar="SPAN|TIME", help="Start: an age such as 1h or 7d, or a time.")
 ]
 UntilOption = Annotated[
-    str | None, typer.Option(metavar="SPAN|TIME", help="Up to then: 1h ago, or a time; else now.")
+    str | None, typer.Option(metavar="SPAN|TIME", help="End: an age or a time. Default: now.")
 ]
 _STEPS_S = (60, 300, 900, 3600, 21_600, 86_400)
 _LINES = 30  # approximate rows of a table with the default step
@@ -44,19 +44,25 @@ def stats(
     since: SinceOption = "1h",
     until: UntilOption = None,
     step: Annotated[
-        str | None, typer.Option(metavar="SPAN", help="One line for each: 1m, 1h, 1d.")
+        str | None,
+        typer.Option(
+            metavar="SPAN", help="Period of each row: 1m, 1h, 1d. Default: about 30 rows."
+        ),
     ] = None,
-    definition: Annotated[str | None, typer.Option(metavar="NAME")] = None,
-    queue: Annotated[str | None, typer.Option(metavar="QUEUE")] = None,
+    definition: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Definition to match.")
+    ] = None,
+    queue: Annotated[str | None, typer.Option(metavar="QUEUE", help="Queue to match.")] = None,
     by: Annotated[
-        str | None, typer.Option(metavar="definition|queue", help="A line for each of them.")
+        str | None,
+        typer.Option(metavar="definition|queue", help="Group rows by definition or queue."),
     ] = None,
     tenant: TenantOrAllOption = None,
     database_url: DatabaseUrlOption = None,
     server: ServerUrlOption = None,
     api_key: ApiKeyOption = None,
 ) -> None:
-    """Show a tenant's statistics; for operators who name none, those of all together."""
+    """Show attempt statistics of one tenant, or of all together."""
     if context.invoked_subcommand is not None:
         return
     from jobforge import calls
@@ -88,7 +94,7 @@ def usage(
     until: UntilOption = None,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
 ) -> None:
-    """Show what each tenant used: attempts, run and CPU time, memory. For operators."""
+    """Show each tenant's usage: attempts, run and CPU time, memory. For operators."""
     from jobforge import calls
     from jobforge.types.statistics import Usage, usage_as_csv
 
@@ -117,7 +123,7 @@ def _parse_by(text: str | None) -> Literal["definition", "queue"] | None:
         case None | "definition" | "queue":
             return text
         case _:
-            raise Invalid(f"--by is definition or queue, not {text!r}")
+            raise Invalid(f"--by must be definition or queue, not {text!r}")
 
 
 def _to_row(found: "Statistic") -> dict[str, Json]:

@@ -24,9 +24,9 @@ _SHORTEST_S = 0.1
 
 def top(
     *,
-    once: Annotated[bool, typer.Option("--once", help="Print it once, as a pipe gets it.")] = False,
+    once: Annotated[bool, typer.Option("--once", help="Print the overview once.")] = False,
     every: Annotated[
-        str, typer.Option(metavar="DURATION", help="How often to read_overview.")
+        str, typer.Option(metavar="DURATION", help="Interval between updates.")
     ] = "2s",
     as_json: AsJson = False,
     tenant: TenantOrAllOption = None,
@@ -34,10 +34,10 @@ def top(
     server: ServerUrlOption = None,
     api_key: ApiKeyOption = None,
 ) -> None:
-    """Watch queues, tenants, workers and running jobs. On the screen, q ends it.
+    """Watch queues, tenants, workers and running jobs. Press q to quit.
 
-    Operators who name no tenant see all; Enter on one shows its jobs. What a tenant used is of the
-    last hour.
+    Operators see all tenants by default; press Enter on a tenant to see its jobs. Usage is that of
+    the last hour.
     """
     way = ConnectionOptions(database_url, server, api_key)
     named = load(flags={"tenant": tenant}).tenant
@@ -49,7 +49,7 @@ def top(
 
     every_s = parse_duration(every, "--every")
     if every_s < _SHORTEST_S:
-        raise Invalid(f"--every is {_SHORTEST_S} seconds or more, not {every!r}")
+        raise Invalid(f"--every must be at least {_SHORTEST_S} seconds, not {every!r}")
     first = read(None, "running")
     if as_json:
         output.print_json(asdict(first))
@@ -59,8 +59,8 @@ def top(
         try:
             from jobforge.cli.top_screen import TopApp
         except ImportError as error:
-            hint = 'pip install "jobforge[tui]"; or: jobforge top --once'
-            raise ConfigError("the screen needs textual", hint=hint) from error
+            hint = 'Run pip install "jobforge[tui]", or use jobforge top --once'
+            raise ConfigError("The live screen requires textual", hint=hint) from error
         screen = TopApp(read, first, every_s=every_s)
         interrupts.exit_on_interrupt()  # until the screen handles Ctrl-C
         screen.run()

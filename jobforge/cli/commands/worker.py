@@ -22,29 +22,45 @@ def worker(
     *,
     queues: Annotated[
         str | None,
-        typer.Option(metavar="NAME:SLOTS,…", help="mail:10,default; else those of the app's jobs."),
+        typer.Option(
+            metavar="NAME:SLOTS,…",
+            help="Queues with slots: mail:10,default. Default: the queues of the app's jobs.",
+        ),
     ] = None,
     concurrency: Annotated[
         str | None,
-        typer.Option(metavar="N", help="Slots of a queue that is given none; else 2 per core."),
+        typer.Option(
+            metavar="N",
+            help="Slots of a queue without a number. Default: 2 per core, 100 if all its jobs "
+            "run inline.",
+        ),
     ] = None,
     processes: Annotated[
-        str | None, typer.Option(metavar="N", help="As many workers, each with all the slots.")
+        str | None,
+        typer.Option(metavar="N", help="Worker processes, each with all slots. Default: 1."),
     ] = None,
     drain_timeout: Annotated[
         str | None,
-        typer.Option(metavar="DURATION", help="How long running jobs may go on at the end; 30s."),
+        typer.Option(
+            metavar="DURATION", help="Time for running jobs to finish at shutdown. Default: 30s."
+        ),
     ] = None,
     no_scheduler: Annotated[
-        bool, typer.Option("--no-scheduler", help="Leave schedules and events to others.")
+        bool, typer.Option("--no-scheduler", help="Do not fire schedules or dispatch events.")
     ] = False,
     no_connectors: Annotated[
-        bool, typer.Option("--no-connectors", help="Serve the app's own jobs alone.")
+        bool, typer.Option("--no-connectors", help="Do not run connector jobs.")
     ] = False,
     metrics_port: MetricsPort = None,
-    log_format: Annotated[str | None, typer.Option(metavar="json|text")] = None,
+    log_format: Annotated[
+        str | None,
+        typer.Option(
+            metavar="json|text", help="Log format. Default: text on a terminal, else json."
+        ),
+    ] = None,
     log_level: Annotated[
-        str | None, typer.Option(metavar="LEVEL", help="debug, info, warning, error or critical")
+        str | None,
+        typer.Option(metavar="LEVEL", help="Log level: debug, info, warning, error or critical."),
     ] = None,
     database_url: DatabaseUrlOption = None,
     server: ServerUrlOption = None,
@@ -52,10 +68,10 @@ def worker(
     until_stdin_closes: Annotated[bool, typer.Option(UNTIL_STDIN_CLOSES, hidden=True)] = False,
     introduce: Annotated[bool, typer.Option(INTRODUCE, hidden=True)] = False,
 ) -> None:
-    """Run the jobs of an app. With --server and a worker's key, no database is needed.
+    """Run the jobs of an app. With --server and a worker key, no database is needed.
 
-    The first SIGTERM or Ctrl-C lets running jobs finish and ends with 0; the second hands them
-    back at once and ends with 1.
+    The first SIGTERM or Ctrl-C lets running jobs finish and exits with 0; the second releases them
+    at once and exits with 1.
     """
     config = load(
         flags={

@@ -52,12 +52,12 @@ class Reloader:
         ended = asyncio.create_task(process.wait())
         await self._wait_for_first(ended, self._changed.wait(), self._stopping.wait())
         if self._changed.is_set() and not ended.done():
-            output.note("the source has changed: the worker starts anew")
+            output.note("Source changed: restarting the worker")
             process.drain()
         await self._wait_for_exit(process, ended)
         self._process = None
         if not self._changed.is_set() and not self._stopping.is_set():
-            output.note("the worker has ended; it starts again when a file changes")
+            output.note("The worker has exited; it restarts when a file changes")
             await self._wait_for_first(self._changed.wait(), self._stopping.wait())
 
     async def _wait_for_exit(self, process: ChildProcess, ended: "asyncio.Task[int]") -> None:
@@ -67,7 +67,7 @@ class Reloader:
         """
         await asyncio.wait([ended], timeout=_EXIT_TIMEOUT_S)
         if not ended.done():
-            output.note("the worker does not end: it is killed, and its jobs are tried again")
+            output.note("The worker did not exit in time: killing it; its jobs will be retried")
             process.kill()
         await ended
 
@@ -90,7 +90,7 @@ async def watch_source(folder: Path) -> AsyncIterator[None]:
     try:
         from watchfiles import Change, awatch
     except ImportError:
-        output.note('no reload: it needs watchfiles, which comes with pip install "jobforge[dev]"')
+        output.note('Reloading is disabled; it requires watchfiles: pip install "jobforge[dev]"')
         return
 
     def matters(change: Change, path: str) -> bool:

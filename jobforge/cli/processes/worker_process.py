@@ -80,7 +80,7 @@ def count_slots(
     offered = list(definitions)
     named = queues or dict.fromkeys(sorted({each.settings.queue for each in offered}))
     if not named:
-        raise ConfigError("the app has no jobs", hint="declare one: @jf.job")
+        raise ConfigError("The app has no jobs", hint="Declare a job with @jf.job")
     return {
         queue: slots or concurrency or _default_slots(queue, offered)
         for queue, slots in named.items()

@@ -76,7 +76,7 @@ def _bash(folder: Path, script: str) -> "subprocess.CompletedProcess[str]":
 def _end(dev: Program, folder: Path) -> None:
     dev.signal(signal.SIGINT)
     assert dev.end() == 0, dev.said
-    assert "stopped" in dev.said
+    assert "Stopped" in dev.said
     assert Embedded(folder / ".jobforge" / "pg").running() is None
 
 

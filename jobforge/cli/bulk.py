@@ -48,7 +48,7 @@ def run_bulk_operation(
     kind: "OperationKind",
     which: "JobFilter",
     options: "OperationOptions",
-    manner: BulkFlags,
+    flags: BulkFlags,
 ) -> None:
     """Start a bulk operation on the jobs in `which` and print its id.
 
@@ -57,19 +57,19 @@ def run_bulk_operation(
     from jobforge import calls
 
     count = session.run(calls.count_jobs(kind, which))
-    words = f"{'at least ' if count >= _COUNT_LIMIT else ''}{count:,} job{'s' * (count != 1)}"
-    if manner.dry_run:
-        output.note(f"{kind} would affect {words}")
+    label = f"{'at least ' if count >= _COUNT_LIMIT else ''}{count:,} job{'s' * (count != 1)}"
+    if flags.dry_run:
+        output.note(f"{kind} would affect {label}")
         typer.echo(str(count))
         return
     if count == 0:
         output.note("No matching jobs")
         return
-    if not manner.yes:
-        confirm(f"{kind} {words}", hint="Pass --yes to confirm, or --dry-run to count the jobs")
+    if not flags.yes:
+        confirm(f"{kind} {label}", hint="Pass --yes to confirm, or --dry-run to count the jobs")
     operation_id = session.run(calls.start_operation(kind, which, options))
     typer.echo(str(operation_id))
-    if manner.wait:
+    if flags.wait:
         watch_operation(session, operation_id)
 
 
@@ -108,10 +108,10 @@ def watch_operation(
 
     began = time.monotonic()
     waits_for: str | None = None
-    with output.show_progress("working") as tell:
+    with output.show_progress("working") as report:
         while True:
             operation = session.run(calls.get_operation(operation_id))
-            tell(operation.done + operation.skipped, operation.matched)
+            report(operation.done + operation.skipped, operation.matched)
             if operation.finished_at is not None:
                 break
             if (

@@ -58,14 +58,14 @@ def complete_from_engine(
     """
     found: list[str] = []
     flags = (context.params.get(name) for name in ("database_url", "server", "api_key"))
-    way = ConnectionOptions(*flags)
+    connection = ConnectionOptions(*flags)
 
-    def ask() -> None:
+    def look_up() -> None:
         # An error message would appear within the line that the user is typing.
-        with suppress(Exception), open_engine(way) as engine:
+        with suppress(Exception), open_engine(connection) as engine:
             found.extend(read(engine))
 
-    asking = Thread(target=ask, daemon=True)
-    asking.start()
-    asking.join(_TIMEOUT_S)
+    thread = Thread(target=look_up, daemon=True)
+    thread.start()
+    thread.join(_TIMEOUT_S)
     return list(found)

@@ -149,17 +149,17 @@ class DirectEngine:
         for scope in set(scopes or ()) - set(SCOPES):
             hint = "Use AREA:read or AREA:write, such as jobs:read"
             raise Invalid(f"Invalid scope {scope!r}", field="scopes", hint=hint)
-        made = generate_api_key()
+        created = generate_api_key()
         call = calls.create_api_key(
             name,
             role,
-            lookup=made.lookup,
-            hash=made.hash,
+            lookup=created.lookup,
+            hash=created.hash,
             scopes=scopes,
             expires_at=expires_at,
             tenant_id=tenant_id,
         )
-        return self.run(call), made.text
+        return self.run(call), created.text
 
     def erase_job(self, job_id: UUID, tenant_id: UUID) -> None:
         """Erase a job's data and delete its artifacts."""
@@ -187,9 +187,11 @@ class DirectEngine:
         from jobforge import calls
         from jobforge.security.api_keys import generate_api_key
 
-        made = generate_api_key()
-        call = calls.rotate_api_key(key_id, lookup=made.lookup, hash=made.hash, overlap_s=overlap_s)
-        return self.run(call), made.text
+        created = generate_api_key()
+        call = calls.rotate_api_key(
+            key_id, lookup=created.lookup, hash=created.hash, overlap_s=overlap_s
+        )
+        return self.run(call), created.text
 
     def _open_artifacts(self) -> "Artifacts":
         from jobforge.artifacts import open_artifacts
@@ -235,10 +237,10 @@ class RemoteEngine:
     ) -> KeyIdAndText:
         from jobforge.client.requests import create_key
 
-        made = self.transport.run(
+        created = self.transport.run(
             create_key(name, role, scopes=scopes, expires_at=expires_at, tenant_id=tenant_id)
         )
-        return made.id, made.text
+        return created.id, created.text
 
     def erase_job(self, job_id: UUID, tenant_id: UUID) -> None:
         """Erase a job's data. The server deletes the artifacts."""
@@ -253,17 +255,17 @@ class RemoteEngine:
     def rotate_key(self, key_id: UUID, *, overlap_s: float) -> KeyIdAndText:
         from jobforge.client.requests import rotate_key
 
-        made = self.transport.run(rotate_key(key_id, overlap_s=overlap_s))
-        return made.id, made.text
+        created = self.transport.run(rotate_key(key_id, overlap_s=overlap_s))
+        return created.id, created.text
 
 
 CliEngine = DirectEngine | RemoteEngine
 
 
 @contextmanager
-def open_engine(way: ConnectionOptions) -> Iterator[CliEngine]:
+def open_engine(connection: ConnectionOptions) -> Iterator[CliEngine]:
     """Open a DirectEngine or a RemoteEngine. Connection errors get a hint."""
-    server = way.find_server()
+    server = connection.find_server()
     if server is not None:
         with open_remote_engine(server) as engine:
             yield engine
@@ -273,7 +275,7 @@ def open_engine(way: ConnectionOptions) -> Iterator[CliEngine]:
     with (
         interrupts.enforce_exit(),
         explain_database_errors(),
-        db.connect(find_url(way.database_url)) as conn,
+        db.connect(find_url(connection.database_url)) as conn,
     ):
         yield DirectEngine(conn)
 
@@ -283,10 +285,10 @@ def with_engine(command: CommandFunction) -> CommandFunction:
 
     @wraps(command)
     def run(
-        *, database_url: str | None, server: str | None, api_key: str | None, **given: object
+        *, database_url: str | None, server: str | None, api_key: str | None, **arguments: object
     ) -> None:
         with open_engine(ConnectionOptions(database_url, server, api_key)) as engine:
-            command(engine=engine, **given)
+            command(engine=engine, **arguments)
 
     return replace_parameter(run, "engine", connection_options(command))
 

@@ -31,11 +31,11 @@ def export_jobs(
         for row in _read_documents(session, pages, names):
             yield row
             count += 1
-            tell(count, None)
+            report(count, None)
 
     with output.show_progress(
         "exporting", data_on_terminal=to == "-" and output.is_terminal()
-    ) as tell:
+    ) as report:
         output.save(write(names, counted()), to)
     return count
 

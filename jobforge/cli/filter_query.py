@@ -36,18 +36,20 @@ def parse_query(text: str, states: Iterable[str]) -> dict[str, Any]:
     """
     if text.count('"') % 2:
         raise Invalid(f"Unclosed quote in --where: {text}", field="where")
-    known, said = tuple(states), dict[str, Any]()
+    known, fields = tuple(states), dict[str, Any]()
     for word in _WORDS.findall(text):
         name, value = _parse_term(word)
         if name == "state":
-            said.setdefault(name, []).extend(_parse_state(each, known) for each in value.split(","))
-        elif name in said:
+            fields.setdefault(name, []).extend(
+                _parse_state(each, known) for each in value.split(",")
+            )
+        elif name in fields:
             raise Invalid(f"Duplicate term '{name}:' in --where", field="where")
         elif name.startswith("created_"):
-            said[name] = parse_time_or_age(value, f"'{name}:' in --where")
+            fields[name] = parse_time_or_age(value, f"'{name}:' in --where")
         else:
-            said[name] = value
-    return said
+            fields[name] = value
+    return fields
 
 
 def _parse_term(word: str) -> tuple[str, str]:

@@ -61,15 +61,15 @@ def with_filter(command: CommandFunction) -> CommandFunction:
     """Decorate a command: pass it the JobFilter `which` and add the filter options."""
 
     @wraps(command)
-    def run(*, where: str | None, **said: Any) -> None:  # noqa: ANN401 - options of any type
+    def run(*, where: str | None, **arguments: Any) -> None:  # noqa: ANN401 - options of any type
         from jobforge.types.jobs import JobFilter, State
 
         states = (*State, "failed")
-        for state in said["state"] or ():
+        for state in arguments["state"] or ():
             check_choice("state", state, states)
-        options = {name: said.pop(name) or None for name in _OPTIONS}
+        options = {name: arguments.pop(name) or None for name in _OPTIONS}
         which = narrow_filter(JobFilter(**parse_query(where or "", states)), options)
-        command(which=which, **said)
+        command(which=which, **arguments)
 
     return replace_parameter(run, "which", {**_OPTIONS, "where": _WHERE})
 
@@ -94,14 +94,14 @@ def list_pages(
     """Yield pages of at most `limit` jobs in total, newest first; all jobs if it is None."""
     from jobforge import calls
 
-    left, before = limit, None
-    while left is None or left > 0:
-        size = _MOST_IN_A_PAGE if left is None else min(left, _MOST_IN_A_PAGE)
+    remaining, before = limit, None
+    while remaining is None or remaining > 0:
+        size = _MOST_IN_A_PAGE if remaining is None else min(remaining, _MOST_IN_A_PAGE)
         page = session.run(calls.list_jobs(which, limit=size, before=before))
         yield page
         if len(page) < size:
             return
-        left = None if left is None else left - size
+        remaining = None if remaining is None else remaining - size
         before = page[-1].id
 
 
@@ -110,13 +110,13 @@ def run_filtered_operation(
     kind: "OperationKind",
     which: "JobFilter",
     options: "OperationOptions",
-    manner: BulkFlags,
+    flags: BulkFlags,
 ) -> None:
     """Run a bulk operation on the jobs in `which`. Raises Invalid without a filter or --all."""
-    if not which.to_json() and not manner.everything:
+    if not which.to_json() and not flags.everything:
         raise Invalid(
             f"Specify which jobs to {kind}",
             hint="Use --where, --state, --definition, --queue, --tag or --all; "
             "--dry-run counts the jobs",
         )
-    run_bulk_operation(session, kind, which, options, manner)
+    run_bulk_operation(session, kind, which, options, flags)

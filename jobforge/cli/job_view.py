@@ -53,17 +53,19 @@ def _redact_fields(
 
 
 def print_history(history: "JobHistory", steps: "Sequence[StoredStep]") -> None:
-    told = to_history_document(history, steps)
-    output.print_fields({name: told["job"][name] for name in told["job"] if name != "lease"})
-    for attempt, shown in zip(history.attempts, told["attempts"], strict=True):
+    document = to_history_document(history, steps)
+    output.print_fields(
+        {name: document["job"][name] for name in document["job"] if name != "lease"}
+    )
+    for attempt, shown in zip(history.attempts, document["attempts"], strict=True):
         _print_attempt(attempt, shown)
     for relation in ("parents", "children"):
-        _print_section(relation, told[relation], ("job_id", "definition", "state"))
+        _print_section(relation, document[relation], ("job_id", "definition", "state"))
     if history.workflow is not None:
         typer.echo(f"\n{history.workflow.kind}")
-        output.print_fields(told["workflow"], indent=2)
-    _print_section("steps", told["steps"], _STEP_FIELDS)
-    _print_section("timeline", told["events"], ("at", "kind", "actor", "data"))
+        output.print_fields(document["workflow"], indent=2)
+    _print_section("steps", document["steps"], _STEP_FIELDS)
+    _print_section("timeline", document["events"], ("at", "kind", "actor", "data"))
 
 
 def _print_attempt(attempt: "Attempt", shown: dict[str, Json]) -> None:

@@ -38,14 +38,14 @@ def wait_for_job(
 
     Raises WaitTimeout, NotFound.
     """
-    heard: datetime | None = None
+    last_at: datetime | None = None
     for history in _poll_job(session, job_id, timeout_s):
         # Read notes after the state: the notes of a job are stored before its completion.
         while on_note is not None:
-            notes = _list_notes(session, job_id, heard)
+            notes = _list_notes(session, job_id, last_at)
             for note in notes:
                 on_note(note)
-                heard = note.at
+                last_at = note.at
             if len(notes) < _PAGE:
                 break
         if history.job.state in _FINAL_STATES:

@@ -120,14 +120,14 @@ def save(pieces: Iterable[bytes], to: str) -> None:
         sys.stdout.buffer.flush()
         return
     target = Path(to)
-    with _open_sibling_file(target) as aside:
+    with _open_sibling_file(target) as temporary:
         try:
             for piece in pieces:
-                aside.write(piece)
-            aside.flush()
-            Path(aside.name).replace(target)
+                temporary.write(piece)
+            temporary.flush()
+            Path(temporary.name).replace(target)
         except BaseException:
-            Path(aside.name).unlink(missing_ok=True)
+            Path(temporary.name).unlink(missing_ok=True)
             raise
 
 
@@ -142,7 +142,7 @@ def show_progress(
     """
     is_watched = sys.stderr.isatty() and not data_on_terminal
 
-    def tell(done: int, total: int | None) -> None:
+    def report(done: int, total: int | None) -> None:
         if not is_watched or total == 0:
             return
         words = f"{done:,}"
@@ -151,7 +151,7 @@ def show_progress(
         typer.echo(f"\r{label}  {words}", nl=False, err=True)
 
     try:
-        yield tell
+        yield report
     finally:
         if is_watched:
             typer.echo("\r\x1b[K", nl=False, err=True)

@@ -45,11 +45,11 @@ def with_listing_format(command: CommandFunction) -> CommandFunction:
         as_json: bool | None,
         as_json_lines: bool | None,
         field_names: str | None,
-        **given: object,
+        **arguments: object,
     ) -> None:
         if as_json and as_json_lines:
             raise Invalid("--json and --jsonl can't be used together")
-        command(form=ListingFormat(bool(as_json), bool(as_json_lines), field_names), **given)
+        command(form=ListingFormat(bool(as_json), bool(as_json_lines), field_names), **arguments)
 
     return replace_parameter(run, "form", _OPTIONS)
 

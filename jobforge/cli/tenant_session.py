@@ -131,17 +131,19 @@ def with_tenant_session(command: CommandFunction) -> CommandFunction:
         database_url: str | None,
         server: str | None,
         api_key: str | None,
-        **given: object,
+        **arguments: object,
     ) -> None:
         with open_tenant_session(ConnectionOptions(database_url, server, api_key), tenant) as scope:
-            command(scope=scope, **given)
+            command(scope=scope, **arguments)
 
     return replace_parameter(run, "scope", {"tenant": TenantOption, **connection_options(command)})
 
 
 @contextmanager
-def open_tenant_session(way: ConnectionOptions, tenant: str | None) -> Iterator[TenantSession]:
-    with open_engine(way) as engine:
+def open_tenant_session(
+    connection: ConnectionOptions, tenant: str | None
+) -> Iterator[TenantSession]:
+    with open_engine(connection) as engine:
         yield TenantSession(engine, find_tenant(engine, tenant))
 
 

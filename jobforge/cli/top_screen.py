@@ -108,23 +108,25 @@ class TopApp(App[None]):
     @work(thread=True, exclusive=True)
     def load_overview(self) -> None:
         try:
-            seen = self._read(self._chosen, self._state)
+            overview = self._read(self._chosen, self._state)
         except JobForgeError as error:
             self.call_from_thread(self._show_summary, f"{error.message}; retrying")
         else:
-            self.call_from_thread(self._show, seen)
+            self.call_from_thread(self._show, overview)
 
     def _load_unless_paused(self) -> None:
         if not self._is_paused:
             self.load_overview()
 
-    def _show(self, seen: Overview) -> None:
-        self._show_summary(f"{seen.at.astimezone():%H:%M:%S}  {seen.summary}")
-        rows = seen.to_rows()
+    def _show(self, overview: Overview) -> None:
+        self._show_summary(f"{overview.at.astimezone():%H:%M:%S}  {overview.summary}")
+        rows = overview.to_rows()
         for pane in self.query(Pane):
             pane.show(rows[str(pane.id)])
         jobs = self.query_one("#jobs", Pane)
-        jobs.border_title = f"{self._state} jobs" + (f" of {seen.tenant}" if seen.tenant else "")
+        jobs.border_title = f"{self._state} jobs" + (
+            f" of {overview.tenant}" if overview.tenant else ""
+        )
 
     def _show_summary(self, words: str) -> None:
         self.query_one("#summary", Static).update(output.clean(words))

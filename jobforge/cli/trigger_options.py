@@ -94,9 +94,9 @@ def with_trigger_settings(command: CommandFunction) -> CommandFunction:
     """Decorate a command: pass it `settings`, the trigger options that were given."""
 
     @wraps(command)
-    def run(**said: Any) -> None:  # noqa: ANN401 - options of any type
-        options = {name: said.pop(name) for name in _OPTIONS}
-        command(settings=_parse_settings(**options), **said)
+    def run(**arguments: Any) -> None:  # noqa: ANN401 - options of any type
+        options = {name: arguments.pop(name) for name in _OPTIONS}
+        command(settings=_parse_settings(**options), **arguments)
 
     return replace_parameter(run, "settings", _OPTIONS)
 

@@ -57,10 +57,10 @@ class Postgres:
 
     def url_of(self, database: str, *, role: str | None = None) -> str:
         """Return the URL of a database. Its sessions use the role, if one is given."""
-        given = conninfo_to_dict(self.url)
+        parameters = conninfo_to_dict(self.url)
         if role is not None:
-            given["options"] = f"{given.get('options') or ''} -c role={role}".strip()
-        return _url(given, database)
+            parameters["options"] = f"{parameters.get('options') or ''} -c role={role}".strip()
+        return _url(parameters, database)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,9 +126,9 @@ class Cluster:
             (self.folder / "watchdog").touch(exist_ok=False)
         except FileExistsError:
             return
-        places = [self.folder] if self.bin_dir is None else [self.folder, self.bin_dir]
+        arguments = [self.folder] if self.bin_dir is None else [self.folder, self.bin_dir]
         subprocess.run(
-            [sys.executable, "-c", _WATCHDOG, *map(str, places)],
+            [sys.executable, "-c", _WATCHDOG, *map(str, arguments)],
             check=True,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
@@ -149,16 +149,17 @@ def _is_last_holder(lock: IO[str]) -> bool:
     return True
 
 
-def _url(given: dict[str, str | int | None], database: str) -> str:
+def _url(parameters: dict[str, str | int | None], database: str) -> str:
     """Convert libpq parameters to a URL, which every driver can read."""
-    rest = {name: str(value) for name, value in given.items() if value is not None}
+    rest = {name: str(value) for name, value in parameters.items() if value is not None}
     user, password = rest.pop("user", ""), rest.pop("password", None)
     rest.pop("dbname", None)
-    who = quote(user, safe="") + (f":{quote(password, safe='')}" if password else "")
-    where = ""
+    credentials = quote(user, safe="") + (f":{quote(password, safe='')}" if password else "")
+    address = ""
     if rest.get("host", "/")[0] not in "/@" and "," not in rest["host"]:
         host = rest.pop("host")
-        where = f"[{host}]" if ":" in host else host
-        where += f":{rest.pop('port')}" if "port" in rest else ""
+        address = f"[{host}]" if ":" in host else host
+        address += f":{rest.pop('port')}" if "port" in rest else ""
     query = f"?{urlencode(rest, quote_via=quote)}" if rest else ""
-    return f"postgresql://{who}{'@' if who else ''}{where}/{quote(database, safe='')}{query}"
+    user_part = f"{credentials}@" if credentials else ""
+    return f"postgresql://{user_part}{address}/{quote(database, safe='')}{query}"

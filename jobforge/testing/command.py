@@ -23,7 +23,7 @@ def run_program(command: Command, ctx: Context) -> Verdict:
         return command.verdict_from_start_error(FileNotFoundError(f"there is no program {argv[0]}"))
     with tempfile.TemporaryDirectory(prefix="jobforge-") as folder:
         try:
-            ended = subprocess.run(
+            completed = subprocess.run(
                 argv,
                 executable=program,
                 cwd=folder,
@@ -35,11 +35,11 @@ def run_program(command: Command, ctx: Context) -> Verdict:
             return verdict_from_error(error, command.settings, StopReason.TIMEOUT)
         except OSError as error:
             return command.verdict_from_start_error(error)
-    how = (
-        ProcessExit(ended.returncode)
-        if ended.returncode >= 0
-        else ProcessExit(signal=-ended.returncode)
+    exit_ = (
+        ProcessExit(completed.returncode)
+        if completed.returncode >= 0
+        else ProcessExit(signal=-completed.returncode)
     )
-    verdict = verdict_from_exit(how, None, command.verdict_from_exit(how))
+    verdict = verdict_from_exit(exit_, None, command.verdict_from_exit(exit_))
     assert verdict is not None  # noqa: S101 - None is only for a lost lease
     return verdict

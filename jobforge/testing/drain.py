@@ -95,13 +95,13 @@ class Drainer:
         self,
         database: KitDatabase,
         conn: db.Connection,
-        stage: AttemptRunner,
+        runner: AttemptRunner,
         definitions: Mapping[str, Definition[..., Any]],
         artifacts: Callable[[], Artifacts],
     ) -> None:
         self._database = database
         self._conn = conn
-        self._runner = stage
+        self._runner = runner
         self._definitions = definitions
         self._artifacts = artifacts
         self._served_definitions = [
@@ -168,13 +168,13 @@ class Drainer:
 
     def _run_attempt(self, job: ClaimedJob) -> Ran:
         definition = self._definitions[job.definition]
-        whole = job
+        full_job = job
         if needs_download(job, definition):
-            whole = download_documents(self._artifacts(), job, definition)
-        played = self._runner.run_attempt(definition, whole, self._worker_id)
-        if played.notes:
-            self._run(calls.note_jobs(self._worker_id, played.notes))
-        report = self._store_large_result(job, _to_report(job, played.verdict))
+            full_job = download_documents(self._artifacts(), job, definition)
+        attempt = self._runner.run_attempt(definition, full_job, self._worker_id)
+        if attempt.notes:
+            self._run(calls.note_jobs(self._worker_id, attempt.notes))
+        report = self._store_large_result(job, _to_report(job, attempt.verdict))
         settled = self._run(calls.complete_jobs(self._worker_id, [report]))[0]
         if settled.status is SettleStatus.BUSY:
             # An open transaction of the test locks the job: complete_job waits for the lock.
@@ -182,8 +182,8 @@ class Drainer:
         state = settled.state or self._database.state_of(job.job_id)
         if state is State.SUCCEEDED:
             # Includes a job that its handler completed: the report then came too late.
-            return Ran(job, Outcome.SUCCEEDED, state, played.verdict.result)
-        return Ran(job, played.verdict.outcome, state, exception=played.exception)
+            return Ran(job, Outcome.SUCCEEDED, state, attempt.verdict.result)
+        return Ran(job, attempt.verdict.outcome, state, exception=attempt.exception)
 
     def _store_large_result(self, job: ClaimedJob, report: OutcomeReport) -> OutcomeReport:
         """Move a result that is too large for a row to the artifact store, as a worker does."""
@@ -195,16 +195,16 @@ class Drainer:
             return report
         key = new_key(job.tenant_id, job.job_id, f"result-{job.lease}.json")
         marker = self._artifacts().put(key, result.encode())
-        named = None if is_marked(job.payload_json) else marker.ref
-        return report._replace(result=marker.to_json(), artifact_ref=named)
+        artifact_ref = None if is_marked(job.payload_json) else marker.ref
+        return report._replace(result=marker.to_json(), artifact_ref=artifact_ref)
 
     def _run(self, call: Call[T]) -> T:
         return db.run(self._conn, call)
 
 
 def _to_report(job: ClaimedJob, verdict: Verdict) -> OutcomeReport:
-    said = {field.name: getattr(verdict, field.name) for field in fields(verdict)}
-    return OutcomeReport(*job.token, started_at=job.started_at, **said)
+    fields_of_verdict = {field.name: getattr(verdict, field.name) for field in fields(verdict)}
+    return OutcomeReport(*job.token, started_at=job.started_at, **fields_of_verdict)
 
 
 def _is_hook(job: ClaimedJob) -> bool:

@@ -33,9 +33,9 @@ def audit(
     from jobforge import calls
     from jobforge.types.audit import AuditEntry, AuditFilter
 
-    which = AuditFilter(actor, action, target)
+    filter_ = AuditFilter(actor, action, target)
     named = find_tenant_or_all(engine, tenant)
-    entries = engine.run(calls.list_audit(which, limit=limit, tenant_id=named))
+    entries = engine.run(calls.list_audit(filter_, limit=limit, tenant_id=named))
     print_listing(entries, AuditEntry, _to_row, _to_document, form=form)
 
 

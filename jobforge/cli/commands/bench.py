@@ -60,8 +60,8 @@ def bench(
     """
     with _interrupt_on_signals(), _new_database(find_url(database_url)) as url:
         figures = _measure(url, jobs, workers, [uuid4() for _ in range(tenants)])
-    asked = {"jobs": jobs, "workers": workers, "tenants": tenants}
-    output.print_record({**asked, **figures}, as_json=as_json)
+    parameters = {"jobs": jobs, "workers": workers, "tenants": tenants}
+    output.print_record({**parameters, **figures}, as_json=as_json)
 
 
 @contextmanager
@@ -108,8 +108,8 @@ def _install(url: str) -> None:
     from jobforge.db.migrate import migrate
 
     with connect(url) as conn:
-        with output.show_progress("migrating") as tell:
-            migrate(conn, on_progress=tell)
+        with output.show_progress("migrating") as report:
+            migrate(conn, on_progress=report)
         found = conn.execute("select pg_has_role(session_user, 'jobforge_server', 'usage')")
         if found.fetchone() == (False,):
             raise Denied(
@@ -121,13 +121,13 @@ def _install(url: str) -> None:
 def _measure(url: str, jobs: int, workers: int, tenants: Sequence[UUID]) -> dict[str, float]:
     from jobforge import db
 
-    with db.connect(url) as conn, _run_workers(url, workers) as crowd:
-        course = _Benchmark(conn, crowd, tenants)
-        course.await_workers()
-        bulk_s = course.enqueue_in_bulk(jobs)
-        drain_s = course.drain(jobs)
-        single_s = course.enqueue_singly()
-        waits_ms = course.measure_pick_up()
+    with db.connect(url) as conn, _run_workers(url, workers) as pool:
+        benchmark = _Benchmark(conn, pool, tenants)
+        benchmark.await_workers()
+        bulk_s = benchmark.enqueue_in_bulk(jobs)
+        drain_s = benchmark.drain(jobs)
+        single_s = benchmark.enqueue_singly()
+        waits_ms = benchmark.measure_pick_up()
     return {
         "enqueued_in_bulk_per_s": round(jobs / bulk_s),
         "enqueued_singly_per_s": round(_SINGLE / single_s),
@@ -148,8 +148,8 @@ class _WorkerPool:
         """Wait for the condition. Raises JobForgeError with the log if a worker exits before."""
         while not is_reached():
             if any(process.poll() is not None for process in self.processes):
-                words = self.log_path.read_text(encoding="utf-8", errors="replace").strip()
-                raise JobForgeError(f"A worker exited: {words[-500:]}")
+                log = self.log_path.read_text(encoding="utf-8", errors="replace").strip()
+                raise JobForgeError(f"A worker exited: {log[-500:]}")
             time.sleep(_LOOK_S)
 
     def stop(self) -> None:
@@ -176,12 +176,12 @@ def _run_workers(url: str, number: int) -> Iterator[_WorkerPool]:
     }
     with tempfile.TemporaryDirectory(prefix="jobforge-bench-") as folder:
         variables = {**inherited, "JOBFORGE_DATABASE_URL": url, "XDG_CONFIG_HOME": folder}
-        said = Path(folder, "said")
-        with said.open("wb") as log:
-            crowd = _WorkerPool([], said)
+        log_path = Path(folder, "said")
+        with log_path.open("wb") as log:
+            pool = _WorkerPool([], log_path)
             try:
                 for _ in range(number):
-                    crowd.processes.append(
+                    pool.processes.append(
                         subprocess.Popen(
                             command,
                             stdin=subprocess.PIPE,
@@ -192,9 +192,9 @@ def _run_workers(url: str, number: int) -> Iterator[_WorkerPool]:
                             start_new_session=True,  # Ctrl-C must not reach the workers
                         )
                     )
-                yield crowd
+                yield pool
             finally:
-                crowd.stop()
+                pool.stop()
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,15 +218,15 @@ class _Benchmark:
         from jobforge import calls, db
         from jobforge.types.jobs import JobRequest
 
-        most = max(1, min(_BATCH, jobs // len(self.tenants)))
+        batch_size = max(1, min(_BATCH, jobs // len(self.tenants)))
         began = time.perf_counter()
-        with output.show_progress("enqueuing") as tell:
-            for number, first in enumerate(range(0, jobs, most)):
-                size = min(most, jobs - first)
+        with output.show_progress("enqueuing") as report:
+            for number, first in enumerate(range(0, jobs, batch_size)):
+                size = min(batch_size, jobs - first)
                 batch = [JobRequest(_DEFINITION, {"n": first + each}) for each in range(size)]
                 tenant_id = self.tenants[number % len(self.tenants)]
                 db.run(self.conn, calls.enqueue_jobs(batch, tenant_id=tenant_id))
-                tell(first + size, jobs)
+                report(first + size, jobs)
         return time.perf_counter() - began
 
     def drain(self, jobs: int) -> float:
@@ -234,15 +234,15 @@ class _Benchmark:
 
         began = time.perf_counter()
         db.run(self.conn, calls.resume_queue(_QUEUE))
-        with output.show_progress("draining") as tell:
-            self.pool.wait_until(lambda: self._is_drained(jobs, tell))
+        with output.show_progress("draining") as report:
+            self.pool.wait_until(lambda: self._is_drained(jobs, report))
         return time.perf_counter() - began
 
-    def _is_drained(self, jobs: int, tell: Callable[[int, int], None]) -> bool:
+    def _is_drained(self, jobs: int, report: Callable[[int, int], None]) -> bool:
         from jobforge import calls, db
 
         left = sum(each.queued + each.running for each in db.run(self.conn, calls.list_queues()))
-        tell(jobs - left, jobs)
+        report(jobs - left, jobs)
         return left == 0
 
     def enqueue_singly(self) -> float:

@@ -92,8 +92,8 @@ def create(
         "secrets": _read_secrets(secret, secret_from),
     }
     config_id = uuid4()
-    made = _prepare_config(scope, config_id, config)
-    typer.echo(str(scope.run(calls.create_connector_config(config_id, made))))
+    prepared = _prepare_config(scope, config_id, config)
+    typer.echo(str(scope.run(calls.create_connector_config(config_id, prepared))))
 
 
 @app.command()

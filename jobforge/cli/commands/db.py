@@ -63,8 +63,8 @@ def migrate(
         if dry_run:
             names = [script.name for script in migrations.plan(conn)]
         else:
-            with output.show_progress("migrating") as tell:
-                names = migrations.migrate(conn, lock_timeout=lock_timeout, on_progress=tell)
+            with output.show_progress("migrating") as report:
+                names = migrations.migrate(conn, lock_timeout=lock_timeout, on_progress=report)
         faults = [] if names else migrations.access_faults(conn)
     output.print_rows([{"name": name} for name in names], as_json=as_json)
     if faults:
@@ -83,8 +83,8 @@ def migrate(
 def _repair(database_url: str | None, lock_timeout: str, *, as_json: bool) -> None:
     from jobforge.db import migrate as migrations
 
-    with connect(database_url) as conn, output.show_progress("repairing") as tell:
-        faults = migrations.repair(conn, lock_timeout=lock_timeout, on_progress=tell)
+    with connect(database_url) as conn, output.show_progress("repairing") as report:
+        faults = migrations.repair(conn, lock_timeout=lock_timeout, on_progress=report)
     output.print_rows([{"fault": fault} for fault in faults], as_json=as_json)
     output.note(
         f"{len(faults)} access rights corrected" if faults else "All access rights are correct"

@@ -101,9 +101,9 @@ def _is_notify_delivered(url: str) -> bool:
     channel = f"jobforge_doctor_{uuid4().hex[:8]}"
     listen = load().listen_url or url
     with (
-        psycopg.connect(listen, autocommit=True) as hearing,
-        psycopg.connect(url, autocommit=True) as saying,
+        psycopg.connect(listen, autocommit=True) as listener,
+        psycopg.connect(url, autocommit=True) as notifier,
     ):
-        hearing.execute(sql.SQL("listen {}").format(sql.Identifier(channel)))
-        saying.execute("select pg_notify(%s, '')", [channel])
-        return any(True for _ in hearing.notifies(timeout=_HEARD_S, stop_after=1))
+        listener.execute(sql.SQL("listen {}").format(sql.Identifier(channel)))
+        notifier.execute("select pg_notify(%s, '')", [channel])
+        return any(True for _ in listener.notifies(timeout=_HEARD_S, stop_after=1))

@@ -77,9 +77,9 @@ def enqueue(
         tags=tag,
     )
     timeout_s = None if timeout is None else parse_duration(timeout, "--timeout")
-    fitting = scope.engine.prepare_job(request, scope.tenant_id)
+    prepared = scope.engine.prepare_job(request, scope.tenant_id)
     try:
-        enqueued = scope.run(calls.enqueue_job(fitting))
+        enqueued = scope.run(calls.enqueue_job(prepared))
     except UnknownDefinition as error:
         hint = completions.suggest_definition(scope.engine, definition)
         raise UnknownDefinition(error.message, hint=hint) from error
@@ -88,9 +88,9 @@ def enqueue(
         return
     # Print the id first: the user needs it if the wait is interrupted.
     output.note(f"{enqueued.job_id} {enqueued.status}")
-    say = job_wait.print_note_as_json if as_json else job_wait.print_note
+    print_note = job_wait.print_note_as_json if as_json else job_wait.print_note
     ended = job_wait.wait_for_job(
-        scope, enqueued.job_id, timeout_s=timeout_s, on_note=say if follow else None
+        scope, enqueued.job_id, timeout_s=timeout_s, on_note=print_note if follow else None
     )
     job_wait.print_finished_job(ended, as_json=as_json)
 

@@ -58,10 +58,10 @@ def init(
     ] = Path(),
 ) -> None:
     """Create a small project: an app, its settings and a test. Overwrites no file."""
-    there = [name for name in _FILES if (folder / name).exists()]
-    if there:
+    existing = [name for name in _FILES if (folder / name).exists()]
+    if existing:
         raise Conflict(
-            f"Files already exist in {folder}: {', '.join(there)}; nothing was written",
+            f"Files already exist in {folder}: {', '.join(existing)}; nothing was written",
             hint="Use a new folder: jobforge init NAME",
         )
     try:
@@ -75,5 +75,5 @@ def init(
 
 
 def _format_next_step(folder: Path) -> str:
-    go = "" if folder == Path() else f"cd {folder} && "
-    return f"Next: {go}{find_program()} dev"
+    change_folder = "" if folder == Path() else f"cd {folder} && "
+    return f"Next: {change_folder}{find_program()} dev"

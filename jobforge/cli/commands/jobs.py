@@ -58,8 +58,8 @@ def list_(
 
     if everything and limit is not None:
         raise Invalid("--all and --limit can't be used together")
-    most = None if everything else limit or _DEFAULT_LIMIT
-    pages = filters.list_pages(scope, narrow_filter(which, {"key": key}), most)
+    maximum = None if everything else limit or _DEFAULT_LIMIT
+    pages = filters.list_pages(scope, narrow_filter(which, {"key": key}), maximum)
     print_pages(pages, JobListing, to_job_row, job_view.to_listing_document, form=form, quiet=quiet)
 
 
@@ -120,8 +120,8 @@ def tail(
     ] = False,
 ) -> None:
     """Print a job's log lines, progress and events as they arrive."""
-    say = job_wait.print_note_as_json if as_json else job_wait.print_note
-    ended = job_wait.wait_for_job(scope, scope.find_id("job", job), on_note=say)
+    print_note = job_wait.print_note_as_json if as_json else job_wait.print_note
+    ended = job_wait.wait_for_job(scope, scope.find_id("job", job), on_note=print_note)
     output.note(f"{ended.id} {ended.state}")
 
 
@@ -211,9 +211,9 @@ def cancel_many(
     """Cancel all matching jobs. Print the operation's ID."""
     from jobforge.types.operations import OperationKind, OperationOptions
 
-    manner = BulkFlags(yes, dry_run, wait, everything)
+    flags = BulkFlags(yes, dry_run, wait, everything)
     options = OperationOptions(reason=reason)
-    run_filtered_operation(scope, OperationKind.CANCEL, which, options, manner)
+    run_filtered_operation(scope, OperationKind.CANCEL, which, options, flags)
 
 
 @app.command("retry-many")
@@ -234,9 +234,9 @@ def retry_many(
     """Retry matching jobs that are dead or wait for a retry. Print the operation's ID."""
     from jobforge.types.operations import OperationKind, OperationOptions
 
-    manner = BulkFlags(yes, dry_run, wait, everything)
+    flags = BulkFlags(yes, dry_run, wait, everything)
     options = OperationOptions(attempts=attempts)
-    run_filtered_operation(scope, OperationKind.RETRY, which, options, manner)
+    run_filtered_operation(scope, OperationKind.RETRY, which, options, flags)
 
 
 @app.command()

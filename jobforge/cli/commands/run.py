@@ -58,8 +58,8 @@ class PrintingChannel:
     def note(self, kind: str, data: dict[str, Json]) -> None:
         from jobforge.types.job_history import JobEvent
 
-        said = JobEvent(at=datetime.now(UTC), kind=kind, actor=None, data=data)
-        output.note(job_wait.format_note(said))
+        event = JobEvent(at=datetime.now(UTC), kind=kind, actor=None, data=data)
+        output.note(job_wait.format_note(event))
 
     def secret(self, name: str) -> str:
         from jobforge.redact import register_secret
@@ -116,14 +116,14 @@ def _invoke(
 
 
 def _call(definition: "Definition[..., Any]", context: "Context", arguments: dict[str, Any]) -> Any:  # noqa: ANN401 - the handler's return type
-    answer = definition.invoke(context, arguments)
+    result = definition.invoke(context, arguments)
     if not definition.is_async:
-        return answer
+        return result
 
     import asyncio
 
     async def finish() -> Any:  # noqa: ANN401 - the handler's return type
-        return await answer
+        return await result
 
     return asyncio.run(finish())
 

@@ -58,9 +58,11 @@ def _rotate(engine: CliEngine, vault: "Vault") -> int:
     count, after = 0, None
     while True:
         page = engine.run(calls.list_tenant_keys(vault.key_id, limit=_PAGE, after=after))
-        for tenant_id, kept in page:
-            made = vault.rewrap(tenant_id, kept)
-            count += engine.run(calls.rewrap_tenant_key(kept, made, tenant_id=tenant_id))
+        for tenant_id, wrapped_key in page:
+            rewrapped = vault.rewrap(tenant_id, wrapped_key)
+            count += engine.run(
+                calls.rewrap_tenant_key(wrapped_key, rewrapped, tenant_id=tenant_id)
+            )
         if len(page) < _PAGE:
             return count
         after = page[-1].tenant_id

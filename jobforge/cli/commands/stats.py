@@ -68,12 +68,12 @@ def stats(
     from jobforge import calls
     from jobforge.types.statistics import Statistic
 
-    begin, end = parse_time_or_age(since, "--since"), _parse_until(until)
+    start, end = parse_time_or_age(since, "--since"), _parse_until(until)
     with open_engine(ConnectionOptions(database_url, server, api_key)) as engine:
         call = calls.get_statistics(
-            begin,
+            start,
             end,
-            step_s=_choose_step(step, begin, end),
+            step_s=_choose_step(step, start, end),
             definition=definition,
             queue=queue,
             by=_parse_by(by),
@@ -110,11 +110,11 @@ def _parse_until(text: str | None) -> datetime | None:
     return None if text is None else parse_time_or_age(text, "--until")
 
 
-def _choose_step(text: str | None, begin: datetime | None, end: datetime | None) -> int:
+def _choose_step(text: str | None, start: datetime | None, end: datetime | None) -> int:
     if text is not None:
         return int(parse_duration(text, "--step"))
     until = end or datetime.now(UTC)
-    wanted = (until - begin).total_seconds() / _LINES if begin else 0
+    wanted = (until - start).total_seconds() / _LINES if start else 0
     return next((step for step in _STEPS_S if step >= wanted), _STEPS_S[-1])
 
 

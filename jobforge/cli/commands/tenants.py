@@ -72,12 +72,12 @@ def create(
     from jobforge import calls
 
     settings = omit_none(slug=slug, name=name, timezone=timezone)
-    made = tenant_id or uuid4()
-    engine.run(calls.put_tenant(made, settings))
+    new_id = tenant_id or uuid4()
+    engine.run(calls.put_tenant(new_id, settings))
     if as_json:
-        output.print_json({"id": str(made), **settings})
+        output.print_json({"id": str(new_id), **settings})
     else:
-        typer.echo(str(made))
+        typer.echo(str(new_id))
 
 
 @app.command()

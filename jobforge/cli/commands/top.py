@@ -39,12 +39,12 @@ def top(
     Operators see all tenants by default; press Enter on a tenant to see its jobs. Usage is that of
     the last hour.
     """
-    way = ConnectionOptions(database_url, server, api_key)
+    connection = ConnectionOptions(database_url, server, api_key)
     named = load(flags={"tenant": tenant}).tenant
 
     def read(chosen: str | None, state: str) -> "Overview":
         # Reconnect for each read, so that the screen recovers from an outage.
-        with open_engine(way) as engine:
+        with open_engine(connection) as engine:
             return read_overview(engine, named, jobs_tenant_id=chosen, state=state)
 
     every_s = parse_duration(every, "--every")
@@ -68,10 +68,10 @@ def top(
             raise typer.Exit(screen.return_code)
 
 
-def _print(seen: "Overview") -> None:
-    typer.echo(seen.summary)
-    for section, rows in seen.to_rows().items():
+def _print(overview: "Overview") -> None:
+    typer.echo(overview.summary)
+    for section, rows in overview.to_rows().items():
         if rows:
-            whose = f" of {seen.tenant}" if section == "jobs" else ""
-            typer.echo(f"\n{section}{whose}")
+            owner = f" of {overview.tenant}" if section == "jobs" else ""
+            typer.echo(f"\n{section}{owner}")
             output.print_rows(rows, as_json=False)

@@ -215,8 +215,8 @@ def _create(scope: TenantSession, settings: dict[str, Json]) -> tuple[UUID, str]
     if isinstance(scope.engine, RemoteEngine):
         from jobforge.client.requests import create_webhook
 
-        made = scope.engine.transport.run(create_webhook(settings, tenant_id=scope.tenant_id))
-        return made.id, made.secret
+        created = scope.engine.transport.run(create_webhook(settings, tenant_id=scope.tenant_id))
+        return created.id, created.secret
     from jobforge import calls
     from jobforge.security.webhook_secrets import generate_webhook_id
 

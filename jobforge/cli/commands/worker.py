@@ -91,12 +91,12 @@ def worker(
         }
     )
     warn_of_misspelled_settings()
-    way = ConnectionOptions(database_url, server, api_key)
-    if way.find_server() is None:
+    connection = ConnectionOptions(database_url, server, api_key)
+    if connection.find_server() is None:
         config = replace(config, database_url=find_url(database_url))
     target = find_target(config.app)
     if config.processes > 1:
-        with open_engine(way) as engine:
+        with open_engine(connection) as engine:
             engine.own_tenant()  # report a connection error once, before starting the processes
         raise typer.Exit(_run_supervisor(config))
     raise typer.Exit(

@@ -162,8 +162,8 @@ def _print_graph(detail: "WorkflowDetail") -> None:
     states = {node.node: node.state for node in detail.nodes}
     for line in workflow_graph.draw(states, detail.edges):
         counts = Counter(line.states)
-        said = next(iter(counts)) if len(line.states) == 1 else _format_counts(counts)
-        label = f"  {output.clean(line.label)}  {said}" if line.label else ""
+        state_text = next(iter(counts)) if len(line.states) == 1 else _format_counts(counts)
+        label = f"  {output.clean(line.label)}  {state_text}" if line.label else ""
         typer.echo(f"{line.signs}{label}")
     if not detail.is_whole:
         output.note(f"Showing only the first {len(detail.nodes)} nodes")

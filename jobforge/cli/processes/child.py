@@ -28,20 +28,20 @@ class ChildProcess:
     ) -> "ChildProcess":
         handover = Handover.from_arguments([*arguments, UNTIL_STDIN_CLOSES], environment)
         # A socket: other processes could open a pipe through /proc/<pid>/fd.
-        ours, theirs = socket.socketpair()
-        with ours:
-            with theirs:
+        parent_end, child_end = socket.socketpair()
+        with parent_end:
+            with child_end:
                 child = await asyncio.create_subprocess_exec(
                     *(sys.executable, "-m", "jobforge", *handover.masked_arguments),
                     stdin=asyncio.subprocess.PIPE,
                     # A new session: Ctrl-C in the terminal must reach the worker only through us.
                     start_new_session=True,
-                    env=handover.variables(theirs.fileno()),
-                    pass_fds=[theirs.fileno()],
+                    env=handover.variables(child_end.fileno()),
+                    pass_fds=[child_end.fileno()],
                 )
-            ours.setblocking(False)  # noqa: FBT003 - socket.setblocking takes no keyword
+            parent_end.setblocking(False)  # noqa: FBT003 - socket.setblocking takes no keyword
             with suppress(OSError):  # the process has exited, which `wait` reports
-                await asyncio.get_running_loop().sock_sendall(ours, handover.secrets)
+                await asyncio.get_running_loop().sock_sendall(parent_end, handover.secrets)
         return cls(child)
 
     @property

@@ -155,13 +155,13 @@ async def serve_supervisor(config: Config) -> int:
     """Run several workers with this process's arguments. Return the exit code."""
     _configure_logs(config)
     # Click uses the last value of a repeated option.
-    fleet = Supervisor(
+    supervisor = Supervisor(
         [*sys.argv[1:], "--processes", "1"],
         size=config.processes,
         metrics_port=config.metrics_port,
     )
-    interrupts.on_stop_signals(asyncio.get_running_loop(), fleet.stop)
-    return await fleet.run()
+    interrupts.on_stop_signals(asyncio.get_running_loop(), supervisor.stop)
+    return await supervisor.run()
 
 
 def _make_database(config: Config) -> Database:
@@ -247,10 +247,10 @@ def _make_worker(
     config: Config,
     meters: Meters | None,
 ) -> Worker:
-    def isolated(host: JobServices) -> Runner:
+    def make_process_runner(services: JobServices) -> Runner:
         return ProcessRunner(
             target,
-            host,
+            services,
             environment=environment(),
             job_environment=config.job_environment,
             secret_files=secret_files(config),
@@ -265,7 +265,7 @@ def _make_worker(
 
     runners: Mapping[Isolation, Callable[[JobServices], Runner]] = {
         "inline": InlineRunner,
-        "process": isolated,
+        "process": make_process_runner,
     }
     definitions = filter_servable(app.definitions.values(), config.allowed_commands)
     queues = count_slots(definitions, config.queues, config.concurrency)

@@ -2,8 +2,8 @@
 
 from cluster import Connection
 from psycopg import sql
-from sql.canary import Planted
-from sql.long_numbers import Column, json_columns
+from sql.long_json import Column, json_columns
+from sql.planted_tenants import Planted
 
 # Forty values of 2 MiB exceed the 64 MiB that a list returns, and 40 steps do not exceed 32 MiB.
 ROWS = 40

@@ -7,6 +7,8 @@ from contextlib import contextmanager
 
 import pytest
 from cluster import Connect, Connection
+from sql.cap_usage import Holders
+from sql.claimer_threads import Fleet
 from sql.engine import (
     TENANT_A,
     TENANT_B,
@@ -18,9 +20,7 @@ from sql.engine import (
     enqueue,
     new_worker,
 )
-from sql.fleet import Fleet
-from sql.holders import Holders
-from sql.limits import KINDS, start_afresh
+from sql.limit_kinds import KINDS, start_afresh
 from sql.mutation import mutate
 
 

@@ -6,7 +6,7 @@ from uuid import UUID, uuid4
 
 import pytest
 from cluster import Clock, Connect, Connection, Database, connect_to, fresh_database
-from sql.claiming import claim
+from sql.claimer_threads import Fleet
 from sql.engine import (
     TENANT_A,
     TENANT_B,
@@ -19,8 +19,8 @@ from sql.engine import (
     reap,
     release,
 )
-from sql.fleet import Fleet
-from sql.limits import KINDS, start_afresh
+from sql.limit_kinds import KINDS, start_afresh
+from sql.uncached_claim import claim
 
 from jobforge.embedded import PostgresServer
 

@@ -10,7 +10,6 @@ from uuid import UUID
 
 import pytest
 from cluster import Connect, Connection
-from sql.claiming import claim
 from sql.engine import (
     TENANT_A,
     TENANT_B,
@@ -21,6 +20,7 @@ from sql.engine import (
     enqueue,
     new_worker,
 )
+from sql.uncached_claim import claim
 
 MANY = 200
 

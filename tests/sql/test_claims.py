@@ -8,8 +8,8 @@ from uuid import UUID, uuid4
 
 import pytest
 from cluster import Connect, Connection, Database, connect_to, fresh_database
-from sql import claiming
-from sql.claiming import claim
+from sql import uncached_claim
+from sql.background_call import in_background, is_blocked_or_done
 from sql.engine import (
     TENANT_A,
     TENANT_B,
@@ -22,9 +22,9 @@ from sql.engine import (
     new_worker,
     refused,
 )
-from sql.limits import start_afresh
+from sql.limit_kinds import start_afresh
 from sql.mutation import close_gate, make_pausable, open_gate, pause_at_reading
-from sql.race import in_background, is_blocked_or_done
+from sql.uncached_claim import claim
 
 from jobforge.embedded import PostgresServer
 
@@ -38,7 +38,7 @@ def database(server: PostgresServer) -> Iterator[Database]:
 @pytest.fixture(autouse=True, params=[{}, {"small": True}], ids=["new session", "few were left"])
 def _remembered(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whether the session goes the long way, or asks first for all that is ready."""
-    monkeypatch.setattr(claiming, "remembered", request.param)
+    monkeypatch.setattr(uncached_claim, "remembered", request.param)
 
 
 @pytest.fixture

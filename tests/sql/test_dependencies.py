@@ -21,7 +21,7 @@ from sql.engine import (
     refused,
     state_of,
 )
-from sql.interleave import Action, Interleaver, Script, interleavings
+from sql.interleaver import Action, Interleaver, Script, interleavings
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ import pytest
 from cluster import Connection
 from psycopg.types.json import Jsonb
 from sql.engine import TENANT_A, Json, Row, call, definition
-from sql.machine import stop_time
+from sql.state_machine import stop_time
 
 SAME: list[Json] = [
     {},

@@ -15,7 +15,7 @@ from sql.engine import (
     definition,
     refused,
 )
-from sql.machine import stop_time
+from sql.state_machine import stop_time
 from sql.test_enqueue_one import SAME, WRONG
 
 PAYLOADS = [{"n": 1}, {}, {"n": [None, {"deep": "er"}]}]

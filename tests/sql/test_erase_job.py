@@ -5,7 +5,6 @@ from uuid import UUID, uuid4
 
 import pytest
 from cluster import Connect, Connection
-from sql.endpoints import endpoint, sent, with_connector
 from sql.engine import (
     TENANT_A,
     TENANT_B,
@@ -24,6 +23,7 @@ from sql.engine import (
     succeed,
     token,
 )
+from sql.webhook_endpoints import endpoint, sent, with_connector
 
 SECRET = "jane-doe-1984"
 ERROR = {"type": "Oops", "message": SECRET, "traceback": SECRET}

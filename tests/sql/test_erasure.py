@@ -7,6 +7,7 @@ from uuid import UUID, uuid4
 import pytest
 from cluster import Connect, Connection, Database, connect_to
 from psycopg import sql
+from sql.background_call import in_background
 from sql.engine import (
     TENANT_A,
     TENANT_B,
@@ -30,7 +31,6 @@ from sql.engine import (
     state_of,
     succeed,
 )
-from sql.race import in_background
 
 # What is left of an erased tenant: its mark and the operation that erased it.
 LEFT = {"tenants", "operations"}

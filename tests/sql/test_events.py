@@ -10,7 +10,7 @@ import pytest
 from cluster import Connect, Connection
 from psycopg.types.json import Jsonb
 from sql.engine import call, call_for_value, definition, erase, refused
-from unit.test_matching import PATTERNS
+from unit.test_event_filter import PATTERNS
 
 from jobforge.scheduler import event_filter
 

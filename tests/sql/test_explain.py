@@ -17,7 +17,7 @@ from sql.engine import (
     enqueue_one,
     new_worker,
 )
-from sql.subject import prepare
+from sql.lifecycle_actions import prepare
 
 
 def explain(conn: Connection, job: UUID, tenant: UUID = TENANT_A) -> list[Row]:

@@ -6,7 +6,7 @@ from uuid import UUID, uuid4
 
 import pytest
 from cluster import Clock, Connection
-from sql.dying import kill, run_all
+from sql.dead_jobs import kill, run_all
 from sql.engine import TENANT_A, Row, call, definition, enqueue_one, new_worker, refused
 
 

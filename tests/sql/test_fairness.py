@@ -7,8 +7,8 @@ from uuid import UUID, uuid4
 
 import pytest
 from cluster import Connect, Connection, connect_to, fresh_database
+from sql.claimer_threads import Fleet, Tally
 from sql.engine import TENANT_A, TENANT_B, Row, call, claim, definition, enqueue, new_worker
-from sql.fleet import Fleet, Tally
 
 from jobforge.embedded import PostgresServer
 

@@ -6,7 +6,7 @@ from uuid import UUID
 
 import pytest
 from cluster import Clock, Connect, Connection, Database, connect_to, fresh_database
-from sql.claiming import claim
+from sql.background_call import in_background, wait_until_blocked
 from sql.engine import (
     TENANT_A,
     call,
@@ -21,8 +21,7 @@ from sql.engine import (
     state_of,
     token,
 )
-from sql.race import in_background, wait_until_blocked
-from sql.settling import (
+from sql.settlement import (
     OUTCOMES,
     check_a_late_heartbeat,
     check_a_late_settlement,
@@ -32,6 +31,7 @@ from sql.settling import (
     recorded_as,
     settle,
 )
+from sql.uncached_claim import claim
 
 from jobforge.embedded import PostgresServer
 

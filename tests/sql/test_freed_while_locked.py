@@ -1,6 +1,7 @@
 """A job that another transaction frees while a cancel locks its jobs is canceled too."""
 
 from cluster import Connect, Connection
+from sql.background_call import in_background, wait_until_blocked
 from sql.engine import (
     TENANT_A,
     call,
@@ -12,7 +13,6 @@ from sql.engine import (
     new_worker,
     state_of,
 )
-from sql.race import in_background, wait_until_blocked
 
 
 def test_a_job_freed_while_a_cancel_waits_for_another_is_canceled(

@@ -10,17 +10,16 @@ from uuid import UUID
 import psycopg
 import pytest
 from cluster import Clock, Connect, Connection
-from sql.claiming import claim
-from sql.contest import World, scripts
+from sql.concurrency_scenarios import World, scripts
 from sql.engine import definition, new_worker
-from sql.following import (
+from sql.hook_jobs import (
     check_a_discarded_job_is_not_followed_again,
     check_a_retry_is_not_followed,
     with_hooks,
 )
-from sql.interleave import Action, Interleaver, Script, interleavings
+from sql.interleaver import Action, Interleaver, Script, interleavings
 from sql.mutation import mutate
-from sql.settling import (
+from sql.settlement import (
     check_a_late_heartbeat,
     check_a_late_note,
     check_a_late_settlement,
@@ -28,6 +27,7 @@ from sql.settling import (
     reaped,
     settle,
 )
+from sql.uncached_claim import claim
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ from uuid import UUID
 
 import pytest
 from cluster import Clock, Connect, Connection
+from sql.background_call import in_background, wait_until_blocked
 from sql.engine import (
     TENANT_A,
     TENANT_B,
@@ -30,7 +31,6 @@ from sql.engine import (
     state_of,
 )
 from sql.mutation import mutate
-from sql.race import in_background, wait_until_blocked
 
 HELD_UP = "'100ms'"  # how long heartbeats and the reaper wait for each other
 

@@ -7,7 +7,6 @@ from uuid import UUID
 import pytest
 from cluster import Clock, Connect, Connection
 from psycopg.types.json import Jsonb
-from sql.claiming import claim
 from sql.engine import (
     TENANT_A,
     TENANT_B,
@@ -24,16 +23,17 @@ from sql.engine import (
     state_of,
     token,
 )
-from sql.following import (
+from sql.hook_jobs import (
     check_a_discarded_job_is_not_followed_again,
     check_a_retry_is_not_followed,
     followers,
     run_once,
     with_hooks,
 )
-from sql.interleave import Interleaver, Script, interleavings
-from sql.settling import notes_of
-from sql.subject import ACTIONS, act, prepare
+from sql.interleaver import Interleaver, Script, interleavings
+from sql.lifecycle_actions import ACTIONS, act, prepare
+from sql.settlement import notes_of
+from sql.uncached_claim import claim
 
 FINAL = ("succeeded", "canceled", "dead")
 STARTS = ["scheduled", "failed", "blocked", "queued", "running", "last", "canceling", *FINAL]

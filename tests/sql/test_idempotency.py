@@ -25,7 +25,7 @@ from sql.engine import (
     refused,
     state_of,
 )
-from sql.subject import prepare
+from sql.lifecycle_actions import prepare
 
 # What a second enqueue answers, by the state of the job that holds the key. Only the mode of the
 # first enqueue decides how long it holds.

@@ -16,8 +16,8 @@ from typing import NamedTuple
 
 import pytest
 from cluster import Connect, Connection
-from sql.contest import World, scripts
-from sql.interleave import Interleaver, Script, orders
+from sql.concurrency_scenarios import World, scripts
+from sql.interleaver import Interleaver, Script, orders
 from sql.mutation import mutate
 
 LONG = "JOBFORGE_LONG" in os.environ

@@ -17,8 +17,7 @@ import psycopg
 import pytest
 from cluster import Connect, Connection, connect_to, fresh_database
 from psycopg import sql
-from sql.arguments import GENERATORS, Function, Value, functions
-from sql.canary import Planted, plant
+from sql.attack_arguments import GENERATORS, Function, Value, functions
 from sql.engine import (
     TENANT_A,
     TENANT_B,
@@ -35,6 +34,7 @@ from sql.engine import (
     succeed,
 )
 from sql.mutation import mutate
+from sql.planted_tenants import Planted, plant
 
 from jobforge.db.schema_files import function_files
 from jobforge.embedded import PostgresServer

@@ -17,7 +17,7 @@ from itertools import pairwise
 import pytest
 from cluster import Clock, Connection
 from sql.engine import Row, definition
-from sql.subject import ACTIONS, Subject, act, prepare
+from sql.lifecycle_actions import ACTIONS, Subject, act, prepare
 
 STATES = {"scheduled", "blocked", "queued", "running", "canceling", "succeeded", "canceled", "dead"}
 

@@ -6,7 +6,8 @@ from uuid import UUID
 
 import pytest
 from cluster import Connect, Connection, Database, fresh_database
-from sql.claiming import claim
+from sql.background_call import in_background, is_blocked_or_done
+from sql.claimer_threads import Fleet
 from sql.engine import (
     TENANT_A,
     TENANT_B,
@@ -18,9 +19,8 @@ from sql.engine import (
     enqueue,
     new_worker,
 )
-from sql.fleet import Fleet
-from sql.limits import KINDS, start_afresh
-from sql.race import in_background, is_blocked_or_done
+from sql.limit_kinds import KINDS, start_afresh
+from sql.uncached_claim import claim
 
 from jobforge.embedded import PostgresServer
 

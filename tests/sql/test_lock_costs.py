@@ -5,7 +5,6 @@ from uuid import UUID, uuid4
 
 import pytest
 from cluster import Clock, Connect, Connection
-from sql.claiming import claim
 from sql.engine import (
     TENANT_A,
     Json,
@@ -17,8 +16,9 @@ from sql.engine import (
     new_worker,
     refused,
 )
-from sql.limits import KINDS, Kind
+from sql.limit_kinds import KINDS, Kind
 from sql.mutation import mutate
+from sql.uncached_claim import claim
 
 REGISTRATIONS: dict[str, Callable[[Connection, Kind], object]] = {
     "put": lambda conn, kind: kind.cap(conn, 3),

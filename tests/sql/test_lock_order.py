@@ -12,9 +12,9 @@ from uuid import UUID
 import pytest
 from cluster import Connect, Connection, Database, connect_to, fresh_database
 from sql.engine import TENANT_A, Row, call, definition, new_worker, release, succeed, token
-from sql.interleave import Action, Interleaver, Script
+from sql.interleaver import Action, Interleaver, Script
 from sql.mutation import mutate
-from sql.settling import held
+from sql.settlement import held
 
 from jobforge.embedded import PostgresServer
 

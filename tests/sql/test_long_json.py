@@ -13,9 +13,7 @@ import pytest
 from attacks import Attempts
 from cluster import Connection, connect_to, fresh_database
 from psycopg import sql
-from sql.arguments import Arguments, Function, functions
-from sql.attack import World
-from sql.canary import plant
+from sql.attack_arguments import Arguments, Function, functions
 from sql.engine import (
     TENANT_A,
     TENANT_B,
@@ -31,7 +29,9 @@ from sql.engine import (
     refused,
     token,
 )
-from sql.long_numbers import LONG, is_concerned, is_public, long_arguments, unbounded_columns
+from sql.long_json import LONG, is_concerned, is_public, long_arguments, unbounded_columns
+from sql.planted_tenants import plant
+from sql.tenancy_attack import World
 
 from jobforge.embedded import PostgresServer
 

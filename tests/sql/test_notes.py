@@ -6,7 +6,6 @@ from uuid import UUID, uuid4
 import pytest
 from cluster import Clock, Connect, Connection
 from psycopg.types.json import Jsonb
-from sql.claiming import claim
 from sql.engine import (
     TENANT_A,
     TENANT_B,
@@ -23,7 +22,8 @@ from sql.engine import (
     refused,
     token,
 )
-from sql.settling import check_a_late_note, held, reaped
+from sql.settlement import check_a_late_note, held, reaped
+from sql.uncached_claim import claim
 
 DENIED = "42501"
 

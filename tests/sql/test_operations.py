@@ -7,7 +7,8 @@ from uuid import UUID, uuid4
 
 import pytest
 from cluster import Clock, Connect, Connection, Database, connect_to, fresh_database
-from sql.dying import kill, run_all
+from sql.background_call import in_background, wait_until_blocked
+from sql.dead_jobs import kill, run_all
 from sql.engine import (
     TENANT_A,
     Row,
@@ -25,7 +26,6 @@ from sql.engine import (
     state_of,
     wipe,
 )
-from sql.race import in_background, wait_until_blocked
 
 from jobforge.embedded import PostgresServer
 

@@ -6,6 +6,7 @@ from uuid import UUID
 
 import pytest
 from cluster import Connect, Connection
+from sql.background_call import in_background, wait_until_blocked
 from sql.engine import (
     TENANT_A,
     TENANT_B,
@@ -18,7 +19,6 @@ from sql.engine import (
     new_worker,
     refused,
 )
-from sql.race import in_background, wait_until_blocked
 
 
 def tenant(conn: Connection, tenant_id: UUID = TENANT_A) -> Row:

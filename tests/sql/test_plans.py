@@ -24,7 +24,7 @@ from sql.engine import (
     reap,
     succeed,
 )
-from sql.plans import Plan, Recorder, Step, rows_read
+from sql.query_plans import Plan, Recorder, Step, rows_read
 
 # Tables that grow with the backlog or with the history.
 LONG = {

@@ -12,11 +12,9 @@ import pytest
 from attacks import Attempts
 from cluster import Clock, Connection, connect_to, fresh_database, wait_until
 from psycopg import sql
-from sql.arguments import Arguments, Function, functions
-from sql.attack import World
-from sql.canary import plant
+from sql.attack_arguments import Arguments, Function, functions
 from sql.engine import TENANT_A, call_for_value, definition
-from sql.long_numbers import (
+from sql.long_json import (
     fill_remaining_columns,
     is_public,
     json_columns,
@@ -24,6 +22,8 @@ from sql.long_numbers import (
     unbounded_columns,
     valid_calls,
 )
+from sql.planted_tenants import plant
+from sql.tenancy_attack import World
 
 from jobforge.embedded import PostgresServer
 

@@ -15,7 +15,7 @@ from uuid import UUID
 
 import pytest
 from cluster import Clock, Connect, Connection, Database, connect_to, fresh_database
-from sql.claiming import claim
+from sql.claimer_threads import Fleet, Tally
 from sql.engine import (
     TENANT_A,
     TENANT_B,
@@ -29,8 +29,8 @@ from sql.engine import (
     new_worker,
     refused,
 )
-from sql.fleet import Fleet, Tally
-from sql.limits import KINDS, start_afresh
+from sql.limit_kinds import KINDS, start_afresh
+from sql.uncached_claim import claim
 
 from jobforge.embedded import PostgresServer
 

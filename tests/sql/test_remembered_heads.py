@@ -11,7 +11,7 @@ from uuid import UUID
 import pytest
 from cluster import Connect, Connection
 from sql.engine import TENANT_A, TENANT_B, claim, definition, enqueue, new_worker, succeed
-from sql.plans import rows_read
+from sql.query_plans import rows_read
 
 QUEUE = "default"
 LATER = timedelta(hours=1)

@@ -7,6 +7,7 @@ from uuid import UUID
 import pytest
 from cluster import Clock, Connect, Connection
 from psycopg.types.json import Jsonb
+from sql.background_call import in_background, wait_until_blocked
 from sql.engine import (
     TENANT_A,
     TENANT_B,
@@ -25,7 +26,6 @@ from sql.engine import (
     refused,
 )
 from sql.mutation import mutate
-from sql.race import in_background, wait_until_blocked
 
 # What a job leaves behind, and everything that goes day by day.
 HISTORY = ["finished_jobs", "attempts", "job_events"]

@@ -22,7 +22,7 @@ from sql.engine import (
     new_worker,
     state_of,
 )
-from sql.interleave import Action, Interleaver, Outcome, Script
+from sql.interleaver import Action, Interleaver, Outcome, Script
 
 HELD_UP = (2, 0, 1, 2, 0, 1)
 

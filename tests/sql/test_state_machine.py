@@ -11,9 +11,9 @@ from cluster import Connection
 from hypothesis import Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 from sql.engine import definition
+from sql.job_model import BACKOFF_BASE_S, BACKOFF_CAP_S
 from sql.ledger import Ledger
-from sql.machine import Engine, stop_time
-from sql.model import BACKOFF_BASE_S, BACKOFF_CAP_S
+from sql.state_machine import Engine, stop_time
 
 LONG = os.environ.get("JOBFORGE_LONG") == "1"
 

@@ -7,7 +7,6 @@ from uuid import UUID, uuid4
 import pytest
 from cluster import Clock, Connect, Connection
 from psycopg.types.json import Jsonb
-from sql.claiming import claim
 from sql.engine import (
     TENANT_A,
     TENANT_B,
@@ -27,7 +26,8 @@ from sql.engine import (
     succeed,
     token,
 )
-from sql.interleave import Interleaver, Script, interleavings
+from sql.interleaver import Interleaver, Script, interleavings
+from sql.uncached_claim import claim
 
 
 class Held:

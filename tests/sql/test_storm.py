@@ -14,7 +14,8 @@ from uuid import UUID
 import psycopg
 import pytest
 from cluster import Clock, Connect, Connection
-from sql.claiming import claim
+from sql.cap_usage import Holders
+from sql.claimer_threads import Fleet
 from sql.engine import (
     TENANT_A,
     TENANT_B,
@@ -29,9 +30,8 @@ from sql.engine import (
     reap,
     release,
 )
-from sql.fleet import Fleet
-from sql.holders import Holders
 from sql.ledger import Ledger
+from sql.uncached_claim import claim
 
 SEED = int(os.environ.get("JOBFORGE_SEED", "20261115"))
 SESSIONS = 6

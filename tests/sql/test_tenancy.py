@@ -10,16 +10,6 @@ import pytest
 from attacks import Attempts
 from cluster import Connect, Connection, Database, connect_to, fresh_database
 from psycopg import sql
-from sql.attack import (
-    ATTACKERS,
-    BOUND_LOGINS,
-    DENIED,
-    Attacker,
-    Tenancy,
-    World,
-    attack_function,
-    attack_functions,
-)
 from sql.engine import (
     TENANT_A,
     TENANT_B,
@@ -33,7 +23,17 @@ from sql.engine import (
     new_worker,
     refused,
 )
-from sql.relations import HIDDEN, attack_relations, relations
+from sql.relation_attack import HIDDEN, attack_relations, relations
+from sql.tenancy_attack import (
+    ATTACKERS,
+    BOUND_LOGINS,
+    DENIED,
+    Attacker,
+    Tenancy,
+    World,
+    attack_function,
+    attack_functions,
+)
 
 from jobforge.embedded import PostgresServer
 

@@ -24,7 +24,7 @@ from sql.engine import (
     state_of,
     token,
 )
-from sql.interleave import Action, Interleaver, Script
+from sql.interleaver import Action, Interleaver, Script
 
 
 @pytest.fixture

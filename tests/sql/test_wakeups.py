@@ -18,7 +18,7 @@ from sql.engine import (
     new_worker,
     release,
 )
-from sql.machine import stop_time
+from sql.state_machine import stop_time
 
 from jobforge.db.schema_files import function_files
 

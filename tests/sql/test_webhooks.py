@@ -7,18 +7,6 @@ from uuid import UUID, uuid4
 import pytest
 from cluster import Clock, Connect, Connection
 from psycopg.types.json import Jsonb
-from sql.claiming import claim
-from sql.endpoints import (
-    CONNECTOR,
-    SEALED,
-    endpoint,
-    heard,
-    sent,
-    shown,
-    tried,
-    untold,
-    with_connector,
-)
 from sql.engine import (
     TENANT_A,
     TENANT_B,
@@ -37,6 +25,18 @@ from sql.engine import (
     reap,
     refused,
     succeed,
+)
+from sql.uncached_claim import claim
+from sql.webhook_endpoints import (
+    CONNECTOR,
+    SEALED,
+    endpoint,
+    heard,
+    sent,
+    shown,
+    tried,
+    untold,
+    with_connector,
 )
 
 EVENTS = ["start", "success", "failure", "dead", "end"]

@@ -8,9 +8,9 @@ import psycopg
 from attacks import Attempts
 from cluster import Connection
 from psycopg import sql
-from sql.attack import DENIED, REFUSED, Answer, Attacker, Session, Tenancy, World
-from sql.audit import INSTALLATION
-from sql.canary import imprint, touched_tables
+from sql.catalog_rules import INSTALLATION
+from sql.planted_tenants import imprint, touched_tables
+from sql.tenancy_attack import DENIED, REFUSED, Answer, Attacker, Session, Tenancy, World
 
 # What belongs to the installation and concerns no client.
 HIDDEN = {

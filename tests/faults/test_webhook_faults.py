@@ -8,9 +8,9 @@ from uuid import UUID
 import pytest
 from cluster import wait_until
 from faults.producer import TENANTS
-from faults.trial import SEED, Trial, times
+from faults.scenario import SEED, Trial, times
 from integration.receiver import receiving, subscribe
-from sql.endpoints import CONNECTOR, untold
+from sql.webhook_endpoints import CONNECTOR, untold
 
 from jobforge import calls, db
 from jobforge.types.webhooks import Delivery, DeliveryState

@@ -10,7 +10,7 @@ from uuid import UUID, uuid4
 
 from cluster import Connection
 from psycopg import sql
-from sql.audit import INSTALLATION
+from sql.catalog_rules import INSTALLATION
 from sql.engine import (
     Json,
     Row,

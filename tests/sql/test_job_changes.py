@@ -26,7 +26,7 @@ from sql.engine import (
     refused,
     state_of,
 )
-from sql.subject import Subject, prepare
+from sql.lifecycle_actions import Subject, prepare
 
 ERROR = {"type": "Oops", "message": "no"}
 

@@ -6,7 +6,7 @@ import signal
 import psycopg
 from cluster import BINARIES, TEMPLATE, Cluster, Database, run_program, wait_until
 from faults.oracle import is_process_of, now
-from faults.trial import IS_LONG
+from faults.scenario import IS_LONG
 
 from jobforge.embedded import SUPERUSER, Embedded
 from jobforge.testing.cluster import SETTINGS

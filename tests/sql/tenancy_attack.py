@@ -17,7 +17,7 @@ import psycopg
 from attacks import Attempts
 from cluster import Connection, Database, connect_to
 from psycopg import sql
-from sql.arguments import (
+from sql.attack_arguments import (
     Arguments,
     Function,
     as_nobodys,
@@ -26,8 +26,8 @@ from sql.arguments import (
     masked,
     other_arguments,
 )
-from sql.canary import Planted, imprint, plant, touched_tables
 from sql.engine import TENANT_A, TENANT_B, call, qualified
+from sql.planted_tenants import Planted, imprint, plant, touched_tables
 
 DENIED = "42501"
 REFUSED = "JF006"

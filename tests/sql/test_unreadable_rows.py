@@ -9,15 +9,15 @@ import psycopg
 import pytest
 from attacks import Attempts
 from cluster import Connection, connect_to, fresh_database
-from sql.canary import plant
 from sql.engine import TENANT_A, call, definition
-from sql.long_numbers import (
+from sql.long_json import (
     Column,
     fill_remaining_columns,
     json_columns,
     plant_long_values,
     unbounded_columns,
 )
+from sql.planted_tenants import plant
 from unit.test_doctor import WELL
 
 from jobforge.db.doctor.checks import diagnose

@@ -26,7 +26,7 @@ from sql.engine import (
     state_of,
     token,
 )
-from sql.subject import Subject, prepare
+from sql.lifecycle_actions import Subject, prepare
 
 ERROR = {"type": "ValueError", "message": "no such user 17"}
 

@@ -1,4 +1,4 @@
-"""What the machine may do next, how often, and with what: the strategies of machine.py."""
+"""What the machine may do next, how often, and with what: the strategies of state_machine.py."""
 
 from typing import Any
 from uuid import UUID

@@ -7,6 +7,7 @@ from uuid import UUID
 
 import pytest
 from cluster import Clock, Connect, Connection
+from sql.background_call import in_background
 from sql.engine import (
     TENANT_A,
     TENANT_B,
@@ -17,7 +18,6 @@ from sql.engine import (
     reap,
     state_of,
 )
-from sql.race import in_background
 
 
 def held_child(conn: Connection, holder: Connection, parent: UUID) -> UUID:

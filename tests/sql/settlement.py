@@ -3,7 +3,6 @@
 from uuid import UUID
 
 from cluster import Clock, Connection
-from sql.claiming import claim
 from sql.engine import (
     Json,
     Row,
@@ -16,6 +15,7 @@ from sql.engine import (
     reap,
     succeed,
 )
+from sql.uncached_claim import claim
 
 
 def _nested(levels: int) -> Json:

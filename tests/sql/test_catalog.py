@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from cluster import Connect, Connection, connect_to, fresh_database
-from sql.audit import INSTALLATION, NULLABLE, OWNERS, RULES, UNIQUE, Rule, offenders
+from sql.catalog_rules import INSTALLATION, NULLABLE, OWNERS, RULES, UNIQUE, Rule, offenders
 from sql.engine import call
 
 from jobforge.db.schema_files import function_files

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from cluster import wait_until
-from faults.trial import SEED, Trial, times
+from faults.scenario import SEED, Trial, times
 
 LIBRARIES = [*Path("/usr/lib").glob("*/faketime/libfaketimeMT.so.1")]
 SKEWS = ["+15m", "-15m", "+1d", "-1d"]

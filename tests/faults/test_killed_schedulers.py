@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 from cluster import Connection, Database, wait_until
-from faults.trial import SEED, times
+from faults.scenario import SEED, times
 from sql import engine
 
 MINUTES = times(5, 34)

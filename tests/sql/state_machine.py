@@ -32,8 +32,7 @@ from sql.engine import (
     reap,
     succeed,
 )
-from sql.ledger import Ledger
-from sql.model import (
+from sql.job_model import (
     WAITING,
     Job,
     Model,
@@ -41,7 +40,8 @@ from sql.model import (
     backoff_s,
     by_tenant,
 )
-from sql.steps import CALLS, QUEUES, WORKERS, Call
+from sql.ledger import Ledger
+from sql.state_machine_steps import CALLS, QUEUES, WORKERS, Call
 
 EPOCH = datetime(2030, 1, 1, tzinfo=UTC)
 LEASE_S = 30

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 from cluster import wait_until
+from faults.crashable_postgres import MortalCluster
 from faults.invariants import overlaps
-from faults.postgres import MortalCluster
-from faults.trial import SEED, Trial, spread_of, times
+from faults.scenario import SEED, Trial, spread_of, times
 
 RESTARTS = times(3, 50)
 

@@ -6,10 +6,10 @@ from contextlib import closing
 import pytest
 from attacks import Attempts
 from cluster import connect_to, fresh_database
-from sql.arguments import Arguments, functions
-from sql.attack import World
-from sql.long_numbers import fill_remaining_columns, is_public, valid_calls
+from sql.attack_arguments import Arguments, functions
+from sql.long_json import fill_remaining_columns, is_public, valid_calls
 from sql.many_values import plant_many_values
+from sql.tenancy_attack import World
 from sql.test_planted_json import TRY, answers, query_of
 
 from jobforge.embedded import PostgresServer

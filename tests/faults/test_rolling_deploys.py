@@ -3,7 +3,7 @@
 import random
 
 import pytest
-from faults.trial import SEED, Trial, times
+from faults.scenario import SEED, Trial, times
 from faults.workers import Worker
 
 ROLLS = times(20, 100)

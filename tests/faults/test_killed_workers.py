@@ -11,7 +11,7 @@ import pytest
 from cluster import wait_until
 from faults.invariants import Lease
 from faults.oracle import is_process_of
-from faults.trial import SEED, Trial, spread_of, times
+from faults.scenario import SEED, Trial, spread_of, times
 
 WORKER_KILLS = times(30, 1000)
 CHILD_KILLS = times(20, 1000)

@@ -9,7 +9,7 @@ from uuid import UUID, uuid4
 
 import pytest
 from cluster import Clock, Connect, Connection, wait_until
-from sql.endpoints import endpoint, with_connector
+from sql.background_call import in_background, wait_until_blocked
 from sql.engine import (
     TENANT_A,
     TENANT_B,
@@ -33,7 +33,7 @@ from sql.engine import (
     token,
 )
 from sql.mutation import mutate
-from sql.race import in_background, wait_until_blocked
+from sql.webhook_endpoints import endpoint, with_connector
 
 Settle = Callable[[Connection, UUID, Sequence[Row]], dict[UUID, str]]
 Hold = Callable[[Connection, UUID], object]

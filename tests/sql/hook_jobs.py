@@ -3,8 +3,8 @@
 from uuid import UUID
 
 from cluster import Connection
-from sql.claiming import claim
 from sql.engine import TENANT_A, Json, Row, call, complete, definition, enqueue_one, new_worker
+from sql.uncached_claim import claim
 
 
 def with_hooks(conn: Connection) -> None:

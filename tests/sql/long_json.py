@@ -9,9 +9,9 @@ from uuid import UUID
 import psycopg
 from cluster import Connection
 from psycopg import sql
-from sql.arguments import Arguments, Function, Parameter, Value, own_argument
-from sql.canary import Planted
+from sql.attack_arguments import Arguments, Function, Parameter, Value, own_argument
 from sql.engine import Json, call
+from sql.planted_tenants import Planted
 
 MARK = "<here>"
 TENANT_C = UUID("cccccccc-0000-4000-8000-000000000001")

@@ -7,8 +7,8 @@ from uuid import UUID, uuid4
 
 import pytest
 from cluster import Clock, Connect, Connection
+from sql.background_call import in_background, wait_until_blocked
 from sql.engine import TENANT_A, TENANT_B, Row, call, count, definition, erase, refused
-from sql.race import in_background, wait_until_blocked
 
 JOBS = [{"definition": "test", "payload": {"n": n}} for n in range(3)]
 

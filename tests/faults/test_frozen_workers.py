@@ -7,7 +7,7 @@ import pytest
 from cluster import wait_until
 from faults.oracle import now
 from faults.proxy import Proxy
-from faults.trial import SEED, Trial, spread_of, times
+from faults.scenario import SEED, Trial, spread_of, times
 from faults.workers import wait_for_end_of
 
 FREEZES = times(4, 100)

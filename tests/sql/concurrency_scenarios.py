@@ -10,7 +10,6 @@ from typing import Any
 from uuid import UUID
 
 from cluster import Clock, Connection
-from sql.claiming import claim
 from sql.engine import (
     TENANT_A,
     Json,
@@ -27,8 +26,9 @@ from sql.engine import (
     release,
     succeed,
 )
-from sql.interleave import Action, Outcome, Script
+from sql.interleaver import Action, Outcome, Script
 from sql.ledger import Ledger
+from sql.uncached_claim import claim
 
 CAP = 2
 QUEUE = "default"

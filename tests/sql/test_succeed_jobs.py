@@ -21,7 +21,7 @@ from sql.engine import (
     state_of,
     succeed,
 )
-from sql.settling import record
+from sql.settlement import record
 
 # These differ between any two jobs.
 OWN = {"id", "job_id", "lease", "created_at", "run_at", "queued_at", "txid"}

@@ -6,7 +6,7 @@ from functools import partial
 
 import pytest
 from faults.proxy import Cut, Loss, Proxy
-from faults.trial import SEED, Trial, times, wait_within
+from faults.scenario import SEED, Trial, times, wait_within
 
 from jobforge.types.jobs import JobRequest
 

@@ -19,7 +19,7 @@ from sql.engine import (
     job_of,
     new_worker,
 )
-from sql.subject import prepare
+from sql.lifecycle_actions import prepare
 
 ERROR = {"type": "E", "message": "no"}
 

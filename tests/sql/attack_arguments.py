@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from cluster import Connection
-from sql.canary import Planted, wrapped
 from sql.engine import Json
+from sql.planted_tenants import Planted, wrapped
 
 # A value as Postgres reads it from text; None is null.
 Value = str | None

@@ -10,7 +10,7 @@ from cluster import wait_until
 from faults.producer import TENANTS
 from faults.scenario import SEED, Trial, times
 from integration.receiver import receiving, subscribe
-from sql.webhook_endpoints import CONNECTOR, untold
+from sql.webhook_endpoints import CONNECTOR, unmatched_messages
 
 from jobforge import calls, db
 from jobforge.types.webhooks import Delivery, DeliveryState
@@ -51,7 +51,7 @@ def test_killed_workers_leave_no_end_untold_and_no_message_unsent(
             crew.start(**reach)
         trial.finish(crew, within_s=times(60, 300))
     assert under_load > 0, "the workers had nothing to lose"
-    assert untold(trial.conn) == 0
+    assert unmatched_messages(trial.conn) == 0
 
     sent = {
         f"msg_{delivery.id.hex}": (tenant, delivery)

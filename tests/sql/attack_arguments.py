@@ -1,7 +1,8 @@
-"""What an attacker puts into each parameter of a function: own values, and another tenant's.
+"""Arguments that an attacker passes to each function: its own values, and another tenant's.
 
-A parameter is known by its name and type, and where that does not suffice by its function. One
-that is not here has no generator yet, and the attack on its function fails until it gets one.
+A parameter is identified by its name and type, and by its function where these do not suffice. A
+parameter that is missing here has no generator, and the attack on its function fails until one is
+added.
 """
 
 import json
@@ -14,11 +15,11 @@ from cluster import Connection
 from sql.engine import Json
 from sql.planted_tenants import Planted, wrapped
 
-# A value as Postgres reads it from text; None is null.
+# A value in Postgres's text format; None is null.
 Value = str | None
 Arguments = dict[str, Value]
 
-# Stands for the other tenant's word where nobody has the value.
+# The value of the other tenant's word in calls that must name no tenant.
 NOBODY = "nobodyword"
 
 
@@ -48,7 +49,9 @@ class Function:
 
 @dataclass(frozen=True, slots=True)
 class Values:
-    """`own` makes a valid call for the attacker's tenant; `foreign` are the victim's."""
+    """`own` values make a valid call for the attacker's tenant; `foreign` values belong to the
+    victim.
+    """
 
     own: Value
     foreign: tuple[str, ...] = ()
@@ -56,7 +59,7 @@ class Values:
 
 
 def functions(conn: Connection) -> list[Function]:
-    """All functions that can be called, with the parameters that a caller gives."""
+    """Return all functions that can be called, with their input parameters."""
     rows = conn.execute(
         """
         select p.oid::regprocedure::text as signature, p.proname as name,
@@ -96,8 +99,11 @@ def own_argument(function: Function, parameter: Parameter, a: Planted, b: Plante
 
 
 def foreign_arguments(function: Function, a: Planted, b: Planted) -> Iterator[Arguments]:
-    """Calls that name something of b's: each parameter by itself, then all of them together, and
-    two ids without the tenant, which would be refused for it alone."""
+    """Return calls that name objects of tenant b.
+
+    Each parameter is replaced alone, then all of them together, then two IDs without the tenant,
+    because a foreign tenant ID would be refused for that reason alone.
+    """
     own = own_arguments(function, a, b)
     values = {p.name: _values(function, p, a, b) for p in function.parameters}
     for name, value in values.items():
@@ -115,14 +121,15 @@ def foreign_arguments(function: Function, a: Planted, b: Planted) -> Iterator[Ar
 
 
 def _pair(function: Function, a: Planted, b: Planted) -> Arguments:
-    """The ids of b's, where a function takes two of them."""
+    """Return two IDs of tenant b, for functions that take two of them."""
     ids = [p for p in function.parameters if p.name in {"p_id", "p_delivery_id"}]
     found = {p.name: _values(function, p, a, b).foreign for p in ids}
     return {name: foreign[0] for name, foreign in found.items() if foreign and len(ids) > 1}
 
 
 def other_arguments(function: Function, a: Planted, b: Planted) -> Iterator[Arguments]:
-    """Calls that name nothing of b's: the attacker's own, nulls, and what selects everything."""
+    """Return calls that name nothing of tenant b: the attacker's own values, nulls, and
+    wildcards."""
     own = own_arguments(function, a, b)
     yield own
     for parameter in function.parameters:
@@ -131,13 +138,13 @@ def other_arguments(function: Function, a: Planted, b: Planted) -> Iterator[Argu
         yield own | {parameter.name: None}
 
 
-def as_nobodys(arguments: Arguments, b: Planted) -> Arguments:
-    """The same call with values that nobody has in place of b's, close to them in every order."""
-    return {name: value and _nobodys(value, b) for name, value in arguments.items()}
+def with_unused_values(arguments: Arguments, b: Planted) -> Arguments:
+    """Replace the values of tenant b by values that no tenant has and that sort next to them."""
+    return {name: value and _unused(value, b) for name, value in arguments.items()}
 
 
 def masked(text: str, b: Planted) -> str:
-    """What was told, without the ids and times that differ from call to call by right."""
+    """Return the message without the IDs and times that legitimately differ from call to call."""
     text = re.sub(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", "<id>", text)
     text = re.sub(r"\d{4}-\d\d-\d\d[T ][\d:.]+(\+00:00|\+00|Z)?", "<time>", text)
     text = re.sub(r"\b\d{16}\b", "<lease>", text)
@@ -147,7 +154,7 @@ def masked(text: str, b: Planted) -> str:
     return text.replace(b.word, "<word>").replace(NOBODY, "<word>")
 
 
-def _nobodys(value: str, b: Planted) -> str:
+def _unused(value: str, b: Planted) -> str:
     for secret in sorted(b.secrets, key=len, reverse=True):
         if secret == b.word:
             value = value.replace(secret, NOBODY)
@@ -199,13 +206,13 @@ def _filter(_: Planted, b: Planted) -> Values:
 
 
 def _ids(a: Planted, b: Planted) -> Values:
-    """Of operations and of keys."""
+    """Return IDs of operations and of keys."""
     others = tuple(map(str, b.things.values()))
     return Values(str(a.operation), (str(b.operation), str(b.key), *others), (str(a.key),))
 
 
 def _thing(kind: str) -> Callable[[Planted, Planted], Values]:
-    """For the id of something that tenants have."""
+    """Return a generator for the ID of an object that belongs to a tenant."""
     return lambda a, b: Values(str(a.things[kind]), (str(b.things[kind]),))
 
 
@@ -223,7 +230,7 @@ def _enqueue_options(b: Planted) -> list[Json]:
 
 
 def _jobs(a: Planted, b: Planted) -> Values:
-    """Both what enqueue_jobs takes and the tokens that workers hold."""
+    """Return jobs in the form of enqueue_jobs, with the tokens that workers hold."""
     enqueued: list[Json] = [{"definition": "planted", **more} for more in _enqueue_options(b)]
     return Values("[]", tuple(json.dumps([job]) for job in [*_tokens(a, b), *enqueued]))
 
@@ -257,18 +264,20 @@ def _nodes(_: Planted, b: Planted) -> Values:
 
 
 def _tokens(a: Planted, b: Planted) -> list[Json]:
-    """Leases of b's, also under a's name, and ended ones: a repeated completion answers ok."""
+    """Return leases of b's jobs, also under a's name, and ended leases, for which a repeated
+    completion returns ok.
+    """
     tokens = [b.token(state) for state in b.leases]
     return [*tokens, *({**token, "tenant_id": str(a.tenant)} for token in tokens)]
 
 
 def _leased(b: Planted) -> list[str]:
-    """States of jobs that were claimed; that of the one whose lease goes on comes first."""
+    """Return states of jobs that were claimed, starting with the one whose lease continues."""
     return sorted(b.leases, key=lambda state: state != "running")
 
 
 def _deliveries(a: Planted, b: Planted) -> Values:
-    """Of b's event, and by b's trigger."""
+    """Return deliveries of b's event by b's trigger."""
     job = {"definition": "planted", "queue": b.queue}
     made: list[Json] = [
         {
@@ -283,7 +292,7 @@ def _deliveries(a: Planted, b: Planted) -> Values:
 
 
 def _plans(a: Planted, b: Planted) -> Values:
-    """Firings of b's schedule, also under a's name."""
+    """Return firings of b's schedule, also under a's name."""
     made: list[Json] = [
         {
             "tenant_id": str(place.tenant),
@@ -306,7 +315,7 @@ def _declared(a: Planted, b: Planted) -> Values:
 
 
 def _folders(a: Planted, b: Planted) -> Values:
-    """Of artifacts: by the ids of jobs."""
+    """Return the artifact folders of jobs, by job ID."""
     named = (f"{{{b.tenant}/2026-01-01/{job_id}}}" for job_id in b.jobs.values())
     return Values(f"{{{a.tenant}/2026-01-01/{a.jobs['queued']}}}", tuple(named), ("{}",))
 
@@ -317,7 +326,7 @@ def _outcome(_: Planted, b: Planted) -> Values:
 
 
 def _own(value: Value, *other: Value) -> Callable[[Planted, Planted], Values]:
-    """For a parameter that can name nothing of a tenant's."""
+    """Return a generator for a parameter that cannot name any object of a tenant."""
     return lambda _a, _b: Values(value, (), other)
 
 
@@ -404,7 +413,7 @@ GENERATORS: dict[str, Callable[[Planted, Planted], Values]] = {
     "p_key text": _own("planted", "unknown"),
     "p_version integer": _own("1", "2"),
     "p_prefix text": _own(None, "plant"),
-    # The place in the stream before everything, and a key.
+    # The first position in the stream, and a key.
     "p_after text": _own(None, "1:9999999999999999", "planted"),
     "p_owner text": _own("key:lookupof"),
     "p_name text": lambda _a, b: Values("key", (f"{b.word}-key",)),

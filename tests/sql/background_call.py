@@ -1,4 +1,4 @@
-"""A call in a thread of its own, so that a test can see it wait and decide when it may go on."""
+"""Calls in a separate thread, so that a test can observe their lock waits."""
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 @contextmanager
 def in_background(conn: Connection, call: Callable[[Connection], T]) -> Iterator[Future[T]]:
-    """Runs the call beside what is inside. A call that still waits at the end is cancelled."""
+    """Run the call in parallel to the block. A call that still waits at the end is cancelled."""
     with ThreadPoolExecutor(max_workers=1) as thread:
         future = thread.submit(call, conn)
         try:
@@ -23,12 +23,12 @@ def in_background(conn: Connection, call: Callable[[Connection], T]) -> Iterator
 
 
 def wait_until_blocked(observer: Connection, conn: Connection, future: Future[T]) -> None:
-    """Returns when the call waits for a lock; fails when it ends without."""
+    """Return when the call waits for a lock; fail if it ends without waiting."""
     assert is_blocked_or_done(observer, conn, future), f"it did not wait: {future}"
 
 
 def is_blocked_or_done(observer: Connection, conn: Connection, future: Future[T]) -> bool:
-    """Waits until the call has ended, or waits for a lock; answers whether it is the latter."""
+    """Wait until the call has ended or waits for a lock; return whether it waits for a lock."""
     pid = conn.info.backend_pid
 
     def is_blocked() -> bool:

@@ -1,14 +1,16 @@
-"""How many jobs held the slots of a cap at once, proven from what each transaction could see.
+"""Count how many jobs held the slots of a cap at once, from what each transaction could see.
 
-A trigger notes every start and end of a run, with the transaction and its snapshot of the moment.
-It takes no lock and draws no number that others wait for, so it puts nothing in order that the
-engine left unordered; and no number would do: one is drawn before the commit that it should order.
+A trigger records every start and end of a run, with the transaction and its snapshot at that
+moment. It takes no lock and draws no number that others wait for, so it does not order what the
+engine left unordered. A sequence number would not help either: it is drawn before the commit that
+it should order.
 
-The count after a transaction t that started jobs is what its snapshot shows as started and not
-ended, and its own, and the starts of every transaction that saw t as little as t saw it. If more
-than that many ran at some instant, take the last of their starts to commit: each of the others
-committed before it, so it is seen, or neither sees the other; and no end of theirs is seen. So the
-count errs upwards only, and it does not err for claims that take turns under a lock.
+The count after a transaction t that started jobs is the sum of: the jobs that t's snapshot shows as
+started and not ended, t's own starts, and the starts of every transaction that saw t as little as t
+saw it. Suppose that more jobs than that ran at some instant, and take the last of their starts to
+commit: each of the others committed before it, so it is either visible, or neither transaction sees
+the other; and no end of these runs is visible. So the count can only be too high, and it is exact
+for claims that a lock serializes.
 """
 
 from bisect import bisect_left
@@ -22,7 +24,7 @@ from cluster import Connection
 from sql.engine import Row
 
 _INSTALL = """
-create table public.holders (
+create table public.cap_usage (
     n bigint generated always as identity, -- orders what one transaction did, nothing else
     xid xid8 not null,
     seen pg_snapshot not null,
@@ -37,7 +39,7 @@ create function public.note_holder() returns trigger
 language plpgsql security definer
 as $$
 begin
-    insert into public.holders (xid, seen, change, tenant_id, definition, queue, limit_key)
+    insert into public.cap_usage (xid, seen, change, tenant_id, definition, queue, limit_key)
     values (pg_current_xact_id(), pg_current_snapshot(),
             case when old.state = 'running' then -1 else 1 end,
             old.tenant_id, old.definition, old.queue, old.limit_key);
@@ -55,14 +57,14 @@ create trigger holders_that_went after delete on jobforge.jobs
 
 @dataclass(slots=True)
 class _Transaction:
-    """What one transaction did to a group, and the last snapshot in which it did."""
+    """The changes of one transaction to a group, and its last snapshot when it made one."""
 
     xid: int
     seen: str
     starts: int = 0
     ends: int = 0
-    first: int = field(init=False)  # below it, every transaction is seen
-    past: int = field(init=False)  # from it on, none is
+    first: int = field(init=False)  # all lower transactions are visible
+    past: int = field(init=False)  # this and all higher transactions are invisible
     unseen: frozenset[int] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -74,24 +76,26 @@ class _Transaction:
         return other.xid < self.past and other.xid not in self.unseen
 
 
-class Holders:
-    """The record of one test database, from its making on."""
+class CapUsage:
+    """The record of one test database, from its creation on."""
 
     def __init__(self, conn: Connection) -> None:
         self._conn = conn
         conn.execute(_INSTALL)
 
     def most(self, *subject: str) -> int:
-        """The highest count of any group; jobs alike in these columns share a group."""
+        """Return the highest count of any group; jobs with equal values in these columns share a
+        group.
+        """
         return max(self._groups(*subject).values())
 
     def most_of(self, column: str, value: str) -> int:
-        """The highest count of the jobs that have this value in this column."""
+        """Return the highest count of the jobs that have this value in this column."""
         return self._groups(column)[value,]
 
     def _groups(self, *subject: str) -> dict[tuple[Any, ...], int]:
         rows = self._conn.execute(
-            "select xid::text::bigint as number, seen::text as snapshot, * from public.holders "
+            "select xid::text::bigint as number, seen::text as snapshot, * from public.cap_usage "
             "order by n"
         ).fetchall()
         groups = defaultdict(list)
@@ -120,7 +124,7 @@ def _transactions(rows: Iterable[Row]) -> list[_Transaction]:
 def _most(transactions: Sequence[_Transaction]) -> int:
     xids = [transaction.xid for transaction in transactions]
     held = [0, *accumulate(t.starts - t.ends for t in transactions)]
-    # From each place on, the lowest number below which all are seen.
+    # For each index, the lowest number of the transactions that are not visible from there on.
     first = [*accumulate((t.first for t in reversed(transactions)), min)][::-1]
     most = 0
     for t in transactions:
@@ -128,7 +132,7 @@ def _most(transactions: Sequence[_Transaction]) -> int:
             continue
         place = bisect_left(xids, t.first)
         count = held[place] + (t.starts - t.ends if t.xid >= t.first else 0)
-        # Whoever comes after this walk sees t, and t does not see them.
+        # Each later transaction of this loop sees t, and t does not see it.
         while place < len(xids) and (xids[place] < t.past or first[place] <= t.xid):
             other = transactions[place]
             if other is not t:

@@ -1,14 +1,14 @@
-"""The rules that every object in schema jobforge obeys, as questions to the catalogue.
+"""The rules for every object in schema jobforge, as queries on the catalog.
 
-Each rule is a query that names the offenders, and a breach: the statements of somebody who forgot
-the rule. An exception is listed here with its reason, so that a new one is a decision.
+Each rule is a query that names the offenders, and a breach: statements that break the rule. An
+exception is listed here with its reason, so that adding one is a decision.
 """
 
 from dataclasses import dataclass
 
 from cluster import Connection
 
-# Installation tables: what is in them belongs to no tenant.
+# Installation tables: their rows belong to no tenant.
 INSTALLATION = {
     "definitions": "what code registered, the same for every tenant",
     "signing_key": "one random key for each database",
@@ -34,8 +34,8 @@ NULLABLE = {
     "workers": "those that serve all tenants have none",
 }
 
-# Unique keys that do not start with tenant_id. A violation tells that the value exists, so no
-# tenant may be able to choose it.
+# Unique keys that do not start with tenant_id. A violation reveals that the value exists, so no
+# tenant may be able to choose the value.
 UNIQUE = {
     "definitions_pkey": "registered by code",
     "tenants_pkey": "chosen by operators",
@@ -58,7 +58,7 @@ UNIQUE = {
     "migrations_pkey": "names of files",
 }
 
-# Indexes of the history that do not start with tenant_id: what no tenant reads by itself.
+# Indexes of the history that do not start with tenant_id: tenants do not read them directly.
 STREAMED = {
     "attempts_in_order": "the server reads all tenants' at once",
     "finished_jobs_in_order": "the server reads all tenants' at once",
@@ -67,13 +67,14 @@ STREAMED = {
     "audit_log_pkey": "operators read all tenants' at once",
 }
 
-# Functions that run as the owner of the tables, because only an owner attaches and drops.
+# Functions that run as the owner of the tables, because only an owner can attach and drop
+# partitions.
 OWNERS = {"ensure_partitions", "apply_retention"}
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """`query` answers one row `offender` for each breach of the rule."""
+    """`query` returns one row with the column `offender` for each breach of the rule."""
 
     name: str
     query: str
@@ -368,7 +369,8 @@ RULES = [
         "alter function jobforge.tenant() immutable",
     ),
     Rule(
-        # One statement has one snapshot: what is counted under a lock must be a later statement.
+        # A statement has one snapshot: counting rows under a lock requires a statement after the
+        # lock.
         "what is counted under a lock is counted by a volatile function",
         """
         select p.oid::regprocedure as offender from pg_proc as p

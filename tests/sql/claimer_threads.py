@@ -1,4 +1,4 @@
-"""Claimers at work at the same time, each in a thread with a connection of its own."""
+"""Concurrent claimers, each in a thread with its own connection."""
 
 import threading
 import time
@@ -10,13 +10,13 @@ from uuid import UUID
 from cluster import Connect, Connection
 from sql.engine import Row, claim, complete, new_worker
 
-# One turn of a claimer: which of the fleet it is, its connection, its identity.
+# One iteration of a claimer: its number, its connection, its worker ID.
 Turn = Callable[[int, Connection, UUID], bool]
 
 
 @dataclass(slots=True)
 class Tally:
-    """What the fleet has done so far; whoever found nothing to do waits here for news."""
+    """The number of jobs done so far; a claimer that found no jobs waits here for a change."""
 
     wanted: int
     jobs: list[Row] = field(default_factory=list)
@@ -32,20 +32,25 @@ class Tally:
             self._news.notify_all()
 
     def wait(self) -> None:
-        """Until somebody adds something; not for ever, since news may come from elsewhere."""
+        """Wait until a claimer adds jobs, but not indefinitely: other sessions can also make jobs
+        ready.
+        """
         with self._news:
             if not self.is_full:
                 self._news.wait(0.01)
 
 
 class Fleet:
-    """Some claimers, connected as workers are."""
+    """Several claimers, connected as workers are."""
 
     def __init__(self, connect: Connect, size: int = 8) -> None:
         self._claimers = [(connect("worker_login"), new_worker()) for _ in range(size)]
 
     def run(self, turn: Turn) -> None:
-        """Each takes turns until one answers false. The first error of any ends them all."""
+        """Call `turn` in each thread until it returns false.
+
+        The first error of any thread ends them all.
+        """
         deadline = time.monotonic() + 60
         failed = threading.Event()
 
@@ -63,7 +68,7 @@ class Fleet:
                 done.result()
 
     def drain(self, wanted: int, queue: str = "default") -> list[Row]:
-        """Claims and completes until so many are done; batches differ from claimer to claimer."""
+        """Claim and complete until this many jobs are done; batch sizes differ between claimers."""
         tally = Tally(wanted)
 
         def turn(number: int, conn: Connection, worker: UUID) -> bool:
@@ -73,7 +78,7 @@ class Fleet:
                 return not tally.is_full
             left = jobs
             while left:
-                # A change of a limit may hold a job for a moment: its worker sends it again.
+                # A change of a limit may lock a job briefly: its worker sends the outcome again.
                 status = {row["job_id"]: row["status"] for row in complete(conn, worker, left)}
                 assert set(status.values()) <= {"ok", "busy"}
                 left = [job for job in left if status[job["job_id"]] == "busy"]

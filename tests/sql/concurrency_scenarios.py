@@ -1,7 +1,7 @@
-"""A small world of jobs that sessions fight over, what a session can do in it, and what must hold.
+"""A few jobs that concurrent sessions change, the scripts of these sessions, and the invariants.
 
-The world is built once with the functions themselves and restored before every run. Its held job
-has outlived its lease, so that at any moment its worker may settle it and anybody may reap it.
+The world is created once by calling functions, and restored before every run. The lease of its
+running job has expired, so that at any moment its worker may settle it and any session may reap it.
 """
 
 from collections import Counter
@@ -51,14 +51,14 @@ _SAVED = (
 
 
 class World:
-    """Jobs of one tenant: held, two under its cap, ready, dead, backing off, and blocked.
+    """Jobs of one tenant: running, two under its cap, ready, dead, backing off, and blocked.
 
-    The blocked one waits for the held and the ready job.
+    The blocked job waits for the running one and the ready one.
     """
 
     def __init__(self, conn: Connection, restorer: Connection) -> None:
         self._conn = conn
-        # Its change of session_replication_role makes a session forget all plans it has.
+        # A change of session_replication_role makes a session discard all its cached plans.
         self._restorer = restorer
         self._clock = Clock(conn)
         self._ledger = Ledger(conn)
@@ -80,11 +80,14 @@ class World:
     def restore(self) -> None:
         self._restorer.execute(self._restoring)
         self._restored += 1
-        if self._restored % 100 == 0:  # nobody else cleans up, and every run leaves dead rows
+        if self._restored % 100 == 0:  # no other process cleans up, and every run leaves dead rows
             self._restorer.execute(f"vacuum {', '.join(_SAVED)}".encode())
 
     def check_cap(self) -> None:
-        """I11. Called at every commit, it sees every state that anybody could see."""
+        """Check I11.
+
+        Called at every commit, it checks every state that is visible to other sessions.
+        """
         [row] = self._rows(
             "select count(*) as n from jobforge.jobs "
             "where state = 'running' and definition = 'capped'"
@@ -92,35 +95,36 @@ class World:
         assert row["n"] <= CAP, f"{row['n']} jobs run under a cap of {CAP}"
 
     def check(self, outcomes: Sequence[Outcome]) -> None:
-        """I4 to I13, against the ledger and against what the sessions were told."""
+        """Check I4 to I13 against the ledger and against the answers that the sessions received."""
         for outcome in outcomes:
             _check_refusal(outcome)
         self._ledger.check()
-        told = Told(outcomes)
+        answers = SessionAnswers(outcomes)
         jobs = {row["id"]: row for row in self._rows("select * from jobforge.all_jobs")}
-        assert set(jobs) == self._jobs | told.made, "jobs were lost or invented"
-        self._check_leases(told)
-        self._check_settlements(told)
-        self._check_cancellations(told, jobs)
+        assert set(jobs) == self._jobs | answers.created, "jobs were lost or invented"
+        self._check_leases(answers)
+        self._check_settlements(answers)
+        self._check_cancellations(answers, jobs)
         keys = Counter(row["idempotency_key"] for row in jobs.values() if row["idempotency_key"])
         assert all(n == 1 for n in keys.values()), f"keys were given out twice: {keys}"
         self._check_blocked_jobs()
-        self._check_heartbeats(told)
+        self._check_heartbeats(answers)
         self._check_nothing_is_stuck()
 
-    def _check_leases(self, told: "Told") -> None:
-        """Every lease that was granted has ended on record, or is held now; no other has."""
+    def _check_leases(self, answers: "SessionAnswers") -> None:
+        """Each granted lease, and no other, is recorded as ended or is still held."""
         ended = self._rows("select job_id, lease from jobforge.all_attempts")
         running = self._rows("select id as job_id, lease from jobforge.jobs where state='running'")
         known = Counter((row["job_id"], row["lease"]) for row in ended + running)
-        granted = Counter(told.granted)
+        granted = Counter(answers.granted)
         granted.update((row["job_id"], row["lease"]) for row in self._granted_before)
         assert known == granted, f"granted {granted}, known {known}"
 
-    def _check_settlements(self, told: "Told") -> None:
-        """`ok` means that the lease's end is on record as a settlement, `lost` that it is not.
+    def _check_settlements(self, answers: "SessionAnswers") -> None:
+        """Check that the recorded settlements match the answers.
 
-        `busy` says neither: another session had locked the job, and may have settled it.
+        `ok` means that the end of the lease is recorded as a settlement, `lost` that it is not.
+        `busy` means neither: another session had locked the job, and may have settled it.
         """
         rows = self._rows(
             "select outcome from jobforge.all_attempts where job_id = %s and lease = %s",
@@ -128,14 +132,14 @@ class World:
             self.held["lease"],
         )
         recorded = {row["outcome"] for row in rows}
-        for outcome, status in told.settled:
+        for outcome, status in answers.settled:
             if status == "ok":
                 assert recorded - {"lease_lost"}, f"{outcome} was called ok, but is not on record"
             elif status == "lost":
                 assert outcome not in recorded, f"{outcome} is on record, but was called {status}"
 
-    def _check_cancellations(self, told: "Told", jobs: dict[UUID, Row]) -> None:
-        for job, answer in told.canceled:
+    def _check_cancellations(self, answers: "SessionAnswers", jobs: dict[UUID, Row]) -> None:
+        for job, answer in answers.canceled:
             row = jobs[job]
             if answer == "canceled":
                 assert row["state"] == "canceled"
@@ -145,7 +149,7 @@ class World:
                 assert row["state"] in {"succeeded", "canceled"}, f"asked to stop, {row['state']}"
 
     def _check_blocked_jobs(self) -> None:
-        """A blocked job waits for at least one other, and for none that has ended."""
+        """A blocked job waits for at least one unfinished job, and for no finished one."""
         stuck = self._rows(
             """
             select j.id, a.job_id, p.state
@@ -159,9 +163,9 @@ class World:
         )
         assert not stuck, f"blocked jobs wait for what has ended: {stuck}"
 
-    def _check_heartbeats(self, told: "Told") -> None:
-        """A lease that a heartbeat has extended was not ended by a reaper, and is not now."""
-        if told.is_extended:
+    def _check_heartbeats(self, answers: "SessionAnswers") -> None:
+        """A lease that a heartbeat has extended was not ended by a reaper, and has not expired."""
+        if answers.is_extended:
             reap(self._conn)
             lost = self._rows(
                 "select outcome from jobforge.all_attempts"
@@ -172,7 +176,7 @@ class World:
             assert not lost, "a heartbeat was answered ok, and the lease was reaped"
 
     def _check_nothing_is_stuck(self) -> None:
-        """What is ready now, and fits under the cap, can be claimed at once."""
+        """Each job that is ready and within the cap can be claimed at once."""
         [row] = self._rows(
             """
             select count(*) filter (where state = 'queued' and definition = 'plain') as plain,
@@ -204,7 +208,7 @@ class World:
         self._granted_before = self._rows(
             "select job_id, lease from public.saved_public_ledger where to_state = 'running'"
         )
-        # Its own triggers would write the restoring into the ledger.
+        # The world's own triggers would record the restore in the ledger.
         self._restoring = "; ".join(
             [
                 "begin",
@@ -223,7 +227,7 @@ class World:
 
 
 def _check_refusal(outcome: Outcome) -> None:
-    """A function may refuse for the job's state, and in other isolation levels for those."""
+    """A function may refuse for the job's state, and, at other isolation levels, for the level."""
     if outcome.error is not None:
         expected = {"JF005"}
         if outcome.script.isolation is not None:
@@ -231,12 +235,12 @@ def _check_refusal(outcome: Outcome) -> None:
         assert outcome.error.sqlstate in expected, (outcome.script.name, outcome.error)
 
 
-class Told:
-    """What the sessions that committed were told, by subject."""
+class SessionAnswers:
+    """The answers that the committed sessions received, by subject."""
 
     def __init__(self, outcomes: Sequence[Outcome]) -> None:
         self.granted: list[tuple[UUID, int]] = []
-        self.made: set[UUID] = set()
+        self.created: set[UUID] = set()
         self.settled: list[tuple[str, str]] = []
         self.canceled: list[tuple[UUID, str]] = []
         self.is_extended = False
@@ -249,8 +253,8 @@ class Told:
         match answer:
             case ("claimed", rows):
                 self.granted.extend((row["job_id"], row["lease"]) for row in rows)
-            case ("made", job):
-                self.made.add(job)
+            case ("created", job):
+                self.created.add(job)
             case ("settled", outcome, [row]):
                 self.settled.append((outcome, row["status"]))
             case ("canceled", job, state):
@@ -262,7 +266,7 @@ class Told:
 
 
 def scripts(world: World) -> dict[str, Script]:
-    """Everything a session may do, by name."""
+    """Return all scripts that a session can run, by name."""
     held = world.held
     kinds: dict[str, list[Action]] = {
         "claim": [_claim("plain")],
@@ -297,7 +301,8 @@ def scripts(world: World) -> dict[str, Script]:
 
 
 def _applications(world: World) -> list[Script]:
-    """Sessions of applications: their transactions stay open, or have an older snapshot."""
+    """Return the scripts of applications, whose transactions stay open or have an older
+    snapshot."""
     held, ready = world.held["job_id"], world.ready
     left_open: dict[str, Action] = {
         "enqueue after the held job": _enqueue_after(held),
@@ -309,7 +314,7 @@ def _applications(world: World) -> list[Script]:
         "change of the capped definition": _change_capped,
         "cancel of all jobs": _bulk("cancel_jobs"),
     }
-    # The last ones refuse, so that what they overlook cannot do harm.
+    # The last ones are refused, so that rows missing from their snapshot cannot cause harm.
     with_a_snapshot: list[tuple[str, str, Action]] = [
         ("edit of the ready job", "repeatable read", _edit(ready)),
         ("enqueue under a taken key", "repeatable read", _enqueue(KEY)),
@@ -370,7 +375,7 @@ def _settle(world: World, outcome: str, **fields: Any) -> Action:
 
 
 def _succeed(world: World) -> Action:
-    """By succeed_jobs, which does not say why a job was not settled: it was lost or busy."""
+    """Settle by succeed_jobs, which does not say whether an unsettled job was lost or busy."""
     return lambda conn: (
         "settled",
         "succeeded",
@@ -387,12 +392,12 @@ def _cancel(job: UUID) -> Action:
 
 
 def _enqueue(key: str, **options: Json) -> Action:
-    return lambda conn: ("made", enqueue_one(conn, definition="plain", key=key, **options))
+    return lambda conn: ("created", enqueue_one(conn, definition="plain", key=key, **options))
 
 
 def _enqueue_after(job: UUID) -> Action:
     options: dict[str, Json] = {"after": [str(job)], "on_parent_failure": "run"}
-    return lambda conn: ("made", enqueue_one(conn, definition="plain", **options))
+    return lambda conn: ("created", enqueue_one(conn, definition="plain", **options))
 
 
 def _edit(job: UUID) -> Action:
@@ -403,7 +408,7 @@ def _edit(job: UUID) -> Action:
 
 def _retry(job: UUID) -> Action:
     return lambda conn: (
-        "made",
+        "created",
         call_for_value(conn, "retry_job", job_id=job, tenant_id=TENANT_A),
     )
 

@@ -1,4 +1,4 @@
-"""Dead jobs, as tests of failures and operations need them."""
+"""Create dead jobs for tests of failures and operations."""
 
 from uuid import UUID
 
@@ -15,14 +15,14 @@ def run_all(
     worker: UUID | None = None,
     **fields: Json,
 ) -> list[UUID]:
-    """Runs up to n ready jobs of a queue to this end, of whatever tenant."""
+    """Run up to n ready jobs of a queue, of any tenant, to this outcome."""
     worker = worker or new_worker()
     rows: list[Row] = claim(conn, worker, queue, n)
     complete(conn, worker, rows, outcome, **fields)
     return [row["job_id"] for row in rows]
 
 
-def kill(
+def create_dead_jobs(
     conn: Connection,
     n: int = 1,
     tenant: UUID = TENANT_A,
@@ -32,7 +32,7 @@ def kill(
     worker: UUID | None = None,
     **options: Json,
 ) -> list[UUID]:
-    """Jobs that died of the same, oldest first."""
+    """Create jobs that failed with the same error, oldest first."""
     jobs = enqueue(conn, tenant, n, queue=queue, **options)
     error = {"type": "Oops", "message": message}
     dead = run_all(conn, "failed", n, queue=queue, worker=worker, error=error, final=True)

@@ -1,4 +1,4 @@
-"""Jobs whose definition has hooks, the jobs that follow them, and what must not be followed."""
+"""Jobs whose definition has hooks, their hook jobs, and the cases that must have no hook job."""
 
 from uuid import UUID
 
@@ -7,14 +7,14 @@ from sql.engine import TENANT_A, Json, Row, call, complete, definition, enqueue_
 from sql.uncached_claim import claim
 
 
-def with_hooks(conn: Connection) -> None:
-    """`test` has hooks, which run in a queue of their own, and two attempts."""
+def define_hooks(conn: Connection) -> None:
+    """Give `test` hooks, which run in a separate queue, and two attempts."""
     definition(conn, hooks=True, max_attempts=2, backoff_base_s=60)
     definition(conn, "test:hooks", queue="hooks")
 
 
-def followers(conn: Connection, tenant: UUID = TENANT_A) -> list[Row]:
-    """The hooks jobs of a tenant, in the order in which they were made."""
+def list_hook_jobs(conn: Connection, tenant: UUID = TENANT_A) -> list[Row]:
+    """Return the hook jobs of a tenant in the order of their creation."""
     return conn.execute(
         """
         select * from jobforge.all_jobs
@@ -25,20 +25,20 @@ def followers(conn: Connection, tenant: UUID = TENANT_A) -> list[Row]:
 
 
 def run_once(conn: Connection, outcome: str, **fields: Json) -> None:
-    """Claims the next job and ends its attempt."""
+    """Claim the next job and end its attempt."""
     worker = new_worker()
     [answer] = complete(conn, worker, claim(conn, worker), outcome, **fields)
     assert answer["status"] == "ok"
 
 
-def check_a_retry_is_not_followed(conn: Connection) -> None:
+def check_a_retry_has_no_hook_job(conn: Connection) -> None:
     enqueue_one(conn)
     run_once(conn, "failed")
-    assert followers(conn) == []
+    assert list_hook_jobs(conn) == []
 
 
-def check_a_discarded_job_is_not_followed_again(conn: Connection) -> None:
+def check_a_discarded_job_has_no_second_hook_job(conn: Connection) -> None:
     job = enqueue_one(conn)
     run_once(conn, "failed", final=True)
     call(conn, "cancel_job", job_id=job, tenant_id=TENANT_A)
-    assert [follower["payload"]["state"] for follower in followers(conn)] == ["dead"]
+    assert [follower["payload"]["state"] for follower in list_hook_jobs(conn)] == ["dead"]

@@ -1,10 +1,10 @@
-"""Runs the steps of several sessions in a given order, on real connections.
+"""Run the steps of several sessions in a given order on real connections.
 
-A step that waits for a lock is left waiting while other sessions go on, and the steps its own
-session still owes follow as soon as it has come through. A transaction takes no snapshot before its
-first statement, so there is nothing to learn from where `begin` stands: it goes with the first
-step, as does the isolation level. A transaction may stay open until all other steps are done.
-Leaves to its caller what the steps do and what must hold afterwards.
+A step that waits for a lock keeps waiting while other sessions continue; the remaining steps of its
+session follow as soon as it has the lock. A transaction takes no snapshot before its first
+statement, so the position of `begin` does not matter: it is sent with the first step, and so is the
+isolation level. A transaction may stay open until all other steps are done. The caller defines the
+steps and checks the results.
 """
 
 import time
@@ -21,9 +21,9 @@ Action = Callable[[Connection], Any]
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """What one session does in one transaction, and how it ends it.
+    """The steps of one session in one transaction, and how the transaction ends.
 
-    With `stays_open` it ends after all other steps of a schedule that `orders` has made.
+    With `stays_open` it ends after all other steps of a schedule that `orders` has generated.
     """
 
     name: str
@@ -51,7 +51,7 @@ class Script:
 
 @dataclass(slots=True)
 class Outcome:
-    """What came of a script: the answer of each call, or the error that ended the transaction."""
+    """The outcome of a script: the result of each call, or the error that ended the transaction."""
 
     script: Script
     answers: list[Any] = field(default_factory=list)
@@ -63,7 +63,7 @@ class Outcome:
 
 
 def interleavings(*lengths: int) -> Iterator[tuple[int, ...]]:
-    """Every order of the steps of sessions with so many steps; a step is its session's number."""
+    """Generate all orders of the steps; a step is represented by the number of its session."""
     if not any(lengths):
         yield ()
         return
@@ -75,14 +75,16 @@ def interleavings(*lengths: int) -> Iterator[tuple[int, ...]]:
 
 
 def orders(scripts: Sequence[Script]) -> list[tuple[int, ...]]:
-    """Every order of the steps of some sessions; those that stay open end last, in their order."""
+    """Generate all orders of the steps of the scripts; those that stay open end last, in their
+    order.
+    """
     lengths = [len(script.steps) - script.stays_open for script in scripts]
     ends = [number for number, script in enumerate(scripts) if script.stays_open]
     return [(*order, *ends) for order in interleavings(*lengths)]
 
 
 class Interleaver:
-    """Sessions that stay open from run to run, and a connection that sees who waits for whom."""
+    """Sessions that stay open from run to run, and a connection that observes lock waits."""
 
     def __init__(self, observer: Connection, connections: Sequence[Connection]) -> None:
         self._observer = observer
@@ -98,7 +100,7 @@ class Interleaver:
         schedule: Sequence[int],
         at_each_commit: Callable[[], None],
     ) -> list[Outcome]:
-        """The outcome of each script. Deadlocks, and steps that wait for nobody, fail."""
+        """Return the outcome of each script. Fail on a deadlock, or if a step waits for no lock."""
         sessions = self._sessions[: len(scripts)]
         for session, script in zip(sessions, scripts, strict=True):
             session.take(script)
@@ -112,7 +114,8 @@ class Interleaver:
         return [session.outcome for session in sessions]
 
     def _advance(self, sessions: Sequence["_Session"], at_each_commit: Callable[[], None]) -> None:
-        """Starts what is owed and can start, until every session has done its steps or waits."""
+        """Start all steps that are due, until every session has run its steps or waits for a
+        lock."""
         moved = True
         while moved:
             moved = False
@@ -127,7 +130,8 @@ class Interleaver:
                         at_each_commit()
 
     def _comes_through(self, session: "_Session") -> bool:
-        """Whether its step ends now; false as soon as the session is seen to wait for a lock."""
+        """Return true when the step has ended, and false as soon as the session waits for a
+        lock."""
         while not session.finished(within=0.002):
             [row] = self._observer.execute(
                 "select cardinality(pg_blocking_pids(%s)) > 0 as waits", [session.pid]
@@ -138,7 +142,7 @@ class Interleaver:
 
 
 class _Session:
-    """One connection, used by one thread, and where it is in its script."""
+    """One connection, used by one thread, and its position in its script."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -152,7 +156,7 @@ class _Session:
         connection.commit()
 
     def close(self) -> None:
-        self._connection.cancel_safe()  # a run that failed may have left it waiting
+        self._connection.cancel_safe()  # a failed run may have left it waiting
         self._thread.shutdown()
 
     def take(self, script: Script) -> None:
@@ -169,7 +173,7 @@ class _Session:
         return self.owed > 0 and bool(self._steps)
 
     def start(self) -> bool:
-        """Sends the next step; answers whether it ends the transaction."""
+        """Send the next step; return whether it ends the transaction."""
         self.owed -= 1
         self._running = self._thread.submit(self._steps.pop(0), self._connection)
         return not self._steps
@@ -184,7 +188,7 @@ class _Session:
         except psycopg.errors.DeadlockDetected as error:
             raise AssertionError(f"deadlock in {self.outcome.script.name}: {error}") from error
         except psycopg.Error as error:
-            # The transaction is aborted; what is left of the script is to end it.
+            # The transaction is aborted: skip to the end of the script, which ends it.
             self.outcome.error = error
             del self._steps[:-1]
         self._running = None

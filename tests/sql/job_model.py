@@ -1,7 +1,7 @@
-"""What the engine should do, in plain Python: the other side of test_state_machine.py.
+"""The expected behavior of the engine in plain Python: the oracle of test_state_machine.py.
 
-It knows jobs, leases and time, no SQL. Two things it cannot know are told to it: the ids and leases
-that the database gives out, and where in its jitter a backoff fell.
+The model knows jobs, leases and time, but no SQL. It cannot predict two things and copies them: the
+IDs and leases that the database assigns, and the jitter of a backoff.
 """
 
 from collections.abc import Iterable, Iterator
@@ -18,7 +18,7 @@ FREE = {"released", "snoozed"}
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """What a worker got with a job, and may present long after it lost it."""
+    """The proof of a lease, which a worker may present long after it lost the lease."""
 
     tenant: UUID
     job: UUID
@@ -66,7 +66,7 @@ class Job:
         return self.ended.get(token.lease) == (token.worker, outcome)
 
     def is_expired(self, now: datetime) -> bool:
-        """Only what was never started expires."""
+        """Only jobs that were never started expire."""
         return not self.was_started and self.expires_at is not None and self.expires_at <= now
 
 
@@ -80,7 +80,9 @@ class Model:
         self.jobs[job.id] = job
 
     def claimable(self, queue: str) -> list[Job]:
-        """In the order of each tenant's turn; the order between tenants is the engine's choice."""
+        """Return jobs in the order within each tenant; the order between tenants is the engine's
+        choice.
+        """
         self._promote()
         ready = [j for j in self._in("queued") if j.queue == queue and not j.is_expired(self.now)]
         return sorted(ready, key=lambda job: job.turn)
@@ -102,7 +104,7 @@ class Model:
     def settle(
         self, token: Token, outcome: str, *, final: bool = False, retry_in_s: float | None = None
     ) -> tuple[str, str | None]:
-        """The answer to a completion: status and state."""
+        """Return the answer to a completion: status and state."""
         job = self.jobs[token.job]
         if not job.is_held_by(token):
             return ("ok" if job.has_ended(token, outcome) else "lost"), None
@@ -110,7 +112,7 @@ class Model:
         return "ok", job.state
 
     def reap(self) -> set[UUID]:
-        """The jobs whose lease was over; waiting jobs that have expired are canceled as well."""
+        """Return the jobs whose lease has expired; also cancel waiting jobs that have expired."""
         over = [
             job
             for job in self._in("running")
@@ -124,7 +126,7 @@ class Model:
         return {job.id for job in over}
 
     def cancel(self, job: Job) -> str:
-        """The answer, or the error's code."""
+        """Return the answer or the error's code."""
         if job.state == "succeeded":
             return "JF005"
         if job.state == "running":
@@ -151,7 +153,9 @@ class Model:
         return job.state
 
     def revive(self, job: Job, attempts: int | None) -> str:
-        """`retried` in place, `new job` to be added by the caller, or the error's code."""
+        """Return `retried` for a retry in place, `new job` if the caller must add one, or an error
+        code.
+        """
         if job.state in {"succeeded", "canceled"}:
             return "new job"
         if job.state == "scheduled" and job.attempt > 0:
@@ -170,7 +174,7 @@ class Model:
         return len(dead)
 
     def adopt(self, job: Job, run_at: datetime, expected_s: float) -> None:
-        """Takes the run_at of a backoff, which must lie in its jitter."""
+        """Copy the run_at of a backoff, which must lie within its jitter."""
         waited = (run_at - self.now).total_seconds()
         assert expected_s <= waited <= expected_s * 1.1 + 0.001, (waited, expected_s)
         job.run_at = run_at
@@ -196,7 +200,7 @@ class Model:
 
 
 def backoff_s(attempt: int) -> float:
-    """What a failed attempt waits for, before jitter."""
+    """Return the delay after a failed attempt, before jitter."""
     return float(min(BACKOFF_CAP_S, BACKOFF_BASE_S * 2 ** (attempt - 1)))
 
 

@@ -1,8 +1,8 @@
-"""A second record of every state change, kept by a trigger of the test, and the rules it must obey.
+"""A second record of all state changes, written by a trigger of the tests, and the rules for it.
 
-The engine knows nothing of it, so the engine's tables are checked against something they did not
-write. `n` comes from a sequence while the job's row is locked: per job it is the order of events.
-Across jobs, whatever another transaction could see before it acted has the lower number.
+The engine does not use the ledger, so the engine's tables are compared with independent data. `n`
+comes from a sequence while the job's row is locked: for one job it is the order of events. Between
+jobs, events that were visible to a transaction before it acted have lower numbers.
 """
 
 from collections.abc import Mapping
@@ -54,8 +54,8 @@ create trigger ledger_of_changes after update on jobforge.jobs
     execute function public.write_ledger();
 """
 
-# Each query returns the rows that break its rule. The numbers are those of the invariants that
-# every run of the engine must keep, whatever happened in it.
+# Each query returns the rows that break its rule. The rules have the numbers of the invariants that
+# hold in every run of the engine.
 _RULES: Mapping[str, str] = {
     "I4 terminal is final": """
         select e.* from public.ledger as e
@@ -124,14 +124,15 @@ _RULES: Mapping[str, str] = {
 
 
 class Ledger:
-    """The ledger of one test database, from its making on. It needs the superuser's connection."""
+    """The ledger of one test database, from its creation on; it needs the superuser's
+    connection."""
 
     def __init__(self, conn: Connection) -> None:
         self._conn = conn
         conn.execute(_INSTALL)
 
     def check(self) -> None:
-        """Fails with the rows that break a rule. Call it when no transaction is in flight."""
+        """Fail with the rows that break a rule. Call this when no transaction is open."""
         broken = {rule: rows for rule in _RULES if (rows := self._breaking(rule))}
         assert not broken, broken
 
@@ -139,7 +140,7 @@ class Ledger:
         return self._conn.execute("select * from public.ledger order by n").fetchall()
 
     def clear(self) -> None:
-        """Forgets everything, for the next run in a database whose jobs are gone too."""
+        """Delete all entries, for the next run in a database whose jobs are deleted too."""
         self._conn.execute("truncate public.ledger")
 
     def _breaking(self, rule: str) -> list[Row]:

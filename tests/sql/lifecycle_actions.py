@@ -1,6 +1,6 @@
-"""A job in some state, how it came there, and everything that can be done to it.
+"""A job in a given state, how it got there, and all actions on it.
 
-The words are those of the table in test_lifecycle.py.
+The names are those of the table in test_lifecycle.py.
 """
 
 from collections.abc import Callable
@@ -30,7 +30,7 @@ from sql.engine import (
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """A job in some state, in a tenant and a queue of its own, and the token of its last claim."""
+    """A job in a given state, in a separate tenant and queue, with the token of its last claim."""
 
     conn: Connection
     clock: Clock
@@ -51,7 +51,9 @@ class Subject:
 
 
 def prepare(conn: Connection, clock: Clock, start: str, **options: Any) -> Subject:
-    """A job of definition `test` in the state that the table calls `start`; it expires in 1 h."""
+    """Return a job of definition `test` in the state that the table calls `start`; it expires in 1
+    h.
+    """
     tenant, queue, worker = uuid4(), f"q-{uuid4().hex}", new_worker()
     job = enqueue_one(
         conn,
@@ -102,7 +104,7 @@ _SETTLE: dict[str, Callable[[Subject], None]] = {
 
 
 def act(action: str, subject: Subject) -> str:
-    """Does what the table calls `action`, and answers in its words."""
+    """Perform the action and return its result, both named as in the table."""
     try:
         return ACTIONS[action](subject)
     except psycopg.Error as error:

@@ -1,4 +1,4 @@
-"""The four kinds of limits: how each is set, which jobs share it, and how a test starts without."""
+"""The four kinds of limits: how to set each, which jobs share it, and how to reset them all."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,7 +12,9 @@ Settings = dict[str, Json]
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """Sets limits of one kind for definition `test`; jobs alike in these columns share them."""
+    """Sets limits of one kind for definition `test`; jobs with equal values in these columns share
+    them.
+    """
 
     put: Callable[[Connection, Settings], Any]
     subject: tuple[str, ...]
@@ -52,8 +54,8 @@ KINDS = {
 }
 
 
-def start_afresh(conn: Connection) -> None:
-    """No jobs, no limits, no pauses; definitions `test` and `plain`."""
+def reset_all(conn: Connection) -> None:
+    """Delete all jobs, limits and pauses; create the definitions `test` and `plain`."""
     conn.execute(
         "truncate jobforge.jobs, jobforge.finished_jobs, jobforge.attempts, jobforge.definitions, "
         "jobforge.tenants, jobforge.queues, jobforge.rate_limits"

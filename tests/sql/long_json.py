@@ -1,4 +1,4 @@
-"""JSON that is short as jsonb and very long as text, in every place of every public function."""
+"""JSON that is short as jsonb and very long as text, in every position of every public function."""
 
 import copy
 import json
@@ -20,7 +20,7 @@ ROLES = ("jobforge_client", "jobforge_worker", "jobforge_admin", "jobforge_serve
 # An object of 81 kB, and of more than 1 GB as text.
 LONG = '{"x": [' + ",".join(["1e131071"] * 9000) + "]}"
 
-# The JSON texts that take the place of a value. The second takes 3 kB and 39 MB of text.
+# The JSON texts that replace a value. The second takes 3 kB as jsonb and 39 MB as text.
 POISONS = {
     "one long number": "1e131071",
     "many long numbers": "[" + ",".join(["1e131071"] * 300) + "]",
@@ -46,7 +46,7 @@ class Column:
 
 
 def long_arguments(function: Function, a: Planted, b: Planted) -> Iterator[tuple[str, Arguments]]:
-    """Calls that are valid but for one value somewhere in a JSON argument."""
+    """Return calls that are valid except for one value in a JSON argument."""
     own: Arguments = {
         parameter.name: "{}" if _is_json(parameter) else own_argument(function, parameter, a, b)
         for parameter in function.parameters
@@ -61,7 +61,7 @@ def long_arguments(function: Function, a: Planted, b: Planted) -> Iterator[tuple
 
 
 def valid_calls(function: Function, a: Planted, b: Planted) -> Iterator[tuple[str, Arguments]]:
-    """Calls that are valid for a's tenant: with jobs in several states, and with documents."""
+    """Return valid calls for tenant a: with jobs in several states, and with JSON documents."""
     own: Arguments = {
         parameter.name: "{}" if _is_json(parameter) else own_argument(function, parameter, a, b)
         for parameter in function.parameters
@@ -71,7 +71,7 @@ def valid_calls(function: Function, a: Planted, b: Planted) -> Iterator[tuple[st
         for parameter in filter(_is_json, function.parameters)
         for document in _documents(function, parameter, a)
     ]
-    # Filters and options may be empty; the others are required.
+    # Filters and options may be empty; the other arguments are required.
     own |= dict(each for each in reversed(documents) if each[0] not in {"p_filter", "p_options"})
     yield function.name, own
     if function.takes("p_job_id"):
@@ -95,7 +95,7 @@ def _is_json(parameter: Parameter) -> bool:
 
 
 def unbounded_columns(conn: Connection) -> list[str]:
-    """The JSON columns of all tables that have a value whose text is too long."""
+    """Return the JSON columns of all tables that contain a value whose text is too long."""
     found = []
     for column in json_columns(conn):
         query = sql.SQL(
@@ -109,7 +109,7 @@ def unbounded_columns(conn: Connection) -> list[str]:
 
 
 def json_columns(conn: Connection) -> list[Column]:
-    """All JSON columns of all tables."""
+    """Return all JSON columns of all tables."""
     rows = conn.execute(
         """
         select c.relname as table, a.attname as name
@@ -155,9 +155,10 @@ def plant_long_values(conn: Connection, column: Column, *, inside: bool = False)
 
 
 def fill_remaining_columns(conn: Connection) -> None:
-    """Store rows in tables that canary.plant leaves empty, for tests that plant in all columns.
+    """Insert rows into the tables that planted_tenants.plant leaves empty, for tests of all
+    columns.
 
-    A schedule that code declares for all tenants, and the erasure of a third tenant.
+    The rows are a schedule that code declares for all tenants, and the erasure of a third tenant.
     """
     schedule = {"label": "one", "definition": "planted", "cron": "@daily"}
     declared = [{"name": "planted", "tenant": "*", "settings": schedule}]
@@ -167,14 +168,14 @@ def fill_remaining_columns(conn: Connection) -> None:
 
 
 def is_public(conn: Connection, function: Function) -> bool:
-    """Whether a login may call it."""
+    """Return whether a login may call the function."""
     query = "select bool_or(has_function_privilege(r, %s, 'execute')) from unnest(%s::text[]) as r"
     row = conn.execute(query, [function.signature, list(ROLES)]).fetchone()
     return row is not None and bool(row["bool_or"])
 
 
 def _documents(function: Function, parameter: Parameter, a: Planted) -> Iterator[Json]:
-    """Arguments that the function takes, so that each field of it gets its turn."""
+    """Return valid arguments for the function that together contain each of its fields."""
     token = a.token("running")
     delivery = {"trigger_id": str(a.things["listener"]), "outcome": "enqueued", "job": _JOB}
     firing = {"fire_at": "2026-01-01T00:00:00Z", "kind": "manual", "payload": {"x": 1}}
@@ -248,7 +249,7 @@ def _places(value: Json, path: str = "$") -> Iterator[str]:
 
 
 def _put(value: Json, place: str, path: str = "$") -> Json:
-    """The value with the mark at the place."""
+    """Return the value with the mark at this position."""
     if path == place:
         return MARK
     if isinstance(value, dict):

@@ -1,7 +1,7 @@
-"""Tenants with rows in every table, and the words and ids that give such a row away.
+"""Tenants with rows in every table, and the words and IDs that identify such rows.
 
 A planted tenant has jobs in every state, and its own word in every field that it can fill. A word
-or id of a tenant that turns up elsewhere was revealed.
+or ID of a tenant that appears elsewhere was leaked.
 """
 
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ from sql.engine import (
 
 @dataclass(frozen=True, slots=True)
 class Planted:
-    """One tenant: what it chose itself, and what the engine chose for it."""
+    """One tenant: the values that it chose, and the values that the engine chose for it."""
 
     tenant: UUID
     word: str
@@ -39,7 +39,7 @@ class Planted:
     fingerprint: str
     key: UUID
     operation: UUID
-    things: dict[str, UUID]  # the ids of what else it has, by what they are
+    things: dict[str, UUID]  # the IDs of its other objects, by kind
     secrets: frozenset[str]
 
     @property
@@ -54,42 +54,42 @@ class Planted:
         }
 
     def found_in(self, text: str) -> set[str]:
-        """What of this tenant's a text reveals."""
+        """Return the words and IDs of this tenant that a text contains."""
         return {secret for secret in self.secrets if secret in text}
 
 
 def plant(conn: Connection, tenant: UUID, word: str) -> Planted:
-    """A tenant with rows in every table, made through the functions. The word has no digits."""
+    """Create a tenant with rows in every table by calling functions. The word has no digits."""
     definition(conn, "planted")
     definition(
         conn, "limited", max_running_per_key=5, rate_limit_per_key=1000, rate_period_per_key_s=60
     )
     call(conn, "put_tenant", tenant_id=tenant, settings={"slug": word, "name": f"{word} Ltd"})
-    growing = _Growing(conn, tenant, word, new_worker(), {}, {})
+    builder = _TenantBuilder(conn, tenant, word, new_worker(), {}, {})
     for grow in _STATES:
-        grow(growing)
-    return _planted(growing)
+        grow(builder)
+    return _planted(builder)
 
 
-def imprint(conn: Connection, *, apart_from: UUID) -> dict[str, Row]:
-    """All rows that are not this tenant's, to the byte, by table: count and checksum.
+def checksum_rows(conn: Connection, *, apart_from: UUID) -> dict[str, Row]:
+    """Return a count and checksum of all rows that are not this tenant's, by table.
 
-    The system columns are in it, so an update that changes nothing shows, and so does a lock.
+    The checksum covers system columns, so it shows updates that change nothing, and locks.
     """
     tables = conn.execute(
         "select c.relname from pg_class as c where c.relnamespace = 'jobforge'::regnamespace "
         "and c.relkind in ('r', 'p') and not c.relispartition order by 1"
     ).fetchall()
-    imprints = sql.SQL(" union all ").join(_imprint_of(row["relname"]) for row in tables)
+    imprints = sql.SQL(" union all ").join(_checksum_query(row["relname"]) for row in tables)
     rows = conn.execute(imprints, {"tenant": str(apart_from)}).fetchall()
     return {row["table"]: row for row in rows}
 
 
-def touched_tables(before: dict[str, Row], after: dict[str, Row]) -> list[str]:
+def find_changed_tables(before: dict[str, Row], after: dict[str, Row]) -> list[str]:
     return [table for table, row in after.items() if row != before.get(table)]
 
 
-def _imprint_of(table: str) -> sql.Composed:
+def _checksum_query(table: str) -> sql.Composed:
     query = """
         select {} as table, count(*) as rows,
                md5(coalesce(string_agg(r.row, '' order by r.row), '')) as sum
@@ -111,7 +111,7 @@ def _owner_of(table: str) -> LiteralString:
 
 
 @dataclass(frozen=True, slots=True)
-class _Growing:
+class _TenantBuilder:
     """A tenant that is being planted."""
 
     conn: Connection
@@ -167,72 +167,72 @@ class _Growing:
         )
 
 
-def _running(growing: _Growing) -> None:
-    jobs = growing.run("running")
-    heartbeat(growing.conn, growing.worker, jobs)
+def _running(builder: _TenantBuilder) -> None:
+    jobs = builder.run("running")
+    heartbeat(builder.conn, builder.worker, jobs)
     for kind in ("progress", "log", "event"):
-        note(growing.conn, growing.worker, jobs, kind, message=f"{growing.word}-note")
-    step = {"name": f"{growing.word}-step", "index": 0, "result": f"{growing.word}-result"}
+        note(builder.conn, builder.worker, jobs, kind, message=f"{builder.word}-note")
+    step = {"name": f"{builder.word}-step", "index": 0, "result": f"{builder.word}-result"}
     steps = [token(job) | step for job in jobs]
-    call(growing.conn, "save_steps", worker_id=growing.worker, steps=steps)
+    call(builder.conn, "save_steps", worker_id=builder.worker, steps=steps)
 
 
-def _canceling(growing: _Growing) -> None:
-    growing.run("canceling")
-    growing.cancel("canceling")
+def _canceling(builder: _TenantBuilder) -> None:
+    builder.run("canceling")
+    builder.cancel("canceling")
 
 
-def _limited(growing: _Growing) -> None:
-    growing.run("limited", definition="limited")
+def _limited(builder: _TenantBuilder) -> None:
+    builder.run("limited", definition="limited")
 
 
-def _abandoned(growing: _Growing) -> None:
-    growing.run("abandoned")
-    growing.set("abandoned", "lease_expires_at = clock_timestamp() - interval '1 hour'")
+def _abandoned(builder: _TenantBuilder) -> None:
+    builder.run("abandoned")
+    builder.set("abandoned", "lease_expires_at = clock_timestamp() - interval '1 hour'")
 
 
-def _succeeded(growing: _Growing) -> None:
-    growing.end("succeeded", "succeeded", result={"secret": f"{growing.word}-result"})
+def _succeeded(builder: _TenantBuilder) -> None:
+    builder.end("succeeded", "succeeded", result={"secret": f"{builder.word}-result"})
 
 
-def _failed(growing: _Growing) -> None:
-    growing.end("failed", "failed", retry_in_s=3600)
+def _failed(builder: _TenantBuilder) -> None:
+    builder.end("failed", "failed", retry_in_s=3600)
 
 
-def _waiting(growing: _Growing) -> None:
-    match = {"secret": f"{growing.word}-match"}
-    wait = {"kind": "event", "name": f"{growing.word}-event", "index": 0, "match": match}
-    growing.end("waiting", "snoozed", retry_in_s=3600, wait=wait)
+def _waiting(builder: _TenantBuilder) -> None:
+    match = {"secret": f"{builder.word}-match"}
+    wait = {"kind": "event", "name": f"{builder.word}-event", "index": 0, "match": match}
+    builder.end("waiting", "snoozed", retry_in_s=3600, wait=wait)
 
 
-def _dead(growing: _Growing) -> None:
-    growing.end("dead", "failed", final=True)
+def _dead(builder: _TenantBuilder) -> None:
+    builder.end("dead", "failed", final=True)
 
 
-def _canceled(growing: _Growing) -> None:
-    growing.enqueue("canceled")
-    growing.cancel("canceled")
+def _canceled(builder: _TenantBuilder) -> None:
+    builder.enqueue("canceled")
+    builder.cancel("canceled")
 
 
-def _scheduled(growing: _Growing) -> None:
-    growing.enqueue("scheduled", delay_s=3600)
+def _scheduled(builder: _TenantBuilder) -> None:
+    builder.enqueue("scheduled", delay_s=3600)
 
 
-def _blocked(growing: _Growing) -> None:
-    growing.enqueue("blocked")
-    growing.set("blocked", "state = 'blocked', queued_at = null")
+def _blocked(builder: _TenantBuilder) -> None:
+    builder.enqueue("blocked")
+    builder.set("blocked", "state = 'blocked', queued_at = null")
 
 
-def _queued(growing: _Growing) -> None:
-    growing.enqueue("queued")
+def _queued(builder: _TenantBuilder) -> None:
+    builder.enqueue("queued")
 
 
-def _expired(growing: _Growing) -> None:
-    growing.enqueue("expired")
-    growing.set("expired", "expires_at = clock_timestamp() - interval '1 hour'")
+def _expired(builder: _TenantBuilder) -> None:
+    builder.enqueue("expired")
+    builder.set("expired", "expires_at = clock_timestamp() - interval '1 hour'")
 
 
-# In this order: a job that stays queued would be claimed in place of the next one.
+# Order matters: a job that stays queued would be claimed in place of the next one.
 _STATES = [
     _running,
     _canceling,
@@ -250,50 +250,50 @@ _STATES = [
 ]
 
 
-def _key(growing: _Growing) -> UUID:
+def _key(builder: _TenantBuilder) -> UUID:
     key = call_for_value(
-        growing.conn,
+        builder.conn,
         "create_api_key",
-        name=f"{growing.word}-key",
+        name=f"{builder.word}-key",
         role="viewer",
-        lookup=growing.word[:8],
-        hash=growing.word.encode().ljust(32),
-        tenant_id=growing.tenant,
+        lookup=builder.word[:8],
+        hash=builder.word.encode().ljust(32),
+        tenant_id=builder.tenant,
     )
     assert isinstance(key, UUID)
     return key
 
 
-def _operation(growing: _Growing) -> UUID:
+def _operation(builder: _TenantBuilder) -> UUID:
     operation = call_for_value(
-        growing.conn,
+        builder.conn,
         "start_operation",
         kind="cancel",
-        filter={"queue": f"{growing.word}-queue"},
-        options={"reason": f"{growing.word}-reason"},
-        tenant_id=growing.tenant,
+        filter={"queue": f"{builder.word}-queue"},
+        options={"reason": f"{builder.word}-reason"},
+        tenant_id=builder.tenant,
     )
     assert isinstance(operation, UUID)
     return operation
 
 
-def _request(growing: _Growing) -> None:
+def _request(builder: _TenantBuilder) -> None:
     call(
-        growing.conn,
+        builder.conn,
         "enqueue_jobs_once",
-        request_key=f"{growing.word}-request",
+        request_key=f"{builder.word}-request",
         body_hash=bytes(32),
-        jobs=[{"definition": "planted", "queue": f"{growing.word}-queue", "key": growing.word}],
-        tenant_id=growing.tenant,
+        jobs=[{"definition": "planted", "queue": f"{builder.word}-queue", "key": builder.word}],
+        tenant_id=builder.tenant,
     )
 
 
-def _webhook(growing: _Growing) -> dict[str, UUID]:
-    """An endpoint that was sent a test."""
-    word, tenant, webhook = growing.word, growing.tenant, uuid4()
-    definition(growing.conn, "connector.webhook.deliver", queue="connectors")
+def _webhook(builder: _TenantBuilder) -> dict[str, UUID]:
+    """Create an endpoint and send it a test message."""
+    word, tenant, webhook = builder.word, builder.tenant, uuid4()
+    definition(builder.conn, "connector.webhook.deliver", queue="connectors")
     call(
-        growing.conn,
+        builder.conn,
         "create_webhook",
         id=webhook,
         settings={
@@ -304,23 +304,23 @@ def _webhook(growing: _Growing) -> dict[str, UUID]:
         secret=word.encode().ljust(61),
         tenant_id=tenant,
     )
-    delivery = call_for_value(growing.conn, "test_webhook", id=webhook, tenant_id=tenant)
+    delivery = call_for_value(builder.conn, "test_webhook", id=webhook, tenant_id=tenant)
     assert isinstance(delivery, UUID)
     return {"webhook": webhook, "delivery": delivery}
 
 
 def wrapped(word: str) -> bytes:
-    """A tenant's key, as nobody can open it."""
+    """Return a tenant's key in wrapped form, which no process can open."""
     return word.encode().ljust(60, b".")
 
 
-def _connector(growing: _Growing) -> dict[str, UUID]:
-    word, tenant, config = growing.word, growing.tenant, uuid4()
+def _connector(builder: _TenantBuilder) -> dict[str, UUID]:
+    word, tenant, config = builder.word, builder.tenant, uuid4()
     secrets = {"token": {"sealed": f"{word}sealed"}, "user": {"from": f"env:{word}"}}
     settings: Json = {"name": f"{word}-config", "settings": {"url": word}, "secrets": secrets}
-    call(growing.conn, "create_connector_config", id=config, config=settings, tenant_id=tenant)
+    call(builder.conn, "create_connector_config", id=config, config=settings, tenant_id=tenant)
     call(
-        growing.conn,
+        builder.conn,
         "keep_tenant_key",
         key_id=f"{word}-key",
         wrapped=wrapped(word),
@@ -329,9 +329,9 @@ def _connector(growing: _Growing) -> dict[str, UUID]:
     return {"connector": config}
 
 
-def _events(growing: _Growing) -> dict[str, UUID]:
-    """A trigger, an event that it acted on, and one that nobody has been at."""
-    word, tenant = growing.word, growing.tenant
+def _events(builder: _TenantBuilder) -> dict[str, UUID]:
+    """Create a trigger, an event that it handled, and an unhandled event."""
+    word, tenant = builder.word, builder.tenant
     settings: Json = {
         "label": f"{word}-listener",
         "definition": "planted",
@@ -339,7 +339,7 @@ def _events(growing: _Growing) -> dict[str, UUID]:
         "payload": {"secret": f"{word}-template"},
     }
     listener, dispatched, waiting = (
-        call_for_value(growing.conn, function, **arguments, tenant_id=tenant)
+        call_for_value(builder.conn, function, **arguments, tenant_id=tenant)
         for function, arguments in [
             ("create_trigger", {"type": "event", "settings": settings}),
             *([("emit_event", {"name": f"{word}.event", "data": {"secret": f"{word}-data"}})] * 2),
@@ -347,16 +347,16 @@ def _events(growing: _Growing) -> dict[str, UUID]:
     )
     reaction: Json = {"trigger_id": str(listener), "outcome": "failed", "reason": f"{word}-reason"}
     call(
-        growing.conn,
+        builder.conn,
         "record_deliveries",
         deliveries=[{"id": str(dispatched), "deliveries": [reaction]}],
     )
     return {"listener": listener, "event": dispatched, "waiting_event": waiting}
 
 
-def _schedule(growing: _Growing) -> dict[str, UUID]:
-    """A schedule that is due, and was asked for by hand."""
-    word, tenant = growing.word, growing.tenant
+def _schedule(builder: _TenantBuilder) -> dict[str, UUID]:
+    """Create a schedule that is due and was also triggered manually."""
+    word, tenant = builder.word, builder.tenant
     settings: Json = {
         "label": f"{word}-schedule",
         "definition": "planted",
@@ -365,16 +365,16 @@ def _schedule(growing: _Growing) -> dict[str, UUID]:
         "payload": {"secret": f"{word}-template"},
     }
     schedule = call_for_value(
-        growing.conn, "create_trigger", type="schedule", settings=settings, tenant_id=tenant
+        builder.conn, "create_trigger", type="schedule", settings=settings, tenant_id=tenant
     )
-    call(growing.conn, "run_trigger", id=schedule, tenant_id=tenant)
+    call(builder.conn, "run_trigger", id=schedule, tenant_id=tenant)
     assert isinstance(schedule, UUID)
     return {"schedule": schedule}
 
 
-def _workflow(growing: _Growing) -> dict[str, UUID]:
-    """One with a workflow in it, whose second job waits for the first."""
-    word = growing.word
+def _workflow(builder: _TenantBuilder) -> dict[str, UUID]:
+    """Create a workflow that contains a workflow, whose second job waits for the first."""
+    word = builder.word
     job: Json = {"definition": "planted", "queue": f"{word}-queue"}
     inner: Json = {"nodes": [{"name": f"{word}-inner", **job}]}
     document: Json = {
@@ -385,76 +385,77 @@ def _workflow(growing: _Growing) -> dict[str, UUID]:
             {"name": f"{word}-within", "after": [f"{word}-node"], "workflow": inner},
         ],
     }
-    rows = call(growing.conn, "enqueue_workflow", workflow=document, tenant_id=growing.tenant)
+    rows = call(builder.conn, "enqueue_workflow", workflow=document, tenant_id=builder.tenant)
     return {"workflow": rows[0]["workflow_id"]}
 
 
-def _batch(growing: _Growing) -> dict[str, UUID]:
-    word = growing.word
+def _batch(builder: _TenantBuilder) -> dict[str, UUID]:
+    word = builder.word
     job: Json = {"definition": "planted", "queue": f"{word}-queue"}
     batch: Json = {"name": f"{word}-batch", "open": True, "on_success": job}
-    rows = call(growing.conn, "create_batch", batch=batch, jobs=[job], tenant_id=growing.tenant)
+    rows = call(builder.conn, "create_batch", batch=batch, jobs=[job], tenant_id=builder.tenant)
     return {"batch": rows[0]["batch_id"]}
 
 
-def _statistics(growing: _Growing) -> None:
-    """As a roll-up leaves them, which would have to wait for everybody's transactions."""
-    growing.conn.execute(
+def _statistics(builder: _TenantBuilder) -> None:
+    """Insert statistics as a roll-up writes them; the roll-up would wait for all open
+    transactions."""
+    builder.conn.execute(
         """
         insert into jobforge.minute_statistics
         select %s, date_bin('1 minute', now(), 'epoch'), 1, 1, 1, 1, 1, 1, 1, 1, 1, %s, %s,
                array_fill(1, array[32]), array_fill(1, array[32])
         """,
-        [growing.tenant, f"{growing.word}-definition", f"{growing.word}-queue"],
+        [builder.tenant, f"{builder.word}-definition", f"{builder.word}-queue"],
     )
 
 
-def _annotation(growing: _Growing) -> str:
-    [row] = growing.conn.execute(
+def _annotation(builder: _TenantBuilder) -> str:
+    [row] = builder.conn.execute(
         "select fingerprint from jobforge.jobs where tenant_id = %s and id = %s",
-        [growing.tenant, growing.jobs["dead"]],
+        [builder.tenant, builder.jobs["dead"]],
     ).fetchall()
     fingerprint = row["fingerprint"]
     assert isinstance(fingerprint, str)
-    changes = {"note": f"{growing.word}-note", "resolved_in": f"{growing.word}-build"}
+    changes = {"note": f"{builder.word}-note", "resolved_in": f"{builder.word}-build"}
     call(
-        growing.conn,
+        builder.conn,
         "annotate_failure",
         fingerprint=fingerprint,
         changes=changes,
-        tenant_id=growing.tenant,
+        tenant_id=builder.tenant,
     )
     return fingerprint
 
 
-def _planted(growing: _Growing) -> Planted:
-    fingerprint, key, operation = _annotation(growing), _key(growing), _operation(growing)
-    _request(growing)
-    _statistics(growing)
+def _planted(builder: _TenantBuilder) -> Planted:
+    fingerprint, key, operation = _annotation(builder), _key(builder), _operation(builder)
+    _request(builder)
+    _statistics(builder)
     things = {
-        **_webhook(growing),
-        **_schedule(growing),
-        **_events(growing),
-        **_connector(growing),
-        **_workflow(growing),
-        **_batch(growing),
+        **_webhook(builder),
+        **_schedule(builder),
+        **_events(builder),
+        **_connector(builder),
+        **_workflow(builder),
+        **_batch(builder),
     }
     named = (
-        *(growing.tenant, growing.worker, key, operation),
-        *growing.jobs.values(),
+        *(builder.tenant, builder.worker, key, operation),
+        *builder.jobs.values(),
         *things.values(),
     )
     ids = set(map(str, named))
-    leases = {str(lease) for lease in growing.leases.values()}
+    leases = {str(lease) for lease in builder.leases.values()}
     return Planted(
-        growing.tenant,
-        growing.word,
-        growing.jobs,
-        growing.worker,
-        growing.leases,
+        builder.tenant,
+        builder.word,
+        builder.jobs,
+        builder.worker,
+        builder.leases,
         fingerprint,
         key,
         operation,
         things,
-        frozenset({growing.word, fingerprint, *ids, *leases}),
+        frozenset({builder.word, fingerprint, *ids, *leases}),
     )

@@ -1,7 +1,8 @@
-"""The plans of all statements that run inside a call, read from what the server prints of them.
+"""The plans of all statements that run inside a call, read from the server's debug output.
 
-EXPLAIN shows the call of a function and nothing inside. `debug_print_plan` prints the plan tree of
-every statement when it is planned, however deep, and needs no extension; this reads those trees.
+EXPLAIN shows the call of a function and nothing inside it. `debug_print_plan` prints the plan tree
+of every statement when it is planned, at any depth, and needs no extension; this module parses
+those trees.
 """
 
 import re
@@ -15,7 +16,8 @@ from psycopg.errors import Diagnostic
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """`{LABEL :name value … {LABEL …} …}` of a printed tree, with the fields that we look at."""
+    """`{LABEL :name value … {LABEL …} …}` of a printed tree, with the fields that are needed
+    here."""
 
     label: str
     fields: dict[str, str]
@@ -28,7 +30,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One node of a plan, as EXPLAIN would print it; `is_bound` by an index condition."""
+    """One node of a plan, as EXPLAIN would print it; `is_bound`: limited by an index condition."""
 
     kind: str
     depth: int
@@ -52,7 +54,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The plan of one statement, and where the statement stands."""
+    """The plan of one statement, and the position of the statement."""
 
     function: str
     statement: str
@@ -67,7 +69,8 @@ class Plan:
 
 
 def rows_read(conn: Connection) -> int:
-    """How many rows and index entries of the schema this session has read so far."""
+    """Return the number of rows and index entries of the schema that this session has read so
+    far."""
     [row] = conn.execute(
         """
         select sum(pg_stat_get_xact_tuples_returned(c.oid))::bigint as read from pg_class as c
@@ -81,7 +84,8 @@ def rows_read(conn: Connection) -> int:
 
 @dataclass(slots=True)
 class Recorder:
-    """Collects the plans of what runs on a connection and touches one of some tables."""
+    """Collects the plans of statements that run on a connection and read one of the given
+    tables."""
 
     conn: Connection
     tables: set[str]
@@ -90,7 +94,7 @@ class Recorder:
 
     @contextmanager
     def recording(self) -> Iterator[None]:
-        # A partition and its indexes go by the names of what they are part of.
+        # Use the parent's name for a partition and its indexes.
         rows = self.conn.execute(
             "select c.oid::text as oid, coalesce(r.relname, c.relname) as name from pg_class as c "
             "left join pg_class as r on r.oid = pg_partition_root(c.oid)"
@@ -98,7 +102,7 @@ class Recorder:
         self._names = {row["oid"]: row["name"] for row in rows}
         self.conn.execute("discard plans")
         self.conn.add_notice_handler(self._note)
-        # The trees go to us, not into the server's log as well, and without their layout.
+        # Send the trees to the client and not to the server's log, without indentation.
         self.conn.execute(
             "set client_min_messages = log; set log_min_messages = fatal; "
             "set debug_pretty_print = off; set debug_print_plan = on"
@@ -127,7 +131,7 @@ class Recorder:
         self.plans.append(Plan(function.group(1) if function else "", statement, steps))
 
     def _is_wanted(self, text: str) -> bool:
-        # Reading a tree takes longer than printing it, and most touch no table at all.
+        # Parsing a tree takes longer than printing it, and most statements read no table at all.
         mentioned = {self._names.get(oid) for oid in re.findall(r":relid\s+(\d+)", text)}
         return not mentioned.isdisjoint(self.tables)
 
@@ -146,7 +150,7 @@ class Recorder:
 
 
 def _plan_nodes(node: Node) -> Iterator[Node]:
-    """The plan nodes right below one: expressions in between are passed over."""
+    """Return the plan nodes directly below a node, skipping expressions in between."""
     for child in node.below:
         if child.is_plan:
             yield child
@@ -154,11 +158,11 @@ def _plan_nodes(node: Node) -> Iterator[Node]:
             yield from _plan_nodes(child)
 
 
-# How the entry of a relation is called since Postgres 16, and before.
+# The label of a relation's entry since Postgres 16, and in earlier versions.
 _RELATIONS = {"RANGETBLENTRY", "RTE"}
 
-# Braces make the tree; a backslash takes from the next character what it means. Since Postgres 16
-# a field's struct stands before it: `scan.scanrelid`. A list begins with a parenthesis.
+# Braces form the tree; a backslash escapes the next character. Since Postgres 16 a field is
+# prefixed with its struct: `scan.scanrelid`. A list begins with a parenthesis.
 _TOKEN = re.compile(
     r"\\.|\{(?P<label>\w+)|(?P<end>\})"
     r"|:(?:\w+\.)*(?P<field>plan_rows|scanrelid|indexid|indexqual|relid)"
@@ -178,5 +182,5 @@ def _parse(text: str) -> Node:
             open_nodes.pop()
         elif token["field"]:
             open_nodes[-1].fields[token["field"]] = token["value"]
-    [[root]] = [node.below for node in open_nodes]  # all others were closed
+    [[root]] = [node.below for node in open_nodes]  # all other nodes are closed
     return root

@@ -1,4 +1,4 @@
-"""The attack on tables, partitions, views and sequences: statements that pass all functions by."""
+"""The attack on tables, partitions, views and sequences: statements that bypass all functions."""
 
 import json
 from dataclasses import dataclass
@@ -9,10 +9,10 @@ from attacks import Attempts
 from cluster import Connection
 from psycopg import sql
 from sql.catalog_rules import INSTALLATION
-from sql.planted_tenants import imprint, touched_tables
+from sql.planted_tenants import checksum_rows, find_changed_tables
 from sql.tenancy_attack import DENIED, REFUSED, Answer, Attacker, Session, Tenancy, World
 
-# What belongs to the installation and concerns no client.
+# Objects of the installation that no client may read.
 HIDDEN = {
     "migrations",
     "workers",
@@ -34,7 +34,7 @@ HIDDEN = {
     "signing_key",
 }
 
-# Not the right kind of relation for such a statement is as good as no permission.
+# "Wrong kind of relation" counts as "permission denied".
 REFUSALS = {DENIED, "42809", "55000", "0A000"}
 
 READS: dict[str, tuple[LiteralString, ...]] = {
@@ -96,8 +96,8 @@ def relations(conn: Connection) -> list[Relation]:
 def attack_relations(
     world: World, attacker: Attacker, among: str = "", count: Attempts = lambda _: None
 ) -> list[str]:
-    """Tries to read, copy, lock and change every relation, or those with such a name."""
-    before = imprint(world.conn, apart_from=world.a.tenant)
+    """Try to read, copy, lock and change all relations, or only those with the given names."""
+    before = checksum_rows(world.conn, apart_from=world.a.tenant)
     found: list[str] = []
     with world.session(attacker, count) as session:
         for relation in relations(world.conn):
@@ -112,7 +112,7 @@ def attack_relations(
             if relation.kind in "rpvm":
                 copy = sql.SQL("copy (table {}) to stdout").format(_identifier(relation))
                 found += _judged(session, relation, copy, _copied(session, copy))
-    touched = touched_tables(before, imprint(world.conn, apart_from=world.a.tenant))
+    touched = find_changed_tables(before, checksum_rows(world.conn, apart_from=world.a.tenant))
     return found + [f"{table} of others changed or were locked" for table in touched]
 
 
@@ -134,7 +134,7 @@ def _judged(
         is_refused = is_everybodys or answer.code == REFUSED
         return [] if is_refused else [f"{said} instead of a refusal"]
     if session.attacker.tenancy in (Tenancy.OWN, Tenancy.BOUND):
-        # The attack is worth nothing if the attacker sees no row at all.
+        # The attack proves nothing if the attacker sees no rows at all.
         own = session.world.a.found_in(answer.text)
         return [] if own or is_everybodys else [f"{said}: a tenant does not see its own rows"]
     return [] if is_everybodys or answer.text in ("[]", "") else [f"{said}: rows without a tenant"]

@@ -1,7 +1,7 @@
-"""A machine that calls the engine at random and compares it with the model after every call.
+"""A Hypothesis state machine that calls the engine at random and compares it with the model.
 
-Time stands still but for the step that moves it, so the model knows it to the microsecond. Tokens
-are kept when their lease has ended and presented again on purpose.
+Time moves only in one of the steps, so the model knows it to the microsecond. Tokens of ended
+leases are kept and presented again on purpose.
 """
 
 import json
@@ -48,10 +48,10 @@ LEASE_S = 30
 
 
 class Engine(RuleBasedStateMachine):
-    """Drives the functions of the database that `conn` is connected to.
+    """Calls functions in the database that `conn` is connected to.
 
-    Steps draw what they would like to act on (a state, a current token or any), and take something
-    else when there is no such thing: so that rare states are visited as often as common ones.
+    Steps draw what they prefer to act on (a state, a current token or any token) and take something
+    else if there is none, so that rare states are visited as often as common ones.
     """
 
     conn: Connection
@@ -82,7 +82,7 @@ class Engine(RuleBasedStateMachine):
         self._enqueue(tenant, n, **options)
 
     def claim(self, worker: UUID, queue: str, limit: int) -> None:
-        self._forget_whose_turn_it_is()
+        self._reset_session_memory()
         claimable = self.model.claimable(queue)
         rows = claim(self.conn, worker, queue, limit, lease_s=LEASE_S)
         assert len(rows) == min(limit, len(claimable)), "a claim takes what there is"
@@ -116,7 +116,7 @@ class Engine(RuleBasedStateMachine):
         final: bool,
         retry_in_s: float | None,
     ) -> None:
-        """One batch for each worker, stale tokens among the current ones."""
+        """Send one batch for each worker, with stale tokens among the current ones."""
         held = self._pick_tokens(picks, current=current)
         for worker in WORKERS:
             given = [
@@ -127,7 +127,7 @@ class Engine(RuleBasedStateMachine):
             self._complete(worker, given, final=final, retry_in_s=retry_in_s)
 
     def succeed(self, picks: list[int], *, current: bool) -> None:
-        """The quick way for plain successes; what it does not settle it names."""
+        """Call succeed_jobs, which returns the jobs that it did not settle."""
         for worker in WORKERS:
             held = {
                 token
@@ -189,7 +189,8 @@ class Engine(RuleBasedStateMachine):
         self.seen["redriven"] += answer
 
     def travel(self, seconds: float) -> None:
-        """Other workers reap all the while: no time that passes is an outage."""
+        """Move the clock as if other workers had reaped all the time, so that it is not an
+        outage."""
         self.model.now += timedelta(seconds=seconds)
         _set_time(self.conn, self.model.now)
         self.conn.execute(
@@ -236,8 +237,9 @@ class Engine(RuleBasedStateMachine):
             self.conn.execute(f"delete from jobforge.{table}".encode())
         self.ledger.clear()
 
-    def _forget_whose_turn_it_is(self) -> None:
-        """A session begins at a random tenant and may remember a slow walk: runs must repeat."""
+    def _reset_session_memory(self) -> None:
+        """Reset the random first tenant and the remembered slow walks: runs must be
+        reproducible."""
         turns = json.dumps({queue: {"tenant": str(TENANT_A)} for queue in QUEUES})
         self.conn.execute("select set_config('jobforge.cursors', %s, false)", [turns])
 
@@ -299,7 +301,9 @@ class Engine(RuleBasedStateMachine):
             self.model.adopt(job, self._row(job)["run_at"], backoff_s(attempt or job.attempt))
 
     def _adopt_expired(self) -> None:
-        """A claim that meets an expired job cancels others too; if it does is its own affair."""
+        """Copy the cancellations of expired jobs: whether a claim cancels more than one is
+        unspecified.
+        """
         for job in self.model.jobs.values():
             if job.state in WAITING and job.is_expired(self.model.now):
                 stored = self._row(job)["state"]
@@ -314,7 +318,7 @@ class Engine(RuleBasedStateMachine):
         return row
 
     def _answer(self, function: str, **arguments: Any) -> Any:
-        """What a function answers, or the code with which it refuses."""
+        """Return the function's result, or the code with which it refuses."""
         try:
             return call_for_value(self.conn, function, **arguments)
         except psycopg.Error as error:
@@ -322,7 +326,7 @@ class Engine(RuleBasedStateMachine):
 
 
 def stop_time(conn: Connection) -> None:
-    """From now on the database's clock moves only when the machine moves it."""
+    """Stop the database's clock; from now on only the state machine moves it."""
     conn.execute(
         """
         create table public.frozen_time as select now() as at;

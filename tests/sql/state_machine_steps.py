@@ -1,4 +1,4 @@
-"""What the machine may do next, how often, and with what: the strategies of state_machine.py."""
+"""The steps of the state machine, their frequency, and their arguments as Hypothesis strategies."""
 
 from typing import Any
 from uuid import UUID
@@ -23,7 +23,7 @@ _attempts = st.sampled_from([None, 1])
 _mostly = st.sampled_from([True, True, True, False])
 _seldom = st.sampled_from([False, False, False, True])
 
-# How often each step is taken, and what it draws.
+# The frequency of each step, and the strategies of its arguments.
 STEPS: dict[str, tuple[int, dict[str, st.SearchStrategy[Any]]]] = {
     "enqueue": (
         2,
@@ -68,7 +68,7 @@ def call_of(name: str) -> st.SearchStrategy[Call]:
     return st.tuples(st.just(name), st.fixed_dictionaries(STEPS[name][1]))
 
 
-# One rule for all steps: with a rule for each, most runs switch most of them off.
+# One rule for all steps: with a rule for each step, Hypothesis disables most rules in most runs.
 CALLS = st.sampled_from([name for name, (often, _) in STEPS.items() for _ in range(often)]).flatmap(
     call_of
 )

@@ -1,8 +1,8 @@
-"""The attack on tenancy: every object of the schema, by everybody who could try.
+"""The attack on tenancy: every login that could try uses every object of the schema.
 
-Whatever an attacker does, nothing of the victim's (tenant b) may be read, changed, or told apart
-from what does not exist. An attack answers with what it found: a list of sentences, empty when the
-tenants are apart.
+No statement of an attacker may read or change data of the victim (tenant b), or distinguish it from
+data that does not exist. An attack returns its findings: a list of sentences, empty when the
+tenants are isolated.
 """
 
 import json
@@ -20,23 +20,23 @@ from psycopg import sql
 from sql.attack_arguments import (
     Arguments,
     Function,
-    as_nobodys,
     foreign_arguments,
     functions,
     masked,
     other_arguments,
+    with_unused_values,
 )
 from sql.engine import TENANT_A, TENANT_B, call, qualified
-from sql.planted_tenants import Planted, imprint, plant, touched_tables
+from sql.planted_tenants import Planted, checksum_rows, find_changed_tables, plant
 
 DENIED = "42501"
 REFUSED = "JF006"
 
-# A look at all tables takes longer than ten calls; a finding names that many functions at most.
+# Checking all tables takes longer than ten calls; a finding names at most this many functions.
 _LOOKED_AT_ONCE = 20
 
-# Workers serve all tenants, unless app.tenant_id confines them. These functions then keep to that
-# tenant; the others act on the installation, whoever calls them.
+# Workers serve all tenants, unless app.tenant_id confines them. These functions then act for that
+# tenant only; the others act on the installation for every caller.
 CONFINED = {
     "advance_operations",
     "claim_jobs",
@@ -73,7 +73,8 @@ CONFINED = {
     "record_delivery",
     "release_jobs",
 }
-# Their p_tenant_id is a part of what proves that a job is held: for others' it is as for lost ones.
+# Their p_tenant_id is a part of the proof that a worker holds a job. A foreign value gives the same
+# answer as a lost lease.
 OF_TOKENS = {
     "add_workflow_jobs",
     "complete_job",
@@ -98,24 +99,24 @@ INSTALLATION_WIDE = {
     "register_worker": "workers belong to the installation",
     "unregister_worker": "workers belong to the installation",
 }
-# Tables of the installation that an app of jobforge_service may add a row to.
+# Tables of the installation to which a login of jobforge_service may add a row.
 RECORDED = {
     "artifact_stores": "which store the app uses; it names no tenant",
     "locks": "claims lock rows that stand for limits of the installation, and change none",
 }
-# The server acts for everybody: for a tenant it sets app.tenant_id, and every function that takes a
-# tenant keeps to it then. Not these, which it calls for operators only.
+# The server acts for all tenants. For one tenant it sets app.tenant_id, which every function that
+# takes a tenant then obeys, except for these functions: the server calls them for operators only.
 OF_OPERATORS = {"put_tenant", "delete_tenant", "pause_tenant", "resume_tenant"}
 
 
 class Tenancy(StrEnum):
-    """How app.tenant_id stands on the attacker's connection."""
+    """The state of app.tenant_id on the attacker's connection."""
 
     OWN = "own"  # set to tenant a
     NEVER = "never set"
-    EARLIER = "set earlier"  # to the victim, by a transaction that has ended: now it is ''
-    BOUND = "bound"  # the login is bound to tenant a; nothing is set
-    FORGED = "set to the victim"  # while the login is bound to tenant a
+    EARLIER = "set earlier"  # set to the victim by a transaction that has ended: now ''
+    BOUND = "bound"  # the login is bound to tenant a; app.tenant_id is not set
+    FORGED = "set to the victim"  # set, while the login is bound to tenant a
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +129,7 @@ class Attacker:
 
     @property
     def kind(self) -> str:
-        """The login with the same roles that is not bound."""
+        """The unbound login with the same roles."""
         return self.login.removeprefix("bound_")
 
     @property
@@ -159,7 +160,7 @@ BOUND_LOGINS = sorted({each.login for each in ATTACKERS if each.tenancy is Tenan
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a statement told: a SQLSTATE, or None and the rows."""
+    """The outcome of a statement: a SQLSTATE, or None and the rows."""
 
     code: str | None
     text: str
@@ -197,7 +198,7 @@ class World:
             yield Session(conn, attacker, self, self._executable(attacker), count)
 
     def _executable(self, attacker: "Attacker") -> frozenset[str]:
-        """The signatures of all functions that the attacker may execute."""
+        """Return the signatures of all functions that the attacker may execute."""
         rows = self.conn.execute(
             "select p.oid::regprocedure::text as signature from pg_proc as p "
             "where p.pronamespace = any ('{jobforge,jobforge_private}'::regnamespace[]) "
@@ -216,11 +217,12 @@ class Session:
     attacker: Attacker
     world: World
     executable: frozenset[str]
-    count: Attempts = lambda _: None  # reports each statement that is tried
+    count: Attempts = lambda _: None  # called with each statement that is tried
 
     @contextmanager
     def transaction(self, *, keep: bool = False) -> Iterator[Connection]:
-        """A transaction with the attacker's tenant set, rolled back unless it is to be kept."""
+        """Open a transaction with the attacker's tenant set, and roll it back unless `keep`
+        is set."""
         with self.conn.transaction(force_rollback=not keep):
             if self.attacker.tenancy is Tenancy.OWN:
                 _set_tenant(self.conn, self.world.a.tenant)
@@ -229,7 +231,7 @@ class Session:
             yield self.conn
 
     def run(self, query: sql.Composed, values: Arguments, *, keep: bool = False) -> Answer:
-        """One statement in a transaction of its own."""
+        """Run one statement in a separate transaction."""
         self.count(1)
         try:
             with self.transaction(keep=keep) as conn:
@@ -245,23 +247,23 @@ class Session:
 
 
 def attack_functions(world: World, attacker: Attacker, count: Attempts) -> list[str]:
-    """Calls every function, with everything of the victim's that its parameters can carry."""
+    """Call every function with all objects of the victim that its parameters can carry."""
     targets = functions(world.conn)
     with world.session(attacker, count) as session:
         found = [finding for function in targets for finding in _answers(session, function)]
-        # Once more, to stay: what has changed then has changed for good. What was refused has not.
+        # Repeat the calls and commit them: a change then persists. Refused calls change nothing.
         open_ones = [function for function in targets if session.may_execute(function)]
-        before = imprint(world.conn, apart_from=world.a.tenant)
+        before = checksum_rows(world.conn, apart_from=world.a.tenant)
         for start in range(0, len(open_ones), _LOOKED_AT_ONCE):
             some = open_ones[start : start + _LOOKED_AT_ONCE]
             for function in some:
                 for arguments in _attempts(session, function):
                     session.run(_call(function), arguments, keep=True)
-            after = imprint(world.conn, apart_from=world.a.tenant)
+            after = checksum_rows(world.conn, apart_from=world.a.tenant)
             names = " or ".join(function.name for function in some)
             found += [
                 f"{names} changed or locked {table} of others"
-                for table in touched_tables(before, after)
+                for table in find_changed_tables(before, after)
                 if table not in RECORDED
             ]
             before = after
@@ -269,14 +271,14 @@ def attack_functions(world: World, attacker: Attacker, count: Attempts) -> list[
 
 
 def attack_function(world: World, attacker: Attacker, name: str) -> list[str]:
-    """Judges the answers of one function, and leaves no trace."""
+    """Check the answers of one function, and roll everything back."""
     [target] = [function for function in functions(world.conn) if function.name == name]
     with world.session(attacker) as session:
         return _answers(session, target)
 
 
 def _answers(session: Session, function: Function) -> list[str]:
-    """What is wrong with the answers. All is rolled back, so that each call meets the same rows."""
+    """Return what is wrong with the answers; roll back, so that each call finds the same rows."""
     return [
         finding
         for arguments in _attempts(session, function)
@@ -310,14 +312,14 @@ def _is_for_a_tenant(function: Function) -> bool:
 
 def _judged(session: Session, function: Function, arguments: Arguments) -> list[str]:
     b = session.world.b
-    nobodys = as_nobodys(arguments, b)
-    expected = session.run(_call(function), nobodys)
+    unused = with_unused_values(arguments, b)
+    expected = session.run(_call(function), unused)
     answer = session.run(_call(function), arguments)
 
     said = f"{function.name}({_shown(arguments)}) answered {answer.code} {answer.text[:300]}"
     revealed = b.found_in(answer.text) - b.found_in(json.dumps(arguments))
     found = [f"{said}: reveals {sorted(revealed)}"] if revealed else []
-    if nobodys != arguments and _masked(expected, b) != _masked(answer, b):
+    if unused != arguments and _masked(expected, b) != _masked(answer, b):
         found.append(f"{said}; for values that nobody has: {expected.code} {expected.text[:300]}")
     if answer.code is not None and answer.code != DENIED and not answer.code.startswith("JF"):
         found.append(f"{said}: an error that is none of ours")
@@ -328,7 +330,9 @@ def _judged(session: Session, function: Function, arguments: Arguments) -> list[
 
 
 def _is_trusted(session: Session, arguments: Arguments) -> bool:
-    """A trusted back end without a setting acts for whom it names: naming b is no attack."""
+    """A trusted back end without a setting acts for the tenant that it names: naming b is no
+    attack.
+    """
     is_service = session.attacker.kind == "service_login"
     b = session.world.b
     names_b = arguments.get("p_tenant_id") == str(b.tenant) or arguments.get("p_slug") == b.word
@@ -336,7 +340,7 @@ def _is_trusted(session: Session, arguments: Arguments) -> bool:
 
 
 def _due_code(session: Session, function: Function, arguments: Arguments) -> str | None:
-    """The refusal that must come, where the rules of tenancy alone decide."""
+    """Return the required error code, where the tenancy rules alone determine it."""
     if not session.may_execute(function):
         return DENIED
     if not function.takes("p_tenant_id") or function.name in OF_TOKENS:

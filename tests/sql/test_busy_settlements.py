@@ -33,7 +33,7 @@ from sql.engine import (
     token,
 )
 from sql.mutation import mutate
-from sql.webhook_endpoints import endpoint, with_connector
+from sql.webhook_endpoints import create_endpoint, define_connector
 
 Settle = Callable[[Connection, UUID, Sequence[Row]], dict[UUID, str]]
 Hold = Callable[[Connection, UUID], object]
@@ -461,8 +461,8 @@ def test_a_busy_job_keeps_its_lease_by_heartbeats_and_is_not_reaped(
 def test_jobs_of_tenants_with_and_without_webhooks_are_settled_together(
     conn: Connection, settler: Connection, worker: UUID, way: str
 ) -> None:
-    with_connector(conn)
-    endpoint(conn, TENANT_A)
+    define_connector(conn)
+    create_endpoint(conn, TENANT_A)
     heeded, unheeded = enqueue(conn, TENANT_A, n=3), enqueue(conn, TENANT_B, n=3)
     held = _claimed(conn, worker, [*heeded, *unheeded])
     settle = SETTLES[way]

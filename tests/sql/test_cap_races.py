@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import pytest
 from cluster import Connect, Connection
-from sql.cap_usage import Holders
+from sql.cap_usage import CapUsage
 from sql.claimer_threads import Fleet
 from sql.engine import (
     TENANT_A,
@@ -20,14 +20,14 @@ from sql.engine import (
     enqueue,
     new_worker,
 )
-from sql.limit_kinds import KINDS, start_afresh
+from sql.limit_kinds import KINDS, reset_all
 from sql.mutation import mutate
 
 
 @pytest.fixture
-def holders(conn: Connection) -> Holders:
-    start_afresh(conn)
-    return Holders(conn)
+def cap_usage(conn: Connection) -> CapUsage:
+    reset_all(conn)
+    return CapUsage(conn)
 
 
 def _groups_of(conn: Connection, subject: tuple[str, ...]) -> int:
@@ -65,7 +65,7 @@ def _watched(conn: Connection, subject: tuple[str, ...]) -> Iterator[list[int]]:
 @pytest.mark.parametrize("cap", [1, 3])
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_cap_is_never_exceeded_and_all_its_jobs_are_done(
-    conn: Connection, connect: Connect, holders: Holders, kind: str, cap: int
+    conn: Connection, connect: Connect, cap_usage: CapUsage, kind: str, cap: int
 ) -> None:
     KINDS[kind].cap(conn, cap)
     for tenant in (TENANT_A, TENANT_B):
@@ -74,12 +74,12 @@ def test_a_cap_is_never_exceeded_and_all_its_jobs_are_done(
     with _watched(connect(), KINDS[kind].subject) as most:
         Fleet(connect).drain(180 * cap)
     assert most[0] <= cap
-    assert holders.most(*KINDS[kind].subject) == cap
+    assert cap_usage.most(*KINDS[kind].subject) == cap
     assert count(conn, "finished_jobs") == 180 * cap
 
 
 def test_everything_is_done_while_limits_and_pauses_come_and_go(
-    conn: Connection, connect: Connect, holders: Holders
+    conn: Connection, connect: Connect, cap_usage: CapUsage
 ) -> None:
     definition(conn, max_running=3)
     for tenant in (TENANT_A, TENANT_B):
@@ -106,7 +106,7 @@ def test_everything_is_done_while_limits_and_pauses_come_and_go(
         finally:
             over.set()
         changes.result()
-    assert holders.most_of("definition", "test") <= 3
+    assert cap_usage.most_of("definition", "test") <= 3
     assert count(conn, "jobs") == 0
 
 
@@ -114,16 +114,16 @@ def test_everything_is_done_while_limits_and_pauses_come_and_go(
 
 
 def test_the_record_counts_runs_that_follow_each_other_once(
-    conn: Connection, holders: Holders
+    conn: Connection, cap_usage: CapUsage
 ) -> None:
     enqueue(conn, n=3)
     for worker in (new_worker(), new_worker(), new_worker()):
         complete(conn, worker, claim(conn, worker))
-    assert holders.most("definition") == 1
+    assert cap_usage.most("definition") == 1
 
 
 def test_the_record_counts_runs_that_start_in_two_transactions_at_once(
-    connect: Connect, conn: Connection, holders: Holders
+    connect: Connect, conn: Connection, cap_usage: CapUsage
 ) -> None:
     definition(conn, max_running=1)
     lock = "not jobforge_private.try_lock("
@@ -134,15 +134,15 @@ def test_the_record_counts_runs_that_start_in_two_transactions_at_once(
     claim(other, new_worker())
     one.commit()
     other.commit()
-    assert holders.most("definition") == 2
+    assert cap_usage.most("definition") == 2
 
 
 def test_the_record_counts_a_run_until_its_end_is_committed(
-    connect: Connect, conn: Connection, holders: Holders
+    connect: Connect, conn: Connection, cap_usage: CapUsage
 ) -> None:
     enqueue(conn, n=3)
     worker, ending = new_worker(), connect(autocommit=False)
     complete(ending, worker, claim(conn, worker))
     claim(conn, worker)
     ending.commit()
-    assert holders.most("definition") == 2
+    assert cap_usage.most("definition") == 2

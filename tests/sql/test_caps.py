@@ -19,7 +19,7 @@ from sql.engine import (
     reap,
     release,
 )
-from sql.limit_kinds import KINDS, start_afresh
+from sql.limit_kinds import KINDS, reset_all
 from sql.uncached_claim import claim
 
 from jobforge.embedded import PostgresServer
@@ -39,7 +39,7 @@ def clock(database: Database) -> Iterator[Clock]:
 
 @pytest.fixture
 def worker(conn: Connection) -> UUID:
-    start_afresh(conn)
+    reset_all(conn)
     return new_worker()
 
 

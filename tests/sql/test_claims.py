@@ -22,7 +22,7 @@ from sql.engine import (
     new_worker,
     refused,
 )
-from sql.limit_kinds import start_afresh
+from sql.limit_kinds import reset_all
 from sql.mutation import close_gate, make_pausable, open_gate, pause_at_reading
 from sql.uncached_claim import claim
 
@@ -43,7 +43,7 @@ def _remembered(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch)
 
 @pytest.fixture
 def worker(conn: Connection) -> UUID:
-    start_afresh(conn)
+    reset_all(conn)
     return new_worker()
 
 
@@ -83,7 +83,7 @@ def test_rows_that_others_are_claiming_do_not_hide_a_job(
 def test_jobs_that_this_worker_does_not_serve_do_not_hide_a_job(
     conn: Connection, connect: Connect, weight: int
 ) -> None:
-    start_afresh(conn)
+    reset_all(conn)
     tenants = [uuid4() for _ in range(40)]
     for tenant in tenants:
         call(conn, "put_tenant", tenant_id=tenant, settings={"weight": weight})
@@ -121,7 +121,7 @@ def test_full_groups_do_not_hide_a_free_one(conn: Connection, worker: UUID) -> N
 
 
 def test_full_tenants_do_not_hide_a_free_one(conn: Connection, connect: Connect) -> None:
-    start_afresh(conn)
+    reset_all(conn)
     for _ in range(50):
         tenant = uuid4()
         call(conn, "put_tenant", tenant_id=tenant, settings={"max_running": 1})
@@ -134,7 +134,7 @@ def test_full_tenants_do_not_hide_a_free_one(conn: Connection, connect: Connect)
 
 
 def test_paused_tenants_do_not_hide_a_free_one(conn: Connection, connect: Connect) -> None:
-    start_afresh(conn)
+    reset_all(conn)
     for _ in range(50):
         tenant = uuid4()
         enqueue(conn, tenant, n=3)
@@ -166,7 +166,7 @@ def test_first_jobs_that_cannot_be_had_do_not_hide_those_behind_of_many_tenants(
 
 
 def test_every_claim_of_one_finds_a_job_until_none_is_left(conn: Connection) -> None:
-    start_afresh(conn)
+    reset_all(conn)
     definition(conn, "capped", max_running=1_000)
     for _ in range(10):
         tenant = uuid4()
@@ -267,7 +267,7 @@ def test_tenants_share_a_claim_that_is_too_small_for_all(
 
 
 def test_each_queue_of_a_claim_has_its_own_limit(conn: Connection) -> None:
-    start_afresh(conn)
+    reset_all(conn)
     for queue in ("a", "b", "c", "d"):
         enqueue(conn, n=5, queue=queue)
         enqueue(conn, TENANT_B, n=5, queue=queue)
@@ -275,7 +275,7 @@ def test_each_queue_of_a_claim_has_its_own_limit(conn: Connection) -> None:
 
 
 def test_a_paused_or_empty_queue_leaves_the_others_their_limits(conn: Connection) -> None:
-    start_afresh(conn)
+    reset_all(conn)
     enqueue(conn, n=5, queue="a")
     enqueue(conn, n=5, queue="b")
     call(conn, "pause_queue", queue="a")

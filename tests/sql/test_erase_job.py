@@ -23,7 +23,7 @@ from sql.engine import (
     succeed,
     token,
 )
-from sql.webhook_endpoints import endpoint, sent, with_connector
+from sql.webhook_endpoints import create_endpoint, define_connector, list_sent
 
 SECRET = "jane-doe-1984"
 ERROR = {"type": "Oops", "message": SECRET, "traceback": SECRET}
@@ -110,14 +110,14 @@ def test_nothing_of_an_erased_job_is_left_but_what_counts_need(conn: Connection,
 
 
 def test_the_messages_of_webhooks_about_an_erased_job_are_erased(conn: Connection) -> None:
-    with_connector(conn)
-    webhook_id = endpoint(conn, events=["end", "failure"])
+    define_connector(conn)
+    webhook_id = create_endpoint(conn, events=["end", "failure"])
     job = ended(conn, "dead")
     assert "webhook_deliveries" in tables_that_say(conn, SECRET)
-    messages = len(sent(conn, webhook_id))
+    messages = len(list_sent(conn, webhook_id))
     erase_job(conn, job)
     assert tables_that_say(conn, SECRET) == []
-    assert len(sent(conn, webhook_id)) == messages
+    assert len(list_sent(conn, webhook_id)) == messages
 
 
 def test_the_audit_log_and_the_timeline_say_who_erased_a_job(conn: Connection) -> None:

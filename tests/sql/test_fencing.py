@@ -25,9 +25,9 @@ from sql.settlement import (
     OUTCOMES,
     check_a_late_heartbeat,
     check_a_late_settlement,
-    held,
-    reaped,
-    record,
+    claim_and_reap_job,
+    claim_job,
+    read_record,
     recorded_as,
     settle,
 )
@@ -71,50 +71,50 @@ def never_waiting(connect: Connect) -> Connection:
 def test_a_repeated_completion_answers_ok_and_changes_nothing(
     conn: Connection, worker: UUID, outcome: str
 ) -> None:
-    job = held(conn, worker)
+    job = claim_job(conn, worker)
     assert settle(conn, worker, job, outcome) == ["ok"]
-    before = record(conn, job)
+    before = read_record(conn, job)
     assert settle(conn, worker, job, outcome) == ["ok"]
-    assert record(conn, job) == before
+    assert read_record(conn, job) == before
 
 
 @pytest.mark.parametrize("outcome", OUTCOMES)
 def test_a_repeated_completion_is_busy_until_the_first_commits_and_ok_then(
     conn: Connection, connect: Connect, worker: UUID, outcome: str
 ) -> None:
-    job = held(conn, worker)
+    job = claim_job(conn, worker)
     first, again = connect(autocommit=False), never_waiting(connect)
     settle(first, worker, job, outcome)
     assert settle(again, worker, job, outcome) == ["busy"]
     first.commit()
     assert settle(again, worker, job, outcome) == ["ok"]
-    assert [row["outcome"] for row in record(conn, job)[1]] == [recorded_as(outcome)]
+    assert [row["outcome"] for row in read_record(conn, job)[1]] == [recorded_as(outcome)]
 
 
 @pytest.mark.parametrize("outcome", OUTCOMES)
 def test_a_repeated_completion_takes_the_place_of_a_first_that_was_rolled_back(
     conn: Connection, connect: Connect, worker: UUID, outcome: str
 ) -> None:
-    job = held(conn, worker)
+    job = claim_job(conn, worker)
     first, again = connect(autocommit=False), never_waiting(connect)
     settle(first, worker, job, outcome)
     assert settle(again, worker, job, outcome) == ["busy"]
     first.rollback()
     assert settle(again, worker, job, outcome) == ["ok"]
-    assert [row["outcome"] for row in record(conn, job)[1]] == [recorded_as(outcome)]
+    assert [row["outcome"] for row in read_record(conn, job)[1]] == [recorded_as(outcome)]
 
 
 @pytest.mark.parametrize("outcome", ["failed", "timed_out", "crashed", "snoozed", "released"])
 def test_a_repeated_completion_answers_ok_and_leaves_the_next_owner_alone(
     conn: Connection, clock: Clock, worker: UUID, outcome: str
 ) -> None:
-    job = held(conn, worker)
+    job = claim_job(conn, worker)
     settle(conn, worker, job, outcome)
     clock.travel(hours=2)
     [next_] = claim(conn, new_worker())
-    before = record(conn, job)
+    before = read_record(conn, job)
     assert settle(conn, worker, job, outcome) == ["ok"]
-    assert record(conn, job) == before
+    assert read_record(conn, job) == before
     assert before[0]["lease"] == next_["lease"]
 
 
@@ -122,7 +122,7 @@ def test_a_repeated_completion_answers_ok_and_leaves_the_next_owner_alone(
 def test_a_repeated_completion_answers_ok_when_the_clock_went_back_between(
     conn: Connection, clock: Clock, worker: UUID, outcome: str
 ) -> None:
-    job = held(conn, worker)
+    job = claim_job(conn, worker)
     clock.travel(hours=-1)
     assert settle(conn, worker, job, outcome) == ["ok"]
     assert settle(conn, worker, job, outcome) == ["ok"]
@@ -135,14 +135,14 @@ def test_a_repeated_completion_answers_ok_when_the_clock_went_back_between(
 def test_a_late_completion_is_lost_and_changes_nothing(
     conn: Connection, clock: Clock, worker: UUID, outcome: str
 ) -> None:
-    check_a_late_settlement(conn, worker, reaped(conn, clock, worker), outcome)
+    check_a_late_settlement(conn, worker, claim_and_reap_job(conn, clock, worker), outcome)
 
 
 @pytest.mark.parametrize("outcome", OUTCOMES)
 def test_a_late_completion_does_not_touch_the_new_owner(
     conn: Connection, clock: Clock, worker: UUID, outcome: str
 ) -> None:
-    job = reaped(conn, clock, worker)
+    job = claim_and_reap_job(conn, clock, worker)
     claim(conn, new_worker())
     check_a_late_settlement(conn, worker, job, outcome)
 
@@ -151,7 +151,7 @@ def test_a_late_completion_does_not_touch_the_new_owner(
 def test_a_late_completion_does_not_touch_the_next_attempt_of_the_same_worker(
     conn: Connection, clock: Clock, worker: UUID, outcome: str
 ) -> None:
-    job = reaped(conn, clock, worker)
+    job = claim_and_reap_job(conn, clock, worker)
     claim(conn, worker)
     check_a_late_settlement(conn, worker, job, outcome)
 
@@ -159,9 +159,9 @@ def test_a_late_completion_does_not_touch_the_next_attempt_of_the_same_worker(
 def test_a_lease_lost_in_a_batch_does_not_keep_the_others_from_settling(
     conn: Connection, clock: Clock, worker: UUID
 ) -> None:
-    late = reaped(conn, clock, worker)
+    late = claim_and_reap_job(conn, clock, worker)
     claim(conn, new_worker())
-    good = held(conn, worker)
+    good = claim_job(conn, worker)
     answers = complete(conn, worker, [late, good])
     assert {row["job_id"]: row["status"] for row in answers} == {
         late["job_id"]: "lost",
@@ -170,14 +170,14 @@ def test_a_lease_lost_in_a_batch_does_not_keep_the_others_from_settling(
 
 
 def test_another_worker_cannot_use_the_lease(conn: Connection, worker: UUID) -> None:
-    job = held(conn, worker)
+    job = claim_job(conn, worker)
     check_a_late_settlement(conn, new_worker(), job, "succeeded")
 
 
 def test_a_late_single_completion_or_heartbeat_raises(
     conn: Connection, clock: Clock, worker: UUID
 ) -> None:
-    job = token(reaped(conn, clock, worker)) | {"worker_id": worker}
+    job = token(claim_and_reap_job(conn, clock, worker)) | {"worker_id": worker}
     for function in ("complete_job", "heartbeat_job"):
         with refused("JF003"):
             call(conn, function, **job)
@@ -195,7 +195,7 @@ def test_a_late_heartbeat_does_not_extend_the_next_lease_of_the_same_worker(
 def test_the_reaper_passes_over_a_job_that_is_being_completed(
     conn: Connection, connect: Connect, clock: Clock, worker: UUID
 ) -> None:
-    job = held(conn, worker)
+    job = claim_job(conn, worker)
     clock.travel(minutes=1)
     completing = connect(autocommit=False)
     complete(completing, worker, [job])
@@ -208,7 +208,7 @@ def test_the_reaper_passes_over_a_job_that_is_being_completed(
 def test_the_reaper_takes_a_job_whose_completion_was_rolled_back(
     conn: Connection, connect: Connect, clock: Clock, worker: UUID
 ) -> None:
-    job = held(conn, worker)
+    job = claim_job(conn, worker)
     clock.travel(minutes=1)
     completing = connect(autocommit=False)
     complete(completing, worker, [job])
@@ -219,7 +219,7 @@ def test_the_reaper_takes_a_job_whose_completion_was_rolled_back(
 def test_a_completion_is_busy_while_the_reaper_has_the_job_and_lost_then(
     conn: Connection, connect: Connect, clock: Clock, worker: UUID
 ) -> None:
-    job = held(conn, worker)
+    job = claim_job(conn, worker)
     clock.travel(minutes=1)
     reaping, completing = connect(autocommit=False), never_waiting(connect)
     reap(reaping)
@@ -233,7 +233,7 @@ def test_a_completion_is_busy_while_the_reaper_has_the_job_and_lost_then(
 def test_a_completion_is_busy_during_a_cancel_request_and_ends_the_job_then(
     conn: Connection, connect: Connect, worker: UUID, outcome: str
 ) -> None:
-    job = held(conn, worker)
+    job = claim_job(conn, worker)
     canceling, completing = connect(autocommit=False), never_waiting(connect)
     call(canceling, "cancel_job", job_id=job["job_id"], tenant_id=TENANT_A)
     assert settle(completing, worker, job, outcome) == ["busy"]
@@ -246,7 +246,7 @@ def test_a_completion_is_busy_during_a_cancel_request_and_ends_the_job_then(
 def test_a_single_completion_waits_for_a_cancel_request(
     conn: Connection, connect: Connect, worker: UUID
 ) -> None:
-    job = held(conn, worker)
+    job = claim_job(conn, worker)
     canceling, completing = connect(autocommit=False), connect()
     call(canceling, "cancel_job", job_id=job["job_id"], tenant_id=TENANT_A)
     single = token(job) | {"worker_id": worker, "outcome": {"outcome": "failed"}}
@@ -259,7 +259,7 @@ def test_a_single_completion_waits_for_a_cancel_request(
 def test_a_heartbeat_never_waits_for_a_settlement_in_flight(
     conn: Connection, connect: Connect, worker: UUID
 ) -> None:
-    jobs = [held(conn, worker) for _ in range(3)]
+    jobs = [claim_job(conn, worker) for _ in range(3)]
     settling, beating = connect(autocommit=False), connect()
     complete(settling, worker, jobs[:1])
     complete(settling, worker, jobs[1:2], "failed")

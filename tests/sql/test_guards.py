@@ -13,9 +13,9 @@ from cluster import Clock, Connect, Connection
 from sql.concurrency_scenarios import World, scripts
 from sql.engine import definition, new_worker
 from sql.hook_jobs import (
-    check_a_discarded_job_is_not_followed_again,
-    check_a_retry_is_not_followed,
-    with_hooks,
+    check_a_discarded_job_has_no_second_hook_job,
+    check_a_retry_has_no_hook_job,
+    define_hooks,
 )
 from sql.interleaver import Action, Interleaver, Script, interleavings
 from sql.mutation import mutate
@@ -23,8 +23,8 @@ from sql.settlement import (
     check_a_late_heartbeat,
     check_a_late_note,
     check_a_late_settlement,
-    held,
-    reaped,
+    claim_and_reap_job,
+    claim_job,
     settle,
 )
 from sql.uncached_claim import claim
@@ -47,7 +47,7 @@ def test_without_its_lease_guard_a_late_completion_ends_another_attempt(
     conn: Connection, clock: Clock, worker: UUID
 ) -> None:
     mutate(conn, "settle_jobs", "and j.lease = g.lease", "")
-    job = reaped(conn, clock, worker)
+    job = claim_and_reap_job(conn, clock, worker)
     claim(conn, worker)
     with pytest.raises(AssertionError):
         check_a_late_settlement(conn, worker, job, "succeeded")
@@ -57,7 +57,7 @@ def test_without_its_lease_guard_a_late_success_ends_another_attempt(
     conn: Connection, clock: Clock, worker: UUID
 ) -> None:
     mutate(conn, "move_succeeded_jobs", "and j.lease = g.lease", "")
-    job = reaped(conn, clock, worker)
+    job = claim_and_reap_job(conn, clock, worker)
     claim(conn, worker)
     with pytest.raises(AssertionError):
         check_a_late_settlement(conn, worker, job, "plain")
@@ -69,7 +69,7 @@ def test_without_its_lease_guard_a_late_failure_ends_another_attempt(
     mutate(conn, "settle_free_jobs", "and j.lease = g.lease", "")
     mutate(conn, "settle_unfinished_jobs", "and j.lease = g.lease", "")
     mutate(conn, "settle_unfinished_jobs", "and j.lease = h.lease", "")
-    job = reaped(conn, clock, worker)
+    job = claim_and_reap_job(conn, clock, worker)
     claim(conn, worker)
     with pytest.raises(AssertionError):
         check_a_late_settlement(conn, worker, job, "failed")
@@ -89,7 +89,7 @@ def test_without_its_worker_guard_anybody_ends_an_attempt(
     for function in functions:
         mutate(conn, function, "and j.worker_id = g.worker_id", "")
     with pytest.raises(AssertionError):
-        check_a_late_settlement(conn, new_worker(), held(conn, worker), outcome)
+        check_a_late_settlement(conn, new_worker(), claim_job(conn, worker), outcome)
 
 
 @pytest.mark.parametrize(
@@ -103,7 +103,7 @@ def test_without_its_worker_guard_anybody_ends_an_attempt(
 def test_without_a_look_at_locks_a_settlement_waits_for_one(
     conn: Connection, connect: Connect, worker: UUID, function: str, guard: str, outcome: str
 ) -> None:
-    job = held(conn, worker)
+    job = claim_job(conn, worker)
     holder, settling = connect(autocommit=False), connect()
     holder.execute("select from jobforge.jobs for update")
     settling.execute("set lock_timeout = '50ms'")
@@ -125,7 +125,7 @@ def test_without_its_lease_guard_a_late_note_is_kept(
     conn: Connection, clock: Clock, worker: UUID
 ) -> None:
     mutate(conn, "note_jobs", "and j.lease = t.lease", "")
-    job = reaped(conn, clock, worker)
+    job = claim_and_reap_job(conn, clock, worker)
     claim(conn, worker)
     with pytest.raises(AssertionError):
         check_a_late_note(conn, worker, job)
@@ -134,25 +134,25 @@ def test_without_its_lease_guard_a_late_note_is_kept(
 def test_without_its_worker_guard_anybody_notes_a_job(conn: Connection, worker: UUID) -> None:
     mutate(conn, "note_jobs", "and j.worker_id = p_worker_id", "")
     with pytest.raises(AssertionError):
-        check_a_late_note(conn, new_worker(), held(conn, worker))
+        check_a_late_note(conn, new_worker(), claim_job(conn, worker))
 
 
 def test_without_a_look_at_its_state_a_failure_that_is_retried_is_followed(
     conn: Connection,
 ) -> None:
     mutate(conn, "follow_up", "and v_ended.state in ('succeeded', 'canceled', 'dead')", "")
-    with_hooks(conn)
+    define_hooks(conn)
     with pytest.raises(AssertionError):
-        check_a_retry_is_not_followed(conn)
+        check_a_retry_has_no_hook_job(conn)
 
 
 def test_without_a_look_at_its_state_a_dead_job_is_followed_again_when_it_is_discarded(
     conn: Connection,
 ) -> None:
     mutate(conn, "follow_up", "and v_ended.was <> 'dead'", "")
-    with_hooks(conn)
+    define_hooks(conn)
     with pytest.raises(AssertionError):
-        check_a_discarded_job_is_not_followed_again(conn)
+        check_a_discarded_job_has_no_second_hook_job(conn)
 
 
 def test_without_the_lock_of_its_group_two_claims_exceed_a_cap(

@@ -24,15 +24,15 @@ from sql.engine import (
     token,
 )
 from sql.hook_jobs import (
-    check_a_discarded_job_is_not_followed_again,
-    check_a_retry_is_not_followed,
-    followers,
+    check_a_discarded_job_has_no_second_hook_job,
+    check_a_retry_has_no_hook_job,
+    define_hooks,
+    list_hook_jobs,
     run_once,
-    with_hooks,
 )
 from sql.interleaver import Interleaver, Script, interleavings
 from sql.lifecycle_actions import ACTIONS, act, prepare
-from sql.settlement import notes_of
+from sql.settlement import list_job_notes
 from sql.uncached_claim import claim
 
 FINAL = ("succeeded", "canceled", "dead")
@@ -42,7 +42,7 @@ ERROR = {"type": "ValueError", "message": "no such user", "of": None}
 
 @pytest.fixture
 def hooked(conn: Connection) -> Connection:
-    with_hooks(conn)
+    define_hooks(conn)
     return conn
 
 
@@ -55,7 +55,7 @@ def cancel(conn: Connection, job: UUID, reason: str | None = None) -> None:
 
 @pytest.fixture(scope="module")
 def shared_hooked(shared_conn: Connection) -> Connection:
-    with_hooks(shared_conn)
+    define_hooks(shared_conn)
     return shared_conn
 
 
@@ -66,13 +66,13 @@ def test_whatever_ends_a_job_is_followed_once_and_nothing_else_is(
     for start in STARTS:
         subject = prepare(shared_hooked, shared_clock, start)
         had_ended = subject.state() in FINAL
-        before = followers(subject.conn, subject.tenant)
+        before = list_hook_jobs(subject.conn, subject.tenant)
         assert len(before) == had_ended, start
 
         act(action, subject)
 
         expected = [] if had_ended or subject.state() not in FINAL else [subject.state()]
-        added = followers(subject.conn, subject.tenant)[len(before) :]
+        added = list_hook_jobs(subject.conn, subject.tenant)[len(before) :]
         assert [follower["payload"]["state"] for follower in added] == expected, start
         assert {follower["source_ref"] for follower in added} <= {str(subject.job)}
 
@@ -214,7 +214,7 @@ def test_the_hooks_are_told_how_the_job_ended(hooked: Connection, clock: Clock, 
 
     end(hooked, clock, job)
 
-    [follower] = followers(hooked)
+    [follower] = list_hook_jobs(hooked)
     told = {"result": None, "error": None, "reason": None} | expected
     told |= {"job_id": str(job), "definition": "test", "version": 1, "payload": {"to": None}}
     assert follower["payload"] == told
@@ -231,7 +231,7 @@ def test_the_hooks_are_told_how_the_job_ended(hooked: Connection, clock: Clock, 
 def test_hooks_get_payloads_and_results_as_large_as_jobs_may_have_them(hooked: Connection) -> None:
     enqueue_one(hooked, payload={"text": "x" * 250_000})
     run_once(hooked, "succeeded", result="y" * 1_000_000)
-    [follower] = followers(hooked)
+    [follower] = list_hook_jobs(hooked)
     assert len(follower["payload"]["payload"]["text"]) == 250_000
     assert len(follower["payload"]["result"]) == 1_000_000
 
@@ -239,7 +239,7 @@ def test_hooks_get_payloads_and_results_as_large_as_jobs_may_have_them(hooked: C
 def test_a_job_that_was_enqueued_alone_has_hooks_too(hooked: Connection) -> None:
     [row] = call(hooked, "enqueue_job", definition="test", tenant_id=TENANT_A)
     run_once(hooked, "succeeded")
-    assert [follower["source_ref"] for follower in followers(hooked)] == [str(row["job_id"])]
+    assert [follower["source_ref"] for follower in list_hook_jobs(hooked)] == [str(row["job_id"])]
 
 
 def test_the_jobs_of_a_batch_are_followed_each_in_its_own_tenant(hooked: Connection) -> None:
@@ -252,7 +252,7 @@ def test_the_jobs_of_a_batch_are_followed_each_in_its_own_tenant(hooked: Connect
     ]
     call(hooked, "complete_jobs", worker_id=worker, outcomes=Jsonb(outcomes))
     for tenant, ids in jobs.items():
-        told = [follower["source_ref"] for follower in followers(hooked, tenant)]
+        told = [follower["source_ref"] for follower in list_hook_jobs(hooked, tenant)]
         assert sorted(told) == sorted(map(str, ids))
 
 
@@ -260,18 +260,18 @@ def test_hooks_of_different_jobs_have_different_ids(hooked: Connection) -> None:
     enqueue(hooked, n=50)
     worker = new_worker()
     complete(hooked, worker, claim(hooked, worker, limit=50))
-    assert len({follower["id"] for follower in followers(hooked)}) == 50
+    assert len({follower["id"] for follower in list_hook_jobs(hooked)}) == 50
 
 
 # What is not followed.
 
 
 def test_a_failure_that_is_retried_is_not_followed(hooked: Connection) -> None:
-    check_a_retry_is_not_followed(hooked)
+    check_a_retry_has_no_hook_job(hooked)
 
 
 def test_a_dead_job_that_is_discarded_is_not_followed_again(hooked: Connection) -> None:
-    check_a_discarded_job_is_not_followed_again(hooked)
+    check_a_discarded_job_has_no_second_hook_job(hooked)
 
 
 @pytest.mark.parametrize("outcome", ["succeeded", "canceled", "failed"])
@@ -284,7 +284,7 @@ def test_a_completion_that_is_repeated_is_not_followed_again(
     for jobs in [held * 2, held]:
         answers = complete(hooked, worker, jobs, outcome, final=True)
         assert {answer["status"] for answer in answers} == {"ok"}
-    assert len(followers(hooked)) == 1
+    assert len(list_hook_jobs(hooked)) == 1
 
 
 def test_a_completion_that_comes_too_late_is_not_followed(hooked: Connection, clock: Clock) -> None:
@@ -294,7 +294,7 @@ def test_a_completion_that_comes_too_late_is_not_followed(hooked: Connection, cl
     clock.travel(minutes=1)
     reap(hooked)
     assert complete(hooked, worker, held)[0]["status"] == "lost"
-    assert followers(hooked) == []
+    assert list_hook_jobs(hooked) == []
 
 
 def test_a_completion_that_is_rolled_back_is_not_followed(
@@ -305,9 +305,9 @@ def test_a_completion_that_is_rolled_back_is_not_followed(
     held = claim(hooked, worker)
     session = connect(autocommit=False)
     complete(session, worker, held)
-    assert len(followers(session)) == 1
+    assert len(list_hook_jobs(session)) == 1
     session.rollback()
-    assert followers(hooked) == []
+    assert list_hook_jobs(hooked) == []
 
 
 @pytest.fixture
@@ -336,7 +336,7 @@ def test_a_completion_and_a_cancel_at_once_are_followed_once(
         interleaver.run(scripts, schedule, lambda: None)
         settle(hooked)  # again, as workers do when it was busy
         assert state_of(hooked, TENANT_A, job) in FINAL
-        assert len(followers(hooked)) == 1, schedule
+        assert len(list_hook_jobs(hooked)) == 1, schedule
 
 
 def test_a_job_without_hooks_is_not_followed(conn: Connection) -> None:
@@ -345,8 +345,8 @@ def test_a_job_without_hooks_is_not_followed(conn: Connection) -> None:
     job, waiting = enqueue_one(conn), enqueue_one(conn, delay_s=60)
     run_once(conn, "succeeded")
     cancel(conn, waiting)
-    assert followers(conn) == []
-    assert [note["kind"] for note in notes_of(conn, TENANT_A, job)] == []
+    assert list_hook_jobs(conn) == []
+    assert [note["kind"] for note in list_job_notes(conn, TENANT_A, job)] == []
 
 
 def test_a_hooks_job_is_not_followed_itself(hooked: Connection) -> None:
@@ -354,7 +354,7 @@ def test_a_hooks_job_is_not_followed_itself(hooked: Connection) -> None:
     run_once(hooked, "succeeded")
     worker = new_worker()
     complete(hooked, worker, claim(hooked, worker, "hooks"))
-    [follower] = followers(hooked)
+    [follower] = list_hook_jobs(hooked)
     assert follower["state"] == "succeeded"
 
 
@@ -365,9 +365,9 @@ def test_a_dead_job_that_is_revived_is_followed_again_at_its_next_end(hooked: Co
     job = enqueue_one(hooked)
     run_once(hooked, "failed", final=True)
     call(hooked, "retry_job", job_id=job, tenant_id=TENANT_A)
-    assert len(followers(hooked)) == 1
+    assert len(list_hook_jobs(hooked)) == 1
     run_once(hooked, "succeeded")
-    told = [(f["payload"]["state"], f["payload"]["attempt"]) for f in followers(hooked)]
+    told = [(f["payload"]["state"], f["payload"]["attempt"]) for f in list_hook_jobs(hooked)]
     assert told == [("dead", 1), ("succeeded", 2)]
 
 
@@ -376,7 +376,7 @@ def test_the_retry_of_a_finished_job_has_hooks_of_its_own(hooked: Connection) ->
     run_once(hooked, "succeeded")
     [row] = call(hooked, "retry_job", job_id=job, tenant_id=TENANT_A)
     run_once(hooked, "succeeded")
-    told = [follower["source_ref"] for follower in followers(hooked)]
+    told = [follower["source_ref"] for follower in list_hook_jobs(hooked)]
     assert told == [str(job), str(row["retry_job"])]
 
 
@@ -385,14 +385,14 @@ def test_a_job_has_the_hooks_that_its_definition_had_when_it_was_enqueued(
 ) -> None:
     definition(conn)
     before = enqueue_one(conn)
-    with_hooks(conn)
+    define_hooks(conn)
     run_once(conn, "succeeded")
     assert state_of(conn, TENANT_A, before) == "succeeded"
-    assert followers(conn) == []
+    assert list_hook_jobs(conn) == []
     enqueue_one(conn)
     definition(conn)
     run_once(conn, "succeeded")
-    assert len(followers(conn)) == 1
+    assert len(list_hook_jobs(conn)) == 1
 
 
 @pytest.mark.parametrize("hooks_come_last", [True, False])
@@ -405,7 +405,7 @@ def test_a_job_that_is_replaced_has_the_hooks_of_its_new_version(
     enqueue_one(conn, definition="test@1", key="k", delay_s=60)
     enqueue_one(conn, definition="test@2", key="k", on_conflict="replace")
     run_once(conn, "succeeded")
-    assert [follower["version"] for follower in followers(conn)] == [2] * hooks_come_last
+    assert [follower["version"] for follower in list_hook_jobs(conn)] == [2] * hooks_come_last
 
 
 def test_hooks_have_the_version_of_their_job(hooked: Connection) -> None:
@@ -414,7 +414,7 @@ def test_hooks_have_the_version_of_their_job(hooked: Connection) -> None:
     for version in (1, 2):
         enqueue_one(hooked, definition=f"test@{version}")
         run_once(hooked, "succeeded")
-    assert [follower["version"] for follower in followers(hooked)] == [1, 2]
+    assert [follower["version"] for follower in list_hook_jobs(hooked)] == [1, 2]
 
 
 # What must not stop a job from ending.
@@ -438,7 +438,7 @@ def test_hooks_that_cannot_be_enqueued_leave_a_note_and_the_end_stands(
         run_once(conn, "failed" if way == "dead" else way, final=True)
     assert state_of(conn, TENANT_A, job) == way
     assert state_of(conn, TENANT_A, plain) == "scheduled"
-    assert followers(conn) == []
+    assert list_hook_jobs(conn) == []
     [shown] = call(conn, "get_job", job_id=job, tenant_id=TENANT_A)
     [skipped] = [event for event in shown["events"] if event["kind"] == "hooks_skipped"]
     assert skipped["data"] == {"definition": "test:hooks", "version": 1, "reason": reason}
@@ -448,8 +448,8 @@ def test_hooks_of_another_version_do_not_stand_in(hooked: Connection) -> None:
     definition(hooked, version=2, hooks=True)
     job = enqueue_one(hooked, definition="test@2")
     run_once(hooked, "succeeded")
-    assert followers(hooked) == []
-    assert [note["kind"] for note in notes_of(hooked, TENANT_A, job)] == ["hooks_skipped"]
+    assert list_hook_jobs(hooked) == []
+    assert [note["kind"] for note in list_job_notes(hooked, TENANT_A, job)] == ["hooks_skipped"]
 
 
 def test_the_limit_of_pending_jobs_does_not_stop_hooks(hooked: Connection) -> None:
@@ -458,7 +458,7 @@ def test_the_limit_of_pending_jobs_does_not_stop_hooks(hooked: Connection) -> No
     run_once(hooked, "succeeded")
     run_once(hooked, "failed", final=True)
     cancel(hooked, jobs[2])
-    assert [follower["source_ref"] for follower in followers(hooked)] == list(map(str, jobs))
+    assert [follower["source_ref"] for follower in list_hook_jobs(hooked)] == list(map(str, jobs))
 
 
 def test_hooks_wait_while_their_tenant_is_paused(hooked: Connection) -> None:

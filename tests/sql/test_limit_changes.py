@@ -19,7 +19,7 @@ from sql.engine import (
     enqueue,
     new_worker,
 )
-from sql.limit_kinds import KINDS, start_afresh
+from sql.limit_kinds import KINDS, reset_all
 from sql.uncached_claim import claim
 
 from jobforge.embedded import PostgresServer
@@ -33,7 +33,7 @@ def database(server: PostgresServer) -> Iterator[Database]:
 
 @pytest.fixture
 def worker(conn: Connection) -> UUID:
-    start_afresh(conn)
+    reset_all(conn)
     return new_worker()
 
 

@@ -14,7 +14,7 @@ from cluster import Connect, Connection, Database, connect_to, fresh_database
 from sql.engine import TENANT_A, Row, call, definition, new_worker, release, succeed, token
 from sql.interleaver import Action, Interleaver, Script
 from sql.mutation import mutate
-from sql.settlement import held
+from sql.settlement import claim_job
 
 from jobforge.embedded import PostgresServer
 
@@ -77,7 +77,7 @@ def _run_against_each_other(
         for held_up in range(3):
             conn.execute("delete from jobforge.jobs")
             definition(conn)
-            jobs = [held(conn, worker) for _ in range(3)]
+            jobs = [claim_job(conn, worker) for _ in range(3)]
             assert jobs == sorted(jobs, key=lambda job: UUID(str(job["job_id"])))
             scripts = [
                 Script(one, (BULK[one](worker, jobs),)),

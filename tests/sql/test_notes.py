@@ -22,7 +22,7 @@ from sql.engine import (
     refused,
     token,
 )
-from sql.settlement import check_a_late_note, held, reaped
+from sql.settlement import check_a_late_note, claim_and_reap_job, claim_job
 from sql.uncached_claim import claim
 
 DENIED = "42501"
@@ -55,7 +55,7 @@ def messages(conn: Connection, job: Row, **arguments: Any) -> list[Any]:
 def test_a_note_keeps_its_kind_its_data_and_the_lease_it_was_said_under(
     conn: Connection, worker: UUID
 ) -> None:
-    job = held(conn, worker)
+    job = claim_job(conn, worker)
     said: list[tuple[str, Any]] = [
         ("progress", {"done": 3, "total": 7, "message": "halfway"}),
         ("log", {"level": "info", "message": "hello", "of": [None, 1.5]}),
@@ -71,7 +71,7 @@ def test_a_note_keeps_its_kind_its_data_and_the_lease_it_was_said_under(
 def test_notes_are_read_in_the_order_in_which_they_were_said(
     conn: Connection, worker: UUID
 ) -> None:
-    jobs = [held(conn, worker) for _ in range(2)]
+    jobs = [claim_job(conn, worker) for _ in range(2)]
     for batch in range(3):
         said = [(jobs[n % 2], "log", {"message": [batch, n]}) for n in range(200)]
         assert len(say(conn, worker, *said)) == 2
@@ -81,13 +81,13 @@ def test_notes_are_read_in_the_order_in_which_they_were_said(
 
 
 def test_no_two_notes_of_a_batch_have_the_same_time(conn: Connection, worker: UUID) -> None:
-    job = held(conn, worker)
+    job = claim_job(conn, worker)
     say(conn, worker, *[(job, "log", {})] * 1000)
     assert len({row["at"] for row in listed(conn, job, limit=1000)}) == 1000
 
 
 def test_data_up_to_the_limits_are_kept_as_they_are(conn: Connection, worker: UUID) -> None:
-    job = held(conn, worker)
+    job = claim_job(conn, worker)
     large, deep = {"message": "x" * 65_000}, _nested(64)
     say(conn, worker, (job, "log", large), (job, "event", deep))
     assert [row["data"] for row in listed(conn, job)] == [
@@ -100,7 +100,7 @@ def test_data_up_to_the_limits_are_kept_as_they_are(conn: Connection, worker: UU
 def test_data_beyond_the_limits_keep_the_start_of_their_text(
     conn: Connection, worker: UUID, cut: str
 ) -> None:
-    job = held(conn, worker)
+    job = claim_job(conn, worker)
     data = {"a": "x" * 70_000} if cut == "too large" else _nested(65)
     [answer] = say(conn, worker, (job, "log", data))
     assert answer["status"] == "ok"
@@ -118,7 +118,7 @@ def _nested(levels: int) -> Any:
 def test_a_kind_that_is_unknown_is_refused_with_its_whole_batch(
     conn: Connection, worker: UUID
 ) -> None:
-    job = held(conn, worker)
+    job = claim_job(conn, worker)
     with refused("JF002", field="kind"):
         say(conn, worker, (job, "log", {}), (job, "cancel_requested", {}))
     with refused("JF002", field="data"):
@@ -136,27 +136,27 @@ def test_no_notes_are_no_answers(conn: Connection, worker: UUID) -> None:
 def test_notes_of_a_stale_lease_are_lost_also_when_its_worker_has_the_job_again(
     conn: Connection, clock: Clock, worker: UUID
 ) -> None:
-    stale = reaped(conn, clock, worker)
+    stale = claim_and_reap_job(conn, clock, worker)
     check_a_late_note(conn, worker, stale)
     claim(conn, worker)
     check_a_late_note(conn, worker, stale)
 
 
 def test_notes_under_another_workers_lease_are_lost(conn: Connection, worker: UUID) -> None:
-    check_a_late_note(conn, new_worker(), held(conn, worker))
+    check_a_late_note(conn, new_worker(), claim_job(conn, worker))
 
 
 @pytest.mark.parametrize("outcome", ["succeeded", "failed", "released", "canceled"])
 def test_notes_of_an_attempt_that_has_ended_are_lost(
     conn: Connection, worker: UUID, outcome: str
 ) -> None:
-    job = held(conn, worker)
+    job = claim_job(conn, worker)
     complete(conn, worker, [job], outcome)
     check_a_late_note(conn, worker, job)
 
 
 def test_notes_under_another_tenants_name_are_lost(conn: Connection, worker: UUID) -> None:
-    job = held(conn, worker)
+    job = claim_job(conn, worker)
     check_a_late_note(conn, worker, job | {"tenant_id": TENANT_B})
     assert listed(conn, job) == []
 
@@ -164,9 +164,9 @@ def test_notes_under_another_tenants_name_are_lost(conn: Connection, worker: UUI
 def test_a_lost_lease_in_a_batch_costs_no_other_its_notes(
     conn: Connection, clock: Clock, worker: UUID
 ) -> None:
-    stale = reaped(conn, clock, worker)
+    stale = claim_and_reap_job(conn, clock, worker)
     [current] = claim(conn, worker)
-    other = held(conn, worker)
+    other = claim_job(conn, worker)
     answers = say(
         conn,
         worker,
@@ -187,7 +187,7 @@ def test_a_lost_lease_in_a_batch_costs_no_other_its_notes(
 
 
 def test_a_job_that_was_asked_to_stop_may_still_be_heard(conn: Connection, worker: UUID) -> None:
-    job = held(conn, worker)
+    job = claim_job(conn, worker)
     call(conn, "cancel_job", job_id=job["job_id"], tenant_id=TENANT_A)
     [answer] = note(conn, worker, [job], message="tidying up")
     assert answer["status"] == "ok"
@@ -196,7 +196,7 @@ def test_a_job_that_was_asked_to_stop_may_still_be_heard(conn: Connection, worke
 def test_notes_wait_for_nobody_who_holds_the_job(
     conn: Connection, connect: Connect, worker: UUID
 ) -> None:
-    job = held(conn, worker)
+    job = claim_job(conn, worker)
     other = connect(autocommit=False)
     complete(other, worker, [job])
     conn.execute("set lock_timeout = '1ms'")
@@ -224,7 +224,7 @@ def test_a_worker_confined_to_a_tenant_notes_no_other_tenants_jobs(
 def test_clients_read_notes_and_workers_write_them(
     conn: Connection, connect: Connect, worker: UUID
 ) -> None:
-    job = held(conn, worker)
+    job = claim_job(conn, worker)
     note(connect("worker_login"), worker, [job], message="hello")
     client = connect("client_login")
     with as_tenant(client, TENANT_A):
@@ -241,7 +241,7 @@ def test_clients_read_notes_and_workers_write_them(
 def test_the_timeline_of_a_job_has_its_progress_and_events_but_no_log_lines(
     conn: Connection, worker: UUID
 ) -> None:
-    job = held(conn, worker)
+    job = claim_job(conn, worker)
     for kind in ("progress", "log", "event"):
         note(conn, worker, [job], kind, message=kind)
     complete(conn, worker, [job])
@@ -253,7 +253,7 @@ def test_the_timeline_of_a_job_has_its_progress_and_events_but_no_log_lines(
 
 
 def test_notes_are_read_in_pages_oldest_first(conn: Connection, worker: UUID) -> None:
-    job = held(conn, worker)
+    job = claim_job(conn, worker)
     say(conn, worker, *((job, "log", {"message": n}) for n in range(5)))
     pages, after = [], None
     while page := listed(conn, job, limit=2, after=after):
@@ -263,7 +263,7 @@ def test_notes_are_read_in_pages_oldest_first(conn: Connection, worker: UUID) ->
 
 
 def test_notes_are_chosen_by_kind(conn: Connection, worker: UUID) -> None:
-    job = held(conn, worker)
+    job = claim_job(conn, worker)
     for n, kind in enumerate(["log", "progress", "event", "log"]):
         note(conn, worker, [job], kind, message=n)
     assert messages(conn, job, kinds=["log"]) == [0, 3]
@@ -276,7 +276,7 @@ def test_notes_are_chosen_by_kind(conn: Connection, worker: UUID) -> None:
 def test_what_was_done_to_a_job_stands_among_its_notes_with_who_did_it(
     conn: Connection, worker: UUID
 ) -> None:
-    job = held(conn, worker)
+    job = claim_job(conn, worker)
     note(conn, worker, [job], message="working")
     with as_tenant(conn, TENANT_A):
         conn.execute("select set_config('app.actor', 'ada', true)")
@@ -292,7 +292,7 @@ def test_what_was_done_to_a_job_stands_among_its_notes_with_who_did_it(
 def test_notes_outlive_the_attempt_and_the_job(conn: Connection, clock: Clock) -> None:
     definition(conn)
     worker = new_worker()
-    first = held(conn, worker)
+    first = claim_job(conn, worker)
     note(conn, worker, [first], message="first attempt")
     complete(conn, worker, [first], "failed", retry_in_s=0)
     clock.travel(seconds=1)
@@ -308,7 +308,7 @@ def test_notes_outlive_the_attempt_and_the_job(conn: Connection, clock: Clock) -
 def test_a_job_that_said_nothing_has_no_notes_and_one_that_is_not_there_is_not_found(
     conn: Connection, worker: UUID
 ) -> None:
-    job = held(conn, worker)
+    job = claim_job(conn, worker)
     assert listed(conn, job) == []
     complete(conn, worker, [job])
     assert listed(conn, job) == []
@@ -319,7 +319,7 @@ def test_a_job_that_said_nothing_has_no_notes_and_one_that_is_not_there_is_not_f
 def test_a_tenant_cannot_read_the_notes_of_another(
     conn: Connection, connect: Connect, worker: UUID
 ) -> None:
-    job = held(conn, worker)
+    job = claim_job(conn, worker)
     note(conn, worker, [job], message="secret")
     client = connect("client_login")
     with refused("JF004"), as_tenant(client, TENANT_B):
@@ -331,7 +331,7 @@ def test_a_tenant_cannot_read_the_notes_of_another(
 
 
 def test_deleting_a_tenant_deletes_its_notes(conn: Connection, worker: UUID) -> None:
-    job = held(conn, worker)
+    job = claim_job(conn, worker)
     note(conn, worker, [job], message="hello")
     erase(conn)
     assert count(conn, "job_events") == 0

@@ -8,7 +8,7 @@ from uuid import UUID, uuid4
 import pytest
 from cluster import Clock, Connect, Connection, Database, connect_to, fresh_database
 from sql.background_call import in_background, wait_until_blocked
-from sql.dead_jobs import kill, run_all
+from sql.dead_jobs import create_dead_jobs, run_all
 from sql.engine import (
     TENANT_A,
     Row,
@@ -119,7 +119,7 @@ def test_each_kind_acts_on_jobs_of_its_states_and_counts_them_before(
 
     def prepare() -> dict[str, UUID]:
         wipe(conn, tenant)
-        jobs = {"dead": kill(conn, 1, tenant)[0]}
+        jobs = {"dead": create_dead_jobs(conn, 1, tenant)[0]}
         jobs["failed"] = enqueue_one(conn, tenant, definition="patient")
         run_all(conn, "failed", 1, error={"type": "Oops", "message": "no"})
         jobs["succeeded"] = enqueue_one(conn, tenant)
@@ -166,11 +166,11 @@ def test_a_filter_chooses_the_jobs(conn: Connection, tenant: UUID) -> None:
 def test_a_discarded_job_says_so_and_a_retried_one_has_its_allowance_anew(
     conn: Connection, tenant: UUID
 ) -> None:
-    [gone] = kill(conn, 1, tenant, message="hopeless")
+    [gone] = create_dead_jobs(conn, 1, tenant, message="hopeless")
     start(conn, tenant, "discard")
     finish(conn)
     assert job_of(conn, tenant, gone)["cancel_reason"] == "discarded"
-    [back] = kill(conn, 1, tenant)
+    [back] = create_dead_jobs(conn, 1, tenant)
     start(conn, tenant, "retry", attempts=7)
     finish(conn)
     row = job_of(conn, tenant, back)
@@ -260,7 +260,7 @@ def test_jobs_that_come_later_are_left_alone(conn: Connection, tenant: UUID) -> 
 
 
 def test_a_job_that_dies_again_is_not_redriven_twice(conn: Connection, tenant: UUID) -> None:
-    kill(conn, 12, tenant)
+    create_dead_jobs(conn, 12, tenant)
     operation = start(conn, tenant, "redrive")
     advance(conn, 6)
     error = {"type": "Oops", "message": "no"}
@@ -392,7 +392,7 @@ def test_an_operation_that_has_ended_cannot_be_canceled(conn: Connection, tenant
 def test_a_redrive_waits_for_its_canaries_and_goes_on_when_they_end_well(
     conn: Connection, clock: Clock, tenant: UUID
 ) -> None:
-    jobs = kill(conn, 10, tenant)
+    jobs = create_dead_jobs(conn, 10, tenant)
     operation = start(conn, tenant, "redrive", canary=2)
     finish(conn)
     assert progress(conn, tenant, operation) == ("waiting", 2, 0)
@@ -409,7 +409,7 @@ def test_a_redrive_waits_for_its_canaries_and_goes_on_when_they_end_well(
 def test_a_canary_that_fails_once_is_waited_for_and_one_that_dies_stops_all(
     conn: Connection, clock: Clock, tenant: UUID
 ) -> None:
-    jobs = kill(conn, 10, tenant)
+    jobs = create_dead_jobs(conn, 10, tenant)
     operation = start(conn, tenant, "redrive", canary=1)
     finish(conn)
     error = {"type": "Oops", "message": "still"}
@@ -439,7 +439,7 @@ RATES: list[tuple[float, list[tuple[float, int]]]] = [
 def test_a_redrive_keeps_its_rate_also_after_a_long_pause(
     conn: Connection, clock: Clock, tenant: UUID
 ) -> None:
-    kill(conn, 60, tenant)
+    create_dead_jobs(conn, 60, tenant)
     for rate, steps in RATES:
         operation = start(conn, tenant, "redrive", rate=rate)
         for seconds, released in steps:
@@ -450,7 +450,7 @@ def test_a_redrive_keeps_its_rate_also_after_a_long_pause(
 
 
 def test_canaries_come_first_whatever_the_rate(conn: Connection, tenant: UUID) -> None:
-    kill(conn, 5, tenant)
+    create_dead_jobs(conn, 5, tenant)
     operation = start(conn, tenant, "redrive", canary=3, rate=0.01)
     finish(conn)
     assert progress(conn, tenant, operation) == ("waiting", 3, 0)

@@ -29,7 +29,7 @@ from sql.engine import (
     new_worker,
     refused,
 )
-from sql.limit_kinds import KINDS, start_afresh
+from sql.limit_kinds import KINDS, reset_all
 from sql.uncached_claim import claim
 
 from jobforge.embedded import PostgresServer
@@ -58,7 +58,7 @@ def clock(database: Database) -> Iterator[Clock]:
 
 @pytest.fixture
 def worker(conn: Connection) -> UUID:
-    start_afresh(conn)
+    reset_all(conn)
     return new_worker()
 
 

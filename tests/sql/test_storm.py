@@ -14,7 +14,7 @@ from uuid import UUID
 import psycopg
 import pytest
 from cluster import Clock, Connect, Connection
-from sql.cap_usage import Holders
+from sql.cap_usage import CapUsage
 from sql.claimer_threads import Fleet
 from sql.engine import (
     TENANT_A,
@@ -201,7 +201,7 @@ def test_whatever_sessions_do_at_once_the_invariants_hold_and_all_jobs_come_to_a
 ) -> None:
     definition(conn, max_attempts=3)
     definition(conn, "capped", max_running=CAP, max_attempts=3)
-    ledger, holders = Ledger(conn), Holders(conn)
+    ledger, cap_usage = Ledger(conn), CapUsage(conn)
     jobs: list[tuple[UUID, UUID]] = [(TENANT_A, job) for job in enqueue(conn, n=20)]
     seen: Counter[str] = Counter()
     sessions = [
@@ -218,7 +218,7 @@ def test_whatever_sessions_do_at_once_the_invariants_hold_and_all_jobs_come_to_a
     Fleet(connect, SESSIONS).run(turn)
 
     ledger.check()
-    assert holders.most_of("definition", "capped") <= CAP
+    assert cap_usage.most_of("definition", "capped") <= CAP
     # A storm in which nobody was late or lost a race shows nothing.
     assert all(seen[action.__name__] for action in _ACTIONS), seen
     assert seen["JF005"], seen

@@ -21,7 +21,7 @@ from sql.engine import (
     state_of,
     succeed,
 )
-from sql.settlement import record
+from sql.settlement import read_record
 
 # These differ between any two jobs.
 OWN = {"id", "job_id", "lease", "created_at", "run_at", "queued_at", "txid"}
@@ -41,7 +41,7 @@ def _held(conn: Connection, worker: UUID, n: int, **options: Json) -> list[Row]:
 
 def _rows(conn: Connection, job: Row) -> list[Row]:
     """The job and its attempts, as any other's."""
-    one, attempts = record(conn, job)
+    one, attempts = read_record(conn, job)
     return [{k: v for k, v in row.items() if k not in OWN | TIMES} for row in (one, *attempts)]
 
 
@@ -51,7 +51,7 @@ def test_what_it_writes_is_what_complete_jobs_writes(conn: Connection, worker: U
     assert succeed(conn, worker, [quick], [{"n": [1, None]}]) == []
     complete(conn, worker, [slow], result={"n": [1, None]})
     assert _rows(conn, quick) == _rows(conn, slow)
-    job, [attempt] = record(conn, quick)
+    job, [attempt] = read_record(conn, quick)
     assert job["started_at"] == attempt["started_at"] <= attempt["ended_at"] == job["finished_at"]
 
 
@@ -63,7 +63,7 @@ def test_what_a_finished_row_leaves_out_is_told_all_the_same(
     clock.travel(seconds=2 * delay_s)
     [job] = claim(conn, worker)
     succeed(conn, worker, [job])
-    finished, [attempt] = record(conn, job)
+    finished, [attempt] = read_record(conn, job)
     times = ("created_at", "run_at", "queued_at", "started_at")
     assert [finished[name] for name in times] == [job[name] for name in times]
     assert attempt["queued_at"] == job["queued_at"]
@@ -87,7 +87,7 @@ def test_a_finished_job_is_retried_with_the_allowance_that_it_had(
 def test_each_job_gets_its_own_result(conn: Connection, worker: UUID) -> None:
     jobs = _held(conn, worker, 3)
     assert succeed(conn, worker, jobs, [{"n": 0}, None, {"n": 2}]) == []
-    assert [record(conn, job)[0]["result"] for job in jobs] == [{"n": 0}, None, {"n": 2}]
+    assert [read_record(conn, job)[0]["result"] for job in jobs] == [{"n": 0}, None, {"n": 2}]
 
 
 def test_it_names_what_it_did_not_settle_and_leaves_that_alone(
@@ -96,13 +96,13 @@ def test_it_names_what_it_did_not_settle_and_leaves_that_alone(
     stale, ended, fine = _held(conn, worker, 3)
     complete(conn, worker, [ended])
     late = stale | {"lease": stale["lease"] - 1}
-    before = record(conn, stale), record(conn, ended)
+    before = read_record(conn, stale), read_record(conn, ended)
     left = succeed(conn, worker, [late, ended, fine])
     assert {(row["job_id"], row["lease"]) for row in left} == {
         (late["job_id"], late["lease"]),
         (ended["job_id"], ended["lease"]),
     }
-    assert (record(conn, stale), record(conn, ended)) == before
+    assert (read_record(conn, stale), read_record(conn, ended)) == before
     assert state_of(conn, TENANT_A, fine["job_id"]) == "succeeded"
 
 

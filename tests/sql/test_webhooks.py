@@ -30,13 +30,13 @@ from sql.uncached_claim import claim
 from sql.webhook_endpoints import (
     CONNECTOR,
     SEALED,
-    endpoint,
-    heard,
-    sent,
-    shown,
-    tried,
-    untold,
-    with_connector,
+    create_endpoint,
+    define_connector,
+    get_endpoint,
+    list_sent,
+    list_sent_events,
+    record_attempt,
+    unmatched_messages,
 )
 
 EVENTS = ["start", "success", "failure", "dead", "end"]
@@ -46,7 +46,7 @@ EVENTS = ["start", "success", "failure", "dead", "end"]
 def heeded(conn: Connection) -> Connection:
     """`test` has two attempts, and somebody delivers webhooks."""
     definition(conn, max_attempts=2, backoff_base_s=60)
-    with_connector(conn)
+    define_connector(conn)
     return conn
 
 
@@ -63,15 +63,15 @@ def run_one(conn: Connection, outcome: str, tenant: UUID = TENANT_A, **fields: J
 
 
 def test_each_kind_of_end_is_told_to_those_who_want_it(heeded: Connection) -> None:
-    by_event = {event: endpoint(heeded, events=[event]) for event in EVENTS}
-    by_event["all"] = endpoint(heeded, events=EVENTS)
+    by_event = {event: create_endpoint(heeded, events=[event]) for event in EVENTS}
+    by_event["all"] = create_endpoint(heeded, events=EVENTS)
     run_one(heeded, "succeeded")
     run_one(heeded, "failed", final=True)
     run_one(heeded, "failed")
     run_one(heeded, "canceled")
     run_one(heeded, "released")
     call(heeded, "cancel_jobs", filter={"state": "queued"}, tenant_id=TENANT_A)
-    told = {event: heard(heeded, webhook_id) for event, webhook_id in by_event.items()}
+    told = {event: list_sent_events(heeded, webhook_id) for event, webhook_id in by_event.items()}
     assert told["start"] == ["job.started"] * 5
     assert told["success"] == ["job.succeeded"]
     assert sorted(told["failure"]) == ["job.dead", "job.failed"]
@@ -83,7 +83,7 @@ def test_each_kind_of_end_is_told_to_those_who_want_it(heeded: Connection) -> No
 def test_a_message_says_what_became_of_the_job_and_nothing_of_its_payload(
     heeded: Connection,
 ) -> None:
-    webhook_id = endpoint(heeded, events=["success", "start"])
+    webhook_id = create_endpoint(heeded, events=["success", "start"])
     job = enqueue_one(
         heeded, payload={"card": "4111"}, correlation_id="order-7", traceparent="00-ab-cd-01"
     )
@@ -91,7 +91,7 @@ def test_a_message_says_what_became_of_the_job_and_nothing_of_its_payload(
     claimed = claim(heeded, worker)
     heeded.execute("set timezone = 'Asia/Kolkata'")
     succeed(heeded, worker, claimed, [{"sum": 3}])
-    started, ended = sent(heeded, webhook_id)
+    started, ended = list_sent(heeded, webhook_id)
     assert (started["message"]["type"], ended["message"]["type"]) == (
         "job.started",
         "job.succeeded",
@@ -116,12 +116,12 @@ def test_a_message_says_what_became_of_the_job_and_nothing_of_its_payload(
 
 
 def test_a_message_has_at_most_twenty_thousand_bytes(heeded: Connection) -> None:
-    webhook_id = endpoint(heeded, events=["end"])
+    webhook_id = create_endpoint(heeded, events=["end"])
     long = "\u0001" * 40_000
     run_one(heeded, "failed", final=True, error={"type": long, "message": long})
     run_one(heeded, "succeeded", result=["\u0001" * 1_300])
     run_one(heeded, "succeeded", result=[long])
-    failed, small, large = (row["message"] for row in sent(heeded, webhook_id))
+    failed, small, large = (row["message"] for row in list_sent(heeded, webhook_id))
     assert failed["data"]["error"]["message"] == long[:500]
     assert (small["data"]["result"], small["data"]["result_omitted"]) == (["\u0001" * 1_300], False)
     assert (large["data"]["result"], large["data"]["result_omitted"]) == (None, True)
@@ -133,21 +133,24 @@ def test_a_message_has_at_most_twenty_thousand_bytes(heeded: Connection) -> None
 
 def test_an_endpoint_hears_of_its_definitions_only(heeded: Connection) -> None:
     definition(heeded, "mail.send")
-    some = endpoint(heeded, definitions=["mail.send", "other"])
-    everything = endpoint(heeded)
+    some = create_endpoint(heeded, definitions=["mail.send", "other"])
+    everything = create_endpoint(heeded)
     run_one(heeded, "succeeded")
     enqueue_one(heeded, definition="mail.send")
     worker = new_worker()
     succeed(heeded, worker, claim(heeded, worker))
-    assert (len(heard(heeded, some)), len(heard(heeded, everything))) == (1, 2)
+    assert (len(list_sent(heeded, some)), len(list_sent(heeded, everything))) == (
+        1,
+        2,
+    )
 
 
 def test_sending_webhooks_and_hooks_are_not_told_of(heeded: Connection) -> None:
     definition(heeded, hooks=True)
     definition(heeded, "test:hooks")
-    webhook_id = endpoint(heeded, events=EVENTS)
+    webhook_id = create_endpoint(heeded, events=EVENTS)
     run_one(heeded, "succeeded")
-    before = heard(heeded, webhook_id)
+    before = list_sent_events(heeded, webhook_id)
     assert before == ["job.started", "job.succeeded"]
     worker = new_worker()
     senders = claim(heeded, worker, "connectors", limit=10)
@@ -156,45 +159,45 @@ def test_sending_webhooks_and_hooks_are_not_told_of(heeded: Connection) -> None:
     complete(heeded, worker, senders[1:], "failed", final=True)
     succeed(heeded, worker, claim(heeded, worker))
     assert count(heeded, "jobs") == 1  # the dead sender
-    assert heard(heeded, webhook_id) == before
+    assert list_sent_events(heeded, webhook_id) == before
 
 
 def test_a_dead_job_that_is_discarded_is_not_told_of_again(heeded: Connection) -> None:
-    webhook_id = endpoint(heeded)
+    webhook_id = create_endpoint(heeded)
     job = run_one(heeded, "failed", final=True)
     call(heeded, "cancel_job", job_id=job, tenant_id=TENANT_A)
-    assert heard(heeded, webhook_id) == ["job.dead"]
+    assert list_sent_events(heeded, webhook_id) == ["job.dead"]
 
 
 def test_the_reaper_and_expiry_tell_as_workers_do(heeded: Connection, clock: Clock) -> None:
-    webhook_id = endpoint(heeded)
+    webhook_id = create_endpoint(heeded)
     enqueue_one(heeded, max_attempts=1)
     claim(heeded, new_worker())
     enqueue_one(heeded, expires_in_s=30)
     clock.travel(minutes=5)
     reap(heeded)
-    assert sorted(heard(heeded, webhook_id)) == ["job.canceled", "job.dead"]
+    assert sorted(list_sent_events(heeded, webhook_id)) == ["job.canceled", "job.dead"]
 
 
 # To whom.
 
 
 def test_foreign_endpoints_are_never_told(heeded: Connection) -> None:
-    ours, theirs = endpoint(heeded, TENANT_A), endpoint(heeded, TENANT_B)
+    ours, theirs = create_endpoint(heeded, TENANT_A), create_endpoint(heeded, TENANT_B)
     worker = new_worker()
     for tenant in (TENANT_A, TENANT_B):
         enqueue(heeded, tenant, 2)
     succeed(heeded, worker, claim(heeded, worker, limit=10))
     for webhook_id, tenant in ((ours, TENANT_A), (theirs, TENANT_B)):
-        told = sent(heeded, webhook_id)
+        told = list_sent(heeded, webhook_id)
         assert [row["tenant_id"] for row in told] == [tenant] * 2
         assert {row["message"]["data"]["tenant_id"] for row in told} == {str(tenant)}
-    assert untold(heeded) == 0
+    assert unmatched_messages(heeded) == 0
 
 
 def test_a_tenant_without_endpoints_makes_no_extra_rows(heeded: Connection) -> None:
-    endpoint(heeded, TENANT_B, events=EVENTS)
-    endpoint(heeded, TENANT_A, events=EVENTS, enabled=False)
+    create_endpoint(heeded, TENANT_B, events=EVENTS)
+    create_endpoint(heeded, TENANT_A, events=EVENTS, enabled=False)
     run_one(heeded, "succeeded")
     run_one(heeded, "failed", final=True)
     assert count(heeded, "webhook_deliveries") == 0
@@ -205,9 +208,9 @@ def test_a_job_ends_when_nobody_delivers_and_the_message_can_be_redelivered(
     conn: Connection,
 ) -> None:
     definition(conn)
-    webhook_id = endpoint(conn)
+    webhook_id = create_endpoint(conn)
     run_one(conn, "succeeded")
-    [message] = sent(conn, webhook_id)
+    [message] = list_sent(conn, webhook_id)
     assert message["job_id"] is None
     assert "not registered" in message["error"]
     [listed] = call(conn, "list_deliveries", id=webhook_id, tenant_id=TENANT_A)
@@ -215,23 +218,23 @@ def test_a_job_ends_when_nobody_delivers_and_the_message_can_be_redelivered(
     again: dict[str, Any] = {"id": webhook_id, "delivery_id": message["id"], "tenant_id": TENANT_A}
     with refused("JF009"):
         call(conn, "redeliver", **again)
-    with_connector(conn)
+    define_connector(conn)
     job = call_for_value(conn, "redeliver", **again)
     assert job_of(conn, TENANT_A, job)["payload"]["delivery_id"] == str(message["id"])
 
 
 def test_a_pending_limit_does_not_hold_messages_up(heeded: Connection) -> None:
-    webhook_id = endpoint(heeded)
+    webhook_id = create_endpoint(heeded)
     call(heeded, "put_tenant", tenant_id=TENANT_A, settings={"max_pending": 1})
     run_one(heeded, "succeeded")
     heeded.execute("set jobforge.cursors = ''")
     call(heeded, "cancel_jobs", filter={"state": "queued"}, tenant_id=TENANT_A)
     run_one(heeded, "succeeded")
-    assert len(heard(heeded, webhook_id)) == 2
+    assert len(list_sent_events(heeded, webhook_id)) == 2
 
 
 def test_a_settle_that_is_rolled_back_told_nothing(heeded: Connection) -> None:
-    endpoint(heeded)
+    create_endpoint(heeded)
     worker = new_worker()
     enqueue(heeded, n=3)
     jobs = claim(heeded, worker, limit=3)
@@ -240,7 +243,7 @@ def test_a_settle_that_is_rolled_back_told_nothing(heeded: Connection) -> None:
         assert count(heeded, "webhook_deliveries") == 3
     assert count(heeded, "webhook_deliveries") == 0
     succeed(heeded, worker, jobs)
-    assert untold(heeded) == 0
+    assert unmatched_messages(heeded) == 0
 
 
 # Endpoints.
@@ -283,7 +286,7 @@ def test_settings_that_cannot_be_meant_are_refused(
 
 @pytest.mark.attack("connectors")
 def test_a_url_of_another_origin_needs_the_secret_again(conn: Connection) -> None:
-    webhook_id = endpoint(conn)
+    webhook_id = create_endpoint(conn)
     own = {"id": webhook_id, "tenant_id": TENANT_A}
     call(conn, "rotate_webhook", secret=b"2" * 61, **own)
     moved = {"url": "https://evil.example/"}
@@ -304,7 +307,7 @@ def test_a_url_of_another_origin_needs_the_secret_again(conn: Connection) -> Non
 
 
 def test_an_endpoint_is_edited_disabled_and_deleted(conn: Connection) -> None:
-    webhook_id = endpoint(conn, definitions=["test"], description="mine")
+    webhook_id = create_endpoint(conn, definitions=["test"], description="mine")
     call(
         conn,
         "edit_webhook",
@@ -312,7 +315,7 @@ def test_an_endpoint_is_edited_disabled_and_deleted(conn: Connection) -> None:
         changes={"url": "https://example.com/new", "definitions": None, "enabled": False},
         tenant_id=TENANT_A,
     )
-    changed = shown(conn, webhook_id)
+    changed = get_endpoint(conn, webhook_id)
     assert (changed["url"], changed["definitions"]) == ("https://example.com/new", None)
     assert (changed["description"], changed["events"]) == ("mine", ["end"])
     assert (changed["enabled"], changed["disabled_reason"]) == (False, "disabled by hand")
@@ -334,14 +337,14 @@ def test_a_tenant_has_at_most_a_hundred_endpoints(conn: Connection) -> None:
         [TENANT_A],
     )
     with refused("JF005", limit=100):
-        endpoint(conn)
-    endpoint(conn, TENANT_B)
+        create_endpoint(conn)
+    create_endpoint(conn, TENANT_B)
 
 
 def test_clients_see_endpoints_by_functions_only_and_no_secret(
     conn: Connection, connect: Connect
 ) -> None:
-    webhook_id = endpoint(conn)
+    webhook_id = create_endpoint(conn)
     client = connect("client_login")
     with as_tenant(client, TENANT_A):
         [listed] = call(client, "list_webhooks")
@@ -354,9 +357,9 @@ def test_clients_see_endpoints_by_functions_only_and_no_secret(
 
 
 def test_two_secrets_sign_until_the_overlap_ends(heeded: Connection, clock: Clock) -> None:
-    webhook_id = endpoint(heeded)
+    webhook_id = create_endpoint(heeded)
     run_one(heeded, "succeeded")
-    [message] = sent(heeded, webhook_id)
+    [message] = list_sent(heeded, webhook_id)
     new = b"n" * 61
 
     def secrets() -> list[bytes]:
@@ -384,58 +387,60 @@ def test_two_secrets_sign_until_the_overlap_ends(heeded: Connection, clock: Cloc
 
 
 def test_gone_disables_an_endpoint_at_once_and_enabling_clears_it(heeded: Connection) -> None:
-    webhook_id = endpoint(heeded)
+    webhook_id = create_endpoint(heeded)
     run_one(heeded, "succeeded")
-    [message] = sent(heeded, webhook_id)
-    assert not tried(heeded, webhook_id, message["id"], status=410, error="gone")
-    disabled = shown(heeded, webhook_id)
+    [message] = list_sent(heeded, webhook_id)
+    assert not record_attempt(heeded, webhook_id, message["id"], status=410, error="gone")
+    disabled = get_endpoint(heeded, webhook_id)
     assert (disabled["enabled"], disabled["disabled_reason"]) == (
         False,
         "the receiver answered 410 Gone",
     )
     assert call(heeded, "list_audit", limit=1, tenant_id=TENANT_A)[0]["action"] == "webhook.disable"
     run_one(heeded, "succeeded")
-    assert len(heard(heeded, webhook_id)) == 1
+    assert len(list_sent_events(heeded, webhook_id)) == 1
     with refused("JF005"):
         call(heeded, "redeliver", id=webhook_id, delivery_id=message["id"], tenant_id=TENANT_A)
     call(heeded, "edit_webhook", id=webhook_id, changes={"enabled": True}, tenant_id=TENANT_A)
-    enabled = shown(heeded, webhook_id)
+    enabled = get_endpoint(heeded, webhook_id)
     assert enabled["disabled_reason"] is enabled["failing_since"] is enabled["disabled_at"] is None
 
 
 def test_five_days_of_only_failures_disable_an_endpoint(heeded: Connection, clock: Clock) -> None:
-    webhook_id = endpoint(heeded)
+    webhook_id = create_endpoint(heeded)
     run_one(heeded, "succeeded")
-    [message] = sent(heeded, webhook_id)
+    [message] = list_sent(heeded, webhook_id)
 
     def fail() -> bool:
-        return tried(heeded, webhook_id, message["id"], status=500, error="it answered 500")
+        return record_attempt(
+            heeded, webhook_id, message["id"], status=500, error="it answered 500"
+        )
 
     assert fail()
     clock.travel(days=4)
     assert fail()
-    assert tried(heeded, webhook_id, message["id"], status=200)
+    assert record_attempt(heeded, webhook_id, message["id"], status=200)
     clock.travel(days=2)
     assert fail()
     clock.travel(days=4, hours=23)
     assert fail()
     clock.travel(hours=1)
     assert not fail()
-    assert "it answered 500" in shown(heeded, webhook_id)["disabled_reason"]
+    assert "it answered 500" in get_endpoint(heeded, webhook_id)["disabled_reason"]
     assert not fail()
     disabled = call(heeded, "list_audit", filter={"action": "webhook.disable"}, tenant_id=TENANT_A)
     assert len(disabled) == 1
 
 
 def test_deliveries_show_how_they_stand(heeded: Connection) -> None:
-    webhook_id = endpoint(heeded)
+    webhook_id = create_endpoint(heeded)
     for _ in range(3):
         run_one(heeded, "succeeded")
-    delivered, dead, _ = sent(heeded, webhook_id)
+    delivered, dead, _ = list_sent(heeded, webhook_id)
     worker = new_worker()
     jobs = {row["job_id"]: row for row in claim(heeded, worker, "connectors", limit=3)}
-    tried(heeded, webhook_id, delivered["id"], status=204, response="thanks")
-    tried(heeded, webhook_id, dead["id"], status=500, error="it answered 500")
+    record_attempt(heeded, webhook_id, delivered["id"], status=204, response="thanks")
+    record_attempt(heeded, webhook_id, dead["id"], status=500, error="it answered 500")
     succeed(heeded, worker, [jobs[delivered["job_id"]]])
     complete(heeded, worker, [jobs[dead["job_id"]]], "failed", final=True)
     listed = call(heeded, "list_deliveries", id=webhook_id, tenant_id=TENANT_A)
@@ -451,9 +456,9 @@ def test_deliveries_show_how_they_stand(heeded: Connection) -> None:
 
 
 def test_redelivering_makes_a_new_job_for_the_same_message(heeded: Connection) -> None:
-    webhook_id = endpoint(heeded)
+    webhook_id = create_endpoint(heeded)
     run_one(heeded, "succeeded")
-    [message] = sent(heeded, webhook_id)
+    [message] = list_sent(heeded, webhook_id)
     again: dict[str, Any] = {"id": webhook_id, "delivery_id": message["id"], "tenant_id": TENANT_A}
     with refused("JF005", state="pending"):
         call(heeded, "redeliver", **again)
@@ -474,32 +479,32 @@ def test_redelivering_makes_a_new_job_for_the_same_message(heeded: Connection) -
 def test_a_test_message_goes_to_a_disabled_endpoint_and_changes_nothing(
     heeded: Connection,
 ) -> None:
-    webhook_id = endpoint(heeded, enabled=False)
+    webhook_id = create_endpoint(heeded, enabled=False)
     delivery = call_for_value(heeded, "test_webhook", id=webhook_id, tenant_id=TENANT_A)
-    [message] = sent(heeded, webhook_id)
+    [message] = list_sent(heeded, webhook_id)
     assert (message["id"], message["event"]) == (delivery, "webhook.test")
     assert job_of(heeded, TENANT_A, message["job_id"])["max_attempts"] == 1
-    before = shown(heeded, webhook_id)
-    tried(heeded, webhook_id, delivery, status=410, error="gone")
-    assert shown(heeded, webhook_id) == before
+    before = get_endpoint(heeded, webhook_id)
+    record_attempt(heeded, webhook_id, delivery, status=410, error="gone")
+    assert get_endpoint(heeded, webhook_id) == before
 
 
 def test_old_deliveries_go_with_the_history_and_all_with_the_tenant(
     heeded: Connection, clock: Clock
 ) -> None:
-    webhook_id = endpoint(heeded)
+    webhook_id = create_endpoint(heeded)
     run_one(heeded, "succeeded")
     clock.travel(days=20)
     run_one(heeded, "succeeded")
     call(heeded, "ensure_partitions")
     call(heeded, "apply_retention")
-    assert len(sent(heeded, webhook_id)) == 1
+    assert len(list_sent(heeded, webhook_id)) == 1
     counts = erase(heeded)
     assert (counts["webhook_endpoints"], counts["webhook_deliveries"]) == (1, 1)
 
 
 def test_the_batch_form_and_plain_successes_tell_alike(heeded: Connection) -> None:
-    webhook_id = endpoint(heeded)
+    webhook_id = create_endpoint(heeded)
     enqueue(heeded, n=4)
     worker = new_worker()
     jobs = claim(heeded, worker, limit=4)
@@ -515,5 +520,5 @@ def test_the_batch_form_and_plain_successes_tell_alike(heeded: Connection) -> No
         for job, outcome in zip(jobs[2:], ["succeeded", "failed"], strict=True)
     ]
     call(heeded, "complete_jobs", worker_id=worker, outcomes=Jsonb(outcomes))
-    assert sorted(heard(heeded, webhook_id)) == ["job.dead"] + ["job.succeeded"] * 3
-    assert untold(heeded) == 0
+    assert sorted(list_sent_events(heeded, webhook_id)) == ["job.dead"] + ["job.succeeded"] * 3
+    assert unmatched_messages(heeded) == 0

@@ -1,6 +1,6 @@
-"""A settle never waits for a lock of an application's transaction.
+"""A settlement never waits for a lock of an application's transaction.
 
-A job that is locked, or whose end needs a row that is locked, is `busy`: it is settled later. All
+A job that is locked, or whose completion needs a locked row, is `busy`: it is settled later. All
 other jobs of the call, of all tenants, are settled at once.
 """
 
@@ -47,14 +47,14 @@ def worker(conn: Connection) -> UUID:
 
 @pytest.fixture
 def settler(connect: Connect) -> Connection:
-    """The session that settles. As a worker's, it gives up when it has waited for long."""
+    """The session that settles. As a worker's session, it has a lock timeout."""
     session = connect("worker_login")
     session.execute("set lock_timeout = '1s'")
     return session
 
 
 def _plainly(conn: Connection, worker: UUID, jobs: Sequence[Row]) -> dict[UUID, str]:
-    """As a worker does: what succeed_jobs did not settle goes to complete_jobs."""
+    """Settle as a worker does: pass the jobs that succeed_jobs did not settle to complete_jobs."""
     left = {row["job_id"] for row in succeed(conn, worker, jobs)}
     status = {job["job_id"]: "ok" for job in jobs if job["job_id"] not in left}
     rest = [job for job in jobs if job["job_id"] in left]
@@ -74,7 +74,7 @@ def _released(conn: Connection, worker: UUID, jobs: Sequence[Row]) -> dict[UUID,
     return {row["job_id"]: row["status"] for row in release(conn, worker, jobs)}
 
 
-# Each ends the job, except release.
+# Each of these ends the job, except release.
 SETTLES: dict[str, Settle] = {
     "plainly": _plainly,
     "succeeded": _with("succeeded", result={"n": 1}),
@@ -108,7 +108,7 @@ def _claimed(conn: Connection, worker: UUID, jobs: Sequence[UUID]) -> dict[UUID,
     return rows
 
 
-# The row of the job itself.
+# The row of the job itself is locked.
 
 
 @pytest.mark.parametrize("hold", HOLDS)
@@ -132,7 +132,7 @@ def test_a_job_that_an_open_transaction_holds_is_busy_and_2000_others_are_settle
     assert len(attempts_of(conn, TENANT_A, busy)) == 1
 
 
-def test_a_success_is_settled_at_once_when_a_lock_of_its_row_is_over(
+def test_a_success_is_settled_at_once_after_a_lock_of_its_row_is_released(
     conn: Connection, connect: Connect, settler: Connection, worker: UUID
 ) -> None:
     jobs = _claimed(conn, worker, enqueue(conn, n=3))
@@ -144,10 +144,10 @@ def test_a_success_is_settled_at_once_when_a_lock_of_its_row_is_over(
 
 
 @pytest.mark.parametrize("limit", [1, 50])
-def test_the_row_of_a_claimed_job_shows_that_nobody_has_locked_it(
+def test_the_row_of_a_claimed_job_shows_no_trace_of_a_lock(
     conn: Connection, worker: UUID, limit: int
 ) -> None:
-    """Otherwise each success would take the slower second pass."""
+    """Otherwise each success would need the slower second pass."""
     enqueue(conn, n=limit)
     jobs = claim(conn, worker, limit=limit)
     heartbeat(conn, worker, jobs)
@@ -155,7 +155,7 @@ def test_the_row_of_a_claimed_job_shows_that_nobody_has_locked_it(
     assert [row["is_free"] for row in rows] == [True] * limit
 
 
-def test_a_lost_lease_is_lost_although_the_row_is_held(
+def test_a_lost_lease_is_lost_although_the_row_is_locked(
     conn: Connection, connect: Connect, clock: Clock, settler: Connection, worker: UUID
 ) -> None:
     [late] = _claimed(conn, worker, [enqueue_one(conn, max_attempts=2)]).values()
@@ -167,11 +167,11 @@ def test_a_lost_lease_is_lost_although_the_row_is_held(
         assert settle(settler, worker, [late]) == {late["job_id"]: "lost"}
 
 
-# Rows that the end of the job needs.
+# Rows that the completion of the job needs are locked.
 
 
 def _parents(conn: Connection, n: int) -> dict[UUID, UUID]:
-    """Jobs for each of which one other job waits."""
+    """Create jobs that each have one child."""
     parents = enqueue(conn, n=n)
     return {parent: _as_uuid(_enqueue_after(conn, parent)) for parent in parents}
 
@@ -182,7 +182,7 @@ def _as_uuid(job: object) -> UUID:
 
 
 @pytest.mark.parametrize("way", SETTLES)
-def test_a_job_whose_child_is_held_is_busy_and_all_others_are_settled(
+def test_a_job_whose_child_is_locked_is_busy_and_all_others_are_settled(
     conn: Connection, connect: Connect, settler: Connection, worker: UUID, way: str
 ) -> None:
     settle = SETTLES[way]
@@ -204,7 +204,7 @@ def test_a_job_whose_child_is_held_is_busy_and_all_others_are_settled(
 
 
 @pytest.mark.parametrize("way", SETTLES)
-def test_jobs_whose_batch_is_held_are_busy_and_all_others_are_settled(
+def test_jobs_whose_batch_is_locked_are_busy_and_all_others_are_settled(
     conn: Connection, connect: Connect, settler: Connection, worker: UUID, way: str
 ) -> None:
     settle = SETTLES[way]
@@ -230,7 +230,7 @@ def _node(name: str) -> Json:
     return {"name": name, "definition": "test"}
 
 
-def test_a_job_that_gathers_a_held_job_is_busy_and_its_batch_is_settled(
+def test_a_job_that_gathers_a_locked_job_is_busy_and_its_batch_is_settled(
     conn: Connection, connect: Connect, settler: Connection, worker: UUID
 ) -> None:
     child = enqueue_one(conn, queue="later")
@@ -254,7 +254,7 @@ def test_a_job_that_gathers_a_held_job_is_busy_and_its_batch_is_settled(
 
 
 @pytest.mark.parametrize("way", SETTLES)
-def test_many_jobs_with_held_children_keep_no_other_from_being_settled(
+def test_many_jobs_with_locked_children_do_not_prevent_others_from_being_settled(
     conn: Connection, connect: Connect, settler: Connection, worker: UUID, way: str
 ) -> None:
     settle = SETTLES[way]
@@ -268,14 +268,14 @@ def test_many_jobs_with_held_children_keep_no_other_from_being_settled(
 
     status = settle(settler, worker, list(held.values()))
     assert status == {job: "busy" if job in busy else "ok" for job in held}
-    # Each try of a settle reads it once or twice.
+    # Each attempt to settle reads the clock once or twice.
     assert _readings(conn) < 20
     application.rollback()
     assert settle(settler, worker, [held[job] for job in busy]) == dict.fromkeys(busy, "ok")
     assert count(conn, "awaited_jobs") == 0
 
 
-def test_many_held_workflows_and_gathered_jobs_keep_no_other_from_being_settled(
+def test_many_locked_workflows_and_gathered_jobs_do_not_prevent_others_from_being_settled(
     conn: Connection, connect: Connect, settler: Connection, worker: UUID
 ) -> None:
     workflows: dict[UUID, UUID] = {}
@@ -307,7 +307,7 @@ def test_many_held_workflows_and_gathered_jobs_keep_no_other_from_being_settled(
     }
 
 
-def test_a_failure_that_is_retried_is_settled_although_all_children_are_held(
+def test_a_failure_that_is_retried_is_settled_although_all_children_are_locked(
     conn: Connection, connect: Connect, settler: Connection, worker: UUID
 ) -> None:
     definition(conn, max_attempts=2)
@@ -322,7 +322,7 @@ def test_a_failure_that_is_retried_is_settled_although_all_children_are_held(
     assert status == dict.fromkeys(children, "ok") | {one: "busy"}
 
 
-def test_a_failure_is_busy_when_what_its_child_takes_along_is_held(
+def test_a_failure_is_busy_when_a_job_that_its_child_cancels_is_locked(
     conn: Connection, connect: Connect, settler: Connection, worker: UUID
 ) -> None:
     parents = enqueue(conn, n=60)
@@ -346,7 +346,8 @@ def test_a_failure_is_busy_when_what_its_child_takes_along_is_held(
 def test_jobs_that_one_call_did_not_try_are_settled_by_the_next_calls(
     conn: Connection, connect: Connect, settler: Connection, worker: UUID
 ) -> None:
-    """No pass finds a row that an insert waits for; a trigger that takes a lock stands for it."""
+    """No pass can find a row that an insert waits for; a trigger that takes a lock simulates
+    one."""
     children = _parents(conn, 64)
     held = _claimed(conn, worker, list(children))
     stuck = list(children)[::8]
@@ -373,7 +374,7 @@ def test_jobs_that_one_call_did_not_try_are_settled_by_the_next_calls(
     assert _plainly(settler, worker, list(left.values())) == dict.fromkeys(stuck, "ok")
 
 
-def test_without_the_pass_that_finds_held_rows_free_jobs_are_left(
+def test_without_the_pass_that_finds_locked_rows_unlocked_jobs_are_left(
     conn: Connection, connect: Connect, settler: Connection, worker: UUID
 ) -> None:
     every = "array(select jsonb_array_elements(p_outcomes) order by random())"
@@ -393,7 +394,7 @@ def _readings(conn: Connection) -> int:
 
 
 def _count_readings_of_the_clock(conn: Connection) -> None:
-    """In a sequence, which counts also what is rolled back."""
+    """Count in a sequence, which is not rolled back."""
     conn.execute("create sequence public.readings")
     conn.execute("grant usage on sequence public.readings to public")
     conn.execute(
@@ -413,7 +414,7 @@ def test_a_single_completion_waits_for_the_child(
     _lock(application, child)
     single = token(held[parent]) | {"worker_id": worker}
     with in_background(completing, lambda c: call_for_value(c, "complete_job", **single)) as answer:
-        # Past the moment that complete_jobs waits.
+        # Longer than complete_jobs waits.
         completing_pid = completing.info.backend_pid
         wait_until_blocked(conn, completing, answer)
         _wait_until_waiting_for(conn, completing_pid, seconds=0.3)
@@ -454,7 +455,7 @@ def test_a_busy_job_keeps_its_lease_by_heartbeats_and_is_not_reaped(
     assert [row["outcome"] for row in attempts_of(conn, TENANT_A, parent)] == ["succeeded"]
 
 
-# Tenants with webhooks, whose jobs' ends concern other rows.
+# Tenants with webhooks: a completion of their jobs also touches other rows.
 
 
 @pytest.mark.parametrize("way", SETTLES)

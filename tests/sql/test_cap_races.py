@@ -1,4 +1,4 @@
-"""Caps under eight claimers: never exceeded at any instant, and every job is done."""
+"""Caps with eight concurrent claimers: they are never exceeded, and every job is done."""
 
 import threading
 from collections.abc import Iterator
@@ -31,7 +31,7 @@ def cap_usage(conn: Connection) -> CapUsage:
 
 
 def _groups_of(conn: Connection, subject: tuple[str, ...]) -> int:
-    """The most running jobs that share a cap, counted from the rows as they are now."""
+    """Return the highest number of running jobs that share a cap, counted from the current rows."""
     [row] = conn.execute(
         f"""
         select coalesce(max(n), 0) as most
@@ -45,7 +45,7 @@ def _groups_of(conn: Connection, subject: tuple[str, ...]) -> int:
 
 @contextmanager
 def _watched(conn: Connection, subject: tuple[str, ...]) -> Iterator[list[int]]:
-    """Counts from outside, again and again, what is inside; yields the highest count so far."""
+    """Count repeatedly from another session during the block; yield the highest count so far."""
     most = [0]
     over = threading.Event()
 
@@ -78,7 +78,7 @@ def test_a_cap_is_never_exceeded_and_all_its_jobs_are_done(
     assert count(conn, "finished_jobs") == 180 * cap
 
 
-def test_everything_is_done_while_limits_and_pauses_come_and_go(
+def test_all_jobs_are_done_while_limits_and_pauses_change(
     conn: Connection, connect: Connect, cap_usage: CapUsage
 ) -> None:
     definition(conn, max_running=3)
@@ -110,19 +110,17 @@ def test_everything_is_done_while_limits_and_pauses_come_and_go(
     assert count(conn, "jobs") == 0
 
 
-# The record of holders itself: it sees what it should see.
+# Tests of CapUsage itself: it counts correctly.
 
 
-def test_the_record_counts_runs_that_follow_each_other_once(
-    conn: Connection, cap_usage: CapUsage
-) -> None:
+def test_the_record_counts_consecutive_runs_once(conn: Connection, cap_usage: CapUsage) -> None:
     enqueue(conn, n=3)
     for worker in (new_worker(), new_worker(), new_worker()):
         complete(conn, worker, claim(conn, worker))
     assert cap_usage.most("definition") == 1
 
 
-def test_the_record_counts_runs_that_start_in_two_transactions_at_once(
+def test_the_record_counts_runs_that_start_in_two_concurrent_transactions(
     connect: Connect, conn: Connection, cap_usage: CapUsage
 ) -> None:
     definition(conn, max_running=1)

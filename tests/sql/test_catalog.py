@@ -1,4 +1,4 @@
-"""The catalogue audit: every object of the schema, one added tomorrow too, obeys the rules."""
+"""The catalog audit: every object of the schema, including future ones, obeys the rules."""
 
 import re
 from collections.abc import Iterator
@@ -20,13 +20,13 @@ each_rule = pytest.mark.parametrize("rule", RULES, ids=[rule.name for rule in RU
 
 @pytest.fixture(scope="module")
 def installed(server: PostgresServer) -> Iterator[Connection]:
-    """One database for all questions; what a test breaks in it is rolled back."""
+    """One database for all rules; a test rolls back what it changes."""
     with fresh_database(server) as database, closing(connect_to(database.url)) as conn:
         yield conn
 
 
 @each_rule
-def test_the_audit_finds_nobody(installed: Connection, rule: Rule) -> None:
+def test_no_object_breaks_a_rule(installed: Connection, rule: Rule) -> None:
     assert offenders(installed, rule) == []
 
 
@@ -37,20 +37,22 @@ def test_the_audit_finds_a_breach(installed: Connection, rule: Rule) -> None:
         assert offenders(installed, rule) != []
 
 
-def test_every_exception_is_in_use(installed: Connection) -> None:
+def test_every_exception_is_needed(installed: Connection) -> None:
     relations = {row["relname"] for row in installed.execute("select relname from pg_class")}
     assert {*INSTALLATION, *NULLABLE, *UNIQUE} - relations == set()
     assert _functions(installed, "true") >= OWNERS
 
 
-def test_partitions_made_later_obey_the_same_rules(conn: Connection, connect: Connect) -> None:
+def test_partitions_created_later_obey_the_same_rules(conn: Connection, connect: Connect) -> None:
     made = call(connect("worker_login"), "ensure_partitions", days=40)
     assert made != [{"ensure_partitions": 0}]
     assert {rule.name: offenders(conn, rule) for rule in RULES} == {rule.name: [] for rule in RULES}
 
 
 @pytest.mark.parametrize("owner", ["jobforge_owner", "jobforge_engine"])
-def test_a_function_made_later_is_closed_to_public(installed: Connection, owner: str) -> None:
+def test_a_function_created_later_is_not_executable_by_public(
+    installed: Connection, owner: str
+) -> None:
     with installed.transaction(force_rollback=True):
         installed.execute(f"set local role {owner}".encode())
         installed.execute("create function jobforge.later() returns int language sql return 1")
@@ -63,16 +65,16 @@ def test_a_function_made_later_is_closed_to_public(installed: Connection, owner:
     assert row == {"by public": False}
 
 
-# What is right is written down in access.sql, beside the block that applies it.
+# The correct state is defined in access.sql, next to the block that applies it.
 IN_ACCESS = {"wanted_owners", "granted_functions", "wanted_policies", "wanted_grants"}
 
 
-def test_every_function_has_a_file_of_its_name(installed: Connection) -> None:
+def test_every_function_has_a_file_with_its_name(installed: Connection) -> None:
     files = [path.stem for path in function_files()]
     assert sorted(_functions(installed, "true")) == sorted([*files, *IN_ACCESS])
 
 
-def test_every_function_has_a_header_that_says_what_it_is_for() -> None:
+def test_every_function_has_a_header_that_describes_its_purpose() -> None:
     headless = [
         path.stem for path in function_files() if not re.match(r"-- \w.{20,}", path.read_text())
     ]

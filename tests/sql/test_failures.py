@@ -1,4 +1,4 @@
-"""Dead jobs in groups: what belongs together, what is counted, what people know of it."""
+"""Groups of dead jobs: their members, counts and annotations."""
 
 from datetime import timedelta
 from typing import Any
@@ -30,7 +30,7 @@ def annotate(conn: Connection, tenant: UUID, fingerprint: str, **changes: Any) -
     call(conn, "annotate_failure", fingerprint=fingerprint, changes=changes, tenant_id=tenant)
 
 
-def test_jobs_that_died_alike_are_one_group_and_the_newest_is_its_sample(
+def test_jobs_with_equal_errors_are_one_group_and_the_newest_is_its_sample(
     conn: Connection, tenant: UUID
 ) -> None:
     create_dead_jobs(conn, 2, tenant, message="row 1 is gone")
@@ -43,7 +43,7 @@ def test_jobs_that_died_alike_are_one_group_and_the_newest_is_its_sample(
     assert rows[0]["first_seen"] < rows[0]["last_seen"]
 
 
-def test_only_the_dead_are_counted(conn: Connection, tenant: UUID) -> None:
+def test_only_dead_jobs_are_counted(conn: Connection, tenant: UUID) -> None:
     jobs = create_dead_jobs(conn, 3, tenant)
     call(conn, "retry_job", job_id=jobs[0], tenant_id=tenant)
     call(conn, "cancel_job", job_id=jobs[1], tenant_id=tenant)
@@ -52,7 +52,7 @@ def test_only_the_dead_are_counted(conn: Connection, tenant: UUID) -> None:
     run_all(conn, "succeeded", 10)
 
 
-def test_a_filter_narrows_groups_and_what_they_count(
+def test_a_filter_selects_groups_and_the_jobs_they_count(
     shared_clock: Clock, conn: Connection, tenant: UUID
 ) -> None:
     create_dead_jobs(conn, 2, tenant)
@@ -72,7 +72,7 @@ def test_a_filter_narrows_groups_and_what_they_count(
     assert counts(definition="nobody's") == []
 
 
-def test_pages_of_groups_go_on_where_the_last_one_ended(conn: Connection, tenant: UUID) -> None:
+def test_pages_of_groups_continue_where_the_last_one_ended(conn: Connection, tenant: UUID) -> None:
     for word in ("one", "two", "three", "four", "five"):
         create_dead_jobs(conn, 1, tenant, message=word)
     first = failures(conn, tenant, limit=3)
@@ -97,7 +97,7 @@ def test_a_group_is_counted_up_to_ten_thousand(conn: Connection, tenant: UUID) -
     assert [row["jobs"] for row in failures(conn, tenant)] == [10000]
 
 
-def test_a_group_tells_when_it_died_by_the_hour_and_as_which_versions(
+def test_a_group_lists_failures_by_hour_and_by_version(
     shared_clock: Clock, conn: Connection, tenant: UUID
 ) -> None:
     definition(conn, "aging")
@@ -112,7 +112,7 @@ def test_a_group_tells_when_it_died_by_the_hour_and_as_which_versions(
     assert group["hourly"] == [0] * 21 + [2, 0, 3], "the first was more than a day ago"
 
 
-def test_a_failure_is_back_when_it_dies_on_the_build_that_mends_it_or_a_later_one(
+def test_a_failure_recurred_if_it_happens_on_the_build_that_fixes_it_or_a_later_one(
     shared_clock: Clock, conn: Connection, tenant: UUID
 ) -> None:
     seen = []
@@ -155,7 +155,7 @@ def test_a_wrong_filter_or_change_is_refused_by_field(conn: Connection, tenant: 
             annotate(conn, tenant, group["fingerprint"], **{field: value})
 
 
-def test_what_is_noted_stays_until_it_is_taken_back(
+def test_an_annotation_stays_until_it_is_removed(
     shared_clock: Clock, conn: Connection, tenant: UUID
 ) -> None:
     jobs = create_dead_jobs(conn, 2, tenant)
@@ -175,7 +175,9 @@ def test_what_is_noted_stays_until_it_is_taken_back(
     assert actions.count("failure.annotate") == 3
 
 
-def test_a_group_that_the_tenant_does_not_have_is_not_found(conn: Connection, tenant: UUID) -> None:
+def test_a_group_that_does_not_exist_in_the_tenant_is_not_found(
+    conn: Connection, tenant: UUID
+) -> None:
     create_dead_jobs(conn, 1, tenant)
     [group] = failures(conn, tenant)
     for fingerprint in (group["fingerprint"], "0123456789abcdef"):

@@ -1,4 +1,4 @@
-"""Only the holder of the current lease moves a job on, and what it was told is what is recorded."""
+"""Only the holder of the current lease changes a job, and its answer matches the record."""
 
 from collections.abc import Iterator
 from contextlib import closing
@@ -35,7 +35,8 @@ from sql.uncached_claim import claim
 
 from jobforge.embedded import PostgresServer
 
-# One database for all: what a test leaves is removed before the next, except the time of day.
+# One database for all tests: each deletes the rows of the previous one, but the clock keeps its
+# offset.
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +69,7 @@ def never_waiting(connect: Connect) -> Connection:
 
 
 @pytest.mark.parametrize("outcome", OUTCOMES)
-def test_a_repeated_completion_answers_ok_and_changes_nothing(
+def test_a_repeated_completion_returns_ok_and_changes_nothing(
     conn: Connection, worker: UUID, outcome: str
 ) -> None:
     job = claim_job(conn, worker)
@@ -79,7 +80,7 @@ def test_a_repeated_completion_answers_ok_and_changes_nothing(
 
 
 @pytest.mark.parametrize("outcome", OUTCOMES)
-def test_a_repeated_completion_is_busy_until_the_first_commits_and_ok_then(
+def test_a_repeated_completion_is_busy_until_the_first_commits_and_ok_afterwards(
     conn: Connection, connect: Connect, worker: UUID, outcome: str
 ) -> None:
     job = claim_job(conn, worker)
@@ -92,7 +93,7 @@ def test_a_repeated_completion_is_busy_until_the_first_commits_and_ok_then(
 
 
 @pytest.mark.parametrize("outcome", OUTCOMES)
-def test_a_repeated_completion_takes_the_place_of_a_first_that_was_rolled_back(
+def test_a_repeated_completion_replaces_a_first_one_that_was_rolled_back(
     conn: Connection, connect: Connect, worker: UUID, outcome: str
 ) -> None:
     job = claim_job(conn, worker)
@@ -105,7 +106,7 @@ def test_a_repeated_completion_takes_the_place_of_a_first_that_was_rolled_back(
 
 
 @pytest.mark.parametrize("outcome", ["failed", "timed_out", "crashed", "snoozed", "released"])
-def test_a_repeated_completion_answers_ok_and_leaves_the_next_owner_alone(
+def test_a_repeated_completion_returns_ok_and_does_not_change_the_new_owner(
     conn: Connection, clock: Clock, worker: UUID, outcome: str
 ) -> None:
     job = claim_job(conn, worker)
@@ -119,7 +120,7 @@ def test_a_repeated_completion_answers_ok_and_leaves_the_next_owner_alone(
 
 
 @pytest.mark.parametrize("outcome", OUTCOMES)
-def test_a_repeated_completion_answers_ok_when_the_clock_went_back_between(
+def test_a_repeated_completion_returns_ok_when_the_clock_was_set_back_in_between(
     conn: Connection, clock: Clock, worker: UUID, outcome: str
 ) -> None:
     job = claim_job(conn, worker)
@@ -128,7 +129,7 @@ def test_a_repeated_completion_answers_ok_when_the_clock_went_back_between(
     assert settle(conn, worker, job, outcome) == ["ok"]
 
 
-# A late completion: the lease is over, and the reaper was first.
+# A late completion: the lease has expired, and the reaper was first.
 
 
 @pytest.mark.parametrize("outcome", OUTCOMES)
@@ -156,7 +157,7 @@ def test_a_late_completion_does_not_touch_the_next_attempt_of_the_same_worker(
     check_a_late_settlement(conn, worker, job, outcome)
 
 
-def test_a_lease_lost_in_a_batch_does_not_keep_the_others_from_settling(
+def test_a_lost_lease_in_a_batch_does_not_prevent_the_others_from_settling(
     conn: Connection, clock: Clock, worker: UUID
 ) -> None:
     late = claim_and_reap_job(conn, clock, worker)
@@ -189,10 +190,10 @@ def test_a_late_heartbeat_does_not_extend_the_next_lease_of_the_same_worker(
     check_a_late_heartbeat(conn, clock, worker)
 
 
-# The reaper, and those who act on a job at the same time.
+# The reaper, and concurrent changes of a job.
 
 
-def test_the_reaper_passes_over_a_job_that_is_being_completed(
+def test_the_reaper_skips_a_job_that_is_being_completed(
     conn: Connection, connect: Connect, clock: Clock, worker: UUID
 ) -> None:
     job = claim_job(conn, worker)
@@ -205,7 +206,7 @@ def test_the_reaper_passes_over_a_job_that_is_being_completed(
     assert state_of(conn, TENANT_A, job["job_id"]) == "succeeded"
 
 
-def test_the_reaper_takes_a_job_whose_completion_was_rolled_back(
+def test_the_reaper_reaps_a_job_whose_completion_was_rolled_back(
     conn: Connection, connect: Connect, clock: Clock, worker: UUID
 ) -> None:
     job = claim_job(conn, worker)
@@ -216,7 +217,7 @@ def test_the_reaper_takes_a_job_whose_completion_was_rolled_back(
     assert [row["job_id"] for row in reap(conn)] == [job["job_id"]]
 
 
-def test_a_completion_is_busy_while_the_reaper_has_the_job_and_lost_then(
+def test_a_completion_is_busy_while_the_reaper_locks_the_job_and_lost_afterwards(
     conn: Connection, connect: Connect, clock: Clock, worker: UUID
 ) -> None:
     job = claim_job(conn, worker)
@@ -230,7 +231,7 @@ def test_a_completion_is_busy_while_the_reaper_has_the_job_and_lost_then(
 
 
 @pytest.mark.parametrize("outcome", OUTCOMES)
-def test_a_completion_is_busy_during_a_cancel_request_and_ends_the_job_then(
+def test_a_completion_is_busy_during_a_cancel_request_and_ends_the_job_afterwards(
     conn: Connection, connect: Connect, worker: UUID, outcome: str
 ) -> None:
     job = claim_job(conn, worker)
@@ -256,14 +257,14 @@ def test_a_single_completion_waits_for_a_cancel_request(
         assert answer.result() == [{"complete_job": "canceled"}]
 
 
-def test_a_heartbeat_never_waits_for_a_settlement_in_flight(
+def test_a_heartbeat_never_waits_for_an_uncommitted_settlement(
     conn: Connection, connect: Connect, worker: UUID
 ) -> None:
     jobs = [claim_job(conn, worker) for _ in range(3)]
     settling, beating = connect(autocommit=False), connect()
     complete(settling, worker, jobs[:1])
     complete(settling, worker, jobs[1:2], "failed")
-    beating.execute("set lock_timeout = '1ms'")  # whatever waits for a lock at all, fails
+    beating.execute("set lock_timeout = '1ms'")  # fails on any lock wait
     answers = heartbeat(beating, worker, jobs)
     assert [row["status"] for row in answers[:3]] == ["ok", "ok", "ok"]
     settling.commit()
@@ -271,7 +272,7 @@ def test_a_heartbeat_never_waits_for_a_settlement_in_flight(
     assert [status[job["job_id"]] for job in jobs] == ["lost", "lost", "ok"]
 
 
-def test_a_claim_never_waits_for_whoever_holds_the_rows(
+def test_a_claim_never_waits_for_locked_rows(
     conn: Connection, connect: Connect, worker: UUID
 ) -> None:
     first, *others = enqueue(conn, n=3)
@@ -292,7 +293,7 @@ def test_a_claim_outside_read_committed_is_refused(
             claim(conn, worker)
 
 
-def test_leases_rise_also_when_the_clock_goes_back(
+def test_leases_increase_even_when_the_clock_is_set_back(
     conn: Connection, clock: Clock, worker: UUID
 ) -> None:
     enqueue(conn)

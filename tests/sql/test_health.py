@@ -1,4 +1,4 @@
-"""The condition of an installation: what is counted is there, and what is stuck is found."""
+"""The health of an installation: gauges are correct, and stuck work is found."""
 
 import pytest
 from cluster import Clock, Connect, Connection
@@ -26,7 +26,7 @@ def troubles(conn: Connection) -> dict[str, Row]:
     return {row["kind"]: row for row in call(conn, "find_problems")}
 
 
-def test_jobs_are_counted_by_queue_and_state_and_the_oldest_wait_is_told(
+def test_jobs_are_counted_by_queue_and_state_with_the_oldest_wait(
     conn: Connection, clock: Clock
 ) -> None:
     definition(conn, queue="mail", max_attempts=1)
@@ -48,7 +48,7 @@ def test_jobs_are_counted_by_queue_and_state_and_the_oldest_wait_is_told(
     assert gauges(conn)["expired_leases", None, None] == 1
 
 
-def test_tenants_beyond_those_with_most_jobs_are_one(conn: Connection) -> None:
+def test_tenants_beyond_those_with_most_jobs_are_counted_as_one(conn: Connection) -> None:
     definition(conn)
     definition(conn, "held", max_running=1)
     enqueue(conn, TENANT_A, 2)
@@ -65,7 +65,9 @@ def test_tenants_beyond_those_with_most_jobs_are_one(conn: Connection) -> None:
         gauges(conn, tenants=0)
 
 
-def test_tables_partitions_workers_and_upkeep_are_measured(conn: Connection, clock: Clock) -> None:
+def test_tables_partitions_workers_and_maintenance_are_measured(
+    conn: Connection, clock: Clock
+) -> None:
     call(conn, "register_worker", worker_id=new_worker(), queues=["default"], slots=4)
     found = gauges(conn)
     assert found["workers", None, "live"] == 1
@@ -87,7 +89,7 @@ def test_tables_partitions_workers_and_upkeep_are_measured(conn: Connection, clo
     assert gauges(conn)["upkeep_held", "retention", "two:2"] == pytest.approx(0, abs=5)
 
 
-def test_what_does_not_go_on_by_itself_is_found_with_its_subject(
+def test_work_that_needs_an_operator_is_reported_with_its_subject(
     conn: Connection, clock: Clock
 ) -> None:
     definition(conn, queue="mail")
@@ -123,7 +125,7 @@ def test_what_does_not_go_on_by_itself_is_found_with_its_subject(
     assert measured["event_lag", None, None] == pytest.approx(600, abs=5)
 
 
-def test_times_without_a_job_are_listed_for_all_tenants(conn: Connection) -> None:
+def test_missed_firings_are_listed_for_all_tenants(conn: Connection) -> None:
     nightly = {"label": "nightly", "definition": "test", "cron": "0 2 * * *"}
     definition(conn)
     for tenant in (TENANT_A, TENANT_B):
@@ -146,7 +148,7 @@ def test_times_without_a_job_are_listed_for_all_tenants(conn: Connection) -> Non
     assert call(conn, "list_missed_firings", limit=1) == found[:1]
 
 
-def test_a_tenant_is_told_nothing_of_the_installation(connect: Connect) -> None:
+def test_a_tenant_learns_nothing_about_the_installation(connect: Connect) -> None:
     server = connect("server_login")
     with as_tenant(server, TENANT_A), refused("JF006"):
         call(server, "read_gauges")

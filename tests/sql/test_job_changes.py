@@ -1,6 +1,6 @@
-"""Changing jobs by hand: edit, reschedule, cancel and retry, one by one and by filter.
+"""Manual changes of jobs: edit, reschedule, cancel and retry, one by one and by filter.
 
-In which states each is possible is in test_lifecycle.py; here is what exactly it does.
+test_lifecycle.py lists the states in which each is possible; these tests check the exact effects.
 """
 
 from datetime import timedelta
@@ -31,8 +31,8 @@ from sql.lifecycle_actions import Subject, prepare
 ERROR = {"type": "Oops", "message": "no"}
 
 
-def kill(conn: Connection, n: int = 1, tenant: UUID = TENANT_A, **error: Any) -> list[UUID]:
-    """n jobs that died on their first attempt, oldest first."""
+def create_dead(conn: Connection, n: int = 1, tenant: UUID = TENANT_A, **error: Any) -> list[UUID]:
+    """Create n jobs that failed permanently on their first attempt, oldest first."""
     jobs = enqueue(conn, tenant, n, queue="dying")
     worker = new_worker()
     rows = claim(conn, worker, "dying", n, tenants=[tenant])
@@ -65,7 +65,7 @@ def test_an_edit_changes_what_it_names_and_nothing_else(conn: Connection) -> Non
     assert [row["job_id"] for row in claim(conn, new_worker(), "other")] == [job]
 
 
-def test_a_job_put_off_waits_for_its_new_time(conn: Connection, clock: Clock) -> None:
+def test_a_rescheduled_job_waits_for_its_new_time(conn: Connection, clock: Clock) -> None:
     definition(conn)
     job = enqueue_one(conn)
     later = clock.now() + timedelta(minutes=5)
@@ -85,7 +85,7 @@ def test_a_time_in_the_past_means_now_for_a_reschedule_too(conn: Connection) -> 
     assert row["run_at"] >= row["created_at"]
 
 
-def test_an_edit_obeys_the_rules_of_enqueue(conn: Connection) -> None:
+def test_an_edit_obeys_the_validation_rules_of_enqueue(conn: Connection) -> None:
     definition(conn)
     job = enqueue_one(conn)
     before = job_of(conn, TENANT_A, job)
@@ -99,7 +99,7 @@ def test_an_edit_obeys_the_rules_of_enqueue(conn: Connection) -> None:
 # Retry.
 
 
-def test_a_retry_of_a_finished_job_makes_a_new_one_like_it(conn: Connection) -> None:
+def test_a_retry_of_a_finished_job_creates_a_new_one_like_it(conn: Connection) -> None:
     definition(conn)
     options: dict[str, Any] = {
         "queue": "q",
@@ -123,7 +123,9 @@ def test_a_retry_of_a_finished_job_makes_a_new_one_like_it(conn: Connection) -> 
     assert job_of(conn, TENANT_A, job) == old
 
 
-def test_a_retry_may_bring_another_payload_and_allowance(conn: Connection, clock: Clock) -> None:
+def test_a_retry_may_set_another_payload_and_number_of_attempts(
+    conn: Connection, clock: Clock
+) -> None:
     definition(conn, max_attempts=2, backoff_base_s=60)
     done = prepare(conn, clock, "succeeded")
     made = retry(conn, done.job, done.tenant, payload={"b": 2}, attempts=7)
@@ -141,9 +143,11 @@ def test_a_finished_job_of_an_inactive_definition_is_not_retried(
         retry(conn, done.job, done.tenant)
 
 
-def test_a_revived_job_keeps_its_numbers_and_gets_its_allowance_again(conn: Connection) -> None:
+def test_a_revived_job_keeps_its_attempt_number_and_gets_its_allowance_again(
+    conn: Connection,
+) -> None:
     definition(conn, max_attempts=3)
-    [job] = kill(conn)
+    [job] = create_dead(conn)
     assert retry(conn, job) == job
     row = job_of(conn, TENANT_A, job)
     assert (row["state"], row["attempt"], row["max_attempts"]) == ("queued", 1, 4)
@@ -153,7 +157,7 @@ def test_a_revived_job_keeps_its_numbers_and_gets_its_allowance_again(conn: Conn
     assert [a["attempt"] for a in attempts_of(conn, TENANT_A, job)] == [1]
 
 
-def test_a_revived_job_gets_the_allowance_that_was_its_own(conn: Connection) -> None:
+def test_a_revived_job_gets_its_own_allowance(conn: Connection) -> None:
     definition(conn, max_attempts=5)
     job = enqueue_one(conn, max_attempts=1)
     worker = new_worker()
@@ -162,10 +166,10 @@ def test_a_revived_job_gets_the_allowance_that_was_its_own(conn: Connection) -> 
     assert job_of(conn, TENANT_A, job)["max_attempts"] == 2
 
 
-def test_a_job_of_very_many_attempts_is_revived_and_claimed_as_any_other(conn: Connection) -> None:
-    """One that cannot be claimed would fail the claims of all others with it."""
+def test_a_job_with_many_attempts_is_revived_and_claimed_as_any_other(conn: Connection) -> None:
+    """A job that cannot be claimed would make the claims of all other jobs fail."""
     definition(conn)
-    [job] = kill(conn)
+    [job] = create_dead(conn)
     conn.execute("update jobforge.jobs set attempt = 100000, max_attempts = 100000")
     retry(conn, job)
     other = enqueue_one(conn, queue="dying")
@@ -173,9 +177,9 @@ def test_a_job_of_very_many_attempts_is_revived_and_claimed_as_any_other(conn: C
     assert {row["job_id"] for row in held} == {job, other}
 
 
-def test_a_revived_job_gets_the_number_that_was_given(conn: Connection) -> None:
+def test_a_revived_job_gets_the_given_number_of_attempts(conn: Connection) -> None:
     definition(conn, max_attempts=3)
-    [job] = kill(conn)
+    [job] = create_dead(conn)
     retry(conn, job, attempts=1)
     worker = new_worker()
     complete(conn, worker, claim(conn, worker, "dying"), "failed")
@@ -185,7 +189,7 @@ def test_a_revived_job_gets_the_number_that_was_given(conn: Connection) -> None:
 
 def test_a_dead_job_is_retried_with_another_payload_as_a_new_job(conn: Connection) -> None:
     definition(conn)
-    [job] = kill(conn)
+    [job] = create_dead(conn)
     before = job_of(conn, TENANT_A, job)
     made = job_of(conn, TENANT_A, retry(conn, job, payload={"mended": True}))
     assert (made["retry_of"], made["payload"]) == (job, {"mended": True})
@@ -195,7 +199,7 @@ def test_a_dead_job_is_retried_with_another_payload_as_a_new_job(conn: Connectio
     assert (old["payload"], old["error"]) == (before["payload"], before["error"])
 
 
-def test_a_job_that_waits_for_its_backoff_runs_now(conn: Connection, clock: Clock) -> None:
+def test_a_retry_of_a_job_in_backoff_runs_it_now(conn: Connection, clock: Clock) -> None:
     definition(conn, max_attempts=2, backoff_base_s=3600)
     failed = prepare(conn, clock, "failed")
     assert retry(conn, failed.job, failed.tenant) == failed.job
@@ -218,7 +222,7 @@ def retry_jobs(conn: Connection, **arguments: Any) -> int:
     return answer
 
 
-def test_bulk_cancel_takes_what_matches_and_only_that(conn: Connection) -> None:
+def test_bulk_cancel_affects_matching_jobs_only(conn: Connection) -> None:
     definition(conn)
     tagged = enqueue(conn, n=3, tags=["old"])
     others = enqueue(conn, n=2)
@@ -231,7 +235,7 @@ def test_bulk_cancel_takes_what_matches_and_only_that(conn: Connection) -> None:
     assert state_of(conn, TENANT_B, foreign) == "queued"
 
 
-def test_bulk_cancel_ends_what_waits_and_asks_what_runs(conn: Connection) -> None:
+def test_bulk_cancel_cancels_waiting_jobs_and_asks_running_ones_to_stop(conn: Connection) -> None:
     definition(conn)
     enqueue(conn, n=4)
     claim(conn, new_worker(), limit=2)
@@ -246,7 +250,7 @@ def test_bulk_cancel_ends_what_waits_and_asks_what_runs(conn: Connection) -> Non
 def test_a_dry_run_counts_and_changes_nothing(conn: Connection) -> None:
     definition(conn)
     enqueue(conn, n=3)
-    kill(conn, 2)
+    create_dead(conn, 2)
     assert cancel_jobs(conn, filter={"state": "queued"}, dry_run=True) == 3
     assert retry_jobs(conn, dry_run=True) == 2
     assert cancel_jobs(conn, filter={"state": "queued"}, dry_run=True, limit=2) == 2
@@ -255,7 +259,8 @@ def test_a_dry_run_counts_and_changes_nothing(conn: Connection) -> None:
 
 @pytest.mark.parametrize("newer", ["finished", "asked"])
 def test_bulk_cancel_repeated_reaches_every_job(conn: Connection, newer: str) -> None:
-    """Its limit counts what it can cancel, not newer jobs that have ended or were asked before."""
+    """The limit counts jobs that can be canceled, not newer jobs that have finished or were asked
+    before."""
     definition(conn)
     old = enqueue(conn, n=3)
     enqueue(conn, n=3, priority=5)
@@ -273,8 +278,8 @@ def test_bulk_cancel_repeated_reaches_every_job(conn: Connection, newer: str) ->
 
 def test_redrive_takes_the_dead_jobs_of_a_group(conn: Connection) -> None:
     definition(conn, max_attempts=3)
-    first = kill(conn, 3, message="disk 7 is full")
-    kill(conn, 2, message="no route")
+    first = create_dead(conn, 3, message="disk 7 is full")
+    create_dead(conn, 2, message="no route")
     fingerprint = job_of(conn, TENANT_A, first[0])["fingerprint"]
     assert retry_jobs(conn, filter={"fingerprint": fingerprint}) == 3
     assert {state_of(conn, TENANT_A, job) for job in first} == {"queued"}
@@ -282,15 +287,15 @@ def test_redrive_takes_the_dead_jobs_of_a_group(conn: Connection) -> None:
     assert retry_jobs(conn) == 0
 
 
-def test_redrive_is_repeated_until_nothing_is_left(conn: Connection) -> None:
+def test_a_redrive_is_repeated_until_no_dead_job_is_left(conn: Connection) -> None:
     definition(conn)
-    kill(conn, 5)
+    create_dead(conn, 5)
     assert [retry_jobs(conn, limit=2) for _ in range(4)] == [2, 2, 1, 0]
 
 
 def test_a_rate_spreads_a_redrive_over_time(conn: Connection) -> None:
     definition(conn)
-    jobs = kill(conn, 4)
+    jobs = create_dead(conn, 4)
     assert retry_jobs(conn, rate=0.5) == 4
     rows = [job_of(conn, TENANT_A, job) for job in jobs]
     assert [row["state"] for row in rows] == ["queued", "scheduled", "scheduled", "scheduled"]
@@ -298,9 +303,9 @@ def test_a_rate_spreads_a_redrive_over_time(conn: Connection) -> None:
     assert seconds == [0, 2, 4, 6]
 
 
-def test_discarding_a_dead_job_keeps_what_is_known_of_it(conn: Connection) -> None:
+def test_discarding_a_dead_job_keeps_its_error_and_attempts(conn: Connection) -> None:
     definition(conn)
-    [job] = kill(conn)
+    [job] = create_dead(conn)
     assert call_for_value(conn, "cancel_job", job_id=job, tenant_id=TENANT_A) == "canceled"
     row = job_of(conn, TENANT_A, job)
     assert (row["state"], row["error"], row["attempt"]) == ("canceled", ERROR, 1)
@@ -320,7 +325,7 @@ def test_the_first_reason_of_a_cancel_stays(conn: Connection, clock: Clock) -> N
     assert (row["state"], row["cancel_reason"]) == ("canceled", "first")
 
 
-def test_a_job_that_succeeds_while_asked_to_stop_has_succeeded(
+def test_a_job_that_succeeds_after_a_cancel_request_has_succeeded(
     conn: Connection, clock: Clock
 ) -> None:
     definition(conn, max_attempts=2, backoff_base_s=60)

@@ -1,6 +1,6 @@
-"""A transaction that somebody left open holds up what it has to do with, and nothing else.
+"""An open transaction of an application delays only the jobs that it locks.
 
-It holds a job that waits for another, as one does that enqueues jobs after it.
+It locks a job that waits for another, as a transaction does that enqueues a child of the job.
 """
 
 from uuid import UUID
@@ -27,7 +27,7 @@ def held_child(conn: Connection, holder: Connection, parent: UUID) -> UUID:
 
 
 @pytest.mark.parametrize("is_limited", [False, True])
-def test_a_claim_passes_over_an_expired_job_whose_end_is_held_up(
+def test_a_claim_skips_an_expired_job_whose_end_is_blocked(
     conn: Connection, connect: Connect, clock: Clock, *, is_limited: bool
 ) -> None:
     definition(conn, max_running=10 if is_limited else None)
@@ -45,7 +45,7 @@ def test_a_claim_passes_over_an_expired_job_whose_end_is_held_up(
     assert state_of(conn, TENANT_A, parent) == "canceled"
 
 
-def test_the_reaper_leaves_a_job_whose_end_is_held_up_to_the_next_time(
+def test_the_reaper_leaves_a_job_whose_end_is_blocked_to_the_next_call(
     conn: Connection, connect: Connect, clock: Clock
 ) -> None:
     definition(conn, max_attempts=1)
@@ -63,7 +63,7 @@ def test_the_reaper_leaves_a_job_whose_end_is_held_up_to_the_next_time(
     assert state_of(conn, TENANT_A, child) == "queued"
 
 
-def test_a_job_that_cannot_be_settled_keeps_nobody_from_being_reaped(
+def test_a_job_that_cannot_be_settled_does_not_prevent_the_reaping_of_others(
     conn: Connection, clock: Clock
 ) -> None:
     definition(conn)

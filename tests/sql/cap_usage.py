@@ -25,7 +25,7 @@ from sql.engine import Row
 
 _INSTALL = """
 create table public.cap_usage (
-    n bigint generated always as identity, -- orders what one transaction did, nothing else
+    n bigint generated always as identity, -- orders the rows of one transaction only
     xid xid8 not null,
     seen pg_snapshot not null,
     change integer not null,

@@ -1,4 +1,4 @@
-"""The keys of the HTTP API: whose they are, how they end, and who may see what of them."""
+"""API keys: their tenant, how they end, and who may see them."""
 
 import hashlib
 from datetime import UTC, datetime, timedelta
@@ -83,7 +83,7 @@ WRONG: list[tuple[str, dict[str, Any]]] = [
 ]
 
 
-def test_a_wrong_key_is_refused_by_field(conn: Connection) -> None:
+def test_an_invalid_key_is_refused_by_field(conn: Connection) -> None:
     before = count(conn, "api_keys")
     for field, given in WRONG:
         with refused("JF002", field=field):
@@ -91,7 +91,7 @@ def test_a_wrong_key_is_refused_by_field(conn: Connection) -> None:
     assert count(conn, "api_keys") == before
 
 
-def test_a_lookup_that_is_taken_is_a_conflict(conn: Connection) -> None:
+def test_a_lookup_that_exists_is_a_conflict(conn: Connection) -> None:
     create(conn, lookup="takentak")
     with refused("JF005", field="lookup"):
         create(conn, TENANT_B, lookup="takentak")
@@ -108,7 +108,7 @@ def test_workers_of_all_tenants_and_super_admins_belong_to_the_installation(
     assert own.isdisjoint(keys(conn, TENANT_A))
 
 
-def test_a_revoked_key_is_dead_at_once_and_stays_so(conn: Connection) -> None:
+def test_a_revoked_key_is_invalid_at_once_and_stays_so(conn: Connection) -> None:
     name = lookup()
     key = create(conn, lookup=name)
     call(conn, "revoke_api_key", id=key, tenant_id=TENANT_A)
@@ -118,7 +118,7 @@ def test_a_revoked_key_is_dead_at_once_and_stays_so(conn: Connection) -> None:
     assert find(conn, name)["revoked_at"] == first["revoked_at"]
 
 
-def test_a_foreign_key_is_as_if_it_did_not_exist(conn: Connection) -> None:
+def test_the_key_of_another_tenant_is_not_found(conn: Connection) -> None:
     foreign = create(conn, TENANT_B)
     for key in (foreign, uuid4()):
         with refused("JF004"):
@@ -128,7 +128,7 @@ def test_a_foreign_key_is_as_if_it_did_not_exist(conn: Connection) -> None:
     assert keys(conn, TENANT_B)[foreign]["revoked_at"] is None
 
 
-def test_a_rotated_key_lives_on_for_the_overlap(shared_clock: Clock, conn: Connection) -> None:
+def test_a_rotated_key_remains_valid_for_the_overlap(shared_clock: Clock, conn: Connection) -> None:
     old, new = lookup(), lookup()
     expires_at = shared_clock.now() + timedelta(days=10)
     key = create(conn, lookup=old, scopes=["jobs:read"], expires_at=expires_at)
@@ -171,7 +171,9 @@ def test_an_overlap_is_bounded(conn: Connection) -> None:
             )
 
 
-def test_the_use_of_a_key_is_noted_once_a_minute(shared_clock: Clock, conn: Connection) -> None:
+def test_the_last_use_of_a_key_is_recorded_once_a_minute(
+    shared_clock: Clock, conn: Connection
+) -> None:
     name = lookup()
     key = create(conn, lookup=name)
     seen = []
@@ -183,7 +185,7 @@ def test_the_use_of_a_key_is_noted_once_a_minute(shared_clock: Clock, conn: Conn
     assert seen[0] == seen[1] < seen[2]
 
 
-def test_pages_of_keys_go_on_where_the_last_one_ended(conn: Connection) -> None:
+def test_pages_of_keys_continue_where_the_last_one_ended(conn: Connection) -> None:
     tenant = uuid4()
     made = [create(conn, tenant) for _ in range(5)]
     first = call(conn, "list_api_keys", limit=3, tenant_id=tenant)
@@ -191,7 +193,7 @@ def test_pages_of_keys_go_on_where_the_last_one_ended(conn: Connection) -> None:
     assert [row["id"] for row in first + rest] == made[::-1]
 
 
-def test_what_happens_to_keys_is_audited_without_what_they_are_made_of(conn: Connection) -> None:
+def test_changes_of_keys_are_audited_without_their_secrets(conn: Connection) -> None:
     tenant, first, second = uuid4(), lookup(), lookup()
     key = create(conn, tenant, lookup=first)
     new = call_for_value(conn, "rotate_api_key", id=key, lookup=second, hash=HASH, tenant_id=tenant)
@@ -205,7 +207,7 @@ def test_what_happens_to_keys_is_audited_without_what_they_are_made_of(conn: Con
     assert not any(text in str(rows) for text in (first, second, HASH.hex()))
 
 
-def test_within_a_tenant_the_server_makes_keys_of_that_tenant_only(
+def test_within_a_tenant_the_server_creates_keys_of_that_tenant_only(
     connect: Connect,
 ) -> None:
     server = connect("server_login")
@@ -218,7 +220,7 @@ def test_within_a_tenant_the_server_makes_keys_of_that_tenant_only(
         create(server, TENANT_B)
 
 
-def test_only_the_server_checks_keys_and_only_it_and_operators_make_them(
+def test_only_the_server_checks_keys_and_only_it_and_operators_create_them(
     connect: Connect,
 ) -> None:
     for login in ("client_login", "service_login", "worker_login"):
@@ -234,7 +236,7 @@ def test_only_the_server_checks_keys_and_only_it_and_operators_make_them(
     assert call(connect("server_login"), "find_api_key", lookup="somebody") == []
 
 
-def test_an_ended_session_is_known_until_it_would_have_expired(
+def test_an_ended_session_is_kept_until_it_would_have_expired(
     shared_clock: Clock, conn: Connection
 ) -> None:
     session, another = uuid4().bytes, uuid4().bytes
@@ -251,7 +253,7 @@ def test_an_ended_session_is_known_until_it_would_have_expired(
     assert not call_for_value(conn, "is_session_ended", id=session)
 
 
-def test_a_rotated_key_ends_no_later_than_asked(shared_clock: Clock, conn: Connection) -> None:
+def test_a_rotated_key_ends_no_later_than_requested(shared_clock: Clock, conn: Connection) -> None:
     end = shared_clock.now() + timedelta(minutes=1)
     for own in (None, end + timedelta(days=30)):
         old, name = create(conn, expires_at=own), lookup()

@@ -1,4 +1,4 @@
-"""What the server asks of the engine for each request: its rate, and answers that repeat."""
+"""Functions that the server calls for each request: rate limits and repeated requests."""
 
 import hashlib
 from functools import partial
@@ -61,7 +61,7 @@ def test_a_bucket_gives_its_burst_and_then_its_rate(shared_clock: Clock, conn: C
     assert [take(conn, bucket, 0.001, 3)[0] for _ in range(4)] == [True, True, True, False]
 
 
-def test_buckets_do_not_concern_each_other(conn: Connection) -> None:
+def test_buckets_are_independent(conn: Connection) -> None:
     buckets = [f"tenant:{uuid4()}" for _ in range(2)]
     assert [take(conn, bucket, 0.001)[0] for bucket in (*buckets, *buckets)] == [
         True,
@@ -71,7 +71,7 @@ def test_buckets_do_not_concern_each_other(conn: Connection) -> None:
     ]
 
 
-def test_two_at_one_bucket_do_not_both_take_the_last_token(connect: Connect) -> None:
+def test_two_concurrent_requests_do_not_both_take_the_last_token(connect: Connect) -> None:
     first, second = connect(autocommit=False), connect()
     bucket = f"key:{uuid4()}"
     take(first, bucket, 0.001, 2)
@@ -83,7 +83,7 @@ def test_two_at_one_bucket_do_not_both_take_the_last_token(connect: Connect) -> 
         assert not taking.result(timeout=30)[0]
 
 
-def test_a_rate_that_is_none_is_refused(conn: Connection) -> None:
+def test_an_invalid_rate_is_refused(conn: Connection) -> None:
     for rate, burst in [
         (0.0, 1),
         (-1.0, 1),
@@ -100,10 +100,10 @@ def test_a_rate_that_is_none_is_refused(conn: Connection) -> None:
             call(conn, "take_request", bucket=bucket, rate=1.0, burst=1)
 
 
-# Answers that repeat.
+# Repeated requests.
 
 
-def test_the_same_request_again_has_the_same_answer_and_makes_no_jobs(
+def test_a_repeated_request_has_the_same_response_and_creates_no_jobs(
     conn: Connection, tenant: UUID
 ) -> None:
     first, second = once(conn, tenant), once(conn, tenant)
@@ -113,7 +113,7 @@ def test_the_same_request_again_has_the_same_answer_and_makes_no_jobs(
     assert count(conn, "jobs", tenant) == 3
 
 
-def test_a_key_that_came_with_another_body_is_refused(conn: Connection, tenant: UUID) -> None:
+def test_a_key_used_with_another_body_is_refused(conn: Connection, tenant: UUID) -> None:
     once(conn, tenant)
     with refused("JF013", request_key="request-1"):
         once(conn, tenant, b"another")
@@ -146,7 +146,7 @@ def test_a_key_is_free_again_after_a_day(
     assert conn.execute("select from jobforge.request_rates").rowcount == 0
 
 
-def test_a_twin_in_flight_waits_for_the_first(connect: Connect) -> None:
+def test_a_duplicate_request_in_progress_waits_for_the_first(connect: Connect) -> None:
     observer, first, second = connect(), connect(autocommit=False), connect()
     definition(observer)
     for tenant, end in ((TENANT_A, first.commit), (TENANT_B, first.rollback)):
@@ -161,7 +161,7 @@ def test_a_twin_in_flight_waits_for_the_first(connect: Connect) -> None:
         assert count(observer, "jobs", tenant) == 3
 
 
-def test_a_key_or_hash_that_is_none_is_refused(conn: Connection, tenant: UUID) -> None:
+def test_an_invalid_key_or_hash_is_refused(conn: Connection, tenant: UUID) -> None:
     for key in (None, "", "k" * 256, "two\nlines"):
         with refused("JF002", field="request_key"):
             once(conn, tenant, key=key)
@@ -177,9 +177,7 @@ def test_a_key_or_hash_that_is_none_is_refused(conn: Connection, tenant: UUID) -
             )
 
 
-def test_a_deleted_tenant_leaves_nothing_of_the_control_plane(
-    conn: Connection, tenant: UUID
-) -> None:
+def test_a_deleted_tenant_leaves_no_rows_of_the_api(conn: Connection, tenant: UUID) -> None:
     digest = hashlib.sha256(b"key").digest()
     given = {"name": "n", "role": "viewer", "lookup": "deletion", "hash": digest}
     [key] = call(conn, "create_api_key", **given, tenant_id=tenant)

@@ -27,8 +27,8 @@ from sql.engine import (
 )
 from sql.lifecycle_actions import prepare
 
-# What a second enqueue answers, by the state of the job that holds the key. Only the mode of the
-# first enqueue decides how long it holds.
+# The result of a second enqueue, by the state of the job that holds the key. Only the mode of the
+# first enqueue decides how long the key is held.
 HELD_WHILE = {
     "retained": {"scheduled", "queued", "blocked", "running", "canceling", "failed"}
     | {"succeeded", "canceled", "dead"},

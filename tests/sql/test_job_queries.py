@@ -1,4 +1,4 @@
-"""Looking at jobs: lists with filters and pages, one job with its timeline, the summary."""
+"""Queries of jobs: lists with filters and pages, one job with its timeline, the summary."""
 
 from datetime import timedelta
 from typing import Any
@@ -102,7 +102,7 @@ def test_a_running_job_that_was_asked_to_stop_is_listed_as_canceling(
     assert (row["id"], row["state"]) == (one_of_each["canceling"], "canceling")
 
 
-def test_failed_selects_a_job_whose_last_attempt_gave_no_error(conn: Connection) -> None:
+def test_failed_selects_a_job_whose_last_attempt_had_no_error(conn: Connection) -> None:
     definition(conn)
     [job] = finish(conn, 1, "timed_out")
     assert list_ids(conn, filter={"state": "failed"}) == [job]
@@ -175,7 +175,7 @@ def test_a_list_is_filtered_by_fingerprint(conn: Connection, state: str | None) 
 
 
 @pytest.mark.parametrize("size", [1, 7, 50])
-def test_pages_over_live_and_finished_jobs_have_no_gaps_and_no_repeats(
+def test_pages_over_live_and_finished_jobs_have_no_gaps_and_no_duplicates(
     conn: Connection, size: int
 ) -> None:
     definition(conn)
@@ -233,7 +233,7 @@ def test_the_attempt_in_progress_is_among_the_attempts(conn: Connection) -> None
     assert (second["lease"], second["worker_id"]) == (held["lease"], str(worker))
 
 
-def test_a_timeline_tells_the_story_in_order(conn: Connection, clock: Clock) -> None:
+def test_a_timeline_has_the_events_in_order(conn: Connection, clock: Clock) -> None:
     definition(conn, max_attempts=1)
     conn.execute("select set_config('app.actor', 'ada', false)")
     job, worker = enqueue_one(conn, created_by="app", delay_s=60), new_worker()
@@ -312,7 +312,9 @@ def test_the_summary_counts_by_queue_and_state(conn: Connection) -> None:
     }
 
 
-def test_the_summary_tells_since_when_the_oldest_job_waits(conn: Connection, clock: Clock) -> None:
+def test_the_summary_has_the_time_since_the_oldest_job_waits(
+    conn: Connection, clock: Clock
+) -> None:
     definition(conn)
     oldest = enqueue_one(conn)
     clock.travel(minutes=5)
@@ -321,7 +323,9 @@ def test_the_summary_tells_since_when_the_oldest_job_waits(conn: Connection, clo
     assert row["oldest_queued_at"] == job_of(conn, TENANT_A, oldest)["queued_at"]
 
 
-def test_the_summary_forgets_what_ended_before_its_window(conn: Connection, clock: Clock) -> None:
+def test_the_summary_omits_jobs_that_finished_before_its_window(
+    conn: Connection, clock: Clock
+) -> None:
     definition(conn)
     finish(conn, 2)
     clock.travel(hours=2)

@@ -1,4 +1,4 @@
-"""What lists of definitions, of queues and of the audit log show, and to whom."""
+"""Lists of definitions, queues and audit entries: their content, and who can see it."""
 
 from datetime import timedelta
 from typing import Any
@@ -29,7 +29,7 @@ def conn(shared_conn: Connection) -> Connection:
 # Definitions.
 
 
-def test_definitions_are_listed_by_key_with_what_holds(conn: Connection) -> None:
+def test_definitions_are_listed_by_key_with_their_effective_settings(conn: Connection) -> None:
     definition(conn, "mail.send", 1, timeout_s=9)
     definition(conn, "mail.send", 2, timeout_s=10, parameters={"type": "object"})
     definition(conn, "mail.read", 1, is_active=False)
@@ -46,7 +46,7 @@ def test_definitions_are_listed_by_key_with_what_holds(conn: Connection) -> None
     assert call(conn, "list_definitions", prefix="%") == []
 
 
-def test_a_definition_shows_what_was_registered_and_what_was_set_over_it(conn: Connection) -> None:
+def test_a_definition_shows_its_registered_settings_and_its_overrides(conn: Connection) -> None:
     settings = {"timeout_s": 9, "parameters": {"type": "object"}}
     definition(conn, "shown", 1, **settings)
     definition(conn, "shown", 2, is_active=False)
@@ -73,7 +73,7 @@ def counts(row: Row) -> tuple[int, int, int]:
     return row["queued"], row["running"], row["scheduled"]
 
 
-def test_queues_show_limits_and_the_jobs_of_the_tenant_or_of_all(conn: Connection) -> None:
+def test_queues_show_limits_and_the_jobs_of_one_or_all_tenants(conn: Connection) -> None:
     a, b = uuid4(), uuid4()
     enqueue(conn, a, 3, queue="busy")
     claim(conn, new_worker(), "busy")
@@ -99,9 +99,7 @@ def test_queues_show_limits_and_the_jobs_of_the_tenant_or_of_all(conn: Connectio
     assert oldest[2] == min(oldest)
 
 
-def test_an_operator_sees_who_holds_the_slots_of_a_queue(
-    conn: Connection, connect: Connect
-) -> None:
+def test_an_operator_sees_the_running_jobs_of_a_queue(conn: Connection, connect: Connect) -> None:
     for tenant in (TENANT_A, TENANT_B):
         enqueue(conn, tenant, 2, queue="held")
     call(conn, "put_tenant", tenant_id=TENANT_B, settings={"slug": "holder"})
@@ -157,7 +155,7 @@ def test_the_log_is_filtered_and_paged_newest_first(shared_clock: Clock, conn: C
             audit(conn, tenant, **{field: value})
 
 
-def test_a_tenant_reads_its_own_log_and_operators_all(connect: Connect) -> None:
+def test_a_tenant_reads_its_own_log_and_operators_read_all(connect: Connect) -> None:
     admin = connect("admin_login")
     for tenant in (TENANT_A, TENANT_B):
         call(admin, "put_tenant", tenant_id=tenant)
@@ -171,7 +169,7 @@ def test_a_tenant_reads_its_own_log_and_operators_all(connect: Connect) -> None:
     assert audit(connect("server_login"), TENANT_B) == ["tenant.put"]
 
 
-def test_the_server_writes_down_who_acts_for_a_tenant(connect: Connect) -> None:
+def test_the_server_logs_who_acts_for_a_tenant(connect: Connect) -> None:
     server = connect("server_login")
     with as_tenant(server, TENANT_A):
         server.execute("select set_config('app.actor', 'key:ab12cd34', true)")

@@ -1,7 +1,7 @@
-"""Everybody who locks many jobs does so in one order, so nobody deadlocks.
+"""All functions that lock many jobs do so in one order, so they do not deadlock.
 
-A third session holds one of three jobs until both others wait. With two orders in play, the two
-then wait for each other.
+A third session locks one of three jobs until both others wait. With two different orders, these two
+would then wait for each other.
 """
 
 from collections.abc import Callable, Iterator
@@ -50,7 +50,7 @@ def database(server: PostgresServer) -> Iterator[Database]:
 
 
 @pytest.mark.parametrize(("one", "other"), list(combinations_with_replacement(BULK, 2)))
-def test_two_who_lock_many_jobs_do_not_deadlock(
+def test_two_sessions_that_lock_many_jobs_do_not_deadlock(
     conn: Connection, connect: Connect, one: str, other: str
 ) -> None:
     _run_against_each_other(conn, [connect(autocommit=False) for _ in range(3)], one, other)

@@ -1,4 +1,4 @@
-"""Each function with many rows of the longest JSON that is permitted: none fails, none is long."""
+"""Each function with many rows of the longest permitted JSON: no call fails or returns too much."""
 
 from collections.abc import Iterator
 from contextlib import closing
@@ -19,7 +19,7 @@ LONGEST_ANSWER = 64 * 1024**2
 
 @pytest.fixture(scope="module")
 def world(server: PostgresServer) -> Iterator[World]:
-    """One for all calls: each is undone."""
+    """One database for all calls: each is rolled back."""
     with fresh_database(server) as database, closing(connect_to(database.url)) as conn:
         world = World.make(database, conn)
         fill_remaining_columns(conn)
@@ -49,5 +49,5 @@ def test_many_permitted_values_fail_no_function(world: World, attempts: Attempts
 
 
 def _with_largest_limit(arguments: Arguments) -> Arguments:
-    """A page as long as lists return it."""
+    """Set the limit to the largest page that lists return."""
     return arguments | {"p_limit": "200"} if "p_limit" in arguments else arguments

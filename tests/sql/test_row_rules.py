@@ -1,4 +1,4 @@
-"""The rules of a job's row: nobody can write a row that breaks one, a superuser included."""
+"""The rules of a job's row: no role, not even a superuser, can write a row that breaks one."""
 
 import re
 from collections.abc import Iterator
@@ -41,7 +41,7 @@ each_role = pytest.mark.parametrize("role", ["postgres", "jobforge_engine"])
 
 @pytest.fixture
 def queued(conn: Connection) -> Connection:
-    """There is one job, and it is queued."""
+    """The database has one job, and it is queued."""
     definition(conn)
     enqueue_one(conn)
     return conn
@@ -82,7 +82,7 @@ def test_no_change_of_the_history_breaks_a_rule(
             queued.execute(f"update jobforge.{name} set {change}".encode())
 
 
-def test_every_rule_was_tried(conn: Connection) -> None:
+def test_every_rule_is_tested(conn: Connection) -> None:
     found = conn.execute(
         "select conrelid::regclass::text as table, conname as name from pg_constraint"
         " where contype = 'c' and conrelid in ('jobforge.jobs'::regclass,"

@@ -1,4 +1,4 @@
-"""What an outcome leaves behind: the job's new row, its attempt, its next time.
+"""The effect of an outcome: the job's new row, its attempt, its next time.
 
 Who may settle, and how often, is in test_fencing.py.
 """
@@ -42,7 +42,7 @@ def settle(subject: Subject, outcome: str, **fields: Any) -> None:
     assert row["status"] == "ok"
 
 
-def test_a_success_keeps_its_result(running: Subject) -> None:
+def test_a_success_stores_its_result(running: Subject) -> None:
     settle(running, "succeeded", result={"rows": 3}, artifact_ref="s3://x")
     job = running.row()
     assert (job["state"], job["result"], job["artifact_ref"]) == (
@@ -57,7 +57,7 @@ def test_a_success_keeps_its_result(running: Subject) -> None:
     )
 
 
-def test_a_failure_keeps_its_error_and_the_attempt_what_was_measured(running: Subject) -> None:
+def test_a_failure_stores_its_error_and_the_attempt_its_measurements(running: Subject) -> None:
     measured = {
         "exit_code": 3,
         "pid": 4711,
@@ -80,7 +80,7 @@ def test_a_failure_keeps_its_error_and_the_attempt_what_was_measured(running: Su
     )
 
 
-def test_alike_failures_have_one_fingerprint(conn: Connection) -> None:
+def test_similar_failures_have_one_fingerprint(conn: Connection) -> None:
     definition(conn, "test")
     definition(conn, "other")
     messages = [
@@ -102,7 +102,7 @@ def test_alike_failures_have_one_fingerprint(conn: Connection) -> None:
     assert len(set(found)) == 4
 
 
-# When it runs again.
+# When the job runs again.
 
 
 @pytest.mark.parametrize(
@@ -132,7 +132,7 @@ def test_backoffs_of_jobs_that_failed_together_are_spread(conn: Connection) -> N
 
 
 @pytest.mark.parametrize("outcome", ["failed", "timed_out", "crashed", "snoozed"])
-def test_the_handler_may_say_when_it_runs_again(running: Subject, outcome: str) -> None:
+def test_the_handler_can_choose_when_its_job_runs_again(running: Subject, outcome: str) -> None:
     settle(running, outcome, retry_in_s=7.5)
     job, [attempt] = running.row(), running.attempts()
     assert job["run_at"] - attempt["ended_at"] == timedelta(seconds=7.5)
@@ -162,7 +162,7 @@ def test_a_released_job_keeps_its_place_in_the_queue(running: Subject) -> None:
     assert (job["state"], job["attempt"], job["lease"]) == ("queued", 0, before["lease"])
 
 
-def test_a_job_may_be_released_and_snoozed_without_end(conn: Connection) -> None:
+def test_a_job_may_be_released_and_snoozed_indefinitely(conn: Connection) -> None:
     definition(conn, max_attempts=1)
     job, worker = enqueue_one(conn), new_worker()
     for outcome in ["released", "snoozed"] * 5:
@@ -172,7 +172,7 @@ def test_a_job_may_be_released_and_snoozed_without_end(conn: Connection) -> None
     assert [attempt["attempt"] for attempt in attempts] == [1] * 10
 
 
-# What cannot be stored.
+# Outcomes that cannot be stored.
 
 WAITS = "a job waits for 0 seconds to 366 days"
 
@@ -222,7 +222,7 @@ def test_a_huge_error_keeps_its_type_and_the_start_of_its_message(running: Subje
     assert kept == {"type": "E" * 200, "message": "m" * 8000, "truncated": True}
 
 
-def test_tails_keep_their_ends(running: Subject) -> None:
+def test_output_tails_keep_their_ends(running: Subject) -> None:
     settle(running, "crashed", stdout_tail="a" * 70_000 + "END", stderr_tail="b" * 10)
     [attempt] = running.attempts()
     assert len(attempt["stdout_tail"]) == 65_536
@@ -232,7 +232,7 @@ def test_tails_keep_their_ends(running: Subject) -> None:
 # Batches.
 
 
-def test_a_bad_row_in_a_batch_fails_no_other(conn: Connection) -> None:
+def test_an_invalid_row_in_a_batch_does_not_fail_the_others(conn: Connection) -> None:
     definition(conn)
     jobs, worker = enqueue(conn, n=3), new_worker()
     rows = claim(conn, worker, limit=3)
@@ -248,7 +248,7 @@ def test_a_bad_row_in_a_batch_fails_no_other(conn: Connection) -> None:
     assert states == ["running", "succeeded", "succeeded"]
 
 
-def test_a_batch_may_mix_outcomes_and_tenants(conn: Connection) -> None:
+def test_a_batch_may_contain_different_outcomes_and_tenants(conn: Connection) -> None:
     definition(conn)
     worker = new_worker()
     for tenant in [TENANT_A, TENANT_B]:
@@ -296,7 +296,7 @@ def test_a_stale_and_a_current_token_of_a_job_may_share_a_batch(
     }
 
 
-def test_the_single_forms_do_the_same(running: Subject) -> None:
+def test_the_single_forms_have_the_same_effect(running: Subject) -> None:
     arguments = {
         "tenant_id": running.tenant,
         "job_id": running.job,
@@ -309,7 +309,7 @@ def test_the_single_forms_do_the_same(running: Subject) -> None:
         call(running.conn, "heartbeat_job", **arguments)
 
 
-def test_a_lost_lease_tells_so_in_the_error(running: Subject) -> None:
+def test_a_lost_lease_is_named_in_the_error(running: Subject) -> None:
     running.clock.travel(seconds=31)
     reap(running.conn)
     assert running.row()["error"]["type"] == "LeaseLost"
@@ -317,7 +317,7 @@ def test_a_lost_lease_tells_so_in_the_error(running: Subject) -> None:
     assert (attempt["outcome"], attempt["worker_id"]) == ("lease_lost", running.worker)
 
 
-def test_a_heartbeat_keeps_the_reaper_away(running: Subject) -> None:
+def test_a_heartbeat_prevents_reaping(running: Subject) -> None:
     for _ in range(3):
         running.clock.travel(seconds=20)
         call(

@@ -1,4 +1,4 @@
-"""The quick way for plain successes: it does what complete_jobs does with them, or nothing."""
+"""succeed_jobs, the fast path for plain successes: it has the effect of complete_jobs, or none."""
 
 from datetime import timedelta
 from uuid import UUID
@@ -23,7 +23,7 @@ from sql.engine import (
 )
 from sql.settlement import read_record
 
-# These differ between any two jobs.
+# These columns differ between any two jobs.
 OWN = {"id", "job_id", "lease", "created_at", "run_at", "queued_at", "txid"}
 TIMES = {"started_at", "finished_at", "ended_at"}
 
@@ -40,12 +40,12 @@ def _held(conn: Connection, worker: UUID, n: int, **options: Json) -> list[Row]:
 
 
 def _rows(conn: Connection, job: Row) -> list[Row]:
-    """The job and its attempts, as any other's."""
+    """Return the job and its attempts, without what differs between any two jobs."""
     one, attempts = read_record(conn, job)
     return [{k: v for k, v in row.items() if k not in OWN | TIMES} for row in (one, *attempts)]
 
 
-def test_what_it_writes_is_what_complete_jobs_writes(conn: Connection, worker: UUID) -> None:
+def test_it_writes_the_same_rows_as_complete_jobs(conn: Connection, worker: UUID) -> None:
     options: Json = {"tags": ["a"], "priority": 3, "limit_key": "k", "correlation_id": "c"}
     quick, slow = _held(conn, worker, 2, **options)
     assert succeed(conn, worker, [quick], [{"n": [1, None]}]) == []
@@ -56,7 +56,7 @@ def test_what_it_writes_is_what_complete_jobs_writes(conn: Connection, worker: U
 
 
 @pytest.mark.parametrize("delay_s", [0, 60])
-def test_what_a_finished_row_leaves_out_is_told_all_the_same(
+def test_columns_omitted_in_a_finished_row_are_still_returned(
     conn: Connection, worker: UUID, clock: Clock, delay_s: int
 ) -> None:
     enqueue(conn, delay_s=delay_s)
@@ -71,11 +71,11 @@ def test_what_a_finished_row_leaves_out_is_told_all_the_same(
 
 
 @pytest.mark.parametrize("further", [None, 2])
-def test_a_finished_job_is_retried_with_the_allowance_that_it_had(
+def test_a_finished_job_is_retried_with_its_original_allowance(
     conn: Connection, worker: UUID, further: int | None
 ) -> None:
     [job] = _held(conn, worker, 1, max_attempts=4)
-    if further is not None:  # its last attempt is another than its allowance says
+    if further is not None:  # the number of its last attempt differs from its allowance
         complete(conn, worker, [job], outcome="failed", final=True)
         call(conn, "retry_job", job_id=job["job_id"], attempts=further, tenant_id=TENANT_A)
         [job] = claim(conn, worker)
@@ -90,7 +90,7 @@ def test_each_job_gets_its_own_result(conn: Connection, worker: UUID) -> None:
     assert [read_record(conn, job)[0]["result"] for job in jobs] == [{"n": 0}, None, {"n": 2}]
 
 
-def test_it_names_what_it_did_not_settle_and_leaves_that_alone(
+def test_it_returns_the_jobs_it_did_not_settle_and_leaves_them_unchanged(
     conn: Connection, worker: UUID
 ) -> None:
     stale, ended, fine = _held(conn, worker, 3)
@@ -119,7 +119,7 @@ def test_a_result_that_cannot_be_stored_is_left_to_complete_jobs(
     assert answer["state"] == "dead"
 
 
-def test_a_job_that_was_asked_to_cancel_and_succeeded_has_succeeded(
+def test_a_job_that_succeeds_after_a_cancel_request_has_succeeded(
     conn: Connection, worker: UUID
 ) -> None:
     [job] = _held(conn, worker, 1)
@@ -128,7 +128,7 @@ def test_a_job_that_was_asked_to_cancel_and_succeeded_has_succeeded(
     assert state_of(conn, TENANT_A, job["job_id"]) == "succeeded"
 
 
-def test_under_a_tenant_it_settles_no_other_tenants_jobs(conn: Connection, worker: UUID) -> None:
+def test_within_a_tenant_it_settles_no_other_tenants_jobs(conn: Connection, worker: UUID) -> None:
     enqueue(conn, TENANT_B)
     [foreign] = claim(conn, worker)
     with conn.transaction():

@@ -1,4 +1,4 @@
-"""find_unreadable names rows with JSON that is too long as text, and doctor how to repair them."""
+"""find_unreadable names rows with JSON that is too long as text; doctor says how to repair them."""
 
 from collections.abc import Iterator
 from contextlib import closing
@@ -78,7 +78,7 @@ def test_a_repaired_operation_acts_on_no_job(conn: Connection) -> None:
         plant_long_values(conn, Column("operations", "filter"))
         for statement in _repairs(conn):
             conn.execute(statement.encode())
-        for _ in range(3):  # each call advances one
+        for _ in range(3):  # each call advances one operation
             call(conn, "advance_operations")
         operations = conn.execute(
             "select state, done from jobforge.operations where kind <> 'erase'"
@@ -87,7 +87,7 @@ def test_a_repaired_operation_acts_on_no_job(conn: Connection) -> None:
 
 
 def _repairs(conn: Connection) -> list[str]:
-    """The statements that doctor names."""
+    """Return the statements that doctor suggests."""
     findings = diagnose(replace(WELL, unreadable=_troubles(conn)))
     return [each.fix for each in findings if each.check == "values" and each.fix is not None]
 
@@ -97,6 +97,6 @@ def _troubles(conn: Connection) -> list[Trouble]:
 
 
 def _read(conn: Connection, copy: LiteralString) -> int:
-    """The length of what a COPY sends."""
+    """Return the length of what a COPY sends."""
     with conn.cursor().copy(copy) as rows:
         return sum(len(block) for block in rows)

@@ -1,4 +1,4 @@
-"""Webhook endpoints hear of jobs in the transaction that ends them, and of nobody else's."""
+"""Webhooks: the transaction that ends a job queues a message for each endpoint of its tenant."""
 
 from datetime import UTC
 from typing import Any
@@ -44,14 +44,14 @@ EVENTS = ["start", "success", "failure", "dead", "end"]
 
 @pytest.fixture
 def heeded(conn: Connection) -> Connection:
-    """`test` has two attempts, and somebody delivers webhooks."""
+    """`test` has two attempts, and a worker delivers webhooks."""
     definition(conn, max_attempts=2, backoff_base_s=60)
     define_connector(conn)
     return conn
 
 
 def run_one(conn: Connection, outcome: str, tenant: UUID = TENANT_A, **fields: Json) -> UUID:
-    """Enqueues a job, claims it and ends its attempt."""
+    """Enqueue a job, claim it and end its attempt."""
     job = enqueue_one(conn, tenant)
     worker = new_worker()
     [row] = complete(conn, worker, claim(conn, worker, tenants=[tenant]), outcome, **fields)
@@ -59,10 +59,10 @@ def run_one(conn: Connection, outcome: str, tenant: UUID = TENANT_A, **fields: J
     return job
 
 
-# What is told.
+# The messages.
 
 
-def test_each_kind_of_end_is_told_to_those_who_want_it(heeded: Connection) -> None:
+def test_each_kind_of_completion_is_sent_to_the_endpoints_that_want_it(heeded: Connection) -> None:
     by_event = {event: create_endpoint(heeded, events=[event]) for event in EVENTS}
     by_event["all"] = create_endpoint(heeded, events=EVENTS)
     run_one(heeded, "succeeded")
@@ -80,7 +80,7 @@ def test_each_kind_of_end_is_told_to_those_who_want_it(heeded: Connection) -> No
     assert sorted(told["all"]) == sorted([*told["start"], *told["end"], "job.failed"])
 
 
-def test_a_message_says_what_became_of_the_job_and_nothing_of_its_payload(
+def test_a_message_has_the_outcome_of_the_job_and_nothing_of_its_payload(
     heeded: Connection,
 ) -> None:
     webhook_id = create_endpoint(heeded, events=["success", "start"])
@@ -131,7 +131,7 @@ def test_a_message_has_at_most_twenty_thousand_bytes(heeded: Connection) -> None
     assert row["n"] < 20_000
 
 
-def test_an_endpoint_hears_of_its_definitions_only(heeded: Connection) -> None:
+def test_an_endpoint_receives_completions_of_its_definitions_only(heeded: Connection) -> None:
     definition(heeded, "mail.send")
     some = create_endpoint(heeded, definitions=["mail.send", "other"])
     everything = create_endpoint(heeded)
@@ -145,7 +145,7 @@ def test_an_endpoint_hears_of_its_definitions_only(heeded: Connection) -> None:
     )
 
 
-def test_sending_webhooks_and_hooks_are_not_told_of(heeded: Connection) -> None:
+def test_webhook_deliveries_and_hook_jobs_cause_no_messages(heeded: Connection) -> None:
     definition(heeded, hooks=True)
     definition(heeded, "test:hooks")
     webhook_id = create_endpoint(heeded, events=EVENTS)
@@ -158,18 +158,20 @@ def test_sending_webhooks_and_hooks_are_not_told_of(heeded: Connection) -> None:
     succeed(heeded, worker, senders[:1])
     complete(heeded, worker, senders[1:], "failed", final=True)
     succeed(heeded, worker, claim(heeded, worker))
-    assert count(heeded, "jobs") == 1  # the dead sender
+    assert count(heeded, "jobs") == 1  # the dead delivery job
     assert list_sent_events(heeded, webhook_id) == before
 
 
-def test_a_dead_job_that_is_discarded_is_not_told_of_again(heeded: Connection) -> None:
+def test_a_dead_job_that_is_discarded_causes_no_second_message(heeded: Connection) -> None:
     webhook_id = create_endpoint(heeded)
     job = run_one(heeded, "failed", final=True)
     call(heeded, "cancel_job", job_id=job, tenant_id=TENANT_A)
     assert list_sent_events(heeded, webhook_id) == ["job.dead"]
 
 
-def test_the_reaper_and_expiry_tell_as_workers_do(heeded: Connection, clock: Clock) -> None:
+def test_the_reaper_and_expiry_send_messages_as_workers_do(
+    heeded: Connection, clock: Clock
+) -> None:
     webhook_id = create_endpoint(heeded)
     enqueue_one(heeded, max_attempts=1)
     claim(heeded, new_worker())
@@ -179,10 +181,10 @@ def test_the_reaper_and_expiry_tell_as_workers_do(heeded: Connection, clock: Clo
     assert sorted(list_sent_events(heeded, webhook_id)) == ["job.canceled", "job.dead"]
 
 
-# To whom.
+# The recipients.
 
 
-def test_foreign_endpoints_are_never_told(heeded: Connection) -> None:
+def test_endpoints_of_other_tenants_receive_nothing(heeded: Connection) -> None:
     ours, theirs = create_endpoint(heeded, TENANT_A), create_endpoint(heeded, TENANT_B)
     worker = new_worker()
     for tenant in (TENANT_A, TENANT_B):
@@ -195,7 +197,7 @@ def test_foreign_endpoints_are_never_told(heeded: Connection) -> None:
     assert unmatched_messages(heeded) == 0
 
 
-def test_a_tenant_without_endpoints_makes_no_extra_rows(heeded: Connection) -> None:
+def test_a_tenant_without_endpoints_gets_no_extra_rows(heeded: Connection) -> None:
     create_endpoint(heeded, TENANT_B, events=EVENTS)
     create_endpoint(heeded, TENANT_A, events=EVENTS, enabled=False)
     run_one(heeded, "succeeded")
@@ -204,7 +206,7 @@ def test_a_tenant_without_endpoints_makes_no_extra_rows(heeded: Connection) -> N
     assert (count(heeded, "jobs"), count(heeded, "finished_jobs")) == (1, 1)
 
 
-def test_a_job_ends_when_nobody_delivers_and_the_message_can_be_redelivered(
+def test_a_job_ends_without_a_delivering_worker_and_the_message_can_be_redelivered(
     conn: Connection,
 ) -> None:
     definition(conn)
@@ -223,7 +225,7 @@ def test_a_job_ends_when_nobody_delivers_and_the_message_can_be_redelivered(
     assert job_of(conn, TENANT_A, job)["payload"]["delivery_id"] == str(message["id"])
 
 
-def test_a_pending_limit_does_not_hold_messages_up(heeded: Connection) -> None:
+def test_a_pending_limit_does_not_delay_messages(heeded: Connection) -> None:
     webhook_id = create_endpoint(heeded)
     call(heeded, "put_tenant", tenant_id=TENANT_A, settings={"max_pending": 1})
     run_one(heeded, "succeeded")
@@ -233,7 +235,7 @@ def test_a_pending_limit_does_not_hold_messages_up(heeded: Connection) -> None:
     assert len(list_sent_events(heeded, webhook_id)) == 2
 
 
-def test_a_settle_that_is_rolled_back_told_nothing(heeded: Connection) -> None:
+def test_a_settlement_that_is_rolled_back_sends_nothing(heeded: Connection) -> None:
     create_endpoint(heeded)
     worker = new_worker()
     enqueue(heeded, n=3)
@@ -269,9 +271,7 @@ def test_a_settle_that_is_rolled_back_told_nothing(heeded: Connection) -> None:
         ("secret", "whsec_x"),
     ],
 )
-def test_settings_that_cannot_be_meant_are_refused(
-    shared_conn: Connection, field: str, value: Json
-) -> None:
+def test_invalid_settings_are_refused(shared_conn: Connection, field: str, value: Json) -> None:
     given = {"url": "https://example.com", field: value}
     with refused("JF002", field=field):
         call(
@@ -341,7 +341,7 @@ def test_a_tenant_has_at_most_a_hundred_endpoints(conn: Connection) -> None:
     create_endpoint(conn, TENANT_B)
 
 
-def test_clients_see_endpoints_by_functions_only_and_no_secret(
+def test_clients_access_endpoints_by_functions_only_and_see_no_secret(
     conn: Connection, connect: Connect
 ) -> None:
     webhook_id = create_endpoint(conn)
@@ -386,7 +386,7 @@ def test_two_secrets_sign_until_the_overlap_ends(heeded: Connection, clock: Cloc
 # Deliveries.
 
 
-def test_gone_disables_an_endpoint_at_once_and_enabling_clears_it(heeded: Connection) -> None:
+def test_status_410_disables_an_endpoint_at_once_and_enabling_resets_it(heeded: Connection) -> None:
     webhook_id = create_endpoint(heeded)
     run_one(heeded, "succeeded")
     [message] = list_sent(heeded, webhook_id)
@@ -432,7 +432,7 @@ def test_five_days_of_only_failures_disable_an_endpoint(heeded: Connection, cloc
     assert len(disabled) == 1
 
 
-def test_deliveries_show_how_they_stand(heeded: Connection) -> None:
+def test_deliveries_show_their_status(heeded: Connection) -> None:
     webhook_id = create_endpoint(heeded)
     for _ in range(3):
         run_one(heeded, "succeeded")
@@ -455,7 +455,7 @@ def test_deliveries_show_how_they_stand(heeded: Connection) -> None:
     assert older["id"] == delivered["id"]
 
 
-def test_redelivering_makes_a_new_job_for_the_same_message(heeded: Connection) -> None:
+def test_redelivering_creates_a_new_job_for_the_same_message(heeded: Connection) -> None:
     webhook_id = create_endpoint(heeded)
     run_one(heeded, "succeeded")
     [message] = list_sent(heeded, webhook_id)
@@ -489,7 +489,7 @@ def test_a_test_message_goes_to_a_disabled_endpoint_and_changes_nothing(
     assert get_endpoint(heeded, webhook_id) == before
 
 
-def test_old_deliveries_go_with_the_history_and_all_with_the_tenant(
+def test_old_deliveries_are_deleted_with_the_history_and_all_with_the_tenant(
     heeded: Connection, clock: Clock
 ) -> None:
     webhook_id = create_endpoint(heeded)
@@ -503,7 +503,7 @@ def test_old_deliveries_go_with_the_history_and_all_with_the_tenant(
     assert (counts["webhook_endpoints"], counts["webhook_deliveries"]) == (1, 1)
 
 
-def test_the_batch_form_and_plain_successes_tell_alike(heeded: Connection) -> None:
+def test_the_batch_form_and_plain_successes_send_equal_messages(heeded: Connection) -> None:
     webhook_id = create_endpoint(heeded)
     enqueue(heeded, n=4)
     worker = new_worker()

@@ -34,7 +34,7 @@ class MortalCluster(Cluster):
     def crash(self, how: signal.Signals = signal.SIGQUIT) -> None:
         """SIGQUIT is Postgres's immediate shutdown: no checkpoint, no farewell to clients."""
         server = self.embedded().running()
-        assert server is not None, "it is down already"
+        assert server is not None, "the server is already down"
         before = now()
         os.kill(server.pid, how)
         wait_until(lambda: not is_process_of(server.pid, before))

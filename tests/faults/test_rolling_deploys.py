@@ -43,13 +43,13 @@ def test_rolling_deploys_use_no_attempt_up(trial: Trial, figures: dict[str, obje
     figures |= {"jobs": len(evidence.states), "rolls": ROLLS, "outcomes": trial.outcomes()}
     assert set(trial.outcomes()) == {"succeeded", "released"}
     assert trial.values("select distinct attempt from jobforge.finished_jobs") == [1]
-    assert handed_back >= ROLLS // 4, "hardly any worker had something to hand back"
+    assert handed_back >= ROLLS // 4, "hardly any worker had a job to release"
     in_vain = [
         lease
         for lease, run in evidence.runs.items()
         if run.came_to_its_end and evidence.outcomes[lease] == "released"
     ]
-    assert in_vain == [], "a job ended in its grace, and was handed back"
+    assert in_vain == [], "a job ended in its grace period, and was released"
 
 
 def _see_off(trial: Trial, worker: Worker) -> None:

@@ -20,7 +20,7 @@ Value = str | None
 Arguments = dict[str, Value]
 
 # The value of the other tenant's word in calls that must name no tenant.
-NOBODY = "nobodyword"
+UNUSED_WORD = "unusedword"
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,13 +151,13 @@ def masked(text: str, b: Planted) -> str:
     text = text.replace(b.fingerprint, "<fingerprint>").replace(
         b.fingerprint[::-1], "<fingerprint>"
     )
-    return text.replace(b.word, "<word>").replace(NOBODY, "<word>")
+    return text.replace(b.word, "<word>").replace(UNUSED_WORD, "<word>")
 
 
 def _unused(value: str, b: Planted) -> str:
     for secret in sorted(b.secrets, key=len, reverse=True):
         if secret == b.word:
-            value = value.replace(secret, NOBODY)
+            value = value.replace(secret, UNUSED_WORD)
         elif secret == b.fingerprint:
             value = value.replace(secret, secret[::-1])
         else:

@@ -108,7 +108,7 @@ RULES = [
         "alter table jobforge.attempts_default no force row level security",
     ),
     Rule(
-        "a publication of every table and partition can tell its rows apart",
+        "every table and partition has a replica identity",
         """
         select c.relname as offender from pg_class as c
          where c.relnamespace = 'jobforge'::regnamespace and c.relkind in ('r', 'p')
@@ -132,7 +132,7 @@ RULES = [
         "drop policy engine_all on jobforge.finished_jobs_default",
     ),
     Rule(
-        "a client's policy compares the tenant, except on what belongs to the installation",
+        "a client's policy compares the tenant, except on tables of the installation",
         """
         select p.polname || ' on ' || c.relname as offender
           from pg_policy as p join pg_class as c on c.oid = p.polrelid
@@ -144,7 +144,7 @@ RULES = [
         "alter policy client_reads on jobforge.jobs using (true)",
     ),
     Rule(
-        "no policy opens rows to a role that is not one of ours",
+        "no policy grants rows to a role other than JobForge's",
         """
         select p.polname || ' on ' || p.polrelid::regclass as offender
           from pg_policy as p join pg_class as c on c.oid = p.polrelid
@@ -155,10 +155,10 @@ RULES = [
                ('jobforge_owner', 'jobforge_engine', 'jobforge_client', 'jobforge_admin',
                 'jobforge_backup')
         """,
-        "create policy everybody on jobforge.jobs for select using (true)",
+        "create policy open_to_all on jobforge.jobs for select using (true)",
     ),
     Rule(
-        "only the engine writes, and nobody truncates",
+        "only the engine writes, and no role truncates",
         """
         select c.relname || ': ' || a.privilege_type || ' for ' || a.grantee::regrole as offender
           from pg_class as c
@@ -176,7 +176,7 @@ RULES = [
         "grant select on jobforge.attempts_default to jobforge_client",
     ),
     Rule(
-        "no column is granted by itself",
+        "no privilege is granted on a single column",
         """
         select a.attrelid::regclass || '.' || a.attname as offender
           from pg_attribute as a join pg_class as c on c.oid = a.attrelid
@@ -185,7 +185,7 @@ RULES = [
         "grant update (priority) on jobforge.jobs to jobforge_client",
     ),
     Rule(
-        "sequences are the engine's alone",
+        "only the engine may use sequences",
         """
         select c.relname || ' for ' || a.grantee::regrole as offender
           from pg_class as c
@@ -196,7 +196,7 @@ RULES = [
         "create sequence jobforge.numbers; grant usage on sequence jobforge.numbers to public",
     ),
     Rule(
-        "nobody but the owner and the engine makes objects in the schema",
+        "only the owner and the engine create objects in the schema",
         """
         select a.privilege_type || ' for ' || a.grantee::regrole as offender
           from pg_namespace as n cross join lateral aclexplode(n.nspacl) as a
@@ -207,7 +207,7 @@ RULES = [
         "grant usage on schema jobforge to public",
     ),
     Rule(
-        "nobody but the owner and the engine uses the schema of internal functions",
+        "only the owner and the engine use the schema of internal functions",
         """
         select a.privilege_type || ' for ' || a.grantee::regrole as offender
           from pg_namespace as n cross join lateral aclexplode(n.nspacl) as a
@@ -217,7 +217,7 @@ RULES = [
         "grant usage on schema jobforge_private to jobforge_admin",
     ),
     Rule(
-        "no role but the engine executes an internal function",
+        "only the engine executes internal functions",
         """
         select p.oid::regprocedure || ' for ' || a.grantee::regrole as offender
           from pg_proc as p
@@ -230,7 +230,7 @@ RULES = [
         """,
     ),
     Rule(
-        "the schema of internal functions has nothing but functions",
+        "the schema of internal functions contains only functions",
         """
         select c.relname as offender from pg_class as c
          where c.relnamespace = 'jobforge_private'::regnamespace
@@ -257,7 +257,7 @@ RULES = [
         "alter view jobforge.all_jobs set (security_invoker = false)",
     ),
     Rule(
-        "every row has a tenant, except what belongs to the installation",
+        "every row has a tenant, except rows of the installation",
         """
         select c.relname as offender from pg_class as c
           join pg_class as r on r.oid = coalesce(pg_partition_root(c.oid), c.oid)
@@ -298,7 +298,7 @@ RULES = [
         "create index attempts_by_definition on jobforge.attempts (definition)",
     ),
     Rule(
-        "a foreign key between tenants' rows carries the tenant",
+        "a foreign key between tenants' rows includes the tenant",
         """
         select k.conname as offender from pg_constraint as k
          where k.connamespace = 'jobforge'::regnamespace and k.contype = 'f'
@@ -335,7 +335,7 @@ RULES = [
         "grant execute on function jobforge.reap_jobs(integer) to public",
     ),
     Rule(
-        "functions belong to the engine, and partition upkeep to the owner",
+        "functions belong to the engine, and partition maintenance to the owner",
         """
         select p.oid::regprocedure as offender from pg_proc as p
          where p.pronamespace = any ('{jobforge,jobforge_private}'::regnamespace[])
@@ -371,7 +371,7 @@ RULES = [
     Rule(
         # A statement has one snapshot: counting rows under a lock requires a statement after the
         # lock.
-        "what is counted under a lock is counted by a volatile function",
+        "counting under a lock requires a volatile function",
         """
         select p.oid::regprocedure as offender from pg_proc as p
          where p.pronamespace = any ('{jobforge,jobforge_private}'::regnamespace[])
@@ -393,7 +393,7 @@ RULES = [
         """,
     ),
     Rule(
-        "our roles cannot log in and have no power outside the schema",
+        "JobForge's roles cannot log in and have no privileges outside the schema",
         """
         select r.rolname as offender from pg_roles as r
          where r.rolname like 'jobforge\\_%%'
@@ -403,7 +403,7 @@ RULES = [
         "alter role jobforge_worker bypassrls",
     ),
     Rule(
-        "of our roles only the owner is a member of another",
+        "of JobForge's roles only the owner is a member of another",
         """
         select m.member::regrole || ' in ' || m.roleid::regrole as offender
           from pg_auth_members as m join pg_roles as r on r.oid = m.member

@@ -58,7 +58,7 @@ class Fleet:
             conn, worker = self._claimers[number]
             try:
                 while not failed.is_set() and turn(number, conn, worker):
-                    assert time.monotonic() < deadline, "the fleet does not come to an end"
+                    assert time.monotonic() < deadline, "the claimers do not finish"
             except BaseException:
                 failed.set()
                 raise

@@ -106,7 +106,7 @@ class World:
         self._check_settlements(answers)
         self._check_cancellations(answers, jobs)
         keys = Counter(row["idempotency_key"] for row in jobs.values() if row["idempotency_key"])
-        assert all(n == 1 for n in keys.values()), f"keys were given out twice: {keys}"
+        assert all(n == 1 for n in keys.values()), f"keys were assigned twice: {keys}"
         self._check_blocked_jobs()
         self._check_heartbeats(answers)
         self._check_nothing_is_stuck()
@@ -134,9 +134,9 @@ class World:
         recorded = {row["outcome"] for row in rows}
         for outcome, status in answers.settled:
             if status == "ok":
-                assert recorded - {"lease_lost"}, f"{outcome} was called ok, but is not on record"
+                assert recorded - {"lease_lost"}, f"{outcome} returned ok, but is not recorded"
             elif status == "lost":
-                assert outcome not in recorded, f"{outcome} is on record, but was called {status}"
+                assert outcome not in recorded, f"{outcome} is recorded, but returned {status}"
 
     def _check_cancellations(self, answers: "SessionAnswers", jobs: dict[UUID, Row]) -> None:
         for job, answer in answers.canceled:
@@ -161,7 +161,7 @@ class World:
                and (p.id is null or p.state = 'dead' and a.on_parent_failure <> 'wait')
             """
         )
-        assert not stuck, f"blocked jobs wait for what has ended: {stuck}"
+        assert not stuck, f"blocked jobs wait for finished jobs: {stuck}"
 
     def _check_heartbeats(self, answers: "SessionAnswers") -> None:
         """A lease that a heartbeat has extended was not ended by a reaper, and has not expired."""
@@ -173,7 +173,7 @@ class World:
                 self.held["job_id"],
                 self.held["lease"],
             )
-            assert not lost, "a heartbeat was answered ok, and the lease was reaped"
+            assert not lost, "a heartbeat returned ok, and the lease was reaped"
 
     def _check_nothing_is_stuck(self) -> None:
         """Each job that is ready and within the cap can be claimed at once."""

@@ -265,8 +265,8 @@ def refused(code: str, **detail: Json) -> Iterator[None]:
         yield
     assert caught.value.sqlstate == code, caught.value
     if detail:
-        told = json.loads(caught.value.diag.message_detail or "{}")
-        assert {name: told.get(name) for name in detail} == detail
+        found = json.loads(caught.value.diag.message_detail or "{}")
+        assert {name: found.get(name) for name in detail} == detail
 
 
 @contextmanager

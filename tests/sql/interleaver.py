@@ -110,7 +110,7 @@ class Interleaver:
         deadline = time.monotonic() + 30
         while any(session.is_waiting for session in sessions):
             self._advance(sessions, at_each_commit)
-            assert time.monotonic() < deadline, "a step waits, and no other session holds it up"
+            assert time.monotonic() < deadline, "a step waits, and no other session blocks it"
         return [session.outcome for session in sessions]
 
     def _advance(self, sessions: Sequence["_Session"], at_each_commit: Callable[[], None]) -> None:

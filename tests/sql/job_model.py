@@ -76,7 +76,7 @@ class Model:
     jobs: dict[UUID, Job] = field(default_factory=dict)
 
     def add(self, job: Job) -> None:
-        assert job.id not in self.jobs, "an id was given out twice"
+        assert job.id not in self.jobs, "an ID was assigned twice"
         self.jobs[job.id] = job
 
     def claimable(self, queue: str) -> list[Job]:
@@ -88,7 +88,7 @@ class Model:
         return sorted(ready, key=lambda job: job.turn)
 
     def start(self, job: Job, worker: UUID, lease: int, lease_s: float) -> Token:
-        assert lease > job.lease, "leases rise"
+        assert lease > job.lease, "leases increase"
         job.state, job.attempt, job.lease, job.worker = "running", job.attempt + 1, lease, worker
         job.was_started = True
         job.lease_expires_at = self.now + timedelta(seconds=lease_s)

@@ -229,9 +229,7 @@ def _documents(function: Function, parameter: Parameter, a: Planted) -> Iterator
     elif function.name in by_function:
         yield from by_function[function.name]
     else:
-        assert parameter.name == "p_jobs", (
-            f"{function.name} {parameter}: say what a call looks like"
-        )
+        assert parameter.name == "p_jobs", f"{function.name} {parameter}: add a valid call"
         yield [_JOB]
 
 

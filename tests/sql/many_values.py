@@ -47,7 +47,7 @@ def plant_many_values(conn: Connection, of: Planted) -> None:
     """Set each JSON column to a long value that is permitted, then copy the tenant's rows."""
     columns = json_columns(conn)
     tables = {column.table for column in columns}
-    assert tables == _KEYS.keys(), "say what tells the copies of a row apart"
+    assert tables == _KEYS.keys(), "add the columns that distinguish the copies of a row"
     with conn.transaction():
         conn.execute("set local session_replication_role = replica")
         for column in columns:

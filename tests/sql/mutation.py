@@ -21,7 +21,7 @@ def mutate(conn: Connection, function: str, guard: str, instead: str) -> None:
         [function],
     ).fetchall()
     source = row["source"]
-    assert guard in source, f"{function} has no {guard!r}: the mutation says nothing"
+    assert guard in source, f"{function} has no {guard!r}: the mutation proves nothing"
     conn.execute(source.replace(guard, instead).encode())
 
 

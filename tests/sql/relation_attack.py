@@ -123,21 +123,21 @@ def _read(session: Session, relation: Relation, statement: sql.Composed) -> list
 def _judged(
     session: Session, relation: Relation, statement: sql.Composed, answer: Answer
 ) -> list[str]:
-    said = f"{_text(statement)} answered {answer.code} {answer.text[:300]}"
+    prefix = f"{_text(statement)} answered {answer.code} {answer.text[:300]}"
     if not _is_readable(session, relation):
-        return [] if answer.code == DENIED else [f"{said} instead of a refusal"]
-    revealed = session.world.b.found_in(answer.text)
-    if revealed:
-        return [f"{said}: reveals {sorted(revealed)}"]
-    is_everybodys = relation.name in INSTALLATION and relation.name != "tenants"
+        return [] if answer.code == DENIED else [f"{prefix} instead of a refusal"]
+    leaked = session.world.b.found_in(answer.text)
+    if leaked:
+        return [f"{prefix}: reveals {sorted(leaked)}"]
+    is_shared = relation.name in INSTALLATION and relation.name != "tenants"
     if session.attacker.tenancy is Tenancy.FORGED:
-        is_refused = is_everybodys or answer.code == REFUSED
-        return [] if is_refused else [f"{said} instead of a refusal"]
+        is_refused = is_shared or answer.code == REFUSED
+        return [] if is_refused else [f"{prefix} instead of a refusal"]
     if session.attacker.tenancy in (Tenancy.OWN, Tenancy.BOUND):
         # The attack proves nothing if the attacker sees no rows at all.
         own = session.world.a.found_in(answer.text)
-        return [] if own or is_everybodys else [f"{said}: a tenant does not see its own rows"]
-    return [] if is_everybodys or answer.text in ("[]", "") else [f"{said}: rows without a tenant"]
+        return [] if own or is_shared else [f"{prefix}: a tenant does not see its own rows"]
+    return [] if is_shared or answer.text in ("[]", "") else [f"{prefix}: rows without a tenant"]
 
 
 def _is_readable(session: Session, relation: Relation) -> bool:

@@ -85,7 +85,7 @@ class Engine(RuleBasedStateMachine):
         self._reset_session_memory()
         claimable = self.model.claimable(queue)
         rows = claim(self.conn, worker, queue, limit, lease_s=LEASE_S)
-        assert len(rows) == min(limit, len(claimable)), "a claim takes what there is"
+        assert len(rows) == min(limit, len(claimable)), "a claim takes all available jobs"
         taken = by_tenant(self.model.jobs[row["job_id"]] for row in rows)
         for tenant, jobs in by_tenant(claimable).items():
             best = jobs[: len(taken.get(tenant, []))]
@@ -100,11 +100,11 @@ class Engine(RuleBasedStateMachine):
         worker = held[0].worker if own else WORKERS[0]
         jobs = Jsonb([_as_json(token) for token in held])
         rows = call(self.conn, "heartbeat_jobs", worker_id=worker, jobs=jobs, lease_s=LEASE_S)
-        told = {(row["job_id"], row["lease"]): row["status"] for row in rows}
+        answers = {(row["job_id"], row["lease"]): row["status"] for row in rows}
         for token in held:
             presented = replace(token, worker=worker)
             expected = self.model.beat(presented, LEASE_S)
-            assert told[token.job, token.lease] == expected
+            assert answers[token.job, token.lease] == expected
             self.seen[f"heartbeat answers {expected}"] += 1
 
     def complete(
@@ -287,11 +287,11 @@ class Engine(RuleBasedStateMachine):
             worker_id=worker,
             outcomes=Jsonb(outcomes),
         )
-        told = {(row["job_id"], row["lease"]): (row["status"], row["state"]) for row in rows}
+        answers = {(row["job_id"], row["lease"]): (row["status"], row["state"]) for row in rows}
         for token, outcome in given:
             attempt = self.model.jobs[token.job].attempt
             answer = self.model.settle(token, outcome, final=final, retry_in_s=retry_in_s)
-            assert told[token.job, token.lease] == answer
+            assert answers[token.job, token.lease] == answer
             self.seen[f"complete answers {answer[0]} {answer[1]}"] += 1
             if answer[1] == "scheduled" and retry_in_s is None:
                 self._adopt_backoff(self.model.jobs[token.job], attempt)

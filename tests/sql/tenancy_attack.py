@@ -239,8 +239,12 @@ class Session:
                 rows = cursor.fetchall() if cursor.description else []
                 return Answer(None, json.dumps(rows, default=str))
         except psycopg.Error as error:
-            told = (error.diag.message_primary, error.diag.message_detail, error.diag.message_hint)
-            return Answer(error.sqlstate, json.dumps(told))
+            message = (
+                error.diag.message_primary,
+                error.diag.message_detail,
+                error.diag.message_hint,
+            )
+            return Answer(error.sqlstate, json.dumps(message))
 
     def may_execute(self, function: Function) -> bool:
         return function.signature in self.executable
@@ -300,7 +304,7 @@ def _attempts(session: Session, function: Function) -> list[Arguments]:
 
 def _is_confined(session: Session, function: Function) -> bool:
     assert (function.name in CONFINED) != (function.name in INSTALLATION_WIDE), (
-        f"workers may call {function.signature}: say in {__name__} whether a tenant confines it"
+        f"workers may call {function.signature}: add it to a list in {__name__}"
     )
     return function.name in CONFINED and session.attacker.has_tenant
 
@@ -316,16 +320,18 @@ def _judged(session: Session, function: Function, arguments: Arguments) -> list[
     expected = session.run(_call(function), unused)
     answer = session.run(_call(function), arguments)
 
-    said = f"{function.name}({_shown(arguments)}) answered {answer.code} {answer.text[:300]}"
+    prefix = f"{function.name}({_shown(arguments)}) answered {answer.code} {answer.text[:300]}"
     revealed = b.found_in(answer.text) - b.found_in(json.dumps(arguments))
-    found = [f"{said}: reveals {sorted(revealed)}"] if revealed else []
+    found = [f"{prefix}: reveals {sorted(revealed)}"] if revealed else []
     if unused != arguments and _masked(expected, b) != _masked(answer, b):
-        found.append(f"{said}; for values that nobody has: {expected.code} {expected.text[:300]}")
+        found.append(
+            f"{prefix}; for values that do not exist: {expected.code} {expected.text[:300]}"
+        )
     if answer.code is not None and answer.code != DENIED and not answer.code.startswith("JF"):
-        found.append(f"{said}: an error that is none of ours")
+        found.append(f"{prefix}: an error that is not JobForge's")
     due = _due_code(session, function, arguments)
     if due is not None and answer.code != due:
-        found.append(f"{said} instead of {due}")
+        found.append(f"{prefix} instead of {due}")
     return found
 
 

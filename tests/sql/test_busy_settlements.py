@@ -340,7 +340,7 @@ def test_a_failure_is_busy_when_a_job_that_its_child_cancels_is_locked(
     assert status == {job: "busy" if job in busy else "ok" for job in held}
     assert {state_of(conn, TENANT_A, last[job]) for job in parents[1::2]} == {"canceled"}
     rest = SETTLES["succeeded"](settler, worker, [held[job] for job in busy])
-    assert rest == dict.fromkeys(busy, "ok"), "a success concerns the child alone"
+    assert rest == dict.fromkeys(busy, "ok"), "a success affects only the child"
 
 
 def test_jobs_that_one_call_did_not_try_are_settled_by_the_next_calls(
@@ -365,7 +365,7 @@ def test_jobs_that_one_call_did_not_try_are_settled_by_the_next_calls(
     left = dict(held)
     for calls in range(40):
         status = _plainly(settler, worker, list(left.values()))
-        assert calls or _readings(conn) < 200, "a call tries only some"
+        assert calls or _readings(conn) < 200, "a call tries only some of the jobs"
         left = {job: row for job, row in left.items() if status[job] == "busy"}
         if set(left) == set(stuck):
             break

@@ -50,7 +50,7 @@ def _claim_first(connect: Connect, wanted: int, *, claimers: int, batch: int) ->
 
     def turn(_: int, conn: Connection, worker: UUID) -> bool:
         jobs = claim(conn, worker, limit=batch)
-        assert jobs, "a claim came back empty, with a flood in the queue"
+        assert jobs, "a claim returned no job, with a flood in the queue"
         tally.add(jobs)
         return not tally.is_full
 

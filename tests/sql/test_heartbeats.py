@@ -99,7 +99,7 @@ def test_a_job_whose_row_an_open_transaction_locks_keeps_its_lease(
     assert reaped(conn) == set()
     assert beat(conn, worker, job) == [afterwards]
     clock.travel(seconds=31)
-    assert reaped(conn) == {job["job_id"]}, "and a lease that nobody extends runs out"
+    assert reaped(conn) == {job["job_id"]}, "a lease that is not extended expires"
 
 
 def test_a_heartbeat_does_not_write_the_job(conn: Connection, worker: UUID) -> None:
@@ -416,7 +416,7 @@ def test_the_workers_of_one_tenant_have_separate_outages(
     assert reaped_by_its_own() == set()
     clock.travel(seconds=31)
     assert reaped_by_its_own() == {jobs[TENANT_A]}
-    assert reaped(conn) == {jobs[TENANT_B]}, "nobody has ever reaped for all tenants"
+    assert reaped(conn) == {jobs[TENANT_B]}, "no worker has ever reaped for all tenants"
 
 
 def test_a_tenant_that_reaps_does_not_hide_an_outage_of_the_others(
@@ -475,7 +475,7 @@ def test_explain_says_until_when_a_worker_may_report(
 
     reap(conn)
     clock.pass_without_reaping(minutes=2)
-    assert "grace_until" not in explained()["detail"], "nobody has reaped yet"
+    assert "grace_until" not in explained()["detail"], "no worker has reaped yet"
     reap(conn)
     row = explained()
     assert row["code"] == "lease_expired"
@@ -509,8 +509,8 @@ def test_the_extended_lease_is_shown_everywhere(
     )
     [holder] = call(conn, "list_holders", queue="default")
     assert holder["lease_expires_at"] == stored["expires_at"]
-    [told] = call(conn, "explain_job", job_id=job["job_id"], tenant_id=TENANT_A)
-    assert told["code"] == "running"
+    [reason] = call(conn, "explain_job", job_id=job["job_id"], tenant_id=TENANT_A)
+    assert reason["code"] == "running"
     assert _expired_leases(conn) == 0
     clock.travel(seconds=20)
     assert _expired_leases(conn) == 1
@@ -548,7 +548,7 @@ def test_retention_deletes_heartbeats_of_ended_leases_only(
     running, silent = started(conn, worker), started(conn, worker)
     beat(conn, worker, *ended, silent)
     complete(conn, worker, ended)
-    assert call_for_value(conn, "apply_retention")["heartbeats"] == 0, "they are not over yet"
+    assert call_for_value(conn, "apply_retention")["heartbeats"] == 0, "they have not expired yet"
     clock.travel(seconds=31)
     beat(conn, worker, running)
     assert call_for_value(conn, "apply_retention", limit=2)["heartbeats"] == 2

@@ -217,16 +217,16 @@ def test_the_hook_payload_has_the_outcome_of_the_job(
     end(hooked, clock, job)
 
     [follower] = list_hook_jobs(hooked)
-    told = {"result": None, "error": None, "reason": None} | expected
-    told |= {"job_id": str(job), "definition": "test", "version": 1, "payload": {"to": None}}
-    assert follower["payload"] == told
+    received = {"result": None, "error": None, "reason": None} | expected
+    received |= {"job_id": str(job), "definition": "test", "version": 1, "payload": {"to": None}}
+    assert follower["payload"] == received
     assert (follower["definition"], follower["version"]) == ("test:hooks", 1)
     assert (follower["state"], follower["queue"], follower["priority"]) == ("queued", "hooks", 7)
     assert (follower["source"], follower["source_ref"]) == ("system", str(job))
     assert {field: follower[field] for field in trace} == trace
     ended = job_of(hooked, TENANT_A, job)
     assert {"state": ended["state"], "attempt": ended["attempt"]} == {
-        field: told[field] for field in ("state", "attempt")
+        field: received[field] for field in ("state", "attempt")
     }
 
 
@@ -254,8 +254,8 @@ def test_the_hook_jobs_of_a_batch_are_in_the_tenants_of_their_jobs(hooked: Conne
     ]
     call(hooked, "complete_jobs", worker_id=worker, outcomes=Jsonb(outcomes))
     for tenant, ids in jobs.items():
-        told = [follower["source_ref"] for follower in list_hook_jobs(hooked, tenant)]
-        assert sorted(told) == sorted(map(str, ids))
+        received = [follower["source_ref"] for follower in list_hook_jobs(hooked, tenant)]
+        assert sorted(received) == sorted(map(str, ids))
 
 
 def test_hook_jobs_of_different_jobs_have_different_ids(hooked: Connection) -> None:
@@ -369,8 +369,8 @@ def test_a_dead_job_that_is_revived_has_another_hook_job_at_its_next_end(
     call(hooked, "retry_job", job_id=job, tenant_id=TENANT_A)
     assert len(list_hook_jobs(hooked)) == 1
     run_once(hooked, "succeeded")
-    told = [(f["payload"]["state"], f["payload"]["attempt"]) for f in list_hook_jobs(hooked)]
-    assert told == [("dead", 1), ("succeeded", 2)]
+    received = [(f["payload"]["state"], f["payload"]["attempt"]) for f in list_hook_jobs(hooked)]
+    assert received == [("dead", 1), ("succeeded", 2)]
 
 
 def test_the_retry_of_a_finished_job_has_its_own_hook_job(hooked: Connection) -> None:
@@ -378,8 +378,8 @@ def test_the_retry_of_a_finished_job_has_its_own_hook_job(hooked: Connection) ->
     run_once(hooked, "succeeded")
     [row] = call(hooked, "retry_job", job_id=job, tenant_id=TENANT_A)
     run_once(hooked, "succeeded")
-    told = [follower["source_ref"] for follower in list_hook_jobs(hooked)]
-    assert told == [str(job), str(row["retry_job"])]
+    received = [follower["source_ref"] for follower in list_hook_jobs(hooked)]
+    assert received == [str(job), str(row["retry_job"])]
 
 
 def test_a_job_has_the_hooks_that_its_definition_had_when_it_was_enqueued(

@@ -212,9 +212,9 @@ def test_a_planted_note_does_not_stop_the_stream(conn: Connection) -> None:
     start = call(conn, "read_stream")[-1]["place"]
     call(conn, "reschedule_job", job_id=job, run_at=datetime.now(UTC), tenant_id=TENANT_A)
     conn.execute(f"update jobforge.job_events set data = '{LONG}'".encode())
-    told = call(conn, "read_stream", after=start)
-    assert told[0]["data"] == {"$unreadable": "the value is too long as JSON text"}
-    assert call(conn, "list_notes", job_id=job, tenant_id=TENANT_A)[0]["data"] == told[0]["data"]
+    rows = call(conn, "read_stream", after=start)
+    assert rows[0]["data"] == {"$unreadable": "the value is too long as JSON text"}
+    assert call(conn, "list_notes", job_id=job, tenant_id=TENANT_A)[0]["data"] == rows[0]["data"]
 
 
 @pytest.mark.attack("payloads")

@@ -243,12 +243,12 @@ def test_explain_says_when_the_next_job_may_start(
     KINDS[kind].put(conn, {"rate_limit": 2, "rate_period_s": 3600})
     *_, waiting = enqueue(conn, n=3, limit_key="red")
     assert len(claim(conn, worker, limit=3)) == 2
-    [told] = [
+    [reason] = [
         row
         for row in call(conn, "explain_job", job_id=waiting, tenant_id=TENANT_A)
         if row["code"] == f"{kind}_rate_limited"
     ]
-    wait = datetime.fromisoformat(told["detail"]["next_at"]) - clock.now()
+    wait = datetime.fromisoformat(reason["detail"]["next_at"]) - clock.now()
     clock.travel(seconds=wait.total_seconds() - 60)
     assert claim(conn, worker) == []
     clock.travel(seconds=60)

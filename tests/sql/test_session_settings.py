@@ -164,7 +164,7 @@ def test_an_earlier_count_that_is_restored_does_not_lift_the_pending_limit(
     session = connect()
     enqueue_one(session, TENANT_A)
     [kept] = session.execute("select current_setting(%s) as text", [PENDING]).fetchall()
-    assert kept["text"], "the session remembers a count"
+    assert kept["text"], "the session caches a count"
     enqueue(session, TENANT_A, n=10_999)
     for other in (session, connect()):
         other.execute("select set_config(%s, %s, false)", [PENDING, kept["text"]])

@@ -184,10 +184,10 @@ def test_reading_can_continue_from_any_position(conn: Connection, running: list[
     reader = Reader(conn)
     for job in running:
         complete(conn, WORKER, [job])
-    told = reader.read()
-    for index, row in enumerate(told):
+    rows = reader.read()
+    for index, row in enumerate(rows):
         reader.position = row["place"]
-        assert reader.read() == told[index + 1 :]
+        assert reader.read() == rows[index + 1 :]
 
 
 def test_a_tenant_reads_only_its_own_rows(conn: Connection, running: list[Row]) -> None:

@@ -244,9 +244,9 @@ def test_row_security_cannot_be_switched_off(calm_world: World, attempts: Attemp
 def test_a_leaky_function_in_a_filter_sees_only_own_rows(
     calm_world: World, attempts: Attempts
 ) -> None:
-    told: list[str] = []
+    notices: list[str] = []
     with calm_world.session(CLIENT) as session, session.transaction() as conn:
-        conn.add_notice_handler(lambda notice: told.append(notice.message_primary or ""))
+        conn.add_notice_handler(lambda notice: notices.append(notice.message_primary or ""))
         # So cheap that the planner would run it before any other condition, if it were allowed to.
         conn.execute(
             """
@@ -260,8 +260,8 @@ def test_a_leaky_function_in_a_filter_sees_only_own_rows(
             query = sql.SQL("select from {} as r where pg_temp.leak(to_jsonb(r)::text)")
             conn.execute(query.format(sql.Identifier("jobforge", relation.name)))
             attempts(1)
-    assert calm_world.a.found_in(" ".join(told))
-    assert calm_world.b.found_in(" ".join(told)) == set()
+    assert calm_world.a.found_in(" ".join(notices))
+    assert calm_world.b.found_in(" ".join(notices)) == set()
 
 
 @pytest.mark.attack("tenancy")

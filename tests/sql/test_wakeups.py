@@ -39,11 +39,11 @@ def heard(conn: Connection, connect: Connect) -> Callable[[], list[tuple[str, st
     def ask() -> list[tuple[str, str]]:
         # Notifications of one database arrive in the order of commits: this one comes last.
         conn.execute("select pg_notify(%s, '')", [END])
-        told: list[tuple[str, str]] = []
+        received: list[tuple[str, str]] = []
         for notify in listener.notifies(timeout=30):
             if notify.channel == END:
-                return told
-            told.append((notify.channel, notify.payload))
+                return received
+            received.append((notify.channel, notify.payload))
         raise AssertionError("the end was never heard")
 
     return ask

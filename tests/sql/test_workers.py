@@ -85,29 +85,29 @@ def test_a_heartbeat_reports_memory_and_clock_skew(conn: Connection, clock: Cloc
     register(conn, worker)
     for ahead_s in (90.0, -90.0):
         before = clock.now()
-        told = before + timedelta(seconds=ahead_s)
-        call(conn, "heartbeat_jobs", worker_id=worker, memory_bytes=50 << 20, clock=told)
+        reported = before + timedelta(seconds=ahead_s)
+        call(conn, "heartbeat_jobs", worker_id=worker, memory_bytes=50 << 20, clock=reported)
         took_s = (clock.now() - before).total_seconds()
         row = listed(conn)[worker]
         assert row["memory_bytes"] == 50 << 20
         assert ahead_s - took_s <= row["clock_skew_s"] <= ahead_s
     call(conn, "heartbeat_jobs", worker_id=worker, clock="infinity")
     row = listed(conn)[worker]
-    assert (row["memory_bytes"], row["clock_skew_s"]) == (None, None), "what was not told"
+    assert (row["memory_bytes"], row["clock_skew_s"]) == (None, None), "not reported"
 
 
 @pytest.mark.parametrize(
-    ("command", "told", "state"),
+    ("command", "reported", "state"),
     [("drain_worker", "drain", "draining"), ("stop_worker", "stop", "stopping")],
 )
 def test_a_command_is_returned_by_the_next_heartbeat(
-    conn: Connection, command: str, told: str, state: str
+    conn: Connection, command: str, reported: str, state: str
 ) -> None:
     worker = new_worker()
     register(conn, worker)
     call(conn, command, worker_id=worker)
-    assert beat(conn, worker) == told
-    assert beat(conn, worker) == told, "also when the first answer was lost"
+    assert beat(conn, worker) == reported
+    assert beat(conn, worker) == reported, "also when the first answer was lost"
     assert listed(conn)[worker]["state"] == state
 
 

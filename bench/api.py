@@ -15,14 +15,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from pathlib import Path
 
-import door
-from creation import batch, single
-from listing import pages
-from scene import FULL, QUICK, Scene
-from side import ours, version
+import http_server
+from api_bench import FULL, QUICK, Scene
+from bench_servers import HASTY, SETTINGS, Stage
+from compared_side import ours, version
+from http_enqueue import batch, single
+from http_listing import pages
+from http_stream import stream
 from sql import Figure, line
-from stage import HASTY, SETTINGS, Stage
-from streaming import stream
 
 WORKLOADS: dict[str, Callable[[Scene], Iterator[Figure]]] = {
     "single": single,
@@ -38,7 +38,7 @@ def main() -> int:
     figures = []
     with Stage(HASTY if options.quick else SETTINGS) as stage:
         scene = Scene(stage, ours(), QUICK if options.quick else FULL)
-        door.install(stage, scene.side)
+        http_server.install(stage, scene.side)
         versions = _versions(scene)
         print(", ".join(f"{name} {number}" for name, number in versions.items()), flush=True)
         for name in options.workloads or WORKLOADS:

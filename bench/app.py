@@ -5,7 +5,7 @@ import time
 from pathlib import Path
 from uuid import UUID
 
-from marks import mark
+from start_times import mark
 
 from jobforge import Context, JobForge
 

@@ -17,8 +17,8 @@ from typing import Any
 from uuid import UUID, uuid4
 
 import psycopg
-from measured import percentile
-from stage import HASTY, SETTINGS, Connection, Stage
+from bench_servers import HASTY, SETTINGS, Connection, Stage
+from measurements import percentile
 
 from jobforge.db.migrate import migrate
 

@@ -6,10 +6,10 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import marks
 import psycopg
-from side import Side, Workers, marks_file
-from stage import Connection, Stage, await_crowd, closed_gate, settle_down, waiting
+import start_times
+from bench_servers import Connection, Stage, await_crowd, closed_gate, settle_down, waiting
+from compared_side import Side, Workers, marks_file
 
 _STEP = 1_000
 _ISOLATED = {"BENCH_ISOLATED": "1"}
@@ -113,9 +113,9 @@ class _Run:
             up = await_crowd(count, self.drain.processes, workers.check)
             start, before = _Start(time.time(), up - spawned), workers.cpu_s()
             redis.ask("rename", "aside", rival.key)
-            workers.until(lambda: marks.count(self.marks) >= self.drain.jobs, share=0.01)
+            workers.until(lambda: start_times.count(self.marks) >= self.drain.jobs, share=0.01)
             used = workers.cpu_s() - before
-            return start, max(marks.read(self.marks)), used, workers.memory_mb()
+            return start, max(start_times.read(self.marks)), used, workers.memory_mb()
 
     def _working(self) -> AbstractContextManager[Workers]:
         drain = self.drain
@@ -127,4 +127,4 @@ class _Run:
         """Whether the last jobs have started: asking the database sooner would slow it down."""
         if self.drain.side.is_ours and self.drain.is_isolated:
             return True  # those handlers have no way to leave marks
-        return marks.count(self.marks) * int(self.env[marks.STEP]) >= self.drain.jobs
+        return start_times.count(self.marks) * int(self.env[start_times.STEP]) >= self.drain.jobs

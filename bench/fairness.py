@@ -7,12 +7,12 @@ import json
 from uuid import UUID
 
 import psycopg
+from bench_servers import Connection, Stage, settle_down
+from compared_side import Side
 from drain import Drain
-from measured import Measured, percentile
-from pickup import delays_under
-from side import Side
-from size import Size
-from stage import Connection, Stage, settle_down
+from measurements import Measured, percentile
+from pickup_latency import delays_under
+from run_sizes import Size
 
 CALM_P50, CALM_P99 = "small tenants' wait p50 ms", "small tenants' wait p99 ms"
 FLOOD_P50, FLOOD_P99 = "beside a flood, p50 ms", "beside a flood, p99 ms"

@@ -20,11 +20,11 @@ from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from statistics import median
 
+from bench_servers import Stage
+from compared_side import ours
 from drain import drain_backlog
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
-from side import ours
 from sql import Figure, line
-from stage import Stage
 
 _SCRAPE_S = 1.0
 _SOON = {"OTEL_BSP_SCHEDULE_DELAY": "500"}  # within the drain, and not after it

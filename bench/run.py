@@ -20,17 +20,17 @@ from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-import environment
-import page
+import benchmarks_page
 import psycopg
-from results import Facts, Folder, Kept
-from rivals.table import NODE, REDIS, RIVALS, Rival
-from scores import judged, table
-from side import HERE, Side, floor, ours, version
-from size import FULL, QUICK, TINY, Size
+import rival_environments
+from bench_servers import HASTY, SETTINGS, Stage, Stuck
+from compared_side import HERE, Side, floor, ours, version
+from result_files import Facts, Folder, Kept
+from result_tables import judged, table
+from rivals.catalog import NODE, REDIS, RIVALS, Rival
+from run_sizes import FULL, QUICK, TINY, Size
 from sql import line
-from stage import HASTY, SETTINGS, Stage, Stuck
-from workload import FLOOR, OURS, WORKLOADS
+from workloads import FLOOR, OURS, WORKLOADS
 
 PAGE = HERE.parent / "docs" / "benchmarks.md"
 _KEPT = HERE / "results"
@@ -132,7 +132,7 @@ def main() -> int:
     about = folder.about()
     figures = judged(results)
     if options.page:
-        page.write(options.page, about, results, left_out)
+        benchmarks_page.write(options.page, about, results, left_out)
         say(f"wrote {options.page}")
     print(table(results))
     for figure in figures:
@@ -155,7 +155,7 @@ def _counts(size: Size) -> Facts:
 
 def _list() -> None:
     for rival in RIVALS.values():
-        state = "installed" if environment.is_installed(rival) else "not installed"
+        state = "installed" if rival_environments.is_installed(rival) else "not installed"
         print(f"{rival.name} {rival.version}: {state}")
 
 
@@ -205,7 +205,9 @@ def _options() -> argparse.Namespace:
     options.page = options.page or (PAGE if is_full else None)
     # A short run begins anew, unless somebody says where an earlier one left off.
     options.fresh = options.fresh or not (is_full or options.results)
-    options.results = options.results or (_KEPT if is_full else environment.FOLDER / options.size)
+    options.results = options.results or (
+        _KEPT if is_full else rival_environments.FOLDER / options.size
+    )
     options.is_durable = options.size != "tiny"
     options.size = _SIZES[options.size]
     if options.rounds:
@@ -225,13 +227,13 @@ def _find(names: list[str], *, may_install: bool) -> tuple[list[Rival], dict[str
     found, missing = [], {}
     for rival in (RIVALS[name] for name in names):
         try:
-            if may_install and not environment.is_installed(rival):
+            if may_install and not rival_environments.is_installed(rival):
                 say(f"… installing {rival.name} {rival.version}")
-                environment.install(rival)
-        except environment.NotInstalled as error:
+                rival_environments.install(rival)
+        except rival_environments.NotInstalled as error:
             missing[rival.name] = f"not installed: {error}"
             continue
-        if environment.is_installed(rival):
+        if rival_environments.is_installed(rival):
             found.append(rival)
         else:
             missing[rival.name] = "not installed"

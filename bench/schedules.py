@@ -15,9 +15,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 import psycopg
+from bench_servers import HASTY, SETTINGS, Connection, Stage, Stuck, settle_down
 from psycopg.types.json import Jsonb
 from sql import Figure, line
-from stage import HASTY, SETTINGS, Connection, Stage, Stuck, settle_down
 
 from jobforge.db.migrate import migrate
 

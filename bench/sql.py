@@ -16,12 +16,12 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-import fanin
-import floor
+import fan_in_rates
+import floor_sql
 import orjson
 import psycopg
-from sides import BATCH, Bench, Size, add_history, drain, tenant
-from stage import HASTY, SETTINGS
+from bench_servers import HASTY, SETTINGS
+from sql_bench import BATCH, Bench, Size, add_history, drain, tenant
 
 from jobforge.db.migrate import migrate
 from jobforge.embedded import Embedded
@@ -206,7 +206,7 @@ def bulk_enqueue(bench: Bench) -> Iterator[Figure]:
     jobs = [{"definition": "noop", "payload": {"n": n}} for n in range(size.bulk)]
     document = orjson.dumps(jobs).decode()
     bench.conn.execute("create table floor.copied (like jobforge.jobs including all)")
-    into = floor.COPY.replace("floor.jobs", "floor.copied")
+    into = floor_sql.COPY.replace("floor.jobs", "floor.copied")
 
     def ours() -> float:
         start = time.perf_counter()
@@ -214,7 +214,7 @@ def bulk_enqueue(bench: Bench) -> Iterator[Figure]:
         return size.bulk / (time.perf_counter() - start)
 
     def copied() -> float:
-        rows = floor.rows(tenant(0), range(size.bulk))
+        rows = floor_sql.rows(tenant(0), range(size.bulk))
         start = time.perf_counter()
         with bench.conn.cursor() as cursor, cursor.copy(into) as copy:
             copy.write(rows)
@@ -239,12 +239,12 @@ def fan_in(bench: Bench) -> Iterator[Figure]:
     rates: list[float] = []
 
     def joined() -> float:
-        rates.append(fanin.fan_in(bench, jobs))
+        rates.append(fan_in_rates.fan_in(bench, jobs))
         return rates[-1]
 
     yield figure(
         f"settling {jobs:,} parents of one job, of plain jobs",
-        bench.compare(joined, lambda: fanin.plain(bench, jobs)),
+        bench.compare(joined, lambda: fan_in_rates.plain(bench, jobs)),
         0.5,
         f"{statistics.median(rates):,.0f} jobs/s",
     )

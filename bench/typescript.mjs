@@ -3,7 +3,7 @@
 import { z } from "../sdks/typescript/node_modules/zod/index.js";
 import { JobForge } from "../sdks/typescript/dist/index.js";
 import { configureLogs, Worker } from "../sdks/typescript/dist/worker/index.js";
-import { main, mark } from "./rivals/program.mjs";
+import { main, mark } from "./rivals/side_program.mjs";
 
 const TENANT = "00000000-0000-0000-0000-000000000001";
 const BATCH = 5_000;

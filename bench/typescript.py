@@ -7,17 +7,17 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-import environment
 import psycopg
-from results import Results
-from rivals.table import RIVALS, Rival
+import rival_environments
+from bench_servers import Stage, Stuck
+from compared_side import HERE, Side
+from result_files import Results
+from result_tables import judged, table
+from rivals.catalog import RIVALS, Rival
 from run import say
-from scores import judged, table
-from side import HERE, Side
-from size import FULL, TINY, Size
+from run_sizes import FULL, TINY, Size
 from sql import line
-from stage import Stage, Stuck
-from workload import OURS, WORKLOADS
+from workloads import OURS, WORKLOADS
 
 from jobforge.db.migrate import migrate
 
@@ -76,11 +76,11 @@ def _rivals(*, may_install: bool) -> list[Rival]:
     found = []
     for rival in (RIVALS[name] for name in NODE_RIVALS):
         try:
-            if may_install and not environment.is_installed(rival):
-                environment.install(rival)
-        except environment.NotInstalled as error:
+            if may_install and not rival_environments.is_installed(rival):
+                rival_environments.install(rival)
+        except rival_environments.NotInstalled as error:
             say(f"left out: {rival.name}: {error}")
-        if environment.is_installed(rival):
+        if rival_environments.is_installed(rival):
             found.append(rival)
     return found
 

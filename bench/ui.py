@@ -17,13 +17,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from uuid import UUID, uuid4
 
-import door
+import http_server
 import psycopg
-from door import Door
+from bench_servers import Stage
+from compared_side import ours
+from http_server import Door
 from playwright.sync_api import Page, sync_playwright
-from side import ours
 from sql import Figure, line
-from stage import Stage
 
 from jobforge.types.api_keys import Role
 
@@ -54,8 +54,8 @@ def main() -> int:
     figures = []
     with Stage() as stage:
         side = ours()
-        door.install(stage, side)
-        with door.opened(stage, side) as opened, psycopg.connect(opened.database) as conn:
+        http_server.install(stage, side)
+        with http_server.opened(stage, side) as opened, psycopg.connect(opened.database) as conn:
             conn.autocommit = True
             conn.execute("select jobforge.put_definition('nothing', 1)")
             _make(conn, size.jobs)

@@ -9,8 +9,8 @@ import psycopg
 import uvloop
 from absurd_sdk import AsyncAbsurd
 from absurdctl import BUNDLED_SCHEMA_SQL
-from marks import mark
-from program import Client, Program, main
+from side_program import Client, Program, main
+from start_times import mark
 
 _BATCH = 1_000
 _QUEUE = "noop"

@@ -11,8 +11,8 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
 from celery import Celery
-from marks import mark
-from program import Client, Program, main
+from side_program import Client, Program, main
+from start_times import mark
 
 _PREFETCH = 1_000
 _PREFORKED = 2

@@ -8,8 +8,8 @@ from contextlib import asynccontextmanager
 
 import uvloop
 from chancy import Chancy, Job, Queue, Worker
-from marks import mark
-from program import Client, Program, main
+from side_program import Client, Program, main
+from start_times import mark
 
 _QUEUE = Queue("noop", executor=Chancy.Executor.Async, concurrency=200, eager_polling=True)
 _NOOP = Job(func="rivals.chancy.noop", queue="noop")

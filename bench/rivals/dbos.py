@@ -9,8 +9,8 @@ from contextlib import asynccontextmanager
 
 import sqlalchemy as sa
 from dbos import DBOS, DBOSClient
-from marks import mark
-from program import Client, Program, main
+from side_program import Client, Program, main
+from start_times import mark
 
 _BATCH = 1_000
 _QUEUE = "noop"

@@ -8,8 +8,8 @@ from contextlib import asynccontextmanager
 
 import dramatiq
 from dramatiq.brokers.redis import RedisBroker
-from marks import mark
-from program import Client, Program, main
+from side_program import Client, Program, main
+from start_times import mark
 
 _THREADS = 8
 

@@ -1,6 +1,6 @@
 // graphile-worker: 24 jobs at once out of a local queue of 2,000, completions batched.
 
-import { load, main, mark } from "./program.mjs";
+import { load, main, mark } from "./side_program.mjs";
 
 const { Logger, makeWorkerUtils, run } = load("graphile-worker");
 

@@ -1,6 +1,6 @@
 // pg-boss: batches of 2,000, two fetchers, no pause while batches are full, woken by NOTIFY.
 
-import { load, main, mark } from "./program.mjs";
+import { load, main, mark } from "./side_program.mjs";
 
 const { PgBoss } = load("pg-boss");
 

@@ -7,11 +7,11 @@ from contextlib import asynccontextmanager
 
 import asyncpg
 import uvloop
-from marks import mark
 from pgqueuer import PgQueuer, Queries
 from pgqueuer.db import AsyncpgDriver
 from pgqueuer.models import Job
-from program import Client, Program, main
+from side_program import Client, Program, main
+from start_times import mark
 
 _BATCH = 5_000
 

@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
-from marks import mark
 from procrastinate import App, PsycopgConnector
-from program import Client, Program, main
+from side_program import Client, Program, main
+from start_times import mark
 
 _BATCH = 5_000
 app = App(connector=PsycopgConnector())

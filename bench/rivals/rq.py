@@ -6,10 +6,10 @@ import os
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
-from marks import mark
-from program import Client, Program, main
 from redis import Redis
 from rq import Queue, SimpleWorker, Worker
+from side_program import Client, Program, main
+from start_times import mark
 
 _BATCH = 5_000
 _NOOP = "rivals.rq.noop"

@@ -7,11 +7,11 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
 import uvloop
-from marks import mark
-from program import Client, Program, main
 from redis.asyncio import Redis
 from saq import Worker
 from saq.queue.redis import RedisQueue
+from side_program import Client, Program, main
+from start_times import mark
 
 _AT_ONCE = 50
 

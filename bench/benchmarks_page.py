@@ -9,73 +9,73 @@ import statistics
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-import enqueuing
+import enqueue_throughput
+import execution_throughput
 import fairness
-import growth
-import interruption
-import pace
-import pickup
-import plot
-import usage
-from measured import points
-from results import Facts, Results
-from scores import cell, judged, markdown, number, table
+import pickup_latency
+import resource_usage
+import scaling
+import start_cancel_recovery
+import svg_plots
+from measurements import points
+from result_files import Facts, Results
+from result_tables import cell, judged, markdown, number, table
 from sql import Figure
-from workload import FLOOR, OURS
+from workloads import FLOOR, OURS
 
 _BLOCK = re.compile(r"(<!-- bench: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 _ASSETS = Path("assets") / "bench"
-_STEADY = tuple(pickup.steady_name(2_000, share) for share in ("p50", "p99"))
+_STEADY = tuple(pickup_latency.steady_name(2_000, share) for share in ("p50", "p99"))
 _RATES = (
-    pace.DRAIN,
-    pace.DRAIN_WALL,
-    pace.DRAIN_2,
-    enqueuing.BULK,
-    enqueuing.SINGLE,
-    enqueuing.CROWD,
-    pace.ISOLATED,
-    pace.ISOLATED_2,
+    execution_throughput.DRAIN,
+    execution_throughput.DRAIN_WALL,
+    execution_throughput.DRAIN_2,
+    enqueue_throughput.BULK,
+    enqueue_throughput.SINGLE,
+    enqueue_throughput.CROWD,
+    execution_throughput.ISOLATED,
+    execution_throughput.ISOLATED_2,
 )
 _COSTS = (
-    usage.WAL_ENQUEUE,
-    usage.WAL_RUN,
-    usage.INSERTED,
-    usage.UPDATED,
-    usage.DELETED,
-    usage.SERVER_CPU,
-    usage.WORKER_CPU,
-    usage.WORKER_MB,
-    usage.IDLE,
-    interruption.START,
+    resource_usage.WAL_ENQUEUE,
+    resource_usage.WAL_RUN,
+    resource_usage.INSERTED,
+    resource_usage.UPDATED,
+    resource_usage.DELETED,
+    resource_usage.SERVER_CPU,
+    resource_usage.WORKER_CPU,
+    resource_usage.WORKER_MB,
+    resource_usage.IDLE,
+    start_cancel_recovery.START,
 )
 _FLOOD = (fairness.CALM_P50, fairness.CALM_P99, fairness.FLOOD_P50, fairness.FLOOD_P99)
 _ALONE = (
     fairness.BESIDE,
     fairness.CAPPED,
-    interruption.CANCEL,
-    interruption.CANCEL_DEAF,
-    interruption.RECOVERY,
-    usage.MEMORY_EARLY,
-    usage.MEMORY_END,
+    start_cancel_recovery.CANCEL,
+    start_cancel_recovery.CANCEL_DEAF,
+    start_cancel_recovery.RECOVERY,
+    resource_usage.MEMORY_EARLY,
+    resource_usage.MEMORY_END,
 )
 _BARS = {
-    "drain": ("Drain, one process: jobs per second", pace.DRAIN),
-    "drain-two": ("Drain, two processes: jobs per second", pace.DRAIN_2),
-    "bulk": ("Bulk enqueue: jobs per second", enqueuing.BULK),
-    "single": ("Single enqueue, one client: jobs per second", enqueuing.SINGLE),
-    "crowd": ("Single enqueue, 16 clients: jobs per second", enqueuing.CROWD),
+    "drain": ("Drain, one process: jobs per second", execution_throughput.DRAIN),
+    "drain-two": ("Drain, two processes: jobs per second", execution_throughput.DRAIN_2),
+    "bulk": ("Bulk enqueue: jobs per second", enqueue_throughput.BULK),
+    "single": ("Single enqueue, one client: jobs per second", enqueue_throughput.SINGLE),
+    "crowd": ("Single enqueue, 16 clients: jobs per second", enqueue_throughput.CROWD),
 }
 _LINES = {
-    "backlog": (growth.BACKLOG, "First jobs of a backlog: jobs per second", "jobs queued"),
-    "history": (growth.HISTORY, "Drain beside finished jobs: jobs per second", "jobs finished"),
-    "tenants": (growth.TENANTS, "Drain of many tenants' jobs: jobs per second", "tenants"),
+    "backlog": (scaling.BACKLOG, "First jobs of a backlog: jobs per second", "jobs queued"),
+    "history": (scaling.HISTORY, "Drain beside finished jobs: jobs per second", "jobs finished"),
+    "tenants": (scaling.TENANTS, "Drain of many tenants' jobs: jobs per second", "tenants"),
     "held": (
-        growth.HELD,
+        scaling.HELD,
         "Drain while a snapshot is held: jobs per second",
         "jobs done since the snapshot was taken",
     ),
     "connections": (
-        growth.CONNECTIONS,
+        scaling.CONNECTIONS,
         "Claims and completions by SQL: jobs per second",
         "connections",
     ),
@@ -153,19 +153,19 @@ def _promises(figures: list[Figure]) -> str:
 def _waits(results: Results) -> str:
     """Percentiles side by side in one cell; who could not enqueue so many is told."""
     columns = {
-        "idle": (pickup.P50, pickup.P95, pickup.P99),
+        "idle": (pickup_latency.P50, pickup_latency.P95, pickup_latency.P99),
         **{
             f"{rate:,} jobs/s": tuple(
-                pickup.steady_name(rate, share) for share in ("p50", "p95", "p99")
+                pickup_latency.steady_name(rate, share) for share in ("p50", "p95", "p99")
             )
-            for rate in pickup.STEADY
+            for rate in pickup_latency.STEADY
         },
     }
     sides = list(dict.fromkeys(side for name in columns["idle"] for side in results.get(name, {})))
     rows = [["p50 / p95 / p99 ms", *columns], ["---"] * (len(columns) + 1)]
     for side in sides:
         cells = [_joined(results, names, side) for names in columns.values()]
-        notes = ["", *(_reached(results, rate, side) for rate in pickup.STEADY)]
+        notes = ["", *(_reached(results, rate, side) for rate in pickup_latency.STEADY)]
         rows.append([side, *(f"{each}{note}" for each, note in zip(cells, notes, strict=True))])
     return markdown(rows)
 
@@ -176,7 +176,7 @@ def _joined(results: Results, names: Iterable[str], side: str) -> str:
 
 
 def _reached(results: Results, rate: int, side: str) -> str:
-    values = results.get(pickup.reached_name(rate), {}).get(side)
+    values = results.get(pickup_latency.reached_name(rate), {}).get(side)
     if not values or statistics.median(values) >= rate * 0.95:
         return ""
     return f" (enqueued {number(statistics.median(values))}/s)"
@@ -196,7 +196,7 @@ def _points(results: Results, figure: str, what: str) -> list[list[str]]:
     places = sorted({place for each in grown.values() for place in each})
     if not places:
         return []
-    head = [[f"jobs/s with so many {what}", *(plot.number_text(place) for place in places)]]
+    head = [[f"jobs/s with so many {what}", *(svg_plots.number_text(place) for place in places)]]
     head.append(["---"] * len(head[0]))
     return head + [
         [side, *(cell(each.get(place)) for place in places)] for side, each in grown.items()
@@ -226,7 +226,7 @@ def _pictures(results: Results, plots: Iterable[str]) -> str:
 def _plots(results: Results) -> Iterable[tuple[str, str]]:
     for name, (title, figure) in _BARS.items():
         if figure in results:
-            yield name, plot.bars(title, _bars(results[figure]))
+            yield name, svg_plots.bars(title, _bars(results[figure]))
     for name, (figure, title, below) in _LINES.items():
         sides = _sides(results, figure)
         if sides:
@@ -237,7 +237,7 @@ def _plots(results: Results) -> Iterable[tuple[str, str]]:
                 ]
                 for side in sides
             }
-            yield name, plot.lines(title, below, series, log=figure != growth.HELD)
+            yield name, svg_plots.lines(title, below, series, log=figure != scaling.HELD)
 
 
 def _sides(results: Results, figure: str) -> list[str]:
@@ -246,9 +246,9 @@ def _sides(results: Results, figure: str) -> list[str]:
     return [side for side in known if points(results, figure, side)]
 
 
-def _bars(sides: dict[str, list[float]]) -> list[plot.Bar]:
+def _bars(sides: dict[str, list[float]]) -> list[svg_plots.Bar]:
     rows = [
-        plot.Bar(side, statistics.median(each), min(each), max(each), is_ours=side == OURS)
+        svg_plots.Bar(side, statistics.median(each), min(each), max(each), is_ours=side == OURS)
         for side, each in sides.items()
     ]
     return sorted(rows, key=lambda row: (row.name != FLOOR, -row.value))

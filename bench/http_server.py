@@ -18,9 +18,9 @@ from pathlib import Path
 from urllib.parse import urlsplit
 from uuid import UUID
 
+from bench_servers import Stage, Stuck
+from compared_side import Side
 from psycopg.conninfo import make_conninfo
-from side import Side
-from stage import Stage, Stuck
 
 from jobforge import calls, db
 from jobforge.security.api_keys import generate_api_key

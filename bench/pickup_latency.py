@@ -1,10 +1,10 @@
 """How soon a job starts: in an idle worker, and under a steady load."""
 
-import marks
-from measured import Measured, percentile
-from side import Side, marks_file
-from size import Size
-from stage import Stage
+import start_times
+from bench_servers import Stage
+from compared_side import Side, marks_file
+from measurements import Measured, percentile
+from run_sizes import Size
 
 P50, P95, P99 = "pick-up p50 ms", "pick-up p95 ms", "pick-up p99 ms"
 STEADY = (500, 2_000)  # jobs per second
@@ -66,9 +66,9 @@ def delays_under(  # noqa: PLR0913 - where, who, and what
 ) -> tuple[list[float], float]:
     """Milliseconds until each job of a steady load started, and the rate that was enqueued."""
     with marks_file() as (path, env):
-        env |= {marks.DELAYS: "1", **(more or {})}
+        env |= {start_times.DELAYS: "1", **(more or {})}
         with side.awake(stage, url, env) as workers:
             answer = side.ask("steady", url, str(rate), str(seconds), env=env)
-            workers.until(lambda: marks.count(path) >= answer["sent"])
-        delays = [delay * 1000 for delay in marks.read(path)]
+            workers.until(lambda: start_times.count(path) >= answer["sent"])
+        delays = [delay * 1000 for delay in start_times.read(path)]
     return delays, answer["sent"] / answer["seconds"]

@@ -1,4 +1,4 @@
-"""The floor as a side: bare tables, hand-written SQL, no job server. See floor.py.
+"""The floor as a side: bare tables, hand-written SQL, no job server. See floor_sql.py.
 
 Enqueuing is one INSERT, many are one COPY. The worker has two connections, as ours: one claims
 while the other completes. It calls no handler, it only marks.
@@ -13,10 +13,10 @@ from contextlib import asynccontextmanager
 from typing import Any
 from uuid import UUID, uuid4
 
-import floor
+import floor_sql
 import psycopg
-from marks import mark
-from program import Client, Program, main
+from side_program import Client, Program, main
+from start_times import mark
 
 from jobforge.db.migrate import migrate
 
@@ -36,7 +36,7 @@ Claimed = list[tuple[Any, ...]]
 async def install(url: str) -> None:
     with psycopg.connect(url, autocommit=True) as conn:
         migrate(conn)
-        conn.execute(floor.SCHEMA, prepare=False)
+        conn.execute(floor_sql.SCHEMA, prepare=False)
 
 
 @asynccontextmanager
@@ -48,8 +48,8 @@ async def client(url: str) -> AsyncIterator[Client]:
             conn.execute(_INSERT, [_TENANT, json.dumps({"n": number})])
 
         async def enqueue_many(numbers: Sequence[int]) -> None:
-            with conn.cursor() as cursor, cursor.copy(floor.COPY) as copy:
-                copy.write(floor.rows(_TENANT, numbers))
+            with conn.cursor() as cursor, cursor.copy(floor_sql.COPY) as copy:
+                copy.write(floor_sql.rows(_TENANT, numbers))
 
         yield Client(enqueue, enqueue_many)
 
@@ -60,7 +60,9 @@ def work(url: str) -> None:
     worker = uuid4()
     with _connect(url) as conn:
         while True:
-            rows = conn.execute(floor.CLAIM, ["default", _BATCH, worker], binary=True).fetchall()
+            rows = conn.execute(
+                floor_sql.CLAIM, ["default", _BATCH, worker], binary=True
+            ).fetchall()
             for row in rows:
                 mark(row[-1]["n"])
             if rows:
@@ -73,13 +75,13 @@ def _complete(url: str, claimed: "queue.Queue[Claimed]") -> None:
     with _connect(url) as conn:
         while True:
             rows = claimed.get()
-            conn.execute(floor.COMPLETE, [[row[0] for row in rows], [row[1] for row in rows]])
+            conn.execute(floor_sql.COMPLETE, [[row[0] for row in rows], [row[1] for row in rows]])
 
 
 def _connect(url: str) -> psycopg.Connection[tuple[Any, ...]]:
     conn = psycopg.connect(url, autocommit=True)
     conn.prepare_threshold = 1
-    conn.execute(floor.PLAN, prepare=False)
+    conn.execute(floor_sql.PLAN, prepare=False)
     return conn
 
 

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from rivals.table import NODE, REDIS, Rival
+from rivals.catalog import NODE, REDIS, Rival
 
 FOLDER = Path(__file__).parents[1] / ".bench"
 _STAMP = "installed.txt"

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
-from measured import Measured
+from measurements import Measured
 
 Results = dict[str, dict[str, list[float]]]  # by figure, then by side
 Facts = dict[str, Any]  # JSON: versions, settings, the machine

@@ -6,12 +6,12 @@ from functools import partial
 from pathlib import Path
 from uuid import UUID
 
-import marks
 import psycopg
-from measured import Measured
-from side import Side, marks_file
-from size import Size
-from stage import Connection, Stage, Stuck
+import start_times
+from bench_servers import Connection, Stage, Stuck
+from compared_side import Side, marks_file
+from measurements import Measured
+from run_sizes import Size
 
 START = "start to first job ms"
 CANCEL, CANCEL_DEAF = "cancel ms", "cancel of a deaf job ms"
@@ -28,8 +28,8 @@ def start(stage: Stage, side: Side, size: Size) -> Measured:  # noqa: ARG001 - a
         side.ask("bulk", url, "1")
         began = time.time()
         with side.working(url, env=env) as workers:
-            workers.until(lambda: marks.count(path) > 0)
-        (started,) = marks.read(path)
+            workers.until(lambda: start_times.count(path) > 0)
+        (started,) = start_times.read(path)
     return {START: [(started - began) * 1000]}
 
 
@@ -50,12 +50,12 @@ def _recover(stage: Stage, side: Side, leases: dict[str, str]) -> float:
     ):
         _enqueue(conn, "held", {"n": 0})
         with side.working(url, env={**env, **leases}) as workers:
-            workers.until(lambda: marks.count(path) == 1)
+            workers.until(lambda: start_times.count(path) == 1)
             killed = time.time()
             workers.kill()
         with side.working(url, env={**env, **leases}) as others:
-            others.until(lambda: marks.count(path) == 2)
-        return marks.read(path)[1] - killed
+            others.until(lambda: start_times.count(path) == 2)
+        return start_times.read(path)[1] - killed
 
 
 def cancel(stage: Stage, side: Side, size: Size) -> Measured:

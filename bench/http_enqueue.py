@@ -7,12 +7,12 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from clients import Plan, Way
-from door import Door
-from scene import TENANT, Scene, in_turn
-from side import HERE
+from api_bench import TENANT, Scene, in_turn
+from bench_servers import Stuck
+from compared_side import HERE
+from enqueue_clients import Plan, Way
+from http_server import Door
 from sql import Figure, figure
-from stage import Stuck
 
 from jobforge.types.api_keys import Role
 
@@ -74,7 +74,7 @@ def _compare(scene: Scene, door: Door, *, clients: int, requests: int, jobs: int
 
 def _run(plan: Plan) -> dict[str, float]:
     result = subprocess.run(
-        [sys.executable, str(HERE / "clients.py")],
+        [sys.executable, str(HERE / "enqueue_clients.py")],
         input=plan.to_json(),
         capture_output=True,
         text=True,

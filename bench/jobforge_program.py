@@ -8,7 +8,7 @@ from uuid import UUID
 
 import psycopg
 from app import isolated, jf, noop
-from program import Client, Program, main
+from side_program import Client, Program, main
 
 from jobforge.connectors.registry import connector_registrations
 from jobforge.db.migrate import migrate

@@ -1,10 +1,10 @@
 """How fast jobs get done: one process, two, and each job in a process of its own."""
 
+from bench_servers import Stage
+from compared_side import Side
 from drain import drain_backlog
-from measured import Measured
-from side import Side
-from size import Size
-from stage import Stage
+from measurements import Measured
+from run_sizes import Size
 
 DRAIN, DRAIN_WALL = "drain/s", "with start/s"
 DRAIN_2, DRAIN_2_WALL = "2 processes/s", "2, with start/s"

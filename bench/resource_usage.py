@@ -2,14 +2,14 @@
 
 import time
 
-import marks
-import processes
+import process_usage
 import psycopg
+import start_times
+from bench_servers import Connection, Stage, gather_statistics
+from compared_side import Side, marks_file
 from drain import Drain
-from measured import Measured
-from side import Side, marks_file
-from size import Size
-from stage import Connection, Stage, gather_statistics
+from measurements import Measured
+from run_sizes import Size
 
 WAL_ENQUEUE, WAL_RUN = "WAL bytes a job, enqueue", "WAL bytes a job, run"
 INSERTED, UPDATED, DELETED = "rows inserted a job", "rows updated a job", "rows deleted a job"
@@ -71,10 +71,10 @@ def memory(stage: Stage, side: Side, size: Size) -> Measured:
             psycopg.connect(url, autocommit=True) as conn,
             side.working(url, env=env) as workers,
         ):
-            workers.until(lambda: marks.count(path) > 2)  # the third is at a tenth
-            early = processes.resident_mb(workers.pid)
-            workers.until(lambda: marks.count(path) == 20 and side.left(conn) == 0)
-            return {MEMORY_EARLY: [early], MEMORY_END: [processes.resident_mb(workers.pid)]}
+            workers.until(lambda: start_times.count(path) > 2)  # the third is at a tenth
+            early = process_usage.resident_mb(workers.pid)
+            workers.until(lambda: start_times.count(path) == 20 and side.left(conn) == 0)
+            return {MEMORY_EARLY: [early], MEMORY_END: [process_usage.resident_mb(workers.pid)]}
 
 
 def _leave(_: Connection) -> None:

@@ -8,12 +8,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from uuid import UUID, uuid4
 
-from bustle import Bustle
-from door import Door
-from scene import Scene, Size
-from side import HERE
+from api_bench import Scene, Size
+from bench_servers import Stuck
+from compared_side import HERE
+from http_server import Door
 from sql import Figure
-from stage import Stuck
+from stream_load import Bustle
 
 from jobforge.types.api_keys import Role
 
@@ -89,7 +89,7 @@ def _listening(door: Door, tenants: list[UUID], streams: int) -> Iterator[_Audie
     everybody = [listeners[number % len(listeners)] for number in range(streams)]
     host, port = door.address
     with subprocess.Popen(
-        [sys.executable, str(HERE / "audience.py")],
+        [sys.executable, str(HERE / "stream_listeners.py")],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,

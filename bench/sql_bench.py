@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID, uuid4, uuid5
 
-import floor
+import floor_sql
 import orjson
 import psycopg
 from psycopg.conninfo import make_conninfo
@@ -66,7 +66,7 @@ class Bench:
             "truncate jobforge.jobs, jobforge.finished_jobs, jobforge.attempts, jobforge.tenants"
         )
         self.conn.execute("select jobforge.put_definition('noop', 1, '{\"backoff_base_s\": 0.2}')")
-        self.conn.execute(floor.SCHEMA, prepare=False)
+        self.conn.execute(floor_sql.SCHEMA, prepare=False)
 
     def fill(self, jobs: int, tenants: int = 1) -> None:
         """The same backlog on both sides."""
@@ -84,7 +84,9 @@ class Bench:
         return self._rate(jobs, lambda conn, count: drain(conn, self.worker, count))
 
     def floor(self, jobs: int) -> float:
-        return self._rate(jobs, lambda conn, count: floor.drain(conn, self.worker, count, BATCH))
+        return self._rate(
+            jobs, lambda conn, count: floor_sql.drain(conn, self.worker, count, BATCH)
+        )
 
     def _rate(self, jobs: int, work: Callable[[Connection, int], int]) -> float:
         with self.connect() as conn:

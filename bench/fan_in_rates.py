@@ -4,7 +4,7 @@ import time
 from typing import Any
 
 import orjson
-from sides import BATCH, CLAIM, Bench, Connection, tenant
+from sql_bench import BATCH, CLAIM, Bench, Connection, tenant
 
 ENQUEUE = "select count(*) from jobforge.enqueue_jobs(%s::jsonb, %s)"
 WORKFLOW = "select count(*) from jobforge.enqueue_workflow(%s::jsonb, %s)"

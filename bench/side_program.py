@@ -17,7 +17,7 @@ from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import NamedTuple
 
-import marks
+import start_times
 
 Answer = dict[str, float | list[float]]
 
@@ -125,7 +125,7 @@ def _is_open(gate: Path) -> bool:
 
 async def _latency(client: Client, count: int) -> Answer:
     """From the call to enqueue until the handler starts, one job after the other."""
-    path = Path(os.environ[marks.FILE])
+    path = Path(os.environ[start_times.FILE])
     await client.enqueue(0)
     await _started(path, 1)
     sent = []
@@ -134,13 +134,13 @@ async def _latency(client: Client, count: int) -> Answer:
         sent.append(time.time())
         await client.enqueue(number)
         await _started(path, number + 2)
-    started = marks.read(path)[1:]
+    started = start_times.read(path)[1:]
     return {"latencies": [at - by for at, by in zip(started, sent, strict=True)]}
 
 
 async def _started(path: Path, jobs: int) -> None:
     deadline = time.monotonic() + _LONGEST_S
-    while marks.count(path) < jobs:
+    while start_times.count(path) < jobs:
         if time.monotonic() > deadline:
             raise TimeoutError(f"job {jobs} has not started within {_LONGEST_S} s")
         await asyncio.sleep(0.001)
@@ -154,9 +154,9 @@ async def _steady(client: Client, rate: int, seconds: int) -> Answer:
     while sent < rate * seconds:
         await asyncio.sleep(max(0, start + sent / rate - time.perf_counter()))
         if batch == 1:
-            await client.enqueue(marks.sent_now())
+            await client.enqueue(start_times.sent_now())
         else:
-            await client.enqueue_many([marks.sent_now()] * batch)
+            await client.enqueue_many([start_times.sent_now()] * batch)
         sent += batch
     return {"sent": sent, "seconds": time.perf_counter() - start}
 

@@ -3,48 +3,48 @@
 import statistics
 from collections.abc import Iterable
 
-import enqueuing
+import enqueue_throughput
+import execution_throughput
 import fairness
-import growth
-import interruption
-import pace
-import pickup
-import usage
-from measured import points
-from results import Results
-from rivals.table import RIVALS
+import pickup_latency
+import resource_usage
+import scaling
+import start_cancel_recovery
+from measurements import points
+from result_files import Results
+from rivals.catalog import RIVALS
 from sql import Figure
-from workload import DURABLE, FLOOR, OURS
+from workloads import DURABLE, FLOOR, OURS
 
 _ALL = frozenset(RIVALS)
 _PYTHON = frozenset(name for name, rival in RIVALS.items() if rival.python)
 _REMEMBERING = frozenset(name for name, rival in RIVALS.items() if rival.keeps_history)
-_WAL = (usage.WAL_ENQUEUE, usage.WAL_RUN)
+_WAL = (resource_usage.WAL_ENQUEUE, resource_usage.WAL_RUN)
 
 
 def judged(results: Results) -> list[Figure]:
     """The promises, as far as they were measured."""
     figures = [
-        _against(results, pace.DRAIN, _ALL, 1.2),
-        _against(results, pace.DRAIN, _PYTHON, 2.5, "the fastest in Python, "),
-        _against(results, pace.DRAIN, frozenset({FLOOR}), 0.75),
-        _against(results, pace.DRAIN_2, _ALL, 1.2),
-        _against(results, enqueuing.BULK, _ALL, 1.5),
-        _against(results, enqueuing.SINGLE, DURABLE, 1.2),
+        _against(results, execution_throughput.DRAIN, _ALL, 1.2),
+        _against(results, execution_throughput.DRAIN, _PYTHON, 2.5, "the fastest in Python, "),
+        _against(results, execution_throughput.DRAIN, frozenset({FLOOR}), 0.75),
+        _against(results, execution_throughput.DRAIN_2, _ALL, 1.2),
+        _against(results, enqueue_throughput.BULK, _ALL, 1.5),
+        _against(results, enqueue_throughput.SINGLE, DURABLE, 1.2),
         _of_commits(results),
-        _against(results, enqueuing.CROWD, DURABLE, 1.2),
+        _against(results, enqueue_throughput.CROWD, DURABLE, 1.2),
         *_pick_up(results),
-        _against(results, pace.ISOLATED, frozenset({"rq"}), 8.0),
-        _against(results, pace.ISOLATED, frozenset({"celery"}), 1.0),
-        _flat(results, growth.BACKLOG, "queued"),
-        _flat(results, growth.HISTORY, "finished"),
-        _flat(results, growth.TENANTS, "tenants"),
-        _flat(results, growth.HELD, "jobs after a snapshot was taken and held"),
+        _against(results, execution_throughput.ISOLATED, frozenset({"rq"}), 8.0),
+        _against(results, execution_throughput.ISOLATED, frozenset({"celery"}), 1.0),
+        _flat(results, scaling.BACKLOG, "queued"),
+        _flat(results, scaling.HISTORY, "finished"),
+        _flat(results, scaling.TENANTS, "tenants"),
+        _flat(results, scaling.HELD, "jobs after a snapshot was taken and held"),
         _beside_a_flood(results),
         _leanest(results),
-        _alone(results, interruption.CANCEL, 500),
-        _alone(results, interruption.RECOVERY, 60),
-        _alone(results, usage.IDLE, 2),
+        _alone(results, start_cancel_recovery.CANCEL, 500),
+        _alone(results, start_cancel_recovery.RECOVERY, 60),
+        _alone(results, resource_usage.IDLE, 2),
         _memory(results),
     ]
     return [figure for figure in figures if figure is not None]
@@ -84,8 +84,11 @@ def _strong(side: str) -> str:
 
 
 def _pick_up(results: Results) -> list[Figure | None]:
-    steady = [pickup.steady_name(2_000, share) for share in ("p50", "p99")]
-    return [_against(results, name, DURABLE, 1.0) for name in (pickup.P50, pickup.P99, *steady)]
+    steady = [pickup_latency.steady_name(2_000, share) for share in ("p50", "p99")]
+    return [
+        _against(results, name, DURABLE, 1.0)
+        for name in (pickup_latency.P50, pickup_latency.P99, *steady)
+    ]
 
 
 def _against(
@@ -111,8 +114,8 @@ def _against(
 
 
 def _of_commits(results: Results) -> Figure | None:
-    mine = results.get(enqueuing.SINGLE, {}).get(OURS)
-    commits = results.get(enqueuing.COMMITS, {}).get(OURS)
+    mine = results.get(enqueue_throughput.SINGLE, {}).get(OURS)
+    commits = results.get(enqueue_throughput.COMMITS, {}).get(OURS)
     if not mine or not commits:
         return None
     ratios = [a / b for a, b in zip(mine, commits, strict=True)]
@@ -169,8 +172,8 @@ def _alone(results: Results, name: str, target: float) -> Figure | None:
 
 
 def _memory(results: Results) -> Figure | None:
-    early = results.get(usage.MEMORY_EARLY, {}).get(OURS)
-    end = results.get(usage.MEMORY_END, {}).get(OURS)
+    early = results.get(resource_usage.MEMORY_EARLY, {}).get(OURS)
+    end = results.get(resource_usage.MEMORY_END, {}).get(OURS)
     if not early or not end:
         return None
     note = f"{early[0]:.0f} → {end[0]:.0f} MB"

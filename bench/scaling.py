@@ -8,15 +8,15 @@ from functools import partial
 from typing import Any
 from uuid import uuid4
 
-import floor
-import marks
+import floor_sql
 import psycopg
-import sides
+import sql_bench
+import start_times
+from bench_servers import Connection, Stage, await_crowd, closed_gate, settle_down, waiting
+from compared_side import Side, marks_file
 from drain import Drain
-from measured import Measured, at
-from side import Side, marks_file
-from size import Size
-from stage import Connection, Stage, await_crowd, closed_gate, settle_down, waiting
+from measurements import Measured, at
+from run_sizes import Size
 
 BACKLOG = "first jobs of a backlog/s"
 HISTORY = "beside finished jobs/s"
@@ -50,8 +50,8 @@ def _first_of(stage: Stage, side: Side, jobs: int, first: int) -> float:
             await_crowd(lambda: waiting(conn), 1, workers.check)
             opened = time.time()
             gate.commit()
-            workers.until(lambda: marks.count(path) > _STEPS)
-        return step * _STEPS / (marks.read(path)[_STEPS] - opened)
+            workers.until(lambda: start_times.count(path) > _STEPS)
+        return step * _STEPS / (start_times.read(path)[_STEPS] - opened)
 
 
 def history(stage: Stage, side: Side, size: Size) -> Measured:
@@ -67,7 +67,7 @@ def history(stage: Stage, side: Side, size: Size) -> Measured:
 
 def _finish(side: Side, jobs: int, conn: Connection) -> None:
     if side.is_ours:
-        sides.add_history(conn, jobs)
+        sql_bench.add_history(conn, jobs)
     else:
         conn.execute(side.rival.finished.encode(), [jobs])
 
@@ -82,7 +82,7 @@ def tenants(stage: Stage, side: Side, size: Size) -> Measured:
     for count in size.tenants:
         with side.fresh(stage) as url:
             with psycopg.connect(url, autocommit=True) as conn:
-                sides.fill(conn, size.of_tenants, count)
+                sql_bench.fill(conn, size.of_tenants, count)
             drained = Drain(side, size.of_tenants, is_filled=True).run(stage, url)
             measured[at(TENANTS, count)] = [drained.rate]
     return measured
@@ -118,10 +118,10 @@ def _rate_of(stage: Stage, side: Side, jobs: int, count: int) -> float:
     work: Callable[[Connection, int], int] = _ours if side.is_ours else _floor
     with side.fresh(stage) as url, ExitStack() as stack:
         with psycopg.connect(url, autocommit=True) as conn:
-            sides.fill(conn, jobs + count * _BATCH, table=side.rival.table)
+            sql_bench.fill(conn, jobs + count * _BATCH, table=side.rival.table)
             settle_down(conn)
         opened: list[psycopg.Connection[Any]] = [
-            stack.enter_context(sides.connect(url)) for _ in range(count)
+            stack.enter_context(sql_bench.connect(url)) for _ in range(count)
         ]
         with ThreadPoolExecutor(count) as pool:
             list(pool.map(lambda conn: work(conn, _BATCH), opened))  # plans are made
@@ -131,8 +131,8 @@ def _rate_of(stage: Stage, side: Side, jobs: int, count: int) -> float:
 
 
 def _ours(conn: Connection, jobs: int) -> int:
-    return sides.drain(conn, uuid4(), jobs, batch=_BATCH)
+    return sql_bench.drain(conn, uuid4(), jobs, batch=_BATCH)
 
 
 def _floor(conn: Connection, jobs: int) -> int:
-    return floor.drain(conn, uuid4(), jobs, _BATCH)
+    return floor_sql.drain(conn, uuid4(), jobs, _BATCH)

@@ -7,11 +7,11 @@ import time
 from pathlib import Path
 from typing import Any
 
-from measured import Measured
-from program import GATE
-from side import Side
-from size import Size
-from stage import Stage, Stuck
+from bench_servers import Stage, Stuck
+from compared_side import Side
+from measurements import Measured
+from run_sizes import Size
+from side_program import GATE
 
 BULK = "bulk enqueue/s"
 SINGLE, COMMITS = "single enqueue/s", "commits/s"

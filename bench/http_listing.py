@@ -12,10 +12,10 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import psycopg
-from clients import Http
-from scene import TENANT, Scene, in_turn
+from api_bench import TENANT, Scene, in_turn
+from bench_servers import Stuck, settle_down
+from enqueue_clients import Http
 from sql import Figure
-from stage import Stuck, settle_down
 
 from jobforge.types.api_keys import Role
 

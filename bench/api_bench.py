@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from typing import TypeVar
 from uuid import UUID
 
-import door
-from side import Side
-from stage import Stage
+import http_server
+from bench_servers import Stage
+from compared_side import Side
 
 T = TypeVar("T")
 
@@ -76,8 +76,8 @@ class Scene:
     side: Side
     size: Size
 
-    def opened(self) -> AbstractContextManager[door.Door]:
-        return door.opened(self.stage, self.side)
+    def opened(self) -> AbstractContextManager[http_server.Door]:
+        return http_server.opened(self.stage, self.side)
 
 
 def in_turn(sides: tuple[T, T], number: int) -> tuple[T, T]:

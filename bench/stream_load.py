@@ -15,7 +15,7 @@ from threading import Lock
 from uuid import UUID, uuid4
 
 import psycopg
-from stage import Connection, Stuck
+from bench_servers import Connection, Stuck
 
 from jobforge import calls, db
 from jobforge.types.jobs import ClaimedJob, JobRequest, Note, Outcome, OutcomeReport

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import environment
-import marks
-import processes
+import process_usage
 import psycopg
-from rivals.table import Rival
-from stage import Connection, Stage, Stuck, await_crowd, closed_gate, waiting
+import rival_environments
+import start_times
+from bench_servers import Connection, Stage, Stuck, await_crowd, closed_gate, waiting
+from rivals.catalog import Rival
 
 import jobforge
 
@@ -37,7 +37,7 @@ _FLOOR = Rival(
     table="floor.jobs",
     left="select count(*) from floor.jobs",
 )
-_PROGRAMS = {"jobforge": "jobs.py", "floor": "bare.py"}
+_PROGRAMS = {"jobforge": "jobforge_program.py", "floor": "floor_program.py"}
 _SLOTS = {False: "default:2000", True: "isolated:32"}
 
 
@@ -165,15 +165,15 @@ class Side:
         if self.name in _PROGRAMS:
             return [sys.executable, str(HERE / _PROGRAMS[self.name])]
         if self.rival.npm:
-            return [str(environment.node()), str(HERE / "rivals" / f"{self.name}.mjs")]
+            return [str(rival_environments.node()), str(HERE / "rivals" / f"{self.name}.mjs")]
         # As a module, and without its folder on the path: its file is named after the library.
-        return [str(environment.python(self.rival)), "-P", "-m", f"rivals.{self.name}"]
+        return [str(rival_environments.python(self.rival)), "-P", "-m", f"rivals.{self.name}"]
 
     def _environment(self, more: dict[str, str]) -> dict[str, str]:
         return {
             **{name: value for name, value in os.environ.items() if not name.startswith("PYTHON")},
             "PYTHONPATH": str(HERE),
-            "BENCH_MODULES": str(environment.modules(self.rival)),
+            "BENCH_MODULES": str(rival_environments.modules(self.rival)),
             **more,
         }
 
@@ -206,10 +206,10 @@ class Workers:
             time.sleep(max(0.001, passed * share))
 
     def cpu_s(self) -> float:
-        return sum(processes.cpu_s(each.pid) for each in self.started)
+        return sum(process_usage.cpu_s(each.pid) for each in self.started)
 
     def memory_mb(self) -> float:
-        return sum(processes.memory_mb(each.pid) for each in self.started)
+        return sum(process_usage.memory_mb(each.pid) for each in self.started)
 
     def kill(self) -> None:
         """As `kill -9` does, with all that they started."""
@@ -236,7 +236,7 @@ def marks_file(step: int = 1) -> Iterator[tuple[Path, dict[str, str]]]:
     with tempfile.TemporaryDirectory(prefix="jobforge-bench-") as folder:
         path = Path(folder) / "marks"
         path.touch()
-        yield path, {marks.FILE: str(path), marks.STEP: str(step)}
+        yield path, {start_times.FILE: str(path), start_times.STEP: str(step)}
 
 
 def _our_worker(processes: int, *, isolated: bool) -> list[str]:

@@ -14,9 +14,9 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Self
 
-import environment
-import processes
+import process_usage
 import psycopg
+import rival_environments
 
 from jobforge.embedded import Embedded
 
@@ -125,7 +125,7 @@ class Stage:
 
     def server_cpu_s(self) -> float:
         """What Postgres has computed so far, all of its processes."""
-        return processes.cpu_s(processes.parent(self._count("select pg_backend_pid()")))
+        return process_usage.cpu_s(process_usage.parent(self._count("select pg_backend_pid()")))
 
     def transactions(self, database: str) -> int:
         return self._count(
@@ -216,7 +216,7 @@ def start_redis(folder: Path) -> Iterator[Redis]:
     path = folder / "redis.sock"
     words = ["--port", "0", "--unixsocket", str(path), "--save", "", "--dir", str(folder)]
     with subprocess.Popen(
-        [str(environment.redis_server()), *words],
+        [str(rival_environments.redis_server()), *words],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     ) as server:

@@ -1,0 +1,63 @@
+"""The workloads by name: what measures each, and which sides take part."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import enqueue_throughput
+import execution_throughput
+import fairness
+import pickup_latency
+import resource_usage
+import scaling
+import start_cancel_recovery
+from bench_servers import Stage
+from compared_side import Side
+from measurements import Measured
+from rivals.catalog import RIVALS
+from run_sizes import Size
+
+OURS, FLOOR = "jobforge", "floor"
+DURABLE = frozenset(name for name, rival in RIVALS.items() if not rival.key)
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """What to measure, of which sides, and how often where not as often as the run says."""
+
+    measure: Callable[[Stage, Side, Size], Measured]
+    of: frozenset[str]
+    rounds: int | None = None
+
+
+_ONLY_OURS = frozenset({OURS})
+_ALL = frozenset({OURS, *RIVALS})
+_ALL_AND_FLOOR = _ALL | {FLOOR}
+_ON_POSTGRES = DURABLE | {OURS}
+_ISOLATING = frozenset({OURS, "celery", "rq"})
+_WITH_HISTORY = frozenset(name for name, rival in RIVALS.items() if rival.finished)
+_SWIFT = frozenset({OURS, "graphile-worker", "pg-boss", "pgqueuer"})
+
+WORKLOADS = {
+    "drain": Workload(execution_throughput.drain, _ALL_AND_FLOOR),
+    "drain_by_two": Workload(execution_throughput.drain_by_two, _ALL_AND_FLOOR),
+    "bulk": Workload(enqueue_throughput.bulk, _ALL_AND_FLOOR),
+    "single": Workload(enqueue_throughput.single, _ALL_AND_FLOOR),
+    "crowd": Workload(enqueue_throughput.crowd, _ALL_AND_FLOOR),
+    "latency": Workload(pickup_latency.latency, _ALL),
+    "steady_500": Workload(pickup_latency.steady_500, _ALL),
+    "steady_2000": Workload(pickup_latency.steady_2000, _ALL),
+    "isolated": Workload(execution_throughput.isolated, _ISOLATING),
+    "cost": Workload(resource_usage.cost, _ON_POSTGRES | {FLOOR}),
+    "start": Workload(start_cancel_recovery.start, _ALL),
+    "tenants": Workload(scaling.tenants, _ONLY_OURS),
+    "caps": Workload(fairness.caps, _ONLY_OURS),
+    "connections": Workload(scaling.connections, frozenset({OURS, FLOOR})),
+    "history": Workload(scaling.history, _ONLY_OURS | _WITH_HISTORY, rounds=5),
+    "backlog": Workload(scaling.backlog, _ON_POSTGRES, rounds=5),
+    "flood": Workload(fairness.flood, _ON_POSTGRES, rounds=5),
+    "held_snapshot": Workload(scaling.held_snapshot, _SWIFT, rounds=5),
+    "idle": Workload(resource_usage.idle, _ON_POSTGRES, rounds=1),
+    "memory": Workload(resource_usage.memory, _ONLY_OURS, rounds=1),
+    "cancel": Workload(start_cancel_recovery.cancel, _ONLY_OURS, rounds=1),
+    "recovery": Workload(start_cancel_recovery.recovery, _ONLY_OURS, rounds=1),
+}

@@ -16,15 +16,15 @@ from dataclasses import asdict
 from pathlib import Path
 
 import http_server
-from api_bench import FULL, QUICK, Scene
-from bench_servers import HASTY, SETTINGS, Stage
-from compared_side import ours, version
+from api_bench import FULL, QUICK, ApiBench
+from bench_servers import QUICK_SETTINGS, SETTINGS, BenchServers
+from compared_side import jobforge_side, version_of
 from http_enqueue import batch, single
 from http_listing import pages
 from http_stream import stream
-from sql import Figure, line
+from sql import Figure, format_figure
 
-WORKLOADS: dict[str, Callable[[Scene], Iterator[Figure]]] = {
+WORKLOADS: dict[str, Callable[[ApiBench], Iterator[Figure]]] = {
     "single": single,
     "batch": batch,
     "pages": pages,
@@ -36,25 +36,25 @@ def main() -> int:
     options = _options()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # servers and clients are ended too
     figures = []
-    with Stage(HASTY if options.quick else SETTINGS) as stage:
-        scene = Scene(stage, ours(), QUICK if options.quick else FULL)
-        http_server.install(stage, scene.side)
-        versions = _versions(scene)
+    with BenchServers(QUICK_SETTINGS if options.quick else SETTINGS) as servers:
+        bench = ApiBench(servers, jobforge_side(), QUICK if options.quick else FULL)
+        http_server.install_template(servers, bench.side)
+        versions = _versions(bench)
         print(", ".join(f"{name} {number}" for name, number in versions.items()), flush=True)
         for name in options.workloads or WORKLOADS:
             print(f"… {name}", file=sys.stderr, flush=True)
-            for result in WORKLOADS[name](scene):
-                print(line(result), flush=True)
+            for result in WORKLOADS[name](bench):
+                print(format_figure(result), flush=True)
                 figures.append(result)
     if options.json:
         document = {
             "versions": versions,
-            "size": asdict(scene.size),
+            "size": asdict(bench.size),
             "figures": [asdict(result) for result in figures],
         }
         options.json.write_text(json.dumps(document, indent=2))
-    judged = [result for result in figures if not options.quick or result.target == 0]
-    return 0 if all(result.is_met for result in judged) else 1
+    considered = [result for result in figures if not options.quick or result.target == 0]
+    return 0 if all(result.is_met for result in considered) else 1
 
 
 def _options() -> argparse.Namespace:
@@ -65,12 +65,12 @@ def _options() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def _versions(scene: Scene) -> dict[str, str]:
-    (postgres,) = scene.stage.admin.execute("show server_version").fetchone() or ("?",)
+def _versions(bench: ApiBench) -> dict[str, str]:
+    (postgres,) = bench.servers.admin.execute("show server_version").fetchone() or ("?",)
     return {
         "Postgres": str(postgres),
         "Python": platform.python_version(),
-        "jobforge": version(scene.side),
+        "jobforge": version_of(bench.side),
     }
 
 

@@ -1,4 +1,4 @@
-"""The scene of the bench of the HTTP API: the stage, our side on it, and the counts of a run."""
+"""The scene of the bench of the HTTP API: the servers, our side on it, and the counts of a run."""
 
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from typing import TypeVar
 from uuid import UUID
 
 import http_server
-from bench_servers import Stage
+from bench_servers import BenchServers
 from compared_side import Side
 
 T = TypeVar("T")
@@ -69,18 +69,18 @@ QUICK = Size(
 
 
 @dataclass(frozen=True, slots=True)
-class Scene:
+class ApiBench:
     """Where it is measured, and how much."""
 
-    stage: Stage
+    servers: BenchServers
     side: Side
     size: Size
 
-    def opened(self) -> AbstractContextManager[http_server.Door]:
-        return http_server.opened(self.stage, self.side)
+    def start_server(self) -> AbstractContextManager[http_server.RunningServer]:
+        return http_server.start_server(self.servers, self.side)
 
 
-def in_turn(sides: tuple[T, T], number: int) -> tuple[T, T]:
+def alternate(sides: tuple[T, T], number: int) -> tuple[T, T]:
     """The other way round in every other round."""
     first, second = sides
     return (second, first) if number % 2 else (first, second)

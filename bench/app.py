@@ -5,7 +5,7 @@ import time
 from pathlib import Path
 from uuid import UUID
 
-from start_times import mark
+from start_times import record_start
 
 from jobforge import Context, JobForge
 
@@ -16,7 +16,7 @@ jf = JobForge(tenant=TENANT)
 
 @jf.job(isolation="inline")
 async def noop(n: int) -> None:
-    mark(n)
+    record_start(n)
 
 
 @jf.job(isolation="inline")
@@ -24,7 +24,7 @@ async def held(n: int) -> None:
     """Runs until its worker ends."""
     import asyncio  # noqa: PLC0415 - a job in a process of its own does without
 
-    mark(n)
+    record_start(n)
     await asyncio.Event().wait()
 
 

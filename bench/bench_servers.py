@@ -1,4 +1,4 @@
-"""The stage: one durable Postgres and one Redis, the same for all sides.
+"""The servers: one durable Postgres and one Redis, the same for all sides.
 
 Owns the servers, a fresh database for each measurement, and the gate: workers come up, ask for
 their first jobs and have to wait; when all of them do, the gate opens and the clock starts. So the
@@ -26,7 +26,7 @@ SETTINGS = {
     "checkpoint_timeout": "15min",
     "max_connections": "400",  # sixteen clients, some of which keep pools
 }
-HASTY = {**SETTINGS, "shared_buffers": "64MB", "fsync": "off"}  # to see that a bench runs
+QUICK_SETTINGS = {**SETTINGS, "shared_buffers": "64MB", "fsync": "off"}  # to see that a bench runs
 _SETTLED_S = 0.5  # no further worker has come to the gate for so long
 _LONGEST_S = 60
 _PAUSE_S = 0.005
@@ -46,19 +46,19 @@ Connection = psycopg.Connection[tuple[Any, ...]]
 Check = Callable[[], None]
 
 
-class Stuck(Exception):
+class BenchError(Exception):
     """What was waited for did not happen."""
 
 
-class Stage:
+class BenchServers:
     """Use it as a context manager; the servers stop at its end."""
 
     def __init__(self, settings: Mapping[str, str] = SETTINGS) -> None:
         self.settings = settings
         self._stack = ExitStack()
         self._redis: Redis | None = None
-        self._made = 0
-        self._kept: dict[str, str] = {}
+        self._created = 0
+        self._reusable: dict[str, str] = {}
 
     def __enter__(self) -> Self:
         folder = tempfile.TemporaryDirectory(prefix="jobforge-bench-")
@@ -69,7 +69,7 @@ class Stage:
         self._stack.callback(embedded.stop)
         server = embedded.running()
         if server is None:
-            raise Stuck("Postgres does not answer")
+            raise BenchError("Postgres does not answer")
         self._server = server
         self.admin = self._stack.enter_context(psycopg.connect(server.url(), autocommit=True))
         return self
@@ -90,22 +90,24 @@ class Stage:
     @contextmanager
     def fresh_database(self, template: str) -> Iterator[str]:
         """A clone, dropped at the end with whoever is still connected."""
-        self._made += 1
-        name = f"bench_{self._made}"
+        self._created += 1
+        name = f"bench_{self._created}"
         try:
             yield self.create_database(name, template)
         finally:
             self.admin.execute(f"drop database if exists {name} with (force)".encode())
 
-    def kept_database(self, name: str, template: str, fill: Callable[[Connection], None]) -> str:
+    def reusable_database(
+        self, name: str, template: str, fill: Callable[[Connection], None]
+    ) -> str:
         """One that later rounds find again, filled when it is first asked for."""
-        if name not in self._kept:
+        if name not in self._reusable:
             url = self.create_database(name, template)
             with psycopg.connect(url, autocommit=True) as conn:
                 fill(conn)
-                settle_down(conn)
-            self._kept[name] = url
-        return self._kept[name]
+                analyze_and_checkpoint(conn)
+            self._reusable[name] = url
+        return self._reusable[name]
 
     @contextmanager
     def without_autovacuum(self) -> Iterator[None]:
@@ -125,7 +127,7 @@ class Stage:
 
     def server_cpu_s(self) -> float:
         """What Postgres has computed so far, all of its processes."""
-        return process_usage.cpu_s(process_usage.parent(self._count("select pg_backend_pid()")))
+        return process_usage.cpu_s(process_usage.parent_pid(self._count("select pg_backend_pid()")))
 
     def transactions(self, database: str) -> int:
         return self._count(
@@ -146,7 +148,7 @@ class Stage:
         return int(count)
 
 
-def settle_down(conn: Connection) -> None:
+def analyze_and_checkpoint(conn: Connection) -> None:
     """After a bulk load: the statistics that autovacuum would make, and nothing left to write."""
     gather_statistics(conn)
     conn.execute("checkpoint")
@@ -158,28 +160,28 @@ def gather_statistics(conn: Connection) -> None:
 
 
 @contextmanager
-def closed_gate(url: str, table: str) -> Iterator[Connection]:
+def locked_table(url: str, table: str) -> Iterator[Connection]:
     """Within it rows of the table can be read, but neither locked nor written."""
     with psycopg.connect(url) as gate:
         gate.execute(f"lock table {table} in exclusive mode".encode())
         yield gate
 
 
-def await_crowd(count: Callable[[], int], processes: int, check: Check) -> float:
+def wait_for_workers(count: Callable[[], int], processes: int, check: Check) -> float:
     """Until all processes wait at the gate; returns when the last one came."""
     deadline = time.monotonic() + _LONGEST_S
     crowd, last = 0, time.time()
     while crowd < processes or time.time() - last < _SETTLED_S:
         check()
         if time.monotonic() > deadline:
-            raise Stuck(f"{crowd} of {processes} workers asked for jobs within {_LONGEST_S} s")
+            raise BenchError(f"{crowd} of {processes} workers asked for jobs within {_LONGEST_S} s")
         if (now := count()) > crowd:
             crowd, last = now, time.time()
         time.sleep(_PAUSE_S)
     return last
 
 
-def waiting(conn: Connection) -> int:
+def count_waiting(conn: Connection) -> int:
     (count,) = conn.execute(_WAITING, [conn.info.dbname]).fetchone() or (0,)
     return int(count)
 
@@ -193,18 +195,18 @@ class Redis:
         self._socket.settimeout(_LONGEST_S)
         self._socket.connect(str(path))
 
-    def ask(self, *words: str) -> str:
+    def run_command(self, *words: str) -> str:
         self._socket.sendall((" ".join(words) + "\r\n").encode())
         return self._socket.recv(65536).decode()
 
-    def blocked(self) -> int:
+    def count_blocked(self) -> int:
         """How many clients wait for an element of a list."""
-        lines = self.ask("info", "clients").splitlines()
+        lines = self.run_command("info", "clients").splitlines()
         return next(int(line.split(":")[1]) for line in lines if "blocked_clients" in line)
 
-    def polling(self) -> int:
+    def count_polling(self) -> int:
         """How many clients last ran a script, which is how one asks that does not wait."""
-        return self.ask("client", "list").count(" cmd=evalsha ")
+        return self.run_command("client", "list").count(" cmd=evalsha ")
 
     def close(self) -> None:
         self._socket.close()
@@ -224,7 +226,7 @@ def start_redis(folder: Path) -> Iterator[Redis]:
             deadline = time.monotonic() + _LONGEST_S
             while not path.exists():
                 if server.poll() is not None or time.monotonic() > deadline:
-                    raise Stuck("redis-server did not start")
+                    raise BenchError("redis-server did not start")
                 time.sleep(_PAUSE_S)
             redis = Redis(path)
             yield redis

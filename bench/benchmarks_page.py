@@ -17,15 +17,21 @@ import resource_usage
 import scaling
 import start_cancel_recovery
 import svg_plots
-from measurements import points
+from measurements import list_points
 from result_files import Facts, Results
-from result_tables import cell, judged, markdown, number, table
+from result_tables import (
+    compare_with_targets,
+    format_cell,
+    format_number,
+    render_markdown,
+    render_table,
+)
 from sql import Figure
-from workloads import FLOOR, OURS
+from workloads import FLOOR, JOBFORGE
 
 _BLOCK = re.compile(r"(<!-- bench: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 _ASSETS = Path("assets") / "bench"
-_STEADY = tuple(pickup_latency.steady_name(2_000, share) for share in ("p50", "p99"))
+_STEADY = tuple(pickup_latency.name_steady(2_000, share) for share in ("p50", "p99"))
 _RATES = (
     execution_throughput.DRAIN,
     execution_throughput.DRAIN_WALL,
@@ -50,10 +56,10 @@ _COSTS = (
 )
 _FLOOD = (fairness.CALM_P50, fairness.CALM_P99, fairness.FLOOD_P50, fairness.FLOOD_P99)
 _ALONE = (
-    fairness.BESIDE,
-    fairness.CAPPED,
+    fairness.BESIDE_FULL_CAP,
+    fairness.UNDER_CAP,
     start_cancel_recovery.CANCEL,
-    start_cancel_recovery.CANCEL_DEAF,
+    start_cancel_recovery.CANCEL_IGNORED,
     start_cancel_recovery.RECOVERY,
     resource_usage.MEMORY_EARLY,
     resource_usage.MEMORY_END,
@@ -70,7 +76,7 @@ _LINES = {
     "history": (scaling.HISTORY, "Drain beside finished jobs: jobs per second", "jobs finished"),
     "tenants": (scaling.TENANTS, "Drain of many tenants' jobs: jobs per second", "tenants"),
     "held": (
-        scaling.HELD,
+        scaling.HELD_SNAPSHOT,
         "Drain while a snapshot is held: jobs per second",
         "jobs done since the snapshot was taken",
     ),
@@ -82,11 +88,11 @@ _LINES = {
 }
 
 
-def write(path: Path, about: Facts, results: Results, left_out: dict[str, str]) -> None:
+def write_page(path: Path, about: Facts, results: Results, left_out: dict[str, str]) -> None:
     """Replaces the blocks that the page has, and the plots."""
     assets = path.parent / _ASSETS
     assets.mkdir(parents=True, exist_ok=True)
-    for name, picture in _plots(results):
+    for name, picture in _draw_plots(results):
         (assets / f"{name}.svg").write_text(picture)
     blocks = _blocks(about, results, left_out)
     path.write_text(
@@ -100,19 +106,19 @@ def _blocks(
     about: Facts, results: Results, left_out: dict[str, str]
 ) -> dict[str, Callable[[], str]]:
     return {
-        "about": lambda: _about(about),
-        "promises": lambda: _promises(judged(results)),
-        "rates": lambda: _pictures(results, _BARS) + "\n\n" + table(results, _RATES),
-        "pickup": lambda: _waits(results),
-        "growth": lambda: _growth(results),
-        "flood": lambda: table(results, _FLOOD),
-        "costs": lambda: table(results, _COSTS),
-        "alone": lambda: _alone(results),
-        "leftout": lambda: _left_out(about.get("left_out", {}) | left_out),
+        "about": lambda: _render_about(about),
+        "promises": lambda: _render_targets(compare_with_targets(results)),
+        "rates": lambda: _link_plots(results, _BARS) + "\n\n" + render_table(results, _RATES),
+        "pickup": lambda: _render_waits(results),
+        "growth": lambda: _render_scaling(results),
+        "flood": lambda: render_table(results, _FLOOD),
+        "costs": lambda: render_table(results, _COSTS),
+        "alone": lambda: _render_jobforge_only(results),
+        "leftout": lambda: _render_left_out(about.get("left_out", {}) | left_out),
     }
 
 
-def _about(about: Facts) -> str:
+def _render_about(about: Facts) -> str:
     if not about:
         return "Not measured yet."
     settings = ", ".join(f"`{name} = {value}`" for name, value in about["settings"].items())
@@ -129,11 +135,11 @@ def _about(about: Facts) -> str:
     return (
         f"Measured on {about['at']}: {about['machine']}. {others}.{note} "
         f"Postgres has {settings}, and its defaults otherwise: fsync and synchronous_commit are on."
-        f" Up to {about['size']['rounds']} rounds.\n\n{markdown(rows)}"
+        f" Up to {about['size']['rounds']} rounds.\n\n{render_markdown(rows)}"
     )
 
 
-def _promises(figures: list[Figure]) -> str:
+def _render_targets(figures: list[Figure]) -> str:
     rows = [["", "figure", "aim", "", "spread"], ["---"] * 5]
     for figure in figures:
         sign = "≤" if figure.lower_is_better else "≥"
@@ -141,22 +147,22 @@ def _promises(figures: list[Figure]) -> str:
         rows.append(
             [
                 figure.name,
-                f"{number(figure.value)}{note}",
+                f"{format_number(figure.value)}{note}",
                 f"{sign} {figure.target:g}",
                 "✓" if figure.is_met else "✗",
-                number(figure.spread) if figure.spread else "",
+                format_number(figure.spread) if figure.spread else "",
             ]
         )
-    return markdown(rows)
+    return render_markdown(rows)
 
 
-def _waits(results: Results) -> str:
+def _render_waits(results: Results) -> str:
     """Percentiles side by side in one cell; who could not enqueue so many is told."""
     columns = {
         "idle": (pickup_latency.P50, pickup_latency.P95, pickup_latency.P99),
         **{
             f"{rate:,} jobs/s": tuple(
-                pickup_latency.steady_name(rate, share) for share in ("p50", "p95", "p99")
+                pickup_latency.name_steady(rate, share) for share in ("p50", "p95", "p99")
             )
             for rate in pickup_latency.STEADY
         },
@@ -164,91 +170,96 @@ def _waits(results: Results) -> str:
     sides = list(dict.fromkeys(side for name in columns["idle"] for side in results.get(name, {})))
     rows = [["p50 / p95 / p99 ms", *columns], ["---"] * (len(columns) + 1)]
     for side in sides:
-        cells = [_joined(results, names, side) for names in columns.values()]
-        notes = ["", *(_reached(results, rate, side) for rate in pickup_latency.STEADY)]
+        cells = [_join_medians(results, names, side) for names in columns.values()]
+        notes = ["", *(_note_rate(results, rate, side) for rate in pickup_latency.STEADY)]
         rows.append([side, *(f"{each}{note}" for each, note in zip(cells, notes, strict=True))])
-    return markdown(rows)
+    return render_markdown(rows)
 
 
-def _joined(results: Results, names: Iterable[str], side: str) -> str:
+def _join_medians(results: Results, names: Iterable[str], side: str) -> str:
     values = [results.get(name, {}).get(side) for name in names]
-    return " / ".join(number(statistics.median(each)) for each in values if each)
+    return " / ".join(format_number(statistics.median(each)) for each in values if each)
 
 
-def _reached(results: Results, rate: int, side: str) -> str:
-    values = results.get(pickup_latency.reached_name(rate), {}).get(side)
+def _note_rate(results: Results, rate: int, side: str) -> str:
+    values = results.get(pickup_latency.name_reached(rate), {}).get(side)
     if not values or statistics.median(values) >= rate * 0.95:
         return ""
-    return f" (enqueued {number(statistics.median(values))}/s)"
+    return f" (enqueued {format_number(statistics.median(values))}/s)"
 
 
-def _growth(results: Results) -> str:
-    parts = [_pictures(results, _LINES)]
+def _render_scaling(results: Results) -> str:
+    parts = [_link_plots(results, _LINES)]
     for name, (figure, title, what) in _LINES.items():
-        rows = _points(results, figure, what)
+        rows = _tabulate_points(results, figure, what)
         if rows:
-            parts += [f"{title.partition(':')[0]} (`{name}`):", markdown(rows)]
+            parts += [f"{title.partition(':')[0]} (`{name}`):", render_markdown(rows)]
     return "\n\n".join(parts)
 
 
-def _points(results: Results, figure: str, what: str) -> list[list[str]]:
-    grown = {side: dict(points(results, figure, side)) for side in _sides(results, figure)}
+def _tabulate_points(results: Results, figure: str, what: str) -> list[list[str]]:
+    grown = {
+        side: dict(list_points(results, figure, side)) for side in _list_sides(results, figure)
+    }
     places = sorted({place for each in grown.values() for place in each})
     if not places:
         return []
-    head = [[f"jobs/s with so many {what}", *(svg_plots.number_text(place) for place in places)]]
+    head = [[f"jobs/s with so many {what}", *(svg_plots.format_tick(place) for place in places)]]
     head.append(["---"] * len(head[0]))
     return head + [
-        [side, *(cell(each.get(place)) for place in places)] for side, each in grown.items()
+        [side, *(format_cell(each.get(place)) for place in places)] for side, each in grown.items()
     ]
 
 
-def _alone(results: Results) -> str:
+def _render_jobforge_only(results: Results) -> str:
     rows = [["ours alone", "figure"], ["---"] * 2]
-    rows += [[name, cell(results[name].get(OURS))] for name in _ALONE if name in results]
-    return markdown(rows)
+    rows += [[name, format_cell(results[name].get(JOBFORGE))] for name in _ALONE if name in results]
+    return render_markdown(rows)
 
 
-def _left_out(left_out: dict[str, str]) -> str:
+def _render_left_out(left_out: dict[str, str]) -> str:
     if not left_out:
         return "Nobody was left out."
     return "\n".join(f"- {name}: {reason}" for name, reason in left_out.items())
 
 
-def _pictures(results: Results, plots: Iterable[str]) -> str:
-    shown = {name for name, _ in _plots(results)}
+def _link_plots(results: Results, plots: Iterable[str]) -> str:
+    shown = {name for name, _ in _draw_plots(results)}
     titles = {**_BARS, **{name: (title, below) for name, (_, title, below) in _LINES.items()}}
     return "\n\n".join(
         f"![{titles[name][0]}]({_ASSETS / name}.svg)" for name in plots if name in shown
     )
 
 
-def _plots(results: Results) -> Iterable[tuple[str, str]]:
+def _draw_plots(results: Results) -> Iterable[tuple[str, str]]:
     for name, (title, figure) in _BARS.items():
         if figure in results:
-            yield name, svg_plots.bars(title, _bars(results[figure]))
+            yield name, svg_plots.draw_bars(title, _build_bars(results[figure]))
     for name, (figure, title, below) in _LINES.items():
-        sides = _sides(results, figure)
+        sides = _list_sides(results, figure)
         if sides:
             series = {
                 side: [
                     (place, statistics.median(values))
-                    for place, values in points(results, figure, side)
+                    for place, values in list_points(results, figure, side)
                 ]
                 for side in sides
             }
-            yield name, svg_plots.lines(title, below, series, log=figure != scaling.HELD)
+            yield (
+                name,
+                svg_plots.draw_lines(title, below, series, log=figure != scaling.HELD_SNAPSHOT),
+            )
 
 
-def _sides(results: Results, figure: str) -> list[str]:
+def _list_sides(results: Results, figure: str) -> list[str]:
     """Those that have points of the figure; ours first."""
-    known = dict.fromkeys([OURS, *(side for sides in results.values() for side in sides)])
-    return [side for side in known if points(results, figure, side)]
+    known = dict.fromkeys([JOBFORGE, *(side for sides in results.values() for side in sides)])
+    return [side for side in known if list_points(results, figure, side)]
 
 
-def _bars(sides: dict[str, list[float]]) -> list[svg_plots.Bar]:
+def _build_bars(sides: dict[str, list[float]]) -> list[svg_plots.Bar]:
     rows = [
-        svg_plots.Bar(side, statistics.median(each), min(each), max(each), is_ours=side == OURS)
+        svg_plots.Bar(side, statistics.median(each), min(each), max(each), is_jobforge=side == JOBFORGE)
         for side, each in sides.items()
     ]
     return sorted(rows, key=lambda row: (row.name != FLOOR, -row.value))

@@ -17,7 +17,7 @@ from typing import Any
 from uuid import UUID, uuid4
 
 import psycopg
-from bench_servers import HASTY, SETTINGS, Connection, Stage
+from bench_servers import QUICK_SETTINGS, SETTINGS, BenchServers, Connection
 from measurements import percentile
 
 from jobforge.db.migrate import migrate
@@ -67,8 +67,8 @@ def succeed(conn: Connection, worker: UUID, rows: list[Any]) -> None:
 
 
 @contextmanager
-def database(stage: Stage) -> Iterator[Connection]:
-    with stage.fresh_database(TEMPLATE) as url, psycopg.connect(url, autocommit=True) as conn:
+def database(servers: BenchServers) -> Iterator[Connection]:
+    with servers.fresh_database(TEMPLATE) as url, psycopg.connect(url, autocommit=True) as conn:
         conn.execute("select jobforge.put_definition('test', 1, '{}')")
         yield conn
 
@@ -79,10 +79,10 @@ def backlog(conn: Connection, tenants: int, n: int) -> None:
         conn.execute(ENQUEUE, [payloads, tenant(number)])
 
 
-def full_caps(stage: Stage, size: Size) -> None:
+def full_caps(servers: BenchServers, size: Size) -> None:
     """Tenants at their cap, beside as many that have none."""
     worker, per_tenant = uuid4(), 10
-    with database(stage) as capped, database(stage) as plain:
+    with database(servers) as capped, database(servers) as plain:
         for number in range(size.tenants):
             capped.execute(
                 "select jobforge.put_tenant(%s, '{\"max_running\": 1}')", [tenant(number)]
@@ -113,9 +113,9 @@ def full_caps(stage: Stage, size: Size) -> None:
                 )
 
 
-def many_definitions(stage: Stage, size: Size) -> None:
+def many_definitions(servers: BenchServers, size: Size) -> None:
     worker = uuid4()
-    with database(stage) as few, database(stage) as many:
+    with database(servers) as few, database(servers) as many:
         for conn, count in ((few, 10), (many, size.definitions)):
             names = [f"module_{number % 20}.definition_{number}" for number in range(count)]
             for name in names:
@@ -145,7 +145,7 @@ class Load:
 
     url: str
     rate: int
-    over: threading.Event = field(default_factory=threading.Event)
+    stopped: threading.Event = field(default_factory=threading.Event)
     delays: list[tuple[float, float]] = field(default_factory=list)
 
     @contextmanager
@@ -157,7 +157,7 @@ class Load:
         try:
             yield
         finally:
-            self.over.set()
+            self.stopped.set()
             for thread in threads:
                 thread.join()
 
@@ -168,7 +168,7 @@ class Load:
         with psycopg.connect(self.url, autocommit=True) as conn:
             start, sent = time.monotonic(), 0
             payloads = "[" + ", ".join(["{}"] * 8) + "]"
-            while not self.over.is_set():
+            while not self.stopped.is_set():
                 while sent < (time.monotonic() - start) * self.rate:
                     conn.execute(ENQUEUE, [payloads, tenant(sent // 8 % 20)])
                     sent += 8
@@ -177,7 +177,7 @@ class Load:
     def _claim(self) -> None:
         worker = uuid4()
         with psycopg.connect(self.url, autocommit=True) as conn:
-            while not self.over.is_set():
+            while not self.stopped.is_set():
                 rows = claim(conn, worker, 50)
                 self.delays.extend((time.monotonic(), row[3]) for row in rows)
                 if rows:
@@ -187,13 +187,13 @@ class Load:
 
     def _reap(self) -> None:
         with psycopg.connect(self.url, autocommit=True) as conn:
-            while not self.over.wait(1.9):
+            while not self.stopped.wait(1.9):
                 conn.execute("select * from jobforge.reap_jobs()")
 
 
-def held_snapshot(stage: Stage, size: Size) -> None:
+def held_snapshot(servers: BenchServers, size: Size) -> None:
     """p99 from enqueue to start: calm, while another session holds a snapshot, and after it."""
-    with database(stage) as conn:
+    with database(servers) as conn:
         conn.execute("select jobforge.ensure_partitions()")
         load = Load(conn.info.dsn, size.rate)
         marks = []
@@ -224,7 +224,7 @@ def report(name: str, ratio: float, target: float, note: str) -> None:
     print(f"{ratio:6.2f}  at most {target} ({verdict})  {name} ({note})", flush=True)
 
 
-SCENES = {
+WORKLOADS = {
     "full_caps": full_caps,
     "many_definitions": many_definitions,
     "held_snapshot": held_snapshot,
@@ -233,17 +233,17 @@ SCENES = {
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("scenes", nargs="*", choices=[*SCENES, []], help="all by default")
+    parser.add_argument("workloads", nargs="*", choices=[*WORKLOADS, []], help="all by default")
     parser.add_argument("--quick", action="store_true", help="small counts: shows that it runs")
     options = parser.parse_args()
     # Autovacuum as it is by default, but for how long it sleeps: its work is part of the scene.
-    settings = {**(HASTY if options.quick else SETTINGS), "autovacuum_naptime": "15s"}
-    with Stage(settings) as stage:
-        url = stage.create_database(TEMPLATE)
+    settings = {**(QUICK_SETTINGS if options.quick else SETTINGS), "autovacuum_naptime": "15s"}
+    with BenchServers(settings) as servers:
+        url = servers.create_database(TEMPLATE)
         with psycopg.connect(url, autocommit=True) as conn:
             migrate(conn)
-        for name in options.scenes or SCENES:
-            SCENES[name](stage, QUICK if options.quick else FULL)
+        for name in options.workloads or WORKLOADS:
+            WORKLOADS[name](servers, QUICK if options.quick else FULL)
     return 0
 
 

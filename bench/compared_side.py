@@ -17,25 +17,32 @@ import process_usage
 import psycopg
 import rival_environments
 import start_times
-from bench_servers import Connection, Stage, Stuck, await_crowd, closed_gate, waiting
+from bench_servers import (
+    BenchError,
+    BenchServers,
+    Connection,
+    count_waiting,
+    locked_table,
+    wait_for_workers,
+)
 from rivals.catalog import Rival
 
 import jobforge
 
 HERE = Path(__file__).parent
 _LONGEST_S = 120
-_OURS = Rival(
+_JOBFORGE = Rival(
     "jobforge",
     settings="2,000 slots, 32 for isolated jobs; attempts, fencing, fairness and history on",
     table="jobforge.jobs",
-    left="select count(*) from jobforge.jobs where definition <> 'held'",
-    largest=10_000_000,
+    unfinished_query="select count(*) from jobforge.jobs where definition <> 'held'",
+    largest_backlog=10_000_000,
 )
 _FLOOR = Rival(
     "floor",
     settings="no job server: hand-written SQL on bare tables, the same row writes as ours",
     table="floor.jobs",
-    left="select count(*) from floor.jobs",
+    unfinished_query="select count(*) from floor.jobs",
 )
 _PROGRAMS = {"jobforge": "jobforge_program.py", "floor": "floor_program.py"}
 _SLOTS = {False: "default:2000", True: "isolated:32"}
@@ -52,41 +59,41 @@ class Side:
         return self.rival.name
 
     @property
-    def is_ours(self) -> bool:
-        return self.rival is _OURS
+    def is_jobforge(self) -> bool:
+        return self.rival is _JOBFORGE
 
     @property
     def is_durable(self) -> bool:
-        return not self.rival.key
+        return not self.rival.redis_key
 
     @property
     def template(self) -> str:
         return f"template_{self.name}"
 
-    def jobs(self, workload: str, count: int) -> int:
+    def scale_jobs(self, workload: str, count: int) -> int:
         return max(2, round(count * self.rival.shares.get(workload, 1)))
 
-    def install(self, stage: Stage) -> None:
+    def install(self, servers: BenchServers) -> None:
         """Once; each measurement starts from a copy."""
         if self.is_durable:
-            self.ask("install", stage.create_database(self.template))
+            self.run_program("install", servers.create_database(self.template))
 
     @contextmanager
-    def fresh(self, stage: Stage) -> Iterator[str]:
+    def fresh_store(self, servers: BenchServers) -> Iterator[str]:
         """An empty Postgres database or an empty Redis."""
         if self.is_durable:
-            with stage.fresh_database(self.template) as url:
+            with servers.fresh_database(self.template) as url:
                 yield url
             return
-        stage.redis.ask("flushall")
-        yield stage.redis.url
+        servers.redis.run_command("flushall")
+        yield servers.redis.url
 
-    def left(self, conn: Connection) -> int:
+    def count_unfinished(self, conn: Connection) -> int:
         """How many jobs are not finished."""
-        (count,) = conn.execute(self.rival.left.encode()).fetchone() or (0,)
+        (count,) = conn.execute(self.rival.unfinished_query.encode()).fetchone() or (0,)
         return int(count)
 
-    def ask(self, *words: str, env: dict[str, str] | None = None) -> Any:  # noqa: ANN401 - its JSON
+    def run_program(self, *words: str, env: dict[str, str] | None = None) -> Any:  # noqa: ANN401 - its JSON
         """Runs the side's program and returns its answer."""
         try:
             result = subprocess.run(
@@ -98,12 +105,12 @@ class Side:
                 check=False,
             )
         except subprocess.TimeoutExpired as error:
-            raise Stuck(f"{words[0]} has not ended within {_LONGEST_S} s") from error
+            raise BenchError(f"{words[0]} has not ended within {_LONGEST_S} s") from error
         if result.returncode != 0:
-            raise Stuck(f"{words[0]} failed: {_last_words(result.stderr)}")
+            raise BenchError(f"{words[0]} failed: {_last_words(result.stderr)}")
         return json.loads(result.stdout.splitlines()[-1])
 
-    def start(self, *words: str, env: dict[str, str]) -> "subprocess.Popen[str]":
+    def start_program(self, *words: str, env: dict[str, str]) -> "subprocess.Popen[str]":
         """Runs the side's program beside others; it answers on stdout."""
         return subprocess.Popen(
             [*self._program(), *words],
@@ -114,14 +121,14 @@ class Side:
         )
 
     @contextmanager
-    def working(
+    def run_workers(
         self, url: str, *, processes: int = 1, isolated: bool = False, env: dict[str, str]
     ) -> Iterator["Workers"]:
         """Worker processes, killed at the end with all that they started."""
         command = [*self._program(), "work", url]
         copies = processes
-        if self.is_ours:
-            command, copies = _our_worker(processes, isolated=isolated), 1
+        if self.is_jobforge:
+            command, copies = _jobforge_worker(processes, isolated=isolated), 1
         everything = self._environment(
             {"JOBFORGE_DATABASE_URL": url, "JOBFORGE_LOG_LEVEL": "warning", **env}
         )
@@ -144,20 +151,26 @@ class Side:
                     _kill(each)
 
     @contextmanager
-    def awake(self, stage: Stage, url: str, env: dict[str, str]) -> Iterator["Workers"]:
+    def run_ready_worker(
+        self, servers: BenchServers, url: str, env: dict[str, str]
+    ) -> Iterator["Workers"]:
         """A worker that has asked for its first jobs, and may have them from now on."""
         if not self.is_durable:
-            redis = stage.redis
-            with self.working(url, env=env) as workers:
-                await_crowd(redis.polling if self.rival.polls else redis.blocked, 1, workers.check)
+            redis = servers.redis
+            with self.run_workers(url, env=env) as workers:
+                wait_for_workers(
+                    redis.count_polling if self.rival.polls else redis.count_blocked,
+                    1,
+                    workers.check,
+                )
                 yield workers
             return
         with (
             psycopg.connect(url, autocommit=True) as conn,
-            closed_gate(url, self.rival.table) as gate,
-            self.working(url, env=env) as workers,
+            locked_table(url, self.rival.table) as gate,
+            self.run_workers(url, env=env) as workers,
         ):
-            await_crowd(lambda: waiting(conn), 1, workers.check)
+            wait_for_workers(lambda: count_waiting(conn), 1, workers.check)
             gate.commit()
             yield workers
 
@@ -182,56 +195,56 @@ class Side:
 class Workers:
     """Processes that work for a side, and what they have written."""
 
-    started: list["subprocess.Popen[bytes]"]
+    processes: list["subprocess.Popen[bytes]"]
     log: Any
 
     @property
     def pid(self) -> int:
-        return self.started[0].pid
+        return self.processes[0].pid
 
     def check(self) -> None:
-        for each in self.started:
+        for each in self.processes:
             if each.poll() is not None:
                 self.log.seek(0)
-                raise Stuck(f"a worker ended: {_last_words(self.log.read())}")
+                raise BenchError(f"a worker ended: {_last_words(self.log.read())}")
 
-    def until(self, condition: Callable[[], bool], share: float = 0) -> None:
+    def wait_until(self, condition: Callable[[], bool], share: float = 0) -> None:
         """Looks again after a millisecond, or after that share of the time that has passed."""
         start = time.monotonic()
         while not condition():
             self.check()
             passed = time.monotonic() - start
             if passed > _LONGEST_S:
-                raise Stuck(f"not done within {_LONGEST_S} s")
+                raise BenchError(f"not done within {_LONGEST_S} s")
             time.sleep(max(0.001, passed * share))
 
     def cpu_s(self) -> float:
-        return sum(process_usage.cpu_s(each.pid) for each in self.started)
+        return sum(process_usage.cpu_s(each.pid) for each in self.processes)
 
     def memory_mb(self) -> float:
-        return sum(process_usage.memory_mb(each.pid) for each in self.started)
+        return sum(process_usage.memory_mb(each.pid) for each in self.processes)
 
     def kill(self) -> None:
         """As `kill -9` does, with all that they started."""
-        for each in self.started:
+        for each in self.processes:
             _kill(each)
 
 
-def ours() -> Side:
-    return Side(_OURS)
+def jobforge_side() -> Side:
+    return Side(_JOBFORGE)
 
 
-def floor() -> Side:
+def floor_side() -> Side:
     """Not a job server, but what none that keeps history can be faster than."""
     return Side(_FLOOR)
 
 
-def version(side: Side) -> str:
+def version_of(side: Side) -> str:
     return jobforge.__version__ if side.name in _PROGRAMS else side.rival.version
 
 
 @contextmanager
-def marks_file(step: int = 1) -> Iterator[tuple[Path, dict[str, str]]]:
+def start_times_file(step: int = 1) -> Iterator[tuple[Path, dict[str, str]]]:
     """An empty file for marks, and the environment that leads programs to it."""
     with tempfile.TemporaryDirectory(prefix="jobforge-bench-") as folder:
         path = Path(folder) / "marks"
@@ -239,7 +252,7 @@ def marks_file(step: int = 1) -> Iterator[tuple[Path, dict[str, str]]]:
         yield path, {start_times.FILE: str(path), start_times.STEP: str(step)}
 
 
-def _our_worker(processes: int, *, isolated: bool) -> list[str]:
+def _jobforge_worker(processes: int, *, isolated: bool) -> list[str]:
     words = ["--queues", _SLOTS[isolated], "--processes", str(processes)]
     return [sys.executable, "-m", "jobforge", "worker", str(HERE / "app.py"), *words]
 

@@ -7,9 +7,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-from bench_servers import Stage, Stuck
+from bench_servers import BenchError, BenchServers
 from compared_side import Side
-from measurements import Measured
+from measurements import Measurements
 from run_sizes import Size
 from side_program import GATE
 
@@ -20,37 +20,37 @@ CROWD = "16 clients/s"
 _LONGEST_S = 60
 
 
-def bulk(stage: Stage, side: Side, size: Size) -> Measured:
-    jobs = side.jobs("bulk", size.bulk)
-    with side.fresh(stage) as url:
-        stage.admin.execute("checkpoint")
-        answer = side.ask("bulk", url, str(jobs))
+def bulk(servers: BenchServers, side: Side, size: Size) -> Measurements:
+    jobs = side.scale_jobs("bulk", size.bulk)
+    with side.fresh_store(servers) as url:
+        servers.admin.execute("checkpoint")
+        answer = side.run_program("bulk", url, str(jobs))
     return {BULK: [jobs / answer["seconds"]]}
 
 
-def single(stage: Stage, side: Side, size: Size) -> Measured:
-    with side.fresh(stage) as url:
-        stage.admin.execute("checkpoint")
-        answer = side.ask("single", url, str(size.single))
+def single(servers: BenchServers, side: Side, size: Size) -> Measurements:
+    with side.fresh_store(servers) as url:
+        servers.admin.execute("checkpoint")
+        answer = side.run_program("single", url, str(size.single))
     measured = {SINGLE: [size.single / answer["seconds"]]}
     if answer["bare_seconds"]:
         measured[COMMITS] = [size.single / answer["bare_seconds"]]
     return measured
 
 
-def crowd(stage: Stage, side: Side, size: Size) -> Measured:
+def crowd(servers: BenchServers, side: Side, size: Size) -> Measurements:
     """Sixteen processes with a client each; all have warmed up before any begins."""
     each = max(1, size.single // 4)
     with (
-        side.fresh(stage) as url,
+        side.fresh_store(servers) as url,
         tempfile.TemporaryDirectory(prefix="jobforge-bench-") as folder,
     ):
         gate = Path(folder) / "gate"
         words = ("single", url, str(each))
-        programs = [side.start(*words, env={GATE: str(gate)}) for _ in range(size.clients)]
+        programs = [side.start_program(*words, env={GATE: str(gate)}) for _ in range(size.clients)]
         try:
             _await_ready(gate, programs)
-            stage.admin.execute("checkpoint")
+            servers.admin.execute("checkpoint")
             gate.touch()
             answers = [_answer(program) for program in programs]
         finally:
@@ -65,9 +65,9 @@ def _await_ready(gate: Path, programs: list["subprocess.Popen[str]"]) -> None:
     deadline = time.monotonic() + _LONGEST_S
     while len(list(gate.parent.iterdir())) < len(programs):
         if any(program.poll() is not None for program in programs):
-            raise Stuck(f"a client ended: {_last_words(programs)}")
+            raise BenchError(f"a client ended: {_last_words(programs)}")
         if time.monotonic() > deadline:
-            raise Stuck(f"not all clients were ready within {_LONGEST_S} s")
+            raise BenchError(f"not all clients were ready within {_LONGEST_S} s")
         time.sleep(0.01)
 
 
@@ -75,9 +75,9 @@ def _answer(program: "subprocess.Popen[str]") -> Any:  # noqa: ANN401 - its JSON
     try:
         said, complained = program.communicate(timeout=_LONGEST_S)
     except subprocess.TimeoutExpired as error:
-        raise Stuck(f"a client has not ended within {_LONGEST_S} s") from error
+        raise BenchError(f"a client has not ended within {_LONGEST_S} s") from error
     if program.returncode != 0:
-        raise Stuck(f"a client failed: {complained.strip().splitlines()[-1:]}")
+        raise BenchError(f"a client failed: {complained.strip().splitlines()[-1:]}")
     return json.loads(said.splitlines()[-1])
 
 

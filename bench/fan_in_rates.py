@@ -38,7 +38,7 @@ def fan_in(bench: Bench, jobs: int) -> float:
 
 
 def _settled(bench: Bench, conn: Connection, jobs: int) -> float:
-    bench.settle_down()
+    bench.analyze_and_checkpoint()
     claimed: list[tuple[Any, ...]] = []
     while len(claimed) < jobs:
         claimed += conn.execute(CLAIM, [bench.worker, BATCH]).fetchall()

@@ -16,7 +16,7 @@ from uuid import UUID, uuid4
 import floor_sql
 import psycopg
 from side_program import Client, Program, main
-from start_times import mark
+from start_times import record_start
 
 from jobforge.db.migrate import migrate
 
@@ -49,7 +49,7 @@ async def client(url: str) -> AsyncIterator[Client]:
 
         async def enqueue_many(numbers: Sequence[int]) -> None:
             with conn.cursor() as cursor, cursor.copy(floor_sql.COPY) as copy:
-                copy.write(floor_sql.rows(_TENANT, numbers))
+                copy.write(floor_sql.format_copy_rows(_TENANT, numbers))
 
         yield Client(enqueue, enqueue_many)
 
@@ -64,7 +64,7 @@ def work(url: str) -> None:
                 floor_sql.CLAIM, ["default", _BATCH, worker], binary=True
             ).fetchall()
             for row in rows:
-                mark(row[-1]["n"])
+                record_start(row[-1]["n"])
             if rows:
                 claimed.put(rows)
             else:

@@ -72,7 +72,7 @@ copy floor.jobs (tenant_id, id, created_at, run_at, queued_at, version, max_atte
 """
 
 
-def rows(tenant_id: UUID, numbers: Sequence[int]) -> str:
+def format_copy_rows(tenant_id: UUID, numbers: Sequence[int]) -> str:
     """What is copied for jobs with these numbers; ids are random, as an application's are."""
     now = datetime.now(UTC).isoformat()
     return "".join(

@@ -7,36 +7,36 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from api_bench import TENANT, Scene, in_turn
-from bench_servers import Stuck
+from api_bench import TENANT, ApiBench, alternate
+from bench_servers import BenchError
 from compared_side import HERE
 from enqueue_clients import Plan, Way
-from http_server import Door
-from sql import Figure, figure
+from http_server import RunningServer
+from sql import Figure, ratio_figure
 
 from jobforge.types.api_keys import Role
 
 _LONGEST_S = 300
 
 
-def single(scene: Scene) -> Iterator[Figure]:
+def single(bench: ApiBench) -> Iterator[Figure]:
     """One job a request; a client waits for its answer before it makes the next."""
-    with scene.opened() as door:
-        for clients in scene.size.clients:
-            requests = scene.size.single // clients
-            pair = _compare(scene, door, clients=clients, requests=requests, jobs=1)
+    with bench.start_server() as server:
+        for clients in bench.size.clients:
+            requests = bench.size.single // clients
+            pair = _compare(bench, server, clients=clients, requests=requests, jobs=1)
             name = f"one job a request, {clients} client{'s' * (clients > 1)}: HTTP, of SQL"
-            yield figure(name, pair.ratios, 0.6, pair.note)
+            yield ratio_figure(name, pair.ratios, 0.6, pair.note)
 
 
-def batch(scene: Scene) -> Iterator[Figure]:
+def batch(bench: ApiBench) -> Iterator[Figure]:
     """Either is enough: half of what SQL reaches, or 20,000 jobs per second."""
-    size = scene.size
-    with scene.opened() as door:
-        pair = _compare(scene, door, clients=1, requests=size.batches, jobs=size.batch)
+    size = bench.size
+    with bench.start_server() as server:
+        pair = _compare(bench, server, clients=1, requests=size.batches, jobs=size.batch)
     name = f"{size.batch:,} jobs a request, 1 client: HTTP"
-    ratio = figure(f"{name}, of SQL", pair.ratios, 0.5, pair.note)
-    rate = figure(f"{name}, jobs/s", pair.rates["http"], 20_000, f"{ratio.value:.2f} of SQL")
+    ratio = ratio_figure(f"{name}, of SQL", pair.ratios, 0.5, pair.note)
+    rate = ratio_figure(f"{name}, jobs/s", pair.rates["http"], 20_000, f"{ratio.value:.2f} of SQL")
     yield max(ratio, rate, key=lambda each: each.value / each.target)
 
 
@@ -58,14 +58,18 @@ class _Pair:
         return f"{rates} jobs/s, CPU of the clients {shares}"
 
 
-def _compare(scene: Scene, door: Door, *, clients: int, requests: int, jobs: int) -> _Pair:
+def _compare(
+    bench: ApiBench, server: RunningServer, *, clients: int, requests: int, jobs: int
+) -> _Pair:
     pair = _Pair()
-    key = door.make_key(TENANT, Role.TENANT_ADMIN)
+    key = server.create_key(TENANT, Role.TENANT_ADMIN)
     ways: tuple[Way, Way] = ("http", "sql")
-    for number in range(scene.size.rounds):
-        for way in in_turn(ways, number):
-            plan = Plan(way, clients, requests, jobs, *door.address, key, door.login, str(TENANT))
-            scene.stage.admin.execute("checkpoint")
+    for number in range(bench.size.rounds):
+        for way in alternate(ways, number):
+            plan = Plan(
+                way, clients, requests, jobs, *server.address, key, server.login, str(TENANT)
+            )
+            bench.servers.admin.execute("checkpoint")
             answer = _run(plan)
             pair.rates[way].append(clients * requests * jobs / answer["seconds"])
             pair.shares[way].append(answer["cpu_seconds"] / answer["seconds"])
@@ -82,6 +86,6 @@ def _run(plan: Plan) -> dict[str, float]:
         check=False,
     )
     if result.returncode != 0:
-        raise Stuck(f"clients failed: {result.stderr[-1000:]}")
+        raise BenchError(f"clients failed: {result.stderr[-1000:]}")
     answer: dict[str, float] = json.loads(result.stdout)
     return answer

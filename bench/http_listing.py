@@ -12,8 +12,8 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import psycopg
-from api_bench import TENANT, Scene, in_turn
-from bench_servers import Stuck, settle_down
+from api_bench import TENANT, ApiBench, alternate
+from bench_servers import BenchError, analyze_and_checkpoint
 from enqueue_clients import Http
 from sql import Figure
 
@@ -46,15 +46,15 @@ select %(tenant)s, id, 1, at, at, at, at, at, %(tenant)s, 1, 1, 5, 5, 0, 0, 'suc
 Query = Callable[[Http], str]
 
 
-def pages(scene: Scene) -> Iterator[Figure]:
-    size = scene.size
+def pages(bench: ApiBench) -> Iterator[Figure]:
+    size = bench.size
     with ExitStack() as stack:
-        small = stack.enter_context(_filled(scene, size.small))
-        large = stack.enter_context(_filled(scene, size.large))
+        small = stack.enter_context(_filled(bench, size.small))
+        large = stack.enter_context(_filled(bench, size.large))
         for name, query in _kinds(size.far):
             times: dict[Http, list[float]] = {small: [], large: []}
             for number in range(size.rounds):
-                for side in in_turn((small, large), number):
+                for side in alternate((small, large), number):
                     times[side].append(_page_ms(side, query(side), size.pages))
             ratios = [b / a for a, b in zip(times[small], times[large], strict=True)]
             yield Figure(
@@ -68,12 +68,12 @@ def pages(scene: Scene) -> Iterator[Figure]:
 
 
 @contextmanager
-def _filled(scene: Scene, jobs: int) -> Iterator[Http]:
-    with scene.opened() as door:
-        with psycopg.connect(door.database, autocommit=True) as conn:
+def _filled(bench: ApiBench, jobs: int) -> Iterator[Http]:
+    with bench.start_server() as server:
+        with psycopg.connect(server.database, autocommit=True) as conn:
             conn.execute(_FILL, {"jobs": jobs, "tenant": TENANT})
-            settle_down(conn)
-        http = Http(door.address, door.make_key(TENANT, Role.VIEWER))
+            analyze_and_checkpoint(conn)
+        http = Http(server.address, server.create_key(TENANT, Role.VIEWER))
         try:
             yield http
         finally:
@@ -104,7 +104,7 @@ def _page_ms(http: Http, query: str, count: int) -> float:
         if number >= 0:
             times.append((time.perf_counter() - start) * 1000)
         if answer.count(b'"created_at"') != _PAGE:
-            raise Stuck(f"a page of {_PAGE} jobs was {answer[:1000]!r}")
+            raise BenchError(f"a page of {_PAGE} jobs was {answer[:1000]!r}")
     return statistics.median(times)
 
 

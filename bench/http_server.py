@@ -18,7 +18,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 from uuid import UUID
 
-from bench_servers import Stage, Stuck
+from bench_servers import BenchError, BenchServers
 from compared_side import Side
 from psycopg.conninfo import make_conninfo
 
@@ -33,7 +33,7 @@ _PAUSE_S = 0.01
 
 
 @dataclass(frozen=True, slots=True)
-class Door:
+class RunningServer:
     """A server that listens. `database` is for its superuser, `login` for the server itself."""
 
     database: str
@@ -42,7 +42,7 @@ class Door:
     process: "subprocess.Popen[bytes]"
     log: Path
 
-    def make_key(self, tenant_id: UUID, role: Role) -> str:
+    def create_key(self, tenant_id: UUID, role: Role) -> str:
         key = generate_api_key()
         call = calls.create_api_key(
             "bench", role, lookup=key.lookup, hash=key.hash, tenant_id=tenant_id
@@ -60,24 +60,27 @@ class Door:
     def open_files(self) -> int:
         return sum(1 for _ in Path(f"/proc/{self.process.pid}/fd").iterdir())
 
-    def until(self, condition: Callable[[], bool], what: str) -> None:
-        _until(self.process, self.log, condition, what)
+    def wait_until(self, condition: Callable[[], bool], what: str) -> None:
+        _wait_until(self.process, self.log, condition, what)
 
 
-def install(stage: Stage, side: Side) -> None:
+def install_template(servers: BenchServers, side: Side) -> None:
     """Once: the database that each door gets a copy of, and the login of all of them."""
-    side.install(stage)
-    stage.admin.execute(f"create role {_LOGIN} login in role jobforge_server".encode())
+    side.install(servers)
+    servers.admin.execute(f"create role {_LOGIN} login in role jobforge_server".encode())
 
 
 @contextmanager
-def opened(stage: Stage, side: Side) -> Iterator[Door]:
-    with side.fresh(stage) as database, tempfile.NamedTemporaryFile(dir=stage.folder) as file:
+def start_server(servers: BenchServers, side: Side) -> Iterator[RunningServer]:
+    with (
+        side.fresh_store(servers) as database,
+        tempfile.NamedTemporaryFile(dir=servers.folder) as file,
+    ):
         login = make_conninfo(database, user=_LOGIN)
         process = subprocess.Popen(
             [sys.executable, "-m", "jobforge", "server", "--port", "0", "--log-format", "json"],
             env=_environment(login),
-            cwd=stage.folder,
+            cwd=servers.folder,
             stdin=subprocess.DEVNULL,
             stdout=file,
             stderr=file,
@@ -85,10 +88,10 @@ def opened(stage: Stage, side: Side) -> Iterator[Door]:
         )
         log = Path(file.name)
         try:
-            _until(process, log, lambda: _address(log) is not None, "listen")
-            yield Door(database, login, _address(log) or ("", 0), process, log)
+            _wait_until(process, log, lambda: _address(log) is not None, "listen")
+            yield RunningServer(database, login, _address(log) or ("", 0), process, log)
         finally:
-            _end(process)
+            _stop(process)
 
 
 def _environment(login: str) -> dict[str, str]:
@@ -105,19 +108,19 @@ def _address(log: Path) -> tuple[str, int] | None:
     return None
 
 
-def _until(
+def _wait_until(
     process: "subprocess.Popen[bytes]", log: Path, condition: Callable[[], bool], what: str
 ) -> None:
     deadline = time.monotonic() + _LONGEST_S
     while not condition():
         if process.poll() is not None:
-            raise Stuck(f"the server ended: {log.read_text()[-1000:]}")
+            raise BenchError(f"the server ended: {log.read_text()[-1000:]}")
         if time.monotonic() > deadline:
-            raise Stuck(f"the server did not {what} within {_LONGEST_S} s")
+            raise BenchError(f"the server did not {what} within {_LONGEST_S} s")
         time.sleep(_PAUSE_S)
 
 
-def _end(process: "subprocess.Popen[bytes]") -> None:
+def _stop(process: "subprocess.Popen[bytes]") -> None:
     process.terminate()
     try:
         process.wait(_LONGEST_S)

@@ -8,35 +8,35 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from uuid import UUID, uuid4
 
-from api_bench import Scene, Size
-from bench_servers import Stuck
+from api_bench import ApiBench, Size
+from bench_servers import BenchError
 from compared_side import HERE
-from http_server import Door
+from http_server import RunningServer
 from sql import Figure
-from stream_load import Bustle
+from stream_load import StreamLoad
 
 from jobforge.types.api_keys import Role
 
 _SPARE_FILES = 15  # the server's own: connections to the database that it has opened meanwhile
 
 
-def stream(scene: Scene) -> Iterator[Figure]:
-    size = scene.size
+def stream(bench: ApiBench) -> Iterator[Figure]:
+    size = bench.size
     tenants = [uuid4() for _ in range(size.tenants)]
-    file = scene.stage.folder / "happened.json"
+    file = bench.servers.folder / "happened.json"
     counts: dict[str, int] = {}
-    with scene.opened() as door:
-        bustle = Bustle(door.database, door.login, tenants, size.workers)
-        files, memory = door.open_files, [door.resident_mb]
-        with _listening(door, tenants, size.streams) as audience:
-            memory.append(door.resident_mb)
+    with bench.start_server() as server:
+        bustle = StreamLoad(server.database, server.login, tenants, size.workers)
+        files, memory = server.open_files, [server.resident_mb]
+        with _listening(server, tenants, size.streams) as audience:
+            memory.append(server.resident_mb)
             for _ in range(size.times):
                 bustle.run(size.bustle)
                 counts["happened"] = bustle.happened(file)
                 counts |= audience.ask(str(file))
-                memory.append(door.resident_mb)
-        door.until(lambda: door.open_files <= files + _SPARE_FILES, "let its clients go")
-        memory.append(door.resident_mb)
+                memory.append(server.resident_mb)
+        server.wait_until(lambda: server.open_files <= files + _SPARE_FILES, "let its clients go")
+        memory.append(server.resident_mb)
     yield from _nothing_wrong(size, counts)
     yield _flat(size, memory)
 
@@ -72,22 +72,22 @@ class _Audience:
     def ask(self, line: str) -> dict[str, int]:
         stdin, stdout = self.process.stdin, self.process.stdout
         if stdin is None or stdout is None:
-            raise Stuck("the audience cannot be asked")
+            raise BenchError("the audience cannot be asked")
         print(line, file=stdin, flush=True)
         answer = stdout.readline()
         if not answer:
-            raise Stuck(f"the audience has left: {self.process.wait()}")
+            raise BenchError(f"the audience has left: {self.process.wait()}")
         counts: dict[str, int] = json.loads(answer)
         return counts
 
 
 @contextmanager
-def _listening(door: Door, tenants: list[UUID], streams: int) -> Iterator[_Audience]:
+def _listening(server: RunningServer, tenants: list[UUID], streams: int) -> Iterator[_Audience]:
     """All of them connected, and told where they are."""
-    keys = {str(tenant_id): door.make_key(tenant_id, Role.VIEWER) for tenant_id in tenants}
+    keys = {str(tenant_id): server.create_key(tenant_id, Role.VIEWER) for tenant_id in tenants}
     listeners = [{"tenant": tenant, "key": key} for tenant, key in keys.items()]
     everybody = [listeners[number % len(listeners)] for number in range(streams)]
-    host, port = door.address
+    host, port = server.address
     with subprocess.Popen(
         [sys.executable, str(HERE / "stream_listeners.py")],
         stdin=subprocess.PIPE,

@@ -3,17 +3,17 @@
 A figure that grows over something has a name for each point, `rate/s @10000`.
 """
 
-Measured = dict[str, list[float]]
+Measurements = dict[str, list[float]]
 Points = list[tuple[float, list[float]]]
 
 _AT = " @"
 
 
-def at(figure: str, point: float) -> str:
+def name_point(figure: str, point: float) -> str:
     return f"{figure}{_AT}{point:g}" if point < 1e5 else f"{figure}{_AT}{point:.0f}"
 
 
-def points(measured: dict[str, dict[str, list[float]]], figure: str, side: str) -> Points:
+def list_points(measured: dict[str, dict[str, list[float]]], figure: str, side: str) -> Points:
     """The points of a figure, in their order, as far as the side has them."""
     found = []
     for name, sides in measured.items():

@@ -20,11 +20,11 @@ from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from statistics import median
 
-from bench_servers import Stage
-from compared_side import ours
+from bench_servers import BenchServers
+from compared_side import jobforge_side
 from drain import drain_backlog
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
-from sql import Figure, line
+from sql import Figure, format_figure
 
 _SCRAPE_S = 1.0
 _SOON = {"OTEL_BSP_SCHEDULE_DELAY": "500"}  # within the drain, and not after it
@@ -65,16 +65,16 @@ def main() -> int:
     options = parser.parse_args()
     size = QUICK if options.quick else FULL
     figures = []
-    with Stage() as stage:
-        ours().install(stage)
+    with BenchServers() as servers:
+        jobforge_side().install(servers)
         for case in CASES:
             if options.only in case.name:
-                figures.append(_measured(stage, size, case))
-                print(line(figures[-1]), flush=True)
+                figures.append(_measured(servers, size, case))
+                print(format_figure(figures[-1]), flush=True)
     return 0 if options.quick or all(figure.is_met for figure in figures) else 1
 
 
-def _measured(stage: Stage, size: Size, case: Case) -> Figure:
+def _measured(servers: BenchServers, size: Size, case: Case) -> Figure:
     jobs = size.isolated if case.isolated else size.drain
     rates: dict[bool, list[float]] = {False: [], True: []}
     seen = ""
@@ -83,7 +83,9 @@ def _measured(stage: Stage, size: Size, case: Case) -> Figure:
             print(f"… {case.name}: {'on' if is_on else 'off'}", file=sys.stderr, flush=True)
             with case.watch() as watcher:
                 more = watcher.variables if is_on else {}
-                rate, _ = drain_backlog(stage, ours(), jobs, isolated=case.isolated, more=more)
+                rate, _ = drain_backlog(
+                    servers, jobforge_side(), jobs, isolated=case.isolated, extra_env=more
+                )
             rates[is_on].append(rate)
             if is_on:
                 seen = watcher.see()

@@ -9,12 +9,12 @@ _PARENT, _CPU = 1, slice(11, 15)  # fields of /proc/PID/stat after the name
 
 def cpu_s(pid: int) -> float:
     """Of those that have ended too, as far as their parents have noticed."""
-    return sum(_ticks(each) for each in family(pid)) / _TICKS
+    return sum(_ticks(each) for each in list_family(pid)) / _TICKS
 
 
 def memory_mb(pid: int) -> float:
     """Resident; what processes share is divided among them."""
-    return sum(_shared_out(each) for each in family(pid)) / 1000
+    return sum(_pss_kb(each) for each in list_family(pid)) / 1000
 
 
 def resident_mb(pid: int) -> float:
@@ -22,16 +22,16 @@ def resident_mb(pid: int) -> float:
     return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
 
 
-def family(pid: int) -> list[int]:
+def list_family(pid: int) -> list[int]:
     """The process, its children and theirs."""
-    parents = {int(each.name): parent(each.name) for each in Path("/proc").glob("[0-9]*")}
+    parents = {int(each.name): parent_pid(each.name) for each in Path("/proc").glob("[0-9]*")}
     found = [pid]
     for one in found:
         found += [child for child, its in parents.items() if its == one]
     return found
 
 
-def parent(pid: int | str) -> int:
+def parent_pid(pid: int | str) -> int:
     stat = _stat(pid)
     return int(stat[_PARENT]) if stat else 0
 
@@ -48,7 +48,7 @@ def _ticks(pid: int) -> int:
     return sum(int(each) for each in _stat(pid)[_CPU])
 
 
-def _shared_out(pid: int) -> int:
+def _pss_kb(pid: int) -> int:
     try:
         text = Path(f"/proc/{pid}/smaps_rollup").read_text()
     except OSError:

@@ -5,10 +5,10 @@ import time
 import process_usage
 import psycopg
 import start_times
-from bench_servers import Connection, Stage, gather_statistics
-from compared_side import Side, marks_file
+from bench_servers import BenchServers, Connection, gather_statistics
+from compared_side import Side, start_times_file
 from drain import Drain
-from measurements import Measured
+from measurements import Measurements
 from run_sizes import Size
 
 WAL_ENQUEUE, WAL_RUN = "WAL bytes a job, enqueue", "WAL bytes a job, run"
@@ -25,18 +25,18 @@ select coalesce(sum(n_tup_ins), 0), coalesce(sum(n_tup_upd), 0), coalesce(sum(n_
 _LONGEST_S = 5
 
 
-def cost(stage: Stage, side: Side, size: Size) -> Measured:
+def cost(servers: BenchServers, side: Side, size: Size) -> Measurements:
     """Of a drain. No checkpoint comes between, for whose sake whole pages go to the WAL."""
-    jobs = side.jobs("drain", size.drain)
-    with side.fresh(stage) as url, stage.without_autovacuum():
-        start = stage.wal_bytes()
-        side.ask("bulk", url, str(jobs))
+    jobs = side.scale_jobs("drain", size.drain)
+    with side.fresh_store(servers) as url, servers.without_autovacuum():
+        start = servers.wal_bytes()
+        side.run_program("bulk", url, str(jobs))
         with psycopg.connect(url, autocommit=True) as conn:
             gather_statistics(conn)
-            filled, written = stage.wal_bytes(), _written(conn)
-            computed = stage.server_cpu_s()
-            drained = Drain(side, jobs, is_filled=True, settle=_leave).run(stage, url)
-            server_s, wal = stage.server_cpu_s() - computed, stage.wal_bytes() - filled
+            filled, written = servers.wal_bytes(), _written(conn)
+            computed = servers.server_cpu_s()
+            drained = Drain(side, jobs, is_filled=True, before_start=_leave).run(servers, url)
+            server_s, wal = servers.server_cpu_s() - computed, servers.wal_bytes() - filled
             rows = [after - before for after, before in zip(_written(conn), written, strict=True)]
     measured = {
         WAL_ENQUEUE: (filled - start) / jobs,
@@ -49,31 +49,33 @@ def cost(stage: Stage, side: Side, size: Size) -> Measured:
     return {name: [value] for name, value in measured.items()}
 
 
-def idle(stage: Stage, side: Side, size: Size) -> Measured:
-    with stage.without_autovacuum(), side.fresh(stage) as url:
+def idle(servers: BenchServers, side: Side, size: Size) -> Measurements:
+    with servers.without_autovacuum(), side.fresh_store(servers) as url:
         with psycopg.connect(url, autocommit=True) as conn:
             name = conn.info.dbname
-        with side.working(url, env={}) as workers:
-            started = stage.transactions(name)
-            workers.until(lambda: stage.transactions(name) > started)
+        with side.run_workers(url, env={}) as workers:
+            started = servers.transactions(name)
+            workers.wait_until(lambda: servers.transactions(name) > started)
             time.sleep(min(15, size.idle_s))  # it settles down, and its start is counted
-            busy = stage.transactions_per_s(name, size.idle_s)
+            busy = servers.transactions_per_s(name, size.idle_s)
             workers.check()
     return {IDLE: [busy]}
 
 
-def memory(stage: Stage, side: Side, size: Size) -> Measured:
+def memory(servers: BenchServers, side: Side, size: Size) -> Measurements:
     """Resident memory of a worker after a tenth of the jobs and after all."""
     step = size.memory // 20
-    with side.fresh(stage) as url, marks_file(step) as (path, env):
-        side.ask("bulk", url, str(size.memory))
+    with side.fresh_store(servers) as url, start_times_file(step) as (path, env):
+        side.run_program("bulk", url, str(size.memory))
         with (
             psycopg.connect(url, autocommit=True) as conn,
-            side.working(url, env=env) as workers,
+            side.run_workers(url, env=env) as workers,
         ):
-            workers.until(lambda: start_times.count(path) > 2)  # the third is at a tenth
+            workers.wait_until(lambda: start_times.count(path) > 2)  # the third is at a tenth
             early = process_usage.resident_mb(workers.pid)
-            workers.until(lambda: start_times.count(path) == 20 and side.left(conn) == 0)
+            workers.wait_until(
+                lambda: start_times.count(path) == 20 and side.count_unfinished(conn) == 0
+            )
             return {MEMORY_EARLY: [early], MEMORY_END: [process_usage.resident_mb(workers.pid)]}
 
 

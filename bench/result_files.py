@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
-from measurements import Measured
+from measurements import Measurements
 
 Results = dict[str, dict[str, list[float]]]  # by figure, then by side
 Facts = dict[str, Any]  # JSON: versions, settings, the machine
@@ -20,7 +20,7 @@ _DIGITS = 4
 
 
 @dataclass(slots=True)
-class Kept:
+class WorkloadResults:
     """What one workload has measured so far; `done` counts the rounds of each side."""
 
     workload: str
@@ -29,7 +29,7 @@ class Kept:
     done: dict[str, int] = field(default_factory=dict)
     left_out: dict[str, str] = field(default_factory=dict)
 
-    def add(self, side: str, measured: Measured) -> None:
+    def add(self, side: str, measured: Measurements) -> None:
         for figure, values in measured.items():
             rounded = [_rounded(value) for value in values]
             self.results.setdefault(figure, {}).setdefault(side, []).extend(rounded)
@@ -41,40 +41,40 @@ class Kept:
         return cls(**document)
 
 
-class Folder:
+class ResultFolder:
     """The files of one run."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         path.mkdir(parents=True, exist_ok=True)
 
-    def about(self) -> Facts:
+    def read_about(self) -> Facts:
         return self._read(_ABOUT) or {}
 
     def write_about(self, facts: Facts) -> None:
         self._write(_ABOUT, facts)
 
-    def load(self, workload: str, size: dict[str, Any]) -> Kept:
+    def load(self, workload: str, size: dict[str, Any]) -> WorkloadResults:
         """What is there; nothing, where it was measured with other counts."""
         document = self._read(workload)
         if document is None or document["size"] != json.loads(json.dumps(size)):
-            return Kept(workload, size)
-        return Kept.from_json(document)
+            return WorkloadResults(workload, size)
+        return WorkloadResults.from_json(document)
 
-    def save(self, kept: Kept) -> None:
+    def save(self, kept: WorkloadResults) -> None:
         self._write(kept.workload, asdict(kept))
 
-    def forget(self, workloads: Iterable[str]) -> None:
+    def delete(self, workloads: Iterable[str]) -> None:
         for name in workloads:
             (self.path / f"{name}.json").unlink(missing_ok=True)
 
-    def merged(self) -> tuple[Results, dict[str, str]]:
+    def merge(self) -> tuple[Results, dict[str, str]]:
         """The results of all workloads, and what was left out: `side, workload`, and why."""
         results: Results = {}
         left_out: dict[str, str] = {}
         for path in sorted(self.path.glob("*.json")):
             if path.stem != _ABOUT:
-                kept = Kept.from_json(json.loads(path.read_text()))
+                kept = WorkloadResults.from_json(json.loads(path.read_text()))
                 results |= kept.results
                 left_out |= {f"{side}, {path.stem}": why for side, why in kept.left_out.items()}
         return results, left_out

@@ -10,170 +10,179 @@ import pickup_latency
 import resource_usage
 import scaling
 import start_cancel_recovery
-from measurements import points
+from measurements import list_points
 from result_files import Results
 from rivals.catalog import RIVALS
 from sql import Figure
-from workloads import DURABLE, FLOOR, OURS
+from workloads import DURABLE, FLOOR, JOBFORGE
 
 _ALL = frozenset(RIVALS)
 _PYTHON = frozenset(name for name, rival in RIVALS.items() if rival.python)
-_REMEMBERING = frozenset(name for name, rival in RIVALS.items() if rival.keeps_history)
+_KEEPING_HISTORY = frozenset(name for name, rival in RIVALS.items() if rival.keeps_history)
 _WAL = (resource_usage.WAL_ENQUEUE, resource_usage.WAL_RUN)
 
 
-def judged(results: Results) -> list[Figure]:
+def compare_with_targets(results: Results) -> list[Figure]:
     """The promises, as far as they were measured."""
     figures = [
-        _against(results, execution_throughput.DRAIN, _ALL, 1.2),
-        _against(results, execution_throughput.DRAIN, _PYTHON, 2.5, "the fastest in Python, "),
-        _against(results, execution_throughput.DRAIN, frozenset({FLOOR}), 0.75),
-        _against(results, execution_throughput.DRAIN_2, _ALL, 1.2),
-        _against(results, enqueue_throughput.BULK, _ALL, 1.5),
-        _against(results, enqueue_throughput.SINGLE, DURABLE, 1.2),
-        _of_commits(results),
-        _against(results, enqueue_throughput.CROWD, DURABLE, 1.2),
+        _ratio_to_best(results, execution_throughput.DRAIN, _ALL, 1.2),
+        _ratio_to_best(
+            results, execution_throughput.DRAIN, _PYTHON, 2.5, "the fastest in Python, "
+        ),
+        _ratio_to_best(results, execution_throughput.DRAIN, frozenset({FLOOR}), 0.75),
+        _ratio_to_best(results, execution_throughput.DRAIN_2, _ALL, 1.2),
+        _ratio_to_best(results, enqueue_throughput.BULK, _ALL, 1.5),
+        _ratio_to_best(results, enqueue_throughput.SINGLE, DURABLE, 1.2),
+        _ratio_to_commits(results),
+        _ratio_to_best(results, enqueue_throughput.CROWD, DURABLE, 1.2),
         *_pick_up(results),
-        _against(results, execution_throughput.ISOLATED, frozenset({"rq"}), 8.0),
-        _against(results, execution_throughput.ISOLATED, frozenset({"celery"}), 1.0),
-        _flat(results, scaling.BACKLOG, "queued"),
-        _flat(results, scaling.HISTORY, "finished"),
-        _flat(results, scaling.TENANTS, "tenants"),
-        _flat(results, scaling.HELD, "jobs after a snapshot was taken and held"),
-        _beside_a_flood(results),
-        _leanest(results),
-        _alone(results, start_cancel_recovery.CANCEL, 500),
-        _alone(results, start_cancel_recovery.RECOVERY, 60),
-        _alone(results, resource_usage.IDLE, 2),
-        _memory(results),
+        _ratio_to_best(results, execution_throughput.ISOLATED, frozenset({"rq"}), 8.0),
+        _ratio_to_best(results, execution_throughput.ISOLATED, frozenset({"celery"}), 1.0),
+        _ratio_last_to_first(results, scaling.BACKLOG, "queued"),
+        _ratio_last_to_first(results, scaling.HISTORY, "finished"),
+        _ratio_last_to_first(results, scaling.TENANTS, "tenants"),
+        _ratio_last_to_first(
+            results, scaling.HELD_SNAPSHOT, "jobs after a snapshot was taken and held"
+        ),
+        _ratio_of_flood_wait(results),
+        _ratio_to_least_wal(results),
+        _jobforge_value(results, start_cancel_recovery.CANCEL, 500),
+        _jobforge_value(results, start_cancel_recovery.RECOVERY, 60),
+        _jobforge_value(results, resource_usage.IDLE, 2),
+        _memory_ratio(results),
     ]
     return [figure for figure in figures if figure is not None]
 
 
-def table(results: Results, columns: Iterable[str] | None = None) -> str:
+def render_table(results: Results, columns: Iterable[str] | None = None) -> str:
     """Markdown: a line for each side, the median of each figure and how far it varied."""
     names = [name for name in columns or results if name in results]
     if not names:
         return "Not measured yet."
     sides = list(dict.fromkeys(side for name in names for side in results[name]))
     rows = [["", *names], ["---"] * (len(names) + 1)]
-    rows += [[_strong(side), *(cell(results[name].get(side)) for name in names)] for side in sides]
-    return markdown(rows)
+    rows += [
+        [_emphasize(side), *(format_cell(results[name].get(side)) for name in names)]
+        for side in sides
+    ]
+    return render_markdown(rows)
 
 
-def markdown(rows: Iterable[Iterable[str]]) -> str:
+def render_markdown(rows: Iterable[Iterable[str]]) -> str:
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 
-def cell(values: list[float] | None) -> str:
+def format_cell(values: list[float] | None) -> str:
     """The median, and by how much the values lie above or below their middle, at most."""
     if not values:
         return ""
     middle = statistics.median(values)
     if len(values) == 1 or not middle:
-        return number(middle)
-    return f"{number(middle)} ±{_spread(values) / middle * 50:.0f} %"
+        return format_number(middle)
+    return f"{format_number(middle)} ±{_spread(values) / middle * 50:.0f} %"
 
 
-def number(value: float) -> str:
+def format_number(value: float) -> str:
     return f"{value:,.0f}" if value >= 100 else f"{value:.2f}" if value < 10 else f"{value:.1f}"
 
 
-def _strong(side: str) -> str:
-    return f"**{side}**" if side == OURS else side
+def _emphasize(side: str) -> str:
+    return f"**{side}**" if side == JOBFORGE else side
 
 
 def _pick_up(results: Results) -> list[Figure | None]:
-    steady = [pickup_latency.steady_name(2_000, share) for share in ("p50", "p99")]
+    steady = [pickup_latency.name_steady(2_000, share) for share in ("p50", "p99")]
     return [
-        _against(results, name, DURABLE, 1.0)
+        _ratio_to_best(results, name, DURABLE, 1.0)
         for name in (pickup_latency.P50, pickup_latency.P99, *steady)
     ]
 
 
-def _against(
+def _ratio_to_best(
     results: Results, name: str, rivals: frozenset[str], target: float, who: str = ""
 ) -> Figure | None:
     """Ours of the best of these rivals."""
     values = results.get(name, {})
     others = {side: statistics.median(each) for side, each in values.items() if side in rivals}
-    if OURS not in values or not others:
+    if JOBFORGE not in values or not others:
         return None
     is_rate = _is_rate(name)
     best = (max if is_rate else min)(others, key=lambda side: others[side])
-    mine = statistics.median(values[OURS])
-    ratios = [a / b for a, b in zip(values[OURS], values[best], strict=False)]
+    mine = statistics.median(values[JOBFORGE])
+    ratios = [a / b for a, b in zip(values[JOBFORGE], values[best], strict=False)]
     return Figure(
         f"{name}, of {who}{best}",
         mine / others[best],
         target,
         _spread(ratios),
-        f"{number(mine)} : {number(others[best])}",
+        f"{format_number(mine)} : {format_number(others[best])}",
         lower_is_better=not is_rate,
     )
 
 
-def _of_commits(results: Results) -> Figure | None:
-    mine = results.get(enqueue_throughput.SINGLE, {}).get(OURS)
-    commits = results.get(enqueue_throughput.COMMITS, {}).get(OURS)
+def _ratio_to_commits(results: Results) -> Figure | None:
+    mine = results.get(enqueue_throughput.SINGLE, {}).get(JOBFORGE)
+    commits = results.get(enqueue_throughput.COMMITS, {}).get(JOBFORGE)
     if not mine or not commits:
         return None
     ratios = [a / b for a, b in zip(mine, commits, strict=True)]
-    note = f"{number(statistics.median(commits))} commits/s"
+    note = f"{format_number(statistics.median(commits))} commits/s"
     name = "single enqueue, of a bare insert with the same driver"
     return Figure(name, statistics.median(ratios), 0.8, _spread(ratios), note)
 
 
-def _flat(results: Results, name: str, what: str) -> Figure | None:
+def _ratio_last_to_first(results: Results, name: str, what: str) -> Figure | None:
     """The last point of the first, round by round."""
-    grown = points(results, name, OURS)
+    grown = list_points(results, name, JOBFORGE)
     if len(grown) < 2:
         return None
     (start, first), (end, last) = grown[0], grown[-1]
     ratios = [b / a for a, b in zip(first, last, strict=False)]
-    note = f"{number(statistics.median(first))} → {number(statistics.median(last))} jobs/s"
+    note = f"{format_number(statistics.median(first))} → {format_number(statistics.median(last))} jobs/s"
     title = f"rate with {end:,.0f} {what}, of that with {start:,.0f}"
     return Figure(title, statistics.median(ratios), 0.85, _spread(ratios), note)
 
 
-def _beside_a_flood(results: Results) -> Figure | None:
-    calm = results.get(fairness.CALM_P99, {}).get(OURS)
-    flooded = results.get(fairness.FLOOD_P99, {}).get(OURS)
+def _ratio_of_flood_wait(results: Results) -> Figure | None:
+    calm = results.get(fairness.CALM_P99, {}).get(JOBFORGE)
+    flooded = results.get(fairness.FLOOD_P99, {}).get(JOBFORGE)
     if not calm or not flooded:
         return None
     ratios = [b / a for a, b in zip(calm, flooded, strict=True)]
-    note = f"{number(statistics.median(calm))} → {number(statistics.median(flooded))} ms"
+    note = (
+        f"{format_number(statistics.median(calm))} → {format_number(statistics.median(flooded))} ms"
+    )
     name = "small tenants' p99 wait beside a flood, of that without"
     middle = statistics.median(ratios)
     return Figure(name, middle, 2.0, _spread(ratios), note, lower_is_better=True)
 
 
-def _leanest(results: Results) -> Figure | None:
+def _ratio_to_least_wal(results: Results) -> Figure | None:
     """WAL of a job from enqueue to end, of the leanest rival that keeps finished jobs."""
     if any(name not in results for name in _WAL):
         return None
     sides = set(results[_WAL[0]]) & set(results[_WAL[1]])
     total = {side: sum(statistics.median(results[name][side]) for name in _WAL) for side in sides}
-    others = {side: total[side] for side in sides & _REMEMBERING}
-    if OURS not in total or not others:
+    others = {side: total[side] for side in sides & _KEEPING_HISTORY}
+    if JOBFORGE not in total or not others:
         return None
     best = min(others, key=lambda side: others[side])
-    note = f"{number(total[OURS])} : {number(others[best])}"
+    note = f"{format_number(total[JOBFORGE])} : {format_number(others[best])}"
     name = f"WAL bytes a job, enqueue and run, of {best}"
-    return Figure(name, total[OURS] / others[best], 1.0, 0, note, lower_is_better=True)
+    return Figure(name, total[JOBFORGE] / others[best], 1.0, 0, note, lower_is_better=True)
 
 
-def _alone(results: Results, name: str, target: float) -> Figure | None:
-    values = results.get(name, {}).get(OURS)
+def _jobforge_value(results: Results, name: str, target: float) -> Figure | None:
+    values = results.get(name, {}).get(JOBFORGE)
     if not values:
         return None
     middle = statistics.median(values)
     return Figure(name, middle, target, _spread(values), "", lower_is_better=True)
 
 
-def _memory(results: Results) -> Figure | None:
-    early = results.get(resource_usage.MEMORY_EARLY, {}).get(OURS)
-    end = results.get(resource_usage.MEMORY_END, {}).get(OURS)
+def _memory_ratio(results: Results) -> Figure | None:
+    early = results.get(resource_usage.MEMORY_EARLY, {}).get(JOBFORGE)
+    end = results.get(resource_usage.MEMORY_END, {}).get(JOBFORGE)
     if not early or not end:
         return None
     note = f"{early[0]:.0f} → {end[0]:.0f} MB"

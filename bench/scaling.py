@@ -12,64 +12,73 @@ import floor_sql
 import psycopg
 import sql_bench
 import start_times
-from bench_servers import Connection, Stage, await_crowd, closed_gate, settle_down, waiting
-from compared_side import Side, marks_file
+from bench_servers import (
+    BenchServers,
+    Connection,
+    analyze_and_checkpoint,
+    count_waiting,
+    locked_table,
+    wait_for_workers,
+)
+from compared_side import Side, start_times_file
 from drain import Drain
-from measurements import Measured, at
+from measurements import Measurements, name_point
 from run_sizes import Size
 
 BACKLOG = "first jobs of a backlog/s"
 HISTORY = "beside finished jobs/s"
 TENANTS = "jobs of so many tenants/s"
-HELD = "while a snapshot is held/s"
+HELD_SNAPSHOT = "while a snapshot is held/s"
 CONNECTIONS = "so many connections/s"
 
 _STEPS = 10  # marks while the first jobs of a backlog are worked off
 _BATCH = 50  # of a connection that has many beside it
 
 
-def backlog(stage: Stage, side: Side, size: Size) -> Measured:
+def backlog(servers: BenchServers, side: Side, size: Size) -> Measurements:
     """Right after the load, as a burst comes: nobody has analyzed the table."""
     return {
-        at(BACKLOG, jobs): [_first_of(stage, side, jobs, side.jobs("drain", size.first))]
+        name_point(BACKLOG, jobs): [
+            _first_of(servers, side, jobs, side.scale_jobs("drain", size.first))
+        ]
         for jobs in size.backlogs
-        if jobs <= side.rival.largest
+        if jobs <= side.rival.largest_backlog
     }
 
 
-def _first_of(stage: Stage, side: Side, jobs: int, first: int) -> float:
+def _first_of(servers: BenchServers, side: Side, jobs: int, first: int) -> float:
     step = max(1, first // _STEPS)
-    with side.fresh(stage) as url, marks_file(step) as (path, env):
-        side.ask("bulk", url, str(jobs))
+    with side.fresh_store(servers) as url, start_times_file(step) as (path, env):
+        side.run_program("bulk", url, str(jobs))
         with (
             psycopg.connect(url, autocommit=True) as conn,
-            closed_gate(url, side.rival.table) as gate,
-            side.working(url, env=env) as workers,
+            locked_table(url, side.rival.table) as gate,
+            side.run_workers(url, env=env) as workers,
         ):
-            stage.admin.execute("checkpoint")
-            await_crowd(lambda: waiting(conn), 1, workers.check)
+            servers.admin.execute("checkpoint")
+            wait_for_workers(lambda: count_waiting(conn), 1, workers.check)
             opened = time.time()
             gate.commit()
-            workers.until(lambda: start_times.count(path) > _STEPS)
+            workers.wait_until(lambda: start_times.count(path) > _STEPS)
         return step * _STEPS / (start_times.read(path)[_STEPS] - opened)
 
 
-def history(stage: Stage, side: Side, size: Size) -> Measured:
+def history(servers: BenchServers, side: Side, size: Size) -> Measurements:
     """Databases that stay for all rounds; a drain more or less does not change them."""
     measured = {}
-    for finished in (count for count in size.histories if count <= side.rival.largest):
+    for finished in (count for count in size.histories if count <= side.rival.largest_backlog):
         name = f"history_{side.name}_{finished}"
-        url = stage.kept_database(name, side.template, partial(_finish, side, finished))
-        drain = Drain(side, side.jobs("drain", size.drain), settle=_checkpoint)
-        measured[at(HISTORY, finished)] = [drain.run(stage, url).rate]
+        url = servers.reusable_database(name, side.template, partial(_finish, side, finished))
+        drain = Drain(side, side.scale_jobs("drain", size.drain), before_start=_checkpoint)
+        measured[name_point(HISTORY, finished)] = [drain.run(servers, url).rate]
     return measured
 
 
 def _finish(side: Side, jobs: int, conn: Connection) -> None:
-    if side.is_ours:
+    if side.is_jobforge:
         sql_bench.add_history(conn, jobs)
     else:
-        conn.execute(side.rival.finished.encode(), [jobs])
+        conn.execute(side.rival.add_history_query.encode(), [jobs])
 
 
 def _checkpoint(conn: Connection) -> None:
@@ -77,23 +86,23 @@ def _checkpoint(conn: Connection) -> None:
     conn.execute("checkpoint")
 
 
-def tenants(stage: Stage, side: Side, size: Size) -> Measured:
+def tenants(servers: BenchServers, side: Side, size: Size) -> Measurements:
     measured = {}
     for count in size.tenants:
-        with side.fresh(stage) as url:
+        with side.fresh_store(servers) as url:
             with psycopg.connect(url, autocommit=True) as conn:
-                sql_bench.fill(conn, size.of_tenants, count)
-            drained = Drain(side, size.of_tenants, is_filled=True).run(stage, url)
-            measured[at(TENANTS, count)] = [drained.rate]
+                sql_bench.add_backlog(conn, size.of_tenants, count)
+            drained = Drain(side, size.of_tenants, is_filled=True).run(servers, url)
+            measured[name_point(TENANTS, count)] = [drained.rate]
     return measured
 
 
-def held_snapshot(stage: Stage, side: Side, size: Size) -> Measured:
+def held_snapshot(servers: BenchServers, side: Side, size: Size) -> Measurements:
     """One drain after the other in one database, where nothing can be cleaned up meanwhile."""
-    jobs = side.jobs("drain", size.drain)
-    with side.fresh(stage) as url, _snapshot(url, side.rival.table):
+    jobs = side.scale_jobs("drain", size.drain)
+    with side.fresh_store(servers) as url, _snapshot(url, side.rival.table):
         return {
-            at(HELD, number * jobs): [Drain(side, jobs).run(stage, url).rate]
+            name_point(HELD_SNAPSHOT, number * jobs): [Drain(side, jobs).run(servers, url).rate]
             for number in range(1, size.held + 1)
         }
 
@@ -106,20 +115,20 @@ def _snapshot(url: str, table: str) -> Iterator[None]:
         yield
 
 
-def connections(stage: Stage, side: Side, size: Size) -> Measured:
+def connections(servers: BenchServers, side: Side, size: Size) -> Measurements:
     """Claims and completions by SQL, 50 jobs at a time, from so many connections at once."""
     return {
-        at(CONNECTIONS, count): [_rate_of(stage, side, size.drain, count)]
+        name_point(CONNECTIONS, count): [_rate_of(servers, side, size.drain, count)]
         for count in size.connections
     }
 
 
-def _rate_of(stage: Stage, side: Side, jobs: int, count: int) -> float:
-    work: Callable[[Connection, int], int] = _ours if side.is_ours else _floor
-    with side.fresh(stage) as url, ExitStack() as stack:
+def _rate_of(servers: BenchServers, side: Side, jobs: int, count: int) -> float:
+    work: Callable[[Connection, int], int] = _ours if side.is_jobforge else _floor
+    with side.fresh_store(servers) as url, ExitStack() as stack:
         with psycopg.connect(url, autocommit=True) as conn:
-            sql_bench.fill(conn, jobs + count * _BATCH, table=side.rival.table)
-            settle_down(conn)
+            sql_bench.add_backlog(conn, jobs + count * _BATCH, table=side.rival.table)
+            analyze_and_checkpoint(conn)
         opened: list[psycopg.Connection[Any]] = [
             stack.enter_context(sql_bench.connect(url)) for _ in range(count)
         ]

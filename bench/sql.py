@@ -20,7 +20,7 @@ import fan_in_rates
 import floor_sql
 import orjson
 import psycopg
-from bench_servers import HASTY, SETTINGS
+from bench_servers import QUICK_SETTINGS, SETTINGS
 from sql_bench import BATCH, Bench, Size, add_history, drain, tenant
 
 from jobforge.db.migrate import migrate
@@ -69,7 +69,7 @@ QUICK = Size(
 )
 
 
-def figure(name: str, ratios: list[float], target: float, note: str = "") -> Figure:
+def ratio_figure(name: str, ratios: list[float], target: float, note: str = "") -> Figure:
     return Figure(name, statistics.median(ratios), target, max(ratios) - min(ratios), note)
 
 
@@ -80,11 +80,11 @@ def one_tenant(bench: Bench) -> Iterator[Figure]:
     rates: list[float] = []
 
     def ours() -> float:
-        rates.append(bench.ours(size.drain))
+        rates.append(bench.rate_of_jobforge(size.drain))
         return rates[-1]
 
-    ratios = bench.compare(ours, lambda: bench.floor(size.drain))
-    yield figure(
+    ratios = bench.compare(ours, lambda: bench.rate_of_floor(size.drain))
+    yield ratio_figure(
         "claim + complete, 1 tenant, of the floor",
         ratios,
         0.7,
@@ -96,8 +96,10 @@ def many_tenants(bench: Bench) -> Iterator[Figure]:
     size = bench.size
     bench.clear()
     bench.fill(size.queued_of_tenants, size.tenants)
-    ratios = bench.compare(lambda: bench.ours(size.drain), lambda: bench.floor(size.drain))
-    yield figure(
+    ratios = bench.compare(
+        lambda: bench.rate_of_jobforge(size.drain), lambda: bench.rate_of_floor(size.drain)
+    )
+    yield ratio_figure(
         f"the same, {size.tenants:,} tenants, {size.queued_of_tenants:,} queued", ratios, 0.5
     )
 
@@ -112,27 +114,27 @@ def backlog(bench: Bench) -> Iterator[Figure]:
         for jobs in order:
             bench.clear()
             bench.fill(jobs + BATCH)
-            rates[jobs] = bench.ours(size.small)
+            rates[jobs] = bench.rate_of_jobforge(size.small)
         ratios.append(rates[size.large] / rates[size.small])
-    yield figure(f"rate with {size.large:,} queued, of that with {size.small:,}", ratios, 0.9)
+    yield ratio_figure(f"rate with {size.large:,} queued, of that with {size.small:,}", ratios, 0.9)
 
 
 def history(bench: Bench) -> Iterator[Figure]:
     """Two databases side by side, one of them with a history."""
     size = bench.size
-    old = bench.beside("history")
+    old = bench.on_new_database("history")
     for side in (bench, old):
         side.clear()
     add_history(old.conn, size.history)
-    old.settle_down()
+    old.analyze_and_checkpoint()
 
     def rate(side: Bench) -> float:
         side.conn.execute("truncate jobforge.jobs, floor.jobs")
         side.fill(size.small + BATCH)
-        return side.ours(size.small)
+        return side.rate_of_jobforge(size.small)
 
     ratios = bench.compare(lambda: rate(old), lambda: rate(bench))
-    yield figure(f"rate with {size.history:,} finished, of that with none", ratios, 0.9)
+    yield ratio_figure(f"rate with {size.history:,} finished, of that with none", ratios, 0.9)
     yield from listing(old)
     old.conn.close()
 
@@ -162,9 +164,9 @@ def held_snapshot(bench: Bench) -> Iterator[Figure]:
     size = bench.size
     for wanted in (1, 1_000):
         tenants = min(wanted, size.passing // 50)
-        passes = [pass_jobs(bench, tenants) for _ in range(min(3, size.rounds))]
+        passes = [churn_jobs(bench, tenants) for _ in range(min(3, size.rounds))]
         first, last = (statistics.median(side) for side in zip(*passes, strict=True))
-        yield figure(
+        yield ratio_figure(
             f"held snapshot, {tenants:,} tenants: last tenth of the first, {size.passing:,} jobs",
             [last / first for first, last in passes],
             0.8,
@@ -172,13 +174,13 @@ def held_snapshot(bench: Bench) -> Iterator[Figure]:
         )
 
 
-def pass_jobs(bench: Bench, tenants: int) -> tuple[float, float]:
+def churn_jobs(bench: Bench, tenants: int) -> tuple[float, float]:
     """Jobs come and go, one in ten fails once, claims are empty, and nothing can be cleaned.
 
     Answers the rates of the first and of the last tenth.
     """
     bench.clear()
-    bench.settle_down()
+    bench.analyze_and_checkpoint()
     step = bench.size.passing // 50
     rates = []
     with hold_snapshot(bench), bench.connect() as conn:
@@ -214,7 +216,7 @@ def bulk_enqueue(bench: Bench) -> Iterator[Figure]:
         return size.bulk / (time.perf_counter() - start)
 
     def copied() -> float:
-        rows = floor_sql.rows(tenant(0), range(size.bulk))
+        rows = floor_sql.format_copy_rows(tenant(0), range(size.bulk))
         start = time.perf_counter()
         with bench.conn.cursor() as cursor, cursor.copy(into) as copy:
             copy.write(rows)
@@ -226,7 +228,7 @@ def bulk_enqueue(bench: Bench) -> Iterator[Figure]:
         rates.append(ours())
         return rates[-1]
 
-    yield figure(
+    yield ratio_figure(
         f"bulk enqueue of {size.bulk:,}, of COPY into the same shape",
         bench.compare(counted, copied),
         0.5,
@@ -242,7 +244,7 @@ def fan_in(bench: Bench) -> Iterator[Figure]:
         rates.append(fan_in_rates.fan_in(bench, jobs))
         return rates[-1]
 
-    yield figure(
+    yield ratio_figure(
         f"settling {jobs:,} parents of one job, of plain jobs",
         bench.compare(joined, lambda: fan_in_rates.plain(bench, jobs)),
         0.5,
@@ -270,7 +272,9 @@ def main() -> int:
     figures = []
     with tempfile.TemporaryDirectory(prefix="jobforge-bench-") as folder:
         Path(folder).chmod(0o755)
-        embedded = Embedded(Path(folder) / "pg", settings=HASTY if options.quick else SETTINGS)
+        embedded = Embedded(
+            Path(folder) / "pg", settings=QUICK_SETTINGS if options.quick else SETTINGS
+        )
         url = embedded.start()
         try:
             with psycopg.connect(url, autocommit=True) as conn:
@@ -279,7 +283,7 @@ def main() -> int:
             for name in options.workloads or WORKLOADS:
                 print(f"… {name}", file=sys.stderr, flush=True)
                 for result in WORKLOADS[name](bench):
-                    print(line(result), flush=True)
+                    print(format_figure(result), flush=True)
                     figures.append(result)
         finally:
             embedded.stop()
@@ -288,7 +292,7 @@ def main() -> int:
     return 0 if options.quick or all(result.is_met for result in figures) else 1
 
 
-def line(result: Figure) -> str:
+def format_figure(result: Figure) -> str:
     mark = "✓" if result.is_met else "✗"
     sign = "≤" if result.lower_is_better else "≥"
     return (

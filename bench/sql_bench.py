@@ -53,7 +53,7 @@ class Bench:
     def connect(self) -> Connection:
         return connect(self.url)
 
-    def beside(self, name: str) -> "Bench":
+    def on_new_database(self, name: str) -> "Bench":
         """The same on a new database of the same server."""
         self.conn.execute(f"create database {name}".encode())
         url = make_conninfo(self.url, dbname=name)
@@ -70,20 +70,20 @@ class Bench:
 
     def fill(self, jobs: int, tenants: int = 1) -> None:
         """The same backlog on both sides."""
-        fill(self.conn, jobs, tenants)
+        add_backlog(self.conn, jobs, tenants)
         self.conn.execute("insert into floor.jobs select * from jobforge.jobs")
-        self.settle_down()
+        self.analyze_and_checkpoint()
 
-    def settle_down(self) -> None:
+    def analyze_and_checkpoint(self) -> None:
         for table in ("jobforge.jobs", "floor.jobs", "jobforge.finished_jobs"):
             self.conn.execute(f"vacuum analyze {table}".encode())
         self.conn.execute("checkpoint")
 
-    def ours(self, jobs: int) -> float:
+    def rate_of_jobforge(self, jobs: int) -> float:
         """Claims and completes so many jobs; returns jobs per second."""
         return self._rate(jobs, lambda conn, count: drain(conn, self.worker, count))
 
-    def floor(self, jobs: int) -> float:
+    def rate_of_floor(self, jobs: int) -> float:
         return self._rate(
             jobs, lambda conn, count: floor_sql.drain(conn, self.worker, count, BATCH)
         )
@@ -115,7 +115,9 @@ def connect(url: str) -> Connection:
     return conn
 
 
-def fill(conn: Connection, jobs: int, tenants: int = 1, table: str = "jobforge.jobs") -> None:
+def add_backlog(
+    conn: Connection, jobs: int, tenants: int = 1, table: str = "jobforge.jobs"
+) -> None:
     """A backlog by plain inserts: what is measured comes later."""
     conn.execute(
         f"""

@@ -8,13 +8,13 @@ from uuid import UUID
 
 import psycopg
 import start_times
-from bench_servers import Connection, Stage, Stuck
-from compared_side import Side, marks_file
-from measurements import Measured
+from bench_servers import BenchError, BenchServers, Connection
+from compared_side import Side, start_times_file
+from measurements import Measurements
 from run_sizes import Size
 
 START = "start to first job ms"
-CANCEL, CANCEL_DEAF = "cancel ms", "cancel of a deaf job ms"
+CANCEL, CANCEL_IGNORED = "cancel ms", "cancel of a deaf job ms"
 RECOVERY = "killed worker's job starts again s"
 
 _TENANT = UUID(int=1)
@@ -22,64 +22,64 @@ _ENQUEUE = "select job_id from jobforge.enqueue_jobs(%s::jsonb, %s)"
 _CANCEL = "select jobforge.cancel_job(%s, p_tenant_id => %s)"
 
 
-def start(stage: Stage, side: Side, size: Size) -> Measured:  # noqa: ARG001 - a workload
+def start(servers: BenchServers, side: Side, size: Size) -> Measurements:  # noqa: ARG001 - a workload
     """From the start of the process until it has started a job that was there before."""
-    with side.fresh(stage) as url, marks_file() as (path, env):
-        side.ask("bulk", url, "1")
+    with side.fresh_store(servers) as url, start_times_file() as (path, env):
+        side.run_program("bulk", url, "1")
         began = time.time()
-        with side.working(url, env=env) as workers:
-            workers.until(lambda: start_times.count(path) > 0)
+        with side.run_workers(url, env=env) as workers:
+            workers.wait_until(lambda: start_times.count(path) > 0)
         (started,) = start_times.read(path)
     return {START: [(started - began) * 1000]}
 
 
-def recovery(stage: Stage, side: Side, size: Size) -> Measured:
+def recovery(servers: BenchServers, side: Side, size: Size) -> Measurements:
     """From kill -9 of a worker until another has started its job again."""
     leases = {
         "JOBFORGE_LEASE_S": str(size.lease_s),
         "JOBFORGE_HEARTBEAT_S": str(size.lease_s / 3),
     }
-    return {RECOVERY: [_recover(stage, side, leases) for _ in range(size.recoveries)]}
+    return {RECOVERY: [_recover(servers, side, leases) for _ in range(size.recoveries)]}
 
 
-def _recover(stage: Stage, side: Side, leases: dict[str, str]) -> float:
+def _recover(servers: BenchServers, side: Side, leases: dict[str, str]) -> float:
     with (
-        side.fresh(stage) as url,
+        side.fresh_store(servers) as url,
         psycopg.connect(url, autocommit=True) as conn,
-        marks_file() as (path, env),
+        start_times_file() as (path, env),
     ):
         _enqueue(conn, "held", {"n": 0})
-        with side.working(url, env={**env, **leases}) as workers:
-            workers.until(lambda: start_times.count(path) == 1)
+        with side.run_workers(url, env={**env, **leases}) as workers:
+            workers.wait_until(lambda: start_times.count(path) == 1)
             killed = time.time()
             workers.kill()
-        with side.working(url, env={**env, **leases}) as others:
-            others.until(lambda: start_times.count(path) == 2)
+        with side.run_workers(url, env={**env, **leases}) as others:
+            others.wait_until(lambda: start_times.count(path) == 2)
         return start_times.read(path)[1] - killed
 
 
-def cancel(stage: Stage, side: Side, size: Size) -> Measured:
+def cancel(servers: BenchServers, side: Side, size: Size) -> Measurements:
     """From the call to cancel until the process of the running job is gone.
 
     One job looks whether it was canceled. The other does not: it is asked, and told a second later.
     """
-    measured: Measured = {CANCEL: [], CANCEL_DEAF: []}
+    measured: Measurements = {CANCEL: [], CANCEL_IGNORED: []}
     with (
-        side.fresh(stage) as url,
+        side.fresh_store(servers) as url,
         psycopg.connect(url, autocommit=True) as conn,
-        side.working(url, isolated=True, env={}) as workers,
+        side.run_workers(url, isolated=True, env={}) as workers,
     ):
         for number in range(size.cancels):
             for name in measured:
-                pid_file = stage.folder / f"{name} {number}"
+                pid_file = servers.folder / f"{name} {number}"
                 pid_file.unlink(missing_ok=True)
-                payload = {"pid_file": str(pid_file), "is_deaf": name == CANCEL_DEAF}
+                payload = {"pid_file": str(pid_file), "is_deaf": name == CANCEL_IGNORED}
                 job_id = _enqueue(conn, "sleeper", payload)
-                workers.until(pid_file.exists)
+                workers.wait_until(pid_file.exists)
                 process = Path("/proc") / pid_file.read_text()
                 began = time.perf_counter()
                 conn.execute(_CANCEL, [job_id, _TENANT])
-                workers.until(partial(_is_gone, process))
+                workers.wait_until(partial(_is_gone, process))
                 measured[name].append((time.perf_counter() - began) * 1000)
     return measured
 
@@ -88,7 +88,7 @@ def _enqueue(conn: Connection, definition: str, payload: dict[str, object]) -> U
     job = {"definition": definition, "payload": payload}
     row = conn.execute(_ENQUEUE, [json.dumps([job]), _TENANT]).fetchone()
     if row is None:
-        raise Stuck("a job was not enqueued")
+        raise BenchError("a job was not enqueued")
     return UUID(str(row[0]))
 
 

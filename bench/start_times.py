@@ -13,27 +13,27 @@ import time
 from pathlib import Path
 
 # Without the prefix JOBFORGE_: every command of ours removes such variables from its environment.
-FILE = "BENCH_MARKS"
+FILE = "BENCH_START_TIMES"
 STEP = "BENCH_STEP"
 DELAYS = "BENCH_DELAYS"
 _SIZE = 8
 _OLDEST = 10**15  # what is more is a time in microseconds, what is less is a mere number
 
 
-class _Pen:
+class _Recorder:
     def __init__(self) -> None:
         path = os.environ.get(FILE)
         self._file = os.open(path, os.O_WRONLY | os.O_APPEND) if path else None
         self._step = int(os.environ.get(STEP, "1"))
         self._until_next = 1
 
-    def mark(self, _: int | bytes = 0) -> None:
+    def record_start(self, _: int | bytes = 0) -> None:
         self._until_next -= 1
         if self._until_next == 0:
             self._until_next = self._step
             self._write(time.time())
 
-    def mark_delay(self, sent: int | bytes = 0) -> None:
+    def record_delay(self, sent: int | bytes = 0) -> None:
         """What a job was sent with: its number, or the payload that the number is in."""
         now = time.time()
         number = json.loads(sent)["n"] if isinstance(sent, bytes) else sent
@@ -45,8 +45,8 @@ class _Pen:
             os.write(self._file, struct.pack("d", value))
 
 
-_pen = _Pen()
-mark = _pen.mark_delay if os.environ.get(DELAYS) else _pen.mark
+_recorder = _Recorder()
+record_start = _recorder.record_delay if os.environ.get(DELAYS) else _recorder.record_start
 
 
 def sent_now() -> int:

@@ -11,7 +11,7 @@ import statistics
 import subprocess
 import sys
 
-from sql import Figure, line
+from sql import Figure, format_figure
 
 _TARGET_MS = 200
 # As users have it: bytecode is kept.
@@ -29,7 +29,7 @@ def main() -> int:
     _took(_HELP)  # so that its bytecode is there
     rounds = [(_took(_PASS), _took(_HELP)) for _ in range(options.rounds)]
     figure = _figure(rounds)
-    print(line(figure))
+    print(format_figure(figure))
     return 0 if figure.is_met else 1
 
 

@@ -1,4 +1,4 @@
-"""Bustle: jobs of several tenants run, and what they leave is committed late and out of order.
+"""StreamLoad: jobs of several tenants run, and what they leave is committed late and out of order.
 
 Workers are threads that call the engine as a worker does. One job in ten fails once, one in twenty
 is canceled while it runs, each notes its progress and an event. Every transaction that writes
@@ -15,7 +15,7 @@ from threading import Lock
 from uuid import UUID, uuid4
 
 import psycopg
-from bench_servers import Connection, Stuck
+from bench_servers import BenchError, Connection
 
 from jobforge import calls, db
 from jobforge.types.jobs import ClaimedJob, JobRequest, Note, Outcome, OutcomeReport
@@ -36,7 +36,7 @@ select tenant_id, concat_ws(' ', job_id, kind, coalesce(data ->> 'n', 'None'))
 
 
 @dataclass(slots=True)
-class Bustle:
+class StreamLoad:
     """Runs jobs of these tenants; `login` may work, `database` may read everything."""
 
     database: str
@@ -74,7 +74,7 @@ class Bustle:
         with db.connect(self.login) as conn:
             while self._left > 0:
                 if time.monotonic() > deadline:
-                    raise Stuck(f"{self._left} jobs are left after {_LONGEST_S} s")
+                    raise BenchError(f"{self._left} jobs are left after {_LONGEST_S} s")
                 jobs = db.run(conn, calls.claim_jobs(worker_id, {"default": _AT_ONCE}))
                 if jobs:
                     self._finish(self._end(conn, worker_id, jobs, chance))

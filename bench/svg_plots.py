@@ -1,4 +1,4 @@
-"""Plots as SVG: bars beside each other, and lines over what grows. Values in, text out."""
+"""Plots as SVG: draw_bars beside each other, and draw_lines over what grows. Values in, text out."""
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -22,10 +22,10 @@ class Bar:
     value: float
     low: float
     high: float
-    is_ours: bool = False
+    is_jobforge: bool = False
 
 
-def bars(title: str, rows: Sequence[Bar]) -> str:
+def draw_bars(title: str, rows: Sequence[Bar]) -> str:
     """Longest first is up to the caller."""
     most = max((row.high for row in rows), default=1) or 1
     wide = _WIDTH - _LEFT - _RIGHT
@@ -35,14 +35,14 @@ def bars(title: str, rows: Sequence[Bar]) -> str:
         value, low, high = (each / most * wide for each in (row.value, row.low, row.high))
         parts += [
             _text(_LEFT - 8, middle + 4, row.name, anchor="end"),
-            _rect((_LEFT, middle - 9), (value, 18), _COLORS[0] if row.is_ours else _GREY),
+            _rect((_LEFT, middle - 9), (value, 18), _COLORS[0] if row.is_jobforge else _GREY),
             _line((_LEFT + low, middle), (_LEFT + high, middle)),
-            _text(_LEFT + high + 6, middle + 4, number_text(row.value)),
+            _text(_LEFT + high + 6, middle + 4, format_tick(row.value)),
         ]
     return _svg(title, _TOP + len(rows) * _ROW + 12, parts)
 
 
-def lines(
+def draw_lines(
     title: str, below: str, series: Mapping[str, Sequence[Point]], *, log: bool = True
 ) -> str:
     """A line for each name; the axis below is logarithmic unless it is told not to be."""
@@ -61,16 +61,16 @@ def lines(
         _, y = place(xs[0], step)
         parts += [
             _line((_LEFT, y), (_WIDTH - _RIGHT, y), "#d0d7de"),
-            _text(_LEFT - 8, y + 4, number_text(step), anchor="end"),
+            _text(_LEFT - 8, y + 4, format_tick(step), anchor="end"),
         ]
     for x in xs if len(xs) <= 2 * _MOST_TICKS else xs[:: math.ceil(len(xs) / _MOST_TICKS)]:
-        parts.append(_text(place(x, 0)[0], _HEIGHT - _BOTTOM + 18, number_text(x), anchor="middle"))
+        parts.append(_text(place(x, 0)[0], _HEIGHT - _BOTTOM + 18, format_tick(x), anchor="middle"))
     parts.append(_text(_LEFT, _HEIGHT - 6, below))
     parts += _curves(series, place)
     return _svg(title, _HEIGHT, parts)
 
 
-def number_text(value: float) -> str:
+def format_tick(value: float) -> str:
     if value >= 1e6 and value % 1e5 == 0:
         return f"{value / 1e6:g}M"
     return f"{value:,.0f}" if value >= 100 or value == int(value) else f"{value:.1f}"
@@ -79,7 +79,7 @@ def number_text(value: float) -> str:
 def _curves(
     series: Mapping[str, Sequence[Point]], place: Callable[[float, float], Point]
 ) -> Iterable[str]:
-    """Names stand at the ends of their lines, moved apart where these meet."""
+    """Names stand at the ends of their draw_lines, moved apart where these meet."""
     taken: list[float] = []
     for number, (name, points) in enumerate(series.items()):
         color = _COLORS[number % len(_COLORS)]

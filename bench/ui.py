@@ -19,11 +19,11 @@ from uuid import UUID, uuid4
 
 import http_server
 import psycopg
-from bench_servers import Stage
-from compared_side import ours
-from http_server import Door
+from bench_servers import BenchServers
+from compared_side import jobforge_side
+from http_server import RunningServer
 from playwright.sync_api import Page, sync_playwright
-from sql import Figure, line
+from sql import Figure, format_figure
 
 from jobforge.types.api_keys import Role
 
@@ -52,16 +52,19 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true", help="tiny counts")
     size = QUICK if parser.parse_args().quick else FULL
     figures = []
-    with Stage() as stage:
-        side = ours()
-        http_server.install(stage, side)
-        with http_server.opened(stage, side) as opened, psycopg.connect(opened.database) as conn:
+    with BenchServers() as servers:
+        side = jobforge_side()
+        http_server.install_template(servers, side)
+        with (
+            http_server.start_server(servers, side) as server,
+            psycopg.connect(server.database) as conn,
+        ):
             conn.autocommit = True
             conn.execute("select jobforge.put_definition('nothing', 1)")
             _make(conn, size.jobs)
-            with _page(opened) as page:
-                for figure in (_scrolling(page, size), _changing(page, opened, size)):
-                    print(line(figure), flush=True)
+            with _page(server) as page:
+                for figure in (_scrolling(page, size), _changing(page, server, size)):
+                    print(format_figure(figure), flush=True)
                     figures.append(figure)
     return 0 if all(figure.is_met for figure in figures) else 1
 
@@ -72,13 +75,13 @@ def _make(conn: psycopg.Connection[tuple[object, ...]], jobs: int) -> None:
 
 
 @contextmanager
-def _page(opened: Door) -> Iterator[Page]:
-    url = "http://{}:{}".format(*opened.address)
+def _page(server: RunningServer) -> Iterator[Page]:
+    url = "http://{}:{}".format(*server.address)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=_BROWSER, args=["--no-sandbox"])
         page = browser.new_page(viewport={"width": 1280, "height": 800})
         page.set_default_timeout(60_000)
-        key = opened.make_key(TENANT, Role.TENANT_ADMIN)
+        key = server.create_key(TENANT, Role.TENANT_ADMIN)
         page.context.request.post(f"{url}/api/v1/session", data={"key": key})
         page.goto(f"{url}/ui/jobs")
         page.wait_for_selector("[data-job]")
@@ -112,13 +115,13 @@ def _scrolling(page: Page, size: Size) -> Figure:
     )
 
 
-def _changing(page: Page, opened: Door, size: Size) -> Figure:
+def _changing(page: Page, server: RunningServer, size: Size) -> Figure:
     """A hundred jobs end each second; the page must go on answering."""
     page.evaluate("scrollTo(0, 0)")
     page.wait_for_timeout(500)
     trace = _Trace(page)
     ended = threading.Event()
-    worker = threading.Thread(target=_work, args=(opened.database, ended))
+    worker = threading.Thread(target=_work, args=(server.database, ended))
     worker.start()
     slowest = 0.0
     deadline = time.monotonic() + size.changes_s

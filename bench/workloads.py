@@ -10,32 +10,32 @@ import pickup_latency
 import resource_usage
 import scaling
 import start_cancel_recovery
-from bench_servers import Stage
+from bench_servers import BenchServers
 from compared_side import Side
-from measurements import Measured
+from measurements import Measurements
 from rivals.catalog import RIVALS
 from run_sizes import Size
 
-OURS, FLOOR = "jobforge", "floor"
-DURABLE = frozenset(name for name, rival in RIVALS.items() if not rival.key)
+JOBFORGE, FLOOR = "jobforge", "floor"
+DURABLE = frozenset(name for name, rival in RIVALS.items() if not rival.redis_key)
 
 
 @dataclass(frozen=True, slots=True)
 class Workload:
     """What to measure, of which sides, and how often where not as often as the run says."""
 
-    measure: Callable[[Stage, Side, Size], Measured]
-    of: frozenset[str]
+    measure: Callable[[BenchServers, Side, Size], Measurements]
+    sides: frozenset[str]
     rounds: int | None = None
 
 
-_ONLY_OURS = frozenset({OURS})
-_ALL = frozenset({OURS, *RIVALS})
+_ONLY_JOBFORGE = frozenset({JOBFORGE})
+_ALL = frozenset({JOBFORGE, *RIVALS})
 _ALL_AND_FLOOR = _ALL | {FLOOR}
-_ON_POSTGRES = DURABLE | {OURS}
-_ISOLATING = frozenset({OURS, "celery", "rq"})
-_WITH_HISTORY = frozenset(name for name, rival in RIVALS.items() if rival.finished)
-_SWIFT = frozenset({OURS, "graphile-worker", "pg-boss", "pgqueuer"})
+_ON_POSTGRES = DURABLE | {JOBFORGE}
+_ISOLATING = frozenset({JOBFORGE, "celery", "rq"})
+_WITH_HISTORY = frozenset(name for name, rival in RIVALS.items() if rival.add_history_query)
+_FASTEST = frozenset({JOBFORGE, "graphile-worker", "pg-boss", "pgqueuer"})
 
 WORKLOADS = {
     "drain": Workload(execution_throughput.drain, _ALL_AND_FLOOR),
@@ -49,15 +49,15 @@ WORKLOADS = {
     "isolated": Workload(execution_throughput.isolated, _ISOLATING),
     "cost": Workload(resource_usage.cost, _ON_POSTGRES | {FLOOR}),
     "start": Workload(start_cancel_recovery.start, _ALL),
-    "tenants": Workload(scaling.tenants, _ONLY_OURS),
-    "caps": Workload(fairness.caps, _ONLY_OURS),
-    "connections": Workload(scaling.connections, frozenset({OURS, FLOOR})),
-    "history": Workload(scaling.history, _ONLY_OURS | _WITH_HISTORY, rounds=5),
+    "tenants": Workload(scaling.tenants, _ONLY_JOBFORGE),
+    "caps": Workload(fairness.caps, _ONLY_JOBFORGE),
+    "connections": Workload(scaling.connections, frozenset({JOBFORGE, FLOOR})),
+    "history": Workload(scaling.history, _ONLY_JOBFORGE | _WITH_HISTORY, rounds=5),
     "backlog": Workload(scaling.backlog, _ON_POSTGRES, rounds=5),
     "flood": Workload(fairness.flood, _ON_POSTGRES, rounds=5),
-    "held_snapshot": Workload(scaling.held_snapshot, _SWIFT, rounds=5),
+    "held_snapshot": Workload(scaling.held_snapshot, _FASTEST, rounds=5),
     "idle": Workload(resource_usage.idle, _ON_POSTGRES, rounds=1),
-    "memory": Workload(resource_usage.memory, _ONLY_OURS, rounds=1),
-    "cancel": Workload(start_cancel_recovery.cancel, _ONLY_OURS, rounds=1),
-    "recovery": Workload(start_cancel_recovery.recovery, _ONLY_OURS, rounds=1),
+    "memory": Workload(resource_usage.memory, _ONLY_JOBFORGE, rounds=1),
+    "cancel": Workload(start_cancel_recovery.cancel, _ONLY_JOBFORGE, rounds=1),
+    "recovery": Workload(start_cancel_recovery.recovery, _ONLY_JOBFORGE, rounds=1),
 }

@@ -10,7 +10,7 @@ import uvloop
 from absurd_sdk import AsyncAbsurd
 from absurdctl import BUNDLED_SCHEMA_SQL
 from side_program import Client, Program, main
-from start_times import mark
+from start_times import record_start
 
 _BATCH = 1_000
 _QUEUE = "noop"
@@ -50,7 +50,7 @@ async def _work(url: str) -> None:
 
     @app.register_task("noop")
     async def noop(params: dict[str, int], ctx: object) -> None:  # noqa: ARG001 - called so
-        mark(params["n"])
+        record_start(params["n"])
 
     await app.start_worker(concurrency=50, batch_size=50, poll_interval=0.1)
 

@@ -26,13 +26,13 @@ class Rival:
     python: tuple[str, ...] = ()
     npm: tuple[str, ...] = ()
     table: str = ""
-    left: str = ""
-    key: str = ""
+    unfinished_query: str = ""
+    redis_key: str = ""
     polls: bool = False  # on Redis: asks again and again, in place of waiting at the list
     shares: Mapping[str, float] = field(default_factory=dict)
-    largest: int = 1_000_000  # backlog, which its own call for many has to make, or history
+    largest_backlog: int = 1_000_000  # backlog, which its own call for many has to make, or history
     keeps_history: bool = True
-    finished: str = ""  # adds so many jobs to its history
+    add_history_query: str = ""  # adds so many jobs to its history
 
     @property
     def version(self) -> str:
@@ -45,7 +45,7 @@ _ALL = (
         settings="24 jobs at once, local queue of 2,000, completions batched",
         npm=("graphile-worker@0.18.0",),
         table="graphile_worker._private_jobs",
-        left="select count(*) from graphile_worker._private_jobs",
+        unfinished_query="select count(*) from graphile_worker._private_jobs",
         keeps_history=False,
     ),
     Rival(
@@ -53,8 +53,8 @@ _ALL = (
         settings="batches of 2,000, two fetchers, NOTIFY",
         npm=("pg-boss@12.35.0",),
         table="pgboss.job",
-        left="select count(*) from pgboss.job where name = 'noop' and state < 'completed'",
-        finished="""
+        unfinished_query="select count(*) from pgboss.job where name = 'noop' and state < 'completed'",
+        add_history_query="""
         insert into pgboss.job (name, data, state, started_on, completed_on)
         select 'noop', '{"n": 1}', 'completed', now(), now() from generate_series(1, %s)
         """,
@@ -64,29 +64,29 @@ _ALL = (
         settings="batches of 500, durable tables, uvloop",
         python=("pgqueuer==1.6.0", "asyncpg==0.32.0", "uvloop==0.23.0"),
         table="pgqueuer",
-        left="select count(*) from pgqueuer",
+        unfinished_query="select count(*) from pgqueuer",
     ),
     Rival(
         "chancy",
         settings="asyncio executor, 200 jobs at once, eager polling, uvloop",
         python=("chancy==0.26.0", "psycopg[binary]==3.3.8", "uvloop==0.23.0"),
         table="chancy_jobs",
-        left="select count(*) from chancy_jobs where state in ('pending', 'running', 'retrying')",
+        unfinished_query="select count(*) from chancy_jobs where state in ('pending', 'running', 'retrying')",
         shares={"bulk": 0.25, "flood": 0.1},
-        largest=100_000,
+        largest_backlog=100_000,
     ),
     Rival(
         "procrastinate",
         settings="async tasks, 10 at once",
         python=("procrastinate==3.10.0", "psycopg[binary]==3.3.8"),
         table="procrastinate_jobs",
-        left="select count(*) from procrastinate_jobs where status in ('todo', 'doing')",
-        finished="""
+        unfinished_query="select count(*) from procrastinate_jobs where status in ('todo', 'doing')",
+        add_history_query="""
         insert into procrastinate_jobs (queue_name, task_name, args, status, attempts)
         select 'default', 'noop', '{"n": 1}', 'succeeded', 1 from generate_series(1, %s)
         """,
         shares={"drain": 0.1, "bulk": 0.5, "flood": 0.1},
-        largest=100_000,
+        largest_backlog=100_000,
     ),
     Rival(
         "absurd",
@@ -98,38 +98,38 @@ _ALL = (
             "uvloop==0.23.0",
         ),
         table="absurd.r_noop",
-        left="select count(*) from absurd.t_noop where state in ('pending', 'sleeping', 'running')",
+        unfinished_query="select count(*) from absurd.t_noop where state in ('pending', 'sleeping', 'running')",
         shares={"drain": 0.1, "bulk": 0.15, "flood": 0.1},
-        largest=100_000,
+        largest_backlog=100_000,
     ),
     Rival(
         "dbos",
         settings="async workflows, 100 at once, polled every 20 ms",
         python=("dbos==3.3.0", "psycopg[binary]==3.3.8"),
         table="dbos.workflow_status",
-        left="select count(*) from dbos.workflow_status where status in ('ENQUEUED', 'PENDING')",
+        unfinished_query="select count(*) from dbos.workflow_status where status in ('ENQUEUED', 'PENDING')",
         shares={"drain": 0.1, "bulk": 0.05, "flood": 0.05},
-        largest=10_000,
+        largest_backlog=10_000,
     ),
     Rival(
         "celery",
         settings="Redis, solo, 1,000 fetched ahead, no results; isolated: prefork, two processes",
         python=("celery[redis]==5.7.0", "hiredis==3.5.0"),
-        key="celery",
+        redis_key="celery",
         shares={"drain": 0.25, "bulk": 0.25},
     ),
     Rival(
         "rq",
         settings="Redis, no results, no fork; isolated: a fork for each job",
         python=("rq==2.12.0", "hiredis==3.5.0"),
-        key="rq:queue:default",
+        redis_key="rq:queue:default",
         shares={"drain": 0.05, "isolated": 0.075},
     ),
     Rival(
         "dramatiq",
         settings="Redis, 8 threads, no middleware",
         python=("dramatiq==2.2.1", "redis==7.4.1", "hiredis==3.5.0"),
-        key="dramatiq:default",
+        redis_key="dramatiq:default",
         polls=True,
         shares={"drain": 0.25, "bulk": 0.25},
     ),
@@ -143,7 +143,7 @@ _ALL = (
             "typing-extensions==4.15.0",  # which it does not ask for, and needs before Python 3.12
             "uvloop==0.23.0",
         ),
-        key="saq:default:queued",
+        redis_key="saq:default:queued",
         shares={"drain": 0.25, "bulk": 0.5},
     ),
 )

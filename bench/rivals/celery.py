@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager
 
 from celery import Celery
 from side_program import Client, Program, main
-from start_times import mark
+from start_times import record_start
 
 _PREFETCH = 1_000
 _PREFORKED = 2
@@ -29,7 +29,7 @@ app.conf.update(
 
 @app.task(name="noop")
 def noop(n: int) -> None:
-    mark(n)
+    record_start(n)
 
 
 async def install(url: str) -> None:

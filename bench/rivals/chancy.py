@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 import uvloop
 from chancy import Chancy, Job, Queue, Worker
 from side_program import Client, Program, main
-from start_times import mark
+from start_times import record_start
 
 _QUEUE = Queue("noop", executor=Chancy.Executor.Async, concurrency=200, eager_polling=True)
 _NOOP = Job(func="rivals.chancy.noop", queue="noop")
@@ -18,7 +18,7 @@ _LOG.setLevel(logging.WARNING)
 
 
 async def noop(n: int) -> None:
-    mark(n)
+    record_start(n)
 
 
 async def install(url: str) -> None:

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 import sqlalchemy as sa
 from dbos import DBOS, DBOSClient
 from side_program import Client, Program, main
-from start_times import mark
+from start_times import record_start
 
 _BATCH = 1_000
 _QUEUE = "noop"
@@ -19,7 +19,7 @@ _NOOP = {"queue_name": _QUEUE, "workflow_name": "noop"}
 
 @DBOS.workflow(name="noop")
 async def noop(n: int) -> None:
-    mark(n)
+    record_start(n)
 
 
 async def install(url: str) -> None:

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 import dramatiq
 from dramatiq.brokers.redis import RedisBroker
 from side_program import Client, Program, main
-from start_times import mark
+from start_times import record_start
 
 _THREADS = 8
 
@@ -44,7 +44,7 @@ def _actor(url: str) -> dramatiq.Actor:
 
     @dramatiq.actor
     def noop(n: int) -> None:
-        mark(n)
+        record_start(n)
 
     return noop
 

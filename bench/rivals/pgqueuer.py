@@ -11,7 +11,7 @@ from pgqueuer import PgQueuer, Queries
 from pgqueuer.db import AsyncpgDriver
 from pgqueuer.models import Job
 from side_program import Client, Program, main
-from start_times import mark
+from start_times import record_start
 
 _BATCH = 5_000
 
@@ -49,7 +49,7 @@ async def _work(url: str) -> None:
 
     @pgq.entrypoint("noop")
     async def noop(job: Job) -> None:
-        mark(job.payload)
+        record_start(job.payload)
 
     await pgq.run(batch_size=500)
 

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 
 from procrastinate import App, PsycopgConnector
 from side_program import Client, Program, main
-from start_times import mark
+from start_times import record_start
 
 _BATCH = 5_000
 app = App(connector=PsycopgConnector())
@@ -16,7 +16,7 @@ app = App(connector=PsycopgConnector())
 
 @app.task(name="noop")
 async def noop(n: int) -> None:
-    mark(n)
+    record_start(n)
 
 
 async def install(url: str) -> None:

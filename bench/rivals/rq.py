@@ -9,14 +9,14 @@ from contextlib import asynccontextmanager
 from redis import Redis
 from rq import Queue, SimpleWorker, Worker
 from side_program import Client, Program, main
-from start_times import mark
+from start_times import record_start
 
 _BATCH = 5_000
 _NOOP = "rivals.rq.noop"
 
 
 def noop(n: int) -> None:
-    mark(n)
+    record_start(n)
 
 
 async def install(url: str) -> None:

@@ -11,13 +11,13 @@ from redis.asyncio import Redis
 from saq import Worker
 from saq.queue.redis import RedisQueue
 from side_program import Client, Program, main
-from start_times import mark
+from start_times import record_start
 
 _AT_ONCE = 50
 
 
 async def noop(ctx: object, *, n: int) -> None:  # noqa: ARG001 - called so
-    mark(n)
+    record_start(n)
 
 
 async def install(url: str) -> None:

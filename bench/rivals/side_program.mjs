@@ -7,7 +7,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 
 const WARM = 20;
 const LONGEST_MS = 30_000;
-const MARKS = process.env.BENCH_MARKS;
+const START_TIMES = process.env.BENCH_START_TIMES;
 const STEP = Number(process.env.BENCH_STEP ?? "1");
 const DELAYS = process.env.BENCH_DELAYS;
 const GATE = process.env.BENCH_GATE;
@@ -19,19 +19,19 @@ const SIZE = 8;
 export const load = createRequire(path.join(process.env.BENCH_MODULES, "x"));
 
 const now = () => (performance.timeOrigin + performance.now()) / 1000;
-const file = MARKS ? fs.openSync(MARKS, "a") : null;
+const file = START_TIMES ? fs.openSync(START_TIMES, "a") : null;
 let untilNext = 1;
 
-export const mark = DELAYS ? markDelay : markStart;
+export const recordStart = DELAYS ? writeDelay : writeStart;
 
-function markStart() {
+function writeStart() {
   untilNext -= 1;
   if (untilNext > 0) return;
   untilNext = STEP;
   write(now());
 }
 
-function markDelay(sent) {
+function writeDelay(sent) {
   if (sent > OLDEST) write(now() - sent / 1e6);
 }
 
@@ -97,13 +97,13 @@ async function latency(enqueue, count) {
     await enqueue(number);
     await started(number + 2);
   }
-  const bytes = fs.readFileSync(MARKS);
+  const bytes = fs.readFileSync(START_TIMES);
   return { latencies: sent.map((by, number) => bytes.readDoubleLE((number + 1) * SIZE) - by) };
 }
 
 async function started(jobs) {
   const deadline = performance.now() + LONGEST_MS;
-  while (fs.statSync(MARKS).size < jobs * SIZE) {
+  while (fs.statSync(START_TIMES).size < jobs * SIZE) {
     if (performance.now() > deadline) throw new Error(`job ${jobs} has not started`);
     await sleep(1);
   }

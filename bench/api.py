@@ -1,9 +1,10 @@
-"""What the HTTP API costs: `make bench-api`.
+"""Measure the cost of the HTTP API: `make bench-api`.
 
-One run, one durable Postgres, real `jobforge server` processes on loopback, clients in a process of
-their own. Every figure about time is a ratio of two things measured in turn, the median of several
-rounds: a noisy machine is as noisy for both. What the live stream must not do is counted, and must
-be nothing at any size. `--quick` runs all of it with tiny counts, to show that it works.
+The benchmark starts one durable Postgres, `jobforge server` processes on loopback, and clients in a
+separate process. Every figure about time is the ratio of two measurements that alternate, as the
+median of several rounds, so that noise of the machine affects both. For the live stream, the
+benchmark counts lost, duplicate and foreign messages; each count must be zero at any size.
+`--quick` runs every workload with tiny counts, to check that the benchmark works.
 """
 
 import argparse
@@ -34,7 +35,7 @@ WORKLOADS: dict[str, Callable[[ApiBench], Iterator[Figure]]] = {
 
 def main() -> int:
     options = _options()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # servers and clients are ended too
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that servers and clients stop too
     figures = []
     with BenchServers(QUICK_SETTINGS if options.quick else SETTINGS) as servers:
         bench = ApiBench(servers, jobforge_side(), QUICK if options.quick else FULL)
@@ -59,9 +60,13 @@ def main() -> int:
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("workloads", nargs="*", choices=[*WORKLOADS, []], help="all by default")
-    parser.add_argument("--quick", action="store_true", help="tiny counts: shows that it runs")
-    parser.add_argument("--json", type=Path, help="write the figures here too")
+    parser.add_argument(
+        "workloads", nargs="*", choices=[*WORKLOADS, []], help="workloads to run (default: all)"
+    )
+    parser.add_argument(
+        "--quick", action="store_true", help="tiny counts, to check that the benchmark works"
+    )
+    parser.add_argument("--json", type=Path, help="also write the figures to this file")
     return parser.parse_args()
 
 

@@ -1,4 +1,4 @@
-"""The scene of the bench of the HTTP API: the servers, our side on it, and the counts of a run."""
+"""Environment of the HTTP API benchmark: servers, the side to measure, and the counts of a run."""
 
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -20,17 +20,17 @@ class Size:
 
     rounds: int
     clients: tuple[int, ...]
-    single: int  # requests of all clients in a round
+    single: int  # requests per round, over all clients
     batches: int
     batch: int
     small: int
     large: int
-    pages: int  # of each kind in a round
-    far: int  # pages before the one that is far down
+    pages: int  # requests per round, for each kind of page
+    deep_page: int  # number of pages before the one that is requested by its cursor
     streams: int
     tenants: int
-    bustle: int  # jobs that run each time
-    times: int
+    stream_jobs: int  # jobs per round of the stream workload
+    stream_rounds: int
     workers: int
 
 
@@ -43,11 +43,11 @@ FULL = Size(
     small=10_000,
     large=1_000_000,
     pages=100,
-    far=50,
+    deep_page=50,
     streams=500,
     tenants=5,
-    bustle=2_000,
-    times=3,
+    stream_jobs=2_000,
+    stream_rounds=3,
     workers=8,
 )
 QUICK = Size(
@@ -59,18 +59,18 @@ QUICK = Size(
     small=200,
     large=1_000,
     pages=5,
-    far=2,
+    deep_page=2,
     streams=20,
     tenants=2,
-    bustle=30,
-    times=2,
+    stream_jobs=30,
+    stream_rounds=2,
     workers=4,
 )
 
 
 @dataclass(frozen=True, slots=True)
 class ApiBench:
-    """Where it is measured, and how much."""
+    """Where a workload runs, and with which counts."""
 
     servers: BenchServers
     side: Side
@@ -81,6 +81,6 @@ class ApiBench:
 
 
 def alternate(sides: tuple[T, T], number: int) -> tuple[T, T]:
-    """The other way round in every other round."""
+    """Return the two sides, in reverse order in every other round."""
     first, second = sides
     return (second, first) if number % 2 else (first, second)

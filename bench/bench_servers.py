@@ -1,8 +1,9 @@
-"""The servers: one durable Postgres and one Redis, the same for all sides.
+"""Servers of a benchmark: one durable Postgres and one Redis, which all sides share.
 
-Owns the servers, a fresh database for each measurement, and the gate: workers come up, ask for
-their first jobs and have to wait; when all of them do, the gate opens and the clock starts. So the
-start of a program is not mixed up with its pace, and two processes begin at the same moment.
+This module starts the servers and creates a fresh database for each measurement. It also locks the
+table of jobs while workers start: when all workers wait for their first jobs, the lock is released
+and the measurement starts. So the start of a program does not count, and several processes start to
+work at the same moment.
 """
 
 import socket
@@ -26,15 +27,17 @@ SETTINGS = {
     "checkpoint_timeout": "15min",
     "max_connections": "400",  # sixteen clients, some of which keep pools
 }
-QUICK_SETTINGS = {**SETTINGS, "shared_buffers": "64MB", "fsync": "off"}  # to see that a bench runs
-_SETTLED_S = 0.5  # no further worker has come to the gate for so long
+QUICK_SETTINGS = {**SETTINGS, "shared_buffers": "64MB", "fsync": "off"}  # for --quick
+_STABLE_S = 0.5  # how long the number of waiting workers must not have changed
 _LONGEST_S = 60
 _PAUSE_S = 0.005
 _WAITING = """
 select count(*) from pg_stat_activity
  where datname = %s and wait_event_type = 'Lock' and wait_event = 'relation'
 """
-_CLEANERS = "select count(*) from pg_stat_activity where backend_type = 'autovacuum worker'"
+_AUTOVACUUM_WORKERS = (
+    "select count(*) from pg_stat_activity where backend_type = 'autovacuum worker'"
+)
 _USED = """
 select format('vacuum analyze %s', c.oid::regclass)
   from pg_class as c join pg_namespace as n on n.oid = c.relnamespace
@@ -47,11 +50,11 @@ Check = Callable[[], None]
 
 
 class BenchError(Exception):
-    """What was waited for did not happen."""
+    """A benchmark could not go on: a process failed, or a condition was not met in time."""
 
 
 class BenchServers:
-    """Use it as a context manager; the servers stop at its end."""
+    """A context manager that starts the servers, and stops them at its end."""
 
     def __init__(self, settings: Mapping[str, str] = SETTINGS) -> None:
         self.settings = settings
@@ -69,7 +72,7 @@ class BenchServers:
         self._stack.callback(embedded.stop)
         server = embedded.running()
         if server is None:
-            raise BenchError("Postgres does not answer")
+            raise BenchError("Postgres does not respond")
         self._server = server
         self.admin = self._stack.enter_context(psycopg.connect(server.url(), autocommit=True))
         return self
@@ -89,7 +92,7 @@ class BenchServers:
 
     @contextmanager
     def fresh_database(self, template: str) -> Iterator[str]:
-        """A clone, dropped at the end with whoever is still connected."""
+        """Create a clone of the template; at the end, drop it and disconnect its clients."""
         self._created += 1
         name = f"bench_{self._created}"
         try:
@@ -100,7 +103,7 @@ class BenchServers:
     def reusable_database(
         self, name: str, template: str, fill: Callable[[Connection], None]
     ) -> str:
-        """One that later rounds find again, filled when it is first asked for."""
+        """Return a database that all rounds share; create and fill it at the first call."""
         if name not in self._reusable:
             url = self.create_database(name, template)
             with psycopg.connect(url, autocommit=True) as conn:
@@ -111,11 +114,11 @@ class BenchServers:
 
     @contextmanager
     def without_autovacuum(self) -> Iterator[None]:
-        """Nobody cleans up meanwhile, in no database: what is counted is the jobs' own."""
+        """Disable autovacuum in all databases, so that its work does not count as the jobs'."""
         self._set_autovacuum("set autovacuum = off")
         try:
             deadline = time.monotonic() + _LONGEST_S
-            while self._count(_CLEANERS) and time.monotonic() < deadline:
+            while self._count(_AUTOVACUUM_WORKERS) and time.monotonic() < deadline:
                 time.sleep(_PAUSE_S)
             yield
         finally:
@@ -126,7 +129,7 @@ class BenchServers:
         self.admin.execute("select pg_reload_conf()")
 
     def server_cpu_s(self) -> float:
-        """What Postgres has computed so far, all of its processes."""
+        """Return the CPU time of all Postgres processes."""
         return process_usage.cpu_s(process_usage.parent_pid(self._count("select pg_backend_pid()")))
 
     def transactions(self, database: str) -> int:
@@ -149,7 +152,7 @@ class BenchServers:
 
 
 def analyze_and_checkpoint(conn: Connection) -> None:
-    """After a bulk load: the statistics that autovacuum would make, and nothing left to write."""
+    """After a bulk load, update the statistics as autovacuum would, and write out all pages."""
     gather_statistics(conn)
     conn.execute("checkpoint")
 
@@ -161,22 +164,24 @@ def gather_statistics(conn: Connection) -> None:
 
 @contextmanager
 def locked_table(url: str, table: str) -> Iterator[Connection]:
-    """Within it rows of the table can be read, but neither locked nor written."""
+    """Lock the table, so that its rows can be read, but neither locked nor written."""
     with psycopg.connect(url) as gate:
         gate.execute(f"lock table {table} in exclusive mode".encode())
         yield gate
 
 
 def wait_for_workers(count: Callable[[], int], processes: int, check: Check) -> float:
-    """Until all processes wait at the gate; returns when the last one came."""
+    """Wait until all processes wait for the lock; return the time when the last one came."""
     deadline = time.monotonic() + _LONGEST_S
-    crowd, last = 0, time.time()
-    while crowd < processes or time.time() - last < _SETTLED_S:
+    waiting, last = 0, time.time()
+    while waiting < processes or time.time() - last < _STABLE_S:
         check()
         if time.monotonic() > deadline:
-            raise BenchError(f"{crowd} of {processes} workers asked for jobs within {_LONGEST_S} s")
-        if (now := count()) > crowd:
-            crowd, last = now, time.time()
+            raise BenchError(
+                f"{waiting} of {processes} workers asked for jobs within {_LONGEST_S} s"
+            )
+        if (now := count()) > waiting:
+            waiting, last = now, time.time()
         time.sleep(_PAUSE_S)
     return last
 
@@ -187,7 +192,7 @@ def count_waiting(conn: Connection) -> int:
 
 
 class Redis:
-    """A connection that knows the few commands that a bench needs."""
+    """A connection to Redis with the few commands that the benchmarks need."""
 
     def __init__(self, path: Path) -> None:
         self.url = f"unix://{path}"
@@ -200,12 +205,12 @@ class Redis:
         return self._socket.recv(65536).decode()
 
     def count_blocked(self) -> int:
-        """How many clients wait for an element of a list."""
+        """Return the number of clients that wait for an element of a list."""
         lines = self.run_command("info", "clients").splitlines()
         return next(int(line.split(":")[1]) for line in lines if "blocked_clients" in line)
 
     def count_polling(self) -> int:
-        """How many clients last ran a script, which is how one asks that does not wait."""
+        """Return the number of clients whose last command was a script: those poll for jobs."""
         return self.run_command("client", "list").count(" cmd=evalsha ")
 
     def close(self) -> None:
@@ -214,7 +219,7 @@ class Redis:
 
 @contextmanager
 def start_redis(folder: Path) -> Iterator[Redis]:
-    """In memory only: its rivals are fast because nothing is written to disk."""
+    """Start Redis in memory only: it writes nothing to disk, as is usual for these systems."""
     path = folder / "redis.sock"
     words = ["--port", "0", "--unixsocket", str(path), "--save", "", "--dir", str(folder)]
     with subprocess.Popen(

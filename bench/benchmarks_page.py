@@ -1,7 +1,7 @@
-"""The page of the benchmarks: its blocks and plots are written from results, its prose by hand.
+"""Write the blocks and plots of docs/benchmarks.md from results; its prose is written manually.
 
-A block stands between `<!-- bench: name -->` and `<!-- end -->`; whatever was there is replaced.
-Plots lie beside the page in assets/bench/.
+A block is the text between `<!-- bench: name -->` and `<!-- end -->`, which this module replaces.
+Plots are in the folder assets/bench/ next to the page.
 """
 
 import re
@@ -122,10 +122,8 @@ def _render_about(about: Facts) -> str:
     if not about:
         return "Not measured yet."
     settings = ", ".join(f"`{name} = {value}`" for name, value in about["settings"].items())
-    rows = [["", "version", "settings"], ["---"] * 3]
-    rows += [
-        [name, about["versions"].get(name, ""), words] for name, words in about["sides"].items()
-    ]
+    rows = [["System", "version", "settings"], ["---"] * 3]
+    rows += [[name, about["versions"].get(name, ""), text] for name, text in about["sides"].items()]
     others = ", ".join(
         f"{name} {version}"
         for name, version in about["versions"].items()
@@ -140,7 +138,7 @@ def _render_about(about: Facts) -> str:
 
 
 def _render_targets(figures: list[Figure]) -> str:
-    rows = [["", "figure", "aim", "", "spread"], ["---"] * 5]
+    rows = [["Comparison", "figure", "aim", "met", "spread"], ["---"] * 5]
     for figure in figures:
         sign = "≤" if figure.lower_is_better else "≥"
         note = f" ({figure.note})" if figure.note else ""
@@ -157,7 +155,7 @@ def _render_targets(figures: list[Figure]) -> str:
 
 
 def _render_waits(results: Results) -> str:
-    """Percentiles side by side in one cell; who could not enqueue so many is told."""
+    """Render percentiles in one cell each, with the enqueue rate of a side that fell behind."""
     columns = {
         "idle": (pickup_latency.P50, pickup_latency.P95, pickup_latency.P99),
         **{
@@ -198,36 +196,36 @@ def _render_scaling(results: Results) -> str:
 
 
 def _tabulate_points(results: Results, figure: str, what: str) -> list[list[str]]:
-    grown = {
+    values = {
         side: dict(list_points(results, figure, side)) for side in _list_sides(results, figure)
     }
-    places = sorted({place for each in grown.values() for place in each})
-    if not places:
+    counts = sorted({count for each in values.values() for count in each})
+    if not counts:
         return []
-    head = [[f"jobs/s with so many {what}", *(svg_plots.format_tick(place) for place in places)]]
+    head = [[f"jobs/s by number of {what}", *(svg_plots.format_tick(count) for count in counts)]]
     head.append(["---"] * len(head[0]))
     return head + [
-        [side, *(format_cell(each.get(place)) for place in places)] for side, each in grown.items()
+        [side, *(format_cell(each.get(count)) for count in counts)] for side, each in values.items()
     ]
 
 
 def _render_jobforge_only(results: Results) -> str:
-    rows = [["ours alone", "figure"], ["---"] * 2]
+    rows = [["JobForge only", "figure"], ["---"] * 2]
     rows += [[name, format_cell(results[name].get(JOBFORGE))] for name in _ALONE if name in results]
     return render_markdown(rows)
 
 
 def _render_left_out(left_out: dict[str, str]) -> str:
     if not left_out:
-        return "Nobody was left out."
+        return "No system was left out."
     return "\n".join(f"- {name}: {reason}" for name, reason in left_out.items())
 
 
 def _link_plots(results: Results, plots: Iterable[str]) -> str:
-    shown = {name for name, _ in _draw_plots(results)}
+    drawn = {name for name, _ in _draw_plots(results)}
     titles = {**_BARS, **{name: (title, below) for name, (_, title, below) in _LINES.items()}}
     return "\n\n".join(
-        f"![{titles[name][0]}]({_ASSETS / name}.svg)" for name in plots if name in shown
+        f"![{titles[name][0]}]({_ASSETS / name}.svg)" for name in plots if name in drawn
     )
 
 
@@ -252,14 +250,16 @@ def _draw_plots(results: Results) -> Iterable[tuple[str, str]]:
 
 
 def _list_sides(results: Results, figure: str) -> list[str]:
-    """Those that have points of the figure; ours first."""
-    known = dict.fromkeys([JOBFORGE, *(side for sides in results.values() for side in sides)])
-    return [side for side in known if list_points(results, figure, side)]
+    """Return the sides that have points of the figure, JobForge first."""
+    sides = dict.fromkeys([JOBFORGE, *(side for sides in results.values() for side in sides)])
+    return [side for side in sides if list_points(results, figure, side)]
 
 
 def _build_bars(sides: dict[str, list[float]]) -> list[svg_plots.Bar]:
     rows = [
-        svg_plots.Bar(side, statistics.median(each), min(each), max(each), is_jobforge=side == JOBFORGE)
+        svg_plots.Bar(
+            side, statistics.median(each), min(each), max(each), is_jobforge=side == JOBFORGE
+        )
         for side, each in sides.items()
     ]
     return sorted(rows, key=lambda row: (row.name != FLOOR, -row.value))

@@ -1,7 +1,8 @@
-"""What a claim costs beside full groups, many definitions and a held snapshot: `make bench-claims`.
+"""Measure the cost of a claim under load: `make bench-claims`.
 
-Every figure is a ratio of two things measured in one run on one durable Postgres. `--quick` runs
-all of it with small counts, to show that it works.
+The workloads are tenants at their concurrency cap, many definitions, and a long-lived snapshot.
+Every figure is the ratio of two measurements in one run on one durable Postgres. `--quick` runs
+every workload with small counts, to check that the benchmark works.
 """
 
 import argparse
@@ -50,8 +51,8 @@ def tenant(number: int) -> UUID:
     return UUID(int=number + 1)
 
 
-def timed(conn: Connection, worker: UUID, n: int, *, registered: bool = False) -> float:
-    """The seconds that one claim took."""
+def time_claim(conn: Connection, worker: UUID, n: int, *, registered: bool = False) -> float:
+    """Return the duration of one claim in seconds."""
     start = time.perf_counter()
     claim(conn, worker, n, registered=registered)
     return time.perf_counter() - start
@@ -80,7 +81,7 @@ def backlog(conn: Connection, tenants: int, n: int) -> None:
 
 
 def full_caps(servers: BenchServers, size: Size) -> None:
-    """Tenants at their cap, beside as many that have none."""
+    """Compare claims where every tenant is at its cap with claims where no tenant has a cap."""
     worker, per_tenant = uuid4(), 10
     with database(servers) as capped, database(servers) as plain:
         for number in range(size.tenants):
@@ -97,8 +98,8 @@ def full_caps(servers: BenchServers, size: Size) -> None:
         for limit in (10, 100):
             times: dict[str, list[float]] = {"plain": [], "empty": [], "one free": []}
             for _ in range(size.rounds):
-                times["plain"].append(timed(plain, worker, limit))
-                times["empty"].append(timed(capped, worker, limit))
+                times["plain"].append(time_claim(plain, worker, limit))
+                times["empty"].append(time_claim(capped, worker, limit))
                 succeed(capped, worker, [running.pop()])
                 start = time.perf_counter()
                 running += claim(capped, worker, limit)
@@ -106,7 +107,7 @@ def full_caps(servers: BenchServers, size: Size) -> None:
             plain_s, *others = (statistics.median(sample) for sample in times.values())
             for name, seconds in zip(("empty claim", "claim of one slot"), others, strict=True):
                 report(
-                    f"{name} of {limit}, {size.tenants:,} tenants at their cap, of uncapped",
+                    f"{name} of {limit}, {size.tenants:,} tenants at their cap, ratio to uncapped",
                     seconds / plain_s,
                     3,
                     f"{plain_s * 1000:.2f} → {seconds * 1000:.2f} ms",
@@ -128,11 +129,11 @@ def many_definitions(servers: BenchServers, size: Size) -> None:
             times: dict[Connection, list[float]] = {few: [], many: []}
             for _ in range(size.rounds):
                 for conn, sample in times.items():
-                    sample.append(timed(conn, worker, limit, registered=True))
+                    sample.append(time_claim(conn, worker, limit, registered=True))
 
             few_s, many_s = (statistics.median(sample) for sample in times.values())
             report(
-                f"claim of {limit}, {size.definitions:,} definitions, of one with ten",
+                f"claim of {limit}, {size.definitions:,} definitions, ratio to ten definitions",
                 many_s / few_s,
                 1.3,
                 f"{few_s * 1000:.2f} → {many_s * 1000:.2f} ms",
@@ -141,7 +142,7 @@ def many_definitions(servers: BenchServers, size: Size) -> None:
 
 @dataclass(slots=True)
 class Load:
-    """Jobs of twenty tenants at a steady rate, two claimers, and when each job started."""
+    """Enqueues jobs of twenty tenants at a steady rate, runs two claimers, and records delays."""
 
     url: str
     rate: int
@@ -192,7 +193,7 @@ class Load:
 
 
 def held_snapshot(servers: BenchServers, size: Size) -> None:
-    """p99 from enqueue to start: calm, while another session holds a snapshot, and after it."""
+    """Compare p99 from enqueue to start before, during and after another session's snapshot."""
     with database(servers) as conn:
         conn.execute("select jobforge.ensure_partitions()")
         load = Load(conn.info.dsn, size.rate)
@@ -210,9 +211,9 @@ def held_snapshot(servers: BenchServers, size: Size) -> None:
             time.sleep(size.calm_s)
             marks.append(time.monotonic())
     calm, *others = (load.percentile(*pair) for pair in pairwise(marks))
-    for name, p99 in zip(("while a snapshot is held", "after it ended"), others, strict=True):
+    for name, p99 in zip(("while a snapshot is held", "after the snapshot"), others, strict=True):
         report(
-            f"p99 of the pick-up at {size.rate} jobs/s {name}, of the calm one",
+            f"p99 from enqueue to start at {size.rate} jobs/s {name}, ratio to before",
             p99 / calm,
             3,
             f"{calm * 1000:.1f} → {p99 * 1000:.1f} ms",
@@ -233,10 +234,12 @@ WORKLOADS = {
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("workloads", nargs="*", choices=[*WORKLOADS, []], help="all by default")
-    parser.add_argument("--quick", action="store_true", help="small counts: shows that it runs")
+    parser.add_argument(
+        "workloads", nargs="*", choices=[*WORKLOADS, []], help="workloads to run (default: all)"
+    )
+    parser.add_argument("--quick", action="store_true", help="small counts, to check that it works")
     options = parser.parse_args()
-    # Autovacuum as it is by default, but for how long it sleeps: its work is part of the scene.
+    # Autovacuum runs with its defaults, but more often: its work is part of what is measured.
     settings = {**(QUICK_SETTINGS if options.quick else SETTINGS), "autovacuum_naptime": "15s"}
     with BenchServers(settings) as servers:
         url = servers.create_database(TEMPLATE)

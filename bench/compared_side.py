@@ -1,4 +1,4 @@
-"""A side: ours or a rival, with the programs that enqueue for it and work for it."""
+"""One side of the comparison: JobForge, the floor or another system, with its programs."""
 
 import json
 import os
@@ -35,12 +35,12 @@ _JOBFORGE = Rival(
     "jobforge",
     settings="2,000 slots, 32 for isolated jobs; attempts, fencing, fairness and history on",
     table="jobforge.jobs",
-    unfinished_query="select count(*) from jobforge.jobs where definition <> 'held'",
+    unfinished_query="select count(*) from jobforge.jobs where definition <> 'wait_forever'",
     largest_backlog=10_000_000,
 )
 _FLOOR = Rival(
     "floor",
-    settings="no job server: hand-written SQL on bare tables, the same row writes as ours",
+    settings="no job server: hand-written SQL on bare tables, the same row writes as JobForge",
     table="floor.jobs",
     unfinished_query="select count(*) from floor.jobs",
 )
@@ -50,7 +50,7 @@ _SLOTS = {False: "default:2000", True: "isolated:32"}
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """What the bench has to know of a side, and its programs."""
+    """One side of the comparison, and the programs that enqueue and run its jobs."""
 
     rival: Rival
 
@@ -74,13 +74,13 @@ class Side:
         return max(2, round(count * self.rival.shares.get(workload, 1)))
 
     def install(self, servers: BenchServers) -> None:
-        """Once; each measurement starts from a copy."""
+        """Create the template database. Call this once; each measurement starts from a copy."""
         if self.is_durable:
             self.run_program("install", servers.create_database(self.template))
 
     @contextmanager
     def fresh_store(self, servers: BenchServers) -> Iterator[str]:
-        """An empty Postgres database or an empty Redis."""
+        """Provide the URL of an empty Postgres database or of the emptied Redis."""
         if self.is_durable:
             with servers.fresh_database(self.template) as url:
                 yield url
@@ -89,7 +89,7 @@ class Side:
         yield servers.redis.url
 
     def count_unfinished(self, conn: Connection) -> int:
-        """How many jobs are not finished."""
+        """Return the number of jobs that are not finished."""
         (count,) = conn.execute(self.rival.unfinished_query.encode()).fetchone() or (0,)
         return int(count)
 
@@ -107,11 +107,11 @@ class Side:
         except subprocess.TimeoutExpired as error:
             raise BenchError(f"{words[0]} has not ended within {_LONGEST_S} s") from error
         if result.returncode != 0:
-            raise BenchError(f"{words[0]} failed: {_last_words(result.stderr)}")
+            raise BenchError(f"{words[0]} failed: {_last_error(result.stderr)}")
         return json.loads(result.stdout.splitlines()[-1])
 
     def start_program(self, *words: str, env: dict[str, str]) -> "subprocess.Popen[str]":
-        """Runs the side's program beside others; it answers on stdout."""
+        """Start the side's program without waiting for it; it prints its result on stdout."""
         return subprocess.Popen(
             [*self._program(), *words],
             env=self._environment(env),
@@ -124,19 +124,19 @@ class Side:
     def run_workers(
         self, url: str, *, processes: int = 1, isolated: bool = False, env: dict[str, str]
     ) -> Iterator["Workers"]:
-        """Worker processes, killed at the end with all that they started."""
+        """Start worker processes; kill them and their descendants at the end."""
         command = [*self._program(), "work", url]
         copies = processes
         if self.is_jobforge:
             command, copies = _jobforge_worker(processes, isolated=isolated), 1
-        everything = self._environment(
+        variables = self._environment(
             {"JOBFORGE_DATABASE_URL": url, "JOBFORGE_LOG_LEVEL": "warning", **env}
         )
         with tempfile.TemporaryFile("w+") as log:
             started = [
                 subprocess.Popen(
                     command,
-                    env=everything,
+                    env=variables,
                     stdin=subprocess.DEVNULL,
                     stdout=log,
                     stderr=log,
@@ -154,7 +154,7 @@ class Side:
     def run_ready_worker(
         self, servers: BenchServers, url: str, env: dict[str, str]
     ) -> Iterator["Workers"]:
-        """A worker that has asked for its first jobs, and may have them from now on."""
+        """Start a worker, and yield when it has asked for its first jobs."""
         if not self.is_durable:
             redis = servers.redis
             with self.run_workers(url, env=env) as workers:
@@ -179,7 +179,7 @@ class Side:
             return [sys.executable, str(HERE / _PROGRAMS[self.name])]
         if self.rival.npm:
             return [str(rival_environments.node()), str(HERE / "rivals" / f"{self.name}.mjs")]
-        # As a module, and without its folder on the path: its file is named after the library.
+        # `-m` and `-P` keep rivals/ off the path, because its files have the libraries' names.
         return [str(rival_environments.python(self.rival)), "-P", "-m", f"rivals.{self.name}"]
 
     def _environment(self, more: dict[str, str]) -> dict[str, str]:
@@ -193,7 +193,7 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class Workers:
-    """Processes that work for a side, and what they have written."""
+    """The worker processes of a side, and their log."""
 
     processes: list["subprocess.Popen[bytes]"]
     log: Any
@@ -206,10 +206,10 @@ class Workers:
         for each in self.processes:
             if each.poll() is not None:
                 self.log.seek(0)
-                raise BenchError(f"a worker ended: {_last_words(self.log.read())}")
+                raise BenchError(f"a worker exited: {_last_error(self.log.read())}")
 
     def wait_until(self, condition: Callable[[], bool], share: float = 0) -> None:
-        """Looks again after a millisecond, or after that share of the time that has passed."""
+        """Poll the condition every millisecond, or after this share of the elapsed time."""
         start = time.monotonic()
         while not condition():
             self.check()
@@ -225,7 +225,7 @@ class Workers:
         return sum(process_usage.memory_mb(each.pid) for each in self.processes)
 
     def kill(self) -> None:
-        """As `kill -9` does, with all that they started."""
+        """Kill the workers and their descendants by SIGKILL."""
         for each in self.processes:
             _kill(each)
 
@@ -235,7 +235,7 @@ def jobforge_side() -> Side:
 
 
 def floor_side() -> Side:
-    """Not a job server, but what none that keeps history can be faster than."""
+    """Return the floor: the least that a job server with history has to write, without a server."""
     return Side(_FLOOR)
 
 
@@ -245,7 +245,7 @@ def version_of(side: Side) -> str:
 
 @contextmanager
 def start_times_file(step: int = 1) -> Iterator[tuple[Path, dict[str, str]]]:
-    """An empty file for marks, and the environment that leads programs to it."""
+    """Create an empty file for start times; yield it and the variables that name it."""
     with tempfile.TemporaryDirectory(prefix="jobforge-bench-") as folder:
         path = Path(folder) / "marks"
         path.touch()
@@ -263,8 +263,8 @@ def _kill(process: "subprocess.Popen[bytes]") -> None:
     process.wait()
 
 
-def _last_words(text: str) -> str:
-    """The last line that tells of an error; Node says its version after it."""
+def _last_error(text: str) -> str:
+    """Return the last line with an error; Node prints its version after the error."""
     lines = [line for line in text.splitlines() if line.strip()]
-    telling = [line for line in lines if "rror" in line]
-    return (telling or lines or ["it said nothing"])[-1].strip()
+    errors = [line for line in lines if "rror" in line]
+    return (errors or lines or ["no output"])[-1].strip()

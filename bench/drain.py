@@ -1,4 +1,4 @@
-"""A drain: a backlog, workers that come up at the closed gate, and the time until all is done."""
+"""Drain of a backlog: workers start at a locked table, and run until all jobs are finished."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -24,7 +24,7 @@ _ISOLATED = {"BENCH_ISOLATED": "1"}
 
 @dataclass(frozen=True, slots=True)
 class DrainResult:
-    """Jobs per second from the opening of the gate, and with the start of the workers."""
+    """Jobs per second since the table was unlocked (`rate`) and since workers started (`wall`)."""
 
     rate: float
     wall: float
@@ -32,7 +32,7 @@ class DrainResult:
     memory_mb: float
 
 
-def drain_backlog(  # noqa: PLR0913 - one for each thing that can be asked for
+def drain_backlog(  # noqa: PLR0913 - one parameter for each property of a drain
     servers: BenchServers,
     side: Side,
     jobs: int,
@@ -41,9 +41,9 @@ def drain_backlog(  # noqa: PLR0913 - one for each thing that can be asked for
     isolated: bool = False,
     extra_env: Mapping[str, str] | None = None,
 ) -> tuple[float, float]:
-    """In a fresh database: jobs per second, without and with the start of the workers.
+    """Drain a backlog in a fresh database; return jobs per second without and with the start.
 
-    The workers have `more` variables.
+    The workers get the environment variables of `extra_env` in addition.
     """
     drain = Drain(side, jobs, processes, is_isolated=isolated, extra_env=extra_env or {})
     with side.fresh_store(servers) as url:
@@ -59,10 +59,10 @@ class _Start:
 
 @dataclass(frozen=True, slots=True)
 class Drain:
-    """Workers come up at the closed gate, it opens, and the jobs get done.
+    """Starts workers while the table of jobs is locked, unlocks it, and waits until jobs are done.
 
-    `settle` is what happens between the load and the start. The jobs are enqueued by the side's
-    own program, unless they are there already.
+    `before_start` is called between the enqueuing and the start of the workers. The side's program
+    enqueues the jobs, unless `is_filled` says that the database already has them.
     """
 
     side: Side
@@ -71,7 +71,7 @@ class Drain:
     is_isolated: bool = False
     is_filled: bool = False
     before_start: Callable[[Connection], None] = analyze_and_checkpoint
-    extra_env: Mapping[str, str] = field(default_factory=dict)  # variables of the workers
+    extra_env: Mapping[str, str] = field(default_factory=dict)  # environment of the workers
 
     def run(self, servers: BenchServers, url: str) -> DrainResult:
         step = _STEP if self.side.is_durable and self.jobs >= 10 * _STEP else 1
@@ -138,7 +138,7 @@ class _Run:
         )
 
     def _have_all_started(self) -> bool:
-        """Whether the last jobs have started: asking the database sooner would slow it down."""
+        """Return whether the last jobs have started; earlier queries would slow the drain."""
         if self.drain.side.is_jobforge and self.drain.is_isolated:
-            return True  # those handlers have no way to leave marks
+            return True  # handlers in separate processes do not record their start
         return start_times.count(self.marks) * int(self.env[start_times.STEP]) >= self.drain.jobs

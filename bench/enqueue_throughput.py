@@ -1,4 +1,4 @@
-"""How fast jobs are made: many at once, one by one, and one by one from sixteen clients."""
+"""Enqueue rates: in bulk, one by one, and one by one from sixteen clients."""
 
 import json
 import subprocess
@@ -39,7 +39,7 @@ def single(servers: BenchServers, side: Side, size: Size) -> Measurements:
 
 
 def crowd(servers: BenchServers, side: Side, size: Size) -> Measurements:
-    """Sixteen processes with a client each; all have warmed up before any begins."""
+    """Measure sixteen processes with one client each; all warm up before the first one starts."""
     each = max(1, size.single // 4)
     with (
         side.fresh_store(servers) as url,
@@ -65,7 +65,7 @@ def _await_ready(gate: Path, programs: list["subprocess.Popen[str]"]) -> None:
     deadline = time.monotonic() + _LONGEST_S
     while len(list(gate.parent.iterdir())) < len(programs):
         if any(program.poll() is not None for program in programs):
-            raise BenchError(f"a client ended: {_last_words(programs)}")
+            raise BenchError(f"a client exited: {_last_error(programs)}")
         if time.monotonic() > deadline:
             raise BenchError(f"not all clients were ready within {_LONGEST_S} s")
         time.sleep(0.01)
@@ -73,14 +73,14 @@ def _await_ready(gate: Path, programs: list["subprocess.Popen[str]"]) -> None:
 
 def _answer(program: "subprocess.Popen[str]") -> Any:  # noqa: ANN401 - its JSON
     try:
-        said, complained = program.communicate(timeout=_LONGEST_S)
+        output, errors = program.communicate(timeout=_LONGEST_S)
     except subprocess.TimeoutExpired as error:
-        raise BenchError(f"a client has not ended within {_LONGEST_S} s") from error
+        raise BenchError(f"a client has not finished within {_LONGEST_S} s") from error
     if program.returncode != 0:
-        raise BenchError(f"a client failed: {complained.strip().splitlines()[-1:]}")
-    return json.loads(said.splitlines()[-1])
+        raise BenchError(f"a client failed: {errors.strip().splitlines()[-1:]}")
+    return json.loads(output.splitlines()[-1])
 
 
-def _last_words(programs: list["subprocess.Popen[str]"]) -> str:
+def _last_error(programs: list["subprocess.Popen[str]"]) -> str:
     ended = next(program for program in programs if program.poll() is not None)
     return "".join(ended.communicate()[1].strip().splitlines()[-1:])

@@ -1,4 +1,4 @@
-"""How fast jobs get done: one process, two, and each job in a process of its own."""
+"""Rates of execution: one worker process, two, and a separate process for each job."""
 
 from bench_servers import BenchServers
 from compared_side import Side
@@ -22,9 +22,9 @@ def drain_by_two(servers: BenchServers, side: Side, size: Size) -> Measurements:
 
 
 def isolated(servers: BenchServers, side: Side, size: Size) -> Measurements:
-    """Ours and rq's have a process for each job; celery's two processes are used again."""
+    """Measure isolated jobs. JobForge and rq start a process per job, celery reuses two."""
     jobs = side.scale_jobs("isolated", size.isolated)
     measured = {ISOLATED: [drain_backlog(servers, side, jobs, isolated=True)[0]]}
-    if side.name == "rq":  # one worker of ours uses all cores, one of rq's runs a job at a time
+    if side.name == "rq":  # rq's worker runs one job at a time, JobForge's uses all cores
         measured[ISOLATED_2] = [drain_backlog(servers, side, jobs, isolated=True, processes=2)[0]]
     return measured

@@ -1,7 +1,7 @@
-"""The floor as a side: bare tables, hand-written SQL, no job server. See floor_sql.py.
+"""Program of the floor: bare tables and hand-written SQL without a job server. See floor_sql.py.
 
-Enqueuing is one INSERT, many are one COPY. The worker has two connections, as ours: one claims
-while the other completes. It calls no handler, it only marks.
+One job is enqueued by an INSERT, many by a COPY. As JobForge's worker does, this worker claims on
+one connection while another completes. It calls no handler; it only records the start of a job.
 """
 
 import json
@@ -22,7 +22,7 @@ from jobforge.db.migrate import migrate
 
 _BATCH = 2_000
 _TENANT = UUID(int=1)
-_AHEAD = 2  # batches that are claimed before the first is completed
+_AHEAD = 2  # batches that may be claimed before the first is completed
 _PAUSE_S = 0.001
 _INSERT = """
 insert into floor.jobs (tenant_id, id, created_at, run_at, queued_at, version, max_attempts,

@@ -1,8 +1,9 @@
-"""The floor: what Postgres itself takes for the row writes that a job needs, and nothing else.
+"""The floor: the cost of the row writes that a job needs in Postgres, without anything else.
 
-Bare tables of the same shape, without tenants' turns, limits, fences, checks, row security or
-partitions, and hand-written batch SQL: a claim updates the row, a completion deletes it and writes
-it to the history. Any job server that keeps history makes at least these writes.
+The floor has bare tables with JobForge's columns, but no fairness, limits, fencing, checks, row
+security or partitions. Hand-written batch SQL claims a job by an UPDATE of its row, and completes
+it by a DELETE and an INSERT into the history. A job server that keeps history makes at least these
+writes.
 """
 
 from collections.abc import Sequence
@@ -25,7 +26,7 @@ create table floor.finished_jobs (like jobforge.finished_jobs);
 create index on floor.finished_jobs (tenant_id, id);
 """
 
-# The plan that statistics of a quiet moment would give, as any hand would pin it.
+# Pins the plan that Postgres chooses with fresh statistics.
 PLAN = """
 set enable_seqscan = off; set enable_bitmapscan = off; set enable_sort = off;
 set enable_hashjoin = off; set enable_mergejoin = off
@@ -50,7 +51,7 @@ returning j.tenant_id, j.id, j.lease, j.lease_expires_at, j.definition, j.versio
 COMPLETE = """
 with done as materialized (
     select * from unnest(%s::uuid[], %s::uuid[]) as t(tenant_id, id)
-), ended as (
+), deleted as (
     delete from floor.jobs as j using done as d
      where j.tenant_id = d.tenant_id and j.id = d.id
     returning j.*
@@ -61,9 +62,9 @@ with done as materialized (
            attempt, max_attempts, allowance, timeout_s, priority, flags, 'succeeded', definition,
            queue, source, limit_key, idempotency_key, source_ref, correlation_id, traceparent,
            created_by, cancel_reason, fingerprint, artifact_ref, tags, error, payload, result
-      from ended
+      from deleted
 )
-select count(*) from ended
+select count(*) from deleted
 """
 
 COPY = """
@@ -73,7 +74,7 @@ copy floor.jobs (tenant_id, id, created_at, run_at, queued_at, version, max_atte
 
 
 def format_copy_rows(tenant_id: UUID, numbers: Sequence[int]) -> str:
-    """What is copied for jobs with these numbers; ids are random, as an application's are."""
+    """Return COPY's input for jobs with these numbers; IDs are random, as an application's are."""
     now = datetime.now(UTC).isoformat()
     return "".join(
         f"{tenant_id}\t{uuid4()}\t{now}\t{now}\t{now}\t1\t5\t5\tqueued\tnoop\tdefault\t"
@@ -83,7 +84,7 @@ def format_copy_rows(tenant_id: UUID, numbers: Sequence[int]) -> str:
 
 
 def drain(conn: psycopg.Connection[Any], worker: UUID, jobs: int, batch: int) -> int:
-    """Claims and completes until `jobs` are done or none is left; returns how many were."""
+    """Claim and complete jobs until `jobs` are done or none is left; return the number done."""
     conn.execute(PLAN, prepare=False)
     done = 0
     while done < jobs:

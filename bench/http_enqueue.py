@@ -1,4 +1,4 @@
-"""Creation: how fast jobs are made over HTTP, beside the same clients with SQL."""
+"""Enqueue rates over HTTP, compared with the same clients by SQL."""
 
 import json
 import statistics
@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from api_bench import TENANT, ApiBench, alternate
 from bench_servers import BenchError
 from compared_side import HERE
-from enqueue_clients import Plan, Way
+from enqueue_clients import Plan, Transport
 from http_server import RunningServer
 from sql import Figure, ratio_figure
 
@@ -20,32 +20,32 @@ _LONGEST_S = 300
 
 
 def single(bench: ApiBench) -> Iterator[Figure]:
-    """One job a request; a client waits for its answer before it makes the next."""
+    """Measure one job per request; a client waits for each response before the next request."""
     with bench.start_server() as server:
         for clients in bench.size.clients:
             requests = bench.size.single // clients
             pair = _compare(bench, server, clients=clients, requests=requests, jobs=1)
-            name = f"one job a request, {clients} client{'s' * (clients > 1)}: HTTP, of SQL"
+            name = f"one job a request, {clients} client{'s' * (clients > 1)}: HTTP, ratio to SQL"
             yield ratio_figure(name, pair.ratios, 0.6, pair.note)
 
 
 def batch(bench: ApiBench) -> Iterator[Figure]:
-    """Either is enough: half of what SQL reaches, or 20,000 jobs per second."""
+    """Measure batches. Half of SQL's rate or 20,000 jobs per second is enough."""
     size = bench.size
     with bench.start_server() as server:
         pair = _compare(bench, server, clients=1, requests=size.batches, jobs=size.batch)
     name = f"{size.batch:,} jobs a request, 1 client: HTTP"
-    ratio = ratio_figure(f"{name}, of SQL", pair.ratios, 0.5, pair.note)
+    ratio = ratio_figure(f"{name}, ratio to SQL", pair.ratios, 0.5, pair.note)
     rate = ratio_figure(f"{name}, jobs/s", pair.rates["http"], 20_000, f"{ratio.value:.2f} of SQL")
     yield max(ratio, rate, key=lambda each: each.value / each.target)
 
 
 @dataclass(frozen=True, slots=True)
 class _Pair:
-    """By way and round: jobs per second, and the share of the time that clients computed."""
+    """Jobs per second and the clients' share of CPU time, by transport and round."""
 
-    rates: dict[Way, list[float]] = field(default_factory=lambda: {"http": [], "sql": []})
-    shares: dict[Way, list[float]] = field(default_factory=lambda: {"http": [], "sql": []})
+    rates: dict[Transport, list[float]] = field(default_factory=lambda: {"http": [], "sql": []})
+    shares: dict[Transport, list[float]] = field(default_factory=lambda: {"http": [], "sql": []})
 
     @property
     def ratios(self) -> list[float]:
@@ -63,16 +63,16 @@ def _compare(
 ) -> _Pair:
     pair = _Pair()
     key = server.create_key(TENANT, Role.TENANT_ADMIN)
-    ways: tuple[Way, Way] = ("http", "sql")
+    transports: tuple[Transport, Transport] = ("http", "sql")
     for number in range(bench.size.rounds):
-        for way in alternate(ways, number):
+        for transport in alternate(transports, number):
             plan = Plan(
-                way, clients, requests, jobs, *server.address, key, server.login, str(TENANT)
+                transport, clients, requests, jobs, *server.address, key, server.login, str(TENANT)
             )
             bench.servers.admin.execute("checkpoint")
             answer = _run(plan)
-            pair.rates[way].append(clients * requests * jobs / answer["seconds"])
-            pair.shares[way].append(answer["cpu_seconds"] / answer["seconds"])
+            pair.rates[transport].append(clients * requests * jobs / answer["seconds"])
+            pair.shares[transport].append(answer["cpu_seconds"] / answer["seconds"])
     return pair
 
 

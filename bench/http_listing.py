@@ -1,7 +1,7 @@
-"""Listing: whether a page of jobs costs more when there are many.
+"""Time of a page of jobs over HTTP, with few and with many jobs in the database.
 
-Two databases with a server each, one with a hundred times the jobs of the other: of one tenant,
-half of them queued and half ended, mixed. One client asks both in turn.
+Two databases, with a server each, have jobs of one tenant, half of them queued and half finished,
+alternately. The large database has a hundred times as many jobs. One client queries both in turn.
 """
 
 import json
@@ -14,7 +14,7 @@ from typing import Any
 import psycopg
 from api_bench import TENANT, ApiBench, alternate
 from bench_servers import BenchError, analyze_and_checkpoint
-from enqueue_clients import Http
+from enqueue_clients import HttpConnection
 from sql import Figure
 
 from jobforge.types.api_keys import Role
@@ -43,22 +43,22 @@ select %(tenant)s, id, 1, at, at, at, at, at, %(tenant)s, 1, 1, 5, 5, 0, 0, 'suc
  where n %% 2 = 1
 """
 
-Query = Callable[[Http], str]
+Query = Callable[[HttpConnection], str]
 
 
 def pages(bench: ApiBench) -> Iterator[Figure]:
     size = bench.size
     with ExitStack() as stack:
-        small = stack.enter_context(_filled(bench, size.small))
-        large = stack.enter_context(_filled(bench, size.large))
-        for name, query in _kinds(size.far):
-            times: dict[Http, list[float]] = {small: [], large: []}
+        small = stack.enter_context(_serve_filled_database(bench, size.small))
+        large = stack.enter_context(_serve_filled_database(bench, size.large))
+        for name, query in _kinds(size.deep_page):
+            times: dict[HttpConnection, list[float]] = {small: [], large: []}
             for number in range(size.rounds):
                 for side in alternate((small, large), number):
                     times[side].append(_page_ms(side, query(side), size.pages))
             ratios = [b / a for a, b in zip(times[small], times[large], strict=True)]
             yield Figure(
-                f"{name}: time with {size.large:,} jobs, of that with {size.small:,}",
+                f"{name}: time with {size.large:,} jobs, ratio to {size.small:,} jobs",
                 statistics.median(ratios),
                 1.5,
                 max(ratios) - min(ratios),
@@ -68,27 +68,30 @@ def pages(bench: ApiBench) -> Iterator[Figure]:
 
 
 @contextmanager
-def _filled(bench: ApiBench, jobs: int) -> Iterator[Http]:
+def _serve_filled_database(bench: ApiBench, jobs: int) -> Iterator[HttpConnection]:
     with bench.start_server() as server:
         with psycopg.connect(server.database, autocommit=True) as conn:
             conn.execute(_FILL, {"jobs": jobs, "tenant": TENANT})
             analyze_and_checkpoint(conn)
-        http = Http(server.address, server.create_key(TENANT, Role.VIEWER))
+        http = HttpConnection(server.address, server.create_key(TENANT, Role.VIEWER))
         try:
             yield http
         finally:
             http.close()
 
 
-def _kinds(far: int) -> list[tuple[str, Query]]:
+def _kinds(pages_before: int) -> list[tuple[str, Query]]:
     return [
         (f"a page of {_PAGE}", lambda _: ""),
-        ("the same of one state", lambda _: "&state=succeeded"),
-        (f"the page after {far} others", lambda http: f"&cursor={_cursor(http, far)}"),
+        (f"a page of {_PAGE} in one state", lambda _: "&state=succeeded"),
+        (
+            f"the page after {pages_before} others",
+            lambda http: f"&cursor={_cursor(http, pages_before)}",
+        ),
     ]
 
 
-def _cursor(http: Http, pages_before: int) -> str:
+def _cursor(http: HttpConnection, pages_before: int) -> str:
     page: dict[str, Any] = {}
     for _ in range(pages_before):
         query = f"&cursor={page['next']}" if page else ""
@@ -96,7 +99,7 @@ def _cursor(http: Http, pages_before: int) -> str:
     return str(page["next"])
 
 
-def _page_ms(http: Http, query: str, count: int) -> float:
+def _page_ms(http: HttpConnection, query: str, count: int) -> float:
     times = []
     for number in range(-_WARM, count):
         start = time.perf_counter()
@@ -108,5 +111,5 @@ def _page_ms(http: Http, query: str, count: int) -> float:
     return statistics.median(times)
 
 
-def _ask(http: Http, query: str) -> bytes:
-    return http.ask(f"GET /api/v1/jobs?limit={_PAGE}{query}")
+def _ask(http: HttpConnection, query: str) -> bytes:
+    return http.request(f"GET /api/v1/jobs?limit={_PAGE}{query}")

@@ -1,7 +1,7 @@
-"""The door: a `jobforge server` process over a database of its own, as anybody would run it.
+"""A `jobforge server` process on a fresh database, with the default settings.
 
-It listens on loopback, writes its access log to a file, and counts requests against limits that
-are out of reach. Its login is a member of jobforge_server and nothing else.
+The server listens on loopback, writes its access log to a file, and counts requests against limits
+that are out of reach. Its login is a member of jobforge_server only.
 """
 
 import json
@@ -34,7 +34,7 @@ _PAUSE_S = 0.01
 
 @dataclass(frozen=True, slots=True)
 class RunningServer:
-    """A server that listens. `database` is for its superuser, `login` for the server itself."""
+    """A running server. `database` is the superuser's URL, `login` the server's URL."""
 
     database: str
     login: str
@@ -65,7 +65,7 @@ class RunningServer:
 
 
 def install_template(servers: BenchServers, side: Side) -> None:
-    """Once: the database that each door gets a copy of, and the login of all of them."""
+    """Create the template of all databases and the login of all servers. Call this once."""
     side.install(servers)
     servers.admin.execute(f"create role {_LOGIN} login in role jobforge_server".encode())
 
@@ -95,12 +95,14 @@ def start_server(servers: BenchServers, side: Side) -> Iterator[RunningServer]:
 
 
 def _environment(login: str) -> dict[str, str]:
-    kept = {name: text for name, text in os.environ.items() if not name.startswith("JOBFORGE_")}
-    return {**kept, **_LIMITS, "JOBFORGE_DATABASE_URL": login}
+    inherited = {
+        name: text for name, text in os.environ.items() if not name.startswith("JOBFORGE_")
+    }
+    return {**inherited, **_LIMITS, "JOBFORGE_DATABASE_URL": login}
 
 
 def _address(log: Path) -> tuple[str, int] | None:
-    """Where it listens, once it has said so."""
+    """Return the address from the server's log, or None before the server listens."""
     for line in log.read_text().splitlines(keepends=True):
         if '"server.listening"' in line and line.endswith("\n"):
             parts = urlsplit(json.loads(line)["url"])
@@ -114,7 +116,7 @@ def _wait_until(
     deadline = time.monotonic() + _LONGEST_S
     while not condition():
         if process.poll() is not None:
-            raise BenchError(f"the server ended: {log.read_text()[-1000:]}")
+            raise BenchError(f"the server exited: {log.read_text()[-1000:]}")
         if time.monotonic() > deadline:
             raise BenchError(f"the server did not {what} within {_LONGEST_S} s")
         time.sleep(_PAUSE_S)

@@ -1,4 +1,7 @@
-"""Streaming: many listen while jobs run. Nobody may miss anything, or hear of another tenant."""
+"""Live stream of the HTTP API: many clients listen while jobs run.
+
+No client may miss a message, receive one twice, or receive a message of another tenant.
+"""
 
 import json
 import subprocess
@@ -17,45 +20,49 @@ from stream_load import StreamLoad
 
 from jobforge.types.api_keys import Role
 
-_SPARE_FILES = 15  # the server's own: connections to the database that it has opened meanwhile
+_SPARE_FILES = 15  # connections to the database that the server has opened in the meantime
 
 
 def stream(bench: ApiBench) -> Iterator[Figure]:
     size = bench.size
     tenants = [uuid4() for _ in range(size.tenants)]
-    file = bench.servers.folder / "happened.json"
+    file = bench.servers.folder / "expected.json"
     counts: dict[str, int] = {}
     with bench.start_server() as server:
-        bustle = StreamLoad(server.database, server.login, tenants, size.workers)
+        load = StreamLoad(server.database, server.login, tenants, size.workers)
         files, memory = server.open_files, [server.resident_mb]
-        with _listening(server, tenants, size.streams) as audience:
+        with _listening(server, tenants, size.streams) as listeners:
             memory.append(server.resident_mb)
-            for _ in range(size.times):
-                bustle.run(size.bustle)
-                counts["happened"] = bustle.happened(file)
-                counts |= audience.ask(str(file))
+            for _ in range(size.stream_rounds):
+                load.run(size.stream_jobs)
+                counts["expected"] = load.write_expected(file)
+                counts |= listeners.send_line(str(file))
                 memory.append(server.resident_mb)
-        server.wait_until(lambda: server.open_files <= files + _SPARE_FILES, "let its clients go")
+        server.wait_until(lambda: server.open_files <= files + _SPARE_FILES, "close the streams")
         memory.append(server.resident_mb)
-    yield from _nothing_wrong(size, counts)
-    yield _flat(size, memory)
+    yield from _fault_figures(size, counts)
+    yield _memory_figure(size, memory)
 
 
-def _nothing_wrong(size: Size, counts: dict[str, int]) -> Iterator[Figure]:
-    name = f"{size.streams} streams of {size.tenants} tenants, {size.times * size.bustle:,} jobs"
-    note = f"{counts['happened']:,} happened, {counts['heard']:,} were told, {counts['cuts']} cuts"
+def _fault_figures(size: Size, counts: dict[str, int]) -> Iterator[Figure]:
+    jobs = size.stream_rounds * size.stream_jobs
+    name = f"{size.streams} streams of {size.tenants} tenants, {jobs:,} jobs"
+    note = (
+        f"{counts['expected']:,} changes, {counts['received']:,} messages received, "
+        f"{counts['cuts']} reconnects"
+    )
     for what, label in (
         ("missed", "missed"),
-        ("too_many", "heard twice, or never happened"),
+        ("superfluous", "received twice, or never happened"),
         ("foreign", "of another tenant"),
     ):
         yield Figure(f"{name}: {label}", counts[what], 0, 0, note, lower_is_better=True)
 
 
-def _flat(size: Size, memory: list[float]) -> Figure:
+def _memory_figure(size: Size, memory: list[float]) -> Figure:
     before, connected, first, *_, last, after = memory
     return Figure(
-        f"memory of the server after {size.times} times {size.bustle:,} jobs, of that after one",
+        f"server memory after {size.stream_rounds} times {size.stream_jobs:,} jobs, ratio to once",
         last / first,
         1.1,
         0,
@@ -66,27 +73,27 @@ def _flat(size: Size, memory: list[float]) -> Figure:
 
 
 @dataclass(frozen=True, slots=True)
-class _Audience:
+class _Listeners:
     process: "subprocess.Popen[str]"
 
-    def ask(self, line: str) -> dict[str, int]:
+    def send_line(self, line: str) -> dict[str, int]:
         stdin, stdout = self.process.stdin, self.process.stdout
         if stdin is None or stdout is None:
-            raise BenchError("the audience cannot be asked")
+            raise BenchError("the listeners have no pipes")
         print(line, file=stdin, flush=True)
         answer = stdout.readline()
         if not answer:
-            raise BenchError(f"the audience has left: {self.process.wait()}")
+            raise BenchError(f"the listeners exited with {self.process.wait()}")
         counts: dict[str, int] = json.loads(answer)
         return counts
 
 
 @contextmanager
-def _listening(server: RunningServer, tenants: list[UUID], streams: int) -> Iterator[_Audience]:
-    """All of them connected, and told where they are."""
+def _listening(server: RunningServer, tenants: list[UUID], streams: int) -> Iterator[_Listeners]:
+    """Start the program with the listeners, and wait until all are connected."""
     keys = {str(tenant_id): server.create_key(tenant_id, Role.VIEWER) for tenant_id in tenants}
-    listeners = [{"tenant": tenant, "key": key} for tenant, key in keys.items()]
-    everybody = [listeners[number % len(listeners)] for number in range(streams)]
+    accounts = [{"tenant": tenant, "key": key} for tenant, key in keys.items()]
+    plan = [accounts[number % len(accounts)] for number in range(streams)]
     host, port = server.address
     with subprocess.Popen(
         [sys.executable, str(HERE / "stream_listeners.py")],
@@ -95,8 +102,8 @@ def _listening(server: RunningServer, tenants: list[UUID], streams: int) -> Iter
         text=True,
     ) as process:
         try:
-            audience = _Audience(process)
-            audience.ask(json.dumps({"host": host, "port": port, "listeners": everybody}))
-            yield audience
+            listeners = _Listeners(process)
+            listeners.send_line(json.dumps({"host": host, "port": port, "listeners": plan}))
+            yield listeners
         finally:
             process.terminate()

@@ -1,4 +1,4 @@
-"""Our side of the bench: the program that enqueues, for the app that `jobforge worker` runs."""
+"""Program of JobForge's side: installs the schema and enqueues jobs. `app.py` has the handlers."""
 
 import os
 import random
@@ -25,7 +25,7 @@ async def install(url: str) -> None:
         )
     with jf.connected_to(url):
         jf.register()
-        # As a worker does: then it finds them known, and does not wait where jobs are locked.
+        # A worker that finds the connectors registered does not wait for the lock on the jobs.
         for call in connector_registrations():
             jf.client.run(call)
 
@@ -35,13 +35,13 @@ async def client(url: str) -> AsyncIterator[Client]:
     definition = isolated if os.environ.get("BENCH_ISOLATED") else noop
     small = [noop.using(tenant=UUID(int=2 + number)) for number in range(_SMALL_TENANTS)]
     with jf.connected_to(url), psycopg.connect(url, autocommit=True) as conn:
-        jf.register()  # as an app does when it starts; from here on it is connected
+        jf.register()  # an app does this when it starts; it also opens the connection
 
         async def enqueue(number: int) -> None:
             definition.enqueue(n=number)
 
-        async def enqueue_for_one(number: int) -> None:
-            random.choice(small).enqueue(n=number)  # noqa: S311 - any of them
+        async def enqueue_for_any_tenant(number: int) -> None:
+            random.choice(small).enqueue(n=number)  # noqa: S311 - not a secret
 
         async def enqueue_many(numbers: Sequence[int]) -> None:
             definition.enqueue_many([definition.args(n=number) for number in numbers])
@@ -49,11 +49,11 @@ async def client(url: str) -> AsyncIterator[Client]:
         async def insert_bare(number: int) -> None:
             conn.execute(_BARE, [number])
 
-        yield Client(enqueue_for_one if small else enqueue, enqueue_many, insert_bare)
+        yield Client(enqueue_for_any_tenant if small else enqueue, enqueue_many, insert_bare)
 
 
 def work(url: str) -> None:
-    raise NotImplementedError(f"jobforge worker does: {url}")
+    raise NotImplementedError(f"run `jobforge worker` for {url}")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
-"""What a workload measured: figures by name, each a list, one value a round.
+"""Measurements of a workload: for each figure's name, a list with one value per round.
 
-A figure that grows over something has a name for each point, `rate/s @10000`.
+A figure that depends on a count has a name for each point, such as `rate/s @10000`.
 """
 
 Measurements = dict[str, list[float]]
@@ -14,16 +14,16 @@ def name_point(figure: str, point: float) -> str:
 
 
 def list_points(measured: dict[str, dict[str, list[float]]], figure: str, side: str) -> Points:
-    """The points of a figure, in their order, as far as the side has them."""
+    """Return the points of a figure that the side has, in ascending order."""
     found = []
     for name, sides in measured.items():
-        stem, is_point, place = name.partition(_AT)
+        stem, is_point, point = name.partition(_AT)
         if is_point and stem == figure and side in sides:
-            found.append((float(place), sides[side]))
+            found.append((float(point), sides[side]))
     return sorted(found)
 
 
 def percentile(values: list[float], share: float) -> float:
-    """The smallest value that so large a share of all does not exceed."""
+    """Return the value below which this share of the values lies."""
     ordered = sorted(values)
     return ordered[min(len(ordered) - 1, int(len(ordered) * share))]

@@ -1,4 +1,4 @@
-"""How soon a job starts: in an idle worker, and under a steady load."""
+"""Time from enqueue to the start of a job: in an idle worker, and under a steady load."""
 
 import start_times
 from bench_servers import BenchServers
@@ -9,7 +9,7 @@ from run_sizes import Size
 P50, P95, P99 = "pick-up p50 ms", "pick-up p95 ms", "pick-up p99 ms"
 STEADY = (500, 2_000)  # jobs per second
 _SHARES = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
-_WARM_SHARE = 0.2  # of the time, before it counts
+_WARM_SHARE = 0.2  # share of the jobs, from the first, that does not count
 
 
 def name_steady(rate: int, share: str) -> str:
@@ -17,12 +17,12 @@ def name_steady(rate: int, share: str) -> str:
 
 
 def name_reached(rate: int) -> str:
-    """How many of them the side's own call enqueued."""
+    """Name the figure of the rate that the side's enqueue call reached."""
     return f"of {rate:,} jobs per second, enqueued/s"
 
 
 def latency(servers: BenchServers, side: Side, size: Size) -> Measurements:
-    """One job after the other, 20 to 80 ms apart."""
+    """Measure one job after the other, 20 to 80 ms apart."""
     with (
         side.fresh_store(servers) as url,
         start_times_file() as (_, env),
@@ -45,9 +45,9 @@ def steady_2000(servers: BenchServers, side: Side, size: Size) -> Measurements:
 
 
 def _steady(servers: BenchServers, side: Side, rate: int, seconds: int) -> Measurements:
-    """Jobs come in small batches, a hundred a second, whether the worker keeps up or not."""
+    """Enqueue a hundred small batches per second, whether or not the worker keeps up."""
     with side.fresh_store(servers) as url:
-        delays, reached = delays_under(servers, side, url, rate=rate, seconds=seconds)
+        delays, reached = measure_delays(servers, side, url, rate=rate, seconds=seconds)
     sample = delays[int(len(delays) * _WARM_SHARE) :]
     measured = {
         name_steady(rate, name): [percentile(sample, share)] for name, share in _SHARES.items()
@@ -55,7 +55,7 @@ def _steady(servers: BenchServers, side: Side, rate: int, seconds: int) -> Measu
     return measured | {name_reached(rate): [reached]}
 
 
-def delays_under(  # noqa: PLR0913 - where, who, and what
+def measure_delays(  # noqa: PLR0913 - the load has these parameters
     servers: BenchServers,
     side: Side,
     url: str,
@@ -64,7 +64,7 @@ def delays_under(  # noqa: PLR0913 - where, who, and what
     seconds: int,
     extra_env: dict[str, str] | None = None,
 ) -> tuple[list[float], float]:
-    """Milliseconds until each job of a steady load started, and the rate that was enqueued."""
+    """Return the milliseconds until each job of a steady load started, and the enqueue rate."""
     with start_times_file() as (path, env):
         env |= {start_times.DELAYS: "1", **(extra_env or {})}
         with side.run_ready_worker(servers, url, env) as workers:

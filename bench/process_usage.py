@@ -1,4 +1,4 @@
-"""What a process and all that it started have used: processor time and memory."""
+"""CPU time and memory of a process and its descendants."""
 
 import os
 from pathlib import Path
@@ -8,12 +8,12 @@ _PARENT, _CPU = 1, slice(11, 15)  # fields of /proc/PID/stat after the name
 
 
 def cpu_s(pid: int) -> float:
-    """Of those that have ended too, as far as their parents have noticed."""
+    """Return the family's CPU time, including exited children that their parents have reaped."""
     return sum(_ticks(each) for each in list_family(pid)) / _TICKS
 
 
 def memory_mb(pid: int) -> float:
-    """Resident; what processes share is divided among them."""
+    """Return the family's proportional set size: shared pages are divided among the processes."""
     return sum(_pss_kb(each) for each in list_family(pid)) / 1000
 
 
@@ -23,11 +23,11 @@ def resident_mb(pid: int) -> float:
 
 
 def list_family(pid: int) -> list[int]:
-    """The process, its children and theirs."""
+    """Return the process and all its descendants."""
     parents = {int(each.name): parent_pid(each.name) for each in Path("/proc").glob("[0-9]*")}
     found = [pid]
-    for one in found:
-        found += [child for child, its in parents.items() if its == one]
+    for ancestor in found:  # `found` grows during the loop
+        found += [child for child, its_parent in parents.items() if its_parent == ancestor]
     return found
 
 
@@ -39,7 +39,7 @@ def parent_pid(pid: int | str) -> int:
 def _stat(pid: int | str) -> list[str]:
     try:
         text = Path(f"/proc/{pid}/stat").read_text()
-    except OSError:  # it has ended meanwhile
+    except OSError:  # the process has exited
         return []
     return text.rpartition(")")[2].split()
 

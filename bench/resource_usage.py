@@ -1,4 +1,4 @@
-"""What a job costs: WAL, row writes, processor time, memory. And what an idle worker asks for."""
+"""Cost of a job (WAL, row writes, CPU time, memory), and queries of an idle worker."""
 
 import time
 
@@ -26,20 +26,23 @@ _LONGEST_S = 5
 
 
 def cost(servers: BenchServers, side: Side, size: Size) -> Measurements:
-    """Of a drain. No checkpoint comes between, for whose sake whole pages go to the WAL."""
+    """Measure a drain. No checkpoint runs in between, because full-page writes would follow it."""
     jobs = side.scale_jobs("drain", size.drain)
     with side.fresh_store(servers) as url, servers.without_autovacuum():
         start = servers.wal_bytes()
         side.run_program("bulk", url, str(jobs))
         with psycopg.connect(url, autocommit=True) as conn:
             gather_statistics(conn)
-            filled, written = servers.wal_bytes(), _written(conn)
-            computed = servers.server_cpu_s()
-            drained = Drain(side, jobs, is_filled=True, before_start=_leave).run(servers, url)
-            server_s, wal = servers.server_cpu_s() - computed, servers.wal_bytes() - filled
-            rows = [after - before for after, before in zip(_written(conn), written, strict=True)]
+            wal_filled, rows_before = servers.wal_bytes(), _count_writes(conn)
+            cpu_before = servers.server_cpu_s()
+            drained = Drain(side, jobs, is_filled=True, before_start=_do_nothing).run(servers, url)
+            server_s, wal = servers.server_cpu_s() - cpu_before, servers.wal_bytes() - wal_filled
+            rows = [
+                after - before
+                for after, before in zip(_count_writes(conn), rows_before, strict=True)
+            ]
     measured = {
-        WAL_ENQUEUE: (filled - start) / jobs,
+        WAL_ENQUEUE: (wal_filled - start) / jobs,
         WAL_RUN: wal / jobs,
         SERVER_CPU: server_s / jobs * 1e6,
         WORKER_CPU: drained.cpu_s / jobs * 1e6,
@@ -56,14 +59,14 @@ def idle(servers: BenchServers, side: Side, size: Size) -> Measurements:
         with side.run_workers(url, env={}) as workers:
             started = servers.transactions(name)
             workers.wait_until(lambda: servers.transactions(name) > started)
-            time.sleep(min(15, size.idle_s))  # it settles down, and its start is counted
+            time.sleep(min(15, size.idle_s))  # until the statistics include the worker's start
             busy = servers.transactions_per_s(name, size.idle_s)
             workers.check()
     return {IDLE: [busy]}
 
 
 def memory(servers: BenchServers, side: Side, size: Size) -> Measurements:
-    """Resident memory of a worker after a tenth of the jobs and after all."""
+    """Measure the resident memory of a worker after a tenth of the jobs and after all."""
     step = size.memory // 20
     with side.fresh_store(servers) as url, start_times_file(step) as (path, env):
         side.run_program("bulk", url, str(size.memory))
@@ -79,19 +82,19 @@ def memory(servers: BenchServers, side: Side, size: Size) -> Measurements:
             return {MEMORY_EARLY: [early], MEMORY_END: [process_usage.resident_mb(workers.pid)]}
 
 
-def _leave(_: Connection) -> None:
-    """Everything as it is."""
+def _do_nothing(_: Connection) -> None:
+    """Leave the database unchanged before the start of the workers."""
 
 
-def _written(conn: Connection) -> tuple[int, ...]:
-    """Rows inserted, updated and deleted, once all backends have told."""
+def _count_writes(conn: Connection) -> tuple[int, ...]:
+    """Return the rows inserted, updated and deleted, after all backends have reported them."""
     deadline = time.monotonic() + _LONGEST_S
     last, since = None, 0.0
     while time.monotonic() < deadline:
         now = tuple(int(each) for each in conn.execute(_WRITTEN).fetchone() or ())
         if now != last:
             last, since = now, time.monotonic()
-        elif time.monotonic() - since > 1.2:  # a backend that is idle tells after a second
+        elif time.monotonic() - since > 1.2:  # an idle backend reports after a second
             break
         time.sleep(0.1)
     return last or ()

@@ -1,7 +1,6 @@
-"""Results as they are kept: a file for each workload, written after every measurement.
+"""Result files: one JSON file per workload, written after every measurement.
 
-So a run that was interrupted goes on where it was, and a page can be written from files that
-somebody else has measured.
+With these files, an interrupted run can resume, and the page can be written without measuring.
 """
 
 import json
@@ -21,7 +20,7 @@ _DIGITS = 4
 
 @dataclass(slots=True)
 class WorkloadResults:
-    """What one workload has measured so far; `done` counts the rounds of each side."""
+    """The measurements of one workload; `done` is the number of rounds of each side."""
 
     workload: str
     size: dict[str, Any]
@@ -42,7 +41,7 @@ class WorkloadResults:
 
 
 class ResultFolder:
-    """The files of one run."""
+    """The folder with the result files of one run."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -55,28 +54,30 @@ class ResultFolder:
         self._write(_ABOUT, facts)
 
     def load(self, workload: str, size: dict[str, Any]) -> WorkloadResults:
-        """What is there; nothing, where it was measured with other counts."""
+        """Return the kept results of a workload, or empty ones if the counts were different."""
         document = self._read(workload)
         if document is None or document["size"] != json.loads(json.dumps(size)):
             return WorkloadResults(workload, size)
         return WorkloadResults.from_json(document)
 
-    def save(self, kept: WorkloadResults) -> None:
-        self._write(kept.workload, asdict(kept))
+    def save(self, workload_results: WorkloadResults) -> None:
+        self._write(workload_results.workload, asdict(workload_results))
 
     def delete(self, workloads: Iterable[str]) -> None:
         for name in workloads:
             (self.path / f"{name}.json").unlink(missing_ok=True)
 
     def merge(self) -> tuple[Results, dict[str, str]]:
-        """The results of all workloads, and what was left out: `side, workload`, and why."""
+        """Return the results of all workloads, and the reasons by `side, workload` left out."""
         results: Results = {}
         left_out: dict[str, str] = {}
         for path in sorted(self.path.glob("*.json")):
             if path.stem != _ABOUT:
-                kept = WorkloadResults.from_json(json.loads(path.read_text()))
-                results |= kept.results
-                left_out |= {f"{side}, {path.stem}": why for side, why in kept.left_out.items()}
+                workload_results = WorkloadResults.from_json(json.loads(path.read_text()))
+                results |= workload_results.results
+                left_out |= {
+                    f"{side}, {path.stem}": why for side, why in workload_results.left_out.items()
+                }
         return results, left_out
 
     def _read(self, name: str) -> Facts | None:

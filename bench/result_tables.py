@@ -1,4 +1,4 @@
-"""Scores: what all sides reached, as a table, and how ours compares with what we promise."""
+"""Tables of results, and the ratios that JobForge aims at."""
 
 import statistics
 from collections.abc import Iterable
@@ -23,7 +23,7 @@ _WAL = (resource_usage.WAL_ENQUEUE, resource_usage.WAL_RUN)
 
 
 def compare_with_targets(results: Results) -> list[Figure]:
-    """The promises, as far as they were measured."""
+    """Return the figures that have a target, as far as they were measured."""
     figures = [
         _ratio_to_best(results, execution_throughput.DRAIN, _ALL, 1.2),
         _ratio_to_best(
@@ -55,12 +55,12 @@ def compare_with_targets(results: Results) -> list[Figure]:
 
 
 def render_table(results: Results, columns: Iterable[str] | None = None) -> str:
-    """Markdown: a line for each side, the median of each figure and how far it varied."""
+    """Return a Markdown table: a row per side, with the median and the variation of each figure."""
     names = [name for name in columns or results if name in results]
     if not names:
         return "Not measured yet."
     sides = list(dict.fromkeys(side for name in names for side in results[name]))
-    rows = [["", *names], ["---"] * (len(names) + 1)]
+    rows = [["System", *names], ["---"] * (len(names) + 1)]
     rows += [
         [_emphasize(side), *(format_cell(results[name].get(side)) for name in names)]
         for side in sides
@@ -73,7 +73,7 @@ def render_markdown(rows: Iterable[Iterable[str]]) -> str:
 
 
 def format_cell(values: list[float] | None) -> str:
-    """The median, and by how much the values lie above or below their middle, at most."""
+    """Format the median, and half of the range of the values in percent of the median."""
     if not values:
         return ""
     middle = statistics.median(values)
@@ -101,45 +101,45 @@ def _pick_up(results: Results) -> list[Figure | None]:
 def _ratio_to_best(
     results: Results, name: str, rivals: frozenset[str], target: float, who: str = ""
 ) -> Figure | None:
-    """Ours of the best of these rivals."""
+    """Return JobForge's figure relative to the best of these systems."""
     values = results.get(name, {})
     others = {side: statistics.median(each) for side, each in values.items() if side in rivals}
     if JOBFORGE not in values or not others:
         return None
     is_rate = _is_rate(name)
     best = (max if is_rate else min)(others, key=lambda side: others[side])
-    mine = statistics.median(values[JOBFORGE])
+    own = statistics.median(values[JOBFORGE])
     ratios = [a / b for a, b in zip(values[JOBFORGE], values[best], strict=False)]
     return Figure(
-        f"{name}, of {who}{best}",
-        mine / others[best],
+        f"{name}, relative to {who}{best}",
+        own / others[best],
         target,
         _spread(ratios),
-        f"{format_number(mine)} : {format_number(others[best])}",
+        f"{format_number(own)} : {format_number(others[best])}",
         lower_is_better=not is_rate,
     )
 
 
 def _ratio_to_commits(results: Results) -> Figure | None:
-    mine = results.get(enqueue_throughput.SINGLE, {}).get(JOBFORGE)
+    own = results.get(enqueue_throughput.SINGLE, {}).get(JOBFORGE)
     commits = results.get(enqueue_throughput.COMMITS, {}).get(JOBFORGE)
-    if not mine or not commits:
+    if not own or not commits:
         return None
-    ratios = [a / b for a, b in zip(mine, commits, strict=True)]
+    ratios = [a / b for a, b in zip(own, commits, strict=True)]
     note = f"{format_number(statistics.median(commits))} commits/s"
-    name = "single enqueue, of a bare insert with the same driver"
+    name = "single enqueue, relative to a bare insert with the same driver"
     return Figure(name, statistics.median(ratios), 0.8, _spread(ratios), note)
 
 
 def _ratio_last_to_first(results: Results, name: str, what: str) -> Figure | None:
-    """The last point of the first, round by round."""
-    grown = list_points(results, name, JOBFORGE)
-    if len(grown) < 2:
+    """Return the last point relative to the first, round by round."""
+    series = list_points(results, name, JOBFORGE)
+    if len(series) < 2:
         return None
-    (start, first), (end, last) = grown[0], grown[-1]
+    (start, first), (end, last) = series[0], series[-1]
     ratios = [b / a for a, b in zip(first, last, strict=False)]
-    note = f"{format_number(statistics.median(first))} → {format_number(statistics.median(last))} jobs/s"
-    title = f"rate with {end:,.0f} {what}, of that with {start:,.0f}"
+    note = " → ".join(format_number(statistics.median(each)) for each in (first, last)) + " jobs/s"
+    title = f"rate with {end:,.0f} {what}, relative to {start:,.0f}"
     return Figure(title, statistics.median(ratios), 0.85, _spread(ratios), note)
 
 
@@ -152,13 +152,13 @@ def _ratio_of_flood_wait(results: Results) -> Figure | None:
     note = (
         f"{format_number(statistics.median(calm))} → {format_number(statistics.median(flooded))} ms"
     )
-    name = "small tenants' p99 wait beside a flood, of that without"
+    name = "small tenants' p99 wait beside a flood, relative to without"
     middle = statistics.median(ratios)
     return Figure(name, middle, 2.0, _spread(ratios), note, lower_is_better=True)
 
 
 def _ratio_to_least_wal(results: Results) -> Figure | None:
-    """WAL of a job from enqueue to end, of the leanest rival that keeps finished jobs."""
+    """Return WAL per job relative to the system with the least that keeps finished jobs."""
     if any(name not in results for name in _WAL):
         return None
     sides = set(results[_WAL[0]]) & set(results[_WAL[1]])
@@ -168,7 +168,7 @@ def _ratio_to_least_wal(results: Results) -> Figure | None:
         return None
     best = min(others, key=lambda side: others[side])
     note = f"{format_number(total[JOBFORGE])} : {format_number(others[best])}"
-    name = f"WAL bytes a job, enqueue and run, of {best}"
+    name = f"WAL bytes a job, enqueue and run, relative to {best}"
     return Figure(name, total[JOBFORGE] / others[best], 1.0, 0, note, lower_is_better=True)
 
 
@@ -186,7 +186,7 @@ def _memory_ratio(results: Results) -> Figure | None:
     if not early or not end:
         return None
     note = f"{early[0]:.0f} → {end[0]:.0f} MB"
-    name = "memory of a worker at the end, of that after a tenth of the jobs"
+    name = "memory of a worker at the end, relative to after a tenth of the jobs"
     return Figure(name, end[0] / early[0], 1.1, 0, note, lower_is_better=True)
 
 

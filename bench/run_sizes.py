@@ -1,11 +1,11 @@
-"""The counts of a run: how often, how many, how long."""
+"""Counts and durations of a run: full, quick and tiny."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """A tuple is a row of points: how the figure grows over them is what is looked at."""
+    """Counts and durations of a run. A tuple has the points over which a figure is measured."""
 
     rounds: int
     drain: int
@@ -21,13 +21,13 @@ class Size:
     idle_s: float
     memory: int
     backlogs: tuple[int, ...]
-    first: int  # of a backlog, so many are worked off
+    first: int  # jobs of a backlog that are run
     histories: tuple[int, ...]
     tenants: tuple[int, ...]
     of_tenants: int
     flood: int
     flood_s: int
-    held: int  # drains while one snapshot is held
+    held: int  # drains while one snapshot is open
     connections: tuple[int, ...]
 
 

@@ -1,4 +1,4 @@
-"""How the rate changes as things grow: backlog, history, tenants, dead rows, connections."""
+"""Rates as backlog, history, tenants, dead rows or connections grow."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -27,26 +27,26 @@ from run_sizes import Size
 
 BACKLOG = "first jobs of a backlog/s"
 HISTORY = "beside finished jobs/s"
-TENANTS = "jobs of so many tenants/s"
+TENANTS = "jobs of many tenants/s"
 HELD_SNAPSHOT = "while a snapshot is held/s"
-CONNECTIONS = "so many connections/s"
+CONNECTIONS = "many connections/s"
 
-_STEPS = 10  # marks while the first jobs of a backlog are worked off
-_BATCH = 50  # of a connection that has many beside it
+_STEPS = 10  # start times recorded while the first jobs of a backlog run
+_BATCH = 50  # jobs per claim where many connections claim concurrently
 
 
 def backlog(servers: BenchServers, side: Side, size: Size) -> Measurements:
-    """Right after the load, as a burst comes: nobody has analyzed the table."""
+    """Measure right after the bulk load, as after a burst: the table has no fresh statistics."""
     return {
         name_point(BACKLOG, jobs): [
-            _first_of(servers, side, jobs, side.scale_jobs("drain", size.first))
+            _drain_first(servers, side, jobs, side.scale_jobs("drain", size.first))
         ]
         for jobs in size.backlogs
         if jobs <= side.rival.largest_backlog
     }
 
 
-def _first_of(servers: BenchServers, side: Side, jobs: int, first: int) -> float:
+def _drain_first(servers: BenchServers, side: Side, jobs: int, first: int) -> float:
     step = max(1, first // _STEPS)
     with side.fresh_store(servers) as url, start_times_file(step) as (path, env):
         side.run_program("bulk", url, str(jobs))
@@ -64,17 +64,17 @@ def _first_of(servers: BenchServers, side: Side, jobs: int, first: int) -> float
 
 
 def history(servers: BenchServers, side: Side, size: Size) -> Measurements:
-    """Databases that stay for all rounds; a drain more or less does not change them."""
+    """Measure in databases that all rounds share; one more drain hardly changes them."""
     measured = {}
     for finished in (count for count in size.histories if count <= side.rival.largest_backlog):
         name = f"history_{side.name}_{finished}"
-        url = servers.reusable_database(name, side.template, partial(_finish, side, finished))
+        url = servers.reusable_database(name, side.template, partial(_add_history, side, finished))
         drain = Drain(side, side.scale_jobs("drain", size.drain), before_start=_checkpoint)
         measured[name_point(HISTORY, finished)] = [drain.run(servers, url).rate]
     return measured
 
 
-def _finish(side: Side, jobs: int, conn: Connection) -> None:
+def _add_history(side: Side, jobs: int, conn: Connection) -> None:
     if side.is_jobforge:
         sql_bench.add_history(conn, jobs)
     else:
@@ -82,7 +82,7 @@ def _finish(side: Side, jobs: int, conn: Connection) -> None:
 
 
 def _checkpoint(conn: Connection) -> None:
-    """All but the new jobs was analyzed when it was made."""
+    """Run a checkpoint only: everything but the new jobs was analyzed when it was created."""
     conn.execute("checkpoint")
 
 
@@ -98,7 +98,7 @@ def tenants(servers: BenchServers, side: Side, size: Size) -> Measurements:
 
 
 def held_snapshot(servers: BenchServers, side: Side, size: Size) -> Measurements:
-    """One drain after the other in one database, where nothing can be cleaned up meanwhile."""
+    """Run drains one after the other in a database where a snapshot prevents any cleanup."""
     jobs = side.scale_jobs("drain", size.drain)
     with side.fresh_store(servers) as url, _snapshot(url, side.rival.table):
         return {
@@ -116,7 +116,7 @@ def _snapshot(url: str, table: str) -> Iterator[None]:
 
 
 def connections(servers: BenchServers, side: Side, size: Size) -> Measurements:
-    """Claims and completions by SQL, 50 jobs at a time, from so many connections at once."""
+    """Measure claims and completions by SQL, 50 jobs at a time, on concurrent connections."""
     return {
         name_point(CONNECTIONS, count): [_rate_of(servers, side, size.drain, count)]
         for count in size.connections
@@ -124,7 +124,7 @@ def connections(servers: BenchServers, side: Side, size: Size) -> Measurements:
 
 
 def _rate_of(servers: BenchServers, side: Side, jobs: int, count: int) -> float:
-    work: Callable[[Connection, int], int] = _ours if side.is_jobforge else _floor
+    work: Callable[[Connection, int], int] = _drain_jobforge if side.is_jobforge else _drain_floor
     with side.fresh_store(servers) as url, ExitStack() as stack:
         with psycopg.connect(url, autocommit=True) as conn:
             sql_bench.add_backlog(conn, jobs + count * _BATCH, table=side.rival.table)
@@ -133,15 +133,17 @@ def _rate_of(servers: BenchServers, side: Side, jobs: int, count: int) -> float:
             stack.enter_context(sql_bench.connect(url)) for _ in range(count)
         ]
         with ThreadPoolExecutor(count) as pool:
-            list(pool.map(lambda conn: work(conn, _BATCH), opened))  # plans are made
+            list(
+                pool.map(lambda conn: work(conn, _BATCH), opened)
+            )  # each connection plans its statements
             start = time.perf_counter()
             done = sum(pool.map(lambda conn: work(conn, jobs // count), opened))
             return done / (time.perf_counter() - start)
 
 
-def _ours(conn: Connection, jobs: int) -> int:
+def _drain_jobforge(conn: Connection, jobs: int) -> int:
     return sql_bench.drain(conn, uuid4(), jobs, batch=_BATCH)
 
 
-def _floor(conn: Connection, jobs: int) -> int:
+def _drain_floor(conn: Connection, jobs: int) -> int:
     return floor_sql.drain(conn, uuid4(), jobs, _BATCH)

@@ -1,8 +1,9 @@
-"""What the scheduler reaches, and what it costs while nothing is due: `make bench-schedules`.
+"""Measure the scheduler, with many due schedules and when idle: `make bench-schedules`.
 
-One durable Postgres, real `jobforge scheduler` processes. All schedules are due in the same minute:
-the database's clock stands still before it, and is then moved into it. The jobs have payloads with
-tags and parameters to be checked against. `--quick` runs all of it with tiny counts.
+The benchmark starts `jobforge scheduler` processes on one durable Postgres. All schedules are due
+in the same minute: the database's clock stops before that minute, and is then moved into it. The
+payloads have template tags, and are checked against the definition's parameters. `--quick` runs
+everything with tiny counts, to check that the benchmark works.
 """
 
 import argparse
@@ -35,7 +36,7 @@ _SCHEMA = {
     "properties": {"at": {"type": "string"}, "n": {"type": "integer"}},
     "required": ["at"],
 }
-_STAND_STILL = """
+_STOP_CLOCK = """
 create table public.clock as select timestamptz '2026-06-01 08:59:30Z' as at;
 grant select on public.clock to public;
 create or replace function jobforge_private.now() returns timestamptz language sql volatile
@@ -56,30 +57,30 @@ QUICK = Size(schedules=50, schedulers=(2,), idle_s=0.5)
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="tiny counts: shows that it runs")
+    parser.add_argument("--quick", action="store_true", help="tiny counts, to check that it works")
     options = parser.parse_args()
     size = QUICK if options.quick else FULL
     figures = []
     with BenchServers(QUICK_SETTINGS if options.quick else SETTINGS) as servers:
         _install(servers)
-        for figure in _measured(servers, size):
+        for figure in _measure(servers, size):
             print(format_figure(figure), flush=True)
             figures.append(figure)
     return 0 if options.quick or all(figure.is_met for figure in figures) else 1
 
 
-def _measured(servers: BenchServers, size: Size) -> Iterator[Figure]:
+def _measure(servers: BenchServers, size: Size) -> Iterator[Figure]:
     for schedulers in size.schedulers:
         print(f"… {size.schedules} schedules, {schedulers} schedulers", file=sys.stderr, flush=True)
         yield _due_at_once(servers, size, schedulers)
-    for way, environment in (("", {}), (" without LISTEN", {"JOBFORGE_BEHIND_POOLER": "true"})):
-        print(f"… idle{way}", file=sys.stderr, flush=True)
-        yield _idle(servers, size, way, environment)
+    for variant, environment in (("", {}), (" without LISTEN", {"JOBFORGE_BEHIND_POOLER": "true"})):
+        print(f"… idle{variant}", file=sys.stderr, flush=True)
+        yield _measure_idle(servers, size, variant, environment)
 
 
 def _due_at_once(servers: BenchServers, size: Size, schedulers: int) -> Figure:
     with servers.fresh_database("schedules") as url, psycopg.connect(url, autocommit=True) as conn:
-        conn.execute(_STAND_STILL)
+        conn.execute(_STOP_CLOCK)
         _add(conn, size.schedules)
         with _running(url, schedulers):
             started = time.monotonic()
@@ -94,12 +95,14 @@ def _due_at_once(servers: BenchServers, size: Size, schedulers: int) -> Figure:
         jobs = _count(conn, "jobs")
     if jobs != size.schedules:
         raise BenchError(f"{jobs} jobs of {size.schedules} schedules")
-    note = f"s; {size.schedules / fired_s:.0f} jobs/s, planned at first in {planning_s:.1f} s"
+    note = f"s; {size.schedules / fired_s:.0f} jobs/s, planned in {planning_s:.1f} s"
     name = f"{size.schedules} schedules due at once, {schedulers} scheduler(s)"
     return Figure(name, fired_s, 10, 0, note, lower_is_better=True)
 
 
-def _idle(servers: BenchServers, size: Size, way: str, environment: dict[str, str]) -> Figure:
+def _measure_idle(
+    servers: BenchServers, size: Size, variant: str, environment: dict[str, str]
+) -> Figure:
     with (
         servers.without_autovacuum(),
         servers.fresh_database("schedules") as url,
@@ -108,9 +111,9 @@ def _idle(servers: BenchServers, size: Size, way: str, environment: dict[str, st
         _add(conn, 10)
         with _running(url, 1, **environment):
             _wait(lambda: _count(conn, "triggers where next_run_at is not null"), 10)
-            time.sleep(min(15, size.idle_s))  # it settles down, and its start is counted
+            time.sleep(min(15, size.idle_s))  # until the statistics include the scheduler's start
             value = servers.transactions_per_s(conn.info.dbname, size.idle_s)
-    name = f"queries per second of an idle scheduler{way}"
+    name = f"queries per second of an idle scheduler{variant}"
     return Figure(name, value, 2, 0, "", lower_is_better=True)
 
 
@@ -124,7 +127,7 @@ def _install(servers: BenchServers) -> None:
 
 
 def _add(conn: Connection, count: int) -> None:
-    """A hundred of each tenant, which is as many as there can be; none is due for a month."""
+    """Add schedules, 100 (the limit) per tenant; none is due for a month by the real clock."""
     settings = {
         "label": "every morning",
         "definition": "report",

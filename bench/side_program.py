@@ -1,8 +1,9 @@
-"""What the program of a side does: `install`, `work`, and the commands that measure.
+"""Commands that the program of every side has: `install`, `work`, and those that measure.
 
-`bulk N`, `single N`, `latency N` and `steady RATE SECONDS`. Each side has such a program, ours
-(jobs.py) as well as each rival's (rivals/), and runs it in its own environment. The answer is one
-line of JSON. Programs for Node have the same in program.mjs.
+The measuring commands are `bulk N`, `single N`, `latency N` and `steady RATE SECONDS`; they print
+one line of JSON. JobForge has such a program (jobforge_program.py), and so has each other job
+system (rivals/), which runs it in its own environment. rivals/side_program.mjs is the same for
+Node.
 """
 
 import asyncio
@@ -21,17 +22,17 @@ import start_times
 
 Answer = dict[str, float | list[float]]
 
-GATE = "BENCH_GATE"  # a file: programs that are ready wait until it is there
+GATE = "BENCH_GATE"  # path of a file: programs that are ready wait until the file exists
 
-_WARM = 20  # singles before the clock starts
+_WARM = 20  # single enqueues before the measurement starts
 _CHUNK = 100
-_GAP_S = (0.02, 0.08)  # between a job that has started and the next
-_TICK_S = 0.01  # a steady load comes in so many small batches
+_GAP_S = (0.02, 0.08)  # between the start of a job and the next enqueue
+_TICK_S = 0.01  # interval between the batches of a steady load
 _LONGEST_S = 30
 
 
 class Client(NamedTuple):
-    """How a side enqueues: one job, many at once, and what its driver takes for a bare insert."""
+    """How a side enqueues one job or many, and inserts a bare row with the same driver."""
 
     enqueue: Callable[[int], Awaitable[None]]
     enqueue_many: Callable[[Sequence[int]], Awaitable[None]]
@@ -39,7 +40,7 @@ class Client(NamedTuple):
 
 
 class Program(NamedTuple):
-    """A side; each function takes the URL of Postgres or Redis."""
+    """The functions of a side; each takes the URL of Postgres or Redis."""
 
     install: Callable[[str], Awaitable[None]]
     client: Callable[[str], AbstractAsyncContextManager[Client]]
@@ -55,7 +56,7 @@ def main(program: Program) -> None:
 
 
 def run(answer: Coroutine[object, object, Answer]) -> Answer:
-    """With uvloop where the side has it."""
+    """Run the coroutine, with uvloop if the side's environment has it."""
     try:
         loop_factory = importlib.import_module("uvloop").new_event_loop
     except ImportError:
@@ -79,12 +80,12 @@ async def _bulk(client: Client, count: int) -> Answer:
 
 
 async def _single(client: Client, count: int) -> Answer:
-    """In chunks, in turn with bare inserts where the side measures these and is alone."""
+    """Enqueue in chunks; a single client of a side with bare inserts alternates with those."""
     insert_bare = None if os.environ.get(GATE) else client.insert_bare
     await _timed(client.enqueue, _WARM)
     if insert_bare is not None:
         await _timed(insert_bare, _WARM)
-    await _gate()
+    await _wait_for_gate()
     began = time.time()
     seconds = bare = 0.0
     for _ in range(0, count, _CHUNK):
@@ -101,21 +102,21 @@ async def _timed(enqueue: Callable[[int], Awaitable[None]], count: int) -> float
     return time.perf_counter() - start
 
 
-async def _gate() -> None:
-    """Waits for the others, where there are any."""
+async def _wait_for_gate() -> None:
+    """Wait until all clients are ready, if there are several."""
     path = os.environ.get(GATE)
     if path is None:
         return
     gate = Path(path)
-    _ready(gate)
+    _report_ready(gate)
     deadline = time.monotonic() + _LONGEST_S
     while not _is_open(gate):
         if time.monotonic() > deadline:
-            raise TimeoutError("the gate did not open")
+            raise TimeoutError(f"{gate} was not created within {_LONGEST_S} s")
         await asyncio.sleep(0.001)
 
 
-def _ready(gate: Path) -> None:
+def _report_ready(gate: Path) -> None:
     gate.with_suffix(f".{os.getpid()}").touch()
 
 
@@ -124,21 +125,21 @@ def _is_open(gate: Path) -> bool:
 
 
 async def _latency(client: Client, count: int) -> Answer:
-    """From the call to enqueue until the handler starts, one job after the other."""
+    """Measure from the enqueue call until the handler starts, one job after the other."""
     path = Path(os.environ[start_times.FILE])
     await client.enqueue(0)
-    await _started(path, 1)
+    await _wait_for_starts(path, 1)
     sent = []
     for number in range(count):
         await asyncio.sleep(random.uniform(*_GAP_S))  # noqa: S311 - a pause, not a secret
         sent.append(time.time())
         await client.enqueue(number)
-        await _started(path, number + 2)
+        await _wait_for_starts(path, number + 2)
     started = start_times.read(path)[1:]
-    return {"latencies": [at - by for at, by in zip(started, sent, strict=True)]}
+    return {"latencies": [start - call for start, call in zip(started, sent, strict=True)]}
 
 
-async def _started(path: Path, jobs: int) -> None:
+async def _wait_for_starts(path: Path, jobs: int) -> None:
     deadline = time.monotonic() + _LONGEST_S
     while start_times.count(path) < jobs:
         if time.monotonic() > deadline:
@@ -147,7 +148,7 @@ async def _started(path: Path, jobs: int) -> None:
 
 
 async def _steady(client: Client, rate: int, seconds: int) -> Answer:
-    """Small batches at a fixed pace; each job carries the time of the call that sent it."""
+    """Enqueue small batches at a fixed rate; each job carries the time of its enqueue call."""
     batch = max(1, round(rate * _TICK_S))
     start = time.perf_counter()
     sent = 0

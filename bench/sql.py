@@ -1,8 +1,8 @@
-"""What the SQL functions cost: `make bench-sql`.
+"""Measure the cost of the SQL functions: `make bench-sql`.
 
-Every figure is a ratio of two things measured in turn in one run on one durable Postgres, the
-median of several rounds: a noisy machine is as noisy for both. `--quick` runs all of it with small
-counts, to show that it works.
+Every figure is the ratio of two measurements that alternate on one durable Postgres, as the median
+of several rounds, so that noise of the machine affects both. `--quick` runs every workload with
+small counts, to check that the benchmark works.
 """
 
 import argparse
@@ -31,7 +31,7 @@ ENQUEUE = "select count(*) from jobforge.enqueue_jobs(%s::jsonb, %s)"
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One result: a ratio (or milliseconds) with its target and the spread over the rounds."""
+    """A result: a ratio, or milliseconds, with its target and its spread over the rounds."""
 
     name: str
     value: float
@@ -79,13 +79,13 @@ def one_tenant(bench: Bench) -> Iterator[Figure]:
     bench.fill((size.drain + BATCH) * size.rounds)
     rates: list[float] = []
 
-    def ours() -> float:
+    def rate_of_jobforge() -> float:
         rates.append(bench.rate_of_jobforge(size.drain))
         return rates[-1]
 
-    ratios = bench.compare(ours, lambda: bench.rate_of_floor(size.drain))
+    ratios = bench.compare(rate_of_jobforge, lambda: bench.rate_of_floor(size.drain))
     yield ratio_figure(
-        "claim + complete, 1 tenant, of the floor",
+        "claim + complete, 1 tenant, ratio to the floor",
         ratios,
         0.7,
         f"{statistics.median(rates):,.0f} jobs/s",
@@ -100,12 +100,14 @@ def many_tenants(bench: Bench) -> Iterator[Figure]:
         lambda: bench.rate_of_jobforge(size.drain), lambda: bench.rate_of_floor(size.drain)
     )
     yield ratio_figure(
-        f"the same, {size.tenants:,} tenants, {size.queued_of_tenants:,} queued", ratios, 0.5
+        f"claim + complete, {size.tenants:,} tenants, {size.queued_of_tenants:,} queued, of floor",
+        ratios,
+        0.5,
     )
 
 
 def backlog(bench: Bench) -> Iterator[Figure]:
-    """Each round drains a little from a small and from a large backlog."""
+    """Compare the first jobs of a large backlog with those of a small one."""
     size = bench.size
     ratios = []
     for number in range(size.rounds):
@@ -116,11 +118,13 @@ def backlog(bench: Bench) -> Iterator[Figure]:
             bench.fill(jobs + BATCH)
             rates[jobs] = bench.rate_of_jobforge(size.small)
         ratios.append(rates[size.large] / rates[size.small])
-    yield ratio_figure(f"rate with {size.large:,} queued, of that with {size.small:,}", ratios, 0.9)
+    yield ratio_figure(
+        f"rate with {size.large:,} queued, ratio to {size.small:,} queued", ratios, 0.9
+    )
 
 
 def history(bench: Bench) -> Iterator[Figure]:
-    """Two databases side by side, one of them with a history."""
+    """Compare a database that has a history with one that has none."""
     size = bench.size
     old = bench.on_new_database("history")
     for side in (bench, old):
@@ -134,13 +138,13 @@ def history(bench: Bench) -> Iterator[Figure]:
         return side.rate_of_jobforge(size.small)
 
     ratios = bench.compare(lambda: rate(old), lambda: rate(bench))
-    yield ratio_figure(f"rate with {size.history:,} finished, of that with none", ratios, 0.9)
+    yield ratio_figure(f"rate with {size.history:,} finished, ratio to none", ratios, 0.9)
     yield from listing(old)
     old.conn.close()
 
 
 def listing(bench: Bench) -> Iterator[Figure]:
-    """A page of one tenant's jobs out of the history made above."""
+    """Measure a page of one tenant's jobs in a database with a history."""
     times = []
     query = "select count(*) from jobforge.list_jobs('{}', 50, null, %s)"
     for number in range(-5, 20):
@@ -167,7 +171,7 @@ def held_snapshot(bench: Bench) -> Iterator[Figure]:
         passes = [churn_jobs(bench, tenants) for _ in range(min(3, size.rounds))]
         first, last = (statistics.median(side) for side in zip(*passes, strict=True))
         yield ratio_figure(
-            f"held snapshot, {tenants:,} tenants: last tenth of the first, {size.passing:,} jobs",
+            f"held snapshot, {tenants:,} tenants, {size.passing:,} jobs: last tenth to first",
             [last / first for first, last in passes],
             0.8,
             f"{first:,.0f} → {last:,.0f} jobs/s",
@@ -175,9 +179,9 @@ def held_snapshot(bench: Bench) -> Iterator[Figure]:
 
 
 def churn_jobs(bench: Bench, tenants: int) -> tuple[float, float]:
-    """Jobs come and go, one in ten fails once, claims are empty, and nothing can be cleaned.
+    """Enqueue and run jobs while a snapshot prevents any cleanup; one job in ten fails once.
 
-    Answers the rates of the first and of the last tenth.
+    Returns the rates of the first and of the last tenth of the jobs.
     """
     bench.clear()
     bench.analyze_and_checkpoint()
@@ -210,7 +214,7 @@ def bulk_enqueue(bench: Bench) -> Iterator[Figure]:
     bench.conn.execute("create table floor.copied (like jobforge.jobs including all)")
     into = floor_sql.COPY.replace("floor.jobs", "floor.copied")
 
-    def ours() -> float:
+    def enqueue() -> float:
         start = time.perf_counter()
         bench.conn.execute(ENQUEUE, [document, tenant(0)])
         return size.bulk / (time.perf_counter() - start)
@@ -225,11 +229,11 @@ def bulk_enqueue(bench: Bench) -> Iterator[Figure]:
     rates: list[float] = []
 
     def counted() -> float:
-        rates.append(ours())
+        rates.append(enqueue())
         return rates[-1]
 
     yield ratio_figure(
-        f"bulk enqueue of {size.bulk:,}, of COPY into the same shape",
+        f"bulk enqueue of {size.bulk:,}, ratio to COPY into a table of the same shape",
         bench.compare(counted, copied),
         0.5,
         f"{statistics.median(rates):,.0f} jobs/s",
@@ -245,7 +249,7 @@ def fan_in(bench: Bench) -> Iterator[Figure]:
         return rates[-1]
 
     yield ratio_figure(
-        f"settling {jobs:,} parents of one job, of plain jobs",
+        f"settling {jobs:,} parents of one job, ratio to independent jobs",
         bench.compare(joined, lambda: fan_in_rates.plain(bench, jobs)),
         0.5,
         f"{statistics.median(rates):,.0f} jobs/s",
@@ -265,9 +269,11 @@ WORKLOADS = {
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("workloads", nargs="*", choices=[*WORKLOADS, []], help="all by default")
-    parser.add_argument("--quick", action="store_true", help="small counts: shows that it runs")
-    parser.add_argument("--json", type=Path, help="write the figures here too")
+    parser.add_argument(
+        "workloads", nargs="*", choices=[*WORKLOADS, []], help="workloads to run (default: all)"
+    )
+    parser.add_argument("--quick", action="store_true", help="small counts, to check that it works")
+    parser.add_argument("--json", type=Path, help="also write the figures to this file")
     options = parser.parse_args()
     figures = []
     with tempfile.TemporaryDirectory(prefix="jobforge-bench-") as folder:

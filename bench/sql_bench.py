@@ -1,4 +1,4 @@
-"""The two sides that a bench compares, on one database: ours and the floor, with one backlog."""
+"""Databases of the SQL benchmark: the same backlog in JobForge's tables and in the floor's."""
 
 import time
 from collections.abc import Callable
@@ -37,12 +37,12 @@ class Size:
 
 
 def tenant(number: int) -> UUID:
-    """Tenants in an order that has nothing to do with their numbers."""
+    """Return a tenant ID; the order of the IDs is independent of the numbers."""
     return uuid5(UUID(int=0), str(number))
 
 
 class Bench:
-    """One database, two sides: ours and the floor."""
+    """A database with JobForge's tables and the floor's."""
 
     def __init__(self, url: str, size: Size) -> None:
         self.url = url
@@ -54,7 +54,7 @@ class Bench:
         return connect(self.url)
 
     def on_new_database(self, name: str) -> "Bench":
-        """The same on a new database of the same server."""
+        """Return a Bench with the same size on a new database of the same server."""
         self.conn.execute(f"create database {name}".encode())
         url = make_conninfo(self.url, dbname=name)
         with psycopg.connect(url, autocommit=True) as conn:
@@ -69,7 +69,7 @@ class Bench:
         self.conn.execute(floor_sql.SCHEMA, prepare=False)
 
     def fill(self, jobs: int, tenants: int = 1) -> None:
-        """The same backlog on both sides."""
+        """Add the same backlog to JobForge's table and the floor's."""
         add_backlog(self.conn, jobs, tenants)
         self.conn.execute("insert into floor.jobs select * from jobforge.jobs")
         self.analyze_and_checkpoint()
@@ -80,7 +80,7 @@ class Bench:
         self.conn.execute("checkpoint")
 
     def rate_of_jobforge(self, jobs: int) -> float:
-        """Claims and completes so many jobs; returns jobs per second."""
+        """Claim and complete this number of jobs in JobForge; return jobs per second."""
         return self._rate(jobs, lambda conn, count: drain(conn, self.worker, count))
 
     def rate_of_floor(self, jobs: int) -> float:
@@ -90,26 +90,26 @@ class Bench:
 
     def _rate(self, jobs: int, work: Callable[[Connection, int], int]) -> float:
         with self.connect() as conn:
-            work(conn, BATCH)  # a session's first call plans everything
+            work(conn, BATCH)  # the first calls of a session plan its statements
             start = time.perf_counter()
             done = work(conn, jobs)
             elapsed = time.perf_counter() - start
         if done < jobs:
-            raise RuntimeError(f"{jobs} jobs were to be done, {done} were")
+            raise RuntimeError(f"expected {jobs} jobs to be done, got {done}")
         return done / elapsed
 
-    def compare(self, ours: Callable[[], float], other: Callable[[], float]) -> list[float]:
-        """Ratios of as many rounds as the size says, the two sides in turn."""
+    def compare(self, measured: Callable[[], float], base: Callable[[], float]) -> list[float]:
+        """Return one ratio per round; the two sides alternate in being first."""
         ratios = []
         for number in range(self.size.rounds):
-            sides = (ours, other) if number % 2 else (other, ours)
+            sides = (measured, base) if number % 2 else (base, measured)
             first, second = (side() for side in sides)
             ratios.append(second / first if number % 2 == 0 else first / second)
         return ratios
 
 
 def connect(url: str) -> Connection:
-    """A connection whose statements are prepared at once."""
+    """Return a connection that prepares statements at their second execution."""
     conn = psycopg.connect(url, autocommit=True)
     conn.prepare_threshold = 1
     return conn
@@ -118,7 +118,7 @@ def connect(url: str) -> Connection:
 def add_backlog(
     conn: Connection, jobs: int, tenants: int = 1, table: str = "jobforge.jobs"
 ) -> None:
-    """A backlog by plain inserts: what is measured comes later."""
+    """Add a backlog by plain inserts, because its creation is not measured."""
     conn.execute(
         f"""
         insert into {table} (tenant_id, id, created_at, run_at, queued_at, version,
@@ -133,7 +133,7 @@ def add_backlog(
 
 
 def add_history(conn: Connection, jobs: int) -> None:
-    """Finished jobs of 100 tenants over 60 days, each day in its partition."""
+    """Add finished jobs of 100 tenants over 60 days, each day in its partition."""
     if not jobs:
         return
     conn.execute(
@@ -164,7 +164,7 @@ def add_history(conn: Connection, jobs: int) -> None:
 def drain(
     conn: Connection, worker: UUID, jobs: int, *, failing: int = 0, batch: int = BATCH
 ) -> int:
-    """Claims and completes until `jobs` are done or none is left; `failing` in 100 fail once."""
+    """Claim and complete until `jobs` are done or none is left; `failing` in 100 fail once."""
     done = 0
     while done < jobs:
         rows = conn.execute(CLAIM, [worker, min(batch, jobs - done)], binary=True).fetchall()

@@ -1,4 +1,4 @@
-"""Starts and ends: the start of a worker, a canceled job, and a worker that was killed."""
+"""Times of a worker's start, of a job's cancellation, and of the recovery from a killed worker."""
 
 import json
 import time
@@ -14,8 +14,8 @@ from measurements import Measurements
 from run_sizes import Size
 
 START = "start to first job ms"
-CANCEL, CANCEL_IGNORED = "cancel ms", "cancel of a deaf job ms"
-RECOVERY = "killed worker's job starts again s"
+CANCEL, CANCEL_IGNORED = "cancel ms", "cancel of a job that ignores it ms"
+RECOVERY = "restart of a killed worker's job s"
 
 _TENANT = UUID(int=1)
 _ENQUEUE = "select job_id from jobforge.enqueue_jobs(%s::jsonb, %s)"
@@ -23,7 +23,7 @@ _CANCEL = "select jobforge.cancel_job(%s, p_tenant_id => %s)"
 
 
 def start(servers: BenchServers, side: Side, size: Size) -> Measurements:  # noqa: ARG001 - a workload
-    """From the start of the process until it has started a job that was there before."""
+    """Measure from the start of the worker process until it starts a job that was queued before."""
     with side.fresh_store(servers) as url, start_times_file() as (path, env):
         side.run_program("bulk", url, "1")
         began = time.time()
@@ -34,7 +34,7 @@ def start(servers: BenchServers, side: Side, size: Size) -> Measurements:  # noq
 
 
 def recovery(servers: BenchServers, side: Side, size: Size) -> Measurements:
-    """From kill -9 of a worker until another has started its job again."""
+    """Measure from `kill -9` of a worker until another worker has restarted its job."""
     leases = {
         "JOBFORGE_LEASE_S": str(size.lease_s),
         "JOBFORGE_HEARTBEAT_S": str(size.lease_s / 3),
@@ -48,7 +48,7 @@ def _recover(servers: BenchServers, side: Side, leases: dict[str, str]) -> float
         psycopg.connect(url, autocommit=True) as conn,
         start_times_file() as (path, env),
     ):
-        _enqueue(conn, "held", {"n": 0})
+        _enqueue(conn, "wait_forever", {"n": 0})
         with side.run_workers(url, env={**env, **leases}) as workers:
             workers.wait_until(lambda: start_times.count(path) == 1)
             killed = time.time()
@@ -59,9 +59,10 @@ def _recover(servers: BenchServers, side: Side, leases: dict[str, str]) -> float
 
 
 def cancel(servers: BenchServers, side: Side, size: Size) -> Measurements:
-    """From the call to cancel until the process of the running job is gone.
+    """Measure from the call that cancels a job until the job's process has exited.
 
-    One job looks whether it was canceled. The other does not: it is asked, and told a second later.
+    One job checks whether it was canceled. The other one does not: the worker asks it to stop, and
+    raises Cancelled in its handler a second later.
     """
     measured: Measurements = {CANCEL: [], CANCEL_IGNORED: []}
     with (
@@ -73,7 +74,7 @@ def cancel(servers: BenchServers, side: Side, size: Size) -> Measurements:
             for name in measured:
                 pid_file = servers.folder / f"{name} {number}"
                 pid_file.unlink(missing_ok=True)
-                payload = {"pid_file": str(pid_file), "is_deaf": name == CANCEL_IGNORED}
+                payload = {"pid_file": str(pid_file), "ignores_cancel": name == CANCEL_IGNORED}
                 job_id = _enqueue(conn, "sleeper", payload)
                 workers.wait_until(pid_file.exists)
                 process = Path("/proc") / pid_file.read_text()

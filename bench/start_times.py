@@ -1,8 +1,8 @@
-"""Marks: handlers note when they start, all processes of a run in one file.
+"""Start times of jobs: the handlers of all processes append them to one file.
 
-A mark is the time of day in eight bytes; appending it is atomic. On a rival's fast path only every
-so-manieth job is marked, the first one of each process included. Where delays are asked for, jobs
-that carry the time they were sent at are marked with how long it took, and others not at all.
+A start time is the time of day in eight bytes, so that appending it is atomic. To keep the handlers
+fast, only the first of every BENCH_STEP jobs of a process is recorded. With BENCH_DELAYS, handlers
+record delays in place of times, of those jobs that carry the time at which they were sent.
 """
 
 import array
@@ -12,12 +12,12 @@ import struct
 import time
 from pathlib import Path
 
-# Without the prefix JOBFORGE_: every command of ours removes such variables from its environment.
+# No prefix JOBFORGE_: every jobforge command removes such variables from its environment.
 FILE = "BENCH_START_TIMES"
 STEP = "BENCH_STEP"
 DELAYS = "BENCH_DELAYS"
 _SIZE = 8
-_OLDEST = 10**15  # what is more is a time in microseconds, what is less is a mere number
+_OLDEST = 10**15  # greater numbers are times in microseconds, smaller ones count jobs
 
 
 class _Recorder:
@@ -34,7 +34,7 @@ class _Recorder:
             self._write(time.time())
 
     def record_delay(self, sent: int | bytes = 0) -> None:
-        """What a job was sent with: its number, or the payload that the number is in."""
+        """Record a job's delay, given the time it was sent at or the payload with that time."""
         now = time.time()
         number = json.loads(sent)["n"] if isinstance(sent, bytes) else sent
         if number > _OLDEST:
@@ -50,7 +50,7 @@ record_start = _recorder.record_delay if os.environ.get(DELAYS) else _recorder.r
 
 
 def sent_now() -> int:
-    """The number for a job whose delay is to be marked."""
+    """Return the current time as the number of a job whose delay is recorded."""
     return int(time.time() * 1e6)
 
 

@@ -1,8 +1,8 @@
-"""StreamLoad: jobs of several tenants run, and what they leave is committed late and out of order.
+"""Load for the live stream: jobs of several tenants, whose history is committed out of order.
 
-Workers are threads that call the engine as a worker does. One job in ten fails once, one in twenty
-is canceled while it runs, each notes its progress and an event. Every transaction that writes
-history is held open for a while of its own, so that younger ones are committed before it.
+The load's workers are threads that call the engine as a worker does. One job in ten fails once, one
+in twenty is canceled while it runs, and each records its progress and an event. Every transaction
+that writes history stays open for a random time, so that later transactions commit before it.
 """
 
 import json
@@ -21,11 +21,11 @@ from jobforge import calls, db
 from jobforge.types.jobs import ClaimedJob, JobRequest, Note, Outcome, OutcomeReport
 
 _AT_ONCE = 5
-_HELD_S = (0.0, 0.1)
-_LONG_HELD_S = 0.5  # one in twenty
+_OPEN_S = (0.0, 0.1)  # how long a transaction stays open
+_LONG_OPEN_S = 0.5  # how long one in twenty does
 _PAUSE_S = 0.01
 _LONGEST_S = 120
-_HAPPENED = """
+_CHANGES = """
 select tenant_id, concat_ws(' ', job_id, 'attempt', attempt, outcome) from jobforge.all_attempts
  where tenant_id = any(%(tenants)s)
 union all
@@ -37,7 +37,7 @@ select tenant_id, concat_ws(' ', job_id, kind, coalesce(data ->> 'n', 'None'))
 
 @dataclass(slots=True)
 class StreamLoad:
-    """Runs jobs of these tenants; `login` may work, `database` may read everything."""
+    """Runs jobs of these tenants. `login` may run jobs; `database` is the superuser's URL."""
 
     database: str
     login: str
@@ -47,29 +47,29 @@ class StreamLoad:
     _lock: Lock = field(default_factory=Lock)
 
     def run(self, jobs: int) -> None:
-        """Makes so many jobs, and runs them to their end."""
+        """Enqueue this number of jobs, and run them until all have finished."""
         self._left = jobs
         with db.connect(self.login) as conn:
             for number, tenant_id in enumerate(self.tenants):
-                mine = len(range(number, jobs, len(self.tenants)))
-                made = [JobRequest("noop", {"n": each}) for each in range(mine)]
-                db.run(conn, calls.enqueue_jobs(made, tenant_id=tenant_id))
+                share = len(range(number, jobs, len(self.tenants)))
+                requests = [JobRequest("noop", {"n": each}) for each in range(share)]
+                db.run(conn, calls.enqueue_jobs(requests, tenant_id=tenant_id))
         with ThreadPoolExecutor(self.workers) as pool:
-            for end in [pool.submit(self._work, number) for number in range(self.workers)]:
-                end.result()
+            for worker in [pool.submit(self._work, number) for number in range(self.workers)]:
+                worker.result()
 
-    def happened(self, file: Path) -> int:
-        """Writes what the tables say happened, by tenant; answers how much it is."""
+    def write_expected(self, file: Path) -> int:
+        """Write the changes that the tables record, by tenant, and return their number."""
         names: dict[str, list[str]] = {str(tenant_id): [] for tenant_id in self.tenants}
         with psycopg.connect(self.database) as conn:
-            for tenant_id, name in conn.execute(_HAPPENED, {"tenants": self.tenants}):
+            for tenant_id, name in conn.execute(_CHANGES, {"tenants": self.tenants}):
                 names[str(tenant_id)].append(name)
         file.write_text(json.dumps(names))
         return sum(map(len, names.values()))
 
     def _work(self, number: int) -> None:
         worker_id = uuid4()
-        chance = random.Random(number)  # noqa: S311 - the same bustle every time
+        chance = random.Random(number)  # noqa: S311 - the same load in every run
         deadline = time.monotonic() + _LONGEST_S
         with db.connect(self.login) as conn:
             while self._left > 0:
@@ -77,14 +77,14 @@ class StreamLoad:
                     raise BenchError(f"{self._left} jobs are left after {_LONGEST_S} s")
                 jobs = db.run(conn, calls.claim_jobs(worker_id, {"default": _AT_ONCE}))
                 if jobs:
-                    self._finish(self._end(conn, worker_id, jobs, chance))
+                    self._subtract(self._complete(conn, worker_id, jobs, chance))
                 else:
                     time.sleep(_PAUSE_S)
 
-    def _end(
+    def _complete(
         self, conn: Connection, worker_id: UUID, jobs: list[ClaimedJob], chance: random.Random
     ) -> int:
-        """Notes and outcomes, each in a transaction that stays open; answers how many are done."""
+        """Write notes and outcomes, each in a transaction that stays open; return the jobs done."""
         reports = [_report(job, chance) for job in jobs]
         canceled = [each for each in reports if each.outcome is Outcome.CANCELED]
         for each in canceled:
@@ -95,21 +95,21 @@ class StreamLoad:
         ):
             with conn.transaction():
                 db.run(conn, call)
-                time.sleep(_hold_s(chance))
+                time.sleep(_draw_open_s(chance))
         return sum(report.outcome is not Outcome.FAILED for report in reports)
 
-    def _finish(self, jobs: int) -> None:
+    def _subtract(self, jobs: int) -> None:
         with self._lock:
             self._left -= jobs
 
 
 def _report(job: ClaimedJob, chance: random.Random) -> OutcomeReport:
     report = OutcomeReport(*job.token, Outcome.SUCCEEDED, started_at=job.started_at)
-    drawn = chance.random()
-    if drawn < 0.1 and job.attempt == 1:
+    draw = chance.random()
+    if draw < 0.1 and job.attempt == 1:
         error = {"type": "Oops", "message": "once"}
         return report._replace(outcome=Outcome.FAILED, error=error, retry_in_s=0.05)
-    return report._replace(outcome=Outcome.CANCELED) if drawn > 0.95 else report
+    return report._replace(outcome=Outcome.CANCELED) if draw > 0.95 else report
 
 
 def _notes(job: ClaimedJob) -> list[Note]:
@@ -119,5 +119,5 @@ def _notes(job: ClaimedJob) -> list[Note]:
     ]
 
 
-def _hold_s(chance: random.Random) -> float:
-    return _LONG_HELD_S if chance.random() < 0.05 else chance.uniform(*_HELD_S)
+def _draw_open_s(chance: random.Random) -> float:
+    return _LONG_OPEN_S if chance.random() < 0.05 else chance.uniform(*_OPEN_S)

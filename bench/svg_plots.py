@@ -1,4 +1,4 @@
-"""Plots as SVG: draw_bars beside each other, and draw_lines over what grows. Values in, text out."""
+"""Plots as SVG text: bar charts, and line charts over a growing count."""
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -11,12 +11,12 @@ _WIDTH, _LEFT, _RIGHT, _TOP = 760, 120, 130, 44
 _ROW, _HEIGHT, _BOTTOM = 26, 330, 44
 _COLORS = ("#1f6feb", "#d29922", "#8250df", "#2da44e", "#cf222e", "#57606a", "#0aa2c0", "#bc4c00")
 _GREY = "#8c959f"
-_MOST_TICKS = 6
+_MAX_TICKS = 6
 
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """A value, with the smallest and the largest that was seen."""
+    """A bar: the median, and the smallest and largest value measured."""
 
     name: str
     value: float
@@ -26,13 +26,13 @@ class Bar:
 
 
 def draw_bars(title: str, rows: Sequence[Bar]) -> str:
-    """Longest first is up to the caller."""
-    most = max((row.high for row in rows), default=1) or 1
+    """Draw a bar chart with the rows in the given order."""
+    highest = max((row.high for row in rows), default=1) or 1
     wide = _WIDTH - _LEFT - _RIGHT
     parts = []
     for number, row in enumerate(rows):
         middle = _TOP + number * _ROW + _ROW / 2
-        value, low, high = (each / most * wide for each in (row.value, row.low, row.high))
+        value, low, high = (each / highest * wide for each in (row.value, row.low, row.high))
         parts += [
             _text(_LEFT - 8, middle + 4, row.name, anchor="end"),
             _rect((_LEFT, middle - 9), (value, 18), _COLORS[0] if row.is_jobforge else _GREY),
@@ -43,18 +43,18 @@ def draw_bars(title: str, rows: Sequence[Bar]) -> str:
 
 
 def draw_lines(
-    title: str, below: str, series: Mapping[str, Sequence[Point]], *, log: bool = True
+    title: str, axis_label: str, series: Mapping[str, Sequence[Point]], *, log: bool = True
 ) -> str:
-    """A line for each name; the axis below is logarithmic unless it is told not to be."""
+    """Draw one line per name; the horizontal axis is logarithmic unless `log` is False."""
     xs = sorted({x for points in series.values() for x, _ in points})
-    most = max((y for points in series.values() for _, y in points), default=1) or 1
-    along = _scale(xs, log=log)
-    steps = _steps(most)
+    highest = max((y for points in series.values() for _, y in points), default=1) or 1
+    horizontal = _scale(xs, log=log)
+    steps = _steps(highest)
 
     def place(x: float, y: float) -> Point:
         high = _HEIGHT - _TOP - _BOTTOM
         wide = _WIDTH - _LEFT - _RIGHT
-        return _LEFT + along[x] * wide, _HEIGHT - _BOTTOM - y / steps[-1] * high
+        return _LEFT + horizontal[x] * wide, _HEIGHT - _BOTTOM - y / steps[-1] * high
 
     parts = []
     for step in steps:
@@ -63,9 +63,9 @@ def draw_lines(
             _line((_LEFT, y), (_WIDTH - _RIGHT, y), "#d0d7de"),
             _text(_LEFT - 8, y + 4, format_tick(step), anchor="end"),
         ]
-    for x in xs if len(xs) <= 2 * _MOST_TICKS else xs[:: math.ceil(len(xs) / _MOST_TICKS)]:
+    for x in xs if len(xs) <= 2 * _MAX_TICKS else xs[:: math.ceil(len(xs) / _MAX_TICKS)]:
         parts.append(_text(place(x, 0)[0], _HEIGHT - _BOTTOM + 18, format_tick(x), anchor="middle"))
-    parts.append(_text(_LEFT, _HEIGHT - 6, below))
+    parts.append(_text(_LEFT, _HEIGHT - 6, axis_label))
     parts += _curves(series, place)
     return _svg(title, _HEIGHT, parts)
 
@@ -79,7 +79,7 @@ def format_tick(value: float) -> str:
 def _curves(
     series: Mapping[str, Sequence[Point]], place: Callable[[float, float], Point]
 ) -> Iterable[str]:
-    """Names stand at the ends of their draw_lines, moved apart where these meet."""
+    """Draw the lines, each with its name at its end; names that would overlap are moved apart."""
     taken: list[float] = []
     for number, (name, points) in enumerate(series.items()):
         color = _COLORS[number % len(_COLORS)]
@@ -96,7 +96,7 @@ def _curves(
 
 
 def _scale(xs: Sequence[float], *, log: bool) -> dict[float, float]:
-    """From 0 to 1. On a logarithmic one a zero lies one step left of the rest."""
+    """Map values to 0..1. On a logarithmic scale, zero is one decade left of the next value."""
     values = {x: math.log10(x) if log and x > 0 else x for x in xs}
     if log and xs and xs[0] == 0 and len(xs) > 1:
         values[xs[0]] = values[xs[1]] - 1
@@ -104,11 +104,11 @@ def _scale(xs: Sequence[float], *, log: bool) -> dict[float, float]:
     return {x: (value - low) / ((high - low) or 1) for x, value in values.items()}
 
 
-def _steps(most: float) -> list[float]:
-    """Round numbers from 0 to the first that is not below."""
-    size = 10 ** math.floor(math.log10(most))
-    step = next(size * each for each in (0.2, 0.5, 1, 2) if most / (size * each) <= _MOST_TICKS)
-    return [step * number for number in range(math.ceil(most / step) + 1)]
+def _steps(highest: float) -> list[float]:
+    """Return round numbers from 0 to the first that is at least `highest`."""
+    size = 10 ** math.floor(math.log10(highest))
+    step = next(size * each for each in (0.2, 0.5, 1, 2) if highest / (size * each) <= _MAX_TICKS)
+    return [step * number for number in range(math.ceil(highest / step) + 1)]
 
 
 def _text(x: float, y: float, text: str, *, anchor: str = "start", color: str = "#24292f") -> str:

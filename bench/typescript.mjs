@@ -1,4 +1,4 @@
-// Our TypeScript side of the bench: the app, its worker, and the program that enqueues.
+// Program of the TypeScript SDK: the app, its worker, and the commands that enqueue.
 
 import { z } from "../sdks/typescript/node_modules/zod/index.js";
 import { JobForge } from "../sdks/typescript/dist/index.js";

@@ -1,6 +1,7 @@
-"""The TypeScript worker beside the rivals that Node has: `make bench-ts`.
+"""Compare the TypeScript worker with the other job systems for Node: `make bench-ts`.
 
-As worker.py, with our own program in TypeScript (typescript.mjs) on the built package.
+The workloads are those of run.py. JobForge's program is in TypeScript (typescript.mjs), and runs
+the built package. `--quick` runs tiny counts, to check that the benchmark works.
 """
 
 import sys
@@ -26,13 +27,15 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "scripts"))
 import node
 
 NODE_RIVALS = ("graphile-worker", "pg-boss")
-_FLAGS = ("--max-semi-space-size=8", "--heap-growing-percent=50")  # those of jobforge-worker
-_OURS = Rival(JOBFORGE, table="jobforge.jobs", unfinished_query="select count(*) from jobforge.jobs")
+_FLAGS = ("--max-semi-space-size=8", "--heap-growing-percent=50")  # as jobforge-worker sets
+_OURS = Rival(
+    JOBFORGE, table="jobforge.jobs", unfinished_query="select count(*) from jobforge.jobs"
+)
 
 
 @dataclass(frozen=True, slots=True)
 class TypeScript(Side):
-    """Ours, from the folder of the SDK."""
+    """JobForge's TypeScript SDK, from its folder in the repository."""
 
     def install(self, servers: BenchServers) -> None:
         url = servers.create_database(self.template)

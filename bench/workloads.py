@@ -1,4 +1,4 @@
-"""The workloads by name: what measures each, and which sides take part."""
+"""Workloads of the comparison by name: the function that measures, and the sides that take part."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ DURABLE = frozenset(name for name, rival in RIVALS.items() if not rival.redis_ke
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """What to measure, of which sides, and how often where not as often as the run says."""
+    """A function that measures, the sides, and the rounds where they differ from the run's."""
 
     measure: Callable[[BenchServers, Side, Size], Measurements]
     sides: frozenset[str]

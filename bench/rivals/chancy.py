@@ -1,6 +1,6 @@
-"""chancy: the asyncio executor, 200 jobs at once, fetching again as soon as a job ends."""
+"""chancy: the asyncio executor, 200 jobs at once, fetching as soon as a job finishes."""
 # mypy: disable-error-code="import-not-found"
-# It is not installed where the types are checked.
+# The package is not installed where types are checked.
 
 import logging
 from collections.abc import AsyncIterator, Sequence

@@ -1,6 +1,6 @@
-"""dbos: async workflows, 100 at once, a queue that is polled every 20 ms (it has no wake-up)."""
+"""dbos: async workflows, 100 at once, a queue that is polled every 20 ms (no notification)."""
 # mypy: disable-error-code="import-not-found,untyped-decorator"
-# It is not installed where the types are checked.
+# The package is not installed where types are checked.
 
 import asyncio
 import threading
@@ -23,7 +23,7 @@ async def noop(n: int) -> None:
 
 
 async def install(url: str) -> None:
-    await asyncio.to_thread(_launch, url)  # it refuses to be called beside a running loop
+    await asyncio.to_thread(_launch, url)  # it must not run in a thread with an event loop
     await asyncio.to_thread(DBOS.destroy)
 
 

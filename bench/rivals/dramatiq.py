@@ -1,6 +1,6 @@
-"""dramatiq on Redis: eight threads; no metrics, results or backups of results."""
+"""dramatiq on Redis: eight threads, no middleware for metrics or results."""
 # mypy: disable-error-code="import-not-found,untyped-decorator"
-# It is not installed where the types are checked.
+# The package is not installed where types are checked.
 
 import threading
 from collections.abc import AsyncIterator, Sequence
@@ -15,7 +15,7 @@ _THREADS = 8
 
 
 async def install(url: str) -> None:
-    """Redis needs nothing."""
+    """Do nothing: Redis needs no schema."""
 
 
 @asynccontextmanager

@@ -1,4 +1,4 @@
-// graphile-worker: 24 jobs at once out of a local queue of 2,000, completions batched.
+// graphile-worker: 24 jobs at once from a local queue of 2,000, completions batched.
 
 import { load, main, recordStart } from "./side_program.mjs";
 

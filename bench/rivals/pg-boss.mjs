@@ -1,4 +1,4 @@
-// pg-boss: batches of 2,000, two fetchers, no pause while batches are full, woken by NOTIFY.
+// pg-boss: batches of 2,000, two fetchers, no pause while batches are full, NOTIFY on new jobs.
 
 import { load, main, recordStart } from "./side_program.mjs";
 

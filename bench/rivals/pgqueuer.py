@@ -1,6 +1,6 @@
 """pgqueuer: asyncpg and uvloop, batches of 500, tables that survive a crash."""
 # mypy: disable-error-code="import-not-found,import-untyped,untyped-decorator"
-# It is not installed where the types are checked.
+# The package is not installed where types are checked.
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager

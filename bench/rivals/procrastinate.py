@@ -1,6 +1,6 @@
-"""procrastinate: async tasks, ten at once; it fetches them one by one."""
+"""procrastinate: async tasks, ten at once, fetched one by one."""
 # mypy: disable-error-code="import-not-found,untyped-decorator"
-# It is not installed where the types are checked.
+# The package is not installed where types are checked.
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence

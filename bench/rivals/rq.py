@@ -1,6 +1,6 @@
-"""rq on Redis: results not kept. SimpleWorker runs jobs itself; for isolated jobs Worker forks."""
+"""rq on Redis: no results. SimpleWorker runs jobs itself; for isolated jobs Worker forks."""
 # mypy: disable-error-code="import-not-found"
-# It is not installed where the types are checked.
+# The package is not installed where types are checked.
 
 import os
 from collections.abc import AsyncIterator, Sequence
@@ -20,7 +20,7 @@ def noop(n: int) -> None:
 
 
 async def install(url: str) -> None:
-    """Redis needs nothing."""
+    """Do nothing: Redis needs no schema."""
 
 
 @asynccontextmanager

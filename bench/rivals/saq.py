@@ -1,6 +1,6 @@
-"""saq on Redis: 50 jobs at once, results not kept."""
+"""saq on Redis: 50 jobs at once, no results."""
 # mypy: disable-error-code="import-not-found"
-# It is not installed where the types are checked.
+# The package is not installed where types are checked.
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -16,12 +16,12 @@ from start_times import record_start
 _AT_ONCE = 50
 
 
-async def noop(ctx: object, *, n: int) -> None:  # noqa: ARG001 - called so
+async def noop(ctx: object, *, n: int) -> None:  # noqa: ARG001 - saq passes it
     record_start(n)
 
 
 async def install(url: str) -> None:
-    """Redis needs nothing."""
+    """Do nothing: Redis needs no schema."""
 
 
 @asynccontextmanager

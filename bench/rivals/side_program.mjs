@@ -1,4 +1,4 @@
-// What the program of a side does, for Node; program.py says what each command is.
+// Commands of a side's program, for Node; side_program.py describes each command.
 
 import fs from "node:fs";
 import { createRequire } from "node:module";
@@ -11,11 +11,11 @@ const START_TIMES = process.env.BENCH_START_TIMES;
 const STEP = Number(process.env.BENCH_STEP ?? "1");
 const DELAYS = process.env.BENCH_DELAYS;
 const GATE = process.env.BENCH_GATE;
-const OLDEST = 1e15; // what is more is a time in microseconds
+const OLDEST = 1e15; // greater numbers are times in microseconds, smaller ones count jobs
 const TICK_S = 0.01;
 const SIZE = 8;
 
-// The packages of a rival lie in an environment of its own.
+// The packages of each job system are in a separate environment.
 export const load = createRequire(path.join(process.env.BENCH_MODULES, "x"));
 
 const now = () => (performance.timeOrigin + performance.now()) / 1000;
@@ -70,38 +70,38 @@ async function bulk(enqueueMany, count) {
 
 async function single(enqueue, count) {
   for (let number = 0; number < WARM; number++) await enqueue(number);
-  await gate();
+  await waitForGate();
   const began = now();
   for (let number = 0; number < count; number++) await enqueue(number);
   const ended = now();
   return { seconds: ended - began, bare_seconds: 0, began, ended };
 }
 
-async function gate() {
+async function waitForGate() {
   if (!GATE) return;
   fs.writeFileSync(`${GATE}.${process.pid}`, "");
   const deadline = performance.now() + LONGEST_MS;
   while (!fs.existsSync(GATE)) {
-    if (performance.now() > deadline) throw new Error("the gate did not open");
+    if (performance.now() > deadline) throw new Error(`${GATE} was not created`);
     await sleep(1);
   }
 }
 
 async function latency(enqueue, count) {
   await enqueue(0);
-  await started(1);
+  await waitForStarts(1);
   const sent = [];
   for (let number = 0; number < count; number++) {
     await sleep(20 + 60 * Math.random());
     sent.push(now());
     await enqueue(number);
-    await started(number + 2);
+    await waitForStarts(number + 2);
   }
   const bytes = fs.readFileSync(START_TIMES);
   return { latencies: sent.map((by, number) => bytes.readDoubleLE((number + 1) * SIZE) - by) };
 }
 
-async function started(jobs) {
+async function waitForStarts(jobs) {
   const deadline = performance.now() + LONGEST_MS;
   while (fs.statSync(START_TIMES).size < jobs * SIZE) {
     if (performance.now() > deadline) throw new Error(`job ${jobs} has not started`);

@@ -1,7 +1,7 @@
 #!/bin/sh
-# Installs Debian's Postgres 15, PgBouncer, libfaketime and Chromium for the tests that want them,
-# where that is possible.
-# Those tests skip when the programs are missing, so nothing here fails the build.
+# Install Debian's Postgres 15, PgBouncer, libfaketime and Chromium for the tests that use them, if
+# the system has apt-get and the user is root. Those tests are skipped when the programs are missing,
+# so this script never fails the build.
 
 if [ -x /usr/lib/postgresql/15/bin/pg_ctl ] && [ -x /usr/sbin/pgbouncer ] &&
     [ -x "${JOBFORGE_CHROMIUM:-/usr/bin/chromium}" ] &&
@@ -12,7 +12,7 @@ if [ "$(id -u)" != 0 ] || ! command -v apt-get > /dev/null; then
     exit 0
 fi
 
-# The packages would make a cluster and start services; the tests start their own.
+# Without these files, the packages would create a cluster and start services.
 settings=/etc/postgresql-common/createcluster.conf
 if [ ! -e "$settings" ]; then
     mkdir -p "$(dirname "$settings")"
@@ -33,6 +33,6 @@ install() {
 if (install || { timeout 120 apt-get update -q && install; }) > /dev/null 2>&1; then
     echo "installed Postgres 15, PgBouncer, libfaketime and Chromium for the tests"
 else
-    echo "Postgres 15, PgBouncer, libfaketime and Chromium could not be installed; the tests that want them are skipped"
+    echo "Postgres 15, PgBouncer, libfaketime and Chromium could not be installed; tests that use them are skipped"
 fi
 exit 0

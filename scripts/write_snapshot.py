@@ -1,7 +1,8 @@
-"""Writes tests/upgrades/initial.sql.gz: the schema from which the upgrade tests start.
+"""Write tests/upgrades/initial.sql.gz, the schema from which the upgrade tests start.
 
-The snapshot is the SQL of `jobforge db sql`. After the first release it stays as it is, because
-databases of that release exist. Until then, run this script when a migration was edited.
+The snapshot is the output of `jobforge db sql`. Until the first release, run this script when you
+edit a migration. After that release the snapshot does not change, because databases of the release
+exist.
 """
 
 import gzip

@@ -83,31 +83,31 @@ ui-dev: $(INSTALLED) ## the dashboard's own server, which reloads, before a `mak
 ui-shots: $(INSTALLED) ui system-deps ## write the screenshots of docs/assets
 	@JOBFORGE_SHOTS=docs/assets $(BIN)/pytest -n 0 -q tests/ui -k sound
 
-bench: $(INSTALLED) ## ours beside all rivals; writes docs/benchmarks.md: about two hours, goes on where it was
+bench: $(INSTALLED) ## compare with other job systems and write docs/benchmarks.md: two hours, resumes when interrupted
 	@$(BIN)/python bench/run.py $(ARGS)
 
-bench-quick: $(INSTALLED) ## a part of it in under five minutes, printed
+bench-quick: $(INSTALLED) ## run a part of `make bench` in under five minutes and print the results
 	@$(BIN)/python bench/run.py --size quick $(ARGS)
 
-bench-claims: $(INSTALLED) ## what claims cost beside full caps, many definitions and a held snapshot
+bench-claims: $(INSTALLED) ## measure claims beside full caps, many definitions and a long-lived snapshot
 	@$(BIN)/python bench/claims.py $(ARGS)
 
-bench-sql: $(INSTALLED) ## what the SQL functions cost, against the bare tables
+bench-sql: $(INSTALLED) ## measure the SQL functions against bare tables
 	@$(BIN)/python bench/sql.py
 
-bench-schedules: $(INSTALLED) ## 10,000 schedules that are due in one minute, and what an idle scheduler asks for
+bench-schedules: $(INSTALLED) ## measure 10,000 schedules due in one minute, and the queries of an idle scheduler
 	@$(BIN)/python bench/schedules.py
 
-bench-observability: $(INSTALLED) ## what metrics, logs and traces cost a worker
+bench-observability: $(INSTALLED) ## measure the cost of metrics, logs and traces for a worker
 	@$(BIN)/python bench/observability.py
 
-bench-api: $(INSTALLED) ## what the HTTP API costs, beside SQL, and a live stream with 500 clients
+bench-api: $(INSTALLED) ## measure the HTTP API against SQL, and a live stream with 500 clients
 	@$(BIN)/python bench/api.py
 
-bench-cli: $(INSTALLED) ## what the command line costs before it does anything
+bench-cli: $(INSTALLED) ## measure the startup of the command line
 	@$(BIN)/python bench/startup.py
 
-bench-ui: $(INSTALLED) ui system-deps ## whether the dashboard stays smooth: 50,000 jobs, 100 changes a second
+bench-ui: $(INSTALLED) ui system-deps ## measure the dashboard with 50,000 jobs and 100 changes per second
 	@$(BIN)/python bench/ui.py
 
 docs: $(DOCS_INSTALLED) $(MERMAID) ## build the documentation's site into site/; a warning is an error
@@ -120,7 +120,7 @@ pages: $(INSTALLED) ## write the pages of docs/ that are made from the code: api
 snapshot: $(INSTALLED) ## write the schema from which upgrade tests start; only until the first release
 	@$(BIN)/python scripts/write_snapshot.py
 
-bench-ts: $(INSTALLED) ## what the TypeScript worker reaches, beside graphile-worker and pg-boss
+bench-ts: $(INSTALLED) ## compare the TypeScript worker with graphile-worker and pg-boss
 	@$(BIN)/python bench/typescript.py
 
 lock: $(INSTALLED) ## choose new versions of everything we depend on

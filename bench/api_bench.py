@@ -16,7 +16,7 @@ TENANT = UUID(int=1)
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """The counts of a run."""
+    """Counts of a run."""
 
     rounds: int
     clients: tuple[int, ...]

@@ -165,9 +165,9 @@ def gather_statistics(conn: Connection) -> None:
 @contextmanager
 def locked_table(url: str, table: str) -> Iterator[Connection]:
     """Lock the table, so that its rows can be read, but neither locked nor written."""
-    with psycopg.connect(url) as gate:
-        gate.execute(f"lock table {table} in exclusive mode".encode())
-        yield gate
+    with psycopg.connect(url) as lock:
+        lock.execute(f"lock table {table} in exclusive mode".encode())
+        yield lock
 
 
 def wait_for_workers(count: Callable[[], int], processes: int, check: Check) -> float:
@@ -200,8 +200,8 @@ class Redis:
         self._socket.settimeout(_LONGEST_S)
         self._socket.connect(str(path))
 
-    def run_command(self, *words: str) -> str:
-        self._socket.sendall((" ".join(words) + "\r\n").encode())
+    def run_command(self, *arguments: str) -> str:
+        self._socket.sendall((" ".join(arguments) + "\r\n").encode())
         return self._socket.recv(65536).decode()
 
     def count_blocked(self) -> int:
@@ -221,9 +221,9 @@ class Redis:
 def start_redis(folder: Path) -> Iterator[Redis]:
     """Start Redis in memory only: it writes nothing to disk, as is usual for these systems."""
     path = folder / "redis.sock"
-    words = ["--port", "0", "--unixsocket", str(path), "--save", "", "--dir", str(folder)]
+    arguments = ["--port", "0", "--unixsocket", str(path), "--save", "", "--dir", str(folder)]
     with subprocess.Popen(
-        [str(rival_environments.redis_server()), *words],
+        [str(rival_environments.redis_server()), *arguments],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     ) as server:

@@ -89,7 +89,7 @@ _LINES = {
 
 
 def write_page(path: Path, about: Facts, results: Results, left_out: dict[str, str]) -> None:
-    """Replaces the blocks that the page has, and the plots."""
+    """Replace the blocks that the page has, and write the plots."""
     assets = path.parent / _ASSETS
     assets.mkdir(parents=True, exist_ok=True)
     for name, picture in _draw_plots(results):

@@ -33,7 +33,7 @@ TEMPLATE = "claims"
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """The counts of a run."""
+    """Counts and durations of a run."""
 
     tenants: int
     definitions: int
@@ -197,20 +197,20 @@ def held_snapshot(servers: BenchServers, size: Size) -> None:
     with database(servers) as conn:
         conn.execute("select jobforge.ensure_partitions()")
         load = Load(conn.info.dsn, size.rate)
-        marks = []
+        times = []
         with load.running():
             time.sleep(2)
-            marks.append(time.monotonic())
+            times.append(time.monotonic())
             time.sleep(size.calm_s)
-            marks.append(time.monotonic())
+            times.append(time.monotonic())
             with psycopg.connect(conn.info.dsn) as holder:
                 holder.execute("set transaction isolation level repeatable read")
                 holder.execute("select count(*) from jobforge.jobs")
                 time.sleep(size.held_s)
-            marks.append(time.monotonic())
+            times.append(time.monotonic())
             time.sleep(size.calm_s)
-            marks.append(time.monotonic())
-    calm, *others = (load.percentile(*pair) for pair in pairwise(marks))
+            times.append(time.monotonic())
+    calm, *others = (load.percentile(*pair) for pair in pairwise(times))
     for name, p99 in zip(("while a snapshot is held", "after the snapshot"), others, strict=True):
         report(
             f"p99 from enqueue to start at {size.rate} jobs/s {name}, ratio to before",

@@ -93,11 +93,11 @@ class Side:
         (count,) = conn.execute(self.rival.unfinished_query.encode()).fetchone() or (0,)
         return int(count)
 
-    def run_program(self, *words: str, env: dict[str, str] | None = None) -> Any:  # noqa: ANN401 - its JSON
-        """Runs the side's program and returns its answer."""
+    def run_program(self, *arguments: str, env: dict[str, str] | None = None) -> Any:  # noqa: ANN401 - its JSON
+        """Run the side's program and return the JSON that it prints."""
         try:
             result = subprocess.run(
-                [*self._program(), *words],
+                [*self._program(), *arguments],
                 env=self._environment(env or {}),
                 capture_output=True,
                 text=True,
@@ -105,15 +105,15 @@ class Side:
                 check=False,
             )
         except subprocess.TimeoutExpired as error:
-            raise BenchError(f"{words[0]} has not ended within {_LONGEST_S} s") from error
+            raise BenchError(f"{arguments[0]} has not ended within {_LONGEST_S} s") from error
         if result.returncode != 0:
-            raise BenchError(f"{words[0]} failed: {_last_error(result.stderr)}")
+            raise BenchError(f"{arguments[0]} failed: {_last_error(result.stderr)}")
         return json.loads(result.stdout.splitlines()[-1])
 
-    def start_program(self, *words: str, env: dict[str, str]) -> "subprocess.Popen[str]":
+    def start_program(self, *arguments: str, env: dict[str, str]) -> "subprocess.Popen[str]":
         """Start the side's program without waiting for it; it prints its result on stdout."""
         return subprocess.Popen(
-            [*self._program(), *words],
+            [*self._program(), *arguments],
             env=self._environment(env),
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -167,11 +167,11 @@ class Side:
             return
         with (
             psycopg.connect(url, autocommit=True) as conn,
-            locked_table(url, self.rival.table) as gate,
+            locked_table(url, self.rival.table) as lock,
             self.run_workers(url, env=env) as workers,
         ):
             wait_for_workers(lambda: count_waiting(conn), 1, workers.check)
-            gate.commit()
+            lock.commit()
             yield workers
 
     def _program(self) -> list[str]:
@@ -247,14 +247,14 @@ def version_of(side: Side) -> str:
 def start_times_file(step: int = 1) -> Iterator[tuple[Path, dict[str, str]]]:
     """Create an empty file for start times; yield it and the variables that name it."""
     with tempfile.TemporaryDirectory(prefix="jobforge-bench-") as folder:
-        path = Path(folder) / "marks"
+        path = Path(folder) / "start_times"
         path.touch()
         yield path, {start_times.FILE: str(path), start_times.STEP: str(step)}
 
 
 def _jobforge_worker(processes: int, *, isolated: bool) -> list[str]:
-    words = ["--queues", _SLOTS[isolated], "--processes", str(processes)]
-    return [sys.executable, "-m", "jobforge", "worker", str(HERE / "app.py"), *words]
+    arguments = ["--queues", _SLOTS[isolated], "--processes", str(processes)]
+    return [sys.executable, "-m", "jobforge", "worker", str(HERE / "app.py"), *arguments]
 
 
 def _kill(process: "subprocess.Popen[bytes]") -> None:

@@ -96,21 +96,21 @@ _Result = tuple[_Start, float, float, float]
 class _Run:
     drain: Drain
     url: str
-    marks: Path
+    start_times: Path
     env: dict[str, str]
 
     def on_postgres(self) -> _Result:
         side = self.drain.side
         with psycopg.connect(self.url, autocommit=True) as conn:
             self.drain.before_start(conn)
-            with locked_table(self.url, side.rival.table) as gate:
+            with locked_table(self.url, side.rival.table) as lock:
                 spawned = time.time()
                 with self._working() as workers:
                     up = wait_for_workers(
                         lambda: count_waiting(conn), self.drain.processes, workers.check
                     )
                     start, before = _Start(time.time(), up - spawned), workers.cpu_s()
-                    gate.commit()
+                    lock.commit()
                     workers.wait_until(
                         lambda: self._have_all_started() and side.count_unfinished(conn) == 0,
                         share=0.01,
@@ -127,9 +127,11 @@ class _Run:
             up = wait_for_workers(count, self.drain.processes, workers.check)
             start, before = _Start(time.time(), up - spawned), workers.cpu_s()
             redis.run_command("rename", "aside", rival.redis_key)
-            workers.wait_until(lambda: start_times.count(self.marks) >= self.drain.jobs, share=0.01)
+            workers.wait_until(
+                lambda: start_times.count(self.start_times) >= self.drain.jobs, share=0.01
+            )
             used = workers.cpu_s() - before
-            return start, max(start_times.read(self.marks)), used, workers.memory_mb()
+            return start, max(start_times.read(self.start_times)), used, workers.memory_mb()
 
     def _working(self) -> AbstractContextManager[Workers]:
         drain = self.drain
@@ -141,4 +143,6 @@ class _Run:
         """Return whether the last jobs have started; earlier queries would slow the drain."""
         if self.drain.side.is_jobforge and self.drain.is_isolated:
             return True  # handlers in separate processes do not record their start
-        return start_times.count(self.marks) * int(self.env[start_times.STEP]) >= self.drain.jobs
+        return (
+            start_times.count(self.start_times) * int(self.env[start_times.STEP]) >= self.drain.jobs
+        )

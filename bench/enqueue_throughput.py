@@ -46,8 +46,10 @@ def crowd(servers: BenchServers, side: Side, size: Size) -> Measurements:
         tempfile.TemporaryDirectory(prefix="jobforge-bench-") as folder,
     ):
         gate = Path(folder) / "gate"
-        words = ("single", url, str(each))
-        programs = [side.start_program(*words, env={GATE: str(gate)}) for _ in range(size.clients)]
+        arguments = ("single", url, str(each))
+        programs = [
+            side.start_program(*arguments, env={GATE: str(gate)}) for _ in range(size.clients)
+        ]
         try:
             _await_ready(gate, programs)
             servers.admin.execute("checkpoint")

@@ -74,7 +74,9 @@ def memory(servers: BenchServers, side: Side, size: Size) -> Measurements:
             psycopg.connect(url, autocommit=True) as conn,
             side.run_workers(url, env=env) as workers,
         ):
-            workers.wait_until(lambda: start_times.count(path) > 2)  # the third is at a tenth
+            workers.wait_until(
+                lambda: start_times.count(path) > 2
+            )  # a tenth of the jobs has started
             early = process_usage.resident_mb(workers.pid)
             workers.wait_until(
                 lambda: start_times.count(path) == 20 and side.count_unfinished(conn) == 0

@@ -75,7 +75,8 @@ class Comparison:
     def run(self, workloads: list[str], deadline: float) -> bool:
         """Make the measurements until the deadline; return whether all were made or tried."""
         kept = {name: self.folder.load(name, _counts(self.size)) for name in workloads}
-        for name, each in kept.items():  # a side that an earlier run left out is tried again
+        for name, each in kept.items():
+            # Only this run's failures count: a side that an earlier run left out is tried again.
             out = {side: why for side, why in self.failed.items() if side in WORKLOADS[name].sides}
             each.left_out = out
         pending = list(self._list_pending(kept))

@@ -52,13 +52,13 @@ def _drain_first(servers: BenchServers, side: Side, jobs: int, first: int) -> fl
         side.run_program("bulk", url, str(jobs))
         with (
             psycopg.connect(url, autocommit=True) as conn,
-            locked_table(url, side.rival.table) as gate,
+            locked_table(url, side.rival.table) as lock,
             side.run_workers(url, env=env) as workers,
         ):
             servers.admin.execute("checkpoint")
             wait_for_workers(lambda: count_waiting(conn), 1, workers.check)
             opened = time.time()
-            gate.commit()
+            lock.commit()
             workers.wait_until(lambda: start_times.count(path) > _STEPS)
         return step * _STEPS / (start_times.read(path)[_STEPS] - opened)
 
@@ -133,9 +133,8 @@ def _rate_of(servers: BenchServers, side: Side, jobs: int, count: int) -> float:
             stack.enter_context(sql_bench.connect(url)) for _ in range(count)
         ]
         with ThreadPoolExecutor(count) as pool:
-            list(
-                pool.map(lambda conn: work(conn, _BATCH), opened)
-            )  # each connection plans its statements
+            # The first batch makes each connection plan its statements.
+            list(pool.map(lambda conn: work(conn, _BATCH), opened))
             start = time.perf_counter()
             done = sum(pool.map(lambda conn: work(conn, jobs // count), opened))
             return done / (time.perf_counter() - start)

@@ -23,7 +23,7 @@ COMPLETE = "select * from jobforge.complete_jobs(%s, %s::jsonb)"
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """The counts of a run."""
+    """Counts of a run."""
 
     rounds: int
     drain: int

@@ -22,7 +22,7 @@ from jobforge.types.jobs import ClaimedJob, JobRequest, Note, Outcome, OutcomeRe
 
 _AT_ONCE = 5
 _OPEN_S = (0.0, 0.1)  # how long a transaction stays open
-_LONG_OPEN_S = 0.5  # how long one in twenty does
+_LONG_OPEN_S = 0.5  # how long one transaction in twenty stays open
 _PAUSE_S = 0.01
 _LONGEST_S = 120
 _CHANGES = """

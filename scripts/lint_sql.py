@@ -1,7 +1,7 @@
-"""Checks the rules of this project's SQL that no other tool checks.
+"""Check the rules for this project's SQL that no other tool checks.
 
 - Every file parses, and opens with a comment that describes it.
-- No line is longer than 100 characters, unless it is all string literal: those are not broken.
+- No line is longer than 100 characters, unless it is a single string literal, which stays whole.
 - Keywords are in lower case.
 - A security definer function pins its search_path.
 - A statement that updates or deletes jobs compares lease or state in its WHERE, because a row that
@@ -50,7 +50,7 @@ def lint(path: Path) -> Iterator[str]:
     if path.name == "rls_test.sql":  # a psql script, with commands that are not SQL
         return
     if not text.startswith("-- "):
-        yield "1: opens with no comment that describes it"
+        yield "1: opens with no comment that describes the file"
     yield from _upper_case(text)
     yield from _unguarded_changes(text)
     try:

@@ -78,13 +78,13 @@ def main() -> int:
         if verb == "install":
             install(Path(folder).resolve())
             return 0
-        done = npm(Path(folder).resolve(), *rest)
+        result = npm(Path(folder).resolve(), *rest)
     except NotInstalled as error:
         sys.stderr.write(str(error))
         return 1
-    sys.stdout.write(done.stdout)
-    sys.stderr.write(done.stderr)
-    return done.returncode
+    sys.stdout.write(result.stdout)
+    sys.stderr.write(result.stderr)
+    return result.returncode
 
 
 if __name__ == "__main__":

@@ -32,6 +32,6 @@ install() {
 if (install || { timeout 120 apt-get update -q && install; }) > /dev/null 2>&1; then
     echo "installed Postgres 15, PgBouncer, libfaketime and Chromium for the tests"
 else
-    echo "Postgres 15, PgBouncer, libfaketime and Chromium could not be installed; the tests that want them are skipped"
+    echo "Postgres 15, PgBouncer, libfaketime and Chromium could not be installed; tests that use them are skipped"
 fi
 exit 0

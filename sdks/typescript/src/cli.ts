@@ -5,8 +5,8 @@
  * for good, and old ones would not be collected before there are four times as many.
  */
 
-import { harden } from "./hardening.ts";
+import { harden } from "./process/hardening.ts";
 
 const isHidden = harden();
-const { run } = await import("./command.ts");
+const { run } = await import("./worker/run-command.ts");
 await run(isHidden);

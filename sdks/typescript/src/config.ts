@@ -1,9 +1,9 @@
 /** The settings of a process, from its variables JOBFORGE_…; the only reader of them. */
 
 import { readFileSync } from "node:fs";
-import { variable } from "./environment.ts";
 import { ConfigError } from "./errors.ts";
-import { LEVELS, type Level } from "./telemetry.ts";
+import { LEVELS, type Level } from "./observability/logs.ts";
+import { variable } from "./process/environment.ts";
 
 export interface Config {
   readonly databaseUrl: string | undefined;

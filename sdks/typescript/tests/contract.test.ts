@@ -5,7 +5,7 @@ import { randomUUID } from "node:crypto";
 import { readdirSync, readFileSync } from "node:fs";
 import { after, test } from "node:test";
 import { z } from "zod";
-import type { Definition } from "../src/definition.ts";
+import { explained, fromSqlstate } from "../src/db/sqlstates.ts";
 import {
   Cancel,
   type Context,
@@ -19,7 +19,6 @@ import {
   Snooze,
   verifyWebhook,
 } from "../src/index.ts";
-import type { ClaimedJob } from "../src/job.ts";
 import {
   hide,
   hideInTail,
@@ -30,7 +29,8 @@ import {
   registerOperatorSecret,
 } from "../src/redact/index.ts";
 import { CURRENT_SCOPE } from "../src/redact/scope.ts";
-import { explained, fromSqlstate } from "../src/sqlstates.ts";
+import type { Definition } from "../src/sdk/definition.ts";
+import type { ClaimedJob } from "../src/types/jobs.ts";
 import { Worker } from "../src/worker/index.ts";
 import { until, urlOf } from "./ground.ts";
 

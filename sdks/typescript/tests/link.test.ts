@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { after, test } from "node:test";
 import { getHeapSpaceStatistics } from "node:v8";
 import type { Row } from "../src/calls/call.ts";
-import { Database } from "../src/db.ts";
+import { Database } from "../src/db/database.ts";
 import { JobForgeError } from "../src/errors.ts";
 import { urlOf } from "./ground.ts";
 

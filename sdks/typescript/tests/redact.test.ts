@@ -5,7 +5,7 @@ import { randomBytes, randomUUID } from "node:crypto";
 import { after, test } from "node:test";
 import { z } from "zod";
 import { JobForge, registerSecret } from "../src/index.ts";
-import type { ClaimedJob } from "../src/job.ts";
+import { unconfigure } from "../src/observability/logs.ts";
 import { hideAside, LARGE } from "../src/redact/background.ts";
 import {
   hideText,
@@ -15,7 +15,7 @@ import {
   registerHandedSecret,
 } from "../src/redact/index.ts";
 import { Scope } from "../src/redact/scope.ts";
-import { unconfigure } from "../src/telemetry.ts";
+import type { ClaimedJob } from "../src/types/jobs.ts";
 import { configureLogs } from "../src/worker/index.ts";
 import { unique, until, urlOf, withClient, withWorker } from "./ground.ts";
 

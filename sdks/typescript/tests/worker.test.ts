@@ -5,19 +5,19 @@ import { randomUUID } from "node:crypto";
 import { once } from "node:events";
 import { test } from "node:test";
 import { z } from "zod";
+import type { Loop } from "../src/db/loop.ts";
+import type { Line } from "../src/db/outage.ts";
 import { Cancel, Dead, errors, JobForge, Retry, Snooze } from "../src/index.ts";
-import type { ClaimedJob } from "../src/job.ts";
-import type { Loop } from "../src/loop.ts";
-import type { Line } from "../src/outage.ts";
-import { RELEASED, type Report, SUCCEEDED } from "../src/runner.ts";
-import { Secrets } from "../src/secrets.ts";
-import type { JobOptions } from "../src/settings.ts";
+import type { JobOptions } from "../src/sdk/settings.ts";
+import { Secrets } from "../src/security/secrets.ts";
+import type { ClaimedJob } from "../src/types/jobs.ts";
 import { now } from "../src/worker/clock.ts";
 import { configureLogs, Worker } from "../src/worker/index.ts";
+import { type Ready, Starts } from "../src/worker/launcher.ts";
 import { Leases } from "../src/worker/leases.ts";
+import { RELEASED, type Report, SUCCEEDED } from "../src/worker/runner.ts";
 import { serve } from "../src/worker/served.ts";
-import { type Ready, Starts } from "../src/worker/starts.ts";
-import { Steps } from "../src/worker/steps.ts";
+import { Steps } from "../src/worker/step-writer.ts";
 import { newApp, unique, until, urlOf, withClient, withWorker } from "./ground.ts";
 
 /** A queue that only this test's worker serves, and settings of inline jobs on it. */

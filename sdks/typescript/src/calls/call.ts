@@ -1,6 +1,6 @@
 /** A call of one of the engine's functions, as a value that any connection can run. */
 
-import type { Json } from "../job.ts";
+import type { Json } from "../types/jobs.ts";
 
 /** Columns as the texts that Postgres sends. */
 export type Row = readonly (string | null)[];

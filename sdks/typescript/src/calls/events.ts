@@ -1,7 +1,7 @@
 /** Calls on a tenant's events, for applications. */
 
-import type { JsonObject } from "../job.ts";
-import { encode } from "../jsonb.ts";
+import type { JsonObject } from "../types/jobs.ts";
+import { encode } from "../types/jsonb.ts";
 import { type Call, value } from "./call.ts";
 
 /** Return the event's ID. */

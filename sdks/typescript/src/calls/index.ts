@@ -3,4 +3,4 @@
 export type { Call } from "./call.ts";
 export * from "./events.ts";
 export * from "./jobs.ts";
-export * from "./work.ts";
+export * from "./worker.ts";

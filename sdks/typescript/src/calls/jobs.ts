@@ -12,8 +12,8 @@ import type {
   Json,
   JsonObject,
   State,
-} from "../job.ts";
-import { encode } from "../jsonb.ts";
+} from "../types/jobs.ts";
+import { encode } from "../types/jsonb.ts";
 import { type Call, documents, value, valueOrNull } from "./call.ts";
 
 export function enqueueJob(job: JobRequest, tenantId: string | null): Call<Enqueued[]> {

@@ -1,7 +1,7 @@
 /** Jobs over HTTP, for programs that have no database: one method for each route they need. */
 
+import { byCode } from "../db/sqlstates.ts";
 import { ConfigError, type JobForgeError, Unavailable } from "../errors.ts";
-import { byCode } from "../sqlstates.ts";
 import type { components, operations } from "./types.ts";
 
 type Schemas = components["schemas"];

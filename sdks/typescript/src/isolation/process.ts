@@ -7,20 +7,27 @@ import { constants, tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Writable } from "node:stream";
 import { fileURLToPath } from "node:url";
-import type { Runnable } from "../definition.ts";
 import { JobForgeError } from "../errors.ts";
-import type { ClaimedJob, JsonObject } from "../job.ts";
 import { hideAside } from "../redact/background.ts";
 import { jobScope, type Scope } from "../redact/index.ts";
-import type { Host, OnEnd, Run } from "../runner.ts";
-import type { Limits } from "../settings.ts";
-import { type Exit, exited, isFinal, type Limit, type Stop, type Verdict } from "../verdict.ts";
+import type { Runnable } from "../sdk/definition.ts";
+import type { Limits } from "../sdk/settings.ts";
+import { type Exit, exited, isFinal, type Limit, type Stop, type Verdict } from "../sdk/verdict.ts";
+import type { ClaimedJob, JsonObject } from "../types/jobs.ts";
 import { now } from "../worker/clock.ts";
-import { forWaiting } from "./environment.ts";
-import { heapFlag, limited, residentBytes } from "./limits.ts";
-import { Tail } from "./tails.ts";
-import { killTree, MARK } from "./tree.ts";
-import { type Answer, DEADLINES, type Order, type Refusal, type Used, type Word } from "./wire.ts";
+import { forWaiting } from "../worker/isolation/environment.ts";
+import { heapFlag, limited, residentBytes } from "../worker/isolation/limits.ts";
+import {
+  type Answer,
+  DEADLINES,
+  type Order,
+  type Refusal,
+  type Used,
+  type Word,
+} from "../worker/isolation/messages.ts";
+import { Tail } from "../worker/isolation/output-tail.ts";
+import { killTree, MARK } from "../worker/isolation/proc.ts";
+import type { Host, OnEnd, Run } from "../worker/runner.ts";
 
 // What a process has said and printed before its end comes at once; a grandchild that still holds
 // the pipes is not waited for.
@@ -31,7 +38,7 @@ const OF_THE_WORKER =
   /^--(inspect|cpu-prof|heap-prof|test|watch|max-old-space-size|heap-growing-percent)/;
 const NOTES: readonly string[] = ["progress", "log", "event"];
 const EXTENSION = import.meta.url.slice(import.meta.url.lastIndexOf("."));
-const CHILD = fileURLToPath(new URL(`./child${EXTENSION}`, import.meta.url));
+const CHILD = fileURLToPath(new URL(`../worker/isolation/child${EXTENSION}`, import.meta.url));
 
 /** A process that has imported the app and waits for a job. */
 export class Waiting {

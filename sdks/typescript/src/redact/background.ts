@@ -4,7 +4,7 @@
  */
 
 import { Worker as Thread } from "node:worker_threads";
-import type { Json } from "../job.ts";
+import type { Json } from "../types/jobs.ts";
 import { hide, hideInTail, type Scope } from "./index.ts";
 import type { ScopeData } from "./scope.ts";
 
@@ -90,7 +90,9 @@ async function asked(items: readonly Scoped[]): Promise<readonly Json[] | null> 
 }
 
 function started(): Thread {
-  const made = new Thread(new URL(`./thread${EXTENSION}`, import.meta.url), { execArgv: [] });
+  const made = new Thread(new URL(`./background-thread${EXTENSION}`, import.meta.url), {
+    execArgv: [],
+  });
   made.on("message", ({ number, shown }: Response) => {
     const resolve = unanswered.get(number);
     unanswered.delete(number);

@@ -6,8 +6,8 @@
  * contract/cases/redaction.json hold for every language.
  */
 
-import type { Json, JsonObject } from "../job.ts";
-import { legible } from "../jsonb.ts";
+import type { Json, JsonObject } from "../types/jobs.ts";
+import { legible } from "../types/jsonb.ts";
 import { hideAssigned } from "./assignments.ts";
 import { isSecretName } from "./names.ts";
 import { CURRENT_SCOPE, HANDED, MARKER, OPERATOR, register, type Scope } from "./scope.ts";

@@ -8,8 +8,8 @@
  * docs/decisions/0041 has the reasons.
  */
 
-import { CURRENT } from "../current.ts";
-import type { ClaimedJob } from "../job.ts";
+import { CURRENT } from "../sdk/job-scope.ts";
+import type { ClaimedJob } from "../types/jobs.ts";
 import { hideForms, occursIn, Registry } from "./registry.ts";
 
 export const MARKER = "[redacted]";

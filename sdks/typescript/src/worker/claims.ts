@@ -7,14 +7,14 @@
  */
 
 import { type Call, claimJobs, claimReadableJobs, isUnreadable } from "../calls/index.ts";
+import type { Loop } from "../db/loop.ts";
+import type { Line } from "../db/outage.ts";
 import { NotFound } from "../errors.ts";
-import type { ClaimedJob } from "../job.ts";
-import type { Loop } from "../loop.ts";
-import type { Line } from "../outage.ts";
+import type { ClaimedJob } from "../types/jobs.ts";
 import { now } from "./clock.ts";
-import type { Outcomes } from "./outcomes.ts";
+import type { Ready } from "./launcher.ts";
+import type { Outcomes } from "./settler.ts";
 import type { Slots } from "./slots.ts";
-import type { Ready } from "./starts.ts";
 
 const PAUSES_S = [0.005, 0.025, 0.125];
 // The first jobs after a rest are asked for in small number: they run while more are fetched.

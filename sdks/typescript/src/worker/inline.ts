@@ -5,15 +5,22 @@
  */
 
 import { AsyncLocalStorage } from "node:async_hooks";
-import { Context } from "../context.ts";
-import { CURRENT } from "../current.ts";
-import type { Runnable } from "../definition.ts";
 import { Invalid } from "../errors.ts";
-import type { ClaimedJob, Enqueued, JobRequest, Json, JsonObject, NoteKind } from "../job.ts";
 import { jobScope } from "../redact/index.ts";
-import { type Host, type OnEnd, type Report, type Run, type Runner, SUCCEEDED } from "../runner.ts";
-import type { Waiting } from "../steps.ts";
-import { isFinal, returned, type Stop, thrown, unusable, waits } from "../verdict.ts";
+import { Context } from "../sdk/context.ts";
+import type { Runnable } from "../sdk/definition.ts";
+import { CURRENT } from "../sdk/job-scope.ts";
+import type { Waiting } from "../sdk/step-log.ts";
+import { isFinal, returned, type Stop, thrown, unusable, waits } from "../sdk/verdict.ts";
+import type {
+  ClaimedJob,
+  Enqueued,
+  JobRequest,
+  Json,
+  JsonObject,
+  NoteKind,
+} from "../types/jobs.ts";
+import { type Host, type OnEnd, type Report, type Run, type Runner, SUCCEEDED } from "./runner.ts";
 
 const MOST_TENANTS = 1_000;
 

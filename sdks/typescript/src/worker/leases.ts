@@ -5,10 +5,10 @@
  * lies after the database's.
  */
 
-import type { Beat, ClaimedJob, Token } from "../job.ts";
-import type { Run } from "../runner.ts";
-import type { Stop } from "../verdict.ts";
+import type { Stop } from "../sdk/verdict.ts";
+import type { Beat, ClaimedJob, Token } from "../types/jobs.ts";
 import { now, resync } from "./clock.ts";
+import type { Run } from "./runner.ts";
 
 interface Held {
   readonly run: Run;

@@ -3,10 +3,10 @@
  * it is full, the oldest log line makes room.
  */
 
-import type { ClaimedJob, JsonObject, Note, NoteKind } from "../job.ts";
+import { emit } from "../observability/logs.ts";
 import { hideAside, weigh } from "../redact/background.ts";
 import { jobScope } from "../redact/index.ts";
-import { emit } from "../telemetry.ts";
+import type { ClaimedJob, JsonObject, Note, NoteKind } from "../types/jobs.ts";
 
 const ROOM = 10_000;
 const LARGEST_BATCH = 2_000;

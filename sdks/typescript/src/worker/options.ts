@@ -1,8 +1,8 @@
 /** What a worker is told: its queues with their slots, and its times. */
 
-import type { Runnable } from "../definition.ts";
 import { ConfigError } from "../errors.ts";
-import type { IsolationOptions } from "../isolation/isolated.ts";
+import type { Runnable } from "../sdk/definition.ts";
+import type { IsolationOptions } from "./isolation/runner.ts";
 
 const SLOTS = 10;
 // As the engine has them.

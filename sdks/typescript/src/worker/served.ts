@@ -1,9 +1,9 @@
 /** What runs the jobs of each definition that a worker serves. */
 
-import type { Runnable } from "../definition.ts";
 import { ConfigError } from "../errors.ts";
-import type { Runner } from "../runner.ts";
-import type { Isolation } from "../settings.ts";
+import type { Runnable } from "../sdk/definition.ts";
+import type { Isolation } from "../sdk/settings.ts";
+import type { Runner } from "./runner.ts";
 
 interface Serving {
   readonly definition: Runnable;

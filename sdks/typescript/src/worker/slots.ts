@@ -1,6 +1,6 @@
 /** How many more jobs of each queue a worker may start. */
 
-import type { ClaimedJob } from "../job.ts";
+import type { ClaimedJob } from "../types/jobs.ts";
 
 /** A queue is known to have more when its last claim was answered in full, or it was told so. */
 export class Slots {

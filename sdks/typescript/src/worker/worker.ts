@@ -12,7 +12,6 @@
 
 import { randomUUID } from "node:crypto";
 import { hostname } from "node:os";
-import type { JobForge } from "../app.ts";
 import {
   type Call,
   enqueueChildren,
@@ -21,10 +20,16 @@ import {
   registerWorker,
   unregisterWorker,
 } from "../calls/index.ts";
-import { flowing } from "../current.ts";
-import type { Database } from "../db.ts";
-import type { Runnable } from "../definition.ts";
-import { Isolated, type IsolationOptions } from "../isolation/isolated.ts";
+import type { Database } from "../db/database.ts";
+import { Loop } from "../db/loop.ts";
+import { Line, Outage } from "../db/outage.ts";
+import { emit, type Fields, fieldsOf, isEnabled } from "../observability/logs.ts";
+import { isSecretName, registerOperatorSecret, registerSecret, UNSAFE } from "../redact/index.ts";
+import type { JobForge } from "../sdk/app.ts";
+import type { Runnable } from "../sdk/definition.ts";
+import { flowing } from "../sdk/job-scope.ts";
+import type { Isolation } from "../sdk/settings.ts";
+import { Secrets } from "../security/secrets.ts";
 import type {
   ClaimedJob,
   Enqueued,
@@ -33,26 +38,21 @@ import type {
   JsonObject,
   NoteKind,
   WorkerCommand,
-} from "../job.ts";
-import { Loop } from "../loop.ts";
-import { Line, Outage } from "../outage.ts";
-import { isSecretName, registerOperatorSecret, registerSecret, UNSAFE } from "../redact/index.ts";
-import { type Host, RELEASED, type Report, type Runner } from "../runner.ts";
-import { Secrets } from "../secrets.ts";
-import type { Isolation } from "../settings.ts";
-import { emit, type Fields, fieldsOf, isEnabled } from "../telemetry.ts";
+} from "../types/jobs.ts";
 import { Claims } from "./claims.ts";
+import { Upkeep } from "./heartbeat.ts";
 import { Inline } from "./inline.ts";
+import { Isolated, type IsolationOptions } from "./isolation/runner.ts";
+import { type Ready, Starts } from "./launcher.ts";
 import { Leases } from "./leases.ts";
+import { Wakeups } from "./listener.ts";
 import { Notes } from "./notes.ts";
 import { checkOptions, queuesOf, type WorkerOptions } from "./options.ts";
-import { Outcomes } from "./outcomes.ts";
+import { type Host, RELEASED, type Report, type Runner } from "./runner.ts";
 import { namesOf, serve } from "./served.ts";
+import { Outcomes } from "./settler.ts";
 import { Slots } from "./slots.ts";
-import { type Ready, Starts } from "./starts.ts";
-import { Steps } from "./steps.ts";
-import { Upkeep } from "./upkeep.ts";
-import { Wakeups } from "./wakeups.ts";
+import { Steps } from "./step-writer.ts";
 
 const WATCH_S = 1;
 // What the end of a worker may take beyond its drain: for killed jobs to be gone, for a claim that

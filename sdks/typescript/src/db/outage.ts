@@ -1,0 +1,50 @@
+/** Whether the database answers, as all loops of a worker see it: told once when it changes. */
+
+import type { Call } from "../calls/call.ts";
+import { Unavailable } from "../errors.ts";
+import { emit } from "../observability/logs.ts";
+import type { Link } from "./database.ts";
+
+/** From the first call that did not reach the database to the first that did again. */
+export class Outage {
+  #since: number | null = null;
+
+  begin(error: Unavailable): void {
+    if (this.#since !== null) return;
+    this.#since = performance.now();
+    emit("database.lost", { error: error.message }, "warning");
+  }
+
+  end(): void {
+    if (this.#since === null) return;
+    const durationMs = Math.round(performance.now() - this.#since);
+    this.#since = null;
+    emit("database.back", { duration_ms: durationMs });
+  }
+}
+
+/** A link whose calls show whether there is an outage. */
+export class Line {
+  readonly #link: Link;
+  readonly #outage: Outage;
+
+  constructor(link: Link, outage: Outage) {
+    this.#link = link;
+    this.#outage = outage;
+  }
+
+  async run<T>(call: Call<T>): Promise<T> {
+    try {
+      const answer = await this.#link.run(call);
+      this.#outage.end();
+      return answer;
+    } catch (error) {
+      if (error instanceof Unavailable) this.#outage.begin(error);
+      throw error;
+    }
+  }
+
+  async close(): Promise<void> {
+    await this.#link.close();
+  }
+}

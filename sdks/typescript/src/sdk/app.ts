@@ -1,0 +1,162 @@
+/**
+ * The app: what its jobs are, and the way to the engine. `const jf = new JobForge()`. Nothing is
+ * read, opened or sent before it is first needed.
+ */
+
+import type pg from "pg";
+import { z } from "zod";
+import * as calls from "../calls/index.ts";
+import { load } from "../config.ts";
+import type { Database, DatabaseOptions } from "../db/database.ts";
+import { Conflict } from "../errors.ts";
+import type { Json, JsonObject } from "../types/jobs.ts";
+import {
+  type AnyDefinition,
+  Definition,
+  type Handler,
+  HooksDefinition,
+  type Runnable,
+} from "./definition.ts";
+import { Client } from "./engine-client.ts";
+import { type EndHook, type FailHook, Hooks, type StartHook, type SuccessHook } from "./hooks.ts";
+import { AMBIENT } from "./job-scope.ts";
+import type { Using } from "./options.ts";
+import { type JobOptions, readSettings } from "./settings.ts";
+
+export interface AppOptions extends DatabaseOptions {
+  /** UUID or slug, of whatever names no other. */
+  readonly tenant?: string;
+}
+
+const NOTHING = z.object({});
+// Known across copies of this package: a worker and the app it loads may have one each.
+const BRAND = Symbol.for("jobforge.app");
+
+/** A registry of definitions, and the connections that their jobs go through. */
+export class JobForge {
+  readonly client: Client;
+  readonly [BRAND] = true;
+  readonly #defined = new Map<string, AnyDefinition>();
+  readonly #hooks = new Hooks();
+
+  /** What is not given comes from the variables JOBFORGE_…. */
+  constructor(databaseUrl?: string, options: AppOptions = {}) {
+    this.client = new Client(() => {
+      const config = load();
+      return {
+        url: databaseUrl ?? config.databaseUrl,
+        tenant: options.tenant ?? config.tenant,
+        size: options.size,
+        behindPooler: options.behindPooler ?? config.behindPooler,
+        listenUrl: options.listenUrl ?? config.listenUrl,
+      };
+    });
+  }
+
+  /** Makes a definition of a handler. */
+  job<P extends z.ZodObject = typeof NOTHING, R = Json | undefined>(
+    key: string,
+    options: JobOptions<P, R>,
+    handler: Handler<z.output<P>, R>,
+  ): Definition<P, R> {
+    const { params = NOTHING as unknown as P, result, ...given } = options;
+    const settings = readSettings(key, given);
+    if (this.#defined.has(key)) throw new Conflict(`there is a definition ${key} already`);
+    const definition = new Definition<P, R>(
+      settings,
+      { params, result },
+      handler,
+      this.client,
+      this.#hooks,
+    );
+    this.#defined.set(key, definition);
+    return definition;
+  }
+
+  /** By key, those that run hooks among them. */
+  get definitions(): ReadonlyMap<string, Runnable> {
+    const all = new Map<string, Runnable>(this.#defined);
+    for (const definition of this.#defined.values()) {
+      if (!definition.hasFollowers) continue;
+      const hooks = new HooksDefinition(definition, this.#hooks);
+      all.set(hooks.settings.key, hooks);
+    }
+    return all;
+  }
+
+  /** All that is enqueued within is of this tenant, unless it names another. */
+  tenant<T>(tenant: string, within: () => T): T {
+    return AMBIENT.run(tenant, within);
+  }
+
+  /** A transaction of a tenant on a connection of the app's own: `conn` for what it enqueues. */
+  async transaction<T>(tenant: string, work: (tx: pg.PoolClient) => Promise<T>): Promise<T> {
+    const tenantId = await this.client.tenantId(tenant);
+    return await this.client
+      .database()
+      .transaction(tenantId, (tx) => AMBIENT.run(tenantId, () => work(tx)));
+  }
+
+  /**
+   * Emit an event for triggers and waiting jobs, and return its ID. With `conn`, the event is part
+   * of that transaction. With `key`, each trigger makes one job of all events with this name and
+   * key.
+   */
+  async emit(
+    name: string,
+    data: JsonObject = {},
+    options: Pick<Using, "tenant" | "conn" | "key" | "correlationId"> = {},
+  ): Promise<string> {
+    return await this.client.emit(name, data, options);
+  }
+
+  onStart(hook: StartHook): this {
+    this.#hooks.start.push(hook);
+    return this;
+  }
+
+  onSuccess(hook: SuccessHook<Json>): this {
+    this.#hooks.success.push(hook as SuccessHook<never>);
+    return this;
+  }
+
+  onFail(hook: FailHook): this {
+    this.#hooks.fail.push(hook);
+    return this;
+  }
+
+  onEnd(hook: EndHook): this {
+    this.#hooks.end.push(hook);
+    return this;
+  }
+
+  registrations(): calls.Call<void>[] {
+    return [...this.definitions.values()].map((definition) =>
+      calls.putDefinition(
+        definition.settings.key,
+        definition.settings.version,
+        definition.registration(),
+      ),
+    );
+  }
+
+  /** Makes the definitions known; a worker does so when it starts. */
+  async register(): Promise<void> {
+    for (const call of this.registrations()) await this.client.database().run(call);
+  }
+
+  /** The app's own pool. */
+  database(): Database {
+    return this.client.database();
+  }
+
+  async close(): Promise<void> {
+    await this.client.close();
+  }
+}
+
+/** The app that a module exports; the first of several. */
+export function findApp(exports: Readonly<Record<string, unknown>>): JobForge | null {
+  const isApp = (each: unknown) => typeof each === "object" && each !== null && BRAND in each;
+  return (Object.values(exports).find(isApp) as JobForge | undefined) ?? null;
+}

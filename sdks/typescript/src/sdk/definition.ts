@@ -1,0 +1,219 @@
+/**
+ * A handler as a definition: what a worker runs and what an app enqueues. Owns the handler with its
+ * settings, its hooks, and the upgrades from older versions of its payload.
+ */
+
+import type { z } from "zod";
+import { Invalid, InvalidPayload, NotCommitted } from "../errors.ts";
+import type { ClaimedJob, Json, JsonObject } from "../types/jobs.ts";
+import type { Context } from "./context.ts";
+import type { Client } from "./engine-client.ts";
+import { Enqueuer } from "./enqueue.ts";
+import {
+  ENDED,
+  type EndHook,
+  type FailHook,
+  Hooks,
+  runHooks,
+  runStartHooks,
+  type StartHook,
+  type SuccessHook,
+} from "./hooks.ts";
+import { NO_OPTIONS } from "./options.ts";
+import { argumentsOf, isElsewhere, resultOf, schemaOf } from "./parameters.ts";
+import { readSettings, registration, type Settings } from "./settings.ts";
+
+export type Handler<A, R> = (ctx: Context, args: A) => R | Promise<R>;
+export type Upgrade = (payload: JsonObject) => JsonObject;
+
+/** What a worker needs of a definition. */
+export interface Runnable {
+  readonly settings: Settings;
+  /** `key@version` of every version whose jobs it can run, its own first. */
+  readonly served: readonly string[];
+  registration(): JsonObject;
+  /** Runs the handler; what it throws is how the attempt ended. */
+  invoke(ctx: Context, job: ClaimedJob): unknown;
+  /** The result as JSON; Invalid when it cannot be kept, NotCommitted when the job has ended itself. */
+  dump(ctx: Context, result: unknown): Json | undefined;
+}
+
+/** `P` are the parameters of its jobs, `R` is what they return. */
+export class Definition<P extends z.ZodObject, R>
+  extends Enqueuer<z.input<P>, R>
+  implements Runnable
+{
+  readonly settings: Settings;
+  readonly params: P;
+  readonly result: z.ZodType<R> | undefined;
+  readonly handler: Handler<z.output<P>, R>;
+  readonly hooks = new Hooks();
+  readonly #appHooks: Hooks;
+  readonly #schema: JsonObject;
+  readonly #upgrades = new Map<number, Upgrade>();
+
+  constructor(
+    settings: Settings,
+    shapes: { readonly params: P; readonly result: z.ZodType<R> | undefined },
+    handler: Handler<z.output<P>, R>,
+    client: Client,
+    appHooks: Hooks,
+  ) {
+    const { key, version } = settings;
+    super({ key, version, params: shapes.params, result: shapes.result, client }, NO_OPTIONS);
+    this.settings = settings;
+    this.params = shapes.params;
+    this.result = shapes.result;
+    this.handler = handler;
+    this.#appHooks = appHooks;
+    this.#schema = schemaOf(shapes.params, key);
+  }
+
+  get served(): readonly string[] {
+    const { key, version } = this.settings;
+    const oldest = Math.min(version, ...this.#upgrades.keys());
+    const versions = Array.from({ length: version - oldest + 1 }, (_, step) => version - step);
+    const missing = versions.find((each) => each < version && !this.#upgrades.has(each));
+    if (missing !== undefined) {
+      throw new Invalid(`${key} upgrades from version ${oldest}, but not from ${missing}`);
+    }
+    return versions.map((each) => `${key}@${each}`);
+  }
+
+  /** Whether the end of its jobs is followed by a job of `<key>:hooks`. */
+  get hasFollowers(): boolean {
+    return this.hooks.follow || this.#appHooks.follow;
+  }
+
+  registration(): JsonObject {
+    return registration(this.settings, this.#schema, this.hasFollowers);
+  }
+
+  /** What turns a payload of that version into one of the next. */
+  upgrade(fromVersion: number, upgrade: Upgrade): this {
+    if (!(fromVersion >= 1 && fromVersion < this.settings.version)) {
+      throw new Invalid(`${this.settings.key} cannot be upgraded to from version ${fromVersion}`);
+    }
+    this.#upgrades.set(fromVersion, upgrade);
+    return this;
+  }
+
+  /** In each attempt, before the handler. */
+  onStart(hook: StartHook): this {
+    this.hooks.start.push(hook);
+    return this;
+  }
+
+  /** Once the job has succeeded. */
+  onSuccess(hook: SuccessHook<R>): this {
+    this.hooks.success.push(hook as SuccessHook<never>);
+    return this;
+  }
+
+  /** Once the job is dead. */
+  onFail(hook: FailHook): this {
+    this.hooks.fail.push(hook);
+    return this;
+  }
+
+  /** After any end. */
+  onEnd(hook: EndHook): this {
+    this.hooks.end.push(hook);
+    return this;
+  }
+
+  invoke(ctx: Context, job: ClaimedJob): unknown {
+    const args = this.#arguments(job);
+    const [own, everyones] = [this.hooks.start, this.#appHooks.start];
+    if (own.length + everyones.length === 0) return this.handler(ctx, args);
+    return runStartHooks([...own, ...everyones], ctx).then(() => this.handler(ctx, args));
+  }
+
+  dump(ctx: Context, result: unknown): Json | undefined {
+    // A handler that completed its job itself must have committed that: then the lease is gone.
+    if (ctx.wasCompleted) throw new NotCommitted();
+    return resultOf(this.result, result);
+  }
+
+  #arguments(job: ClaimedJob): z.output<P> {
+    const payload = JSON.parse(job.payload_json) as JsonObject;
+    if (isElsewhere(payload)) {
+      throw new InvalidPayload(
+        "the payload is in the artifact store, which only Python workers read: " +
+          "run this definition in Python, or enqueue a reference to the data",
+      );
+    }
+    if (job.version === this.settings.version) return argumentsOf(this.params, payload);
+    return argumentsOf(this.params, this.#upgraded(job.version, payload));
+  }
+
+  #upgraded(version: number, payload: JsonObject): JsonObject {
+    let upgraded = payload;
+    for (let step = version; step < this.settings.version; step++) {
+      const upgrade = this.#upgrades.get(step);
+      if (upgrade === undefined) {
+        throw new InvalidPayload(`${this.settings.key} has no upgrade from version ${step}`);
+      }
+      try {
+        upgraded = upgrade(upgraded);
+      } catch (error) {
+        throw new InvalidPayload(`the upgrade from version ${step} failed: ${error}`, {
+          cause: error,
+        });
+      }
+    }
+    if (version > this.settings.version) {
+      throw new InvalidPayload(`${this.settings.key} does not know version ${version}`);
+    }
+    return upgraded;
+  }
+}
+
+/** A definition whatever it takes and returns. */
+export type AnyDefinition = Runnable & { readonly hooks: Hooks; readonly hasFollowers: boolean };
+
+/** What runs the hooks of another definition after one of its jobs has ended. */
+export class HooksDefinition implements Runnable {
+  readonly settings: Settings;
+  readonly #of: AnyDefinition;
+  readonly #groups: readonly Hooks[];
+
+  constructor(of: AnyDefinition, appHooks: Hooks) {
+    this.#of = of;
+    this.#groups = [of.hooks, appHooks];
+    this.settings = {
+      ...readSettings(`${of.settings.key}:hooks`, {
+        version: of.settings.version,
+        queue: of.settings.queue,
+        isolation: of.settings.isolation,
+        description: `The hooks of ${of.settings.key}.`,
+      }),
+    };
+  }
+
+  get served(): readonly string[] {
+    return this.#of.served.map(
+      (name) => `${this.settings.key}@${name.slice(name.lastIndexOf("@") + 1)}`,
+    );
+  }
+
+  registration(): JsonObject {
+    return registration(this.settings, schemaOf(ENDED, this.settings.key), false);
+  }
+
+  async invoke(ctx: Context, job: ClaimedJob): Promise<void> {
+    const ended = argumentsOf(ENDED, JSON.parse(job.payload_json));
+    const about = ctx.about({
+      job_id: ended.job_id,
+      definition: ended.definition,
+      version: ended.version,
+      attempt: ended.attempt,
+      payload_json: JSON.stringify(ended.payload ?? {}),
+    });
+    await runHooks(this.#groups, about, ended);
+  }
+
+  dump(): undefined {
+    return undefined;
+  }
+}

@@ -1,0 +1,237 @@
+/**
+ * What a job does once in its life, however many attempts it takes: the durable half of `ctx`.
+ *
+ * A step's result is stored before the handler goes on, and later attempts have it from the store. A
+ * wait ends the attempt and frees its slot; the next attempt comes by the same call and goes on. How
+ * steps are stored is left to the runners; when a wait ends, to the engine.
+ */
+
+import {
+  ChildFailed,
+  Conflict,
+  EventTimeout,
+  Invalid,
+  InvalidResult,
+  JobFailed,
+} from "../errors.ts";
+import type {
+  ClaimedJob,
+  Enqueued,
+  EnqueueStatus,
+  JobRequest,
+  Json,
+  JsonObject,
+} from "../types/jobs.ts";
+import type { Duration } from "./duration.ts";
+import type { Enqueuer } from "./enqueue.ts";
+import type { Ended, Handle } from "./handle.ts";
+import {
+  type Event,
+  type Scalar,
+  type StepKey,
+  Steps,
+  type Stored,
+  sleeping,
+  sleepingUntil,
+  type Waiting,
+  waitingForEvent,
+  waitingForJobs,
+  written,
+} from "./step-log.ts";
+
+/** How a running job asks its worker for what only the engine can do, under its lease. */
+export interface Channel {
+  saveStep(name: string, index: number, result: Json): Promise<void>;
+  enqueueChildren(
+    name: string,
+    index: number,
+    jobs: readonly JobRequest[],
+  ): Promise<readonly Enqueued[]>;
+  /** The attempt ends here. */
+  wait(waiting: Waiting): void;
+}
+
+/** Steps, waits and children of the job that runs; docs/steps.md explains them. */
+export class Durable<C extends Channel = Channel> {
+  protected readonly job: ClaimedJob;
+  protected readonly channel: C;
+  #known: Steps | null = null; // most jobs have none, and pay nothing for them
+  #isWaiting = false;
+
+  constructor(job: ClaimedJob, channel: C) {
+    this.job = job;
+    this.channel = channel;
+  }
+
+  /**
+   * Calls the function, once in the life of the job: its result is stored before this resolves, and
+   * later attempts have it from there. It is what JSON makes of it, the first time too.
+   */
+  async step<A extends unknown[], R>(
+    name: string,
+    run: (...args: A) => R,
+    ...args: A
+  ): Promise<Stored<Awaited<R>>> {
+    const key = this.#steps.begin("step", name);
+    const known = this.#steps.find(key);
+    if (known !== undefined) return known as Stored<Awaited<R>>;
+    return await this.#unlessWaiting(async () => {
+      const document = written(key, await run(...args));
+      await this.channel.saveStep(key.name, key.index, document);
+      return document as Stored<Awaited<R>>;
+    });
+  }
+
+  /** The job goes on after that time, in a new attempt, and needs no slot until then. */
+  async sleep(duration: Duration): Promise<void> {
+    const key = this.#steps.begin("sleep", "sleep");
+    if (this.#steps.find(key) === undefined) await this.#wait(sleeping(key, duration));
+  }
+
+  /** As `sleep`, until a moment. */
+  async sleepUntil(moment: Date): Promise<void> {
+    const key = this.#steps.begin("sleep", "sleep");
+    if (this.#steps.find(key) === undefined) await this.#wait(sleepingUntil(key, moment));
+  }
+
+  /**
+   * Wait for an event of that name whose data has these values, and return it. `match` has paths:
+   * `{ "order.id": 7 }`. Events emitted since the job was created count, also those emitted while
+   * it was still queued, or those emitted after `since`; each event ends one wait of the job. The
+   * job holds no slot while it waits. Throws EventTimeout.
+   */
+  async waitForEvent(
+    name: string,
+    options: {
+      readonly match?: Readonly<Record<string, Scalar>>;
+      readonly timeout: Duration;
+      readonly since?: Date;
+    },
+  ): Promise<Event> {
+    const key = this.#steps.begin("event", name);
+    const found = this.#steps.find(key);
+    if (found === undefined) {
+      const { match = {}, timeout, since } = options;
+      return await this.#wait(waitingForEvent(key, match, timeout, since));
+    }
+    if (found === null) {
+      throw new EventTimeout(`no event ${name} has come in time`, { detail: { event: name } });
+    }
+    const { id, data } = found as { readonly id: string; readonly data: JsonObject };
+    return { id, name, data };
+  }
+
+  /** A job of that definition, made once in the life of this one. */
+  async enqueue<I, R>(definition: Enqueuer<I, R>, args: I): Promise<Handle<R>> {
+    const [handle] = await this.enqueueMany(definition, [args]);
+    return handle as Handle<R>;
+  }
+
+  /** As `enqueue`, for many: all or none, as one step. */
+  async enqueueMany<I, R>(definition: Enqueuer<I, R>, many: Iterable<I>): Promise<Handle<R>[]> {
+    const requests = definition.requests(many);
+    const key = this.#steps.begin("enqueue", definition.key);
+    const made = await this.#made(key, requests);
+    return made.map((job) => definition.handle(this.job.tenant_id, job));
+  }
+
+  /**
+   * What these jobs return, once all of them have ended; this one needs no slot until then.
+   * ChildFailed for the first that died or was canceled; with `returnFailures` it stands in the
+   * place of its result.
+   */
+  gather<R>(
+    handles: Iterable<Handle<R>>,
+    options?: { readonly returnFailures?: false },
+  ): Promise<R[]>;
+  gather<R>(
+    handles: Iterable<Handle<R>>,
+    options: { readonly returnFailures: boolean },
+  ): Promise<(R | ChildFailed)[]>;
+  async gather<R>(
+    handles: Iterable<Handle<R>>,
+    options: { readonly returnFailures?: boolean } = {},
+  ): Promise<(R | ChildFailed)[]> {
+    const all = [...handles];
+    if (all.length === 0) return [];
+    const ids = all.map((handle) => handle.id);
+    if (ids.includes(this.job.job_id)) {
+      throw new Invalid("a job cannot gather itself", { field: "handles" });
+    }
+    const key = this.#steps.begin("gather", "gather");
+    const found = this.#steps.find(key);
+    if (found === undefined) return await this.#wait(waitingForJobs(key, ids));
+    const ended = new Map(gathered(found, all.length).map((each) => [each.job_id, each] as const));
+    const answers = all.map((handle) => answerOf(handle, ended.get(handle.id)));
+    const failure = answers.find((answer) => answer instanceof ChildFailed);
+    if (failure !== undefined && !options.returnFailures) throw failure;
+    return answers;
+  }
+
+  get #steps(): Steps {
+    this.#known ??= new Steps(this.job.steps_json);
+    return this.#known;
+  }
+
+  async #made(key: StepKey, requests: readonly JobRequest[]): Promise<readonly Enqueued[]> {
+    const known = this.#steps.find(key);
+    if (known !== undefined) {
+      const pairs = known as readonly (readonly [string, EnqueueStatus])[];
+      return pairs.map(([job_id, status]) => ({ job_id, status }));
+    }
+    return await this.#unlessWaiting(() =>
+      this.channel.enqueueChildren(key.name, key.index, requests),
+    );
+  }
+
+  /** What goes on beside a wait ends with the attempt, whatever comes of it. */
+  async #unlessWaiting<T>(work: () => Promise<T>): Promise<T> {
+    if (this.#isWaiting) return await never();
+    try {
+      return await work();
+    } finally {
+      if (this.#isWaiting) await never();
+    }
+  }
+
+  /** A handler may catch whatever is thrown, so nothing is: it is left where it waits. */
+  async #wait(waiting: Waiting): Promise<never> {
+    if (!this.#isWaiting) this.channel.wait(waiting);
+    this.#isWaiting = true;
+    return await never();
+  }
+}
+
+function never(): Promise<never> {
+  return new Promise(() => undefined);
+}
+
+interface Gathered {
+  readonly job_id: string;
+  readonly definition: string | null;
+  readonly state: Ended["state"];
+  readonly result: Json;
+  readonly error: JsonObject | null;
+  readonly reason: string | null;
+}
+
+function gathered(found: Json, jobs: number): readonly Gathered[] {
+  if (Array.isArray(found)) return found as unknown as readonly Gathered[];
+  const { too_large } = found as { readonly too_large: number };
+  throw new InvalidResult(
+    `what ${jobs} jobs returned has ${too_large} bytes of JSON, and a gather takes at most 8 MiB`,
+    { field: "handles" },
+  );
+}
+
+function answerOf<R>(handle: Handle<R>, ended: Gathered | undefined): R | ChildFailed {
+  if (ended === undefined) {
+    throw new Conflict(`job ${handle.id} was not among those that this gather waited for`);
+  }
+  try {
+    return handle.answer({ ...ended, id: handle.id, cancel_reason: ended.reason });
+  } catch (error) {
+    if (!(error instanceof JobFailed)) throw error;
+    return new ChildFailed(error.message, { detail: error.detail });
+  }
+}

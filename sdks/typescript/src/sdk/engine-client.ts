@@ -1,0 +1,290 @@
+/**
+ * Sends what an app enqueues and reads its jobs: over the app's own pool, over a connection that the
+ * caller gives, or, for a running job that has no database, through its worker.
+ */
+
+import * as calls from "../calls/index.ts";
+import { Database, type DatabaseOptions } from "../db/database.ts";
+import { type Queryable, runOn } from "../db/queryable.ts";
+import {
+  ConfigError,
+  Conflict,
+  Denied,
+  JobForgeError,
+  NotFound,
+  TenantRequired,
+  UnknownDefinition,
+} from "../errors.ts";
+import type {
+  Enqueued,
+  Job,
+  JobFilter,
+  JobListing,
+  JobRequest,
+  JsonObject,
+  State,
+} from "../types/jobs.ts";
+import { AMBIENT, CURRENT, flowing } from "./job-scope.ts";
+import { choose, isUuid, Slugs } from "./tenancy.ts";
+
+const MOST_JOBS = 5_000; // in one statement
+
+export interface Sent {
+  readonly tenantId: string;
+  readonly jobs: readonly Enqueued[];
+}
+
+export interface Address extends DatabaseOptions {
+  readonly url: string | undefined;
+  readonly tenant: string | undefined;
+}
+
+/** Opens nothing before its first use. */
+export class Client {
+  readonly #find: () => Address;
+  readonly #slugs = new Slugs();
+  #address: Address | null = null;
+  #database: Database | null = null;
+
+  constructor(find: () => Address) {
+    this.#find = find;
+  }
+
+  /** All or nothing. */
+  async enqueue(
+    requests: readonly JobRequest[],
+    tenant: string | undefined,
+    conn: Queryable | undefined,
+  ): Promise<Sent> {
+    const current = CURRENT.getStore();
+    if (conn === undefined && current?.door) {
+      return await through(current.door, current.tenantId, requests, tenant);
+    }
+    const tenantId = await this.tenantId(tenant, conn);
+    const jobs = current?.origin ? flowing(current.origin, requests) : requests;
+    try {
+      return { tenantId, jobs: await this.#send(jobs, tenantId, conn) };
+    } catch (error) {
+      throw advised(error, conn);
+    }
+  }
+
+  /** Return the event's ID. */
+  async emit(
+    name: string,
+    data: JsonObject,
+    given: {
+      readonly tenant?: string | undefined;
+      readonly conn?: Queryable | undefined;
+      readonly key?: string | undefined;
+      readonly correlationId?: string | undefined;
+    },
+  ): Promise<string> {
+    const { tenant, conn, key, correlationId: correlation_id } = given;
+    const emitting = (id: string | null) =>
+      calls.emitEvent(name, data, { key, correlation_id }, id);
+    if (conn === undefined) {
+      refuseToEmit();
+      return await this.#runFor(tenant, emitting);
+    }
+    const tenantId = await this.tenantId(tenant, conn);
+    try {
+      return await runOn(conn, emitting(tenantId));
+    } catch (error) {
+      throw advised(error, conn);
+    }
+  }
+
+  async getJob(jobId: string, tenant?: string): Promise<Job> {
+    return (await this.#runFor(tenant, (id) => calls.getJob(jobId, id))).job;
+  }
+
+  async getHistory(jobId: string, tenant?: string): Promise<calls.History> {
+    return await this.#runFor(tenant, (id) => calls.getJob(jobId, id));
+  }
+
+  async listJobs(
+    which: JobFilter = {},
+    page: calls.Page & { tenant?: string } = {},
+  ): Promise<JobListing[]> {
+    return await this.#runFor(page.tenant, (id) => calls.listJobs(which, page, id));
+  }
+
+  /** Answers `canceled`, or `canceling` when its worker has to stop it first. */
+  async cancelJob(jobId: string, given: { reason?: string; tenant?: string } = {}): Promise<State> {
+    return await this.#runFor(given.tenant, (id) =>
+      calls.cancelJob(jobId, given.reason ?? null, id),
+    );
+  }
+
+  /** Answers the id of the job that will run. */
+  async retryJob(
+    jobId: string,
+    given: { payload?: JsonObject; attempts?: number; tenant?: string } = {},
+  ): Promise<string> {
+    return await this.#runFor(given.tenant, (id) =>
+      calls.retryJob(jobId, given.payload ?? null, given.attempts ?? null, id),
+    );
+  }
+
+  /** Why a job is not running; the decisive reason first. */
+  async explainJob(jobId: string, tenant?: string): Promise<calls.Explanation[]> {
+    return await this.#runFor(tenant, (id) => calls.explainJob(jobId, id));
+  }
+
+  async tenantId(named: string | undefined, conn?: Queryable): Promise<string> {
+    const tenant = choose(named, this.#configured().tenant);
+    if (isUuid(tenant)) return tenant;
+    const known = this.#slugs.get(tenant);
+    if (known !== undefined) return known;
+    const finding = calls.findTenant(tenant);
+    try {
+      // What the given connection sees is not remembered: it may be rolled back.
+      if (conn !== undefined && this.#configured().url === undefined)
+        return await runOn(conn, finding);
+      return this.#slugs.keep(tenant, await this.database().run(finding));
+    } catch (error) {
+      throw aboutSlug(error, tenant);
+    }
+  }
+
+  /** ConfigError when there is none. */
+  database(): Database {
+    if (CURRENT.getStore()?.door) {
+      throw new Conflict(
+        "a job's process has no database, so it cannot wait for jobs or read them",
+      );
+    }
+    if (this.#database === null) {
+      const { url, ...options } = this.#configured();
+      if (url === undefined) {
+        throw new ConfigError("no database: give new JobForge(url), or set JOBFORGE_DATABASE_URL", {
+          field: "database_url",
+        });
+      }
+      this.#database = new Database(url, options);
+    }
+    return this.#database;
+  }
+
+  async close(): Promise<void> {
+    const database = this.#database;
+    this.#database = null;
+    await database?.close();
+  }
+
+  #configured(): Address {
+    this.#address ??= this.#find();
+    return this.#address;
+  }
+
+  async #runFor<T>(
+    tenant: string | undefined,
+    build: (tenantId: string | null) => calls.Call<T>,
+  ): Promise<T> {
+    const database = this.database();
+    return await database.runFor(await this.tenantId(tenant), build);
+  }
+
+  async #send(
+    requests: readonly JobRequest[],
+    tenantId: string,
+    conn: Queryable | undefined,
+  ): Promise<readonly Enqueued[]> {
+    if (requests.length === 0) return [];
+    if (conn === undefined && requests.length <= MOST_JOBS) {
+      return await this.database().runFor(tenantId, (id) => enqueuing(requests, id));
+    }
+    if (conn === undefined) {
+      // Several statements: one transaction, so that it is all or nothing.
+      return await this.database().transaction(tenantId, (client) =>
+        inBatches(client, requests, null),
+      );
+    }
+    return await inBatches(conn, requests, tenantId);
+  }
+}
+
+function refuseToEmit(): void {
+  if (CURRENT.getStore()?.door) {
+    throw new Conflict(
+      "a job's process has no database: emit on a connection of its own, by { conn }, or from an" +
+        ' isolation: "inline" job',
+    );
+  }
+}
+
+async function inBatches(
+  conn: Queryable,
+  requests: readonly JobRequest[],
+  tenantId: string | null,
+): Promise<readonly Enqueued[]> {
+  const enqueued: Enqueued[] = [];
+  for (let start = 0; start < requests.length; start += MOST_JOBS) {
+    const batch = requests.slice(start, start + MOST_JOBS);
+    enqueued.push(...(await runOn(conn, enqueuing(batch, tenantId))));
+  }
+  return enqueued;
+}
+
+function enqueuing(
+  requests: readonly JobRequest[],
+  tenantId: string | null,
+): calls.Call<Enqueued[]> {
+  const [first] = requests;
+  // The engine has shorter ways for one, and for many that are alike.
+  if (requests.length === 1 && first !== undefined) return calls.enqueueJob(first, tenantId);
+  return calls.areAlike(requests)
+    ? calls.enqueueAlike(requests, tenantId)
+    : calls.enqueueJobs(requests, tenantId);
+}
+
+async function through(
+  door: { enqueue(jobs: readonly JobRequest[]): Promise<readonly Enqueued[]> },
+  own: string,
+  requests: readonly JobRequest[],
+  tenant: string | undefined,
+): Promise<Sent> {
+  const chosen = tenant ?? AMBIENT.getStore();
+  if (chosen !== undefined && chosen.toLowerCase() !== own) {
+    throw new Denied("a job enqueues for its own tenant only: leave tenant out", {
+      field: "tenant",
+    });
+  }
+  return { tenantId: own, jobs: await door.enqueue(requests) };
+}
+
+function aboutSlug(error: unknown, tenant: string): unknown {
+  if (error instanceof NotFound)
+    return new NotFound(`there is no tenant ${tenant}`, { field: "tenant" });
+  if (error instanceof Denied) {
+    return new Denied(
+      `this login may not look up the tenant ${tenant}: name it by its UUID, or grant` +
+        " jobforge_service to the login",
+      { field: "tenant" },
+    );
+  }
+  return error;
+}
+
+/** The error, with what to do about it where we know. */
+function advised(error: unknown, conn: Queryable | undefined): unknown {
+  const advice = adviceFor(error, conn);
+  if (!(error instanceof JobForgeError) || advice === null) return error;
+  const kind = error.constructor as typeof JobForgeError;
+  const { field, detail } = error;
+  return new kind(`${error.message}; ${advice}`, { field, detail, hint: advice, cause: error });
+}
+
+function adviceFor(error: unknown, conn: Queryable | undefined): string | null {
+  if (error instanceof UnknownDefinition) {
+    return "start a worker of this app, or call jf.register() with a login that may";
+  }
+  if (error instanceof TenantRequired && conn !== undefined) {
+    return (
+      "the login of the connection may not name a tenant: grant jobforge_service to it, or set" +
+      " app.tenant_id in its transaction"
+    );
+  }
+  return null;
+}

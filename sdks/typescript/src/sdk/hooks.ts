@@ -1,0 +1,83 @@
+/**
+ * What an app does around its jobs: before an attempt, and once after a job's end. `onStart` runs in
+ * the attempt itself. The others run in a job of their own that the engine enqueues when the job
+ * ends, whoever ended it; that job is retried like any other.
+ */
+
+import { z } from "zod";
+import { emit } from "../observability/logs.ts";
+import { FINAL_STATES, type FinalState, type Json, type JsonObject } from "../types/jobs.ts";
+import type { Context } from "./context.ts";
+
+type Awaitable = void | Promise<void>;
+export type StartHook = (ctx: Context) => Awaitable;
+export type SuccessHook<R> = (ctx: Context, result: R) => Awaitable;
+export type FailHook = (ctx: Context, error: JsonObject) => Awaitable;
+export type EndHook = (ctx: Context, state: FinalState) => Awaitable;
+
+/** What the engine tells of a job that has ended: the payload of the job that runs its hooks. */
+export const ENDED = z.object({
+  job_id: z.string(),
+  definition: z.string(),
+  version: z.number(),
+  state: z.enum(FINAL_STATES),
+  attempt: z.number(),
+  payload: z.record(z.string(), z.json()).nullish(),
+  error: z.record(z.string(), z.json()).nullish(),
+  result: z.json().nullish(),
+  reason: z.string().nullish(),
+});
+export type Ended = z.output<typeof ENDED>;
+
+/** The hooks of one definition, or of the whole app. */
+export class Hooks {
+  readonly start: StartHook[] = [];
+  readonly success: SuccessHook<never>[] = [];
+  readonly fail: FailHook[] = [];
+  readonly end: EndHook[] = [];
+
+  /** Whether there are some that need a job of their own. */
+  get follow(): boolean {
+    return this.success.length + this.fail.length + this.end.length > 0;
+  }
+}
+
+/** One that fails is logged; the attempt goes on. */
+export async function runStartHooks(hooks: readonly StartHook[], ctx: Context): Promise<void> {
+  for (const hook of hooks) await failureOf(() => hook(ctx));
+}
+
+/** All of them, also when one fails; then the first failure is thrown. */
+export async function runHooks(
+  groups: readonly Hooks[],
+  ctx: Context,
+  ended: Ended,
+): Promise<void> {
+  const failures: unknown[] = [];
+  for (const hook of groups.flatMap((group) => due(group, ctx, ended))) {
+    const failure = await failureOf(hook);
+    if (failure !== null) failures.push(failure.error);
+  }
+  if (failures.length > 0) throw failures[0];
+}
+
+function due(hooks: Hooks, ctx: Context, ended: Ended): (() => Awaitable)[] {
+  const { state } = ended;
+  const succeeded = state === "succeeded" ? hooks.success : [];
+  const failed = state === "dead" ? hooks.fail : [];
+  return [
+    ...succeeded.map((hook) => () => hook(ctx, (ended.result ?? null) as Json as never)),
+    ...failed.map((hook) => () => hook(ctx, (ended.error ?? {}) as JsonObject)),
+    ...hooks.end.map((hook) => () => hook(ctx, state)),
+  ];
+}
+
+async function failureOf(hook: () => Awaitable): Promise<{ readonly error: unknown } | null> {
+  try {
+    await hook();
+    return null;
+  } catch (error) {
+    emit("hook.failed", { error: String(error) }, "error");
+    return { error };
+  }
+}

@@ -1,0 +1,90 @@
+/** How one job is to be enqueued, other than its arguments: what `using({…})` was given. */
+
+import type { Queryable } from "../db/queryable.ts";
+import { Invalid } from "../errors.ts";
+import type { JobRequest } from "../types/jobs.ts";
+import { type Duration, seconds, wholeSeconds } from "./duration.ts";
+
+export interface Using {
+  /** UUID or slug. */
+  readonly tenant?: string;
+  /** A connection of your own: the job is part of its transaction. */
+  readonly conn?: Queryable;
+  readonly delay?: Duration;
+  readonly at?: Date;
+  /** Allows more than a year from now, which is a mistake more often than not. */
+  readonly farFuture?: boolean;
+  /** Idempotency key, of this tenant and definition. */
+  readonly key?: string;
+  /** How long the key holds: 30 days (default), "active" while the job can still run, or a time. */
+  readonly dedupe?: "active" | Duration;
+  readonly onConflict?: "existing" | "replace" | "raise";
+  readonly priority?: number;
+  readonly queue?: string;
+  readonly tags?: readonly string[];
+  readonly maxAttempts?: number;
+  readonly timeout?: Duration;
+  readonly expiresIn?: Duration;
+  readonly expiresAt?: Date;
+  readonly limitKey?: string;
+  readonly correlationId?: string;
+  readonly traceparent?: string;
+}
+
+export interface Options {
+  readonly tenant?: string | undefined;
+  readonly conn?: Queryable | undefined;
+  readonly request: Omit<JobRequest, "definition">;
+}
+
+export const NO_OPTIONS: Options = { request: {} };
+
+/** These, and where they say nothing, the others. */
+export function readOptions(given: Using, others: Options): Options {
+  const fresh = {
+    queue: given.queue,
+    priority: given.priority,
+    run_at: moment(given.at, "at"),
+    delay_s: duration(given.delay, "delay"),
+    expires_at: moment(given.expiresAt, "expiresAt"),
+    expires_in_s: duration(given.expiresIn, "expiresIn"),
+    max_attempts: given.maxAttempts,
+    timeout_s: given.timeout === undefined ? undefined : wholeSeconds(given.timeout, "timeout"),
+    key: given.key,
+    ...keyMode(given.dedupe),
+    on_conflict: given.onConflict,
+    limit_key: given.limitKey,
+    tags: given.tags,
+    correlation_id: given.correlationId,
+    traceparent: given.traceparent,
+    far_future: given.farFuture,
+  };
+  const request = { ...others.request, ...present(fresh) };
+  if (request.key === undefined && (request.key_mode ?? request.on_conflict) !== undefined) {
+    throw new Invalid("dedupe and onConflict say what a key means: give a key", { field: "key" });
+  }
+  return { tenant: given.tenant ?? others.tenant, conn: given.conn ?? others.conn, request };
+}
+
+function present<T extends object>(given: T): Partial<T> {
+  const entries = Object.entries(given).filter(([, value]) => value !== undefined);
+  return Object.fromEntries(entries) as Partial<T>;
+}
+
+function keyMode(dedupe: Using["dedupe"]): Pick<JobRequest, "key_mode" | "key_window_s"> {
+  if (dedupe === undefined) return {};
+  if (dedupe === "active") return { key_mode: "active" };
+  return { key_mode: "window", key_window_s: seconds(dedupe, "dedupe") };
+}
+
+function duration(given: Duration | undefined, field: string): number | undefined {
+  return given === undefined ? undefined : seconds(given, field);
+}
+
+function moment(given: Date | undefined, field: string): string | undefined {
+  if (given === undefined) return undefined;
+  if (!(given instanceof Date) || Number.isNaN(given.getTime())) {
+    throw new Invalid(`${field} must be a Date`, { field });
+  }
+  return given.toISOString();
+}

@@ -1,0 +1,85 @@
+/**
+ * What a handler takes and returns, as JSON: a Zod schema checks a payload when it is enqueued and
+ * again when it runs. What was not given is not sent: the schema's own default holds at the run.
+ */
+
+import { z } from "zod";
+import { Invalid, InvalidPayload } from "../errors.ts";
+import type { Json, JsonObject } from "../types/jobs.ts";
+import { encode } from "../types/jsonb.ts";
+
+const MOST_ERRORS = 20; // told of one payload
+
+/** The JSON Schema of what may be enqueued; Invalid for a shape that JSON cannot have. */
+export function schemaOf(params: z.ZodObject, key: string): JsonObject {
+  try {
+    return z.toJSONSchema(params, { io: "input" }) as unknown as JsonObject;
+  } catch (error) {
+    throw new Invalid(`the parameters of ${key} are not JSON: ${messageOf(error)}`, {
+      field: "params",
+      cause: error,
+    });
+  }
+}
+
+/** The payload of these arguments, as they were given; InvalidPayload when they do not fit. */
+export function payloadOf(params: z.ZodObject, given: unknown): JsonObject {
+  const read = params.safeParse(given ?? {});
+  if (!read.success) throw refused(read.error);
+  try {
+    return JSON.parse(encode(given ?? {}, "payload")) as JsonObject;
+  } catch (error) {
+    if (!(error instanceof Invalid)) throw error;
+    const { field, detail, hint } = error;
+    throw new InvalidPayload(error.message, { field, detail, hint });
+  }
+}
+
+/** Whether it only stands for a document that was too large for a row: docs/artifacts.md. */
+export function isElsewhere(document: unknown): boolean {
+  if (typeof document !== "object" || document === null) return false;
+  return "$artifact" in document && Object.keys(document).length === 1;
+}
+
+/** What the handler is given for a payload. */
+export function argumentsOf<P extends z.ZodObject>(params: P, payload: unknown): z.output<P> {
+  const read = params.safeParse(payload);
+  if (!read.success) throw refused(read.error);
+  return read.data;
+}
+
+/** The result as JSON; Invalid when it cannot be written so, or is not what was declared. */
+export function resultOf(result: z.ZodType | undefined, given: unknown): Json | undefined {
+  const checked = result === undefined ? given : checkedResult(result, given);
+  if (checked === undefined || checked === null) return undefined;
+  const text = encode(checked, "the result");
+  return typeof checked === "object" ? (JSON.parse(text) as Json) : (checked as Json);
+}
+
+function checkedResult(result: z.ZodType, given: unknown): unknown {
+  const read = result.safeParse(given);
+  if (read.success) return read.data;
+  throw new Invalid(`the result is not what was declared: ${told(read.error)[0]?.message}`, {
+    field: "result",
+  });
+}
+
+function refused(error: z.ZodError): InvalidPayload {
+  const errors = told(error);
+  const first = errors[0];
+  const where = first?.field ? `${first.field}: ` : "";
+  return new InvalidPayload(`${where}${first?.message ?? "the arguments do not fit"}`, {
+    field: first?.field || undefined,
+    detail: { errors },
+  });
+}
+
+function told(error: z.ZodError): { field: string; message: string }[] {
+  return error.issues
+    .slice(0, MOST_ERRORS)
+    .map((issue) => ({ field: issue.path.map(String).join("."), message: issue.message }));
+}
+
+function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}

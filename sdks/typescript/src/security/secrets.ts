@@ -1,0 +1,72 @@
+/**
+ * Secrets by their names: a file of the secrets folder, as Kubernetes and Docker mount them, or the
+ * variable JOBFORGE_SECRET_<NAME>. Whatever is looked up is hidden in logs from then on.
+ */
+
+import { readFileSync, realpathSync, statSync } from "node:fs";
+import { join, sep } from "node:path";
+import { Invalid, NotFound } from "../errors.ts";
+import { emit } from "../observability/logs.ts";
+import { variable } from "../process/environment.ts";
+import { registerHandedSecret, UNSAFE } from "../redact/index.ts";
+
+const LARGEST = 65_536;
+// Settings of the installation, whose names only look like those of a secret.
+const RESERVED = /^JOBFORGE_SECRET_KEY(?:_PREVIOUS)?(?:_FILE)?$/;
+// These are for the connectors of one tenant.
+const OF_A_TENANT = /^JOBFORGE_SECRET_[0-9A-F]{32}_/;
+
+export class Secrets {
+  readonly #folder: string | undefined;
+  readonly #warned = new Set<string>();
+
+  constructor(folder?: string | undefined) {
+    this.#folder = folder;
+  }
+
+  /** NotFound says where it was looked for, and no more. */
+  lookup(name: string): string {
+    if (!/^[A-Za-z0-9_.-]{1,100}$/.test(name) || name.startsWith("..")) {
+      throw new Invalid("the name of a secret has letters, digits, _ . and - only", {
+        field: "name",
+      });
+    }
+    const named = `JOBFORGE_SECRET_${name.replace(/[.-]/g, "_").toUpperCase()}`;
+    const value = this.#fromFolder(name) ?? fromEnvironment(named);
+    if (value === undefined) {
+      const folder = this.#folder ? `the file ${join(this.#folder, name)}` : "no secrets folder";
+      throw new NotFound(`there is no secret ${name}`, {
+        hint: `looked at: ${folder}; the variable ${named}`,
+      });
+    }
+    if (!registerHandedSecret(value) && !this.#warned.has(name)) {
+      this.#warned.add(name);
+      emit("secret.not_hidden", { secret_name: name, reason: UNSAFE }, "warning");
+    }
+    return value;
+  }
+
+  #fromFolder(name: string): string | undefined {
+    if (this.#folder === undefined) return undefined;
+    const path = insideOf(this.#folder, name);
+    if (path === null) return undefined;
+    if (statSync(path).size > LARGEST) {
+      throw new Invalid(`the secret ${name} is larger than 65,536 bytes`, { field: "name" });
+    }
+    return readFileSync(path, "utf8").replace(/\r?\n$/, "");
+  }
+}
+
+function fromEnvironment(name: string): string | undefined {
+  return RESERVED.test(name) || OF_A_TENANT.test(name) ? undefined : variable(name);
+}
+
+/** Kubernetes mounts files as links into ..data, which stays inside; other links may not. */
+function insideOf(folder: string, name: string): string | null {
+  try {
+    const path = realpathSync(join(folder, name));
+    return path.startsWith(realpathSync(folder) + sep) && statSync(path).isFile() ? path : null;
+  } catch {
+    return null;
+  }
+}

@@ -1,0 +1,338 @@
+/**
+ * How runs ended, gathered while the last batch is on its way, and settled in the next. What a job
+ * said is sent before its outcome. An outcome stays here until the database has answered for it:
+ * after a lost connection it is sent again, and the engine knows it. The outcome of a job that
+ * another transaction holds is `busy`: it is sent again after a pause, apart from the others, which
+ * do not wait for it. Until it is settled, the worker extends the job's lease.
+ */
+
+import { completeJobs, noteJobs, succeedJobs } from "../calls/index.ts";
+import type { Loop } from "../db/loop.ts";
+import type { Line } from "../db/outage.ts";
+import { Contended, Denied, NotCommitted, Unavailable } from "../errors.ts";
+import { emit, fieldsOf, isEnabled, type Level } from "../observability/logs.ts";
+import { RELEASED, type Verdict } from "../sdk/verdict.ts";
+import type { ClaimedJob, Note, OutcomeReport, Settled, Token } from "../types/jobs.ts";
+import { now } from "./clock.ts";
+import type { Leases } from "./leases.ts";
+import type { Notes } from "./notes.ts";
+import { type Report, SUCCEEDED } from "./runner.ts";
+
+const LARGEST_BATCH = 1_000;
+const HEAVIEST_BATCH = 16 * 1024 ** 2;
+// A batch that is being settled, and two that are claimed meanwhile. With more, V8 would not forget
+// them young, and a worker's memory would grow by a fifth.
+const ROOM = 3 * LARGEST_BATCH;
+
+// Between two tries to settle a busy job.
+const FIRST_PAUSE_S = 0.05;
+const LONGEST_PAUSE_S = 2;
+// A batch that has been on its way for so long may wait for longer: its leases are to be extended.
+const SLOW_S = 1;
+const MOST_NAMED = 100;
+
+const FAILURES: readonly string[] = ["failed", "timed_out", "crashed"];
+const UNREADABLE = "InvalidOutcome";
+const NOBODYS = "00000000-0000-0000-0000-000000000000";
+
+/** A class for the same reason as ClaimedJob. */
+class Ended {
+  readonly job: ClaimedJob;
+  readonly report: Report;
+  readonly durationS: number;
+
+  constructor(job: ClaimedJob, report: Report, durationS: number) {
+    this.job = job;
+    this.report = report;
+    this.durationS = durationS;
+  }
+}
+
+interface Busy {
+  readonly ended: Ended;
+  readonly tries: number;
+  readonly dueAt: number;
+}
+
+export class Outcomes {
+  settled = 0;
+  readonly #workerId: string;
+  readonly #line: Line;
+  readonly #leases: Leases;
+  readonly #notes: Notes;
+  readonly #onSettled: () => void;
+  #ended: Ended[] = [];
+  #sending: Ended[] = [];
+  #sendingSince = Number.POSITIVE_INFINITY;
+  #busy: Busy[] = [];
+  /** Of the busy jobs that are sent again now. */
+  readonly #tries = new Map<Ended, number>();
+  #isRetry = false;
+  #saying: Note[] = [];
+  #most = LARGEST_BATCH;
+  #isWarm = false;
+
+  constructor(
+    workerId: string,
+    line: Line,
+    parts: { readonly leases: Leases; readonly notes: Notes; readonly onSettled: () => void },
+  ) {
+    this.#workerId = workerId;
+    this.#line = line;
+    this.#leases = parts.leases;
+    this.#notes = parts.notes;
+    this.#onSettled = parts.onSettled;
+    parts.leases.keep((heldForS) => this.#tokens(heldForS));
+  }
+
+  get size(): number {
+    return this.#ended.length + this.#sending.length + this.#busy.length;
+  }
+
+  /** Whether the outcomes of so many more jobs could be in hand; until then none are claimed. */
+  hasRoomFor(jobs: number): boolean {
+    return this.size + jobs <= ROOM;
+  }
+
+  add(job: ClaimedJob, report: Report, durationS: number): void {
+    this.#ended.push(new Ended(job, report, durationS));
+  }
+
+  /** Settles what has gathered; waits when there is nothing. */
+  async step(loop: Loop): Promise<void> {
+    // After a freeze: whatever may have been lost meanwhile ends before anything else happens.
+    this.#leases.stopOverdue();
+    if (!this.#isWarm) await this.#warm();
+    if (this.#sending.length === 0) {
+      this.#sending = this.#takeBusy();
+      this.#isRetry = this.#sending.length > 0;
+      if (!this.#isRetry) this.#sending = this.#take();
+      this.#sendingSince = now();
+    }
+    if (this.#sending.length === 0 && this.#saying.length === 0 && this.#notes.size === 0) {
+      await loop.rest(this.#nextTryS());
+      return;
+    }
+    // The outcomes were taken first, so whatever these jobs said is among the notes.
+    await this.#sendNotes();
+    if (this.#sending.length > 0) await this.#settle();
+  }
+
+  /**
+   * Settles a job that is not there: the connection is open then, and Postgres has compiled and
+   * planned its function, while the first jobs are still being claimed.
+   */
+  async #warm(): Promise<void> {
+    this.#isWarm = true;
+    const nobodys = { tenant_id: NOBODYS, job_id: NOBODYS, lease: "0" };
+    await this.#line.run(succeedJobs(this.#workerId, [nobodys], null));
+  }
+
+  /** Logs the jobs that are left to the reaper, because the worker ends. */
+  tellUnsettled(): void {
+    const busy = new Set([...this.#busy.map(({ ended }) => ended), ...this.#tries.keys()]);
+    const left = [...new Set([...busy, ...this.#sending, ...this.#ended])];
+    for (const ended of left.slice(0, MOST_NAMED)) {
+      const reason = busy.has(ended)
+        ? "another transaction holds the job, or a row that its end needs"
+        : "the database has not answered";
+      emit("job.unsettled", { ...fieldsOf(ended.job), reason }, "warning");
+    }
+  }
+
+  /** Of the busy jobs, and of all others when these have waited for so long. */
+  #tokens(heldForS: number): Token[] {
+    const tokens = this.#busy.map(({ ended }) => ended.job);
+    const isSlow =
+      this.#sending.length > 0 && this.#sendingSince <= now() - Math.max(heldForS, SLOW_S);
+    if (isSlow || this.#isRetry) tokens.push(...this.#sending.map(({ job }) => job));
+    if (isSlow) tokens.push(...this.#ended.map(({ job }) => job));
+    return tokens;
+  }
+
+  /** Those that are due to be sent again. */
+  #takeBusy(): Ended[] {
+    if (this.#busy.length === 0) return [];
+    const moment = now();
+    const due = this.#busy.filter(({ dueAt }) => dueAt <= moment).slice(0, LARGEST_BATCH);
+    const taken = new Set(due);
+    this.#busy = this.#busy.filter((busy) => !taken.has(busy));
+    for (const { ended, tries } of due) this.#tries.set(ended, tries);
+    return due.map(({ ended }) => ended);
+  }
+
+  #nextTryS(): number | undefined {
+    if (this.#busy.length === 0) return undefined;
+    return Math.max(0, Math.min(...this.#busy.map(({ dueAt }) => dueAt)) - now());
+  }
+
+  #putOff(ended: Ended): void {
+    const tries = this.#tries.get(ended) ?? 0;
+    const pauseS = Math.min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2 ** Math.min(tries, 10));
+    const dueAt = now() + pauseS * (0.5 + 0.5 * Math.random());
+    this.#busy.push({ ended, tries: tries + 1, dueAt });
+  }
+
+  #take(): Ended[] {
+    let count = 0;
+    let weight = 0;
+    for (const { report } of this.#ended) {
+      if (count >= this.#most || weight >= HEAVIEST_BATCH) break;
+      count += 1;
+      if (report !== SUCCEEDED) weight += weightOf(report);
+    }
+    if (count < this.#ended.length) return this.#ended.splice(0, count);
+    const all = this.#ended;
+    this.#ended = [];
+    return all;
+  }
+
+  async #settle(): Promise<void> {
+    try {
+      if (!this.#isRetry) await this.#sendPlain();
+      if (this.#sending.length > 0) await this.#send(this.#sending);
+    } catch (error) {
+      if (error instanceof Unavailable || error instanceof Denied) throw error;
+      this.#sortOut(error);
+      if (error instanceof Contended) throw error;
+      return;
+    }
+    this.#sending = [];
+    this.#most = Math.min(LARGEST_BATCH, this.#most * 2);
+    this.#onSettled();
+  }
+
+  /** One that cannot be sent, or is locked by somebody, must not keep the others. */
+  #sortOut(error: unknown): void {
+    const [only] = this.#sending;
+    if (this.#sending.length > 1 || only === undefined) {
+      this.#most = Math.max(1, Math.floor(this.#sending.length / 2));
+      this.#ended.unshift(...this.#sending.splice(this.#most));
+    } else if (error instanceof Contended) {
+      this.#ended.push(...this.#sending.splice(0));
+    } else {
+      this.#sending = instead(only, error);
+    }
+  }
+
+  /**
+   * Those that succeeded and have no more to tell: most, and the engine has a way for them. What it
+   * does not settle that way stays, for the way on which it says why.
+   */
+  async #sendPlain(): Promise<void> {
+    const plain = this.#sending.filter(({ report }) => isPlain(report));
+    if (plain.length === 0) return;
+    const others =
+      plain.length < this.#sending.length
+        ? this.#sending.filter(({ report }) => !isPlain(report))
+        : [];
+    const jobs = plain.map(({ job }) => job);
+    const hasResults = plain.some(({ report }) => report.verdict?.result !== undefined);
+    const results = hasResults ? plain.map(({ report }) => report.verdict?.result) : null;
+    const unsettled = await this.#line.run(succeedJobs(this.#workerId, jobs, results));
+    const isSettled = ({ job }: Ended) =>
+      unsettled.size === 0 || !unsettled.has(`${job.job_id}.${job.lease}`);
+    this.#sending = [...others, ...plain.filter((ended) => !isSettled(ended))];
+    this.settled += plain.length - unsettled.size;
+    if (!isEnabled("debug")) return;
+    for (const ended of plain.filter(isSettled)) {
+      tell(ended, { ...ended.job, status: "ok", state: "succeeded" });
+    }
+  }
+
+  async #send(sending: readonly Ended[]): Promise<void> {
+    const reports = sending.map(({ job, report }) => outcomeOf(job, report));
+    const answers = await this.#line.run(completeJobs(this.#workerId, reports));
+    const byLease = new Map(
+      sending.map((ended) => [`${ended.job.job_id}.${ended.job.lease}`, ended] as const),
+    );
+    for (const answer of answers) {
+      const ended = byLease.get(`${answer.job_id}.${answer.lease}`);
+      if (ended === undefined) continue;
+      if (answer.status === "busy") {
+        this.#putOff(ended);
+      } else {
+        this.settled += 1;
+        tell(ended, answer);
+      }
+      this.#tries.delete(ended);
+    }
+  }
+
+  async #sendNotes(): Promise<void> {
+    while (this.#saying.length > 0 || this.#notes.size > 0) {
+      if (this.#saying.length === 0) this.#saying = await this.#notes.take();
+      try {
+        this.#leases.lose(await this.#line.run(noteJobs(this.#workerId, this.#saying)));
+      } catch (error) {
+        const isPassing =
+          error instanceof Unavailable || error instanceof Contended || error instanceof Denied;
+        if (isPassing) throw error;
+        // What was said must not keep outcomes back.
+        emit("notes.refused", { error: String(error) }, "error");
+      }
+      this.#saying = [];
+    }
+  }
+}
+
+function isPlain(report: Report): boolean {
+  if (report === SUCCEEDED) return true;
+  if (report.verdict?.outcome !== "succeeded") return false;
+  return (
+    report.pid === undefined && report.stdout_tail === undefined && report.stderr_tail === undefined
+  );
+}
+
+function outcomeOf(job: ClaimedJob, { verdict, ...report }: Report): OutcomeReport {
+  return {
+    tenant_id: job.tenant_id,
+    job_id: job.job_id,
+    lease: job.lease,
+    started_at: job.started_at,
+    ...(verdict ?? RELEASED),
+    ...report,
+  };
+}
+
+/** Roughly, in bytes of JSON. */
+function weightOf(report: Report): number {
+  const result = report.verdict?.result;
+  const tails = (report.stdout_tail?.length ?? 0) + (report.stderr_tail?.length ?? 0);
+  if (result === undefined || typeof result === "number") return tails;
+  return tails + (typeof result === "string" ? result.length : JSON.stringify(result).length);
+}
+
+function tell({ job, report, durationS }: Ended, answer: Settled): void {
+  const verdict = report.verdict ?? RELEASED;
+  const [event, level] = eventOf(answer, verdict);
+  if (!isEnabled(level)) return;
+  const { type, message } = verdict.error ?? {};
+  const fields = {
+    ...fieldsOf(job),
+    outcome: verdict.outcome,
+    state: answer.state,
+    error: type === undefined ? undefined : `${type}: ${message}`,
+    duration_ms: Math.round(durationS * 1_000_000) / 1000,
+  };
+  emit(event, fields, level);
+}
+
+function eventOf(answer: Settled, verdict: Verdict): readonly [string, Level] {
+  if (answer.status === "lost") {
+    // One that its own transaction has completed is not held any more, as it should be.
+    const isCommitted = verdict.error?.type === NotCommitted.name;
+    return isCommitted ? ["job.finished", "debug"] : ["job.lost", "warning"];
+  }
+  if (answer.state === "dead") return ["job.dead", "error"];
+  return FAILURES.includes(verdict.outcome) ? ["job.failed", "warning"] : ["job.finished", "debug"];
+}
+
+/** What is sent for an outcome that the engine cannot read; nothing, if it was that already. */
+function instead({ job, report, durationS }: Ended, error: unknown): Ended[] {
+  emit("outcome.refused", { ...fieldsOf(job), error: String(error) }, "error");
+  if (report.verdict?.error?.type === UNREADABLE) return [];
+  const words = { type: UNREADABLE, message: String(error) };
+  const verdict: Verdict = { outcome: "failed", error: words, final: true };
+  return [new Ended(job, { verdict }, durationS)];
+}

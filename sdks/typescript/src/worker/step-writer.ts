@@ -1,0 +1,80 @@
+/**
+ * Steps that running jobs have done, stored while the jobs wait for it. What comes while the last
+ * batch is on its way goes in the next. After a lost connection a batch is sent again, for as long
+ * as the jobs hold their leases: the engine knows what it has stored.
+ */
+
+import { saveSteps } from "../calls/index.ts";
+import type { Loop } from "../db/loop.ts";
+import type { Line } from "../db/outage.ts";
+import { Contended, InvalidResult, LeaseLost, Unavailable } from "../errors.ts";
+import type { ClaimedJob, Json, SaveStatus, Step } from "../types/jobs.ts";
+import type { Leases } from "./leases.ts";
+
+const LARGEST_BATCH = 100;
+const REFUSED: Partial<Record<SaveStatus, string>> = {
+  too_large: "its result is larger than 1 MiB, or nested more than 64 levels deep",
+  too_many: "a job keeps at most 1,000 steps, and 16 MiB of their results",
+};
+
+interface Asked {
+  readonly step: Step;
+  readonly end: (error: unknown) => void;
+}
+
+export class Steps {
+  readonly #workerId: string;
+  readonly #line: Line;
+  readonly #leases: Leases;
+  readonly #asked: Asked[] = [];
+  #sending: Asked[] = [];
+
+  constructor(workerId: string, line: Line, leases: Leases) {
+    this.#workerId = workerId;
+    this.#line = line;
+    this.#leases = leases;
+  }
+
+  /** Resolves when it is stored. */
+  add({ tenant_id, job_id, lease }: ClaimedJob, name: string, index: number, result: Json) {
+    return new Promise<void>((resolve, reject) => {
+      const step = { tenant_id, job_id, lease, name, index, result };
+      const end = (error: unknown) => (error === null ? resolve() : reject(error));
+      this.#asked.push({ step, end });
+    });
+  }
+
+  async step(loop: Loop): Promise<void> {
+    const room = LARGEST_BATCH - this.#sending.length;
+    this.#sending.push(...this.#asked.splice(0, room));
+    if (this.#sending.length === 0) {
+      await loop.rest();
+      return;
+    }
+    try {
+      const steps = this.#sending.map(({ step }) => step);
+      const answers = await this.#line.run(saveSteps(this.#workerId, steps));
+      this.#sending.forEach((asked, number) => {
+        this.#answer(asked, answers[number] ?? "lost");
+      });
+    } catch (error) {
+      if (error instanceof Unavailable || error instanceof Contended) throw error;
+      for (const { end } of this.#sending) end(error);
+    }
+    this.#sending = [];
+  }
+
+  #answer({ step, end }: Asked, status: SaveStatus): void {
+    end(refusalOf(step, status));
+    if (status === "lost") this.#leases.lose(new Set([`${step.job_id}.${step.lease}`]));
+  }
+}
+
+/** What the job is told when its step was not stored. */
+function refusalOf(step: Step, status: SaveStatus): Error | null {
+  if (status === "ok") return null;
+  if (status === "lost") return new LeaseLost();
+  return new InvalidResult(`step ${step.name} cannot be stored: ${REFUSED[status]}`, {
+    field: "result",
+  });
+}

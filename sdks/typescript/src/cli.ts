@@ -8,5 +8,5 @@
 import { harden } from "./process/hardening.ts";
 
 const isHidden = harden();
-const { run } = await import("./worker/run-command.ts");
-await run(isHidden);
+const { runWorkerCommand } = await import("./worker/run-command.ts");
+await runWorkerCommand(isHidden);

@@ -8,7 +8,7 @@ export { type AppOptions, JobForge } from "./sdk/app.ts";
 export { Context, Log } from "./sdk/context.ts";
 export type { Definition, Handler, Upgrade } from "./sdk/definition.ts";
 export type { Duration } from "./sdk/duration.ts";
-export type { Client } from "./sdk/engine-client.ts";
+export type { EngineClient as Client } from "./sdk/engine-client.ts";
 export type { Enqueuer, Many } from "./sdk/enqueue.ts";
 export type { Handle } from "./sdk/handle.ts";
 export type { Using } from "./sdk/options.ts";

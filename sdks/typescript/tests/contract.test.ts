@@ -5,7 +5,7 @@ import { randomUUID } from "node:crypto";
 import { readdirSync, readFileSync } from "node:fs";
 import { after, test } from "node:test";
 import { z } from "zod";
-import { explained, fromSqlstate } from "../src/db/sqlstates.ts";
+import { errorFromSqlstate, translateError } from "../src/db/sqlstates.ts";
 import {
   Cancel,
   type Context,
@@ -21,11 +21,11 @@ import {
 } from "../src/index.ts";
 import {
   hide,
-  hideInTail,
   isSecretName,
   jobScope,
   LOG_SCOPE,
-  registerHandedSecret,
+  redactTail,
+  registerJobSecret,
   registerOperatorSecret,
 } from "../src/redact/index.ts";
 import { CURRENT_SCOPE } from "../src/redact/scope.ts";
@@ -312,7 +312,7 @@ for (const scoped of (read("cases/redaction.json") as unknown as { scopes: Scope
     assert.ok(own && other);
     for (const value of scoped.operator ?? []) assert.ok(registerOperatorSecret(value));
     for (const value of scoped.app ?? []) assert.ok(registerSecret(value));
-    for (const value of scoped.job ?? []) assert.ok(own.add(value) && registerHandedSecret(value));
+    for (const value of scoped.job ?? []) assert.ok(own.add(value) && registerJobSecret(value));
     for (const [given, shown] of scoped.output ?? []) assert.deepEqual(hide(given, own), shown);
     for (const [given, shown] of scoped.other ?? []) assert.deepEqual(hide(given, other), shown);
     for (const [given, shown] of scoped.log ?? []) assert.deepEqual(hide(given, LOG_SCOPE), shown);
@@ -357,7 +357,7 @@ test("texts are shown as Python shows them", { skip: !process.env.JOBFORGE_TEST_
   registerSecret("correct horse battery");
   for (const [given, shown, tail] of JSON.parse(text) as [string, string, string][]) {
     assert.equal(redactText(given), shown, given);
-    assert.equal(hideInTail(given, true, CURRENT_SCOPE), tail, given);
+    assert.equal(redactTail(given, true, CURRENT_SCOPE), tail, given);
     assert.equal(redactText(shown), shown, "what was hidden stays as it is");
   }
 });
@@ -369,17 +369,17 @@ test("each error has the code that the contract says", () => {
   const known = new Map(errors.ERRORS.map((error) => [error.name, error]));
   for (const { name, code, sqlstate } of contract.classes) {
     assert.equal(known.get(name)?.code, code);
-    if (sqlstate !== null) assert.equal(fromSqlstate(sqlstate, "x", "{}").name, name);
+    if (sqlstate !== null) assert.equal(errorFromSqlstate(sqlstate, "x", "{}").name, name);
   }
   assert.equal(known.size, contract.classes.length);
 });
 
 test("the hint of a refusal is the hint of the error", () => {
   const refused = Object.assign(new Error("no"), { code: "JF012", detail: "{}", hint: "Call it" });
-  const error = explained(refused);
+  const error = translateError(refused);
   assert.ok(error instanceof errors.WrongIsolation);
   assert.equal(error.hint, "Call it");
-  assert.equal(fromSqlstate("JF002", "no").hint, undefined);
+  assert.equal(errorFromSqlstate("JF002", "no").hint, undefined);
 });
 
 async function rowsOf(sql: string, values: readonly Value[]): Promise<Value> {

@@ -14,9 +14,9 @@ const ANSWERS = 60;
 const MOST_KEPT = 2_000_000;
 
 const database = new Database(urlOf());
-const link = database.link();
+const createLink = database.createLink();
 after(async () => {
-  await link.close();
+  await createLink.close();
   await database.close();
 });
 
@@ -25,9 +25,9 @@ function asking(name: string, text: string) {
 }
 
 test("a call that was sent ahead is answered though the one before it fails", async () => {
-  await link.run(asking("one", "select 1"));
-  const failing = link.run(asking("nothing", "select 1 / 0"));
-  const ahead = link.run(asking("one", "select 1"));
+  await createLink.run(asking("one", "select 1"));
+  const failing = createLink.run(asking("nothing", "select 1 / 0"));
+  const ahead = createLink.run(asking("one", "select 1"));
   await assert.rejects(failing, JobForgeError);
   assert.deepEqual(await ahead, [["1"]]);
 });
@@ -35,11 +35,11 @@ test("a call that was sent ahead is answered though the one before it fails", as
 test("answers are forgotten while they are young", async () => {
   const columns = Array.from({ length: 8 }, (_, column) => `md5((n + ${column})::text)`);
   const many = asking("many", `select ${columns} from generate_series(1, ${ROWS}) as n`);
-  await link.run(many);
+  await createLink.run(many);
   const before = oldBytes();
   let most = before;
   for (let number = 0; number < ANSWERS; number++) {
-    assert.equal((await link.run(many)).length, ROWS);
+    assert.equal((await createLink.run(many)).length, ROWS);
     most = Math.max(most, oldBytes());
   }
   assert.ok(most - before < MOST_KEPT, `${most - before} bytes have grown old`);

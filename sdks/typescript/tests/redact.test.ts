@@ -6,15 +6,9 @@ import { after, test } from "node:test";
 import { z } from "zod";
 import { JobForge, registerSecret } from "../src/index.ts";
 import { unconfigure } from "../src/observability/logs.ts";
-import { hideAside, LARGE } from "../src/redact/background.ts";
-import {
-  hideText,
-  jobScope,
-  LOG_SCOPE,
-  MARKER,
-  registerHandedSecret,
-} from "../src/redact/index.ts";
-import { Scope } from "../src/redact/scope.ts";
+import { LARGE, redactInBackground } from "../src/redact/background.ts";
+import { hideText, jobScope, LOG_SCOPE, MARKER, registerJobSecret } from "../src/redact/index.ts";
+import { RedactionScope } from "../src/redact/scope.ts";
 import type { ClaimedJob } from "../src/types/jobs.ts";
 import { configureLogs } from "../src/worker/index.ts";
 import { unique, until, urlOf, withClient, withWorker } from "./ground.ts";
@@ -135,7 +129,7 @@ test("secrets of jobs do not push out those of the installation, which tenants c
   });
   await withWorker(jf, { queues }, async () => {
     await jf.register();
-    for (let number = 0; number < 2_000; number += 1) registerHandedSecret(`handed-${number}-x`);
+    for (let number = 0; number < 2_000; number += 1) registerJobSecret(`handed-${number}-x`);
     const handle = await flood.enqueue({});
     await handle.wait({ timeout: 20 });
     const line = () => lines.find((each) => each.includes("job.dead"));
@@ -147,7 +141,7 @@ test("secrets of jobs do not push out those of the installation, which tenants c
 });
 
 /** Tells whether it was asked to hide something in this thread. */
-class Watched extends Scope {
+class Watched extends RedactionScope {
   wasAsked = false;
 
   override hide(text: string): string {
@@ -161,11 +155,11 @@ test("long texts are redacted in another thread, short ones at once", async () =
   scope.add("correct horse battery");
   const long = `${"x".repeat(LARGE)}\nsay correct horse battery`;
   const items = [{ value: { text: long } }, { tail: long, isCut: true }];
-  const [value, tail] = await hideAside(items.map((item) => [item, scope]));
+  const [value, tail] = await redactInBackground(items.map((item) => [item, scope]));
   assert.deepEqual(value, { text: long.replace("correct horse battery", MARKER) });
   assert.ok(String(tail).endsWith(`say ${MARKER}`));
   assert.equal(scope.wasAsked, false);
-  const [short] = await hideAside([[{ value: "say correct horse battery" }, scope]]);
+  const [short] = await redactInBackground([[{ value: "say correct horse battery" }, scope]]);
   assert.equal(short, `say ${MARKER}`);
   assert.equal(scope.wasAsked, true);
 });
@@ -173,7 +167,7 @@ test("long texts are redacted in another thread, short ones at once", async () =
 test("a value that cannot be copied to the thread is redacted all the same", async () => {
   let deep: unknown[] = ["password=hunter2hunter2".repeat(LARGE)];
   for (let level = 0; level < 50_000; level += 1) deep = [deep];
-  const [shownDeep] = await hideAside([[{ value: deep as never }, LOG_SCOPE]]);
+  const [shownDeep] = await redactInBackground([[{ value: deep as never }, LOG_SCOPE]]);
   assert.ok(!JSON.stringify(shownDeep).includes("hunter2"));
 });
 

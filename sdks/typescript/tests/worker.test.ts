@@ -5,19 +5,18 @@ import { randomUUID } from "node:crypto";
 import { once } from "node:events";
 import { test } from "node:test";
 import { z } from "zod";
-import type { Loop } from "../src/db/loop.ts";
-import type { Line } from "../src/db/outage.ts";
+import type { BackgroundLoop } from "../src/db/loop.ts";
+import type { MonitoredLink } from "../src/db/outage.ts";
 import { Cancel, Dead, errors, JobForge, Retry, Snooze } from "../src/index.ts";
 import type { JobOptions } from "../src/sdk/settings.ts";
 import { Secrets } from "../src/security/secrets.ts";
 import type { ClaimedJob } from "../src/types/jobs.ts";
 import { now } from "../src/worker/clock.ts";
 import { configureLogs, Worker } from "../src/worker/index.ts";
-import { type Ready, Starts } from "../src/worker/launcher.ts";
-import { Leases } from "../src/worker/leases.ts";
+import { type ClaimBuffer, Launcher, mapServedDefinitions } from "../src/worker/launcher.ts";
+import { LeaseTable } from "../src/worker/leases.ts";
 import { RELEASED, type Report, SUCCEEDED } from "../src/worker/runner.ts";
-import { serve } from "../src/worker/served.ts";
-import { Steps } from "../src/worker/step-writer.ts";
+import { StepWriter } from "../src/worker/step-writer.ts";
 import { newApp, unique, until, urlOf, withClient, withWorker } from "./ground.ts";
 
 /** A queue that only this test's worker serves, and settings of inline jobs on it. */
@@ -116,7 +115,7 @@ test("whatever is thrown ends the attempt, and is told as well as it can be", as
       throw new Error("no");
     },
   });
-  const thrown: unknown[] = [
+  const verdictFromError: unknown[] = [
     { code: "23505", message: "card declined" },
     { code: 7 },
     new AggregateError([new Error("one"), new Error("two")]),
@@ -125,11 +124,11 @@ test("whatever is thrown ends the attempt, and is told as well as it can be", as
   ];
   const params = z.object({ which: z.number() });
   const fail = jf.job(unique("fail"), { ...inline, params, retry: 1 }, async (_ctx, { which }) => {
-    throw thrown[which];
+    throw verdictFromError[which];
   });
   await withWorker(jf, { queues }, async () => {
     await until(() => registered(jf));
-    const handles = await fail.enqueueMany(thrown.map((_, which) => ({ which })));
+    const handles = await fail.enqueueMany(verdictFromError.map((_, which) => ({ which })));
     const jobs = await Promise.all(handles.map((handle) => handle.wait({ timeout: 20 })));
     assert.deepEqual(
       jobs.map(({ error }) => [error?.type, error?.message]),
@@ -540,18 +539,21 @@ function heldRun() {
 
 test("a job whose lease has run out before it was started is handed back", async () => {
   const definition = newApp().job(unique("late"), { isolation: "inline" }, () => undefined);
-  const served = serve([definition], new Map([["inline", { ...IDLE, start: () => SUCCEEDED }]]));
+  const served = mapServedDefinitions(
+    [definition],
+    new Map([["inline", { ...IDLE, start: () => SUCCEEDED }]]),
+  );
   const [late, timely] = [heldRun(), heldRun()].map(
     ({ job }): ClaimedJob => ({ ...job, definition: definition.settings.key, version: 1 }),
   ) as [ClaimedJob, ClaimedJob];
-  const ready: Ready = [
+  const ready: ClaimBuffer = [
     { jobs: [late], deadline: now() - 1, started: 0 },
     { jobs: [timely], deadline: now() + 30, started: 0 },
   ];
   const ended: [ClaimedJob, Report][] = [];
   const onEnd = (job: ClaimedJob, report: Report) => void ended.push([job, report]);
-  const starts = new Starts(ready, served, new Leases(30), onEnd);
-  while (ready.length > 0) await starts.step({} as Loop);
+  const starts = new Launcher(ready, served, new LeaseTable(30), onEnd);
+  while (ready.length > 0) await starts.step({} as BackgroundLoop);
   assert.deepEqual(ended, [
     [late, RELEASED],
     [timely, SUCCEEDED],
@@ -562,23 +564,23 @@ const IDLE = { open: async () => {}, close: async () => {} };
 
 test("a step that comes too late ends the run of its job", async () => {
   const { job, run, stops } = heldRun();
-  const leases = new Leases(30);
-  const line = { run: async () => ["lost"] } as unknown as Line;
-  const steps = new Steps(randomUUID(), line, leases);
+  const leases = new LeaseTable(30);
+  const line = { run: async () => ["lost"] } as unknown as MonitoredLink;
+  const steps = new StepWriter(randomUUID(), line, leases);
   leases.hold(
     run,
     now() + 30,
     setTimeout(() => undefined),
   );
   const stored = steps.add(job, "charge", 0, null);
-  await Promise.all([assert.rejects(stored, errors.LeaseLost), steps.step({} as Loop)]);
+  await Promise.all([assert.rejects(stored, errors.LeaseLost), steps.step({} as BackgroundLoop)]);
   assert.deepEqual(stops, ["lost"]);
   leases.drop(job);
 });
 
 test("a lease that has run out by our own clock is given up, and never extended again", () => {
   const { job, run, stops, deadlines } = heldRun();
-  const leases = new Leases(30);
+  const leases = new LeaseTable(30);
   leases.hold(
     run,
     now(),
@@ -592,7 +594,7 @@ test("a lease that has run out by our own clock is given up, and never extended 
 
 test("a heartbeat that is held neither extends the lease nor stops the job", () => {
   const { job, run, stops, deadlines } = heldRun();
-  const leases = new Leases(30);
+  const leases = new LeaseTable(30);
   const deadline = now() + 10;
   leases.hold(
     run,
@@ -609,7 +611,7 @@ test("a heartbeat that is held neither extends the lease nor stops the job", () 
 
 test("a lease that runs out while a heartbeat is unanswered is given up to be handed back", () => {
   const { job, run, stops } = heldRun();
-  const leases = new Leases(30);
+  const leases = new LeaseTable(30);
   leases.hold(
     run,
     now(),

@@ -16,19 +16,19 @@ export interface Call<T> {
 }
 
 /** For functions that return void. */
-export function nothing(): void {}
+export function decodeNothing(): void {}
 
 /** The one column of the one row. */
-export function value(rows: readonly Row[]): string {
+export function decodeValue(rows: readonly Row[]): string {
   return rows[0]?.[0] ?? "";
 }
 
-export function valueOrNull(rows: readonly Row[]): string | null {
+export function decodeValueOrNull(rows: readonly Row[]): string | null {
   return rows[0]?.[0] ?? null;
 }
 
 /** All rows in one column as JSON: so the answer is the same whatever the driver does with types. */
-export function documents<T>(rows: readonly Row[]): T[] {
+export function decodeDocuments<T>(rows: readonly Row[]): T[] {
   return JSON.parse(rows[0]?.[0] ?? "[]") as T[];
 }
 

@@ -2,7 +2,7 @@
 
 import type { JsonObject } from "../types/jobs.ts";
 import { encode } from "../types/jsonb.ts";
-import { type Call, value } from "./call.ts";
+import { type Call, decodeValue } from "./call.ts";
 
 /** Return the event's ID. */
 export function emitEvent(
@@ -18,6 +18,6 @@ export function emitEvent(
     name: "emit_event",
     text: "select jobforge.emit_event($1::text, $2::text::jsonb, $3::text::jsonb, $4::uuid)::text as answer",
     values: [name, encode(data, "data"), encode(options, "options"), tenantId],
-    decode: value,
+    decode: decodeValue,
   };
 }

@@ -20,14 +20,14 @@ import {
   type Token,
   type WorkerCommand,
 } from "../types/jobs.ts";
-import { encode, legible } from "../types/jsonb.ts";
-import { type Call, documentArray, nothing, type Row, textArray } from "./call.ts";
+import { encode, replaceUnencodable } from "../types/jsonb.ts";
+import { type Call, decodeNothing, documentArray, type Row, textArray } from "./call.ts";
 
 // SQLSTATEs: the text of a row is larger than 1 GB, or than the memory.
 const PROGRAM_LIMIT_EXCEEDED = "54000";
 const OUT_OF_MEMORY = "53200";
 
-export interface Registration {
+export interface WorkerRegistration {
   readonly workerId: string;
   readonly queues: readonly string[];
   readonly slots: number;
@@ -37,7 +37,7 @@ export interface Registration {
   readonly build: string | null;
 }
 
-export function registerWorker(worker: Registration): Call<void> {
+export function registerWorker(worker: WorkerRegistration): Call<void> {
   return {
     name: "register_worker",
     text: `select jobforge.register_worker(
@@ -51,7 +51,7 @@ export function registerWorker(worker: Registration): Call<void> {
       worker.pid,
       worker.build,
     ],
-    decode: nothing,
+    decode: decodeNothing,
   };
 }
 
@@ -60,7 +60,7 @@ export function unregisterWorker(workerId: string): Call<void> {
     name: "unregister_worker",
     text: "select jobforge.unregister_worker($1::uuid)",
     values: [workerId],
-    decode: nothing,
+    decode: decodeNothing,
   };
 }
 
@@ -69,7 +69,7 @@ export function putDefinition(key: string, version: number, settings: JsonObject
     name: "put_definition",
     text: "select jobforge.put_definition($1::text, $2::integer, $3::jsonb)",
     values: [key, version, encode(settings, "settings")],
-    decode: nothing,
+    decode: decodeNothing,
   };
 }
 
@@ -78,7 +78,7 @@ export function ensurePartitions(): Call<void> {
     name: "ensure_partitions",
     text: "select jobforge.ensure_partitions()",
     values: [],
-    decode: nothing,
+    decode: decodeNothing,
   };
 }
 
@@ -134,10 +134,10 @@ export function heartbeatJobs(
     text: `select job_id, lease, status
   from jobforge.heartbeat_jobs($1::uuid, $2::jsonb, $3::float8, $4::bigint, $5::timestamptz)`,
     values: [
-      ...[workerId, JSON.stringify(tokens.map(tokenOf)), leaseS],
+      ...[workerId, JSON.stringify(tokens.map(toToken)), leaseS],
       ...[process.memoryUsage.rss(), new Date().toISOString()],
     ],
-    decode: heartbeat,
+    decode: decodeHeartbeat,
   };
 }
 
@@ -149,8 +149,8 @@ export function completeJobs(workerId: string, reports: readonly OutcomeReport[]
   return {
     name: "complete_jobs",
     text: "select job_id, lease, status, state from jobforge.complete_jobs($1::uuid, $2::jsonb)",
-    values: [workerId, JSON.stringify(reports.map(storable))],
-    decode: (rows) => rows.map(settled),
+    values: [workerId, JSON.stringify(reports.map(toStorable))],
+    decode: (rows) => rows.map(decodeSettled),
   };
 }
 
@@ -182,7 +182,7 @@ export function noteJobs(workerId: string, notes: readonly Note[]): Call<Readonl
     text: "select job_id, lease, status from jobforge.note_jobs($1::uuid, $2::jsonb)",
     values: [
       workerId,
-      JSON.stringify(notes.map((note) => ({ ...note, data: legible(note.data) }))),
+      JSON.stringify(notes.map((note) => ({ ...note, data: replaceUnencodable(note.data) }))),
     ],
     decode: (rows) =>
       new Set(rows.filter((row) => row[2] === "lost").map(([jobId, lease]) => `${jobId}.${lease}`)),
@@ -251,7 +251,7 @@ export function advanceOperations(): Call<boolean> {
   };
 }
 
-function heartbeat(rows: readonly Row[]): Heartbeat {
+function decodeHeartbeat(rows: readonly Row[]): Heartbeat {
   const own = rows.find((row) => row[0] === null);
   const jobs = rows.filter((row) => row[0] !== null);
   return {
@@ -260,7 +260,7 @@ function heartbeat(rows: readonly Row[]): Heartbeat {
   };
 }
 
-function settled(row: Row): Settled {
+function decodeSettled(row: Row): Settled {
   return {
     job_id: row[0] ?? "",
     lease: row[1] ?? "",
@@ -269,12 +269,12 @@ function settled(row: Row): Settled {
   };
 }
 
-function tokenOf(token: Token): Token {
+function toToken(token: Token): Token {
   return { tenant_id: token.tenant_id, job_id: token.job_id, lease: token.lease };
 }
 
 /** What describes a failure is put into words where jsonb cannot keep it; a result was checked. */
-function storable(report: OutcomeReport): OutcomeReport {
+function toStorable(report: OutcomeReport): OutcomeReport {
   if (report.outcome === "succeeded") return report;
-  return legible(report) as unknown as OutcomeReport;
+  return replaceUnencodable(report) as unknown as OutcomeReport;
 }

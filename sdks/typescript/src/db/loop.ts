@@ -7,20 +7,20 @@
 import { Contended, Unavailable } from "../errors.ts";
 import { emit } from "../observability/logs.ts";
 
-const FIRST_PAUSE_S = 0.05;
-const LONGEST_PAUSE_S = 5;
+const MIN_PAUSE_S = 0.05;
+const MAX_PAUSE_S = 5;
 
 /** `ring` ends a rest of the step early; so does `stop`. */
-export class Loop {
+export class BackgroundLoop {
   readonly #name: string;
-  readonly #step: (loop: Loop) => Promise<void>;
-  #isRung = false;
-  #wake: (() => void) | null = null;
+  readonly #step: (loop: BackgroundLoop) => Promise<void>;
+  #isWoken = false;
+  #resolveWait: (() => void) | null = null;
   #isStopped = false;
-  #recovered: (() => void) | null = null;
+  #resolvePause: (() => void) | null = null;
   #failures = 0;
 
-  constructor(name: string, step: (loop: Loop) => Promise<void>) {
+  constructor(name: string, step: (loop: BackgroundLoop) => Promise<void>) {
     this.#name = name;
     this.#step = step;
   }
@@ -35,7 +35,7 @@ export class Loop {
         await this.#step(this);
         this.#failures = 0;
       } catch (error) {
-        this.#tell(error);
+        this.#logFirstFailure(error);
         await this.#recover();
       }
     }
@@ -43,41 +43,41 @@ export class Loop {
 
   stop(): void {
     this.#isStopped = true;
-    this.#recovered?.();
-    this.ring();
+    this.#resolvePause?.();
+    this.wake();
   }
 
   /** The next failure is the first again; for a step that goes on for long. */
-  wentWell(): void {
+  resetFailures(): void {
     this.#failures = 0;
   }
 
-  ring(): void {
-    this.#isRung = true;
-    this.#wake?.();
+  wake(): void {
+    this.#isWoken = true;
+    this.#resolveWait?.();
   }
 
   /** Until the time is up, or somebody rings, maybe since the last rest: then it is true. */
   async rest(seconds?: number): Promise<boolean> {
-    if (!this.#isRung) {
+    if (!this.#isWoken) {
       await new Promise<void>((resolve) => {
-        this.#wake = resolve;
+        this.#resolveWait = resolve;
         if (seconds !== undefined && Number.isFinite(seconds)) {
           const timer = setTimeout(resolve, seconds * 1000);
-          this.#wake = () => {
+          this.#resolveWait = () => {
             clearTimeout(timer);
             resolve();
           };
         }
       });
-      this.#wake = null;
+      this.#resolveWait = null;
     }
-    const wasRung = this.#isRung;
-    this.#isRung = false;
-    return wasRung;
+    const wasWoken = this.#isWoken;
+    this.#isWoken = false;
+    return wasWoken;
   }
 
-  #tell(error: unknown): void {
+  #logFirstFailure(error: unknown): void {
     this.#failures += 1;
     if (this.#failures > 1 || error instanceof Unavailable || error instanceof Contended) return;
     const words = error instanceof Error ? (error.stack ?? error.message) : String(error);
@@ -86,15 +86,15 @@ export class Loop {
 
   async #recover(): Promise<void> {
     if (this.#isStopped) return;
-    const pause = Math.min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2 ** Math.min(this.#failures - 1, 10));
+    const pause = Math.min(MAX_PAUSE_S, MIN_PAUSE_S * 2 ** Math.min(this.#failures - 1, 10));
     // Not a rest: a bell that rings all the time must not turn this into a storm.
     await new Promise<void>((resolve) => {
       const timer = setTimeout(resolve, pause * (500 + 500 * Math.random()));
-      this.#recovered = () => {
+      this.#resolvePause = () => {
         clearTimeout(timer);
         resolve();
       };
     });
-    this.#recovered = null;
+    this.#resolvePause = null;
   }
 }

@@ -3,7 +3,7 @@
 import type { Call } from "../calls/call.ts";
 import { Unavailable } from "../errors.ts";
 import { emit } from "../observability/logs.ts";
-import type { Link } from "./database.ts";
+import type { DedicatedConnection } from "./link.ts";
 
 /** From the first call that did not reach the database to the first that did again. */
 export class Outage {
@@ -24,11 +24,11 @@ export class Outage {
 }
 
 /** A link whose calls show whether there is an outage. */
-export class Line {
-  readonly #link: Link;
+export class MonitoredLink {
+  readonly #link: DedicatedConnection;
   readonly #outage: Outage;
 
-  constructor(link: Link, outage: Outage) {
+  constructor(link: DedicatedConnection, outage: Outage) {
     this.#link = link;
     this.#outage = outage;
   }

@@ -5,7 +5,7 @@
 
 import type { Call } from "../calls/call.ts";
 import { Invalid } from "../errors.ts";
-import { explained } from "./sqlstates.ts";
+import { translateError } from "./sqlstates.ts";
 
 type Rows = readonly Record<string, unknown>[];
 
@@ -40,27 +40,27 @@ export type Queryable = PgHandle | KyselyHandle | DrizzleHandle | PrismaHandle |
 /** Runs a call whose answer is one text; errors become ours. */
 export async function runOn<T>(conn: Queryable, call: Call<T>): Promise<T> {
   try {
-    const rows = await send(conn, call.text, [...call.values]);
+    const rows = await sendQuery(conn, call.text, [...call.values]);
     // By its place: some libraries are told to spell the names of columns their own way.
     const [answer] = Object.values(rows[0] ?? {});
     return call.decode([[answer == null ? null : String(answer)]]);
   } catch (error) {
-    throw explained(error);
+    throw translateError(error);
   }
 }
 
-async function send(conn: Queryable, text: string, values: unknown[]): Promise<Rows> {
+async function sendQuery(conn: Queryable, text: string, values: unknown[]): Promise<Rows> {
   const sent = values as never[];
   if ("$queryRawUnsafe" in conn) return (await conn.$queryRawUnsafe(text, ...sent)) as Rows;
   if ("executeQuery" in conn) {
-    return (await conn.executeQuery(compiled(text, values) as never)).rows as Rows;
+    return (await conn.executeQuery(compileForKysely(text, values) as never)).rows as Rows;
   }
   if ("unsafe" in conn) return (await conn.unsafe(text, sent)) as Rows;
   if ("query" in conn && typeof conn.query === "function") {
     return (await conn.query(text, values)).rows as Rows;
   }
-  const client = clientOfDrizzle(conn);
-  if (client !== null) return send(client, text, values);
+  const client = findDrizzleClient(conn);
+  if (client !== null) return sendQuery(client, text, values);
   throw new Invalid(
     "conn is no connection that we know: give one of pg, Kysely, Drizzle, Prisma or postgres.js",
     { field: "conn" },
@@ -68,13 +68,13 @@ async function send(conn: Queryable, text: string, values: unknown[]): Promise<R
 }
 
 /** As Kysely's `CompiledQuery.raw` makes it. */
-function compiled(sql: string, parameters: unknown[]): object {
+function compileForKysely(sql: string, parameters: unknown[]): object {
   const query = { kind: "RawNode", sqlFragments: [sql], parameters: [] };
   return { query, queryId: { queryId: crypto.randomUUID() }, sql, parameters };
 }
 
 /** Drizzle keeps the driver's connection in its session; in a transaction it is that one's. */
-function clientOfDrizzle(conn: object): Queryable | null {
+function findDrizzleClient(conn: object): Queryable | null {
   const session = (conn as { _?: { session?: { client?: unknown } } })._?.session;
   const client = session?.client;
   if (typeof client !== "object" && typeof client !== "function") return null;

@@ -7,25 +7,26 @@
 
 import pg from "pg";
 import type { Call, Row } from "../calls/call.ts";
-import { explained } from "./sqlstates.ts";
+import { translateError } from "./sqlstates.ts";
 
 /** The rows of the call; under a name its statement is prepared. */
-export function answered(
+export function queryRows(
   client: pg.Client,
   call: Call<unknown>,
   name: string | null,
 ): Promise<readonly Row[]> {
   return new Promise((resolve, reject) => {
-    const statement = new Statement(call, name, (error) => {
-      if (error) reject(explained(error));
-      else resolve(statement.answer);
+    const query = new RawQuery(call, name, (error) => {
+      if (error) reject(translateError(error));
+      else resolve(query.rawRows);
     });
-    client.query(statement);
+    client.query(query);
   });
 }
 
-class Statement extends pg.Query {
-  readonly answer: Row[] = [];
+class RawQuery extends pg.Query {
+  /** Not `rows`, an option of pg.Query that pipeline mode rejects. */
+  readonly rawRows: Row[] = [];
 
   constructor(call: Call<unknown>, name: string | null, onEnd: (error?: Error | null) => void) {
     const { text, values } = call;
@@ -34,6 +35,6 @@ class Statement extends pg.Query {
 
   /** In place of pg's own, which copies each row through the parsers of its types. */
   handleDataRow({ fields }: { readonly fields: Row }): void {
-    this.answer.push(fields);
+    this.rawRows.push(fields);
   }
 }

@@ -17,7 +17,7 @@ const BY_SQLSTATE = new Map(
 const BY_CODE = new Map(ERRORS.map((error) => [error.code, error] as const));
 
 /** The error that a SQLSTATE stands for; `detail` is its DETAIL, JSON when it is ours. */
-export function fromSqlstate(
+export function errorFromSqlstate(
   state: string | null,
   message: string,
   detail?: string | null,
@@ -26,9 +26,9 @@ export function fromSqlstate(
 ): JobForgeError {
   const kind = state === null ? undefined : BY_SQLSTATE.get(state);
   if (kind !== undefined) {
-    const facts = factsOf(detail);
-    const field = typeof facts.field === "string" ? facts.field : undefined;
-    return new kind(message, { field, detail: facts, hint: hint ?? undefined, cause });
+    const parsedDetail = parseDetail(detail);
+    const field = typeof parsedDetail.field === "string" ? parsedDetail.field : undefined;
+    return new kind(message, { field, detail: parsedDetail, hint: hint ?? undefined, cause });
   }
   if (state !== null && DENIED_SQLSTATES.has(state)) return new Denied(message, { cause });
   if (state !== null && CONTENDED_SQLSTATES.has(state)) {
@@ -41,18 +41,23 @@ export function fromSqlstate(
 }
 
 /** The class that a server names by its code. */
-export function byCode(code: string): typeof JobForgeError {
+export function classFromCode(code: string): typeof JobForgeError {
   return BY_CODE.get(code) ?? JobForgeError;
 }
 
 /** Whatever a driver threw. What has no SQLSTATE came from the network. */
-export function explained(error: unknown): JobForgeError {
+export function translateError(error: unknown): JobForgeError {
   if (error instanceof JobForgeError) return error;
-  const found = withSqlstate(error);
+  const found = findDriverError(error);
   if (found !== null) {
-    return fromSqlstate(found.code, found.message, found.detail, error, found.hint);
+    return errorFromSqlstate(found.code, found.message, found.detail, error, found.hint);
   }
-  return fromSqlstate(null, error instanceof Error ? error.message : String(error), null, error);
+  return errorFromSqlstate(
+    null,
+    error instanceof Error ? error.message : String(error),
+    null,
+    error,
+  );
 }
 
 // Not EPIPE and its like, and not Prisma's own P2010.
@@ -66,7 +71,7 @@ interface DriverError {
 }
 
 /** Query builders wrap the driver's error: it is the cause, or Prisma has it within `meta`. */
-function withSqlstate(error: unknown, depth = 0): DriverError | null {
+function findDriverError(error: unknown, depth = 0): DriverError | null {
   if (typeof error !== "object" || error === null || depth > 4) return null;
   const given = error as {
     code?: unknown;
@@ -82,13 +87,13 @@ function withSqlstate(error: unknown, depth = 0): DriverError | null {
   }
   const { meta } = error as { readonly meta?: { readonly driverAdapterError?: unknown } };
   return (
-    withSqlstate(given.cause, depth + 1) ??
-    withSqlstate(meta, depth + 1) ??
-    withSqlstate(meta?.driverAdapterError, depth + 1)
+    findDriverError(given.cause, depth + 1) ??
+    findDriverError(meta, depth + 1) ??
+    findDriverError(meta?.driverAdapterError, depth + 1)
   );
 }
 
-function factsOf(detail: string | null | undefined): Record<string, unknown> {
+function parseDetail(detail: string | null | undefined): Record<string, unknown> {
   // Postgres itself fills DETAIL with prose; only ours is a JSON object.
   if (!detail?.startsWith("{")) return {};
   try {

@@ -8,26 +8,33 @@ import { join } from "node:path";
 import type { Writable } from "node:stream";
 import { fileURLToPath } from "node:url";
 import { JobForgeError } from "../errors.ts";
-import { hideAside } from "../redact/background.ts";
-import { jobScope, type Scope } from "../redact/index.ts";
+import { redactInBackground } from "../redact/background.ts";
+import { jobScope, type RedactionScope } from "../redact/index.ts";
 import type { Runnable } from "../sdk/definition.ts";
-import type { Limits } from "../sdk/settings.ts";
-import { type Exit, exited, isFinal, type Limit, type Stop, type Verdict } from "../sdk/verdict.ts";
+import type { ProcessLimits } from "../sdk/settings.ts";
+import {
+  type ExceededLimit,
+  isFinal,
+  type ProcessExit,
+  type StopReason,
+  type Verdict,
+  verdictFromExit,
+} from "../sdk/verdict.ts";
 import type { ClaimedJob, JsonObject } from "../types/jobs.ts";
 import { now } from "../worker/clock.ts";
-import { forWaiting } from "../worker/isolation/environment.ts";
-import { heapFlag, limited, residentBytes } from "../worker/isolation/limits.ts";
+import { buildWarmEnvironment } from "../worker/isolation/environment.ts";
+import { heapFlag, limitCommand, residentBytes } from "../worker/isolation/limits.ts";
 import {
-  type Answer,
-  DEADLINES,
-  type Order,
-  type Refusal,
-  type Used,
-  type Word,
+  DEADLINE_FD,
+  type JobMessage,
+  type RequestError,
+  type ResourceUsage,
+  type ResponseValue,
+  type WorkerMessage,
 } from "../worker/isolation/messages.ts";
-import { Tail } from "../worker/isolation/output-tail.ts";
-import { killTree, MARK } from "../worker/isolation/proc.ts";
-import type { Host, OnEnd, Run } from "../worker/runner.ts";
+import { OutputTail } from "../worker/isolation/output-tail.ts";
+import { killTree, MARK_VARIABLE } from "../worker/isolation/proc.ts";
+import type { JobServices, OnEnd, Run } from "../worker/runner.ts";
 
 // What a process has said and printed before its end comes at once; a grandchild that still holds
 // the pipes is not waited for.
@@ -41,31 +48,31 @@ const EXTENSION = import.meta.url.slice(import.meta.url.lastIndexOf("."));
 const CHILD = fileURLToPath(new URL(`../worker/isolation/child${EXTENSION}`, import.meta.url));
 
 /** A process that has imported the app and waits for a job. */
-export class Waiting {
+export class WarmProcess {
   readonly child: ChildProcess;
   readonly mark = randomUUID();
-  readonly stdout = new Tail();
-  readonly stderr = new Tail();
+  readonly stdout = new OutputTail();
+  readonly stderr = new OutputTail();
   /** Whether it got so far; false when it ended before. */
   readonly ready: Promise<boolean>;
 
-  constructor(module: string, limits: Limits) {
+  constructor(module: string, limits: ProcessLimits) {
     const flags = process.execArgv.filter((flag) => !OF_THE_WORKER.test(flag));
     const node = [process.execPath, ...flags, heapFlag(limits), CHILD, module];
-    const [command, given] = limited(limits, node);
+    const [command, given] = limitCommand(limits, node);
     this.child = spawn(command, given, {
       // A session of its own: signals of the terminal are for the worker, and all can be killed.
       detached: true,
       stdio: ["ignore", "pipe", "pipe", "ipc", "pipe"],
-      env: { ...forWaiting(process.env), [MARK]: this.mark },
+      env: { ...buildWarmEnvironment(process.env), [MARK_VARIABLE]: this.mark },
     });
     this.child.stdout?.on("data", (data: Buffer) => this.stdout.feed(data));
     this.child.stderr?.on("data", (data: Buffer) => this.stderr.feed(data));
     // A process that has gone is heard of by its exit.
     this.child.on("error", () => undefined);
-    this.child.stdio[DEADLINES]?.on("error", () => undefined);
+    this.child.stdio[DEADLINE_FD]?.on("error", () => undefined);
     this.ready = new Promise((resolve) => {
-      this.child.on("message", (word: Word) => word.kind === "ready" && resolve(true));
+      this.child.on("message", (word: JobMessage) => word.kind === "ready" && resolve(true));
       this.child.on("exit", () => resolve(false));
       this.child.on("error", () => resolve(false));
     });
@@ -81,40 +88,44 @@ export class Waiting {
     if (this.child.pid !== undefined) killTree(this.child.pid, this.mark);
   }
 
-  send(order: Order): void {
+  send(order: WorkerMessage): void {
     if (this.child.connected) this.child.send(order, () => undefined);
   }
 
   /** The lease ends then, by the worker's clock. */
   extend(deadline: number): void {
     const left = BigInt(Math.floor((deadline - now()) * 1e9));
-    const pipe = this.child.stdio[DEADLINES] as Writable | null | undefined;
+    const pipe = this.child.stdio[DEADLINE_FD] as Writable | null | undefined;
     if (pipe?.writable) pipe.write(`${process.hrtime.bigint() + left}\n`);
   }
 }
 
 /** A run in a process of its own, from the job to the report. */
-export class Process implements Run {
+export class JobProcess implements Run {
   readonly job: ClaimedJob;
   hasEnded = false;
   readonly #definition: Runnable;
-  readonly #host: Host;
+  readonly #host: JobServices;
   readonly #onEnd: OnEnd;
-  readonly #waiting: Waiting;
+  readonly #waiting: WarmProcess;
   readonly #folder: string;
-  #stopped: Stop | null = null;
+  #stopped: StopReason | null = null;
   #said: Verdict | null = null;
-  #used: Used | null = null;
+  #used: ResourceUsage | null = null;
   #grace: NodeJS.Timeout | undefined;
   #weighing: NodeJS.Timeout | undefined;
   #isTooHeavy = false;
   #isOver = false;
 
   constructor(
-    waiting: Waiting,
+    waiting: WarmProcess,
     job: ClaimedJob,
     definition: Runnable,
-    parts: { readonly host: Host; readonly onEnd: OnEnd; readonly environment: readonly string[] },
+    parts: {
+      readonly host: JobServices;
+      readonly onEnd: OnEnd;
+      readonly environment: readonly string[];
+    },
   ) {
     this.job = job;
     this.#waiting = waiting;
@@ -122,7 +133,7 @@ export class Process implements Run {
     this.#host = parts.host;
     this.#onEnd = parts.onEnd;
     this.#folder = mkdtempSync(join(tmpdir(), "jobforge-job-"));
-    waiting.child.on("message", (word: Word) => this.#take(word));
+    waiting.child.on("message", (word: JobMessage) => this.#take(word));
     waiting.child.once("exit", (code, signal) => void this.#end(code, signal));
     if (!waiting.isAlive && waiting.child.pid === undefined) void this.#end(null, null);
     void waiting.ready.then((isReady) => isReady && this.#weigh(waiting.child.pid ?? 0));
@@ -135,7 +146,7 @@ export class Process implements Run {
     });
   }
 
-  stop(why: Stop): void {
+  stop(why: StopReason): void {
     if (this.#stopped !== null && !isFinal(why)) return;
     const wasAsked = this.#stopped !== null;
     this.#stopped = why;
@@ -162,7 +173,7 @@ export class Process implements Run {
     }, WEIGH_MS);
   }
 
-  #take(word: Word): void {
+  #take(word: JobMessage): void {
     switch (word.kind) {
       case "note":
         // One that the engine would refuse would take those of other jobs along.
@@ -198,12 +209,12 @@ export class Process implements Run {
     return value;
   }
 
-  async #saved({ name, index, result }: Word & { readonly kind: "step" }): Promise<null> {
+  async #saved({ name, index, result }: JobMessage & { readonly kind: "step" }): Promise<null> {
     await this.#host.saveStep(this.job, name, index, result);
     return null;
   }
 
-  async #answer(id: number, find: () => Promise<Answer>): Promise<void> {
+  async #answer(id: number, find: () => Promise<ResponseValue>): Promise<void> {
     try {
       this.#waiting.send({ kind: "answer", id, value: await find() });
     } catch (error) {
@@ -219,9 +230,13 @@ export class Process implements Run {
     await drained(this.#waiting.child);
     remove(this.#folder);
     const { stdout, stderr, child } = this.#waiting;
-    const how: Exit = { code, signal, over: this.#isTooHeavy ? "memory" : over(signal, stderr) };
+    const how: ProcessExit = {
+      code,
+      signal,
+      exceeded: this.#isTooHeavy ? "memory" : over(signal, stderr),
+    };
     const scope = jobScope(this.job);
-    const verdict = exited(how, this.#stopped, this.#said);
+    const verdict = verdictFromExit(how, this.#stopped, this.#said);
     const [said, stdout_tail, stderr_tail] = await Promise.all([
       verdict && withoutSecrets(verdict, scope),
       stdout.text(scope),
@@ -240,10 +255,10 @@ export class Process implements Run {
 }
 
 /** The process may not have redacted what it said. */
-async function withoutSecrets(verdict: Verdict, scope: Scope): Promise<Verdict> {
+async function withoutSecrets(verdict: Verdict, scope: RedactionScope): Promise<Verdict> {
   const { error, reason } = verdict;
   if (error === undefined && reason === undefined) return verdict;
-  const [shown] = await hideAside([
+  const [shown] = await redactInBackground([
     [{ value: { error: error ?? null, reason: reason ?? null } }, scope],
   ]);
   const said = shown as { error: JsonObject | null; reason: string | null };
@@ -255,7 +270,7 @@ function exitCode(code: number | null, signal: NodeJS.Signals | null): number | 
   return signal === null ? (code ?? undefined) : -constants.signals[signal];
 }
 
-function over(signal: string | null, stderr: Tail): Limit | null {
+function over(signal: string | null, stderr: OutputTail): ExceededLimit | null {
   if (signal === "SIGXCPU") return "cpu";
   if (signal === "SIGXFSZ") return "file_size";
   const isMemory =
@@ -263,7 +278,7 @@ function over(signal: string | null, stderr: Tail): Limit | null {
   return isMemory ? "memory" : null;
 }
 
-function refusalOf(error: unknown): Refusal {
+function refusalOf(error: unknown): RequestError {
   const message = error instanceof Error ? error.message : String(error);
   if (!(error instanceof JobForgeError)) return { code: "error", message };
   return { code: error.code, message, field: error.field };
@@ -294,5 +309,5 @@ async function drained(child: ChildProcess): Promise<void> {
   await Promise.race([Promise.all(ended), timeUp]);
   clearTimeout(timer);
   for (const stream of streams) stream.destroy();
-  child.stdio[DEADLINES]?.destroy();
+  child.stdio[DEADLINE_FD]?.destroy();
 }

@@ -18,14 +18,14 @@ interface Writer {
 
 let writer: Writer | null = null;
 
-export interface Settings {
+export interface LogSettings {
   readonly level?: Level;
   readonly workerId?: string;
   readonly write?: Write;
 }
 
 /** From now on this process writes its own lines. May be called again, to change things. */
-export function configure(settings: Settings = {}): void {
+export function configure(settings: LogSettings = {}): void {
   writer = {
     threshold: LEVELS.indexOf(settings.level ?? "info"),
     workerId: settings.workerId,
@@ -54,19 +54,19 @@ export function emit(event: string, fields: Fields = {}, level: Level = "info"):
     ...(writer.workerId === undefined ? {} : { worker_id: writer.workerId }),
   };
   const given = Object.entries(fields).filter(([, value]) => value !== undefined && value !== null);
-  const shown = Object.entries(hideObject(Object.fromEntries(given), LOG_SCOPE)).map(
+  const redactedFields = Object.entries(hideObject(Object.fromEntries(given), LOG_SCOPE)).map(
     // A field of the caller's must not pass for one of ours.
     ([name, value]) => [name in head && name !== "worker_id" ? `${name}_` : name, value] as const,
   );
   try {
-    writer.write(`${JSON.stringify({ ...head, ...Object.fromEntries(shown) })}\n`);
+    writer.write(`${JSON.stringify({ ...head, ...Object.fromEntries(redactedFields) })}\n`);
   } catch {
     // Nobody reads any more; work goes on.
   }
 }
 
 /** What every line about a job carries. */
-export function fieldsOf(job: ClaimedJob): Record<string, Json> {
+export function jobFields(job: ClaimedJob): Record<string, Json> {
   return {
     trace_id: traceId(job),
     job_id: job.job_id,

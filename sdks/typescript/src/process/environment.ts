@@ -10,12 +10,12 @@ const WITHHELD = Symbol.for("jobforge.environment");
 const shared = globalThis as { [WITHHELD]?: Readonly<Record<string, string>> };
 
 /** A variable of this process, also one that was removed from process.env. */
-export function variable(name: string): string | undefined {
+export function readVariable(name: string): string | undefined {
   return process.env[name] ?? shared[WITHHELD]?.[name];
 }
 
 /** Keeps a credential that did not come in a variable as if it had. */
-export function withhold(name: string, value: string): void {
+export function withholdVariable(name: string, value: string): void {
   delete process.env[name];
   shared[WITHHELD] = { ...shared[WITHHELD], [name]: value };
 }
@@ -23,7 +23,7 @@ export function withhold(name: string, value: string): void {
 /** Removes the variables with credentials from process.env; `variable` still finds them. */
 export function withholdCredentials(): void {
   for (const [name, value] of Object.entries(process.env)) {
-    if (isCredential(name) && value !== undefined) withhold(name, value);
+    if (isCredential(name) && value !== undefined) withholdVariable(name, value);
   }
 }
 

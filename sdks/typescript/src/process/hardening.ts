@@ -39,7 +39,7 @@ export function refuseDebugger(): void {
  * is. False if the system does not permit it; true where there is no such file.
  */
 export function eraseEnvironment(kept = ""): boolean {
-  const span = startedWith()?.environment;
+  const span = findStartBlocks()?.environment;
   if (span === undefined) return process.platform !== "linux";
   // The C library points into that block: it gets a copy of each variable first.
   for (const [name, value] of Object.entries(process.env)) process.env[name] = value;
@@ -49,30 +49,30 @@ export function eraseEnvironment(kept = ""): boolean {
 }
 
 function maskArguments(): void {
-  const span = startedWith()?.arguments;
+  const span = findStartBlocks()?.arguments;
   if (span === undefined) return;
-  const words = readFileSync("/proc/self/cmdline", "latin1").split("\0");
-  const shown = words.map((word, place) => {
-    const masked = maskOf(word, words[place - 1] ?? "");
-    return masked === word ? word : masked.slice(0, word.length).padEnd(word.length, "*");
+  const args = readFileSync("/proc/self/cmdline", "latin1").split("\0");
+  const masked = args.map((word, index) => {
+    const replacement = maskArgument(word, args[index - 1] ?? "");
+    return replacement === word ? word : replacement.slice(0, word.length).padEnd(word.length, "*");
   });
-  const block = Buffer.from(shown.join("\0"), "latin1");
-  if (shown.join() !== words.join()) overwrite(span[0], block.subarray(0, span[1] - span[0]));
+  const block = Buffer.from(masked.join("\0"), "latin1");
+  if (masked.join() !== args.join()) overwrite(span[0], block.subarray(0, span[1] - span[0]));
 }
 
-function maskOf(word: string, before: string): string {
+function maskArgument(word: string, before: string): string {
   if (word.startsWith(`${OPTION}=`)) return `${OPTION}=${MASK}`;
   return before === OPTION || CREDENTIALS_IN_URL.test(word) ? MASK : word;
 }
 
 /** Where in memory the kernel put the arguments and variables of this process. */
-function startedWith(): { readonly arguments: Span; readonly environment: Span } | undefined {
+function findStartBlocks(): { readonly arguments: Span; readonly environment: Span } | undefined {
   if (process.platform !== "linux") return undefined;
   try {
-    const about = readFileSync("/proc/self/stat", "latin1");
+    const stat = readFileSync("/proc/self/stat", "latin1");
     // The name, in brackets, may itself contain brackets and spaces.
-    const words = about.slice(about.lastIndexOf(")") + 2).split(" ");
-    const [argStart = 0, argEnd = 0, envStart = 0, envEnd = 0] = words.slice(45, 49).map(Number);
+    const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
+    const [argStart = 0, argEnd = 0, envStart = 0, envEnd = 0] = fields.slice(45, 49).map(Number);
     if (argStart === 0 || envStart === 0) return undefined;
     return { arguments: [argStart, argEnd], environment: [envStart, envEnd] };
   } catch {

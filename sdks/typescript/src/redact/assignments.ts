@@ -9,7 +9,7 @@
 import { isHeaderName, isSecretName } from "./names.ts";
 
 // The part of a name by which it is noticed; isSecretName decides with the whole of it.
-const NOTICED = [
+const NAME_HINTS = [
   "pass(?:word|wd|phrase|code)|pwd|secret|token|credential|creds|cookie",
   "auth(?:orization)?|bearer|jwt|t?otp|cv[vc]|dsn",
   "(?:api|private|access|account|auth|encryption|master|service|session|shared|signing|ssh|storage)" +
@@ -18,7 +18,7 @@ const NOTICED = [
 // The value of a pair, `["Cookie", "…"]`, or of `{"name": "Cookie", "value": "…"}`.
 const BESIDE = String.raw`[ \t]{0,8},\s{0,8}(?:\\{0,8}["']value\\{0,8}["'][ \t]{0,8}:[ \t]{0,8})?`;
 const NAME = new RegExp(
-  `(?:${NOTICED})(?=([\\w-]{0,40}))\\1` +
+  `(?:${NAME_HINTS})(?=([\\w-]{0,40}))\\1` +
     String.raw`(?<quote>\\{0,8}["'])?\]?` +
     String.raw`(?<sign>[ \t]{0,8}(?:=>|:=|==?|:|>)[ \t]{0,8}|${BESIDE}|[ \t]{1,8})`,
   "gid",
@@ -61,7 +61,7 @@ const AROUND = " \t,;)}]";
 
 type Span = readonly [start: number, end: number];
 
-interface Found {
+interface NameMatch {
   readonly start: number;
   readonly end: number;
   readonly quote: string | undefined;
@@ -70,25 +70,25 @@ interface Found {
 }
 
 /** The text without the values of secret names. */
-export function hideAssigned(text: string, marker: string): string {
+export function hideAssignments(text: string, marker: string): string {
   if (!HINT.test(text)) return text;
   const parts: string[] = [];
   let done = 0;
-  let place = 0;
-  for (let found = nextName(text, place); found; found = nextName(text, place)) {
-    place = found.end;
-    const span = valueAfter(text, found);
+  let position = 0;
+  for (let found = nextName(text, position); found; found = nextName(text, position)) {
+    position = found.end;
+    const span = findValue(text, found);
     if (span === null) continue;
     const [start, end] = span;
-    if (HARMLESS.has(stripped(text.slice(start, end)).toLowerCase())) continue;
+    if (HARMLESS.has(stripPunctuation(text.slice(start, end)).toLowerCase())) continue;
     parts.push(text.slice(done, start), marker);
-    done = place = end;
+    done = position = end;
   }
   return parts.length > 0 ? parts.join("") + text.slice(done) : text;
 }
 
-function nextName(text: string, place: number): Found | null {
-  NAME.lastIndex = place;
+function nextName(text: string, position: number): NameMatch | null {
+  NAME.lastIndex = position;
   const match = NAME.exec(text);
   if (match === null) return null;
   const quoteAt = match.indices?.groups?.quote;
@@ -103,32 +103,32 @@ function nextName(text: string, place: number): Found | null {
 }
 
 /** Where the value of this name begins and ends; null when it is no secret. */
-function valueAfter(text: string, found: Found): Span | null {
-  const [name, nameStart] = nameOf(text, found);
+function findValue(text: string, found: NameMatch): Span | null {
+  const [name, nameStart] = readName(text, found);
   if (!isSecretName(name)) return null;
   const start = found.end;
   const sign = found.sign.trim();
-  if (sign === ">") return text[nameStart - 1] === "<" ? matched(ELEMENT, text, start) : null;
+  if (sign === ">") return text[nameStart - 1] === "<" ? matchSpan(ELEMENT, text, start) : null;
   if (sign === "" && !standsForAssignment(name, text[start] ?? "")) return null;
-  if (sign.startsWith(",")) return beside(text, found, nameStart);
-  const span = enclosed(text, start, found.quote !== undefined);
+  if (sign.startsWith(",")) return matchPair(text, found, nameStart);
+  const span = matchEnclosed(text, start, found.quote !== undefined);
   if (span !== null || found.quote === undefined) {
-    return span ?? bare(text, start, name, nameStart, sign);
+    return span ?? matchBare(text, start, name, nameStart, sign);
   }
-  return matched(SCALAR, text, start);
+  return matchSpan(SCALAR, text, start);
 }
 
 /** A value that follows its name as the next element. */
-function beside(text: string, found: Found, nameStart: number): Span | null {
+function matchPair(text: string, found: NameMatch, nameStart: number): Span | null {
   if (found.quote === undefined) return null;
-  if (found.sign.trimEnd().endsWith(":")) return enclosed(text, found.end, true);
+  if (found.sign.trimEnd().endsWith(":")) return matchEnclosed(text, found.end, true);
   const before = text
     .slice(Math.max(0, nameStart - LONGEST_BEFORE), nameStart)
     .replace(/[\\"'b]+$/, "");
   if (!before.endsWith("[") && !before.endsWith("(")) return null;
-  const opening = at(OPENING, text, found.end);
+  const opening = matchAt(OPENING, text, found.end);
   if (opening === null) return null;
-  const end = closingOf(text, opening);
+  const end = findClosing(text, opening);
   // Of three elements or more none is a name.
   const after = text.slice(end, end + LONGEST_BEFORE).replace(/^[\\"' \t\n]+/, "");
   if (!after.startsWith("]") && !after.startsWith(")")) return null;
@@ -136,30 +136,30 @@ function beside(text: string, found: Found, nameStart: number): Span | null {
 }
 
 /** A value in quotes or brackets. */
-function enclosed(text: string, start: number, isJson: boolean): Span | null {
-  const opening = at(OPENING, text, start);
-  if (opening !== null) return [start + opening[0].length, closingOf(text, opening)];
+function matchEnclosed(text: string, start: number, isJson: boolean): Span | null {
+  const opening = matchAt(OPENING, text, start);
+  if (opening !== null) return [start + opening[0].length, findClosing(text, opening)];
   const first = text[start];
   if (first !== undefined && OPEN.includes(first))
-    return [start, endOfBrackets(text, start, isJson)];
+    return [start, findBracketEnd(text, start, isJson)];
   return null;
 }
 
-function bare(
+function matchBare(
   text: string,
   start: number,
   name: string,
   nameStart: number,
   sign: string,
 ): Span | null {
-  if (isHeaderName(name) || (sign === ":" && beginsALine(text, nameStart))) {
-    return matched(LINE, text, start);
+  if (isHeaderName(name) || (sign === ":" && startsLine(text, nameStart))) {
+    return matchSpan(LINE, text, start);
   }
-  const span = matched(WORD, text, start);
+  const span = matchSpan(WORD, text, start);
   return sign === ":" && isProse(name, text.slice(...span)) ? null : span;
 }
 
-function nameOf(text: string, found: Found): readonly [string, number] {
+function readName(text: string, found: NameMatch): readonly [string, number] {
   const lowest = Math.max(0, found.start - LONGEST_BEFORE);
   let start = found.start;
   while (start > lowest && LETTER.test(text[start - 1] ?? "")) start -= 1;
@@ -173,44 +173,52 @@ function standsForAssignment(name: string, first: string): boolean {
 }
 
 /** Where the quoted value ends: at its closing quote, or with the line when there is none. */
-function closingOf(text: string, opening: RegExpExecArray): number {
+function findClosing(text: string, opening: RegExpExecArray): number {
   const depth = opening[1]?.length ?? 0;
   const quote = opening[2];
-  let place = opening.index + opening[0].length;
-  for (let closing = at(CLOSING, text, place); closing; closing = at(CLOSING, text, place)) {
-    place = closing.index + closing[0].length;
+  let position = opening.index + opening[0].length;
+  for (
+    let closing = matchAt(CLOSING, text, position);
+    closing;
+    closing = matchAt(CLOSING, text, position)
+  ) {
+    position = closing.index + closing[0].length;
     if (closing[2] === undefined) return closing.index;
     // JSON within JSON: n backslashes opened it; a quote inside has 2n + 1 of them.
     const count = closing[1]?.length ?? 0;
-    if (closing[2] === quote && count % (2 * depth + 2) === depth) return place - 1 - depth;
+    if (closing[2] === quote && count % (2 * depth + 2) === depth) return position - 1 - depth;
   }
   return text.length;
 }
 
 /** In JSON a value may take many lines; elsewhere it ends with the line at the latest. */
-function endOfBrackets(text: string, start: number, isJson: boolean): number {
+function findBracketEnd(text: string, start: number, isJson: boolean): number {
   const limit = Math.min(text.length, start + LONGEST_BRACKET);
   let depth = 0;
-  let place = start;
-  for (let found = at(BRACKETS, text, place); found; found = at(BRACKETS, text, place)) {
+  let position = start;
+  for (
+    let found = matchAt(BRACKETS, text, position);
+    found;
+    found = matchAt(BRACKETS, text, position)
+  ) {
     if (found.index >= limit) break;
-    place = found.index + 1;
+    position = found.index + 1;
     if (found[0] === "\n") {
       if (isJson) continue;
       return found.index;
     }
     depth += OPEN.includes(found[0]) ? 1 : -1;
-    if (depth === 0) return endOfJoined(text, place);
+    if (depth === 0) return findJoinedEnd(text, position);
   }
   return limit;
 }
 
 /** What is written against a closing bracket, as in `[redacted]rest`, belongs to the value. */
-function endOfJoined(text: string, end: number): number {
-  return /[\p{L}\p{N}]/u.test(text[end] ?? "") ? matched(WORD, text, end)[1] : end;
+function findJoinedEnd(text: string, end: number): number {
+  return /[\p{L}\p{N}]/u.test(text[end] ?? "") ? matchSpan(WORD, text, end)[1] : end;
 }
 
-function beginsALine(text: string, start: number): boolean {
+function startsLine(text: string, start: number): boolean {
   const lowest = Math.max(0, start - LONGEST_BEFORE);
   const before = text.slice(lowest, start);
   const line = before.lastIndexOf("\n");
@@ -221,30 +229,31 @@ function beginsALine(text: string, start: number): boolean {
 /** "unexpected token: expected a comma" tells no token. */
 function isProse(name: string, value: string): boolean {
   return (
-    name.toLowerCase().endsWith("token") && /^\p{L}+$/u.test(value.slice(0, endOf(value, ".,;")))
+    name.toLowerCase().endsWith("token") &&
+    /^\p{L}+$/u.test(value.slice(0, trimmedLength(value, ".,;")))
   );
 }
 
-function stripped(value: string): string {
-  const end = endOf(value, AROUND);
+function stripPunctuation(value: string): string {
+  const end = trimmedLength(value, AROUND);
   let start = 0;
   while (start < end && AROUND.includes(value[start] ?? "")) start += 1;
   return value.slice(start, end);
 }
 
 /** Where the value ends without these letters. A pattern would try from each of them to the last. */
-function endOf(value: string, letters: string): number {
+function trimmedLength(value: string, letters: string): number {
   let end = value.length;
   while (end > 0 && letters.includes(value[end - 1] ?? "")) end -= 1;
   return end;
 }
 
-function matched(pattern: RegExp, text: string, start: number): Span {
-  const match = at(pattern, text, start);
+function matchSpan(pattern: RegExp, text: string, start: number): Span {
+  const match = matchAt(pattern, text, start);
   return [start, match ? start + match[0].length : start];
 }
 
-function at(pattern: RegExp, text: string, place: number): RegExpExecArray | null {
-  pattern.lastIndex = place;
+function matchAt(pattern: RegExp, text: string, position: number): RegExpExecArray | null {
+  pattern.lastIndex = position;
   return pattern.exec(text);
 }

@@ -16,7 +16,7 @@ export function isSecretName(name: string): boolean {
   if (known !== undefined) return known;
   if (judged.size >= REMEMBERED) judged.clear();
   const words = (judgedName.match(WORDS) ?? []).map((word) => word.toLowerCase());
-  const verdict = words.some((_, place) => isSecretAt(words, place));
+  const verdict = words.some((_, position) => isSecretAt(words, position));
   judged.set(judgedName, verdict);
   return verdict;
 }
@@ -68,12 +68,12 @@ const COUNTING = words(`
   cached completion context input max min n num output prompt reasoning remaining total used
 `);
 
-function isSecretAt(name: readonly string[], place: number): boolean {
-  const word = name[place] ?? "";
-  const rest = name.slice(place + 1);
+function isSecretAt(name: readonly string[], position: number): boolean {
+  const word = name[position] ?? "";
+  const rest = name.slice(position + 1);
   if (rest.length > 0 && PAIRS.has(`${word} ${rest[0]}`)) return !isAbout(rest.slice(1));
   if (SECRET_AT_THE_END.has(word)) return rest.length === 0;
-  if (word === "tokens" && place > 0 && COUNTING.has(name[place - 1] ?? "")) return false;
+  if (word === "tokens" && position > 0 && COUNTING.has(name[position - 1] ?? "")) return false;
   if (SECRET.has(word) || ENDINGS.some((ending) => word.endsWith(ending))) return !isAbout(rest);
   return false;
 }

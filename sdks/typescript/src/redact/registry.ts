@@ -20,15 +20,15 @@ const LINE_ENDS = /(?:\r?\n[ \t]*|(?:\\r)?\\n)+/g;
 const LINE_END = /^(?:\r?\n[ \t]*|(?:\\r)?\\n)$/;
 
 /** One way in which a value may be written. */
-interface Form {
+interface SecretForm {
   readonly text: string;
   readonly value: string;
 }
 
 /** All forms, and the same by their first characters. */
 interface Index {
-  readonly forms: readonly Form[];
-  readonly byStart: ReadonlyMap<string, readonly Form[]>;
+  readonly forms: readonly SecretForm[];
+  readonly byStart: ReadonlyMap<string, readonly SecretForm[]>;
 }
 
 /**
@@ -78,23 +78,23 @@ export class Registry {
   }
 
   /** The forms to search: of many only those that begin somewhere in the text. */
-  candidates(text: string): readonly Form[] {
-    this.#index ??= indexOf(this.#values);
+  candidates(text: string): readonly SecretForm[] {
+    this.#index ??= buildIndex(this.#values);
     const { forms, byStart } = this.#index;
     if (forms.length <= Math.min(text.length, FEW)) return forms;
     const starts = new Set<string>();
-    for (let place = 0; place <= text.length - SHORTEST; place += 1) {
-      const start = text.slice(place, place + SHORTEST);
+    for (let position = 0; position <= text.length - SHORTEST; position += 1) {
+      const start = text.slice(position, position + SHORTEST);
       if (byStart.has(start)) starts.add(start);
     }
     return [...starts].flatMap((start) => byStart.get(start) ?? []);
   }
 
   /** How many characters at the start are the rest of a value that was cut. */
-  restAtStart(text: string): number {
+  cutValueLength(text: string): number {
     const start = text.slice(0, SHORTEST_REST);
     if (start.trim() === "") return 0;
-    this.#index ??= indexOf(this.#values);
+    this.#index ??= buildIndex(this.#values);
     const forms = this.#index.forms.filter((form) => form.text.includes(start));
     if (forms.length === 0) return 0;
     const longest = forms.reduce((most, form) => Math.max(most, form.text.length), 0);
@@ -114,59 +114,59 @@ export function hideForms(
   marker: string,
   isShown: (value: string) => boolean,
 ): string {
-  const covered = new Covered(text);
-  for (const [start, end] of spans(text, registries, isShown)) covered.add(start, end);
-  const joined = join(text);
+  const covered = new CoveredText(text);
+  for (const [start, end] of findSpans(text, registries, isShown)) covered.add(start, end);
+  const joined = joinLines(text);
   if (joined !== null) {
-    for (const [start, end] of spans(joined.text, registries, isShown)) {
+    for (const [start, end] of findSpans(joined.text, registries, isShown)) {
       covered.add(joined.original(start), joined.original(end - 1) + 1);
     }
   }
-  return covered.replaced(marker);
+  return covered.replaceCovered(marker);
 }
 
 /** Whether the value is in the text, in any of its forms. */
 export function occursIn(value: string, text: string): boolean {
-  return formsOf(value).some((form) => placesOf(form, text).next().done === false);
+  return listForms(value).some((form) => findPositions(form, text).next().done === false);
 }
 
-function* spans(
+function* findSpans(
   text: string,
   registries: readonly Registry[],
   isShown: (value: string) => boolean,
 ): Generator<readonly [number, number]> {
   for (const registry of registries) {
     for (const form of registry.candidates(text)) {
-      for (const place of placesOf(form.text, text)) {
+      for (const position of findPositions(form.text, text)) {
         if (isShown(form.value)) break;
-        yield [place, place + form.text.length];
+        yield [position, position + form.text.length];
       }
     }
   }
 }
 
 /** The places in the text where the form begins, none within another. */
-function* placesOf(form: string, text: string): Generator<number> {
+function* findPositions(form: string, text: string): Generator<number> {
   const start = form.slice(0, LONGEST_FOR_V8);
-  let place = text.indexOf(start);
-  if (place < 0) return;
+  let position = text.indexOf(start);
+  if (position < 0) return;
   if (form.length > LONGEST_FOR_V8) {
-    yield* placesOfLong(form, text, place);
+    yield* findLongFormPositions(form, text, position);
     return;
   }
-  for (; place >= 0; place = text.indexOf(form, place + form.length)) yield place;
+  for (; position >= 0; position = text.indexOf(form, position + form.length)) yield position;
 }
 
 /** The algorithm of Knuth, Morris and Pratt: slower than V8's for most texts, linear for all. */
-function* placesOfLong(form: string, text: string, from: number): Generator<number> {
+function* findLongFormPositions(form: string, text: string, from: number): Generator<number> {
   const table = prefixTable(form);
   let length = 0;
-  for (let place = from; place < text.length; place += 1) {
-    const letter = text.charCodeAt(place);
+  for (let position = from; position < text.length; position += 1) {
+    const letter = text.charCodeAt(position);
     while (length > 0 && letter !== form.charCodeAt(length)) length = table[length - 1] ?? 0;
     if (letter === form.charCodeAt(length)) length += 1;
     if (length === form.length) {
-      yield place + 1 - length;
+      yield position + 1 - length;
       length = 0;
     }
   }
@@ -176,11 +176,11 @@ function* placesOfLong(form: string, text: string, from: number): Generator<numb
 function prefixTable(text: string): Uint32Array {
   const table = new Uint32Array(text.length);
   let length = 0;
-  for (let place = 1; place < text.length; place += 1) {
-    const letter = text.charCodeAt(place);
+  for (let position = 1; position < text.length; position += 1) {
+    const letter = text.charCodeAt(position);
     while (length > 0 && letter !== text.charCodeAt(length)) length = table[length - 1] ?? 0;
     if (letter === text.charCodeAt(length)) length += 1;
-    table[place] = length;
+    table[position] = length;
   }
   return table;
 }
@@ -188,8 +188,8 @@ function prefixTable(text: string): Uint32Array {
 /** The length of the longest end of the form, not all of it, that begins the text. */
 function overlap(form: string, head: string, table: Uint32Array): number {
   let length = 0;
-  for (let place = 1; place < form.length; place += 1) {
-    const letter = form.charCodeAt(place);
+  for (let position = 1; position < form.length; position += 1) {
+    const letter = form.charCodeAt(position);
     if (length === head.length) length = table[length - 1] ?? 0;
     while (length > 0 && letter !== head.charCodeAt(length)) length = table[length - 1] ?? 0;
     if (letter === head.charCodeAt(length)) length += 1;
@@ -198,7 +198,7 @@ function overlap(form: string, head: string, table: Uint32Array): number {
 }
 
 /** The parts of a text that are to be replaced. */
-class Covered {
+class CoveredText {
   readonly #text: string;
   #marks: Uint8Array | null = null;
 
@@ -212,7 +212,7 @@ class Covered {
   }
 
   /** The text with one marker for each covered run. */
-  replaced(marker: string): string {
+  replaceCovered(marker: string): string {
     const [text, marks] = [this.#text, this.#marks];
     if (marks === null) return text;
     const parts: string[] = [];
@@ -226,9 +226,9 @@ class Covered {
   }
 }
 
-function indexOf(values: Iterable<string>): Index {
-  const forms = [...values].flatMap((value) => formsOf(value).map((text) => ({ text, value })));
-  const byStart = new Map<string, Form[]>();
+function buildIndex(values: Iterable<string>): Index {
+  const forms = [...values].flatMap((value) => listForms(value).map((text) => ({ text, value })));
+  const byStart = new Map<string, SecretForm[]>();
   for (const form of forms) {
     const start = form.text.slice(0, SHORTEST);
     const others = byStart.get(start);
@@ -238,13 +238,13 @@ function indexOf(values: Iterable<string>): Index {
   return { forms, byStart };
 }
 
-interface Joined {
+interface JoinedText {
   readonly text: string;
-  original(place: number): number;
+  original(position: number): number;
 }
 
 /** The text without its single line ends, and where its characters were; null without any. */
-function join(text: string): Joined | null {
+function joinLines(text: string): JoinedText | null {
   const pieces: string[] = [];
   const starts = [0];
   const shifts = [0];
@@ -261,7 +261,7 @@ function join(text: string): Joined | null {
   if (pieces.length === 0) return null;
   return {
     text: pieces.join("") + text.slice(done),
-    original: (place) => place + (shifts[lastUpTo(starts, place)] ?? 0),
+    original: (position) => position + (shifts[lastUpTo(starts, position)] ?? 0),
   };
 }
 
@@ -277,13 +277,13 @@ function lastUpTo(numbers: readonly number[], limit: number): number {
   return low;
 }
 
-function formsOf(value: string): readonly string[] {
-  const written = [...escaped(value), ...inHtml(value), ...quoted(value)];
-  const forms = [value, ...written, ...encoded(Buffer.from(value))];
+function listForms(value: string): readonly string[] {
+  const written = [...escapedForms(value), ...htmlForms(value), ...percentEncodedForms(value)];
+  const forms = [value, ...written, ...base64AndHexForms(Buffer.from(value))];
   return [...new Set(forms.filter((form) => form.length >= SHORTEST))];
 }
 
-function escaped(value: string): string[] {
+function escapedForms(value: string): string[] {
   const once = JSON.stringify(value).slice(1, -1);
   const ascii = withCodes(once, /[\u0080-\uffff]/g);
   const twice = JSON.stringify(once).slice(1, -1);
@@ -299,7 +299,7 @@ function withCodes(text: string, letters: RegExp): string {
   );
 }
 
-function inHtml(value: string): string[] {
+function htmlForms(value: string): string[] {
   const plain = value.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
   // Quotes have several names there.
   const named = ["&#x27;", "&#39;", "&#039;", "&apos;"].flatMap((apostrophe) =>
@@ -308,7 +308,7 @@ function inHtml(value: string): string[] {
   return [plain, ...named];
 }
 
-function quoted(value: string): string[] {
+function percentEncodedForms(value: string): string[] {
   const whole = encodeURIComponent(value.toWellFormed()).replace(
     /[!'()*]/g,
     (letter) => `%${letter.charCodeAt(0).toString(16).toUpperCase()}`,
@@ -320,7 +320,7 @@ function quoted(value: string): string[] {
   ];
 }
 
-function encoded(raw: Buffer): string[] {
+function base64AndHexForms(raw: Buffer): string[] {
   const forms = [raw.toString("base64"), raw.toString("hex"), raw.toString("hex").toUpperCase()];
   for (const before of [0, 1, 2] as const) forms.push(...withinBase64(raw, before));
   return forms.filter((form) => form.length >= SHORTEST);

@@ -8,26 +8,26 @@
  * docs/decisions/0041 has the reasons.
  */
 
-import { CURRENT } from "../sdk/job-scope.ts";
+import { CURRENT_JOB } from "../sdk/job-scope.ts";
 import type { ClaimedJob } from "../types/jobs.ts";
 import { hideForms, occursIn, Registry } from "./registry.ts";
 
 export const MARKER = "[redacted]";
 
-const MOST = 1000;
-const MOST_TENANTS = 1000;
-const MOST_OF_TENANT = 100;
+const MAX_VALUES = 1000;
+const MAX_TENANTS = 1000;
+const MAX_OF_TENANT = 100;
 
 /** The values that `registerSecret` was given outside of a job. */
-export const APP = new Registry(MOST);
+export const APP_SECRETS = new Registry(MAX_VALUES);
 /** The installation's own: few, and never forgotten. */
-export const OPERATOR = new Registry();
+export const OPERATOR_SECRETS = new Registry();
 /** What jobs were given by `ctx.secret`. A rotated secret has a new value each time. */
-export const HANDED = new Registry(MOST);
+export const JOB_SECRETS = new Registry(MAX_VALUES);
 // What `registerSecret` was given in jobs. Inline jobs of one tenant share an async context, because
 // to make one for each would cost a tenth of a short job: so it is not known which of them called.
 const tenants = new Map<string, Registry>();
-const jobs = new WeakMap<ClaimedJob, Scope>();
+const jobs = new WeakMap<ClaimedJob, RedactionScope>();
 
 /** The values and the payload of a scope, for another thread. */
 export interface ScopeData {
@@ -39,7 +39,7 @@ export interface ScopeData {
  * The registered secrets that are hidden in one kind of output. A value that is in the payload is
  * shown: the caller knows it already, and hiding it would confirm a guess.
  */
-export class Scope {
+export class RedactionScope {
   readonly #shared: () => readonly (Registry | undefined)[];
   readonly #payload: string;
   #own: Registry | undefined;
@@ -50,8 +50,8 @@ export class Scope {
     this.#payload = payload;
   }
 
-  static of({ values, payload }: ScopeData): Scope {
-    const scope = new Scope(() => [], payload);
+  static of({ values, payload }: ScopeData): RedactionScope {
+    const scope = new RedactionScope(() => [], payload);
     for (const value of values) scope.add(value);
     return scope;
   }
@@ -80,8 +80,8 @@ export class Scope {
   }
 
   /** The text without the rest of a value whose beginning was cut off before it. */
-  withoutRest(text: string): string {
-    const rests = this.#registries().map((each) => each.restAtStart(text));
+  stripCutValue(text: string): string {
+    const rests = this.#registries().map((each) => each.cutValueLength(text));
     return text.slice(Math.max(0, ...rests));
   }
 
@@ -102,39 +102,44 @@ export class Scope {
 }
 
 /** What is hidden in the output of a job. Made when there is output; it lasts as long as the job. */
-export function jobScope(job: ClaimedJob): Scope {
+export function jobScope(job: ClaimedJob): RedactionScope {
   let scope = jobs.get(job);
   if (scope === undefined) {
-    scope = new Scope(() => [APP, tenants.get(job.tenant_id)], job.payload_json);
+    scope = new RedactionScope(() => [APP_SECRETS, tenants.get(job.tenant_id)], job.payload_json);
     jobs.set(job, scope);
   }
   return scope;
 }
 
 /** Outside of the output of one job: what the app has registered, and the tenant of the code. */
-export const CURRENT_SCOPE = new Scope(() => [APP, ofCurrentTenant()]);
+export const CURRENT_SCOPE = new RedactionScope(() => [APP_SECRETS, getTenantRegistry()]);
 
 /** What is hidden in logs and in messages to the operator. */
-export const LOG_SCOPE = new Scope(() => [OPERATOR, HANDED, APP, ofCurrentTenant()]);
+export const LOG_SCOPE = new RedactionScope(() => [
+  OPERATOR_SECRETS,
+  JOB_SECRETS,
+  APP_SECRETS,
+  getTenantRegistry(),
+]);
 
 /** In a job, for the jobs of its tenant; elsewhere, for all jobs of the app. */
 export function register(value: string): boolean {
-  const tenantId = CURRENT.getStore()?.tenantId;
-  return (tenantId === undefined ? APP : registryOf(tenantId)).add(value);
+  const tenantId = CURRENT_JOB.getStore()?.tenantId;
+  return (tenantId === undefined ? APP_SECRETS : getOrCreateTenantRegistry(tenantId)).add(value);
 }
 
-function registryOf(tenantId: string): Registry {
-  const registry = tenants.get(tenantId) ?? new Registry(MOST_OF_TENANT);
+function getOrCreateTenantRegistry(tenantId: string): Registry {
+  const registry = tenants.get(tenantId) ?? new Registry(MAX_OF_TENANT);
   tenants.delete(tenantId);
   tenants.set(tenantId, registry);
-  if (tenants.size > MOST_TENANTS) {
+  if (tenants.size > MAX_TENANTS) {
     const [oldest] = tenants.keys();
     if (oldest !== undefined) tenants.delete(oldest);
   }
   return registry;
 }
 
-function ofCurrentTenant(): Registry | undefined {
-  const tenantId = CURRENT.getStore()?.tenantId;
+function getTenantRegistry(): Registry | undefined {
+  const tenantId = CURRENT_JOB.getStore()?.tenantId;
   return tenantId === undefined ? undefined : tenants.get(tenantId);
 }

@@ -58,11 +58,11 @@ export function hidePrivateKeys(text: string, marker: string): string {
   const parts: string[] = [];
   let done = 0;
   let hasEnd = true;
-  for (let begin = at(PEM_BEGIN, text, done); begin; begin = at(PEM_BEGIN, text, done)) {
+  for (let begin = matchAt(PEM_BEGIN, text, done); begin; begin = matchAt(PEM_BEGIN, text, done)) {
     const bodyStart = begin.index + begin[0].length;
-    const end: RegExpExecArray | null = hasEnd ? at(PEM_END, text, bodyStart) : null;
+    const end: RegExpExecArray | null = hasEnd ? matchAt(PEM_END, text, bodyStart) : null;
     hasEnd = end !== null; // looked for once only, or many beginnings would take long
-    const rest = end ?? at(PEM_BODY, text, bodyStart);
+    const rest = end ?? matchAt(PEM_BODY, text, bodyStart);
     parts.push(text.slice(done, begin.index), marker);
     done = rest ? rest.index + rest[0].length : bodyStart;
   }
@@ -70,10 +70,10 @@ export function hidePrivateKeys(text: string, marker: string): string {
 }
 
 /** The text without the rest of a private key whose beginning was cut off before it. */
-export function withoutPemEnd(text: string, marker: string): string {
-  const end = at(PEM_END, text, 0);
+export function hidePemEnd(text: string, marker: string): string {
+  const end = matchAt(PEM_END, text, 0);
   if (end === null) return text;
-  const begin = at(PEM_BEGIN, text, 0);
+  const begin = matchAt(PEM_BEGIN, text, 0);
   if (begin !== null && begin.index < end.index) return text;
   let start = end.index;
   while (start > 0 && BODY_LETTER.test(text[start - 1] ?? "")) start -= 1;
@@ -85,18 +85,22 @@ function hidePasswordsInUrls(text: string, marker: string): string {
   let done = 0;
   let runEnd = 0;
   let lastAt = 0;
-  let place = 0;
-  for (let start = at(URL_START, text, place); start; start = at(URL_START, text, place)) {
-    place = start.index + start[0].length;
-    if (place > runEnd) {
-      const rest = at(URL_REST, text, place);
-      runEnd = rest ? place + rest[0].length : place;
+  let position = 0;
+  for (
+    let start = matchAt(URL_START, text, position);
+    start;
+    start = matchAt(URL_START, text, position)
+  ) {
+    position = start.index + start[0].length;
+    if (position > runEnd) {
+      const rest = matchAt(URL_REST, text, position);
+      runEnd = rest ? position + rest[0].length : position;
       lastAt = text.lastIndexOf("@", runEnd - 1);
     }
     // Up to the last @: a password that should have been percent-encoded is one all the same.
-    if (lastAt < place || at(PORT, text, place) !== null) continue;
-    parts.push(text.slice(done, place), marker);
-    done = place = lastAt;
+    if (lastAt < position || matchAt(PORT, text, position) !== null) continue;
+    parts.push(text.slice(done, position), marker);
+    done = position = lastAt;
   }
   return parts.join("") + text.slice(done);
 }
@@ -106,7 +110,7 @@ function looksRandom(value: string): boolean {
   return value.length >= 24 || !WORD.test(value);
 }
 
-function at(pattern: RegExp, text: string, place: number): RegExpExecArray | null {
-  pattern.lastIndex = place;
+function matchAt(pattern: RegExp, text: string, position: number): RegExpExecArray | null {
+  pattern.lastIndex = position;
   return pattern.exec(text);
 }

@@ -6,7 +6,7 @@
 import type pg from "pg";
 import { z } from "zod";
 import * as calls from "../calls/index.ts";
-import { load } from "../config.ts";
+import { loadConfig } from "../config.ts";
 import type { Database, DatabaseOptions } from "../db/database.ts";
 import { Conflict } from "../errors.ts";
 import type { Json, JsonObject } from "../types/jobs.ts";
@@ -17,9 +17,9 @@ import {
   HooksDefinition,
   type Runnable,
 } from "./definition.ts";
-import { Client } from "./engine-client.ts";
+import { EngineClient } from "./engine-client.ts";
 import { type EndHook, type FailHook, Hooks, type StartHook, type SuccessHook } from "./hooks.ts";
-import { AMBIENT } from "./job-scope.ts";
+import { AMBIENT_TENANT } from "./job-scope.ts";
 import type { Using } from "./options.ts";
 import { type JobOptions, readSettings } from "./settings.ts";
 
@@ -34,15 +34,15 @@ const BRAND = Symbol.for("jobforge.app");
 
 /** A registry of definitions, and the connections that their jobs go through. */
 export class JobForge {
-  readonly client: Client;
+  readonly client: EngineClient;
   readonly [BRAND] = true;
   readonly #defined = new Map<string, AnyDefinition>();
   readonly #hooks = new Hooks();
 
   /** What is not given comes from the variables JOBFORGE_…. */
   constructor(databaseUrl?: string, options: AppOptions = {}) {
-    this.client = new Client(() => {
-      const config = load();
+    this.client = new EngineClient(() => {
+      const config = loadConfig();
       return {
         url: databaseUrl ?? config.databaseUrl,
         tenant: options.tenant ?? config.tenant,
@@ -77,7 +77,7 @@ export class JobForge {
   get definitions(): ReadonlyMap<string, Runnable> {
     const all = new Map<string, Runnable>(this.#defined);
     for (const definition of this.#defined.values()) {
-      if (!definition.hasFollowers) continue;
+      if (!definition.hasFollowUpHooks) continue;
       const hooks = new HooksDefinition(definition, this.#hooks);
       all.set(hooks.settings.key, hooks);
     }
@@ -86,7 +86,7 @@ export class JobForge {
 
   /** All that is enqueued within is of this tenant, unless it names another. */
   tenant<T>(tenant: string, within: () => T): T {
-    return AMBIENT.run(tenant, within);
+    return AMBIENT_TENANT.run(tenant, within);
   }
 
   /** A transaction of a tenant on a connection of the app's own: `conn` for what it enqueues. */
@@ -94,7 +94,7 @@ export class JobForge {
     const tenantId = await this.client.tenantId(tenant);
     return await this.client
       .database()
-      .transaction(tenantId, (tx) => AMBIENT.run(tenantId, () => work(tx)));
+      .transaction(tenantId, (tx) => AMBIENT_TENANT.run(tenantId, () => work(tx)));
   }
 
   /**
@@ -130,19 +130,19 @@ export class JobForge {
     return this;
   }
 
-  registrations(): calls.Call<void>[] {
+  buildRegistrations(): calls.Call<void>[] {
     return [...this.definitions.values()].map((definition) =>
       calls.putDefinition(
         definition.settings.key,
         definition.settings.version,
-        definition.registration(),
+        definition.buildRegistration(),
       ),
     );
   }
 
   /** Makes the definitions known; a worker does so when it starts. */
   async register(): Promise<void> {
-    for (const call of this.registrations()) await this.client.database().run(call);
+    for (const call of this.buildRegistrations()) await this.client.database().run(call);
   }
 
   /** The app's own pool. */

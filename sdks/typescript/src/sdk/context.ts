@@ -7,18 +7,18 @@
 import * as calls from "../calls/index.ts";
 import { type Queryable, runOn } from "../db/queryable.ts";
 import { Invalid, InvalidResult } from "../errors.ts";
-import { hideInHead, jobScope, type Scope } from "../redact/index.ts";
+import { jobScope, type RedactionScope, redactHead } from "../redact/index.ts";
 import type { ClaimedJob, Json, JsonObject, NoteKind } from "../types/jobs.ts";
-import { legible } from "../types/jsonb.ts";
-import { Durable, type Channel as DurableChannel } from "./durable.ts";
+import { replaceUnencodable } from "../types/jsonb.ts";
+import { DurableContext, type StepChannel } from "./durable.ts";
 import { Cancelled } from "./retry.ts";
 
-const LONGEST_MESSAGE = 8_000;
-const MOST_READ = 32 * 1024;
-const LONGEST_NAME = 200;
+const MAX_MESSAGE_LENGTH = 8_000;
+const MAX_REDACTED_LENGTH = 32 * 1024;
+const MAX_NAME_LENGTH = 200;
 
 /** How a running job reaches its worker. */
-export interface Channel extends DurableChannel {
+export interface JobChannel extends StepChannel {
   note(kind: NoteKind, data: JsonObject): void;
   secret(name: string): Promise<string>;
 }
@@ -28,10 +28,10 @@ type LogLevel = "debug" | "info" | "warning" | "error";
 
 /** Lines that are kept with the attempt: `ctx.log.info("sent", { to })`. */
 export class Log {
-  readonly #channel: Channel;
-  readonly #scope: () => Scope;
+  readonly #channel: JobChannel;
+  readonly #scope: () => RedactionScope;
 
-  constructor(channel: Channel, scope: () => Scope) {
+  constructor(channel: JobChannel, scope: () => RedactionScope) {
     this.#channel = channel;
     this.#scope = scope;
   }
@@ -53,27 +53,27 @@ export class Log {
   }
 
   #write(level: LogLevel, message: string, fields: Readonly<Record<string, unknown>>): void {
-    const kept = legible(fields) as JsonObject;
+    const kept = replaceUnencodable(fields) as JsonObject;
     this.#channel.note("log", { ...kept, level, message: this.#short(String(message)) });
   }
 
   /** A cut might go through a secret, so that the rest of it is no longer known for one. */
   #short(message: string): string {
-    if (message.length <= LONGEST_MESSAGE) return message;
-    return hideInHead(message, MOST_READ, this.#scope()).slice(0, LONGEST_MESSAGE);
+    if (message.length <= MAX_MESSAGE_LENGTH) return message;
+    return redactHead(message, MAX_REDACTED_LENGTH, this.#scope()).slice(0, MAX_MESSAGE_LENGTH);
   }
 }
 
 /** The job that runs, for its handler. */
-export class Context extends Durable<Channel> {
+export class Context extends DurableContext<JobChannel> {
   readonly #workerId: string | null;
   /** The job that a worker holds; that of a hook is about another. */
   readonly #held: ClaimedJob;
   #controller: AbortController | null = null;
-  #isAsked = false;
+  #isStopRequested = false;
   #wasCompleted = false;
 
-  constructor(job: ClaimedJob, channel: Channel, workerId: string | null, held = job) {
+  constructor(job: ClaimedJob, channel: JobChannel, workerId: string | null, held = job) {
     super(job, channel);
     this.#workerId = workerId;
     this.#held = held;
@@ -112,7 +112,7 @@ export class Context extends Durable<Channel> {
   /** When the timeout passes, by the database's clock. */
   get deadline(): Date | null {
     if (this.job.timeout_s === null) return null;
-    return new Date(startOf(this.job) + this.job.timeout_s * 1000);
+    return new Date(parseStart(this.job) + this.job.timeout_s * 1000);
   }
 
   /** The idempotency key. */
@@ -150,15 +150,17 @@ export class Context extends Durable<Channel> {
   progress(done: number, total?: number, message?: string): void {
     const data = { done, total, message };
     const given = Object.entries(data).filter(([, value]) => value !== undefined);
-    this.channel.note("progress", legible(Object.fromEntries(given)) as JsonObject);
+    this.channel.note("progress", replaceUnencodable(Object.fromEntries(given)) as JsonObject);
   }
 
   /** An event of the job's own, in its timeline. */
   emit(name: string, data: unknown = null): void {
-    if (name === "" || name.length > LONGEST_NAME) {
-      throw new Invalid(`the name of an event has 1 to ${LONGEST_NAME} letters`, { field: "name" });
+    if (name === "" || name.length > MAX_NAME_LENGTH) {
+      throw new Invalid(`the name of an event has 1 to ${MAX_NAME_LENGTH} letters`, {
+        field: "name",
+      });
     }
-    this.channel.note("event", { name, data: legible(data) });
+    this.channel.note("event", { name, data: replaceUnencodable(data) });
   }
 
   /** A secret of the worker's. Its value is hidden in the output of this job, and in logs. */
@@ -172,18 +174,18 @@ export class Context extends Durable<Channel> {
   get signal(): AbortSignal {
     if (this.#controller === null) {
       this.#controller = new AbortController();
-      if (this.#isAsked) this.#controller.abort(new Cancelled());
+      if (this.#isStopRequested) this.#controller.abort(new Cancelled());
     }
     return this.#controller.signal;
   }
 
   get cancelled(): boolean {
-    return this.#isAsked;
+    return this.#isStopRequested;
   }
 
   /** Throws Cancelled when the job was asked to stop. */
   check(): void {
-    if (this.#isAsked) throw new Cancelled();
+    if (this.#isStopRequested) throw new Cancelled();
   }
 
   /**
@@ -196,14 +198,14 @@ export class Context extends Durable<Channel> {
       throw new Invalid("no worker holds this job, so it cannot be completed", { field: "conn" });
     }
     const outcome = { outcome: "succeeded", started_at: this.job.started_at, result };
-    checkKept(await runOn(conn, completion(this.job, this.#workerId, outcome)));
+    checkCompleted(await runOn(conn, buildCompleteCall(this.job, this.#workerId, outcome)));
     this.#wasCompleted = true;
   }
 
   // The rest is for the runners.
 
   /** The same, speaking of another job: hooks are told of the job that has ended. */
-  about(fields: Partial<ClaimedJob>): Context {
+  withJobFields(fields: Partial<ClaimedJob>): Context {
     return new Context({ ...this.job, ...fields }, this.channel, null, this.#held);
   }
 
@@ -211,13 +213,13 @@ export class Context extends Durable<Channel> {
     return this.#wasCompleted;
   }
 
-  askToStop(): void {
-    this.#isAsked = true;
+  requestStop(): void {
+    this.#isStopRequested = true;
     this.#controller?.abort(new Cancelled());
   }
 }
 
-function completion(job: ClaimedJob, workerId: string, outcome: JsonObject): CompleteJob {
+function buildCompleteCall(job: ClaimedJob, workerId: string, outcome: JsonObject): CompleteJob {
   try {
     return calls.completeJob(job, workerId, outcome);
   } catch (error) {
@@ -227,7 +229,7 @@ function completion(job: ClaimedJob, workerId: string, outcome: JsonObject): Com
 }
 
 /** The engine settles a result that it cannot keep as a failure. Null: it was told before. */
-function checkKept(state: string | null): void {
+function checkCompleted(state: string | null): void {
   if (state === null || state === "succeeded") return;
   throw new InvalidResult(
     "the job cannot be completed with this result: it is larger than 1 MiB or nested more than" +
@@ -237,6 +239,6 @@ function checkKept(state: string | null): void {
 }
 
 /** In milliseconds; as Postgres writes it, an offset may be of hours alone. */
-function startOf({ started_at }: ClaimedJob): number {
+function parseStart({ started_at }: ClaimedJob): number {
   return Date.parse(started_at.replace(" ", "T").replace(/([+-]\d\d)$/, "$1:00"));
 }

@@ -7,12 +7,12 @@ import type { z } from "zod";
 import { Invalid, InvalidPayload, NotCommitted } from "../errors.ts";
 import type { ClaimedJob, Json, JsonObject } from "../types/jobs.ts";
 import type { Context } from "./context.ts";
-import type { Client } from "./engine-client.ts";
+import type { EngineClient } from "./engine-client.ts";
 import { Enqueuer } from "./enqueue.ts";
 import {
-  ENDED,
   type EndHook,
   type FailHook,
+  HOOK_PAYLOAD,
   Hooks,
   runHooks,
   runStartHooks,
@@ -20,18 +20,18 @@ import {
   type SuccessHook,
 } from "./hooks.ts";
 import { NO_OPTIONS } from "./options.ts";
-import { argumentsOf, isElsewhere, resultOf, schemaOf } from "./parameters.ts";
-import { readSettings, registration, type Settings } from "./settings.ts";
+import { buildSchema, dumpResult, isArtifactReference, parseArguments } from "./parameters.ts";
+import { buildRegistration, type DefinitionSettings, readSettings } from "./settings.ts";
 
 export type Handler<A, R> = (ctx: Context, args: A) => R | Promise<R>;
 export type Upgrade = (payload: JsonObject) => JsonObject;
 
 /** What a worker needs of a definition. */
 export interface Runnable {
-  readonly settings: Settings;
+  readonly settings: DefinitionSettings;
   /** `key@version` of every version whose jobs it can run, its own first. */
-  readonly served: readonly string[];
-  registration(): JsonObject;
+  readonly servedVersions: readonly string[];
+  buildRegistration(): JsonObject;
   /** Runs the handler; what it throws is how the attempt ended. */
   invoke(ctx: Context, job: ClaimedJob): unknown;
   /** The result as JSON; Invalid when it cannot be kept, NotCommitted when the job has ended itself. */
@@ -43,7 +43,7 @@ export class Definition<P extends z.ZodObject, R>
   extends Enqueuer<z.input<P>, R>
   implements Runnable
 {
-  readonly settings: Settings;
+  readonly settings: DefinitionSettings;
   readonly params: P;
   readonly result: z.ZodType<R> | undefined;
   readonly handler: Handler<z.output<P>, R>;
@@ -53,10 +53,10 @@ export class Definition<P extends z.ZodObject, R>
   readonly #upgrades = new Map<number, Upgrade>();
 
   constructor(
-    settings: Settings,
+    settings: DefinitionSettings,
     shapes: { readonly params: P; readonly result: z.ZodType<R> | undefined },
     handler: Handler<z.output<P>, R>,
-    client: Client,
+    client: EngineClient,
     appHooks: Hooks,
   ) {
     const { key, version } = settings;
@@ -66,10 +66,10 @@ export class Definition<P extends z.ZodObject, R>
     this.result = shapes.result;
     this.handler = handler;
     this.#appHooks = appHooks;
-    this.#schema = schemaOf(shapes.params, key);
+    this.#schema = buildSchema(shapes.params, key);
   }
 
-  get served(): readonly string[] {
+  get servedVersions(): readonly string[] {
     const { key, version } = this.settings;
     const oldest = Math.min(version, ...this.#upgrades.keys());
     const versions = Array.from({ length: version - oldest + 1 }, (_, step) => version - step);
@@ -81,12 +81,12 @@ export class Definition<P extends z.ZodObject, R>
   }
 
   /** Whether the end of its jobs is followed by a job of `<key>:hooks`. */
-  get hasFollowers(): boolean {
-    return this.hooks.follow || this.#appHooks.follow;
+  get hasFollowUpHooks(): boolean {
+    return this.hooks.hasFollowUpHooks || this.#appHooks.hasFollowUpHooks;
   }
 
-  registration(): JsonObject {
-    return registration(this.settings, this.#schema, this.hasFollowers);
+  buildRegistration(): JsonObject {
+    return buildRegistration(this.settings, this.#schema, this.hasFollowUpHooks);
   }
 
   /** What turns a payload of that version into one of the next. */
@@ -123,7 +123,7 @@ export class Definition<P extends z.ZodObject, R>
   }
 
   invoke(ctx: Context, job: ClaimedJob): unknown {
-    const args = this.#arguments(job);
+    const args = this.#readArguments(job);
     const [own, everyones] = [this.hooks.start, this.#appHooks.start];
     if (own.length + everyones.length === 0) return this.handler(ctx, args);
     return runStartHooks([...own, ...everyones], ctx).then(() => this.handler(ctx, args));
@@ -132,22 +132,22 @@ export class Definition<P extends z.ZodObject, R>
   dump(ctx: Context, result: unknown): Json | undefined {
     // A handler that completed its job itself must have committed that: then the lease is gone.
     if (ctx.wasCompleted) throw new NotCommitted();
-    return resultOf(this.result, result);
+    return dumpResult(this.result, result);
   }
 
-  #arguments(job: ClaimedJob): z.output<P> {
+  #readArguments(job: ClaimedJob): z.output<P> {
     const payload = JSON.parse(job.payload_json) as JsonObject;
-    if (isElsewhere(payload)) {
+    if (isArtifactReference(payload)) {
       throw new InvalidPayload(
         "the payload is in the artifact store, which only Python workers read: " +
           "run this definition in Python, or enqueue a reference to the data",
       );
     }
-    if (job.version === this.settings.version) return argumentsOf(this.params, payload);
-    return argumentsOf(this.params, this.#upgraded(job.version, payload));
+    if (job.version === this.settings.version) return parseArguments(this.params, payload);
+    return parseArguments(this.params, this.#upgradePayload(job.version, payload));
   }
 
-  #upgraded(version: number, payload: JsonObject): JsonObject {
+  #upgradePayload(version: number, payload: JsonObject): JsonObject {
     let upgraded = payload;
     for (let step = version; step < this.settings.version; step++) {
       const upgrade = this.#upgrades.get(step);
@@ -170,11 +170,14 @@ export class Definition<P extends z.ZodObject, R>
 }
 
 /** A definition whatever it takes and returns. */
-export type AnyDefinition = Runnable & { readonly hooks: Hooks; readonly hasFollowers: boolean };
+export type AnyDefinition = Runnable & {
+  readonly hooks: Hooks;
+  readonly hasFollowUpHooks: boolean;
+};
 
 /** What runs the hooks of another definition after one of its jobs has ended. */
 export class HooksDefinition implements Runnable {
-  readonly settings: Settings;
+  readonly settings: DefinitionSettings;
   readonly #of: AnyDefinition;
   readonly #groups: readonly Hooks[];
 
@@ -191,26 +194,26 @@ export class HooksDefinition implements Runnable {
     };
   }
 
-  get served(): readonly string[] {
-    return this.#of.served.map(
+  get servedVersions(): readonly string[] {
+    return this.#of.servedVersions.map(
       (name) => `${this.settings.key}@${name.slice(name.lastIndexOf("@") + 1)}`,
     );
   }
 
-  registration(): JsonObject {
-    return registration(this.settings, schemaOf(ENDED, this.settings.key), false);
+  buildRegistration(): JsonObject {
+    return buildRegistration(this.settings, buildSchema(HOOK_PAYLOAD, this.settings.key), false);
   }
 
   async invoke(ctx: Context, job: ClaimedJob): Promise<void> {
-    const ended = argumentsOf(ENDED, JSON.parse(job.payload_json));
-    const about = ctx.about({
-      job_id: ended.job_id,
-      definition: ended.definition,
-      version: ended.version,
-      attempt: ended.attempt,
-      payload_json: JSON.stringify(ended.payload ?? {}),
+    const payload = parseArguments(HOOK_PAYLOAD, JSON.parse(job.payload_json));
+    const jobContext = ctx.withJobFields({
+      job_id: payload.job_id,
+      definition: payload.definition,
+      version: payload.version,
+      attempt: payload.attempt,
+      payload_json: JSON.stringify(payload.payload ?? {}),
     });
-    await runHooks(this.#groups, about, ended);
+    await runHooks(this.#groups, jobContext, payload);
   }
 
   dump(): undefined {

@@ -24,23 +24,23 @@ import type {
 } from "../types/jobs.ts";
 import type { Duration } from "./duration.ts";
 import type { Enqueuer } from "./enqueue.ts";
-import type { Ended, Handle } from "./handle.ts";
+import type { EndedJob, Handle } from "./handle.ts";
 import {
   type Event,
   type Scalar,
   type StepKey,
-  Steps,
+  StepLog,
   type Stored,
-  sleeping,
-  sleepingUntil,
-  type Waiting,
-  waitingForEvent,
-  waitingForJobs,
-  written,
+  type Suspension,
+  serializeResult,
+  suspendForEvent,
+  suspendForJobs,
+  suspendForSleep,
+  suspendUntil,
 } from "./step-log.ts";
 
 /** How a running job asks its worker for what only the engine can do, under its lease. */
-export interface Channel {
+export interface StepChannel {
   saveStep(name: string, index: number, result: Json): Promise<void>;
   enqueueChildren(
     name: string,
@@ -48,14 +48,14 @@ export interface Channel {
     jobs: readonly JobRequest[],
   ): Promise<readonly Enqueued[]>;
   /** The attempt ends here. */
-  wait(waiting: Waiting): void;
+  wait(suspension: Suspension): void;
 }
 
 /** Steps, waits and children of the job that runs; docs/steps.md explains them. */
-export class Durable<C extends Channel = Channel> {
+export class DurableContext<C extends StepChannel = StepChannel> {
   protected readonly job: ClaimedJob;
   protected readonly channel: C;
-  #known: Steps | null = null; // most jobs have none, and pay nothing for them
+  #stepLog: StepLog | null = null; // most jobs have none, and pay nothing for them
   #isWaiting = false;
 
   constructor(job: ClaimedJob, channel: C) {
@@ -72,11 +72,11 @@ export class Durable<C extends Channel = Channel> {
     run: (...args: A) => R,
     ...args: A
   ): Promise<Stored<Awaited<R>>> {
-    const key = this.#steps.begin("step", name);
-    const known = this.#steps.find(key);
-    if (known !== undefined) return known as Stored<Awaited<R>>;
+    const key = this.#steps.nextKey("step", name);
+    const storedResult = this.#steps.find(key);
+    if (storedResult !== undefined) return storedResult as Stored<Awaited<R>>;
     return await this.#unlessWaiting(async () => {
-      const document = written(key, await run(...args));
+      const document = serializeResult(key, await run(...args));
       await this.channel.saveStep(key.name, key.index, document);
       return document as Stored<Awaited<R>>;
     });
@@ -84,14 +84,14 @@ export class Durable<C extends Channel = Channel> {
 
   /** The job goes on after that time, in a new attempt, and needs no slot until then. */
   async sleep(duration: Duration): Promise<void> {
-    const key = this.#steps.begin("sleep", "sleep");
-    if (this.#steps.find(key) === undefined) await this.#wait(sleeping(key, duration));
+    const key = this.#steps.nextKey("sleep", "sleep");
+    if (this.#steps.find(key) === undefined) await this.#wait(suspendForSleep(key, duration));
   }
 
   /** As `sleep`, until a moment. */
   async sleepUntil(moment: Date): Promise<void> {
-    const key = this.#steps.begin("sleep", "sleep");
-    if (this.#steps.find(key) === undefined) await this.#wait(sleepingUntil(key, moment));
+    const key = this.#steps.nextKey("sleep", "sleep");
+    if (this.#steps.find(key) === undefined) await this.#wait(suspendUntil(key, moment));
   }
 
   /**
@@ -108,11 +108,11 @@ export class Durable<C extends Channel = Channel> {
       readonly since?: Date;
     },
   ): Promise<Event> {
-    const key = this.#steps.begin("event", name);
+    const key = this.#steps.nextKey("event", name);
     const found = this.#steps.find(key);
     if (found === undefined) {
       const { match = {}, timeout, since } = options;
-      return await this.#wait(waitingForEvent(key, match, timeout, since));
+      return await this.#wait(suspendForEvent(key, match, timeout, since));
     }
     if (found === null) {
       throw new EventTimeout(`no event ${name} has come in time`, { detail: { event: name } });
@@ -130,9 +130,9 @@ export class Durable<C extends Channel = Channel> {
   /** As `enqueue`, for many: all or none, as one step. */
   async enqueueMany<I, R>(definition: Enqueuer<I, R>, many: Iterable<I>): Promise<Handle<R>[]> {
     const requests = definition.requests(many);
-    const key = this.#steps.begin("enqueue", definition.key);
-    const made = await this.#made(key, requests);
-    return made.map((job) => definition.handle(this.job.tenant_id, job));
+    const key = this.#steps.nextKey("enqueue", definition.key);
+    const enqueued = await this.#enqueueChildren(key, requests);
+    return enqueued.map((job) => definition.handle(this.job.tenant_id, job));
   }
 
   /**
@@ -158,25 +158,30 @@ export class Durable<C extends Channel = Channel> {
     if (ids.includes(this.job.job_id)) {
       throw new Invalid("a job cannot gather itself", { field: "handles" });
     }
-    const key = this.#steps.begin("gather", "gather");
+    const key = this.#steps.nextKey("gather", "gather");
     const found = this.#steps.find(key);
-    if (found === undefined) return await this.#wait(waitingForJobs(key, ids));
-    const ended = new Map(gathered(found, all.length).map((each) => [each.job_id, each] as const));
-    const answers = all.map((handle) => answerOf(handle, ended.get(handle.id)));
-    const failure = answers.find((answer) => answer instanceof ChildFailed);
+    if (found === undefined) return await this.#wait(suspendForJobs(key, ids));
+    const ended = new Map(
+      readGathered(found, all.length).map((each) => [each.job_id, each] as const),
+    );
+    const results = all.map((handle) => readChildResult(handle, ended.get(handle.id)));
+    const failure = results.find((result) => result instanceof ChildFailed);
     if (failure !== undefined && !options.returnFailures) throw failure;
-    return answers;
+    return results;
   }
 
-  get #steps(): Steps {
-    this.#known ??= new Steps(this.job.steps_json);
-    return this.#known;
+  get #steps(): StepLog {
+    this.#stepLog ??= new StepLog(this.job.steps_json);
+    return this.#stepLog;
   }
 
-  async #made(key: StepKey, requests: readonly JobRequest[]): Promise<readonly Enqueued[]> {
-    const known = this.#steps.find(key);
-    if (known !== undefined) {
-      const pairs = known as readonly (readonly [string, EnqueueStatus])[];
+  async #enqueueChildren(
+    key: StepKey,
+    requests: readonly JobRequest[],
+  ): Promise<readonly Enqueued[]> {
+    const storedResult = this.#steps.find(key);
+    if (storedResult !== undefined) {
+      const pairs = storedResult as readonly (readonly [string, EnqueueStatus])[];
       return pairs.map(([job_id, status]) => ({ job_id, status }));
     }
     return await this.#unlessWaiting(() =>
@@ -195,8 +200,8 @@ export class Durable<C extends Channel = Channel> {
   }
 
   /** A handler may catch whatever is thrown, so nothing is: it is left where it waits. */
-  async #wait(waiting: Waiting): Promise<never> {
-    if (!this.#isWaiting) this.channel.wait(waiting);
+  async #wait(suspension: Suspension): Promise<never> {
+    if (!this.#isWaiting) this.channel.wait(suspension);
     this.#isWaiting = true;
     return await never();
   }
@@ -206,17 +211,17 @@ function never(): Promise<never> {
   return new Promise(() => undefined);
 }
 
-interface Gathered {
+interface GatheredJob {
   readonly job_id: string;
   readonly definition: string | null;
-  readonly state: Ended["state"];
+  readonly state: EndedJob["state"];
   readonly result: Json;
   readonly error: JsonObject | null;
   readonly reason: string | null;
 }
 
-function gathered(found: Json, jobs: number): readonly Gathered[] {
-  if (Array.isArray(found)) return found as unknown as readonly Gathered[];
+function readGathered(found: Json, jobs: number): readonly GatheredJob[] {
+  if (Array.isArray(found)) return found as unknown as readonly GatheredJob[];
   const { too_large } = found as { readonly too_large: number };
   throw new InvalidResult(
     `what ${jobs} jobs returned has ${too_large} bytes of JSON, and a gather takes at most 8 MiB`,
@@ -224,12 +229,12 @@ function gathered(found: Json, jobs: number): readonly Gathered[] {
   );
 }
 
-function answerOf<R>(handle: Handle<R>, ended: Gathered | undefined): R | ChildFailed {
+function readChildResult<R>(handle: Handle<R>, ended: GatheredJob | undefined): R | ChildFailed {
   if (ended === undefined) {
     throw new Conflict(`job ${handle.id} was not among those that this gather waited for`);
   }
   try {
-    return handle.answer({ ...ended, id: handle.id, cancel_reason: ended.reason });
+    return handle.readResult({ ...ended, id: handle.id, cancel_reason: ended.reason });
   } catch (error) {
     if (!(error instanceof JobFailed)) throw error;
     return new ChildFailed(error.message, { detail: error.detail });

@@ -24,30 +24,30 @@ import type {
   JsonObject,
   State,
 } from "../types/jobs.ts";
-import { AMBIENT, CURRENT, flowing } from "./job-scope.ts";
-import { choose, isUuid, Slugs } from "./tenancy.ts";
+import { AMBIENT_TENANT, CURRENT_JOB, inheritFields } from "./job-scope.ts";
+import { chooseTenant, isUuid, TenantIdCache } from "./tenancy.ts";
 
-const MOST_JOBS = 5_000; // in one statement
+const MAX_JOBS = 5_000; // in one statement
 
-export interface Sent {
+export interface EnqueueResult {
   readonly tenantId: string;
   readonly jobs: readonly Enqueued[];
 }
 
-export interface Address extends DatabaseOptions {
+export interface ClientConfig extends DatabaseOptions {
   readonly url: string | undefined;
   readonly tenant: string | undefined;
 }
 
 /** Opens nothing before its first use. */
-export class Client {
-  readonly #find: () => Address;
-  readonly #slugs = new Slugs();
-  #address: Address | null = null;
+export class EngineClient {
+  readonly #readConfig: () => ClientConfig;
+  readonly #tenantIds = new TenantIdCache();
+  #config: ClientConfig | null = null;
   #database: Database | null = null;
 
-  constructor(find: () => Address) {
-    this.#find = find;
+  constructor(readConfig: () => ClientConfig) {
+    this.#readConfig = readConfig;
   }
 
   /** All or nothing. */
@@ -55,17 +55,17 @@ export class Client {
     requests: readonly JobRequest[],
     tenant: string | undefined,
     conn: Queryable | undefined,
-  ): Promise<Sent> {
-    const current = CURRENT.getStore();
-    if (conn === undefined && current?.door) {
-      return await through(current.door, current.tenantId, requests, tenant);
+  ): Promise<EnqueueResult> {
+    const current = CURRENT_JOB.getStore();
+    if (conn === undefined && current?.channel) {
+      return await enqueueOverChannel(current.channel, current.tenantId, requests, tenant);
     }
     const tenantId = await this.tenantId(tenant, conn);
-    const jobs = current?.origin ? flowing(current.origin, requests) : requests;
+    const jobs = current?.origin ? inheritFields(current.origin, requests) : requests;
     try {
       return { tenantId, jobs: await this.#send(jobs, tenantId, conn) };
     } catch (error) {
-      throw advised(error, conn);
+      throw withHint(error, conn);
     }
   }
 
@@ -81,17 +81,17 @@ export class Client {
     },
   ): Promise<string> {
     const { tenant, conn, key, correlationId: correlation_id } = given;
-    const emitting = (id: string | null) =>
+    const buildCall = (id: string | null) =>
       calls.emitEvent(name, data, { key, correlation_id }, id);
     if (conn === undefined) {
       refuseToEmit();
-      return await this.#runFor(tenant, emitting);
+      return await this.#runFor(tenant, buildCall);
     }
     const tenantId = await this.tenantId(tenant, conn);
     try {
-      return await runOn(conn, emitting(tenantId));
+      return await runOn(conn, buildCall(tenantId));
     } catch (error) {
-      throw advised(error, conn);
+      throw withHint(error, conn);
     }
   }
 
@@ -133,30 +133,29 @@ export class Client {
   }
 
   async tenantId(named: string | undefined, conn?: Queryable): Promise<string> {
-    const tenant = choose(named, this.#configured().tenant);
+    const tenant = chooseTenant(named, this.#getConfig().tenant);
     if (isUuid(tenant)) return tenant;
-    const known = this.#slugs.get(tenant);
+    const known = this.#tenantIds.get(tenant);
     if (known !== undefined) return known;
-    const finding = calls.findTenant(tenant);
+    const call = calls.findTenant(tenant);
     try {
       // What the given connection sees is not remembered: it may be rolled back.
-      if (conn !== undefined && this.#configured().url === undefined)
-        return await runOn(conn, finding);
-      return this.#slugs.keep(tenant, await this.database().run(finding));
+      if (conn !== undefined && this.#getConfig().url === undefined) return await runOn(conn, call);
+      return this.#tenantIds.put(tenant, await this.database().run(call));
     } catch (error) {
-      throw aboutSlug(error, tenant);
+      throw tenantLookupError(error, tenant);
     }
   }
 
   /** ConfigError when there is none. */
   database(): Database {
-    if (CURRENT.getStore()?.door) {
+    if (CURRENT_JOB.getStore()?.channel) {
       throw new Conflict(
         "a job's process has no database, so it cannot wait for jobs or read them",
       );
     }
     if (this.#database === null) {
-      const { url, ...options } = this.#configured();
+      const { url, ...options } = this.#getConfig();
       if (url === undefined) {
         throw new ConfigError("no database: give new JobForge(url), or set JOBFORGE_DATABASE_URL", {
           field: "database_url",
@@ -173,9 +172,9 @@ export class Client {
     await database?.close();
   }
 
-  #configured(): Address {
-    this.#address ??= this.#find();
-    return this.#address;
+  #getConfig(): ClientConfig {
+    this.#config ??= this.#readConfig();
+    return this.#config;
   }
 
   async #runFor<T>(
@@ -192,21 +191,21 @@ export class Client {
     conn: Queryable | undefined,
   ): Promise<readonly Enqueued[]> {
     if (requests.length === 0) return [];
-    if (conn === undefined && requests.length <= MOST_JOBS) {
-      return await this.database().runFor(tenantId, (id) => enqueuing(requests, id));
+    if (conn === undefined && requests.length <= MAX_JOBS) {
+      return await this.database().runFor(tenantId, (id) => buildEnqueueCall(requests, id));
     }
     if (conn === undefined) {
       // Several statements: one transaction, so that it is all or nothing.
       return await this.database().transaction(tenantId, (client) =>
-        inBatches(client, requests, null),
+        enqueueInBatches(client, requests, null),
       );
     }
-    return await inBatches(conn, requests, tenantId);
+    return await enqueueInBatches(conn, requests, tenantId);
   }
 }
 
 function refuseToEmit(): void {
-  if (CURRENT.getStore()?.door) {
+  if (CURRENT_JOB.getStore()?.channel) {
     throw new Conflict(
       "a job's process has no database: emit on a connection of its own, by { conn }, or from an" +
         ' isolation: "inline" job',
@@ -214,47 +213,47 @@ function refuseToEmit(): void {
   }
 }
 
-async function inBatches(
+async function enqueueInBatches(
   conn: Queryable,
   requests: readonly JobRequest[],
   tenantId: string | null,
 ): Promise<readonly Enqueued[]> {
   const enqueued: Enqueued[] = [];
-  for (let start = 0; start < requests.length; start += MOST_JOBS) {
-    const batch = requests.slice(start, start + MOST_JOBS);
-    enqueued.push(...(await runOn(conn, enqueuing(batch, tenantId))));
+  for (let start = 0; start < requests.length; start += MAX_JOBS) {
+    const batch = requests.slice(start, start + MAX_JOBS);
+    enqueued.push(...(await runOn(conn, buildEnqueueCall(batch, tenantId))));
   }
   return enqueued;
 }
 
-function enqueuing(
+function buildEnqueueCall(
   requests: readonly JobRequest[],
   tenantId: string | null,
 ): calls.Call<Enqueued[]> {
   const [first] = requests;
   // The engine has shorter ways for one, and for many that are alike.
   if (requests.length === 1 && first !== undefined) return calls.enqueueJob(first, tenantId);
-  return calls.areAlike(requests)
+  return calls.areUniform(requests)
     ? calls.enqueueAlike(requests, tenantId)
     : calls.enqueueJobs(requests, tenantId);
 }
 
-async function through(
-  door: { enqueue(jobs: readonly JobRequest[]): Promise<readonly Enqueued[]> },
+async function enqueueOverChannel(
+  channel: { enqueue(jobs: readonly JobRequest[]): Promise<readonly Enqueued[]> },
   own: string,
   requests: readonly JobRequest[],
   tenant: string | undefined,
-): Promise<Sent> {
-  const chosen = tenant ?? AMBIENT.getStore();
+): Promise<EnqueueResult> {
+  const chosen = tenant ?? AMBIENT_TENANT.getStore();
   if (chosen !== undefined && chosen.toLowerCase() !== own) {
     throw new Denied("a job enqueues for its own tenant only: leave tenant out", {
       field: "tenant",
     });
   }
-  return { tenantId: own, jobs: await door.enqueue(requests) };
+  return { tenantId: own, jobs: await channel.enqueue(requests) };
 }
 
-function aboutSlug(error: unknown, tenant: string): unknown {
+function tenantLookupError(error: unknown, tenant: string): unknown {
   if (error instanceof NotFound)
     return new NotFound(`there is no tenant ${tenant}`, { field: "tenant" });
   if (error instanceof Denied) {
@@ -268,15 +267,15 @@ function aboutSlug(error: unknown, tenant: string): unknown {
 }
 
 /** The error, with what to do about it where we know. */
-function advised(error: unknown, conn: Queryable | undefined): unknown {
-  const advice = adviceFor(error, conn);
-  if (!(error instanceof JobForgeError) || advice === null) return error;
+function withHint(error: unknown, conn: Queryable | undefined): unknown {
+  const hint = findHint(error, conn);
+  if (!(error instanceof JobForgeError) || hint === null) return error;
   const kind = error.constructor as typeof JobForgeError;
   const { field, detail } = error;
-  return new kind(`${error.message}; ${advice}`, { field, detail, hint: advice, cause: error });
+  return new kind(`${error.message}; ${hint}`, { field, detail, hint, cause: error });
 }
 
-function adviceFor(error: unknown, conn: Queryable | undefined): string | null {
+function findHint(error: unknown, conn: Queryable | undefined): string | null {
   if (error instanceof UnknownDefinition) {
     return "start a worker of this app, or call jf.register() with a login that may";
   }

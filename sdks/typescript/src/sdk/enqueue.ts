@@ -2,18 +2,18 @@
 
 import type { z } from "zod";
 import type { Enqueued, JobRequest } from "../types/jobs.ts";
-import type { Client } from "./engine-client.ts";
+import type { EngineClient } from "./engine-client.ts";
 import { Handle } from "./handle.ts";
-import { type Options, readOptions, type Using } from "./options.ts";
-import { payloadOf } from "./parameters.ts";
+import { type EnqueueOptions, readOptions, type Using } from "./options.ts";
+import { buildPayload } from "./parameters.ts";
 
 /** What jobs of a definition are made of. */
-export interface Target<R> {
+export interface EnqueueTarget<R> {
   readonly key: string;
   readonly version: number;
   readonly params: z.ZodObject;
   readonly result: z.ZodType<R> | undefined;
-  readonly client: Client;
+  readonly client: EngineClient;
 }
 
 /** One of many: arguments, and options of its own. */
@@ -24,10 +24,10 @@ export interface Many<I> {
 
 /** `I` is what may be given as arguments, `R` what the jobs return. */
 export class Enqueuer<I, R> {
-  readonly #target: Target<R>;
-  readonly #options: Options;
+  readonly #target: EnqueueTarget<R>;
+  readonly #options: EnqueueOptions;
 
-  constructor(target: Target<R>, options: Options) {
+  constructor(target: EnqueueTarget<R>, options: EnqueueOptions) {
     this.#target = target;
     this.#options = options;
   }
@@ -70,9 +70,9 @@ export class Enqueuer<I, R> {
     return new Handle(this.#target.client, this.#target.result, tenantId, job);
   }
 
-  #request(args: I, options: Options): JobRequest {
+  #request(args: I, options: EnqueueOptions): JobRequest {
     const { key, version, params } = this.#target;
-    return { definition: key, version, payload: payloadOf(params, args), ...options.request };
+    return { definition: key, version, payload: buildPayload(params, args), ...options.request };
   }
 
   async #send(requests: readonly JobRequest[]): Promise<Handle<R>[]> {

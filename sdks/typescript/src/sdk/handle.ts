@@ -11,11 +11,11 @@ import {
   type JsonObject,
 } from "../types/jobs.ts";
 import { type Duration, seconds } from "./duration.ts";
-import type { Client } from "./engine-client.ts";
-import { isElsewhere } from "./parameters.ts";
+import type { EngineClient } from "./engine-client.ts";
+import { isArtifactReference } from "./parameters.ts";
 
 /** What a job that has ended is asked for. Past retention it has no state. */
-export interface Ended {
+export interface EndedJob {
   readonly id: string;
   readonly definition: string | null;
   readonly state: Job["state"] | null;
@@ -35,11 +35,11 @@ export class Handle<R> {
   readonly id: string;
   readonly tenantId: string;
   readonly status: EnqueueStatus;
-  readonly #client: Client;
+  readonly #client: EngineClient;
   readonly #result: z.ZodType<R> | undefined;
 
   constructor(
-    client: Client,
+    client: EngineClient,
     result: z.ZodType<R> | undefined,
     tenantId: string,
     job: { readonly job_id: string; readonly status: EnqueueStatus },
@@ -84,13 +84,13 @@ export class Handle<R> {
   async result(
     options: { readonly timeout?: Duration; readonly signal?: AbortSignal } = {},
   ): Promise<R> {
-    return this.answer(await this.wait(options));
+    return this.readResult(await this.wait(options));
   }
 
   /** What a job that has ended returned; JobFailed when it did not. */
-  answer(job: Ended): R {
-    if (job.state !== "succeeded") throw failure(job);
-    if (isElsewhere(job.result)) {
+  readResult(job: EndedJob): R {
+    if (job.state !== "succeeded") throw jobFailedError(job);
+    if (isArtifactReference(job.result)) {
       throw new Invalid(
         `the result of job ${this.id} is in the artifact store, which only Python reads`,
         {
@@ -110,7 +110,7 @@ export class Handle<R> {
   }
 }
 
-function failure(job: Ended): JobFailed {
+function jobFailedError(job: EndedJob): JobFailed {
   if (job.state === null) {
     return new JobFailed(`job ${job.id} is not known any more`, { detail: { job_id: job.id } });
   }

@@ -16,7 +16,7 @@ export type FailHook = (ctx: Context, error: JsonObject) => Awaitable;
 export type EndHook = (ctx: Context, state: FinalState) => Awaitable;
 
 /** What the engine tells of a job that has ended: the payload of the job that runs its hooks. */
-export const ENDED = z.object({
+export const HOOK_PAYLOAD = z.object({
   job_id: z.string(),
   definition: z.string(),
   version: z.number(),
@@ -27,7 +27,7 @@ export const ENDED = z.object({
   result: z.json().nullish(),
   reason: z.string().nullish(),
 });
-export type Ended = z.output<typeof ENDED>;
+export type HookPayload = z.output<typeof HOOK_PAYLOAD>;
 
 /** The hooks of one definition, or of the whole app. */
 export class Hooks {
@@ -37,42 +37,42 @@ export class Hooks {
   readonly end: EndHook[] = [];
 
   /** Whether there are some that need a job of their own. */
-  get follow(): boolean {
+  get hasFollowUpHooks(): boolean {
     return this.success.length + this.fail.length + this.end.length > 0;
   }
 }
 
 /** One that fails is logged; the attempt goes on. */
 export async function runStartHooks(hooks: readonly StartHook[], ctx: Context): Promise<void> {
-  for (const hook of hooks) await failureOf(() => hook(ctx));
+  for (const hook of hooks) await runHook(() => hook(ctx));
 }
 
 /** All of them, also when one fails; then the first failure is thrown. */
 export async function runHooks(
   groups: readonly Hooks[],
   ctx: Context,
-  ended: Ended,
+  payload: HookPayload,
 ): Promise<void> {
   const failures: unknown[] = [];
-  for (const hook of groups.flatMap((group) => due(group, ctx, ended))) {
-    const failure = await failureOf(hook);
+  for (const hook of groups.flatMap((group) => selectHooks(group, ctx, payload))) {
+    const failure = await runHook(hook);
     if (failure !== null) failures.push(failure.error);
   }
   if (failures.length > 0) throw failures[0];
 }
 
-function due(hooks: Hooks, ctx: Context, ended: Ended): (() => Awaitable)[] {
-  const { state } = ended;
+function selectHooks(hooks: Hooks, ctx: Context, payload: HookPayload): (() => Awaitable)[] {
+  const { state } = payload;
   const succeeded = state === "succeeded" ? hooks.success : [];
   const failed = state === "dead" ? hooks.fail : [];
   return [
-    ...succeeded.map((hook) => () => hook(ctx, (ended.result ?? null) as Json as never)),
-    ...failed.map((hook) => () => hook(ctx, (ended.error ?? {}) as JsonObject)),
+    ...succeeded.map((hook) => () => hook(ctx, (payload.result ?? null) as Json as never)),
+    ...failed.map((hook) => () => hook(ctx, (payload.error ?? {}) as JsonObject)),
     ...hooks.end.map((hook) => () => hook(ctx, state)),
   ];
 }
 
-async function failureOf(hook: () => Awaitable): Promise<{ readonly error: unknown } | null> {
+async function runHook(hook: () => Awaitable): Promise<{ readonly error: unknown } | null> {
   try {
     await hook();
     return null;

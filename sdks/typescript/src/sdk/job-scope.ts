@@ -4,25 +4,25 @@ import { AsyncLocalStorage } from "node:async_hooks";
 import type { ClaimedJob, Enqueued, JobRequest } from "../types/jobs.ts";
 
 /** How a job that runs somewhere without a database enqueues others: through its worker. */
-export interface Door {
+export interface JobProcessChannel {
   enqueue(jobs: readonly JobRequest[]): Promise<readonly Enqueued[]>;
 }
 
 /** What a job hands on to those that it makes. */
-export type Origin = Pick<ClaimedJob, "correlation_id" | "traceparent">;
+export type InheritedFields = Pick<ClaimedJob, "correlation_id" | "traceparent">;
 
-export interface Current {
+export interface CurrentJob {
   readonly tenantId: string;
-  readonly door: Door | null;
+  readonly channel: JobProcessChannel | null;
   /** None where its worker sees to that. */
-  readonly origin?: Origin;
+  readonly origin?: InheritedFields;
 }
 
-export const CURRENT = new AsyncLocalStorage<Current>();
-export const AMBIENT = new AsyncLocalStorage<string>();
+export const CURRENT_JOB = new AsyncLocalStorage<CurrentJob>();
+export const AMBIENT_TENANT = new AsyncLocalStorage<string>();
 
 /** What ties the jobs that a job makes to it, where they say nothing else. */
-export function flowing(origin: Origin, jobs: readonly JobRequest[]): JobRequest[] {
+export function inheritFields(origin: InheritedFields, jobs: readonly JobRequest[]): JobRequest[] {
   return jobs.map((request) => ({
     ...request,
     correlation_id: request.correlation_id ?? origin.correlation_id ?? undefined,

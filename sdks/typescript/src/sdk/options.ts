@@ -31,23 +31,23 @@ export interface Using {
   readonly traceparent?: string;
 }
 
-export interface Options {
+export interface EnqueueOptions {
   readonly tenant?: string | undefined;
   readonly conn?: Queryable | undefined;
   readonly request: Omit<JobRequest, "definition">;
 }
 
-export const NO_OPTIONS: Options = { request: {} };
+export const NO_OPTIONS: EnqueueOptions = { request: {} };
 
 /** These, and where they say nothing, the others. */
-export function readOptions(given: Using, others: Options): Options {
-  const fresh = {
+export function readOptions(given: Using, defaults: EnqueueOptions): EnqueueOptions {
+  const fields = {
     queue: given.queue,
     priority: given.priority,
-    run_at: moment(given.at, "at"),
-    delay_s: duration(given.delay, "delay"),
-    expires_at: moment(given.expiresAt, "expiresAt"),
-    expires_in_s: duration(given.expiresIn, "expiresIn"),
+    run_at: readMoment(given.at, "at"),
+    delay_s: readDuration(given.delay, "delay"),
+    expires_at: readMoment(given.expiresAt, "expiresAt"),
+    expires_in_s: readDuration(given.expiresIn, "expiresIn"),
     max_attempts: given.maxAttempts,
     timeout_s: given.timeout === undefined ? undefined : wholeSeconds(given.timeout, "timeout"),
     key: given.key,
@@ -59,14 +59,14 @@ export function readOptions(given: Using, others: Options): Options {
     traceparent: given.traceparent,
     far_future: given.farFuture,
   };
-  const request = { ...others.request, ...present(fresh) };
+  const request = { ...defaults.request, ...dropUndefined(fields) };
   if (request.key === undefined && (request.key_mode ?? request.on_conflict) !== undefined) {
     throw new Invalid("dedupe and onConflict say what a key means: give a key", { field: "key" });
   }
-  return { tenant: given.tenant ?? others.tenant, conn: given.conn ?? others.conn, request };
+  return { tenant: given.tenant ?? defaults.tenant, conn: given.conn ?? defaults.conn, request };
 }
 
-function present<T extends object>(given: T): Partial<T> {
+function dropUndefined<T extends object>(given: T): Partial<T> {
   const entries = Object.entries(given).filter(([, value]) => value !== undefined);
   return Object.fromEntries(entries) as Partial<T>;
 }
@@ -77,11 +77,11 @@ function keyMode(dedupe: Using["dedupe"]): Pick<JobRequest, "key_mode" | "key_wi
   return { key_mode: "window", key_window_s: seconds(dedupe, "dedupe") };
 }
 
-function duration(given: Duration | undefined, field: string): number | undefined {
+function readDuration(given: Duration | undefined, field: string): number | undefined {
   return given === undefined ? undefined : seconds(given, field);
 }
 
-function moment(given: Date | undefined, field: string): string | undefined {
+function readMoment(given: Date | undefined, field: string): string | undefined {
   if (given === undefined) return undefined;
   if (!(given instanceof Date) || Number.isNaN(given.getTime())) {
     throw new Invalid(`${field} must be a Date`, { field });

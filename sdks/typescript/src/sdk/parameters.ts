@@ -8,14 +8,14 @@ import { Invalid, InvalidPayload } from "../errors.ts";
 import type { Json, JsonObject } from "../types/jobs.ts";
 import { encode } from "../types/jsonb.ts";
 
-const MOST_ERRORS = 20; // told of one payload
+const MAX_ERRORS = 20; // told of one payload
 
 /** The JSON Schema of what may be enqueued; Invalid for a shape that JSON cannot have. */
-export function schemaOf(params: z.ZodObject, key: string): JsonObject {
+export function buildSchema(params: z.ZodObject, key: string): JsonObject {
   try {
     return z.toJSONSchema(params, { io: "input" }) as unknown as JsonObject;
   } catch (error) {
-    throw new Invalid(`the parameters of ${key} are not JSON: ${messageOf(error)}`, {
+    throw new Invalid(`the parameters of ${key} are not JSON: ${getErrorMessage(error)}`, {
       field: "params",
       cause: error,
     });
@@ -23,9 +23,9 @@ export function schemaOf(params: z.ZodObject, key: string): JsonObject {
 }
 
 /** The payload of these arguments, as they were given; InvalidPayload when they do not fit. */
-export function payloadOf(params: z.ZodObject, given: unknown): JsonObject {
+export function buildPayload(params: z.ZodObject, given: unknown): JsonObject {
   const read = params.safeParse(given ?? {});
-  if (!read.success) throw refused(read.error);
+  if (!read.success) throw invalidPayloadError(read.error);
   try {
     return JSON.parse(encode(given ?? {}, "payload")) as JsonObject;
   } catch (error) {
@@ -36,36 +36,36 @@ export function payloadOf(params: z.ZodObject, given: unknown): JsonObject {
 }
 
 /** Whether it only stands for a document that was too large for a row: docs/artifacts.md. */
-export function isElsewhere(document: unknown): boolean {
+export function isArtifactReference(document: unknown): boolean {
   if (typeof document !== "object" || document === null) return false;
   return "$artifact" in document && Object.keys(document).length === 1;
 }
 
 /** What the handler is given for a payload. */
-export function argumentsOf<P extends z.ZodObject>(params: P, payload: unknown): z.output<P> {
+export function parseArguments<P extends z.ZodObject>(params: P, payload: unknown): z.output<P> {
   const read = params.safeParse(payload);
-  if (!read.success) throw refused(read.error);
+  if (!read.success) throw invalidPayloadError(read.error);
   return read.data;
 }
 
 /** The result as JSON; Invalid when it cannot be written so, or is not what was declared. */
-export function resultOf(result: z.ZodType | undefined, given: unknown): Json | undefined {
-  const checked = result === undefined ? given : checkedResult(result, given);
+export function dumpResult(result: z.ZodType | undefined, given: unknown): Json | undefined {
+  const checked = result === undefined ? given : checkResult(result, given);
   if (checked === undefined || checked === null) return undefined;
   const text = encode(checked, "the result");
   return typeof checked === "object" ? (JSON.parse(text) as Json) : (checked as Json);
 }
 
-function checkedResult(result: z.ZodType, given: unknown): unknown {
+function checkResult(result: z.ZodType, given: unknown): unknown {
   const read = result.safeParse(given);
   if (read.success) return read.data;
-  throw new Invalid(`the result is not what was declared: ${told(read.error)[0]?.message}`, {
+  throw new Invalid(`the result is not what was declared: ${listErrors(read.error)[0]?.message}`, {
     field: "result",
   });
 }
 
-function refused(error: z.ZodError): InvalidPayload {
-  const errors = told(error);
+function invalidPayloadError(error: z.ZodError): InvalidPayload {
+  const errors = listErrors(error);
   const first = errors[0];
   const where = first?.field ? `${first.field}: ` : "";
   return new InvalidPayload(`${where}${first?.message ?? "the arguments do not fit"}`, {
@@ -74,12 +74,12 @@ function refused(error: z.ZodError): InvalidPayload {
   });
 }
 
-function told(error: z.ZodError): { field: string; message: string }[] {
+function listErrors(error: z.ZodError): { field: string; message: string }[] {
   return error.issues
-    .slice(0, MOST_ERRORS)
+    .slice(0, MAX_ERRORS)
     .map((issue) => ({ field: issue.path.map(String).join("."), message: issue.message }));
 }
 
-function messageOf(error: unknown): string {
+function getErrorMessage(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }

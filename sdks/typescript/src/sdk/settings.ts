@@ -44,14 +44,14 @@ export interface JobOptions<P extends z.ZodObject, R> {
   readonly result?: z.ZodType<R>;
 }
 
-export interface Limits {
+export interface ProcessLimits {
   readonly memoryBytes: number;
   readonly cpuS: number | null;
   readonly openFiles: number;
   readonly fileSizeBytes: number;
 }
 
-export interface Settings {
+export interface DefinitionSettings {
   readonly key: string;
   readonly version: number;
   readonly queue: string;
@@ -61,7 +61,7 @@ export interface Settings {
   readonly backoffCapS: number;
   readonly giveUpOn: NonNullable<RetryPolicy["giveUpOn"]>;
   readonly isolation: Isolation;
-  readonly limits: Limits;
+  readonly limits: ProcessLimits;
   readonly graceS: number;
   readonly description: string | undefined;
   readonly maxRunning: number | undefined;
@@ -77,24 +77,24 @@ const UNITS: Record<string, number> = { "": 1, K: 1024, M: MIB, G: GIB, T: 1024 
 export function readSettings<P extends z.ZodObject, R>(
   key: string,
   given: Omit<JobOptions<P, R>, "params" | "result">,
-): Settings {
+): DefinitionSettings {
   const retry =
     typeof given.retry === "number" ? { maxAttempts: given.retry } : (given.retry ?? {});
   return {
-    key: name(key, "key", 200),
-    version: whole(given.version ?? 1, "version", 1, 2 ** 31 - 1),
-    queue: name(given.queue ?? "default", "queue", 50),
-    timeoutS: whole(wholeSeconds(given.timeout ?? 3600, "timeout"), "timeout", 1, 604_800),
+    key: checkName(key, "key", 200),
+    version: checkWhole(given.version ?? 1, "version", 1, 2 ** 31 - 1),
+    queue: checkName(given.queue ?? "default", "queue", 50),
+    timeoutS: checkWhole(wholeSeconds(given.timeout ?? 3600, "timeout"), "timeout", 1, 604_800),
     maxAttempts: checkAttempts(retry.maxAttempts ?? 5),
     backoffBaseS: seconds(retry.base ?? 1, "base"),
     backoffCapS: seconds(retry.cap ?? 3600, "cap"),
     giveUpOn: retry.giveUpOn ?? [],
-    isolation: isolation(given.isolation ?? "process"),
+    isolation: checkIsolation(given.isolation ?? "process"),
     limits: {
-      memoryBytes: size(given.memory ?? 2 * GIB, "memory"),
+      memoryBytes: parseSize(given.memory ?? 2 * GIB, "memory"),
       cpuS: given.cpu === undefined ? null : wholeSeconds(given.cpu, "cpu"),
-      openFiles: whole(given.openFiles ?? 1024, "openFiles", 16, 2 ** 20),
-      fileSizeBytes: size(given.fileSize ?? GIB, "fileSize"),
+      openFiles: checkWhole(given.openFiles ?? 1024, "openFiles", 16, 2 ** 20),
+      fileSizeBytes: parseSize(given.fileSize ?? GIB, "fileSize"),
     },
     graceS: seconds(given.grace ?? 10, "grace"),
     description: given.description,
@@ -106,7 +106,11 @@ export function readSettings<P extends z.ZodObject, R>(
 }
 
 /** What put_definition takes; `schema` is the JSON Schema of the parameters. */
-export function registration(settings: Settings, schema: JsonObject, hooks: boolean): JsonObject {
+export function buildRegistration(
+  settings: DefinitionSettings,
+  schema: JsonObject,
+  hooks: boolean,
+): JsonObject {
   const given: Record<string, Json | undefined> = {
     description: settings.description,
     parameters: schema,
@@ -117,14 +121,14 @@ export function registration(settings: Settings, schema: JsonObject, hooks: bool
     backoff_cap_s: settings.backoffCapS,
     max_running: settings.maxRunning,
     max_running_per_key: settings.maxRunningPerKey,
-    ...rate("", settings.rate),
-    ...rate("_per_key", settings.ratePerKey),
+    ...rateFields("", settings.rate),
+    ...rateFields("_per_key", settings.ratePerKey),
     hooks: hooks || undefined,
   };
   return Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined));
 }
 
-function rate(suffix: string, given: Rate | undefined): Record<string, Json | undefined> {
+function rateFields(suffix: string, given: Rate | undefined): Record<string, Json | undefined> {
   if (given === undefined) return {};
   return {
     [`rate_limit${suffix}`]: given.jobs,
@@ -134,7 +138,7 @@ function rate(suffix: string, given: Rate | undefined): Record<string, Json | un
 }
 
 /** Bytes of "256MB", "1.5 GiB" or a plain number; units count by 1024. */
-function size(given: Size, field: string): number {
+function parseSize(given: Size, field: string): number {
   const matched = /^\s*(\d+(?:\.\d+)?)\s*([KMGT]?)(?:I?B)?\s*$/i.exec(String(given));
   const bytes = matched ? Number(matched[1]) * (UNITS[(matched[2] ?? "").toUpperCase()] ?? 1) : 0;
   if (bytes < 1) {
@@ -143,12 +147,12 @@ function size(given: Size, field: string): number {
   return Math.floor(bytes);
 }
 
-function isolation(given: Isolation): Isolation {
+function checkIsolation(given: Isolation): Isolation {
   if (given === "process" || given === "inline") return given;
   throw new Invalid(`isolation is process or inline, not ${given}`, { field: "isolation" });
 }
 
-function name(given: string, field: string, longest: number): string {
+function checkName(given: string, field: string, longest: number): string {
   if (
     typeof given === "string" &&
     given.length <= longest &&
@@ -159,7 +163,7 @@ function name(given: string, field: string, longest: number): string {
   throw new Invalid(`${field} must be a name of letters, digits and _ . : -`, { field });
 }
 
-function whole(given: number, field: string, least: number, most: number): number {
+function checkWhole(given: number, field: string, least: number, most: number): number {
   if (Number.isInteger(given) && given >= least && given <= most) return given;
   throw new Invalid(`${field} must be a whole number from ${least} to ${most}`, { field });
 }

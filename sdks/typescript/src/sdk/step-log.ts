@@ -11,12 +11,12 @@ import type { Json, JsonObject } from "../types/jobs.ts";
 import { encode } from "../types/jsonb.ts";
 import { type Duration, seconds } from "./duration.ts";
 
-const LONGEST_NAME = 200;
-const LONGEST_WAIT_S = 366 * 86_400;
+const MAX_NAME_LENGTH = 200;
+const MAX_WAIT_S = 366 * 86_400;
 // As the engine has them, or less.
-const LARGEST_RESULT = 1024 ** 2;
-const LARGEST_MATCH = 2_000;
-const MOST_JOBS = 10_000;
+const MAX_RESULT_BYTES = 1024 ** 2;
+const MAX_MATCH_BYTES = 2_000;
+const MAX_JOBS = 10_000;
 
 export interface StepKey {
   readonly kind: "step" | "sleep" | "event" | "enqueue" | "gather";
@@ -25,7 +25,7 @@ export interface StepKey {
 }
 
 /** What ends an attempt, so that another goes on when it has come. One of the times is set. */
-export interface Waiting {
+export interface Suspension {
   readonly wait: JsonObject;
   readonly delayS?: number;
   readonly runAt?: string;
@@ -50,67 +50,70 @@ export type Stored<T> = T extends string | number | boolean | null
         : T;
 
 /** Those of one job: stored ones by their key, and how many this attempt has come to. */
-export class Steps {
+export class StepLog {
   readonly #results = new Map<string, Json>();
-  readonly #turns = new Map<string, number>();
+  readonly #counts = new Map<string, number>();
 
   constructor(stepsJson: string | null) {
     const stored = JSON.parse(stepsJson ?? "[]") as (StepKey & { readonly result: Json })[];
-    for (const step of stored) this.#results.set(identity(step), step.result);
+    for (const step of stored) this.#results.set(toMapKey(step), step.result);
   }
 
   /** What it came to; undefined when it has not been done. */
   find(key: StepKey): Json | undefined {
-    return this.#results.get(identity(key));
+    return this.#results.get(toMapKey(key));
   }
 
   /** The key of the next step of that name. */
-  begin(kind: StepKey["kind"], name: string): StepKey {
+  nextKey(kind: StepKey["kind"], name: string): StepKey {
     const length = [...name].length;
-    if (length < 1 || length > LONGEST_NAME || name.includes("\n")) {
-      throw new Invalid(`the name of a step is a line of 1 to ${LONGEST_NAME} letters`, {
+    if (length < 1 || length > MAX_NAME_LENGTH || name.includes("\n")) {
+      throw new Invalid(`the name of a step is a line of 1 to ${MAX_NAME_LENGTH} letters`, {
         field: "name",
       });
     }
-    const turn = `${kind} ${name}`;
-    const index = this.#turns.get(turn) ?? 0;
-    this.#turns.set(turn, index + 1);
+    const nameKey = `${kind} ${name}`;
+    const index = this.#counts.get(nameKey) ?? 0;
+    this.#counts.set(nameKey, index + 1);
     return { kind, name, index };
   }
 }
 
-export function sleeping(key: StepKey, duration: Duration): Waiting {
-  return { wait: { ...key }, delayS: bounded(duration, "duration") };
+export function suspendForSleep(key: StepKey, duration: Duration): Suspension {
+  return { wait: { ...key }, delayS: readWaitTime(duration, "duration") };
 }
 
-export function sleepingUntil(key: StepKey, moment: Date): Waiting {
+export function suspendUntil(key: StepKey, moment: Date): Suspension {
   if (!(moment instanceof Date) || Number.isNaN(moment.getTime())) {
     throw new Invalid("a moment to sleep until is a Date", { field: "moment" });
   }
   return { wait: { ...key }, runAt: moment.toISOString() };
 }
 
-export function waitingForEvent(
+export function suspendForEvent(
   key: StepKey,
   match: Readonly<Record<string, Scalar>>,
   timeout: Duration,
   since?: Date,
-): Waiting {
+): Suspension {
   if (since !== undefined && Number.isNaN(since.getTime())) {
     throw new Invalid("since must be a valid Date", { field: "since" });
   }
-  const wanted = nested(match);
-  if (Buffer.byteLength(encode(wanted, "match")) > LARGEST_MATCH) {
-    throw new Invalid(`a match has at most ${LARGEST_MATCH} bytes of JSON`, { field: "match" });
+  const nested = nestMatch(match);
+  if (Buffer.byteLength(encode(nested, "match")) > MAX_MATCH_BYTES) {
+    throw new Invalid(`a match has at most ${MAX_MATCH_BYTES} bytes of JSON`, { field: "match" });
   }
-  const counted = since === undefined ? {} : { since: since.getTime() / 1000 };
-  return { wait: { ...key, match: wanted, ...counted }, delayS: bounded(timeout, "timeout") };
+  const sinceField = since === undefined ? {} : { since: since.getTime() / 1000 };
+  return {
+    wait: { ...key, match: nested, ...sinceField },
+    delayS: readWaitTime(timeout, "timeout"),
+  };
 }
 
-export function waitingForJobs(key: StepKey, jobIds: Iterable<string>): Waiting {
+export function suspendForJobs(key: StepKey, jobIds: Iterable<string>): Suspension {
   const jobs = [...new Set(jobIds)];
-  if (jobs.length > MOST_JOBS) {
-    throw new Invalid(`a gather waits for at most ${MOST_JOBS} jobs`, { field: "handles" });
+  if (jobs.length > MAX_JOBS) {
+    throw new Invalid(`a gather waits for at most ${MAX_JOBS} jobs`, { field: "handles" });
   }
   return { wait: { ...key, jobs }, delayS: 0 };
 }
@@ -119,8 +122,8 @@ export type Scalar = string | number | boolean | null;
 type Members = { [name: string]: Scalar | Members };
 
 /** `{"order.id": 7}` as what the event's data must contain: `{"order": {"id": 7}}`. */
-export function nested(match: Readonly<Record<string, Scalar>>): JsonObject {
-  const found = members();
+export function nestMatch(match: Readonly<Record<string, Scalar>>): JsonObject {
+  const found = createMembers();
   for (const [path, value] of Object.entries(match)) {
     if (value !== null && !["string", "number", "boolean"].includes(typeof value)) {
       throw new Invalid(`${path} can match a text, a number, true, false or null`, {
@@ -131,33 +134,33 @@ export function nested(match: Readonly<Record<string, Scalar>>): JsonObject {
     const last = outer.pop() ?? "";
     let inner: Members = found;
     for (const name of outer) {
-      const next = inner[name] ?? members();
-      if (name in inner && !isMembers(next)) throw overlapping(path);
+      const next = inner[name] ?? createMembers();
+      if (name in inner && !isMembers(next)) throw overlapError(path);
       inner[name] = next;
       inner = next as Members;
     }
-    if (last in inner) throw overlapping(path);
+    if (last in inner) throw overlapError(path);
     inner[last] = value;
   }
   return found;
 }
 
 /** The result as JSON; InvalidResult when it cannot be kept, and so would run again for ever. */
-export function written(key: StepKey, result: unknown): Json {
+export function serializeResult(key: StepKey, result: unknown): Json {
   const label = `the result of step ${labelOf(key)}`;
-  const text = writtenText(label, result ?? null);
+  const text = encodeResult(label, result ?? null);
   const size = Buffer.byteLength(text);
-  if (size > LARGEST_RESULT) {
+  if (size > MAX_RESULT_BYTES) {
     throw new InvalidResult(
-      `${label} has ${size} bytes of JSON, and a step keeps at most ${LARGEST_RESULT}:` +
+      `${label} has ${size} bytes of JSON, and a step keeps at most ${MAX_RESULT_BYTES}:` +
         " store it elsewhere, and return where",
-      { field: "result", detail: { limit: LARGEST_RESULT, size } },
+      { field: "result", detail: { limit: MAX_RESULT_BYTES, size } },
     );
   }
   return JSON.parse(text) as Json;
 }
 
-function writtenText(label: string, result: unknown): string {
+function encodeResult(label: string, result: unknown): string {
   try {
     return encode(result, label);
   } catch (error) {
@@ -170,20 +173,20 @@ function labelOf({ name, index }: StepKey): string {
   return index === 0 ? name : `${name} (${index + 1})`;
 }
 
-function identity({ kind, name, index }: StepKey): string {
+function toMapKey({ kind, name, index }: StepKey): string {
   return `${kind} ${index} ${name}`;
 }
 
-function bounded(duration: Duration, field: string): number {
+function readWaitTime(duration: Duration, field: string): number {
   const given = seconds(duration, field);
-  if (given > LONGEST_WAIT_S) {
+  if (given > MAX_WAIT_S) {
     throw new Invalid("a job waits for at most 366 days at a time", { field });
   }
   return given;
 }
 
 /** Without a prototype: a path may have any name. */
-function members(): Members {
+function createMembers(): Members {
   return Object.create(null) as Members;
 }
 
@@ -191,6 +194,6 @@ function isMembers(value: Scalar | Members): value is Members {
   return typeof value === "object" && value !== null;
 }
 
-function overlapping(path: string): Invalid {
+function overlapError(path: string): Invalid {
   return new Invalid(`${path} lies within another path of the match`, { field: "match" });
 }

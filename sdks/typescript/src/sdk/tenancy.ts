@@ -1,13 +1,14 @@
 /** Whose job it is: the tenant that was named, the ambient one, the running job's, the default. */
 
 import { TenantRequired } from "../errors.ts";
-import { AMBIENT, CURRENT } from "./job-scope.ts";
+import { AMBIENT_TENANT, CURRENT_JOB } from "./job-scope.ts";
 
 const REMEMBERED_MS = 60_000;
 const UUID = /^[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}$/i;
 
-export function choose(named: string | undefined, byDefault: string | undefined): string {
-  const tenant = named ?? AMBIENT.getStore() ?? CURRENT.getStore()?.tenantId ?? byDefault ?? "";
+export function chooseTenant(named: string | undefined, byDefault: string | undefined): string {
+  const tenant =
+    named ?? AMBIENT_TENANT.getStore() ?? CURRENT_JOB.getStore()?.tenantId ?? byDefault ?? "";
   if (tenant !== "") return tenant;
   throw new TenantRequired(
     "no tenant is named: give one with using({ tenant }), around the call with jf.tenant(…), or" +
@@ -20,7 +21,7 @@ export function isUuid(tenant: string): boolean {
 }
 
 /** What slugs stand for, remembered for a minute. */
-export class Slugs {
+export class TenantIdCache {
   readonly #known = new Map<string, { readonly id: string; readonly until: number }>();
 
   get(slug: string): string | undefined {
@@ -28,7 +29,7 @@ export class Slugs {
     return known !== undefined && performance.now() < known.until ? known.id : undefined;
   }
 
-  keep(slug: string, id: string): string {
+  put(slug: string, id: string): string {
     this.#known.set(slug, { id, until: performance.now() + REMEMBERED_MS });
     return id;
   }

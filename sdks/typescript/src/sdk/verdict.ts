@@ -11,30 +11,30 @@ import {
   InvalidPayload,
   InvalidResult,
 } from "../errors.ts";
-import { hideInHead, type Scope } from "../redact/index.ts";
+import { type RedactionScope, redactHead } from "../redact/index.ts";
 import type { Json, JsonObject, Outcome } from "../types/jobs.ts";
-import { legible } from "../types/jsonb.ts";
+import { replaceUnencodable } from "../types/jsonb.ts";
 import { Cancel, Dead, Retry, Snooze } from "./retry.ts";
-import type { Settings } from "./settings.ts";
-import type { Waiting } from "./step-log.ts";
+import type { DefinitionSettings } from "./settings.ts";
+import type { Suspension } from "./step-log.ts";
 
 // The engine keeps errors of up to 64 KiB whole.
-const LONGEST_MESSAGE = 8_000;
-const LONGEST_TRACE = 16_000;
+const MAX_MESSAGE_LENGTH = 8_000;
+const MAX_TRACE_LENGTH = 16_000;
 // No more of a message or a stack is redacted: whatever a handler throws, it takes no long time.
-const MOST_READ = 32 * 1024;
-const DEEPEST_CAUSE = 10;
+const MAX_REDACTED_LENGTH = 32 * 1024;
+const MAX_CAUSE_DEPTH = 10;
 // The next attempt would meet the same: what a step has come to is stored.
-const FINAL = [InvalidPayload, InvalidResult, EventTimeout, ChildFailed];
+const FINAL_ERRORS = [InvalidPayload, InvalidResult, EventTimeout, ChildFailed];
 
 /**
  * Why a run is stopped. `lost`: the lease has ended, so no outcome is reported. `expired`: the
  * lease ran out while the database was unreachable, and the job is handed back. `shutdown`: the
  * worker ends, and the job is handed back. These three leave no time to clean up.
  */
-export type Stop = "cancel" | "timeout" | "lost" | "expired" | "shutdown";
+export type StopReason = "cancel" | "timeout" | "lost" | "expired" | "shutdown";
 
-export function isFinal(stop: Stop): boolean {
+export function isFinal(stop: StopReason): boolean {
   return stop === "lost" || stop === "expired" || stop === "shutdown";
 }
 
@@ -51,82 +51,93 @@ export interface Verdict {
   readonly wait?: JsonObject | undefined;
 }
 
-export type Limit = "memory" | "cpu" | "file_size";
+export type ExceededLimit = "memory" | "cpu" | "file_size";
 
 /** How a process ended: by exiting or by a signal, and over which of its limits. */
-export interface Exit {
+export interface ProcessExit {
   readonly code: number | null;
   readonly signal: string | null;
-  readonly over: Limit | null;
+  readonly exceeded: ExceededLimit | null;
 }
 
-export const SUCCEEDED: Verdict = { outcome: "succeeded" };
-export const RELEASED: Verdict = { outcome: "released" };
+export const SUCCEEDED_VERDICT: Verdict = { outcome: "succeeded" };
+export const RELEASED_VERDICT: Verdict = { outcome: "released" };
 
-export function returned(result: Json | undefined): Verdict {
-  return result === undefined ? SUCCEEDED : { outcome: "succeeded", result };
+export function verdictFromResult(result: Json | undefined): Verdict {
+  return result === undefined ? SUCCEEDED_VERDICT : { outcome: "succeeded", result };
 }
 
 /** The handler has come to something that is not there yet. */
-export function waits({ wait, delayS, runAt }: Waiting): Verdict {
+export function verdictFromWait({ wait, delayS, runAt }: Suspension): Verdict {
   return { outcome: "snoozed", retry_in_s: delayS, run_at: runAt, wait };
 }
 
 /** The handler returned something that cannot be kept: it would again. */
-export function unusable(error: Invalid, scope: Scope): Verdict {
-  return { outcome: "failed", error: described(error, scope, "InvalidResult"), final: true };
+export function verdictFromInvalidResult(error: Invalid, scope: RedactionScope): Verdict {
+  return { outcome: "failed", error: errorToJson(error, scope, "InvalidResult"), final: true };
 }
 
-export function thrown(
+export function verdictFromError(
   error: unknown,
-  settings: Pick<Settings, "giveUpOn">,
-  stopped: Stop | null,
-  scope: Scope,
+  settings: Pick<DefinitionSettings, "giveUpOn">,
+  stopped: StopReason | null,
+  scope: RedactionScope,
 ): Verdict {
-  return after(said(error, settings, scope), stopped);
+  return applyStop(verdictBeforeStop(error, settings, scope), stopped);
 }
 
 /** A process has ended; `told` is what it said before. Null: there is nothing to report. */
-export function exited(how: Exit, stopped: Stop | null, told: Verdict | null): Verdict | null {
+export function verdictFromExit(
+  exit: ProcessExit,
+  stopped: StopReason | null,
+  reported: Verdict | null,
+): Verdict | null {
   if (stopped === "lost") return null;
-  return after(told ?? { outcome: "crashed", error: crash(how) }, stopped);
+  return applyStop(reported ?? { outcome: "crashed", error: crashToJson(exit) }, stopped);
 }
 
-function said(error: unknown, settings: Pick<Settings, "giveUpOn">, scope: Scope): Verdict {
+function verdictBeforeStop(
+  error: unknown,
+  settings: Pick<DefinitionSettings, "giveUpOn">,
+  scope: RedactionScope,
+): Verdict {
   if (error instanceof Snooze) {
     return { outcome: "snoozed", retry_in_s: error.delayS, run_at: error.runAt };
   }
-  if (error instanceof Cancel) return { outcome: "canceled", reason: head(error.message, scope) };
+  if (error instanceof Cancel)
+    return { outcome: "canceled", reason: shorten(error.message, scope) };
   if (error instanceof Dead)
-    return { outcome: "failed", error: described(error, scope), final: true };
+    return { outcome: "failed", error: errorToJson(error, scope), final: true };
   if (error instanceof Retry) {
-    return { outcome: "failed", error: described(error, scope), retry_in_s: error.afterS };
+    return { outcome: "failed", error: errorToJson(error, scope), retry_in_s: error.afterS };
   }
-  if (isOutOfMemory(error)) return { outcome: "crashed", error: over("memory") };
-  const isFinalError = [...FINAL, ...settings.giveUpOn].some((kind) => error instanceof kind);
-  return { outcome: "failed", error: described(error, scope), final: isFinalError || undefined };
+  if (isOutOfMemory(error)) return { outcome: "crashed", error: limitCrashToJson("memory") };
+  const isFinalError = [...FINAL_ERRORS, ...settings.giveUpOn].some(
+    (kind) => error instanceof kind,
+  );
+  return { outcome: "failed", error: errorToJson(error, scope), final: isFinalError || undefined };
 }
 
 /** What a run said that had been told to end: only an answer of its own choice still counts. */
-function after(told: Verdict, stopped: Stop | null): Verdict {
-  if (stopped === null || isChosen(told)) return told;
+function applyStop(reported: Verdict, stopped: StopReason | null): Verdict {
+  if (stopped === null || isChosen(reported)) return reported;
   switch (stopped) {
     case "timeout":
       return {
-        ...told,
+        ...reported,
         outcome: "timed_out",
-        error: { ...told.error, type: "TimedOut", message: "the timeout has passed" },
+        error: { ...reported.error, type: "TimedOut", message: "the timeout has passed" },
       };
     case "cancel":
-      return { ...told, outcome: "canceled" };
+      return { ...reported, outcome: "canceled" };
     default:
-      return RELEASED;
+      return RELEASED_VERDICT;
   }
 }
 
-function isChosen(told: Verdict): boolean {
-  if (["succeeded", "snoozed", "canceled"].includes(told.outcome)) return true;
-  return told.final !== undefined || told.retry_in_s !== undefined;
+function isChosen(reported: Verdict): boolean {
+  if (["succeeded", "snoozed", "canceled"].includes(reported.outcome)) return true;
+  return reported.final !== undefined || reported.retry_in_s !== undefined;
 }
 
 /** An allocation that the limit of the process refused. */
@@ -135,32 +146,32 @@ function isOutOfMemory(error: unknown): boolean {
 }
 
 /** Whatever was thrown: a handler may throw anything. */
-function described(error: unknown, scope: Scope, name?: string): JsonObject {
+function errorToJson(error: unknown, scope: RedactionScope, name?: string): JsonObject {
   return {
     type:
       name ??
-      head(
-        read(() => typeOf(error)),
+      shorten(
+        readSafely(() => getTypeName(error)),
         scope,
       ),
-    message: head(
-      read(() => messageOf(error)),
+    message: shorten(
+      readSafely(() => getMessage(error)),
       scope,
-    ).slice(0, LONGEST_MESSAGE),
-    traceback: head(
-      read(() => traceOf(error)),
+    ).slice(0, MAX_MESSAGE_LENGTH),
+    traceback: shorten(
+      readSafely(() => formatTrace(error)),
       scope,
-    ).slice(0, LONGEST_TRACE),
+    ).slice(0, MAX_TRACE_LENGTH),
   };
 }
 
 // Redacted before it is cut to what is kept: half a secret would not be known as one.
 
-function head(text: string, scope: Scope): string {
-  return hideInHead(text, MOST_READ, scope);
+function shorten(text: string, scope: RedactionScope): string {
+  return redactHead(text, MAX_REDACTED_LENGTH, scope);
 }
 
-function read(find: () => unknown): string {
+function readSafely(find: () => unknown): string {
   try {
     return String(find());
   } catch {
@@ -168,37 +179,37 @@ function read(find: () => unknown): string {
   }
 }
 
-function typeOf(error: unknown): unknown {
+function getTypeName(error: unknown): unknown {
   if (!(error instanceof Error)) return typeof error;
   return error.name === "Error" ? error.constructor.name : error.name;
 }
 
-function messageOf(error: unknown): unknown {
+function getMessage(error: unknown): unknown {
   if (typeof error !== "object" || error === null) return String(error);
   if (error instanceof AggregateError && error.message === "") {
-    return error.errors.map(messageOf).join("; ");
+    return error.errors.map(getMessage).join("; ");
   }
-  return "message" in error ? error.message : JSON.stringify(legible(error));
+  return "message" in error ? error.message : JSON.stringify(replaceUnencodable(error));
 }
 
 /** With what it was caused by, and what it gathers. */
-function traceOf(error: unknown, depth = 0): string {
+function formatTrace(error: unknown, depth = 0): string {
   if (!(error instanceof Error))
-    return typeof error === "object" ? JSON.stringify(legible(error)) : String(error);
+    return typeof error === "object" ? JSON.stringify(replaceUnencodable(error)) : String(error);
   const within = [error.cause, ...(error instanceof AggregateError ? error.errors : [])];
-  const causes = depth < DEEPEST_CAUSE ? within.filter((each) => each !== undefined) : [];
-  return [error.stack, ...causes.map((each) => `caused by: ${traceOf(each, depth + 1)}`)].join(
+  const causes = depth < MAX_CAUSE_DEPTH ? within.filter((each) => each !== undefined) : [];
+  return [error.stack, ...causes.map((each) => `caused by: ${formatTrace(each, depth + 1)}`)].join(
     "\n",
   );
 }
 
-function crash(how: Exit): JsonObject {
-  if (how.over !== null) return over(how.over);
-  if (how.signal !== null) return { type: "Crashed", message: `killed by ${how.signal}` };
-  return { type: "Crashed", message: `ended with exit code ${how.code} and no outcome` };
+function crashToJson(exit: ProcessExit): JsonObject {
+  if (exit.exceeded !== null) return limitCrashToJson(exit.exceeded);
+  if (exit.signal !== null) return { type: "Crashed", message: `killed by ${exit.signal}` };
+  return { type: "Crashed", message: `ended with exit code ${exit.code} and no outcome` };
 }
 
-function over(limit: Limit): JsonObject {
+function limitCrashToJson(limit: ExceededLimit): JsonObject {
   const words = limit.replace("_", " ");
   return { type: "Crashed", message: `went over its ${words} limit`, reason: limit };
 }

@@ -7,14 +7,14 @@ import { readFileSync, realpathSync, statSync } from "node:fs";
 import { join, sep } from "node:path";
 import { Invalid, NotFound } from "../errors.ts";
 import { emit } from "../observability/logs.ts";
-import { variable } from "../process/environment.ts";
-import { registerHandedSecret, UNSAFE } from "../redact/index.ts";
+import { readVariable } from "../process/environment.ts";
+import { registerJobSecret, UNSAFE } from "../redact/index.ts";
 
-const LARGEST = 65_536;
+const MAX_BYTES = 65_536;
 // Settings of the installation, whose names only look like those of a secret.
 const RESERVED = /^JOBFORGE_SECRET_KEY(?:_PREVIOUS)?(?:_FILE)?$/;
 // These are for the connectors of one tenant.
-const OF_A_TENANT = /^JOBFORGE_SECRET_[0-9A-F]{32}_/;
+const TENANT_SECRET = /^JOBFORGE_SECRET_[0-9A-F]{32}_/;
 
 export class Secrets {
   readonly #folder: string | undefined;
@@ -39,7 +39,7 @@ export class Secrets {
         hint: `looked at: ${folder}; the variable ${named}`,
       });
     }
-    if (!registerHandedSecret(value) && !this.#warned.has(name)) {
+    if (!registerJobSecret(value) && !this.#warned.has(name)) {
       this.#warned.add(name);
       emit("secret.not_hidden", { secret_name: name, reason: UNSAFE }, "warning");
     }
@@ -48,9 +48,9 @@ export class Secrets {
 
   #fromFolder(name: string): string | undefined {
     if (this.#folder === undefined) return undefined;
-    const path = insideOf(this.#folder, name);
+    const path = resolveInside(this.#folder, name);
     if (path === null) return undefined;
-    if (statSync(path).size > LARGEST) {
+    if (statSync(path).size > MAX_BYTES) {
       throw new Invalid(`the secret ${name} is larger than 65,536 bytes`, { field: "name" });
     }
     return readFileSync(path, "utf8").replace(/\r?\n$/, "");
@@ -58,11 +58,11 @@ export class Secrets {
 }
 
 function fromEnvironment(name: string): string | undefined {
-  return RESERVED.test(name) || OF_A_TENANT.test(name) ? undefined : variable(name);
+  return RESERVED.test(name) || TENANT_SECRET.test(name) ? undefined : readVariable(name);
 }
 
 /** Kubernetes mounts files as links into ..data, which stays inside; other links may not. */
-function insideOf(folder: string, name: string): string | null {
+function resolveInside(folder: string, name: string): string | null {
   try {
     const path = realpathSync(join(folder, name));
     return path.startsWith(realpathSync(folder) + sep) && statSync(path).isFile() ? path : null;

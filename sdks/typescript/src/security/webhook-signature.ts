@@ -9,7 +9,7 @@ import type { JsonObject } from "../types/jobs.ts";
 
 const PREFIX = "whsec_";
 const TOLERANCE_S = 300;
-const SHORTEST_KEY = 24; // bytes; without one anybody could sign
+const MIN_KEY_BYTES = 24; // bytes; without one anybody could sign
 
 /** What an endpoint is told. */
 export interface WebhookMessage {
@@ -34,7 +34,7 @@ export function verifyWebhook(
   options: { readonly now?: Date } = {},
 ): WebhookMessage {
   const [id, sentAt, signatures] = ["id", "timestamp", "signature"].map((name) =>
-    headerOf(headers, `webhook-${name}`),
+    readHeader(headers, `webhook-${name}`),
   ) as [string, string, string];
   const now = (options.now ?? new Date()).getTime() / 1000;
   if (!/^\d{1,12}$/.test(sentAt) || Math.abs(now - Number(sentAt)) > TOLERANCE_S) {
@@ -42,9 +42,9 @@ export function verifyWebhook(
       field: "webhook-timestamp",
     });
   }
-  const signed = createHmac("sha256", keyOf(secret)).update(`${id}.${sentAt}.`).update(body);
+  const signed = createHmac("sha256", decodeKey(secret)).update(`${id}.${sentAt}.`).update(body);
   const expected = Buffer.from(`v1,${signed.digest("base64")}`);
-  if (!signatures.split(" ").some((given) => isSame(Buffer.from(given), expected))) {
+  if (!signatures.split(" ").some((given) => equalsInConstantTime(Buffer.from(given), expected))) {
     throw new Unauthenticated("the message was not signed with this secret", {
       field: "webhook-signature",
     });
@@ -52,16 +52,16 @@ export function verifyWebhook(
   return JSON.parse(Buffer.from(body).toString()) as WebhookMessage;
 }
 
-function keyOf(secret: string | undefined): Buffer {
+function decodeKey(secret: string | undefined): Buffer {
   const text = secret ?? "";
   const key = Buffer.from(text.slice(text.startsWith(PREFIX) ? PREFIX.length : 0), "base64");
-  if (key.length >= SHORTEST_KEY) return key;
+  if (key.length >= MIN_KEY_BYTES) return key;
   throw new Invalid("the secret of a webhook is whsec_ and at least 24 bytes in base64", {
     field: "secret",
   });
 }
 
-function headerOf(headers: WebhookHeaders, name: string): string {
+function readHeader(headers: WebhookHeaders, name: string): string {
   const value =
     headers instanceof Headers
       ? headers.get(name)
@@ -71,6 +71,6 @@ function headerOf(headers: WebhookHeaders, name: string): string {
 }
 
 /** Takes as long whatever the difference. */
-function isSame(given: Buffer, expected: Buffer): boolean {
+function equalsInConstantTime(given: Buffer, expected: Buffer): boolean {
   return given.length === expected.length && timingSafeEqual(given, expected);
 }

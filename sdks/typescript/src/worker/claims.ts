@@ -7,13 +7,13 @@
  */
 
 import { type Call, claimJobs, claimReadableJobs, isUnreadable } from "../calls/index.ts";
-import type { Loop } from "../db/loop.ts";
-import type { Line } from "../db/outage.ts";
+import type { BackgroundLoop } from "../db/loop.ts";
+import type { MonitoredLink } from "../db/outage.ts";
 import { NotFound } from "../errors.ts";
 import type { ClaimedJob } from "../types/jobs.ts";
 import { now } from "./clock.ts";
-import type { Ready } from "./launcher.ts";
-import type { Outcomes } from "./settler.ts";
+import type { ClaimBuffer } from "./launcher.ts";
+import type { Settler } from "./settler.ts";
 import type { Slots } from "./slots.ts";
 
 const PAUSES_S = [0.005, 0.025, 0.125];
@@ -29,50 +29,50 @@ export interface ClaimSettings {
   readonly pollS: number;
 }
 
-export class Claims {
+export class Claimer {
   claimed = 0;
   readonly #settings: ClaimSettings;
-  readonly #line: Line;
+  readonly #link: MonitoredLink;
   readonly #slots: Slots;
-  readonly #outcomes: Outcomes;
-  readonly #ready: Ready;
-  readonly #onReady: () => void;
-  readonly #sent: Promise<boolean>[] = [];
+  readonly #settler: Settler;
+  readonly #claimBuffer: ClaimBuffer;
+  readonly #onClaimed: () => void;
+  readonly #inFlight: Promise<boolean>[] = [];
   #isFull = false;
   #pause = 0;
   #room = FIRST_CLAIM;
-  #asked = 0; // by the claims that are on their way
+  #requestedInFlight = 0; // by the claims that are on their way
 
   constructor(
     settings: ClaimSettings,
-    line: Line,
+    link: MonitoredLink,
     parts: {
       readonly slots: Slots;
-      readonly outcomes: Outcomes;
-      readonly ready: Ready;
-      readonly onReady: () => void;
+      readonly settler: Settler;
+      readonly claimBuffer: ClaimBuffer;
+      readonly onClaimed: () => void;
     },
   ) {
     this.#settings = settings;
-    this.#line = line;
+    this.#link = link;
     this.#slots = parts.slots;
-    this.#outcomes = parts.outcomes;
-    this.#ready = parts.ready;
-    this.#onReady = parts.onReady;
+    this.#settler = parts.settler;
+    this.#claimBuffer = parts.claimBuffer;
+    this.#onClaimed = parts.onClaimed;
   }
 
-  async step(loop: Loop): Promise<void> {
-    if (this.#sent.length === 0 && !this.#outcomes.hasRoomFor(this.#room)) {
+  async step(loop: BackgroundLoop): Promise<void> {
+    if (this.#inFlight.length === 0 && !this.#settler.hasRoomFor(this.#room)) {
       await loop.rest(PAUSES_S[0]);
       return;
     }
-    this.#sendAhead();
-    const answer = this.#sent.shift();
+    this.#sendClaims();
+    const answer = this.#inFlight.shift();
     if (answer !== undefined) {
       this.#isFull = false; // unless it is answered so
       this.#isFull = await answer;
       this.#room = this.#isFull ? Math.min(4 * this.#room, LARGEST_CLAIM) : FIRST_CLAIM;
-      if (this.#sent.length > 0 || (this.#isFull && this.#slots.hasRoomForMore)) return;
+      if (this.#inFlight.length > 0 || (this.#isFull && this.#slots.hasRoomForMore)) return;
     }
     const poll = this.#settings.pollS * (1 + 0.2 * Math.random());
     const pause = PAUSES_S[this.#pause] ?? poll;
@@ -82,17 +82,20 @@ export class Claims {
 
   /** Until what is on its way has come. */
   async end(): Promise<void> {
-    await Promise.allSettled(this.#sent);
+    await Promise.allSettled(this.#inFlight);
   }
 
-  #sendAhead(): void {
+  #sendClaims(): void {
     const most = this.#isFull ? MOST_AHEAD : 1;
-    while (this.#sent.length < most && this.#outcomes.hasRoomFor(this.#asked + this.#room)) {
+    while (
+      this.#inFlight.length < most &&
+      this.#settler.hasRoomFor(this.#requestedInFlight + this.#room)
+    ) {
       const limits = this.#slots.limits(this.#room);
       if (limits.size === 0) return;
       const answer = this.#claim(limits);
       answer.catch(() => undefined); // it is heard of when its turn comes
-      this.#sent.push(answer);
+      this.#inFlight.push(answer);
     }
   }
 
@@ -100,26 +103,26 @@ export class Claims {
   async #claim(limits: ReadonlyMap<string, number>): Promise<boolean> {
     const { workerId, registration, leaseS } = this.#settings;
     const sentAt = now();
-    const asked = this.#slots.reserve(limits);
-    this.#asked += asked;
+    const requested = this.#slots.reserve(limits);
+    this.#requestedInFlight += requested;
     let jobs: readonly ClaimedJob[] | null = null;
     try {
       jobs = await this.#run(claimJobs(workerId, limits, leaseS));
     } catch (error) {
       if (!(error instanceof NotFound)) throw error;
       // The registration is gone, for example because the database was restored.
-      await this.#line.run(registration);
+      await this.#link.run(registration);
       return false;
     } finally {
-      this.#asked -= asked;
-      if (jobs === null) this.#slots.take(limits, null);
+      this.#requestedInFlight -= requested;
+      if (jobs === null) this.#slots.applyClaim(limits, null);
     }
-    const isFull = this.#slots.take(limits, jobs);
+    const isFull = this.#slots.applyClaim(limits, jobs);
     this.claimed += jobs.length;
     if (jobs.length > 0) {
-      this.#ready.push({ jobs, deadline: sentAt + leaseS, started: 0 });
+      this.#claimBuffer.push({ jobs, deadline: sentAt + leaseS, started: 0 });
       this.#pause = 0;
-      this.#onReady();
+      this.#onClaimed();
     }
     return isFull;
   }
@@ -127,10 +130,10 @@ export class Claims {
   /** Runs the claim; if one of its rows cannot be sent, runs it again without such rows. */
   async #run(claim: Call<ClaimedJob[]>): Promise<ClaimedJob[]> {
     try {
-      return await this.#line.run(claim);
+      return await this.#link.run(claim);
     } catch (error) {
       if (!isUnreadable(error)) throw error;
     }
-    return await this.#line.run(claimReadableJobs(claim));
+    return await this.#link.run(claimReadableJobs(claim));
   }
 }

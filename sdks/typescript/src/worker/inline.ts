@@ -9,9 +9,16 @@ import { Invalid } from "../errors.ts";
 import { jobScope } from "../redact/index.ts";
 import { Context } from "../sdk/context.ts";
 import type { Runnable } from "../sdk/definition.ts";
-import { CURRENT } from "../sdk/job-scope.ts";
-import type { Waiting } from "../sdk/step-log.ts";
-import { isFinal, returned, type Stop, thrown, unusable, waits } from "../sdk/verdict.ts";
+import { CURRENT_JOB } from "../sdk/job-scope.ts";
+import type { Suspension } from "../sdk/step-log.ts";
+import {
+  isFinal,
+  type StopReason,
+  verdictFromError,
+  verdictFromInvalidResult,
+  verdictFromResult,
+  verdictFromWait,
+} from "../sdk/verdict.ts";
 import type {
   ClaimedJob,
   Enqueued,
@@ -20,18 +27,25 @@ import type {
   JsonObject,
   NoteKind,
 } from "../types/jobs.ts";
-import { type Host, type OnEnd, type Report, type Run, type Runner, SUCCEEDED } from "./runner.ts";
+import {
+  type JobServices,
+  type OnEnd,
+  type Report,
+  type Run,
+  type Runner,
+  SUCCEEDED,
+} from "./runner.ts";
 
-const MOST_TENANTS = 1_000;
+const MAX_TENANTS = 1_000;
 
-type Within = <R>(work: () => R) => R;
+type RunInScope = <R>(work: () => R) => R;
 
-export class Inline implements Runner {
-  readonly #host: Host;
-  readonly #tenants = new Map<string, Within>();
+export class InlineRunner implements Runner {
+  readonly #services: JobServices;
+  readonly #tenants = new Map<string, RunInScope>();
 
-  constructor(host: Host) {
-    this.#host = host;
+  constructor(services: JobServices) {
+    this.#services = services;
   }
 
   async open(): Promise<void> {}
@@ -39,58 +53,61 @@ export class Inline implements Runner {
   async close(): Promise<void> {}
 
   start(job: ClaimedJob, definition: Runnable, onEnd: OnEnd): Run | Report {
-    const run = new InlineRun(this.#host, job, definition, onEnd);
-    return run.begin(this.#within(job)) ?? run;
+    const run = new InlineRun(this.#services, job, definition, onEnd);
+    return run.start(this.#getScope(job)) ?? run;
   }
 
   /** What it enqueues is of its tenant, and of its correlation and trace where it has them. */
-  #within(job: ClaimedJob): Within {
-    if (job.correlation_id === null && job.traceparent === null) return this.#plain(job.tenant_id);
-    const current = { tenantId: job.tenant_id, door: null, origin: job };
-    return (work) => CURRENT.run(current, work);
+  #getScope(job: ClaimedJob): RunInScope {
+    if (job.correlation_id === null && job.traceparent === null)
+      return this.#getTenantScope(job.tenant_id);
+    const current = { tenantId: job.tenant_id, channel: null, origin: job };
+    return (work) => CURRENT_JOB.run(current, work);
   }
 
   /** Kept for all jobs of a tenant: to make one costs a tenth of a short job. */
-  #plain(tenantId: string): Within {
+  #getTenantScope(tenantId: string): RunInScope {
     const known = this.#tenants.get(tenantId);
     if (known !== undefined) return known;
-    if (this.#tenants.size >= MOST_TENANTS) this.#tenants.clear();
-    const within = CURRENT.run({ tenantId, door: null }, () => AsyncLocalStorage.snapshot());
-    this.#tenants.set(tenantId, within);
-    return within;
+    if (this.#tenants.size >= MAX_TENANTS) this.#tenants.clear();
+    const inScope = CURRENT_JOB.run({ tenantId, channel: null }, () =>
+      AsyncLocalStorage.snapshot(),
+    );
+    this.#tenants.set(tenantId, inScope);
+    return inScope;
   }
 }
 
 /** One attempt: what the worker can stop, and the channel of its context. */
 class InlineRun implements Run {
   readonly job: ClaimedJob;
-  readonly #host: Host;
+  readonly #services: JobServices;
   readonly #definition: Runnable;
   readonly #context: Context;
   #onEnd: OnEnd | null;
-  #stopped: Stop | null = null;
+  #stopped: StopReason | null = null;
   #grace: NodeJS.Timeout | undefined;
 
-  constructor(host: Host, job: ClaimedJob, definition: Runnable, onEnd: OnEnd) {
+  constructor(services: JobServices, job: ClaimedJob, definition: Runnable, onEnd: OnEnd) {
     this.job = job;
-    this.#host = host;
+    this.#services = services;
     this.#definition = definition;
-    this.#context = new Context(job, this, host.workerId);
+    this.#context = new Context(job, this, services.workerId);
     this.#onEnd = onEnd;
   }
 
   /** A report if it has ended already. */
-  begin(within: Within): Report | null {
+  start(inScope: RunInScope): Report | null {
     try {
-      const answer = within(() => promised(this.#definition.invoke(this.#context, this.job)));
-      if (!(answer instanceof Promise)) return this.#atOnce(this.#returned(answer));
+      const answer = inScope(() => toPromise(this.#definition.invoke(this.#context, this.job)));
+      if (!(answer instanceof Promise)) return this.#endNow(this.#reportResult(answer));
       answer.then(
-        (result) => this.#end(this.#returned(result)),
-        (error) => this.#end(this.#thrown(error)),
+        (result) => this.#end(this.#reportResult(result)),
+        (error) => this.#end(this.#reportError(error)),
       );
       return null;
     } catch (error) {
-      return this.#atOnce(this.#thrown(error));
+      return this.#endNow(this.#reportError(error));
     }
   }
 
@@ -98,14 +115,14 @@ class InlineRun implements Run {
     return this.#onEnd === null;
   }
 
-  stop(why: Stop): void {
+  stop(why: StopReason): void {
     if (this.#stopped === null) {
       this.#stopped = why;
       this.#grace = setTimeout(
         () => this.#end({ verdict: null }),
         this.#definition.settings.graceS * 1000,
       );
-      this.#context.askToStop();
+      this.#context.requestStop();
     } else if (isFinal(why) && !isFinal(this.#stopped)) {
       this.#stopped = why;
     }
@@ -116,15 +133,15 @@ class InlineRun implements Run {
   }
 
   note(kind: NoteKind, data: JsonObject): void {
-    if (this.#onEnd !== null) this.#host.note(this.job, kind, data);
+    if (this.#onEnd !== null) this.#services.note(this.job, kind, data);
   }
 
   async secret(name: string): Promise<string> {
-    return this.#host.secret(name);
+    return this.#services.secret(name);
   }
 
   async saveStep(name: string, index: number, result: Json): Promise<void> {
-    await this.#host.saveStep(this.job, name, index, result);
+    await this.#services.saveStep(this.job, name, index, result);
   }
 
   async enqueueChildren(
@@ -132,16 +149,16 @@ class InlineRun implements Run {
     index: number,
     jobs: readonly JobRequest[],
   ): Promise<readonly Enqueued[]> {
-    return await this.#host.enqueueChildren(this.job, name, index, jobs);
+    return await this.#services.enqueueChildren(this.job, name, index, jobs);
   }
 
-  wait(waiting: Waiting): void {
+  wait(suspension: Suspension): void {
     // Whoever starts it has to know of the run before it ends.
-    queueMicrotask(() => this.#end({ verdict: waits(waiting) }));
+    queueMicrotask(() => this.#end({ verdict: verdictFromWait(suspension) }));
   }
 
   /** Nothing that it left behind ends it again. */
-  #atOnce(report: Report): Report {
+  #endNow(report: Report): Report {
     this.#onEnd = null;
     return report;
   }
@@ -153,26 +170,26 @@ class InlineRun implements Run {
     onEnd?.(this.job, report);
   }
 
-  #returned(result: unknown): Report {
+  #reportResult(result: unknown): Report {
     try {
       const dumped = this.#definition.dump(this.#context, result);
-      return dumped === undefined ? SUCCEEDED : { verdict: returned(dumped) };
+      return dumped === undefined ? SUCCEEDED : { verdict: verdictFromResult(dumped) };
     } catch (error) {
       return error instanceof Invalid
-        ? { verdict: unusable(error, jobScope(this.job)) }
-        : this.#thrown(error);
+        ? { verdict: verdictFromInvalidResult(error, jobScope(this.job)) }
+        : this.#reportError(error);
     }
   }
 
-  #thrown(error: unknown): Report {
+  #reportError(error: unknown): Report {
     if (this.#stopped === "lost") return { verdict: null };
     const { settings } = this.#definition;
-    return { verdict: thrown(error, settings, this.#stopped, jobScope(this.job)) };
+    return { verdict: verdictFromError(error, settings, this.#stopped, jobScope(this.job)) };
   }
 }
 
 /** Query builders are awaited as promises are, and do nothing before, but are none. */
-function promised(answer: unknown): unknown {
+function toPromise(answer: unknown): unknown {
   const isThenable =
     typeof answer === "object" &&
     answer !== null &&

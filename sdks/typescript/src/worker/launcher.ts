@@ -1,119 +1,166 @@
 /** From claimed to running: hands each job to what runs its definition, a little at a time. */
 
-import { setImmediate as turn } from "node:timers/promises";
-import type { Loop } from "../db/loop.ts";
-import { emit, fieldsOf, isEnabled } from "../observability/logs.ts";
+import { setImmediate as yieldToEventLoop } from "node:timers/promises";
+import type { BackgroundLoop } from "../db/loop.ts";
+import { ConfigError } from "../errors.ts";
+import { emit, isEnabled, jobFields } from "../observability/logs.ts";
 import { jobScope } from "../redact/index.ts";
-import { thrown } from "../sdk/verdict.ts";
+import type { Runnable } from "../sdk/definition.ts";
+import type { Isolation } from "../sdk/settings.ts";
+import { verdictFromError } from "../sdk/verdict.ts";
 import type { ClaimedJob } from "../types/jobs.ts";
 import { now } from "./clock.ts";
-import type { Leases } from "./leases.ts";
+import type { LeaseTable } from "./leases.ts";
+import type { Runner } from "./runner.ts";
 import { isReport, type OnEnd, RELEASED, type Report, type Run } from "./runner.ts";
-import type { Served } from "./served.ts";
 
 // For so long jobs are started in one go; then whatever else is due gets its turn.
-const TURN_S = 0.01;
+const TIME_SLICE_S = 0.01;
 // After so many, those that never wait end before more are started: what they needed is free again
 // while it is young.
-const FLOCK = 50;
+const GROUP_SIZE = 50;
 // What a timer can count; longer timeouts are left to the next worker's clock.
-const LONGEST_TIMEOUT_MS = 2 ** 31 - 1;
+const MAX_TIMEOUT_MS = 2 ** 31 - 1;
 
 /**
  * What claims have brought, with the end of its leases by our own clock. In batches that come and go:
  * one array that lasts, and holds on to what passed through it, made V8 keep half of it for long.
  */
-export type Ready = {
+export type ClaimBuffer = {
   readonly jobs: readonly ClaimedJob[];
   readonly deadline: number;
   started: number;
 }[];
 
-interface Begun {
+interface ServedDefinition {
+  readonly definition: Runnable;
+  readonly runner: Runner;
+}
+
+/** By key, then by version: to put the two together for each job would cost more than to look. */
+export type ServedDefinitions = ReadonlyMap<string, ReadonlyMap<number, ServedDefinition>>;
+
+interface StartedRun {
   readonly run: Run;
   readonly deadline: number;
   readonly timeoutS: number;
 }
 
-export class Starts {
-  readonly #ready: Ready;
-  readonly #served: Served;
-  readonly #leases: Leases;
+export class Launcher {
+  readonly #ready: ClaimBuffer;
+  readonly #served: ServedDefinitions;
+  readonly #leases: LeaseTable;
   readonly #onEnd: OnEnd;
-  #begun: Begun[] = [];
-  #isOver = false;
+  #started: StartedRun[] = [];
+  #isReleasing = false;
 
-  constructor(ready: Ready, served: Served, leases: Leases, onEnd: OnEnd) {
+  constructor(
+    ready: ClaimBuffer,
+    servedVersions: ServedDefinitions,
+    leases: LeaseTable,
+    onEnd: OnEnd,
+  ) {
     this.#ready = ready;
-    this.#served = served;
+    this.#served = servedVersions;
     this.#leases = leases;
     this.#onEnd = onEnd;
   }
 
   /** From now on jobs are handed back instead. */
-  end(): void {
-    this.#isOver = true;
+  releaseRemaining(): void {
+    this.#isReleasing = true;
   }
 
   /** Whether some were started whose leases are not held yet. */
   get isBusy(): boolean {
-    return this.#begun.some(({ run }) => !run.hasEnded);
+    return this.#started.some(({ run }) => !run.hasEnded);
   }
 
-  async step(loop: Loop): Promise<void> {
+  async step(loop: BackgroundLoop): Promise<void> {
     if (this.#ready.length === 0) {
       await loop.rest();
       return;
     }
-    const turnEnds = now() + TURN_S;
+    const sliceEnd = now() + TIME_SLICE_S;
     do {
-      this.#startSome(turnEnds);
+      this.#startGroup(sliceEnd);
       await Promise.resolve();
-      this.#begun = this.#begun.filter(({ run }) => !run.hasEnded);
-    } while (this.#ready.length > 0 && now() < turnEnds);
-    await turn();
-    this.#hold();
+      this.#started = this.#started.filter(({ run }) => !run.hasEnded);
+    } while (this.#ready.length > 0 && now() < sliceEnd);
+    await yieldToEventLoop();
+    this.#holdLeases();
   }
 
-  #startSome(turnEnds: number): void {
+  #startGroup(sliceEnd: number): void {
     const [batch] = this.#ready;
     if (batch === undefined) return;
     const { jobs, deadline } = batch;
-    for (const job of jobs.slice(batch.started, batch.started + FLOCK)) {
+    for (const job of jobs.slice(batch.started, batch.started + GROUP_SIZE)) {
       batch.started += 1;
       const moment = now();
-      const report = moment < deadline && !this.#isOver ? this.#start(job, deadline) : RELEASED;
+      const report =
+        moment < deadline && !this.#isReleasing ? this.#start(job, deadline) : RELEASED;
       if (report !== null) this.#onEnd(job, report);
-      if (moment >= turnEnds) break;
+      if (moment >= sliceEnd) break;
     }
     if (batch.started === jobs.length) this.#ready.shift();
   }
 
   /** A report if it has ended already. */
   #start(job: ClaimedJob, deadline: number): Report | null {
-    const served = this.#served.get(job.definition)?.get(job.version);
-    if (served === undefined) return RELEASED;
-    if (isEnabled("debug")) emit("job.started", fieldsOf(job), "debug");
-    const { definition, runner } = served;
+    const servedVersions = this.#served.get(job.definition)?.get(job.version);
+    if (servedVersions === undefined) return RELEASED;
+    if (isEnabled("debug")) emit("job.started", jobFields(job), "debug");
+    const { definition, runner } = servedVersions;
     try {
       const run = runner.start(job, definition, this.#onEnd);
       if (isReport(run)) return run;
       const timeoutS = job.timeout_s ?? definition.settings.timeoutS;
-      this.#begun.push({ run, deadline, timeoutS });
+      this.#started.push({ run, deadline, timeoutS });
       return null;
     } catch (error) {
-      return { verdict: thrown(error, definition.settings, null, jobScope(job)) };
+      return { verdict: verdictFromError(error, definition.settings, null, jobScope(job)) };
     }
   }
 
   /** Most of many short jobs are over within their turn, and need no timers of their own. */
-  #hold(): void {
-    for (const { run, deadline, timeoutS } of this.#begun) {
+  #holdLeases(): void {
+    for (const { run, deadline, timeoutS } of this.#started) {
       if (run.hasEnded) continue;
       const stop = () => run.stop("timeout");
-      const timeoutMs = Math.min(timeoutS * 1000, LONGEST_TIMEOUT_MS);
+      const timeoutMs = Math.min(timeoutS * 1000, MAX_TIMEOUT_MS);
       this.#leases.hold(run, deadline, setTimeout(stop, timeoutMs));
     }
-    this.#begun = [];
+    this.#started = [];
   }
+}
+
+/** Without a runner a definition is left out. */
+export function mapServedDefinitions(
+  definitions: Iterable<Runnable>,
+  runners: ReadonlyMap<Isolation, Runner>,
+): ServedDefinitions {
+  const servedVersions = new Map<string, ReadonlyMap<number, ServedDefinition>>();
+  for (const definition of definitions) {
+    const runner = runners.get(definition.settings.isolation);
+    if (runner === undefined) continue;
+    const versions = definition.servedVersions.map((name) =>
+      Number(name.slice(name.lastIndexOf("@") + 1)),
+    );
+    const serving = { definition, runner };
+    servedVersions.set(
+      definition.settings.key,
+      new Map(versions.map((version) => [version, serving] as const)),
+    );
+  }
+  if (servedVersions.size === 0)
+    throw new ConfigError("the app has no definitions that this worker can run");
+  return servedVersions;
+}
+
+/** `key@version` of each, as the engine names them. */
+export function listServedNames(servedVersions: ServedDefinitions): string[] {
+  return [...servedVersions].flatMap(([key, versions]) =>
+    [...versions.keys()].map((version) => `${key}@${version}`),
+  );
 }

@@ -5,12 +5,12 @@
  * lies after the database's.
  */
 
-import type { Stop } from "../sdk/verdict.ts";
+import type { StopReason } from "../sdk/verdict.ts";
 import type { Beat, ClaimedJob, Token } from "../types/jobs.ts";
 import { now, resync } from "./clock.ts";
 import type { Run } from "./runner.ts";
 
-interface Held {
+interface HeldLease {
   readonly run: Run;
   readonly since: number;
   readonly timeout: NodeJS.Timeout;
@@ -18,12 +18,12 @@ interface Held {
   isLost: boolean;
 }
 
-export class Leases {
+export class LeaseTable {
   readonly #leaseS: number;
-  readonly #held = new Map<ClaimedJob, Held>();
+  readonly #held = new Map<ClaimedJob, HeldLease>();
   /** From when a heartbeat is sent until the database responds. */
   isUnanswered = false;
-  #ended: (heldForS: number) => readonly Token[] = () => [];
+  #unsettledTokens: (heldForS: number) => readonly Token[] = () => [];
 
   constructor(leaseS: number) {
     this.#leaseS = leaseS;
@@ -38,8 +38,8 @@ export class Leases {
   }
 
   /** Extends also the leases of these: jobs that have ended and waited for so long since. */
-  keep(ended: (heldForS: number) => readonly Token[]): void {
-    this.#ended = ended;
+  setUnsettledSource(ended: (heldForS: number) => readonly Token[]): void {
+    this.#unsettledTokens = ended;
   }
 
   hold(run: Run, deadline: number, timeout: NodeJS.Timeout): void {
@@ -62,7 +62,7 @@ export class Leases {
     const running = [...this.#held.values()]
       .filter((held) => held.since <= before && !held.isLost)
       .map((held) => held.run.job);
-    return [...running, ...this.#ended(heldForS)];
+    return [...running, ...this.#unsettledTokens(heldForS)];
   }
 
   /** Returns whether a lease could not be extended now, so that another heartbeat is due soon. */
@@ -74,7 +74,7 @@ export class Leases {
       const held = byLease.get(`${beat.job_id}.${beat.lease}`);
       if (held === undefined) continue;
       if (beat.status === "lost") {
-        lose(held);
+        markLost(held);
         continue;
       }
       if (beat.status === "held") {
@@ -91,12 +91,12 @@ export class Leases {
     return isAnyHeld;
   }
 
-  lose(leases: ReadonlySet<string>): void {
+  markLost(leases: ReadonlySet<string>): void {
     if (leases.size === 0) return;
     const byLease = this.#byLease();
     for (const lease of leases) {
       const held = byLease.get(lease);
-      if (held !== undefined) lose(held);
+      if (held !== undefined) markLost(held);
     }
   }
 
@@ -109,11 +109,11 @@ export class Leases {
     resync();
     const moment = now();
     for (const held of [...this.#held.values()]) {
-      if (held.deadline <= moment) lose(held, this.isUnanswered ? "expired" : "lost");
+      if (held.deadline <= moment) markLost(held, this.isUnanswered ? "expired" : "lost");
     }
   }
 
-  stopAll(why: Stop): void {
+  stopAll(why: StopReason): void {
     for (const run of this.runs) run.stop(why);
   }
 
@@ -124,7 +124,7 @@ export class Leases {
     return Math.max(0, first - now());
   }
 
-  #byLease(): Map<string, Held> {
+  #byLease(): Map<string, HeldLease> {
     const entries = [...this.#held.values()].map(
       (held) => [`${held.run.job.job_id}.${held.run.job.lease}`, held] as const,
     );
@@ -132,7 +132,7 @@ export class Leases {
   }
 }
 
-function lose(held: Held, why: Stop = "lost"): void {
+function markLost(held: HeldLease, why: StopReason = "lost"): void {
   held.isLost = true;
   held.deadline = Number.POSITIVE_INFINITY;
   held.run.stop(why);

@@ -3,51 +3,51 @@
  * Without it, or while it is lost, polling finds everything.
  */
 
-import type { Database, Listening } from "../db/database.ts";
-import type { Loop } from "../db/loop.ts";
+import type { Database, ListenConnection } from "../db/database.ts";
+import type { BackgroundLoop } from "../db/loop.ts";
 
 const PREFIX = "jobforge:";
 
-export class Wakeups {
+export class JobListener {
   readonly #database: Database;
   readonly #queues: readonly string[];
-  readonly #own: string;
+  readonly #ownChannel: string;
   readonly #onJob: (queue: string) => void;
-  readonly #onNews: () => void;
-  #listening: Listening | null = null;
+  readonly #onHeartbeatRequest: () => void;
+  #connection: ListenConnection | null = null;
 
   constructor(
     database: Database,
     workerId: string,
     queues: readonly string[],
-    told: { readonly onJob: (queue: string) => void; readonly onNews: () => void },
+    callbacks: { readonly onJob: (queue: string) => void; readonly onHeartbeatRequest: () => void },
   ) {
     this.#database = database;
     this.#queues = queues;
-    this.#own = `${PREFIX}worker:${workerId}`;
-    this.#onJob = told.onJob;
-    this.#onNews = told.onNews;
+    this.#ownChannel = `${PREFIX}worker:${workerId}`;
+    this.#onJob = callbacks.onJob;
+    this.#onHeartbeatRequest = callbacks.onHeartbeatRequest;
   }
 
-  async step(loop: Loop): Promise<void> {
-    const channels = [this.#own, ...this.#queues.map((queue) => PREFIX + queue)];
-    this.#listening = await this.#database.listen(channels, (name) => this.#tell(name));
+  async step(loop: BackgroundLoop): Promise<void> {
+    const channels = [this.#ownChannel, ...this.#queues.map((queue) => PREFIX + queue)];
+    this.#connection = await this.#database.listen(channels, (name) => this.#notify(name));
     if (loop.isStopped) this.close();
-    loop.wentWell();
+    loop.resetFailures();
     // Nobody told us anything while we were not listening.
-    for (const channel of channels) this.#tell(channel);
-    await this.#listening?.ended;
+    for (const channel of channels) this.#notify(channel);
+    await this.#connection?.ended;
     this.close();
     await loop.rest(0.05);
   }
 
   close(): void {
-    this.#listening?.close();
-    this.#listening = null;
+    this.#connection?.close();
+    this.#connection = null;
   }
 
-  #tell(channel: string): void {
-    if (channel === this.#own) this.#onNews();
+  #notify(channel: string): void {
+    if (channel === this.#ownChannel) this.#onHeartbeatRequest();
     else this.#onJob(channel.slice(PREFIX.length));
   }
 }

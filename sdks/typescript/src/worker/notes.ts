@@ -4,7 +4,7 @@
  */
 
 import { emit } from "../observability/logs.ts";
-import { hideAside, weigh } from "../redact/background.ts";
+import { estimateSize, redactInBackground } from "../redact/background.ts";
 import { jobScope } from "../redact/index.ts";
 import type { ClaimedJob, JsonObject, Note, NoteKind } from "../types/jobs.ts";
 
@@ -18,7 +18,7 @@ interface Kept {
   readonly job: ClaimedJob;
 }
 
-export class Notes {
+export class NoteBuffer {
   readonly #notes = new Map<number, Kept>(); // by number, oldest first
   readonly #progress = new Map<ClaimedJob, number>();
   #last = 0;
@@ -53,10 +53,10 @@ export class Notes {
       if (taken.length >= LARGEST_BATCH || weight >= HEAVIEST_BATCH) break;
       this.#notes.delete(number);
       taken.push(kept);
-      weight += weigh(kept.note.data);
+      weight += estimateSize(kept.note.data);
     }
     if (this.#notes.size === 0) this.#progress.clear();
-    const shown = await hideAside(
+    const shown = await redactInBackground(
       taken.map(({ note, job }) => [{ value: note.data }, jobScope(job)]),
     );
     return taken.map(({ note }, place) => ({ ...note, data: shown[place] as JsonObject }));

@@ -6,8 +6,8 @@ import type { IsolationOptions } from "./isolation/runner.ts";
 
 const SLOTS = 10;
 // As the engine has them.
-const MOST_QUEUES = 100;
-const LONGEST_LEASE_S = 3600;
+const MAX_QUEUES = 100;
+const MAX_LEASE_S = 3600;
 
 export interface WorkerOptions extends IsolationOptions {
   /** How many jobs of each queue may run at once; all queues that the app names, 10 each. */
@@ -21,7 +21,7 @@ export interface WorkerOptions extends IsolationOptions {
 }
 
 /** Those that the definitions name. */
-export function queuesOf(definitions: readonly Runnable[]): Record<string, number> {
+export function defaultQueues(definitions: readonly Runnable[]): Record<string, number> {
   return Object.fromEntries(definitions.map(({ settings }) => [settings.queue, SLOTS] as const));
 }
 
@@ -35,11 +35,11 @@ export function checkOptions(
   if (slots.length === 0 || !slots.every((each) => Number.isInteger(each) && each >= 1)) {
     throw new ConfigError("a worker needs a queue, and each queue a slot", { field: "queues" });
   }
-  if (slots.length > MOST_QUEUES) {
-    throw new ConfigError(`a worker serves at most ${MOST_QUEUES} queues`, { field: "queues" });
+  if (slots.length > MAX_QUEUES) {
+    throw new ConfigError(`a worker serves at most ${MAX_QUEUES} queues`, { field: "queues" });
   }
-  if (!(leaseS >= 1 && leaseS <= LONGEST_LEASE_S)) {
-    throw new ConfigError(`a lease lasts 1 to ${LONGEST_LEASE_S} seconds`, { field: "lease_s" });
+  if (!(leaseS >= 1 && leaseS <= MAX_LEASE_S)) {
+    throw new ConfigError(`a lease lasts 1 to ${MAX_LEASE_S} seconds`, { field: "lease_s" });
   }
   if (heartbeatS * 2 > leaseS) {
     throw new ConfigError("a lease must last two heartbeats", { field: "heartbeat_s" });

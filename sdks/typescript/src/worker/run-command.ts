@@ -4,10 +4,10 @@ import { availableParallelism } from "node:os";
 import { resolve } from "node:path";
 import { pathToFileURL } from "node:url";
 import { parseArgs } from "node:util";
-import { load, readQueues } from "../config.ts";
+import { loadConfig, readQueues } from "../config.ts";
 import { ConfigError, JobForgeError, NotFound, Unavailable } from "../errors.ts";
 import { configure, emit } from "../observability/logs.ts";
-import { withhold } from "../process/environment.ts";
+import { withholdVariable } from "../process/environment.ts";
 import { hideText, LOG_SCOPE, registerOperatorSecret } from "../redact/index.ts";
 import { findApp, type JobForge } from "../sdk/app.ts";
 import { Worker } from "./worker.ts";
@@ -43,12 +43,12 @@ const OPTIONS = {
 } as const;
 
 /** Runs the command that the arguments name, and ends this process. */
-export async function run(isHidden: boolean): Promise<never> {
+export async function runWorkerCommand(isHidden: boolean): Promise<never> {
   try {
     process.exitCode = await main(isHidden);
   } catch (error) {
     emit("worker.failed", { error: String(error) }, "critical");
-    const words = error instanceof JobForgeError ? error.message : wordsOf(error);
+    const words = error instanceof JobForgeError ? error.message : formatError(error);
     process.stderr.write(`jobforge-worker: ${hideText(words, LOG_SCOPE)}\n`);
     process.exitCode = error instanceof Unavailable ? 7 : 1;
   }
@@ -63,23 +63,24 @@ async function main(isHidden: boolean): Promise<number> {
     process[values.help ? "stdout" : "stderr"].write(HELP);
     return values.help ? 0 : 2;
   }
-  if (values["database-url"]) withhold("JOBFORGE_DATABASE_URL", values["database-url"]);
-  const config = load();
+  if (values["database-url"]) withholdVariable("JOBFORGE_DATABASE_URL", values["database-url"]);
+  const config = loadConfig();
   if (config.key) registerOperatorSecret(config.key);
   const module = pathToFileURL(resolve(path)).href;
-  const app = await imported(module, path);
-  const slots = number(values.concurrency) ?? config.concurrency ?? 2 * availableParallelism() + 6;
-  const queues = values.queues ?? config.queues ?? [...queuesOf(app)].join(",");
+  const app = await importApp(module, path);
+  const slots =
+    parseNumber(values.concurrency) ?? config.concurrency ?? 2 * availableParallelism() + 6;
+  const queues = values.queues ?? config.queues ?? [...listQueues(app)].join(",");
   const worker = new Worker(app, {
     module,
     queues: readQueues(queues, slots),
-    warm: number(values.warm),
+    warm: parseNumber(values.warm),
     jobEnvironment: config.jobEnvironment,
     secretsDir: config.secretsDir,
-    leaseS: number(values["lease-s"]) ?? config.leaseS,
-    heartbeatS: number(values["heartbeat-s"]) ?? config.heartbeatS,
-    pollS: number(values["poll-s"]) ?? config.pollS,
-    drainS: number(values["drain-s"]) ?? config.drainS,
+    leaseS: parseNumber(values["lease-s"]) ?? config.leaseS,
+    heartbeatS: parseNumber(values["heartbeat-s"]) ?? config.heartbeatS,
+    pollS: parseNumber(values["poll-s"]) ?? config.pollS,
+    drainS: parseNumber(values["drain-s"]) ?? config.drainS,
     build: values.build,
   });
   configure({ level: config.logLevel, workerId: worker.workerId });
@@ -94,10 +95,10 @@ async function main(isHidden: boolean): Promise<number> {
   let hasFailed = false;
   // What inline handlers leave behind: a promise that nobody awaits must not end the others' jobs.
   process.on("unhandledRejection", (error) => {
-    emit("worker.failed", { error: wordsOf(error) }, "error");
+    emit("worker.failed", { error: formatError(error) }, "error");
   });
   process.on("uncaughtException", (error) => {
-    emit("worker.failed", { error: wordsOf(error) }, "critical");
+    emit("worker.failed", { error: formatError(error) }, "critical");
     if (!hasFailed) worker.stop();
     hasFailed = true;
   });
@@ -105,11 +106,11 @@ async function main(isHidden: boolean): Promise<number> {
   return signals > 1 || hasFailed ? 1 : 0;
 }
 
-function wordsOf(error: unknown): string {
+function formatError(error: unknown): string {
   return error instanceof Error ? (error.stack ?? error.message) : String(error);
 }
 
-async function imported(module: string, path: string): Promise<JobForge> {
+async function importApp(module: string, path: string): Promise<JobForge> {
   let exports: Record<string, unknown>;
   try {
     exports = (await import(module)) as Record<string, unknown>;
@@ -125,11 +126,11 @@ async function imported(module: string, path: string): Promise<JobForge> {
   return app;
 }
 
-function queuesOf(app: JobForge): ReadonlySet<string> {
+function listQueues(app: JobForge): ReadonlySet<string> {
   return new Set([...app.definitions.values()].map(({ settings }) => settings.queue));
 }
 
-function number(text: string | undefined): number | undefined {
+function parseNumber(text: string | undefined): number | undefined {
   if (text === undefined) return undefined;
   const value = Number(text);
   if (!Number.isFinite(value) || value < 0) throw new ConfigError(`${text} is no number`);

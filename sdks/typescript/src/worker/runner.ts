@@ -5,7 +5,7 @@
  */
 
 import type { Runnable } from "../sdk/definition.ts";
-import type { Stop, Verdict } from "../sdk/verdict.ts";
+import type { StopReason, Verdict } from "../sdk/verdict.ts";
 import type {
   ClaimedJob,
   Enqueued,
@@ -38,7 +38,7 @@ export interface Run {
   /** Whether its report was given. */
   readonly hasEnded: boolean;
   /** May be called again. `cancel` and `timeout` leave it its grace, the others none. */
-  stop(why: Stop): void;
+  stop(why: StopReason): void;
   /** The lease ends then, by the worker's clock, unless it is extended again. */
   extend(deadline: number): void;
 }
@@ -55,7 +55,7 @@ export function isReport(started: Run | Report): started is Report {
 }
 
 /** What the worker does for running jobs. */
-export interface Host {
+export interface JobServices {
   readonly workerId: string;
   /** Kept for the next batch. Of a job's progress only the latest is. */
   note(job: ClaimedJob, kind: NoteKind, data: JsonObject): void;

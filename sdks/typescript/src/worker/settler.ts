@@ -7,36 +7,36 @@
  */
 
 import { completeJobs, noteJobs, succeedJobs } from "../calls/index.ts";
-import type { Loop } from "../db/loop.ts";
-import type { Line } from "../db/outage.ts";
+import type { BackgroundLoop } from "../db/loop.ts";
+import type { MonitoredLink } from "../db/outage.ts";
 import { Contended, Denied, NotCommitted, Unavailable } from "../errors.ts";
-import { emit, fieldsOf, isEnabled, type Level } from "../observability/logs.ts";
-import { RELEASED, type Verdict } from "../sdk/verdict.ts";
+import { emit, isEnabled, jobFields, type Level } from "../observability/logs.ts";
+import { RELEASED_VERDICT, type Verdict } from "../sdk/verdict.ts";
 import type { ClaimedJob, Note, OutcomeReport, Settled, Token } from "../types/jobs.ts";
 import { now } from "./clock.ts";
-import type { Leases } from "./leases.ts";
-import type { Notes } from "./notes.ts";
+import type { LeaseTable } from "./leases.ts";
+import type { NoteBuffer } from "./notes.ts";
 import { type Report, SUCCEEDED } from "./runner.ts";
 
 const LARGEST_BATCH = 1_000;
 const HEAVIEST_BATCH = 16 * 1024 ** 2;
 // A batch that is being settled, and two that are claimed meanwhile. With more, V8 would not forget
 // them young, and a worker's memory would grow by a fifth.
-const ROOM = 3 * LARGEST_BATCH;
+const CAPACITY = 3 * LARGEST_BATCH;
 
 // Between two tries to settle a busy job.
 const FIRST_PAUSE_S = 0.05;
 const LONGEST_PAUSE_S = 2;
 // A batch that has been on its way for so long may wait for longer: its leases are to be extended.
 const SLOW_S = 1;
-const MOST_NAMED = 100;
+const MAX_LOGGED = 100;
 
 const FAILURES: readonly string[] = ["failed", "timed_out", "crashed"];
 const UNREADABLE = "InvalidOutcome";
-const NOBODYS = "00000000-0000-0000-0000-000000000000";
+const NO_ID = "00000000-0000-0000-0000-000000000000";
 
 /** A class for the same reason as ClaimedJob. */
-class Ended {
+class FinishedRun {
   readonly job: ClaimedJob;
   readonly report: Report;
   readonly durationS: number;
@@ -49,68 +49,72 @@ class Ended {
 }
 
 interface Busy {
-  readonly ended: Ended;
-  readonly tries: number;
+  readonly ended: FinishedRun;
+  readonly retries: number;
   readonly dueAt: number;
 }
 
-export class Outcomes {
+export class Settler {
   settled = 0;
   readonly #workerId: string;
-  readonly #line: Line;
-  readonly #leases: Leases;
-  readonly #notes: Notes;
+  readonly #link: MonitoredLink;
+  readonly #leases: LeaseTable;
+  readonly #notes: NoteBuffer;
   readonly #onSettled: () => void;
-  #ended: Ended[] = [];
-  #sending: Ended[] = [];
+  #unsettledTokens: FinishedRun[] = [];
+  #sending: FinishedRun[] = [];
   #sendingSince = Number.POSITIVE_INFINITY;
   #busy: Busy[] = [];
   /** Of the busy jobs that are sent again now. */
-  readonly #tries = new Map<Ended, number>();
+  readonly #retryCounts = new Map<FinishedRun, number>();
   #isRetry = false;
-  #saying: Note[] = [];
-  #most = LARGEST_BATCH;
+  #pendingNotes: Note[] = [];
+  #batchLimit = LARGEST_BATCH;
   #isWarm = false;
 
   constructor(
     workerId: string,
-    line: Line,
-    parts: { readonly leases: Leases; readonly notes: Notes; readonly onSettled: () => void },
+    link: MonitoredLink,
+    parts: {
+      readonly leases: LeaseTable;
+      readonly notes: NoteBuffer;
+      readonly onSettled: () => void;
+    },
   ) {
     this.#workerId = workerId;
-    this.#line = line;
+    this.#link = link;
     this.#leases = parts.leases;
     this.#notes = parts.notes;
     this.#onSettled = parts.onSettled;
-    parts.leases.keep((heldForS) => this.#tokens(heldForS));
+    parts.leases.setUnsettledSource((heldForS) => this.#tokensToExtend(heldForS));
   }
 
   get size(): number {
-    return this.#ended.length + this.#sending.length + this.#busy.length;
+    return this.#unsettledTokens.length + this.#sending.length + this.#busy.length;
   }
 
   /** Whether the outcomes of so many more jobs could be in hand; until then none are claimed. */
   hasRoomFor(jobs: number): boolean {
-    return this.size + jobs <= ROOM;
+    return this.size + jobs <= CAPACITY;
   }
 
   add(job: ClaimedJob, report: Report, durationS: number): void {
-    this.#ended.push(new Ended(job, report, durationS));
+    this.#unsettledTokens.push(new FinishedRun(job, report, durationS));
   }
 
   /** Settles what has gathered; waits when there is nothing. */
-  async step(loop: Loop): Promise<void> {
+  async step(loop: BackgroundLoop): Promise<void> {
     // After a freeze: whatever may have been lost meanwhile ends before anything else happens.
     this.#leases.stopOverdue();
-    if (!this.#isWarm) await this.#warm();
+    if (!this.#isWarm) await this.#warmUp();
     if (this.#sending.length === 0) {
-      this.#sending = this.#takeBusy();
+      this.#sending = this.#takeDueBusy();
       this.#isRetry = this.#sending.length > 0;
-      if (!this.#isRetry) this.#sending = this.#take();
+      if (!this.#isRetry) this.#sending = this.#takeBatch();
       this.#sendingSince = now();
     }
-    if (this.#sending.length === 0 && this.#saying.length === 0 && this.#notes.size === 0) {
-      await loop.rest(this.#nextTryS());
+    if (this.#sending.length === 0 && this.#pendingNotes.length === 0 && this.#notes.size === 0) {
+      await loop.rest(this.#nextRetryS());
       return;
     }
     // The outcomes were taken first, so whatever these jobs said is among the notes.
@@ -122,96 +126,96 @@ export class Outcomes {
    * Settles a job that is not there: the connection is open then, and Postgres has compiled and
    * planned its function, while the first jobs are still being claimed.
    */
-  async #warm(): Promise<void> {
+  async #warmUp(): Promise<void> {
     this.#isWarm = true;
-    const nobodys = { tenant_id: NOBODYS, job_id: NOBODYS, lease: "0" };
-    await this.#line.run(succeedJobs(this.#workerId, [nobodys], null));
+    const unknownJob = { tenant_id: NO_ID, job_id: NO_ID, lease: "0" };
+    await this.#link.run(succeedJobs(this.#workerId, [unknownJob], null));
   }
 
   /** Logs the jobs that are left to the reaper, because the worker ends. */
-  tellUnsettled(): void {
-    const busy = new Set([...this.#busy.map(({ ended }) => ended), ...this.#tries.keys()]);
-    const left = [...new Set([...busy, ...this.#sending, ...this.#ended])];
-    for (const ended of left.slice(0, MOST_NAMED)) {
+  logUnsettled(): void {
+    const busy = new Set([...this.#busy.map(({ ended }) => ended), ...this.#retryCounts.keys()]);
+    const left = [...new Set([...busy, ...this.#sending, ...this.#unsettledTokens])];
+    for (const ended of left.slice(0, MAX_LOGGED)) {
       const reason = busy.has(ended)
         ? "another transaction holds the job, or a row that its end needs"
         : "the database has not answered";
-      emit("job.unsettled", { ...fieldsOf(ended.job), reason }, "warning");
+      emit("job.unsettled", { ...jobFields(ended.job), reason }, "warning");
     }
   }
 
   /** Of the busy jobs, and of all others when these have waited for so long. */
-  #tokens(heldForS: number): Token[] {
+  #tokensToExtend(heldForS: number): Token[] {
     const tokens = this.#busy.map(({ ended }) => ended.job);
     const isSlow =
       this.#sending.length > 0 && this.#sendingSince <= now() - Math.max(heldForS, SLOW_S);
     if (isSlow || this.#isRetry) tokens.push(...this.#sending.map(({ job }) => job));
-    if (isSlow) tokens.push(...this.#ended.map(({ job }) => job));
+    if (isSlow) tokens.push(...this.#unsettledTokens.map(({ job }) => job));
     return tokens;
   }
 
   /** Those that are due to be sent again. */
-  #takeBusy(): Ended[] {
+  #takeDueBusy(): FinishedRun[] {
     if (this.#busy.length === 0) return [];
     const moment = now();
     const due = this.#busy.filter(({ dueAt }) => dueAt <= moment).slice(0, LARGEST_BATCH);
     const taken = new Set(due);
     this.#busy = this.#busy.filter((busy) => !taken.has(busy));
-    for (const { ended, tries } of due) this.#tries.set(ended, tries);
+    for (const { ended, retries } of due) this.#retryCounts.set(ended, retries);
     return due.map(({ ended }) => ended);
   }
 
-  #nextTryS(): number | undefined {
+  #nextRetryS(): number | undefined {
     if (this.#busy.length === 0) return undefined;
     return Math.max(0, Math.min(...this.#busy.map(({ dueAt }) => dueAt)) - now());
   }
 
-  #putOff(ended: Ended): void {
-    const tries = this.#tries.get(ended) ?? 0;
-    const pauseS = Math.min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2 ** Math.min(tries, 10));
+  #deferBusy(ended: FinishedRun): void {
+    const retries = this.#retryCounts.get(ended) ?? 0;
+    const pauseS = Math.min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2 ** Math.min(retries, 10));
     const dueAt = now() + pauseS * (0.5 + 0.5 * Math.random());
-    this.#busy.push({ ended, tries: tries + 1, dueAt });
+    this.#busy.push({ ended, retries: retries + 1, dueAt });
   }
 
-  #take(): Ended[] {
+  #takeBatch(): FinishedRun[] {
     let count = 0;
     let weight = 0;
-    for (const { report } of this.#ended) {
-      if (count >= this.#most || weight >= HEAVIEST_BATCH) break;
+    for (const { report } of this.#unsettledTokens) {
+      if (count >= this.#batchLimit || weight >= HEAVIEST_BATCH) break;
       count += 1;
-      if (report !== SUCCEEDED) weight += weightOf(report);
+      if (report !== SUCCEEDED) weight += estimateWeight(report);
     }
-    if (count < this.#ended.length) return this.#ended.splice(0, count);
-    const all = this.#ended;
-    this.#ended = [];
+    if (count < this.#unsettledTokens.length) return this.#unsettledTokens.splice(0, count);
+    const all = this.#unsettledTokens;
+    this.#unsettledTokens = [];
     return all;
   }
 
   async #settle(): Promise<void> {
     try {
-      if (!this.#isRetry) await this.#sendPlain();
+      if (!this.#isRetry) await this.#sendPlainSuccesses();
       if (this.#sending.length > 0) await this.#send(this.#sending);
     } catch (error) {
       if (error instanceof Unavailable || error instanceof Denied) throw error;
-      this.#sortOut(error);
+      this.#splitBatch(error);
       if (error instanceof Contended) throw error;
       return;
     }
     this.#sending = [];
-    this.#most = Math.min(LARGEST_BATCH, this.#most * 2);
+    this.#batchLimit = Math.min(LARGEST_BATCH, this.#batchLimit * 2);
     this.#onSettled();
   }
 
   /** One that cannot be sent, or is locked by somebody, must not keep the others. */
-  #sortOut(error: unknown): void {
+  #splitBatch(error: unknown): void {
     const [only] = this.#sending;
     if (this.#sending.length > 1 || only === undefined) {
-      this.#most = Math.max(1, Math.floor(this.#sending.length / 2));
-      this.#ended.unshift(...this.#sending.splice(this.#most));
+      this.#batchLimit = Math.max(1, Math.floor(this.#sending.length / 2));
+      this.#unsettledTokens.unshift(...this.#sending.splice(this.#batchLimit));
     } else if (error instanceof Contended) {
-      this.#ended.push(...this.#sending.splice(0));
+      this.#unsettledTokens.push(...this.#sending.splice(0));
     } else {
-      this.#sending = instead(only, error);
+      this.#sending = replaceRefused(only, error);
     }
   }
 
@@ -219,30 +223,30 @@ export class Outcomes {
    * Those that succeeded and have no more to tell: most, and the engine has a way for them. What it
    * does not settle that way stays, for the way on which it says why.
    */
-  async #sendPlain(): Promise<void> {
-    const plain = this.#sending.filter(({ report }) => isPlain(report));
+  async #sendPlainSuccesses(): Promise<void> {
+    const plain = this.#sending.filter(({ report }) => isPlainSuccess(report));
     if (plain.length === 0) return;
     const others =
       plain.length < this.#sending.length
-        ? this.#sending.filter(({ report }) => !isPlain(report))
+        ? this.#sending.filter(({ report }) => !isPlainSuccess(report))
         : [];
     const jobs = plain.map(({ job }) => job);
     const hasResults = plain.some(({ report }) => report.verdict?.result !== undefined);
     const results = hasResults ? plain.map(({ report }) => report.verdict?.result) : null;
-    const unsettled = await this.#line.run(succeedJobs(this.#workerId, jobs, results));
-    const isSettled = ({ job }: Ended) =>
+    const unsettled = await this.#link.run(succeedJobs(this.#workerId, jobs, results));
+    const isSettled = ({ job }: FinishedRun) =>
       unsettled.size === 0 || !unsettled.has(`${job.job_id}.${job.lease}`);
     this.#sending = [...others, ...plain.filter((ended) => !isSettled(ended))];
     this.settled += plain.length - unsettled.size;
     if (!isEnabled("debug")) return;
     for (const ended of plain.filter(isSettled)) {
-      tell(ended, { ...ended.job, status: "ok", state: "succeeded" });
+      logSettled(ended, { ...ended.job, status: "ok", state: "succeeded" });
     }
   }
 
-  async #send(sending: readonly Ended[]): Promise<void> {
-    const reports = sending.map(({ job, report }) => outcomeOf(job, report));
-    const answers = await this.#line.run(completeJobs(this.#workerId, reports));
+  async #send(sending: readonly FinishedRun[]): Promise<void> {
+    const reports = sending.map(({ job, report }) => buildReport(job, report));
+    const answers = await this.#link.run(completeJobs(this.#workerId, reports));
     const byLease = new Map(
       sending.map((ended) => [`${ended.job.job_id}.${ended.job.lease}`, ended] as const),
     );
@@ -250,20 +254,20 @@ export class Outcomes {
       const ended = byLease.get(`${answer.job_id}.${answer.lease}`);
       if (ended === undefined) continue;
       if (answer.status === "busy") {
-        this.#putOff(ended);
+        this.#deferBusy(ended);
       } else {
         this.settled += 1;
-        tell(ended, answer);
+        logSettled(ended, answer);
       }
-      this.#tries.delete(ended);
+      this.#retryCounts.delete(ended);
     }
   }
 
   async #sendNotes(): Promise<void> {
-    while (this.#saying.length > 0 || this.#notes.size > 0) {
-      if (this.#saying.length === 0) this.#saying = await this.#notes.take();
+    while (this.#pendingNotes.length > 0 || this.#notes.size > 0) {
+      if (this.#pendingNotes.length === 0) this.#pendingNotes = await this.#notes.take();
       try {
-        this.#leases.lose(await this.#line.run(noteJobs(this.#workerId, this.#saying)));
+        this.#leases.markLost(await this.#link.run(noteJobs(this.#workerId, this.#pendingNotes)));
       } catch (error) {
         const isPassing =
           error instanceof Unavailable || error instanceof Contended || error instanceof Denied;
@@ -271,12 +275,12 @@ export class Outcomes {
         // What was said must not keep outcomes back.
         emit("notes.refused", { error: String(error) }, "error");
       }
-      this.#saying = [];
+      this.#pendingNotes = [];
     }
   }
 }
 
-function isPlain(report: Report): boolean {
+function isPlainSuccess(report: Report): boolean {
   if (report === SUCCEEDED) return true;
   if (report.verdict?.outcome !== "succeeded") return false;
   return (
@@ -284,32 +288,32 @@ function isPlain(report: Report): boolean {
   );
 }
 
-function outcomeOf(job: ClaimedJob, { verdict, ...report }: Report): OutcomeReport {
+function buildReport(job: ClaimedJob, { verdict, ...report }: Report): OutcomeReport {
   return {
     tenant_id: job.tenant_id,
     job_id: job.job_id,
     lease: job.lease,
     started_at: job.started_at,
-    ...(verdict ?? RELEASED),
+    ...(verdict ?? RELEASED_VERDICT),
     ...report,
   };
 }
 
 /** Roughly, in bytes of JSON. */
-function weightOf(report: Report): number {
+function estimateWeight(report: Report): number {
   const result = report.verdict?.result;
   const tails = (report.stdout_tail?.length ?? 0) + (report.stderr_tail?.length ?? 0);
   if (result === undefined || typeof result === "number") return tails;
   return tails + (typeof result === "string" ? result.length : JSON.stringify(result).length);
 }
 
-function tell({ job, report, durationS }: Ended, answer: Settled): void {
-  const verdict = report.verdict ?? RELEASED;
-  const [event, level] = eventOf(answer, verdict);
+function logSettled({ job, report, durationS }: FinishedRun, answer: Settled): void {
+  const verdict = report.verdict ?? RELEASED_VERDICT;
+  const [event, level] = chooseEvent(answer, verdict);
   if (!isEnabled(level)) return;
   const { type, message } = verdict.error ?? {};
   const fields = {
-    ...fieldsOf(job),
+    ...jobFields(job),
     outcome: verdict.outcome,
     state: answer.state,
     error: type === undefined ? undefined : `${type}: ${message}`,
@@ -318,7 +322,7 @@ function tell({ job, report, durationS }: Ended, answer: Settled): void {
   emit(event, fields, level);
 }
 
-function eventOf(answer: Settled, verdict: Verdict): readonly [string, Level] {
+function chooseEvent(answer: Settled, verdict: Verdict): readonly [string, Level] {
   if (answer.status === "lost") {
     // One that its own transaction has completed is not held any more, as it should be.
     const isCommitted = verdict.error?.type === NotCommitted.name;
@@ -329,10 +333,10 @@ function eventOf(answer: Settled, verdict: Verdict): readonly [string, Level] {
 }
 
 /** What is sent for an outcome that the engine cannot read; nothing, if it was that already. */
-function instead({ job, report, durationS }: Ended, error: unknown): Ended[] {
-  emit("outcome.refused", { ...fieldsOf(job), error: String(error) }, "error");
+function replaceRefused({ job, report, durationS }: FinishedRun, error: unknown): FinishedRun[] {
+  emit("outcome.refused", { ...jobFields(job), error: String(error) }, "error");
   if (report.verdict?.error?.type === UNREADABLE) return [];
   const words = { type: UNREADABLE, message: String(error) };
   const verdict: Verdict = { outcome: "failed", error: words, final: true };
-  return [new Ended(job, { verdict }, durationS)];
+  return [new FinishedRun(job, { verdict }, durationS)];
 }

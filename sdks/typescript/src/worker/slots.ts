@@ -6,11 +6,11 @@ import type { ClaimedJob } from "../types/jobs.ts";
 export class Slots {
   readonly total: number;
   readonly #free: Map<string, number>;
-  readonly #more: Map<string, boolean>;
+  readonly #hasJobs: Map<string, boolean>;
 
   constructor(queues: Readonly<Record<string, number>>) {
     this.#free = new Map(Object.entries(queues));
-    this.#more = new Map(Object.keys(queues).map((queue) => [queue, true]));
+    this.#hasJobs = new Map(Object.keys(queues).map((queue) => [queue, true]));
     this.total = Object.values(queues).reduce((sum, slots) => sum + slots, 0);
   }
 
@@ -38,14 +38,14 @@ export class Slots {
   }
 
   /** It brought these; without them, it failed. Whether one of the queues was answered in full. */
-  take(asked: ReadonlyMap<string, number>, claimed: readonly ClaimedJob[] | null): boolean {
-    const counts = counted(claimed ?? [], asked);
+  applyClaim(asked: ReadonlyMap<string, number>, claimed: readonly ClaimedJob[] | null): boolean {
+    const counts = countByQueue(claimed ?? [], asked);
     let isFull = false;
     for (const [queue, limit] of asked) {
       const count = counts.get(queue) ?? 0;
       this.#free.set(queue, this.#freeOf(queue) + limit - count);
       if (claimed === null) continue;
-      this.#more.set(queue, count === limit && limit > 0);
+      this.#hasJobs.set(queue, count === limit && limit > 0);
       isFull ||= count === limit && limit > 0;
     }
     return isFull;
@@ -53,18 +53,18 @@ export class Slots {
 
   /** Whether a queue that is known to have more has a free slot too. */
   get hasRoomForMore(): boolean {
-    return [...this.#more].some(([queue, more]) => more && this.#freeOf(queue) > 0);
+    return [...this.#hasJobs].some(([queue, more]) => more && this.#freeOf(queue) > 0);
   }
 
   /** A job of this queue has ended. Whether others may be waiting for its slot. */
-  give(queue: string): boolean {
+  release(queue: string): boolean {
     this.#free.set(queue, this.#freeOf(queue) + 1);
-    return this.#more.get(queue) ?? false;
+    return this.#hasJobs.get(queue) ?? false;
   }
 
   /** The queue was said to have a new job. */
-  expect(queue: string): void {
-    if (this.#more.has(queue)) this.#more.set(queue, true);
+  markHasJobs(queue: string): void {
+    if (this.#hasJobs.has(queue)) this.#hasJobs.set(queue, true);
   }
 
   #freeOf(queue: string): number {
@@ -72,7 +72,7 @@ export class Slots {
   }
 }
 
-function counted(
+function countByQueue(
   jobs: readonly ClaimedJob[],
   asked: ReadonlyMap<string, number>,
 ): ReadonlyMap<string, number> {

@@ -5,11 +5,11 @@
  */
 
 import { saveSteps } from "../calls/index.ts";
-import type { Loop } from "../db/loop.ts";
-import type { Line } from "../db/outage.ts";
+import type { BackgroundLoop } from "../db/loop.ts";
+import type { MonitoredLink } from "../db/outage.ts";
 import { Contended, InvalidResult, LeaseLost, Unavailable } from "../errors.ts";
 import type { ClaimedJob, Json, SaveStatus, Step } from "../types/jobs.ts";
-import type { Leases } from "./leases.ts";
+import type { LeaseTable } from "./leases.ts";
 
 const LARGEST_BATCH = 100;
 const REFUSED: Partial<Record<SaveStatus, string>> = {
@@ -17,21 +17,21 @@ const REFUSED: Partial<Record<SaveStatus, string>> = {
   too_many: "a job keeps at most 1,000 steps, and 16 MiB of their results",
 };
 
-interface Asked {
+interface PendingStep {
   readonly step: Step;
   readonly end: (error: unknown) => void;
 }
 
-export class Steps {
+export class StepWriter {
   readonly #workerId: string;
-  readonly #line: Line;
-  readonly #leases: Leases;
-  readonly #asked: Asked[] = [];
-  #sending: Asked[] = [];
+  readonly #link: MonitoredLink;
+  readonly #leases: LeaseTable;
+  readonly #pending: PendingStep[] = [];
+  #sending: PendingStep[] = [];
 
-  constructor(workerId: string, line: Line, leases: Leases) {
+  constructor(workerId: string, link: MonitoredLink, leases: LeaseTable) {
     this.#workerId = workerId;
-    this.#line = line;
+    this.#link = link;
     this.#leases = leases;
   }
 
@@ -40,22 +40,22 @@ export class Steps {
     return new Promise<void>((resolve, reject) => {
       const step = { tenant_id, job_id, lease, name, index, result };
       const end = (error: unknown) => (error === null ? resolve() : reject(error));
-      this.#asked.push({ step, end });
+      this.#pending.push({ step, end });
     });
   }
 
-  async step(loop: Loop): Promise<void> {
+  async step(loop: BackgroundLoop): Promise<void> {
     const room = LARGEST_BATCH - this.#sending.length;
-    this.#sending.push(...this.#asked.splice(0, room));
+    this.#sending.push(...this.#pending.splice(0, room));
     if (this.#sending.length === 0) {
       await loop.rest();
       return;
     }
     try {
       const steps = this.#sending.map(({ step }) => step);
-      const answers = await this.#line.run(saveSteps(this.#workerId, steps));
-      this.#sending.forEach((asked, number) => {
-        this.#answer(asked, answers[number] ?? "lost");
+      const answers = await this.#link.run(saveSteps(this.#workerId, steps));
+      this.#sending.forEach((pending, number) => {
+        this.#resolve(pending, answers[number] ?? "lost");
       });
     } catch (error) {
       if (error instanceof Unavailable || error instanceof Contended) throw error;
@@ -64,14 +64,14 @@ export class Steps {
     this.#sending = [];
   }
 
-  #answer({ step, end }: Asked, status: SaveStatus): void {
-    end(refusalOf(step, status));
-    if (status === "lost") this.#leases.lose(new Set([`${step.job_id}.${step.lease}`]));
+  #resolve({ step, end }: PendingStep, status: SaveStatus): void {
+    end(toError(step, status));
+    if (status === "lost") this.#leases.markLost(new Set([`${step.job_id}.${step.lease}`]));
   }
 }
 
 /** What the job is told when its step was not stored. */
-function refusalOf(step: Step, status: SaveStatus): Error | null {
+function toError(step: Step, status: SaveStatus): Error | null {
   if (status === "ok") return null;
   if (status === "lost") return new LeaseLost();
   return new InvalidResult(`step ${step.name} cannot be stored: ${REFUSED[status]}`, {

@@ -5,16 +5,22 @@
  */
 
 import { Worker as Thread } from "node:worker_threads";
-import { byCode } from "../../db/sqlstates.ts";
+import { classFromCode } from "../../db/sqlstates.ts";
 import { Invalid, NotFound } from "../../errors.ts";
 import { eraseEnvironment, refuseDebugger } from "../../process/hardening.ts";
 import { jobScope } from "../../redact/index.ts";
 import { findApp } from "../../sdk/app.ts";
-import { type Channel, Context } from "../../sdk/context.ts";
+import { Context, type JobChannel } from "../../sdk/context.ts";
 import type { Runnable } from "../../sdk/definition.ts";
-import { CURRENT, type Door } from "../../sdk/job-scope.ts";
-import type { Waiting } from "../../sdk/step-log.ts";
-import { returned, thrown, unusable, type Verdict, waits } from "../../sdk/verdict.ts";
+import { CURRENT_JOB, type JobProcessChannel } from "../../sdk/job-scope.ts";
+import type { Suspension } from "../../sdk/step-log.ts";
+import {
+  type Verdict,
+  verdictFromError,
+  verdictFromInvalidResult,
+  verdictFromResult,
+  verdictFromWait,
+} from "../../sdk/verdict.ts";
 import type {
   ClaimedJob,
   Enqueued,
@@ -23,41 +29,41 @@ import type {
   JsonObject,
   NoteKind,
 } from "../../types/jobs.ts";
-import { reduce } from "./environment.ts";
-import type { Answer, Order, Word } from "./messages.ts";
-import { MARK } from "./proc.ts";
+import { restrictEnvironment } from "./environment.ts";
+import type { JobMessage, ResponseValue, WorkerMessage } from "./messages.ts";
+import { MARK_VARIABLE } from "./proc.ts";
 
 /** The way to the worker. */
-class Wire implements Channel, Door {
-  readonly #asked = new Map<
+class WorkerChannel implements JobChannel, JobProcessChannel {
+  readonly #requests = new Map<
     number,
-    { resolve(answer: Answer): void; reject(error: Error): void }
+    { resolve(answer: ResponseValue): void; reject(error: Error): void }
   >();
   #last = 0;
   /** Resolves when the handler has come to a wait. */
   readonly waited: Promise<Verdict>;
-  #wait: (verdict: Verdict) => void = () => undefined;
+  #resolveWait: (verdict: Verdict) => void = () => undefined;
 
   constructor() {
     this.waited = new Promise((resolve) => {
-      this.#wait = resolve;
+      this.#resolveWait = resolve;
     });
   }
 
   note(note: NoteKind, data: JsonObject): void {
-    say({ kind: "note", note, data });
+    sendToWorker({ kind: "note", note, data });
   }
 
   async secret(name: string): Promise<string> {
-    return (await this.#ask((id) => ({ kind: "secret", id, name }))) as string;
+    return (await this.#request((id) => ({ kind: "secret", id, name }))) as string;
   }
 
   async enqueue(jobs: readonly JobRequest[]): Promise<readonly Enqueued[]> {
-    return (await this.#ask((id) => ({ kind: "enqueue", id, jobs }))) as readonly Enqueued[];
+    return (await this.#request((id) => ({ kind: "enqueue", id, jobs }))) as readonly Enqueued[];
   }
 
   async saveStep(name: string, index: number, result: Json): Promise<void> {
-    await this.#ask((id) => ({ kind: "step", id, name, index, result }));
+    await this.#request((id) => ({ kind: "step", id, name, index, result }));
   }
 
   async enqueueChildren(
@@ -65,38 +71,38 @@ class Wire implements Channel, Door {
     index: number,
     jobs: readonly JobRequest[],
   ): Promise<readonly Enqueued[]> {
-    const word = (id: number) => ({ kind: "children", id, name, index, jobs }) as const;
-    return (await this.#ask(word)) as readonly Enqueued[];
+    const build = (id: number) => ({ kind: "children", id, name, index, jobs }) as const;
+    return (await this.#request(build)) as readonly Enqueued[];
   }
 
-  wait(waiting: Waiting): void {
-    this.#wait(waits(waiting));
+  wait(suspension: Suspension): void {
+    this.#resolveWait(verdictFromWait(suspension));
   }
 
-  take(order: Order): void {
-    if (order.kind !== "answer" && order.kind !== "refusal") return;
-    const asked = this.#asked.get(order.id);
-    this.#asked.delete(order.id);
-    if (order.kind === "answer") asked?.resolve(order.value);
+  receive(message: WorkerMessage): void {
+    if (message.kind !== "answer" && message.kind !== "refusal") return;
+    const request = this.#requests.get(message.id);
+    this.#requests.delete(message.id);
+    if (message.kind === "answer") request?.resolve(message.value);
     else {
-      const { code, message, field } = order.refusal;
-      asked?.reject(new (byCode(code))(message, { field }));
+      const { code, message: text, field } = message.refusal;
+      request?.reject(new (classFromCode(code))(text, { field }));
     }
   }
 
-  #ask(word: (id: number) => Word): Promise<Answer> {
+  #request(build: (id: number) => JobMessage): Promise<ResponseValue> {
     this.#last += 1;
     const id = this.#last;
     return new Promise((resolve, reject) => {
-      this.#asked.set(id, { resolve, reject });
-      say(word(id));
+      this.#requests.set(id, { resolve, reject });
+      sendToWorker(build(id));
     });
   }
 }
 
-function say(word: Word, sent: () => void = () => undefined): void {
+function sendToWorker(message: JobMessage, sent: () => void = () => undefined): void {
   // After a disconnect the watchdog ends this process.
-  if (process.connected) process.send?.(word, sent);
+  if (process.connected) process.send?.(message, sent);
 }
 
 async function main(module: string): Promise<void> {
@@ -108,71 +114,75 @@ async function main(module: string): Promise<void> {
   watchdog.unref();
   const app = findApp((await import(module)) as Record<string, unknown>);
   if (app === null) throw new NotFound(`${module} exports no JobForge`);
-  const wire = new Wire();
-  process.on("message", (order: Order) => {
-    if (order.kind === "job") void work(app.definitions, wire, order);
-    else wire.take(order);
+  const worker = new WorkerChannel();
+  process.on("message", (message: WorkerMessage) => {
+    if (message.kind === "job") void runJob(app.definitions, worker, message);
+    else worker.receive(message);
   });
-  say({ kind: "ready" });
+  sendToWorker({ kind: "ready" });
 }
 
-async function work(
+async function runJob(
   definitions: ReadonlyMap<string, Runnable>,
-  wire: Wire,
-  order: Order & { readonly kind: "job" },
+  worker: WorkerChannel,
+  message: WorkerMessage & { readonly kind: "job" },
 ): Promise<void> {
-  const { job, workerId, folder, environment } = order;
+  const { job, workerId, folder, environment } = message;
   process.chdir(folder);
-  const own = { HOME: folder, TMPDIR: folder, [MARK]: process.env[MARK] ?? "" };
-  reduce(environment, { ...own, [`${MARK}_ID`]: job.job_id });
-  const ctx = new Context(job, wire, workerId);
-  process.on("message", (next: Order) => {
-    if (next.kind === "stop") ctx.askToStop();
+  const variables = {
+    HOME: folder,
+    TMPDIR: folder,
+    [MARK_VARIABLE]: process.env[MARK_VARIABLE] ?? "",
+  };
+  restrictEnvironment(environment, { ...variables, [`${MARK_VARIABLE}_ID`]: job.job_id });
+  const ctx = new Context(job, worker, workerId);
+  process.on("message", (next: WorkerMessage) => {
+    if (next.kind === "stop") ctx.requestStop();
   });
-  const running = verdictOf(definitions.get(job.definition), ctx, job, wire);
-  const verdict = await Promise.race([wire.waited, running]);
+  const running = runHandler(definitions.get(job.definition), ctx, job, worker);
+  const verdict = await Promise.race([worker.waited, running]);
   process.exitCode = 0;
-  end(verdict);
+  reportAndExit(verdict);
 }
 
-async function verdictOf(
+async function runHandler(
   definition: Runnable | undefined,
   ctx: Context,
   job: ClaimedJob,
-  door: Door,
+  channel: JobProcessChannel,
 ): Promise<Verdict> {
   if (definition === undefined) {
     const error = new NotFound(`the app has no ${job.definition}`);
-    return thrown(error, { giveUpOn: [] }, null, jobScope(job));
+    return verdictFromError(error, { giveUpOn: [] }, null, jobScope(job));
   }
   try {
-    const current = { tenantId: job.tenant_id, door };
-    const result = await CURRENT.run(current, async () => await definition.invoke(ctx, job));
+    const current = { tenantId: job.tenant_id, channel };
+    const result = await CURRENT_JOB.run(current, async () => await definition.invoke(ctx, job));
     try {
-      return returned(definition.dump(ctx, result));
+      return verdictFromResult(definition.dump(ctx, result));
     } catch (error) {
-      if (error instanceof Invalid) return unusable(error, jobScope(job));
+      if (error instanceof Invalid) return verdictFromInvalidResult(error, jobScope(job));
       throw error;
     }
   } catch (error) {
-    return thrown(error, definition.settings, null, jobScope(job));
+    return verdictFromError(error, definition.settings, null, jobScope(job));
   }
 }
 
-function end(verdict: Verdict): void {
+function reportAndExit(verdict: Verdict): void {
   const usage = process.resourceUsage();
   const used = {
     cpu_ms: Math.round((usage.userCPUTime + usage.systemCPUTime) / 1000),
     peak_memory_bytes: usage.maxRSS * 1024,
   };
   // What was printed has to be out before the exit: pipes are written without waiting.
-  say({ kind: "verdict", used, verdict }, () => {
+  sendToWorker({ kind: "verdict", used, verdict }, () => {
     process.stdout.write("", () => process.stderr.write("", () => process.exit(0)));
   });
 }
 
 // Other jobs could read in /proc what the app needs to be imported. The mark is how it is found.
-eraseEnvironment(`${MARK}=${process.env[MARK]}`);
+eraseEnvironment(`${MARK_VARIABLE}=${process.env[MARK_VARIABLE]}`);
 refuseDebugger();
 process.on("SIGINT", () => undefined);
 process.on("SIGTERM", () => undefined);

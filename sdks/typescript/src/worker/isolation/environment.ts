@@ -10,13 +10,16 @@ const PLAIN = ["PATH", "LANG", "LC_ALL", "TZ"];
 const DEFAULTS = { LANG: "C.UTF-8", LC_ALL: "C.UTF-8", TZ: "UTC" };
 
 /** The worker's variables without what leads to the database or to secrets. */
-export function forWaiting(environment: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
+export function buildWarmEnvironment(environment: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
   const kept = Object.entries(environment).filter(([name]) => !isConfidential(name));
   return Object.fromEntries(kept);
 }
 
 /** Leaves in this process what all jobs get, and what is let through. */
-export function reduce(letThrough: readonly string[], own: Readonly<Record<string, string>>): void {
+export function restrictEnvironment(
+  letThrough: readonly string[],
+  own: Readonly<Record<string, string>>,
+): void {
   const names = new Set([...PLAIN, ...letThrough, ...Object.keys(own)]);
   for (const name of Object.keys(process.env)) if (!names.has(name)) delete process.env[name];
   for (const [name, value] of Object.entries({ ...DEFAULTS, ...process.env, ...own })) {

@@ -5,7 +5,7 @@
  */
 
 import { readFileSync } from "node:fs";
-import type { Limits } from "../../sdk/settings.ts";
+import type { ProcessLimits } from "../../sdk/settings.ts";
 
 const MIB = 1024 ** 2;
 const PAGE = 4096;
@@ -13,7 +13,10 @@ const BLOCK = 512;
 const CPU_OVERTIME_S = 2;
 
 /** The command under these limits; each process of the job is counted by itself. */
-export function limited(limits: Limits, argv: readonly string[]): readonly [string, string[]] {
+export function limitCommand(
+  limits: ProcessLimits,
+  argv: readonly string[],
+): readonly [string, string[]] {
   const wishes = [
     "-c 0",
     `-n ${limits.openFiles}`,
@@ -28,7 +31,7 @@ export function limited(limits: Limits, argv: readonly string[]): readonly [stri
 }
 
 /** What V8 is told, so that a heap that grows too large ends as such. */
-export function heapFlag(limits: Limits): string {
+export function heapFlag(limits: ProcessLimits): string {
   return `--max-old-space-size=${Math.max(16, Math.floor(limits.memoryBytes / MIB))}`;
 }
 
@@ -42,6 +45,6 @@ export function residentBytes(pid: number): number {
 }
 
 /** Which definitions can share processes that were started ahead. */
-export function profileOf(limits: Limits): string {
+export function toProfile(limits: ProcessLimits): string {
   return JSON.stringify(limits);
 }

@@ -11,7 +11,7 @@ import type {
 } from "../../types/jobs.ts";
 
 /** From the worker. */
-export type Order =
+export type WorkerMessage =
   | {
       readonly kind: "job";
       readonly job: ClaimedJob;
@@ -20,14 +20,14 @@ export type Order =
       readonly environment: readonly string[];
     }
   | { readonly kind: "stop" }
-  | { readonly kind: "answer"; readonly id: number; readonly value: Answer }
-  | { readonly kind: "refusal"; readonly id: number; readonly refusal: Refusal };
+  | { readonly kind: "answer"; readonly id: number; readonly value: ResponseValue }
+  | { readonly kind: "refusal"; readonly id: number; readonly refusal: RequestError };
 
 /** A secret, jobs that were enqueued, or that a step is stored. */
-export type Answer = string | readonly Enqueued[] | null;
+export type ResponseValue = string | readonly Enqueued[] | null;
 
 /** From the process. */
-export type Word =
+export type JobMessage =
   | { readonly kind: "ready" }
   | { readonly kind: "note"; readonly note: NoteKind; readonly data: JsonObject }
   | { readonly kind: "secret"; readonly id: number; readonly name: string }
@@ -46,19 +46,19 @@ export type Word =
       readonly index: number;
       readonly jobs: readonly JobRequest[];
     }
-  | { readonly kind: "verdict"; readonly verdict: Verdict; readonly used: Used };
+  | { readonly kind: "verdict"; readonly verdict: Verdict; readonly used: ResourceUsage };
 
 /** An error that has to cross: by its code it becomes the same class again. */
-export interface Refusal {
+export interface RequestError {
   readonly code: string;
   readonly message: string;
   readonly field?: string | undefined;
 }
 
-export interface Used {
+export interface ResourceUsage {
   readonly cpu_ms: number;
   readonly peak_memory_bytes: number;
 }
 
 /** The descriptor on which the watchdog hears until when the lease lasts. */
-export const DEADLINES = 4;
+export const DEADLINE_FD = 4;

@@ -1,11 +1,11 @@
 /** The end of what a job printed: kept small, made safe to store and to show on a terminal. */
 
-import { hideAside } from "../../redact/background.ts";
-import type { Scope } from "../../redact/index.ts";
+import { redactInBackground } from "../../redact/background.ts";
+import type { RedactionScope } from "../../redact/index.ts";
 
 const TAIL_BYTES = 64 * 1024;
 
-export class Tail {
+export class OutputTail {
   #bytes = Buffer.alloc(0);
   #isCut = false;
 
@@ -20,12 +20,12 @@ export class Tail {
   }
 
   /** What is left of it, for people; undefined when nothing was printed. */
-  async text(scope: Scope): Promise<string | undefined> {
+  async text(scope: RedactionScope): Promise<string | undefined> {
     if (this.#bytes.length === 0) return undefined;
     if (this.#bytes.length > TAIL_BYTES) this.#cut();
     const item = { tail: this.#bytes.toString("utf8"), isCut: this.#isCut };
-    const [shown] = await hideAside([[item, scope]]);
-    return Buffer.from(neutral(String(shown)))
+    const [shown] = await redactInBackground([[item, scope]]);
+    return Buffer.from(escapeControlCharacters(String(shown)))
       .subarray(-TAIL_BYTES)
       .toString("utf8")
       .replace(/^\ufffd+/, "");
@@ -38,11 +38,11 @@ export class Tail {
 }
 
 // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what must not get through
-const OBEYED = /[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]/g;
+const CONTROLS = /[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]/g;
 
 /** The text without any character that a terminal would obey. */
-function neutral(text: string): string {
-  return text.replaceAll("\r\n", "\n").replace(OBEYED, (letter) => {
+function escapeControlCharacters(text: string): string {
+  return text.replaceAll("\r\n", "\n").replace(CONTROLS, (letter) => {
     const code = letter.charCodeAt(0);
     if (code < 0x20) return String.fromCharCode(0x2400 + code);
     if (code === 0x7f) return "\u2421";

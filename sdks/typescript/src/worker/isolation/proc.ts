@@ -3,14 +3,14 @@
 import { readdirSync, readFileSync } from "node:fs";
 
 /** In the environment of a job's process and of all that descends from it. */
-export const MARK = "JOBFORGE_JOB";
+export const MARK_VARIABLE = "JOBFORGE_JOB";
 
 /** Kills the process, its group, and whatever carries the mark wherever it has gone. */
 export function killTree(pid: number, mark: string): void {
   killOne(-pid);
   // What is found may just be starting others: so again, until there is none.
   for (let round = 0; round < 5; round++) {
-    const found = marked(mark);
+    const found = findMarked(mark);
     if (found.length === 0) return;
     for (const each of found) killOne(each);
   }
@@ -24,9 +24,9 @@ function killOne(pid: number): void {
   }
 }
 
-function marked(mark: string): number[] {
-  const needle = `${MARK}=${mark}`;
-  return processes().filter((pid) => {
+function findMarked(mark: string): number[] {
+  const needle = `${MARK_VARIABLE}=${mark}`;
+  return listProcesses().filter((pid) => {
     try {
       return readFileSync(`/proc/${pid}/environ`, "latin1").includes(needle);
     } catch {
@@ -35,7 +35,7 @@ function marked(mark: string): number[] {
   });
 }
 
-function processes(): number[] {
+function listProcesses(): number[] {
   try {
     return readdirSync("/proc")
       .map(Number)

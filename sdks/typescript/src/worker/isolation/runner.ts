@@ -4,14 +4,14 @@
  */
 
 import { ConfigError } from "../../errors.ts";
-import { Process, Waiting } from "../../isolation/process.ts";
+import { JobProcess, WarmProcess } from "../../isolation/process.ts";
 import { eraseEnvironment } from "../../process/hardening.ts";
 import { LOG_SCOPE } from "../../redact/index.ts";
 import type { Runnable } from "../../sdk/definition.ts";
-import type { Limits, Settings } from "../../sdk/settings.ts";
+import type { DefinitionSettings, ProcessLimits } from "../../sdk/settings.ts";
 import type { ClaimedJob } from "../../types/jobs.ts";
-import type { Host, OnEnd, Run, Runner } from "../runner.ts";
-import { profileOf } from "./limits.ts";
+import type { JobServices, OnEnd, Run, Runner } from "../runner.ts";
+import { toProfile } from "./limits.ts";
 
 export interface IsolationOptions {
   /** The module that exports the app, as a URL: `import.meta.url`. Processes of jobs import it. */
@@ -22,16 +22,20 @@ export interface IsolationOptions {
   readonly jobEnvironment?: readonly string[] | undefined;
 }
 
-export class Isolated implements Runner {
-  readonly #host: Host;
+export class ProcessRunner implements Runner {
+  readonly #services: JobServices;
   readonly #module: string;
   readonly #warm: number;
   readonly #environment: readonly string[];
-  readonly #profiles: ReadonlyMap<string, Limits>;
-  readonly #waiting = new Map<string, Waiting[]>();
+  readonly #profiles: ReadonlyMap<string, ProcessLimits>;
+  readonly #warmProcesses = new Map<string, WarmProcess[]>();
   #isClosed = false;
 
-  constructor(host: Host, definitions: readonly Settings[], options: IsolationOptions) {
+  constructor(
+    services: JobServices,
+    definitions: readonly DefinitionSettings[],
+    options: IsolationOptions,
+  ) {
     if (process.platform === "win32") {
       throw new ConfigError("jobs have no process of their own here: use isolation: inline");
     }
@@ -43,50 +47,50 @@ export class Isolated implements Runner {
         { field: "module" },
       );
     }
-    this.#host = host;
+    this.#services = services;
     this.#module = options.module;
     this.#warm = options.warm ?? 2;
     this.#environment = options.jobEnvironment ?? [];
-    this.#profiles = new Map(definitions.map(({ limits }) => [profileOf(limits), limits]));
+    this.#profiles = new Map(definitions.map(({ limits }) => [toProfile(limits), limits]));
   }
 
   /** Fails when the app cannot be imported, and says why. */
   async open(): Promise<void> {
     eraseEnvironment();
     for (const [profile, limits] of this.#profiles) {
-      const first = new Waiting(this.#module, limits);
+      const first = new WarmProcess(this.#module, limits);
       if (!(await first.ready)) {
         first.kill();
-        const said = await first.stderr.text(LOG_SCOPE);
-        throw new ConfigError(`the processes of jobs cannot import the app: ${said}`);
+        const output = await first.stderr.text(LOG_SCOPE);
+        throw new ConfigError(`the processes of jobs cannot import the app: ${output}`);
       }
-      this.#waiting.set(profile, [first]);
+      this.#warmProcesses.set(profile, [first]);
       this.#refill(profile, limits);
     }
   }
 
   async close(): Promise<void> {
     this.#isClosed = true;
-    for (const waiting of this.#waiting.values()) for (const each of waiting) each.kill();
-    this.#waiting.clear();
+    for (const warm of this.#warmProcesses.values()) for (const each of warm) each.kill();
+    this.#warmProcesses.clear();
   }
 
   start(job: ClaimedJob, definition: Runnable, onEnd: OnEnd): Run {
     const { limits } = definition.settings;
-    const profile = profileOf(limits);
-    const found = this.#waiting.get(profile)?.shift();
-    const waiting = found?.isAlive ? found : new Waiting(this.#module, limits);
-    const parts = { host: this.#host, onEnd, environment: this.#environment };
-    const run = new Process(waiting, job, definition, parts);
+    const profile = toProfile(limits);
+    const idle = this.#warmProcesses.get(profile)?.shift();
+    const warm = idle?.isAlive ? idle : new WarmProcess(this.#module, limits);
+    const parts = { host: this.#services, onEnd, environment: this.#environment };
+    const run = new JobProcess(warm, job, definition, parts);
     // After what is to be started now: the next job needs it, not this one.
     setImmediate(() => this.#refill(profile, limits));
     return run;
   }
 
-  #refill(profile: string, limits: Limits): void {
+  #refill(profile: string, limits: ProcessLimits): void {
     if (this.#isClosed) return;
-    const waiting = (this.#waiting.get(profile) ?? []).filter((each) => each.isAlive);
-    while (waiting.length < this.#warm) waiting.push(new Waiting(this.#module, limits));
-    this.#waiting.set(profile, waiting);
+    const warm = (this.#warmProcesses.get(profile) ?? []).filter((each) => each.isAlive);
+    while (warm.length < this.#warm) warm.push(new WarmProcess(this.#module, limits));
+    this.#warmProcesses.set(profile, warm);
   }
 }

@@ -7,7 +7,7 @@
  */
 
 import { Socket } from "node:net";
-import { DEADLINES } from "./messages.ts";
+import { DEADLINE_FD } from "./messages.ts";
 
 let timer: NodeJS.Timeout | undefined;
 let heard = "";
@@ -23,7 +23,7 @@ function watch(deadline: bigint): void {
   else timer = setTimeout(() => watch(deadline), Math.min(leftMs, 2 ** 31 - 1));
 }
 
-const deadlines = new Socket({ fd: DEADLINES, readable: true, writable: false });
+const deadlines = new Socket({ fd: DEADLINE_FD, readable: true, writable: false });
 deadlines.setEncoding("ascii");
 deadlines.on("data", (text: string) => {
   const lines = (heard + text).split("\n");

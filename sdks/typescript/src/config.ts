@@ -1,4 +1,4 @@
-/** The settings of a process, from its variables JOBFORGE_…; the only reader of them. */
+/** The settings of a process. Only this module reads the JOBFORGE_… variables. */
 
 import { readFileSync } from "node:fs";
 import { ConfigError } from "./errors.ts";
@@ -47,12 +47,15 @@ export function loadConfig(): Config {
   };
 }
 
-/** `mail:10,default:4`: the slots of each queue; one without a number gets `slots`. */
+/**
+ * Return the slots of each queue in a list such as `mail:10,default:4`. Queues without a number get
+ * `slots`.
+ */
 export function readQueues(text: string, slots: number): Record<string, number> {
   const queues: Record<string, number> = {};
   for (const item of text.split(",").map((each) => each.trim())) {
     if (item === "") continue;
-    // Names of queues may hold colons themselves.
+    // Queue names may contain colons, so the last colon separates the number.
     const matched = /^(.+?):(\d+)$/.exec(item);
     const name = matched?.[1] ?? item;
     if (!/^[A-Za-z0-9_][A-Za-z0-9_.:-]{0,49}$/.test(name) || name in queues) {

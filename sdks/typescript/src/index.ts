@@ -1,4 +1,4 @@
-/** JobForge for Node: definitions, enqueuing, and what handlers get and throw. */
+/** The public API: apps, definitions, enqueuing, and what handlers receive and throw. */
 
 export type { Explanation, History } from "./calls/index.ts";
 export type { Queryable } from "./db/queryable.ts";

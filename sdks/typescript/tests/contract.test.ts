@@ -1,4 +1,4 @@
-/** This SDK keeps the contract: every case of contract/cases, on a real Postgres. */
+/** Runs every case of contract/cases on this SDK, on a real Postgres. */
 
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
@@ -43,7 +43,7 @@ const read = (path: string): Members => JSON.parse(readFileSync(new URL(path, CO
 const database = new JobForge(urlOf()).database();
 after(() => database.close());
 
-/** What the payload of a case makes a handler do. */
+/** The payload of a case: what the handler does. */
 const SCRIPT = z.object({
   do: z.string(),
   value: z.json().optional(),
@@ -107,7 +107,7 @@ async function act(
   }
 }
 
-/** Makes the steps of a case with this SDK. */
+/** Runs the steps of a case with this SDK. */
 class Bench {
   readonly #saved = new Map<string, Value>();
   readonly #braces = new Map<string, string>([
@@ -153,7 +153,10 @@ class Bench {
     return Object.fromEntries(Object.entries(value).map(([name, each]) => [name, this.fill(each)]));
   }
 
-  /** Of an object only the members that are named; `$save` takes what is there. */
+  /**
+   * Compare a value with the expectation. Of an object, only the named members; `$save` stores the
+   * value.
+   */
   match(seen: Value | undefined, expected: Value, where: string): void {
     if (isOnly(expected, "$save")) {
       this.#saved.set(String((expected as Members).$save), seen ?? null);
@@ -238,7 +241,7 @@ class Bench {
     for (const [name, job] of Object.entries(expected)) {
       await until(async () => {
         const seen = await this.#job(name);
-        // A job that waits has not been run yet, if it was never held.
+        // A waiting job that was never claimed has not run yet.
         return seen.state === job.state && seen.lease !== 0;
       }, 60);
     }
@@ -260,7 +263,7 @@ class Bench {
 }
 
 const files = readdirSync(new URL("cases/", CONTRACT)).map((name) => name.replace(".json", ""));
-const tables = ["redaction", "templates", "webhooks"]; // no steps
+const tables = ["redaction", "templates", "webhooks"]; // tables of inputs and outputs without steps
 for (const file of files.filter((name) => !tables.includes(name))) {
   for (const { name, steps } of read(`cases/${file}.json`).cases as {
     name: string;
@@ -410,7 +413,7 @@ function camel(name: string): string {
   return name.replace(/_(\w)/g, (_, letter: string) => letter.toUpperCase());
 }
 
-/** For answers that come in no order, and expectations of them. */
+/** Sort rows whose order is not defined, in results and in expectations. */
 function inOrder(rows: readonly Members[]): Value {
   return rows.toSorted((a, b) => (String(a.tenant_id) < String(b.tenant_id) ? -1 : 1));
 }

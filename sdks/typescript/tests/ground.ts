@@ -1,4 +1,6 @@
-/** What the tests stand on: a migrated database whose logins the caller names in a variable. */
+/**
+ * Shared setup of the tests: a migrated database, whose URLs by login come from JOBFORGE_TEST_URLS.
+ */
 
 import { randomUUID } from "node:crypto";
 import pg from "pg";
@@ -17,7 +19,7 @@ export function urlOf(login: Login = "superuser"): string {
   return urls[login];
 }
 
-/** For libraries that know no URL of a socket. */
+/** For libraries that do not support URLs with a socket. */
 export function addressOf(login: Login): Record<"host" | "database" | "username", string> & {
   readonly port: number;
 } {
@@ -30,12 +32,14 @@ export function addressOf(login: Login): Record<"host" | "database" | "username"
   };
 }
 
-/** An app for a tenant of its own, so that tests do not see each other's jobs. */
+/** Return an app with a separate tenant, so that tests do not see each other's jobs. */
 export function newApp(login: Login = "superuser", tenant: string = randomUUID()): JobForge {
   return new JobForge(urlOf(login), { tenant });
 }
 
-/** A name that no other test has: queues and definitions are the installation's. */
+/**
+ * Return a name that no other test uses, because queues and definitions are shared by all tenants.
+ */
 export function unique(name: string): string {
   return `${name}_${randomUUID().slice(0, 8)}`;
 }
@@ -53,7 +57,7 @@ export async function withClient<T>(
   }
 }
 
-/** A worker of the app while `work` goes on; it has drained when this resolves. */
+/** Run a worker of the app during `work`, then drain it. */
 export async function withWorker<T>(
   app: JobForge,
   options: WorkerOptions,
@@ -75,7 +79,7 @@ export async function withWorker<T>(
   }
 }
 
-/** Resolves as soon as it holds; rejects when it does not in time. */
+/** Resolves as soon as the condition is true; rejects after the time is up. */
 export async function until(
   condition: () => boolean | Promise<boolean>,
   withinS = 30,

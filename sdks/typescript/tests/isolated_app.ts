@@ -1,4 +1,4 @@
-/** An app whose jobs run in processes of their own; imported by the test and by those processes. */
+/** An app with isolated jobs. The tests and the job processes import it. */
 
 import { spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
@@ -25,7 +25,7 @@ export const look = jf.job("iso.look", settings, async (ctx) => {
   };
 });
 
-/** With what a process was started, as the kernel tells others. */
+/** Read the environment and arguments of a process from /proc. */
 function shown(pid: string): string {
   const file = `/proc/${pid}/environ`;
   return existsSync(file) ? readFileSync(file, "utf8") : "";
@@ -69,7 +69,7 @@ function hoard(kept: object[]): never {
   for (;;) kept.push(Array.from({ length: 1000 }, () => ({})));
 }
 
-/** Starts a process that leaves its group, and computes until somebody ends it. */
+/** Start a process that leaves the job's group and computes until it is killed. */
 export const breed = jf.job(
   "iso.breed",
   { ...settings, params: z.object({ file: z.string() }) },

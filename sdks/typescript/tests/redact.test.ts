@@ -1,4 +1,4 @@
-/** Attacks on redaction: by tenants whose jobs repeat what they choose, and by slow texts. */
+/** Attacks on redaction: tenants whose jobs print chosen text, and texts that would take long. */
 
 import assert from "node:assert/strict";
 import { randomBytes, randomUUID } from "node:crypto";
@@ -32,7 +32,7 @@ function place() {
   return { queues: { [queue]: 20 }, settings };
 }
 
-/** All that tenants can read of a job, as JSON. */
+/** Return everything that a tenant can read about a job, as JSON. */
 async function shown(jf: JobForge, id: string, tenantId: string): Promise<string> {
   const history = await jf.tenant(tenantId, () => jf.client.getHistory(id));
   const notes = await withClient(async (client) => {
@@ -140,7 +140,7 @@ test("secrets of jobs do not push out those of the installation, which tenants c
   unconfigure();
 });
 
-/** Tells whether it was asked to hide something in this thread. */
+/** Records whether this thread redacted a text. */
 class Watched extends RedactionScope {
   wasAsked = false;
 

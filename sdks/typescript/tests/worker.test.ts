@@ -19,7 +19,7 @@ import { RELEASED, type Report, SUCCEEDED } from "../src/worker/runner.ts";
 import { StepWriter } from "../src/worker/step-writer.ts";
 import { newApp, unique, until, urlOf, withClient, withWorker } from "./ground.ts";
 
-/** A queue that only this test's worker serves, and settings of inline jobs on it. */
+/** Return a queue that only this test's worker serves, and settings of inline jobs on it. */
 function place(): { queues: Record<string, number>; inline: JobOptions<z.ZodObject, never> } {
   const queue = unique("q");
   return {
@@ -61,7 +61,8 @@ test("a payload that cannot be sent ends its job and no other", async () => {
   await withClient(async (client) => {
     const numbers = `[${Array(9000).fill("1e131071").join(",")}]`;
     await client.query("begin");
-    await client.query("set local session_replication_role = replica"); // as a restore does
+    // so that triggers do not run, as in a restore
+    await client.query("set local session_replication_role = replica");
     await client.query(
       "update jobforge.jobs set payload = jsonb_build_object('number', $1::jsonb) where id = $2",
       [numbers, bad.id],
@@ -399,7 +400,8 @@ test("a worker that stops hands back what its claims ahead still bring", async (
   await noop.enqueueMany(Array.from({ length: 3_000 }, () => ({})));
   const queues = { [noop.settings.queue]: 1_000 };
   await withWorker(jf, { queues }, async (worker) => {
-    // The first claim is for a hundred; when the next jobs come, others are on their way.
+    // The first claim asks for a hundred jobs; while the next ones arrive, further claims are in
+    // flight.
     let started = 0;
     await new Promise<void>((resolve) => {
       stop = () => {
@@ -485,7 +487,7 @@ test("a worker that ends lets jobs finish; told twice, it hands them back", asyn
     const handles = await wait
       .using({ tenant: "aaaaaaaa-0000-4000-8000-000000000002" })
       .enqueueMany([{ stays: false }, { stays: true }]);
-    // A job that is claimed and has not started is handed back at once.
+    // A claimed job that has not started is released at once.
     await until(() => started === 2);
     worker.stop();
     release();
@@ -525,7 +527,7 @@ test("a lease that another has taken is given up, and its outcome is not recorde
   });
 });
 
-/** A job that is held and told only, and what it was told. */
+/** Return a run that only records its calls, and the recorded calls. */
 function heldRun() {
   const [stops, deadlines]: [string[], number[]] = [[], []];
   const job = { job_id: randomUUID(), lease: "1" } as ClaimedJob;
@@ -692,7 +694,7 @@ test("a job whose child is locked for longer than its lease is settled later, an
     });
     const job = await handle.wait({ timeout: 20 });
     assert.deepEqual([job.state, job.attempt], ["succeeded", 1]);
-    await until(() => ran === 2); // the child is free
+    await until(() => ran === 2); // the child job is free
   });
   assert.equal(ran, 2);
 });
@@ -728,12 +730,12 @@ test("outcomes are kept while connections are lost, and recorded after", async (
     for (let round = 0; round < 3; round++) {
       await count.enqueueMany(Array.from({ length: 40 }, () => ({})));
       await withClient(async (client) => {
-        // A call must be on its way when its connection is cut: hold it up by a lock.
+        // A lock delays the call, so that it is in flight when its connection is closed.
         await client.query("begin; lock table jobforge.jobs in access exclusive mode");
         const others = `from pg_stat_activity where application_name = 'jobforge'
           and datname = current_database() and pid <> pg_backend_pid()`;
         await until(async () => {
-          // Within a transaction, Postgres keeps the first answer about other sessions.
+          // Within a transaction, Postgres caches statistics of other sessions.
           await client.query("select pg_stat_clear_snapshot()");
           const waiting = await client.query(`select ${others} and wait_event_type = 'Lock'`);
           return waiting.rowCount !== 0;

@@ -1,6 +1,7 @@
 /**
- * Calls on a tenant's jobs, for applications. Each answers one text, `answer`. JSON goes as a text:
- * postgres.js would write what it takes for jsonb once more as JSON.
+ * Calls on a tenant's jobs, for applications. Each returns one string column, `answer`, which all
+ * drivers read in the same way. JSON arguments are sent as text, because postgres.js would encode a
+ * jsonb argument a second time.
  */
 
 import type {
@@ -28,7 +29,7 @@ export function enqueueJob(job: JobRequest, tenantId: string | null): Call<Enque
   };
 }
 
-/** All or nothing. The answers come in the order of the jobs. */
+/** Enqueue all jobs or none. The results are in the order of the jobs. */
 export function enqueueJobs(
   jobs: readonly JobRequest[],
   tenantId: string | null,
@@ -43,7 +44,7 @@ export function enqueueJobs(
   };
 }
 
-/** As enqueueJobs, for jobs that differ in their payloads only: see areAlike. */
+/** Like enqueueJobs, for jobs that differ only in their payloads (areUniform). */
 export function enqueueAlike(
   jobs: readonly [JobRequest, ...JobRequest[]],
   tenantId: string | null,
@@ -61,7 +62,10 @@ export function enqueueAlike(
   };
 }
 
-/** Whether they share all but their payloads. Keys they have each. */
+/**
+ * Whether the jobs differ only in their payloads and none has an idempotency key, which is unique
+ * per job.
+ */
 export function areUniform(
   jobs: readonly JobRequest[],
 ): jobs is readonly [JobRequest, ...JobRequest[]] {
@@ -75,7 +79,9 @@ export function areUniform(
   );
 }
 
-/** Ids of a batch count up in their last eight digits. */
+/**
+ * Return the ID of the nth job of a batch: batch IDs are consecutive in their last eight digits.
+ */
 function computeNthId(first: string, n: number): string {
   const digits = Number.parseInt(first.slice(28), 16) + n;
   return first.slice(0, 28) + digits.toString(16).padStart(8, "0");
@@ -102,7 +108,7 @@ export interface Page {
   readonly before?: string;
 }
 
-/** Newest first; `before` is the last id of the page before. */
+/** Return jobs, newest first. `before` is the last ID of the previous page. */
 export function listJobs(
   which: JobFilter,
   page: Page,
@@ -130,7 +136,7 @@ export function cancelJob(
   };
 }
 
-/** Answers the job that will run. */
+/** Return the ID of the job that will run. */
 export function retryJob(
   jobId: string,
   payload: JsonObject | null,
@@ -171,7 +177,10 @@ export function findTenant(slug: string): Call<string> {
   };
 }
 
-/** Ends a running job within the caller's own transaction; LeaseLost when it is not held. */
+/**
+ * Complete a running job in the caller's own transaction. Throws LeaseLost if the lease is not
+ * held.
+ */
 export function completeJob(
   token: { readonly tenant_id: string; readonly job_id: string; readonly lease: string },
   workerId: string,

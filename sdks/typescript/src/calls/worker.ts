@@ -1,4 +1,4 @@
-/** Calls of workers, across tenants: claim, keep, settle. */
+/** Calls of workers, across all tenants: register, claim, extend leases, and settle. */
 
 import { JobForgeError } from "../errors.ts";
 import {
@@ -23,7 +23,7 @@ import {
 import { encode, replaceUnencodable } from "../types/jsonb.ts";
 import { type Call, decodeNothing, documentArray, type Row, textArray } from "./call.ts";
 
-// SQLSTATEs: the text of a row is larger than 1 GB, or than the memory.
+// SQLSTATEs of a claim whose rows, as text, exceed 1 GB or the server's memory.
 const PROGRAM_LIMIT_EXCEEDED = "54000";
 const OUT_OF_MEMORY = "53200";
 
@@ -82,8 +82,10 @@ export function ensurePartitions(): Call<void> {
   };
 }
 
-/** `limits` has how many jobs to take of each queue. The worker's registration says which
- * definitions it serves. */
+/**
+ * Claim jobs. `limits` has the number of jobs to claim from each queue. The worker serves the
+ * definitions of its registration.
+ */
 export function claimJobs(
   workerId: string,
   limits: ReadonlyMap<string, number>,
@@ -107,7 +109,10 @@ export function claimJobs(
   };
 }
 
-/** The same claim. A job whose payload cannot be sent is ended as dead, and is not returned. */
+/**
+ * Return the same claim for readable jobs only. A job whose payload cannot be sent becomes dead and
+ * is not returned.
+ */
 export function claimReadableJobs(claim: Call<ClaimedJob[]>): Call<ClaimedJob[]> {
   return {
     ...claim,
@@ -123,7 +128,7 @@ export function isUnreadable(error: unknown): boolean {
   return state === PROGRAM_LIMIT_EXCEEDED || state === OUT_OF_MEMORY;
 }
 
-/** Tells also how much memory this process occupies, and the time by its own clock. */
+/** Also report this process's resident memory and the time by its clock. */
 export function heartbeatJobs(
   workerId: string,
   tokens: readonly Token[],
@@ -142,8 +147,8 @@ export function heartbeatJobs(
 }
 
 /**
- * One bad report does not fail the others: it is settled as a failure that says why. The outcome of
- * a job that is `busy` is to be sent again soon, and its lease to be kept until then.
+ * Settle outcomes. An invalid report does not fail the others: its job is settled as failed, with
+ * the reason. For a `busy` job, extend its lease and send the outcome again soon.
  */
 export function completeJobs(workerId: string, reports: readonly OutcomeReport[]): Call<Settled[]> {
   return {
@@ -154,7 +159,10 @@ export function completeJobs(workerId: string, reports: readonly OutcomeReport[]
   };
 }
 
-/** Answers the leases of those that were not settled; complete_jobs tells what became of them. */
+/**
+ * Settle successes. Return the leases that were not settled; complete_jobs returns the status of
+ * each.
+ */
 export function succeedJobs(
   workerId: string,
   tokens: readonly Token[],
@@ -175,7 +183,7 @@ export function succeedJobs(
   };
 }
 
-/** Kept in the order given; answers the leases that are lost. */
+/** Store notes in the given order. Return the lost leases. */
 export function noteJobs(workerId: string, notes: readonly Note[]): Call<ReadonlySet<string>> {
   return {
     name: "note_jobs",
@@ -189,7 +197,7 @@ export function noteJobs(workerId: string, notes: readonly Note[]): Call<Readonl
   };
 }
 
-/** One answer for each, in their order. */
+/** Store steps. Return one status for each step, in the given order. */
 export function saveSteps(workerId: string, steps: readonly Step[]): Call<SaveStatus[]> {
   return {
     name: "save_steps",
@@ -206,7 +214,7 @@ export function saveSteps(workerId: string, steps: readonly Step[]): Call<SaveSt
   };
 }
 
-/** Jobs that a running job makes as a step of its own: once, however often it is called. */
+/** Enqueue jobs as a step of a running job. A repeated call enqueues nothing. */
 export function enqueueChildren(
   workerId: string,
   token: Token,
@@ -231,7 +239,7 @@ export function enqueueChildren(
   };
 }
 
-/** Answers how many leases were ended. */
+/** Return the number of leases that were ended. */
 export function reapJobs(limit: number): Call<number> {
   return {
     name: "reap_jobs",
@@ -241,7 +249,7 @@ export function reapJobs(limit: number): Call<number> {
   };
 }
 
-/** Makes one step of an operation that is due; answers whether there was one. */
+/** Advance one due bulk operation by one step. Return whether one was due. */
 export function advanceOperations(): Call<boolean> {
   return {
     name: "advance_operations",
@@ -273,7 +281,7 @@ function toToken(token: Token): Token {
   return { tenant_id: token.tenant_id, job_id: token.job_id, lease: token.lease };
 }
 
-/** What describes a failure is put into words where jsonb cannot keep it; a result was checked. */
+/** Replace what jsonb cannot store in the report of a failure. Results were validated before. */
 function toStorable(report: OutcomeReport): OutcomeReport {
   if (report.outcome === "succeeded") return report;
   return replaceUnencodable(report) as unknown as OutcomeReport;

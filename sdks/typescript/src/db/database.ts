@@ -1,6 +1,6 @@
 /**
- * The seam to Postgres: connections, the tenant of a transaction, and running a Call. Every error
- * of the driver becomes one of errors.ts here.
+ * Connections to Postgres for applications: a pool, the tenant of a transaction, LISTEN, and
+ * running a Call. Driver errors become errors of errors.ts.
  */
 
 import pg from "pg";
@@ -17,13 +17,13 @@ import {
 import { DedicatedConnection } from "./link.ts";
 import { translateError } from "./sqlstates.ts";
 
-// Columns stay the texts that Postgres sends: what they are, the calls know.
+// Columns stay the strings that Postgres sends; each call decodes its own rows.
 const RAW_TYPES: pg.CustomTypesConfig = { getTypeParser: () => (text: string) => text };
 export interface DatabaseOptions {
   readonly size?: number | undefined;
-  /** PgBouncer in transaction mode: no start-up options, no prepared statements, no LISTEN. */
+  /** PgBouncer in transaction mode: no startup options, no prepared statements, no LISTEN. */
   readonly behindPooler?: boolean | undefined;
-  /** Leads past a pooler. */
+  /** A URL that bypasses the pooler. */
   readonly listenUrl?: string | undefined;
 }
 
@@ -36,7 +36,7 @@ export class Database {
   #isService: Promise<boolean> | null = null;
 
   constructor(url: string, options: DatabaseOptions = {}) {
-    // The driver reads process.env, where it may be no more.
+    // The driver reads process.env, from which withholdCredentials removes the password.
     pg.defaults.password ??= readVariable("PGPASSWORD");
     this.#url = url;
     this.#listenUrl = options.listenUrl ?? url;
@@ -48,30 +48,36 @@ export class Database {
       idleTimeoutMillis: 30_000,
       allowExitOnIdle: true,
     });
-    // A connection that is lost while nobody uses it: the next call opens another.
+    // An idle connection was lost. The next call opens another one.
     this.#pool.on("error", () => undefined);
   }
 
-  /** Of the URLs, and that of the environment. */
+  /** The passwords in the URLs and in PGPASSWORD. */
   get passwords(): ReadonlySet<string> {
     const urls = [this.#url, this.#listenUrl];
     const found = [...urls.map(readPassword), readVariable("PGPASSWORD")];
     return new Set(found.filter((each): each is string => !!each));
   }
 
-  /** The call in a transaction of its own. */
+  /** Run the call in a separate transaction. */
   async run<T>(call: Call<T>): Promise<T> {
     const name = call.isFrequent && !this.#behindPooler ? call.name : null;
     return await runOnPool(this.#pool, call, name);
   }
 
-  /** A call in the name of a tenant, whatever the login may do. */
+  /**
+   * Run a call for a tenant. Logins that may not name a tenant get a transaction with app.tenant_id
+   * set.
+   */
   async runFor<T>(tenantId: string, build: (tenantId: string | null) => Call<T>): Promise<T> {
     if (await this.#canNameTenant()) return await this.run(build(tenantId));
     return await this.transaction(tenantId, (client) => runOnPool(client, build(null), null));
   }
 
-  /** Commits what `work` has done for a tenant, or rolls back when it throws. */
+  /**
+   * Run `work` in a transaction of this tenant. Commits when `work` resolves; rolls back when it
+   * throws.
+   */
   async transaction<T>(tenantId: string, work: (client: pg.PoolClient) => Promise<T>): Promise<T> {
     const client = await connectOrTranslate(() => this.#pool.connect());
     let failure: unknown = null;
@@ -90,12 +96,15 @@ export class Database {
     }
   }
 
-  /** A connection apart from the pool, for one loop; what is not durable may be gone in a crash. */
+  /**
+   * Return a connection outside of the pool for one loop. A crash of the server may lose what a
+   * link that is not durable has committed.
+   */
   createLink(durable = true): DedicatedConnection {
     return new DedicatedConnection(this.#url, durable, this.#behindPooler);
   }
 
-  /** Tells the names of channels until it is closed or the connection is lost. */
+  /** Call `onChannel` for each notification, until the connection is closed or lost. */
   async listen(
     channels: readonly string[],
     onChannel: (name: string) => void,
@@ -146,7 +155,7 @@ function readPassword(url: string): string | undefined {
   try {
     return new pg.Client(url).password ?? undefined;
   } catch {
-    return undefined; // whoever connects is told what is wrong with it
+    return undefined; // Connecting reports what is wrong with the URL.
   }
 }
 

@@ -1,4 +1,4 @@
-/** Options of node-postgres clients, and its errors translated to those of errors.ts. */
+/** Options of node-postgres clients, and their errors translated to those of errors.ts. */
 
 import pg from "pg";
 import type { JobForgeError } from "../errors.ts";
@@ -7,12 +7,15 @@ import { translateError } from "./sqlstates.ts";
 const CONNECT_MS = 10_000;
 const STATEMENT_MS = 30_000;
 const LOCK_MS = 2_000;
-/** Longer than the server's statement timeout: a call without a response by then has lost its connection. */
+/**
+ * Longer than the server's statement timeout: without a response by then, the connection is lost.
+ */
 export const RESPONSE_MS = STATEMENT_MS + 2_000;
 
 export async function openClient(config: pg.ClientConfig): Promise<pg.Client> {
   const client = new pg.Client(config);
-  // Until somebody else listens; an error that nobody hears would end the process.
+  // An `error` event without a listener would end the process; callers add their own listeners
+  // later.
   client.on("error", () => undefined);
   await connectOrTranslate(() => client.connect());
   return client;
@@ -61,7 +64,7 @@ export async function execute(
   }
 }
 
-/** At once, whatever is on its way. */
+/** Close the connection at once, including calls in flight. */
 export function destroySocket(client: pg.Client): void {
   const { connection } = client as unknown as { connection?: { stream?: { destroy(): void } } };
   connection?.stream?.destroy();

@@ -1,4 +1,4 @@
-/** A connection outside of the pool, which one loop of a worker keeps for itself. */
+/** A connection outside of the pool for one loop of a worker. */
 
 import type pg from "pg";
 import type { Call } from "../calls/call.ts";
@@ -7,9 +7,9 @@ import { buildClientConfig, destroySocket, execute, openClient, RESPONSE_MS } fr
 import { queryRows } from "./raw-query.ts";
 
 /**
- * A connection kept for one loop: opened when first used, and anew after it was lost. The calls are
- * made one after the other. Only on a connection that is open may the next be sent ahead: it lies
- * with the database then, which need not wait until the last answer was read.
+ * A connection for one loop. It is opened on first use and again after it was lost. Calls run one
+ * after the other. On an open connection, the caller may send a call before the previous one has
+ * returned; the database then starts it without waiting for the round trip.
  */
 export class DedicatedConnection {
   readonly #url: string;
@@ -33,7 +33,8 @@ export class DedicatedConnection {
       if (this.#behindPooler && !this.#durable) return await this.#runInTurn(client, call);
       return call.decode(await queryRows(client, call, this.#behindPooler ? null : call.name));
     } catch (error) {
-      // A call that was cut off may still have its answer on the way.
+      // The response of a call that timed out could still arrive, so the connection cannot be
+      // reused.
       if (error instanceof Unavailable) {
         destroySocket(client);
         if (this.#client === client) this.#client = null;
@@ -53,7 +54,7 @@ export class DedicatedConnection {
     else await client.end().catch(() => undefined);
   }
 
-  /** Several statements belong together: those of a call that is sent ahead come after them. */
+  /** Run the statements of one call together; the statements of a call sent ahead follow them. */
   async #runInTurn<T>(client: pg.Client, call: Call<T>): Promise<T> {
     const turn = this.#last.then(() => runWithoutSync(client, call));
     this.#last = turn.catch(() => undefined);
@@ -63,7 +64,7 @@ export class DedicatedConnection {
   async #open(): Promise<pg.Client> {
     const client = await openClient({
       ...buildClientConfig(this.#url, this.#behindPooler, this.#durable),
-      query_timeout: 0, // a run has its own patience
+      query_timeout: 0, // `run` has its own timeout
       pipeline: !this.#behindPooler,
     });
     client.on("error", () => {

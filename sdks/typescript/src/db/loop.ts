@@ -1,7 +1,7 @@
 /**
- * A step that a worker repeats until it is told to stop, and that no failure ends. After a failure
- * it waits, longer each time, and tells the first one only. Whatever the step has taken in hand, it
- * must still hold when it is called again.
+ * A loop that repeats a step until it is stopped. A failed step is retried after a growing pause,
+ * and only the first failure in a row is logged. So a step must still hold its unfinished work when
+ * it is called again.
  */
 
 import { Contended, Unavailable } from "../errors.ts";
@@ -10,7 +10,7 @@ import { emit } from "../observability/logs.ts";
 const MIN_PAUSE_S = 0.05;
 const MAX_PAUSE_S = 5;
 
-/** `ring` ends a rest of the step early; so does `stop`. */
+/** A background loop of a worker. `wake` and `stop` end the step's wait early. */
 export class BackgroundLoop {
   readonly #name: string;
   readonly #step: (loop: BackgroundLoop) => Promise<void>;
@@ -47,7 +47,7 @@ export class BackgroundLoop {
     this.wake();
   }
 
-  /** The next failure is the first again; for a step that goes on for long. */
+  /** Reset the count of failures, for a step that runs for a long time. */
   resetFailures(): void {
     this.#failures = 0;
   }
@@ -57,8 +57,11 @@ export class BackgroundLoop {
     this.#resolveWait?.();
   }
 
-  /** Until the time is up, or somebody rings, maybe since the last rest: then it is true. */
-  async rest(seconds?: number): Promise<boolean> {
+  /**
+   * Wait until the time is up or `wake` is called. Returns true if `wake` was called, also if
+   * before this wait.
+   */
+  async waitForWake(seconds?: number): Promise<boolean> {
     if (!this.#isWoken) {
       await new Promise<void>((resolve) => {
         this.#resolveWait = resolve;
@@ -87,7 +90,8 @@ export class BackgroundLoop {
   async #recover(): Promise<void> {
     if (this.#isStopped) return;
     const pause = Math.min(MAX_PAUSE_S, MIN_PAUSE_S * 2 ** Math.min(this.#failures - 1, 10));
-    // Not a rest: a bell that rings all the time must not turn this into a storm.
+    // A plain pause, which `wake` does not end: frequent wake-ups must not turn retries into a busy
+    // loop.
     await new Promise<void>((resolve) => {
       const timer = setTimeout(resolve, pause * (500 + 500 * Math.random()));
       this.#resolvePause = () => {

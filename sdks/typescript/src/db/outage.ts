@@ -1,11 +1,13 @@
-/** Whether the database answers, as all loops of a worker see it: told once when it changes. */
+/**
+ * Tracks whether the database is reachable, for all loops of a worker, and logs each change once.
+ */
 
 import type { Call } from "../calls/call.ts";
 import { Unavailable } from "../errors.ts";
 import { emit } from "../observability/logs.ts";
 import type { DedicatedConnection } from "./link.ts";
 
-/** From the first call that did not reach the database to the first that did again. */
+/** An outage lasts from the first failed call to the next successful call of any link. */
 export class Outage {
   #since: number | null = null;
 
@@ -23,7 +25,7 @@ export class Outage {
   }
 }
 
-/** A link whose calls show whether there is an outage. */
+/** A link that reports the success and failure of its calls to the Outage. */
 export class MonitoredLink {
   readonly #link: DedicatedConnection;
   readonly #outage: Outage;

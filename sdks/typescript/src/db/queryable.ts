@@ -1,6 +1,6 @@
 /**
- * Connections that are not ours, by what they can do: node-postgres, and the handles of Kysely,
- * Drizzle, Prisma and postgres.js. A call joins whatever transaction they are in.
+ * Runs calls on the caller's connection: node-postgres, or a handle of Kysely, Drizzle, Prisma or
+ * postgres.js, recognized by their methods. The call joins the connection's transaction.
  */
 
 import type { Call } from "../calls/call.ts";
@@ -14,34 +14,34 @@ export interface PgHandle {
   query(text: string, values: unknown[]): Promise<{ readonly rows: unknown[] }>;
 }
 
-/** `Kysely` or a `Transaction` of it. */
+/** A `Kysely` instance or one of its transactions. */
 export interface KyselyHandle {
   executeQuery(query: never): Promise<{ readonly rows: unknown[] }>;
 }
 
-/** `drizzle(…)` or the `tx` of its transactions, over node-postgres or postgres.js. */
+/** `drizzle(…)`, or the `tx` of its transactions, on node-postgres or postgres.js. */
 export interface DrizzleHandle {
   readonly _: { readonly session: unknown };
   execute(query: never): unknown;
 }
 
-/** A `PrismaClient` or the `tx` of its interactive transactions. */
+/** A `PrismaClient`, or the `tx` of its interactive transactions. */
 export interface PrismaHandle {
   $queryRawUnsafe(text: string, ...values: never[]): PromiseLike<unknown>;
 }
 
-/** The `sql` of postgres.js, or that of its `begin`. */
+/** The `sql` function of postgres.js, or the `sql` that `begin` passes on. */
 export interface PostgresJsHandle {
   unsafe(text: string, values: never[]): PromiseLike<unknown>;
 }
 
 export type Queryable = PgHandle | KyselyHandle | DrizzleHandle | PrismaHandle | PostgresJsHandle;
 
-/** Runs a call whose answer is one text; errors become ours. */
+/** Run a call that returns one string. Driver errors become errors of errors.ts. */
 export async function runOn<T>(conn: Queryable, call: Call<T>): Promise<T> {
   try {
     const rows = await sendQuery(conn, call.text, [...call.values]);
-    // By its place: some libraries are told to spell the names of columns their own way.
+    // By position, because some libraries rename columns, for example to camel case.
     const [answer] = Object.values(rows[0] ?? {});
     return call.decode([[answer == null ? null : String(answer)]]);
   } catch (error) {
@@ -67,13 +67,16 @@ async function sendQuery(conn: Queryable, text: string, values: unknown[]): Prom
   );
 }
 
-/** As Kysely's `CompiledQuery.raw` makes it. */
+/** The object that Kysely's `CompiledQuery.raw` creates. */
 function compileForKysely(sql: string, parameters: unknown[]): object {
   const query = { kind: "RawNode", sqlFragments: [sql], parameters: [] };
   return { query, queryId: { queryId: crypto.randomUUID() }, sql, parameters };
 }
 
-/** Drizzle keeps the driver's connection in its session; in a transaction it is that one's. */
+/**
+ * Return the driver's connection from Drizzle's session. In a transaction, it is the connection of
+ * the transaction.
+ */
 function findDrizzleClient(conn: object): Queryable | null {
   const session = (conn as { _?: { session?: { client?: unknown } } })._?.session;
   const client = session?.client;

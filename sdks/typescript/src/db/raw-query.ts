@@ -1,15 +1,14 @@
 /**
- * One statement on a connection of a worker, with its rows as they came: the texts that Postgres
- * sends, in the arrays that pg has read them into. By a callback, and without pg's own timeout: with
- * the promises that pg makes, or with that timeout, what V8 could have forgotten young lived until
- * the next full collection, and a worker's memory doubled.
+ * Runs one statement on a worker's connection and returns its rows unparsed: the arrays of strings
+ * that pg has read. It uses a callback and no pg timeout, because pg's promises and its timeout
+ * keep short-lived objects alive until the next full collection, which doubled a worker's memory.
  */
 
 import pg from "pg";
 import type { Call, Row } from "../calls/call.ts";
 import { translateError } from "./sqlstates.ts";
 
-/** The rows of the call; under a name its statement is prepared. */
+/** Return the rows of the call. With a name, its statement is prepared. */
 export function queryRows(
   client: pg.Client,
   call: Call<unknown>,
@@ -33,7 +32,7 @@ class RawQuery extends pg.Query {
     super({ text, values: [...values], ...(name === null ? {} : { name }) }, onEnd);
   }
 
-  /** In place of pg's own, which copies each row through the parsers of its types. */
+  /** Replaces pg's method, which copies each row through the type parsers. */
   handleDataRow({ fields }: { readonly fields: Row }): void {
     this.rawRows.push(fields);
   }

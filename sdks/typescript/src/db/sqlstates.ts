@@ -1,4 +1,4 @@
-/** Where the error of a driver becomes one of ours: by its SQLSTATE, never by its text. */
+/** Translates driver errors to errors of errors.ts by their SQLSTATE, never by their text. */
 
 import {
   CONTENDED_SQLSTATES,
@@ -16,7 +16,10 @@ const BY_SQLSTATE = new Map(
 );
 const BY_CODE = new Map(ERRORS.map((error) => [error.code, error] as const));
 
-/** The error that a SQLSTATE stands for; `detail` is its DETAIL, JSON when it is ours. */
+/**
+ * Return the error for a SQLSTATE. `detail` is its DETAIL field, which JobForge's functions fill
+ * with JSON.
+ */
 export function errorFromSqlstate(
   state: string | null,
   message: string,
@@ -40,12 +43,12 @@ export function errorFromSqlstate(
   return new JobForgeError(message, { detail: { sqlstate: state }, cause });
 }
 
-/** The class that a server names by its code. */
+/** Return the class with this code. */
 export function classFromCode(code: string): typeof JobForgeError {
   return BY_CODE.get(code) ?? JobForgeError;
 }
 
-/** Whatever a driver threw. What has no SQLSTATE came from the network. */
+/** Translate any error of a driver. An error without a SQLSTATE is a network error. */
 export function translateError(error: unknown): JobForgeError {
   if (error instanceof JobForgeError) return error;
   const found = findDriverError(error);
@@ -60,7 +63,7 @@ export function translateError(error: unknown): JobForgeError {
   );
 }
 
-// Not EPIPE and its like, and not Prisma's own P2010.
+// Excludes Node's codes such as EPIPE, and Prisma's own codes such as P2010.
 const SQLSTATE = /^(?!E[A-Z]{4}|P[1-9])[0-9A-Z]{5}$/;
 
 interface DriverError {
@@ -70,7 +73,9 @@ interface DriverError {
   readonly hint?: string | null;
 }
 
-/** Query builders wrap the driver's error: it is the cause, or Prisma has it within `meta`. */
+/**
+ * Return the driver's error. Query builders wrap it: as the cause, or, in Prisma, within `meta`.
+ */
 function findDriverError(error: unknown, depth = 0): DriverError | null {
   if (typeof error !== "object" || error === null || depth > 4) return null;
   const given = error as {
@@ -94,7 +99,7 @@ function findDriverError(error: unknown, depth = 0): DriverError | null {
 }
 
 function parseDetail(detail: string | null | undefined): Record<string, unknown> {
-  // Postgres itself fills DETAIL with prose; only ours is a JSON object.
+  // Postgres itself fills DETAIL with prose; JobForge's functions fill it with a JSON object.
   if (!detail?.startsWith("{")) return {};
   try {
     return JSON.parse(detail) as Record<string, unknown>;

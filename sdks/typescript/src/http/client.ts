@@ -1,4 +1,4 @@
-/** Jobs over HTTP, for programs that have no database: one method for each route they need. */
+/** A client of the HTTP API for programs without a database connection. */
 
 import { classFromCode } from "../db/sqlstates.ts";
 import { ConfigError, type JobForgeError, Unavailable } from "../errors.ts";
@@ -19,7 +19,7 @@ export interface ServerOptions {
   readonly url: string;
   /** `jf_…` */
   readonly key: string;
-  /** For a super admin: the tenant to act for, by id or slug. */
+  /** UUID or slug of the tenant to act for. Only for an operator's key. */
   readonly tenant?: string;
   readonly timeoutMs?: number;
   readonly fetch?: typeof globalThis.fetch;
@@ -45,7 +45,10 @@ export class ServerClient {
     this.#base = `${options.url.replace(/\/+$/, "")}/api/v1`;
   }
 
-  /** The same `requestKey` and job within 24 hours have the same answer. */
+  /**
+   * Enqueue a job. Requests with the same `requestKey` within 24 hours create one job and return
+   * the same response.
+   */
   async enqueue(job: NewJob, requestKey?: string): Promise<MadeJob> {
     return await this.#request("POST", "/jobs", {
       body: job,
@@ -53,7 +56,7 @@ export class ServerClient {
     });
   }
 
-  /** All or none, in their order. */
+  /** Enqueue all jobs or none. The results are in the order of the jobs. */
   async enqueueMany(jobs: readonly NewJob[], requestKey?: string): Promise<readonly MadeJob[]> {
     const parts = { body: { jobs }, headers: idempotencyHeaders(requestKey) };
     return (await this.#request<Schemas["Items_MadeJob_"]>("POST", "/jobs/batch", parts)).items;
@@ -67,24 +70,27 @@ export class ServerClient {
     return await this.#request("GET", `/jobs/${encodeURIComponent(jobId)}`);
   }
 
-  /** Newest first; `next` is the `cursor` of the page after. */
+  /** Return jobs, newest first. `next` of a page is the `cursor` of the following page. */
   async listJobs(query: ListQuery = {}): Promise<JobPage> {
     return await this.#request("GET", "/jobs", { query });
   }
 
-  /** Answers `canceled`, or `canceling` when its worker has to stop it first. */
+  /** Return `canceled`, or `canceling` if the job's worker has to stop it first. */
   async cancelJob(jobId: string, reason?: string): Promise<Schemas["State"]> {
     const path = `/jobs/${encodeURIComponent(jobId)}/cancel`;
     return (await this.#request<Schemas["JobState"]>("POST", path, { body: { reason } })).state;
   }
 
-  /** Answers the id of the job that will run. */
+  /** Return the ID of the job that will run. */
   async retryJob(jobId: string, given: Schemas["Retry"] = {}): Promise<string> {
     const path = `/jobs/${encodeURIComponent(jobId)}/retry`;
     return (await this.#request<Schemas["JobId"]>("POST", path, { body: given })).id;
   }
 
-  /** When a schedule would fire next, or the payload that an event would make; nothing is saved. */
+  /**
+   * Return when a schedule would fire next, or the payload that an event would produce. Nothing is
+   * saved.
+   */
   async previewTrigger(trigger: PreviewRequest): Promise<Preview> {
     return await this.#request("POST", "/triggers/preview", { body: trigger });
   }
@@ -136,7 +142,10 @@ async function fetchOrUnavailable<T>(send: () => Promise<T>): Promise<T> {
   }
 }
 
-/** The class that the problem's code names; a proxy before the server may answer something else. */
+/**
+ * Return the error of the class that the problem's code names. Any other response comes from a
+ * proxy in front of the server.
+ */
 function errorFromProblem(status: number, text: string): JobForgeError {
   try {
     const problem = JSON.parse(text) as Schemas["Problem"];

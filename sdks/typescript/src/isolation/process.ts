@@ -1,4 +1,4 @@
-/** One process for one job, as the worker sees it: what it says, what it prints, how it is stopped. */
+/** The worker's end of one job's process: its messages, its output, and how to stop it. */
 
 import { type ChildProcess, spawn } from "node:child_process";
 import { randomUUID } from "node:crypto";
@@ -36,11 +36,11 @@ import { OutputTail } from "../worker/isolation/output-tail.ts";
 import { killTree, MARK_VARIABLE } from "../worker/isolation/proc.ts";
 import type { JobServices, OnEnd, Run } from "../worker/runner.ts";
 
-// What a process has said and printed before its end comes at once; a grandchild that still holds
-// the pipes is not waited for.
+// Data sent before the exit arrives within this time. A grandchild that still holds the pipes is
+// not waited for.
 const DRAIN_MS = 2_000;
 const WEIGH_MS = 250;
-// Flags of Node that are for one process alone; loaders and conditions are for all.
+// Node flags that must not be inherited; loaders and conditions are inherited.
 const OF_THE_WORKER =
   /^--(inspect|cpu-prof|heap-prof|test|watch|max-old-space-size|heap-growing-percent)/;
 const NOTES: readonly string[] = ["progress", "log", "event"];
@@ -53,7 +53,7 @@ export class WarmProcess {
   readonly mark = randomUUID();
   readonly stdout = new OutputTail();
   readonly stderr = new OutputTail();
-  /** Whether it got so far; false when it ended before. */
+  /** Resolves to false if the process ended before it was ready. */
   readonly ready: Promise<boolean>;
 
   constructor(module: string, limits: ProcessLimits) {
@@ -61,14 +61,15 @@ export class WarmProcess {
     const node = [process.execPath, ...flags, heapFlag(limits), CHILD, module];
     const [command, given] = limitCommand(limits, node);
     this.child = spawn(command, given, {
-      // A session of its own: signals of the terminal are for the worker, and all can be killed.
+      // A separate session: terminal signals reach only the worker, and the whole group can be
+      // killed.
       detached: true,
       stdio: ["ignore", "pipe", "pipe", "ipc", "pipe"],
       env: { ...buildWarmEnvironment(process.env), [MARK_VARIABLE]: this.mark },
     });
     this.child.stdout?.on("data", (data: Buffer) => this.stdout.feed(data));
     this.child.stderr?.on("data", (data: Buffer) => this.stderr.feed(data));
-    // A process that has gone is heard of by its exit.
+    // The exit event reports a lost process.
     this.child.on("error", () => undefined);
     this.child.stdio[DEADLINE_FD]?.on("error", () => undefined);
     this.ready = new Promise((resolve) => {
@@ -92,7 +93,7 @@ export class WarmProcess {
     if (this.child.connected) this.child.send(order, () => undefined);
   }
 
-  /** The lease ends then, by the worker's clock. */
+  /** Send the deadline of the lease, which is by the worker's clock. */
   extend(deadline: number): void {
     const left = BigInt(Math.floor((deadline - now()) * 1e9));
     const pipe = this.child.stdio[DEADLINE_FD] as Writable | null | undefined;
@@ -100,7 +101,7 @@ export class WarmProcess {
   }
 }
 
-/** A run in a process of its own, from the job to the report. */
+/** A run in a separate process, from the job to the report. */
 export class JobProcess implements Run {
   readonly job: ClaimedJob;
   hasEnded = false;
@@ -162,7 +163,7 @@ export class JobProcess implements Run {
     this.#waiting.extend(deadline);
   }
 
-  /** What the app took to be imported is not held against the job. */
+  /** Memory that importing the app took does not count towards the job's limit. */
   #weigh(pid: number): void {
     if (this.#isOver) return;
     const most = residentBytes(pid) + this.#definition.settings.limits.memoryBytes;
@@ -176,7 +177,7 @@ export class JobProcess implements Run {
   #take(word: JobMessage): void {
     switch (word.kind) {
       case "note":
-        // One that the engine would refuse would take those of other jobs along.
+        // The engine would reject a whole batch because of one invalid note.
         if (NOTES.includes(word.note) && typeof word.data === "object" && word.data !== null) {
           this.#host.note(this.job, word.note, word.data);
         }
@@ -226,7 +227,7 @@ export class JobProcess implements Run {
     this.#isOver = true;
     clearTimeout(this.#grace);
     clearInterval(this.#weighing);
-    this.#waiting.kill(); // what it left behind
+    this.#waiting.kill(); // descendants
     await drained(this.#waiting.child);
     remove(this.#folder);
     const { stdout, stderr, child } = this.#waiting;
@@ -254,7 +255,7 @@ export class JobProcess implements Run {
   }
 }
 
-/** The process may not have redacted what it said. */
+/** Redact the verdict, because the process may not have done so. */
 async function withoutSecrets(verdict: Verdict, scope: RedactionScope): Promise<Verdict> {
   const { error, reason } = verdict;
   if (error === undefined && reason === undefined) return verdict;
@@ -265,7 +266,7 @@ async function withoutSecrets(verdict: Verdict, scope: RedactionScope): Promise<
   return { ...verdict, error: said.error ?? undefined, reason: said.reason ?? undefined };
 }
 
-/** As Python has it: negative after a signal. */
+/** Return the exit code in Python's format: negative after a signal. */
 function exitCode(code: number | null, signal: NodeJS.Signals | null): number | undefined {
   return signal === null ? (code ?? undefined) : -constants.signals[signal];
 }
@@ -288,11 +289,11 @@ function remove(folder: string): void {
   try {
     rmSync(folder, { recursive: true, force: true });
   } catch {
-    // What a job made so that it cannot be removed stays in the folder for temporary files.
+    // Files that cannot be removed stay in the temporary folder.
   }
 }
 
-/** Until all that it said and printed has been read. */
+/** Wait until all messages and output of the process have been read. */
 async function drained(child: ChildProcess): Promise<void> {
   const streams = [child.stdout, child.stderr].filter((each) => each !== null);
   const ended = streams.map((stream) =>
@@ -300,7 +301,7 @@ async function drained(child: ChildProcess): Promise<void> {
       ? Promise.resolve()
       : new Promise<void>((resolve) => stream.once("close", resolve)),
   );
-  // Its verdict may be read after its exit.
+  // The verdict may arrive after the exit event.
   if (child.connected) ended.push(new Promise((resolve) => child.once("disconnect", resolve)));
   let timer: NodeJS.Timeout | undefined;
   const timeUp = new Promise<void>((resolve) => {

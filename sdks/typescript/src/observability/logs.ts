@@ -1,6 +1,6 @@
 /**
- * What a process says about itself: one JSON object per line on stderr, redacted. Before
- * configure() is called, as in an application that only enqueues, nothing is said.
+ * Logs of a process: one JSON object per line on stderr, redacted. Before configure() is called, as
+ * in an application that only enqueues, nothing is logged.
  */
 
 import { hideObject, LOG_SCOPE } from "../redact/index.ts";
@@ -24,7 +24,7 @@ export interface LogSettings {
   readonly write?: Write;
 }
 
-/** From now on this process writes its own lines. May be called again, to change things. */
+/** Enable logging in this process, or change its settings. */
 export function configure(settings: LogSettings = {}): void {
   writer = {
     threshold: LEVELS.indexOf(settings.level ?? "info"),
@@ -37,14 +37,14 @@ export function unconfigure(): void {
   writer = null;
 }
 
-/** Whether such a line would be written; ask before gathering costly fields. */
+/** Whether a line of this level would be written. Check this before collecting costly fields. */
 export function isEnabled(level: Level): boolean {
   return writer !== null && LEVELS.indexOf(level) >= writer.threshold;
 }
 
 export type Fields = Readonly<Record<string, Json | undefined>>;
 
-/** Writes one event, named noun.verb; never throws. */
+/** Write one event, named noun.verb. Never throws. */
 export function emit(event: string, fields: Fields = {}, level: Level = "info"): void {
   if (writer === null || !isEnabled(level)) return;
   const head = {
@@ -55,17 +55,17 @@ export function emit(event: string, fields: Fields = {}, level: Level = "info"):
   };
   const given = Object.entries(fields).filter(([, value]) => value !== undefined && value !== null);
   const redactedFields = Object.entries(hideObject(Object.fromEntries(given), LOG_SCOPE)).map(
-    // A field of the caller's must not pass for one of ours.
+    // Rename the caller's fields that would replace standard fields.
     ([name, value]) => [name in head && name !== "worker_id" ? `${name}_` : name, value] as const,
   );
   try {
     writer.write(`${JSON.stringify({ ...head, ...Object.fromEntries(redactedFields) })}\n`);
   } catch {
-    // Nobody reads any more; work goes on.
+    // The stream is closed. A lost log line must not stop the worker.
   }
 }
 
-/** What every line about a job carries. */
+/** The fields of each event about a job. */
 export function jobFields(job: ClaimedJob): Record<string, Json> {
   return {
     trace_id: traceId(job),
@@ -78,7 +78,7 @@ export function jobFields(job: ClaimedJob): Record<string, Json> {
 
 const TRACEPARENT = /^(?!ff)[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}/;
 
-/** The enqueuer's trace when the job carries one, else the job's own id, which is as long. */
+/** Return the trace ID of the job's traceparent, or the job's own ID, which has the same length. */
 export function traceId(job: ClaimedJob): string {
   return TRACEPARENT.exec(job.traceparent ?? "")?.[1] ?? job.job_id.replaceAll("-", "");
 }

@@ -1,11 +1,11 @@
 /**
  * Hides credentials from other processes of the same user.
  *
- * The kernel shows the environment and the arguments with which a process was started, whatever
- * becomes of process.env and process.argv: /proc/<pid>/environ to processes of its user,
- * /proc/<pid>/cmdline to all. Only Linux has these files; a process may write to its own memory, and
- * so overwrite them. Node cannot make a process undumpable as the Python worker does, so its memory
- * stays readable to processes that may attach to it.
+ * The kernel shows the environment and the arguments with which a process was started, even after
+ * process.env and process.argv have changed: /proc/<pid>/environ to processes of the same user,
+ * /proc/<pid>/cmdline to all. Only Linux has these files. A process can overwrite them by writing
+ * to its own memory. Node cannot make a process undumpable as the Python worker does, so processes
+ * that may attach to this one can still read its memory.
  */
 
 import { closeSync, openSync, readFileSync, writeSync } from "node:fs";
@@ -17,7 +17,7 @@ const CREDENTIALS_IN_URL = /:\/\/[^/\s]*:[^/\s]*@|[?&]password=/i;
 
 type Span = readonly [start: number, end: number];
 
-/** The first call of `jobforge-worker`. False if its environment could not be hidden. */
+/** Call this first in `jobforge-worker`. Returns false if the environment could not be hidden. */
 export function harden(): boolean {
   refuseDebugger();
   const isHidden = eraseEnvironment();
@@ -27,21 +27,21 @@ export function harden(): boolean {
 }
 
 /**
- * Node opens its debugger on a port of the machine when a process of the same user sends SIGUSR1:
- * a job could run code in another process. Whoever needs it starts with --inspect.
+ * Ignore SIGUSR1, on which Node opens its debugger port. Otherwise a job, which runs as the same
+ * user, could run code in another process. `--inspect` still opens the debugger.
  */
 export function refuseDebugger(): void {
   if (process.platform !== "win32") process.on("SIGUSR1", () => undefined);
 }
 
 /**
- * Overwrites what /proc/<pid>/environ shows of this process, but for `kept`; process.env stays as it
- * is. False if the system does not permit it; true where there is no such file.
+ * Overwrite the content of this process's /proc/<pid>/environ with `kept`; process.env does not
+ * change. Returns false if the system does not permit it, and true on systems without this file.
  */
 export function eraseEnvironment(kept = ""): boolean {
   const span = findStartBlocks()?.environment;
   if (span === undefined) return process.platform !== "linux";
-  // The C library points into that block: it gets a copy of each variable first.
+  // The C library points into the block, so each variable gets a copy first.
   for (const [name, value] of Object.entries(process.env)) process.env[name] = value;
   const block = Buffer.alloc(span[1] - span[0]);
   block.write(kept);
@@ -65,12 +65,13 @@ function maskArgument(word: string, before: string): string {
   return before === OPTION || CREDENTIALS_IN_URL.test(word) ? MASK : word;
 }
 
-/** Where in memory the kernel put the arguments and variables of this process. */
+/** Return the memory addresses of this process's arguments and environment. */
 function findStartBlocks(): { readonly arguments: Span; readonly environment: Span } | undefined {
   if (process.platform !== "linux") return undefined;
   try {
     const stat = readFileSync("/proc/self/stat", "latin1");
-    // The name, in brackets, may itself contain brackets and spaces.
+    // Field 2 is the program's name in parentheses, which may itself contain parentheses and
+    // spaces.
     const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
     const [argStart = 0, argEnd = 0, envStart = 0, envEnd = 0] = fields.slice(45, 49).map(Number);
     if (argStart === 0 || envStart === 0) return undefined;

@@ -1,14 +1,14 @@
 /**
- * Secrets that a text gives under their name: `password=…`, `"api_key": "…"`, `Cookie: …`.
+ * Hides secrets that a text assigns to their name: `password=…`, `"api_key": "…"`, `Cookie: …`.
  *
- * The text is read once. At each name that isSecretName knows, the value after it is found by how
- * it begins (a quote, a bracket, a plain word) and eaten to its end, and the reading goes on there.
- * When in doubt more is hidden rather than less.
+ * The text is read once. After each name that isSecretName recognizes, the first character of the
+ * value (a quote, a bracket, or a plain word) determines how the value is matched to its end; the
+ * search continues there. In doubtful cases, more text is hidden rather than less.
  */
 
 import { isHeaderName, isSecretName } from "./names.ts";
 
-// The part of a name by which it is noticed; isSecretName decides with the whole of it.
+// Substrings of secret names, for a fast search; isSecretName decides on the whole name.
 const NAME_HINTS = [
   "pass(?:word|wd|phrase|code)|pwd|secret|token|credential|creds|cookie",
   "auth(?:orization)?|bearer|jwt|t?otp|cv[vc]|dsn",
@@ -23,19 +23,20 @@ const NAME = new RegExp(
     String.raw`(?<sign>[ \t]{0,8}(?:=>|:=|==?|:|>)[ \t]{0,8}|${BESIDE}|[ \t]{1,8})`,
   "gid",
 );
-// Without one of these no name can be there: looking for them is much faster.
+// A text without any of these substrings contains no secret name. This check is much faster than
+// NAME.
 const HINT = /pass|pwd|secret|token|cred|cookie|auth|bearer|jwt|otp|cv|dsn|key|session|connection/i;
 const LETTER = /[A-Za-z0-9_.-]/;
 const LONGEST_BEFORE = 40;
 
 const OPENING = /[bBrRuUfF]{0,2}(\\*)(["'])/y;
-// Begins at the first of a row of backslashes only, or a long row would be counted from each.
+// Matches only at the first backslash of a run: matching at each of them would take quadratic time.
 const CLOSING = /(?<!\\)(\\*)(["'])|\n/g;
 const BRACKETS = /[\][(){}\n]/g;
 const OPEN = "[({";
 const LONGEST_BRACKET = 8192;
 
-// A quote inside a value belongs to it, unless what follows shows that a text ends there.
+// A quote inside a value belongs to the value unless the following characters end a string.
 const INNER_QUOTE = String.raw`["'](?![\s,;:)}\]\\]|$)`;
 const WORD = new RegExp(`(?:[^\\s&"'<>]|${INNER_QUOTE})*`, "y");
 const LINE = new RegExp(`(?:[^\\r\\n"'<>]|${INNER_QUOTE})*`, "y");
@@ -69,7 +70,7 @@ interface NameMatch {
   readonly nameEnd: number;
 }
 
-/** The text without the values of secret names. */
+/** Replace the values of secret names by the marker. */
 export function hideAssignments(text: string, marker: string): string {
   if (!HINT.test(text)) return text;
   const parts: string[] = [];
@@ -102,7 +103,7 @@ function nextName(text: string, position: number): NameMatch | null {
   };
 }
 
-/** Where the value of this name begins and ends; null when it is no secret. */
+/** Return the start and end of the name's value, or null if it is not a secret. */
 function findValue(text: string, found: NameMatch): Span | null {
   const [name, nameStart] = readName(text, found);
   if (!isSecretName(name)) return null;
@@ -118,7 +119,7 @@ function findValue(text: string, found: NameMatch): Span | null {
   return matchSpan(SCALAR, text, start);
 }
 
-/** A value that follows its name as the next element. */
+/** Match a value that follows its name as the next element. */
 function matchPair(text: string, found: NameMatch, nameStart: number): Span | null {
   if (found.quote === undefined) return null;
   if (found.sign.trimEnd().endsWith(":")) return matchEnclosed(text, found.end, true);
@@ -129,13 +130,13 @@ function matchPair(text: string, found: NameMatch, nameStart: number): Span | nu
   const opening = matchAt(OPENING, text, found.end);
   if (opening === null) return null;
   const end = findClosing(text, opening);
-  // Of three elements or more none is a name.
+  // In a list of three or more elements, no element is the name of the next one.
   const after = text.slice(end, end + LONGEST_BEFORE).replace(/^[\\"' \t\n]+/, "");
   if (!after.startsWith("]") && !after.startsWith(")")) return null;
   return [opening.index + opening[0].length, end];
 }
 
-/** A value in quotes or brackets. */
+/** Match a value in quotes or brackets. */
 function matchEnclosed(text: string, start: number, isJson: boolean): Span | null {
   const opening = matchAt(OPENING, text, start);
   if (opening !== null) return [start + opening[0].length, findClosing(text, opening)];
@@ -172,7 +173,10 @@ function standsForAssignment(name: string, first: string): boolean {
   return first === "'" && name.toLowerCase().endsWith("password");
 }
 
-/** Where the quoted value ends: at its closing quote, or with the line when there is none. */
+/**
+ * Return the end of the quoted value: its closing quote, or the end of the line if the quote is not
+ * closed.
+ */
 function findClosing(text: string, opening: RegExpExecArray): number {
   const depth = opening[1]?.length ?? 0;
   const quote = opening[2];
@@ -184,14 +188,18 @@ function findClosing(text: string, opening: RegExpExecArray): number {
   ) {
     position = closing.index + closing[0].length;
     if (closing[2] === undefined) return closing.index;
-    // JSON within JSON: n backslashes opened it; a quote inside has 2n + 1 of them.
+    // Nested JSON: if n backslashes precede the opening quote, 2n + 1 precede a quote inside the
+    // value.
     const count = closing[1]?.length ?? 0;
     if (closing[2] === quote && count % (2 * depth + 2) === depth) return position - 1 - depth;
   }
   return text.length;
 }
 
-/** In JSON a value may take many lines; elsewhere it ends with the line at the latest. */
+/**
+ * Return the end of the bracketed value. In JSON it may span lines; elsewhere it ends with the line
+ * at the latest.
+ */
 function findBracketEnd(text: string, start: number, isJson: boolean): number {
   const limit = Math.min(text.length, start + LONGEST_BRACKET);
   let depth = 0;
@@ -213,7 +221,7 @@ function findBracketEnd(text: string, start: number, isJson: boolean): number {
   return limit;
 }
 
-/** What is written against a closing bracket, as in `[redacted]rest`, belongs to the value. */
+/** Text directly after a closing bracket, as in `[redacted]rest`, belongs to the value. */
 function findJoinedEnd(text: string, end: number): number {
   return /[\p{L}\p{N}]/u.test(text[end] ?? "") ? matchSpan(WORD, text, end)[1] : end;
 }
@@ -226,7 +234,7 @@ function startsLine(text: string, start: number): boolean {
   return LIST_MARK.test(before.slice(line + 1));
 }
 
-/** "unexpected token: expected a comma" tells no token. */
+/** Whether the text is prose, such as "unexpected token: expected a comma". */
 function isProse(name: string, value: string): boolean {
   return (
     name.toLowerCase().endsWith("token") &&
@@ -241,7 +249,10 @@ function stripPunctuation(value: string): string {
   return value.slice(start, end);
 }
 
-/** Where the value ends without these letters. A pattern would try from each of them to the last. */
+/**
+ * Return the length of the value without trailing `letters`. A regular expression would take
+ * quadratic time.
+ */
 function trimmedLength(value: string, letters: string): number {
   let end = value.length;
   while (end > 0 && letters.includes(value[end - 1] ?? "")) end -= 1;

@@ -1,4 +1,4 @@
-/** The thread that redacts long texts; background.ts starts it. */
+/** The thread that redacts long texts. background.ts starts it. */
 
 import { parentPort } from "node:worker_threads";
 import { redactItem, type ThreadRequest, type ThreadResponse } from "./background.ts";

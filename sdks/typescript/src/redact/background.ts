@@ -1,6 +1,6 @@
 /**
- * Redaction of long texts in another thread, so that the event loop stays free for leases and
- * heartbeats. Short ones are redacted at once, and the thread is started with the first long one.
+ * Redacts long texts in another thread, so that the event loop stays free for leases and
+ * heartbeats. Short texts are redacted at once; the first long text starts the thread.
  */
 
 import { Worker as Thread } from "node:worker_threads";
@@ -8,16 +8,16 @@ import type { Json } from "../types/jobs.ts";
 import { hide, type RedactionScope, redactTail } from "./index.ts";
 import type { ScopeData } from "./scope.ts";
 
-/** In characters: redacting this much takes a few milliseconds. */
+/** In characters; redacting this many takes a few milliseconds. */
 export const LARGE = 16 * 1024;
 const MOST_WEIGHED = 16 * 1024 ** 2;
 
-/** A value, or what is left of an output. */
+/** A value, or the tail of an output. */
 export type RedactionItem =
   | { readonly value: Json }
   | { readonly tail: string; readonly isCut: boolean };
 
-/** For the thread: each item comes with the place of its scope. */
+/** A message to the thread. Each item has the index of its scope. */
 export interface ThreadRequest {
   readonly number: number;
   readonly scopes: readonly ScopeData[];
@@ -31,7 +31,7 @@ export interface ThreadResponse {
 
 type Scoped = readonly [item: RedactionItem, scope: RedactionScope];
 
-/** The items with every secret in them hidden. */
+/** Return the items with all secrets redacted. */
 export async function redactInBackground(items: readonly Scoped[]): Promise<readonly Json[]> {
   const size = items.reduce((sum, [item]) => sum + sizeOf(item), 0);
   const shown = size > LARGE ? await redactInThread(items) : null;
@@ -42,7 +42,7 @@ export function redactItem(item: RedactionItem, scope: RedactionScope): Json {
   return "tail" in item ? redactTail(item.tail, item.isCut, scope) : hide(item.value, scope);
 }
 
-/** Roughly the number of characters of a value as JSON; of a very large one, of a part. */
+/** Estimate the number of characters of the value as JSON. Counting stops at MOST_WEIGHED. */
 export function estimateSize(value: Json): number {
   let weight = 0;
   for (const left: unknown[] = [value]; left.length > 0 && weight < MOST_WEIGHED; ) {
@@ -68,7 +68,7 @@ const pendingRequests = new Map<number, (shown: readonly Json[] | null) => void>
 let thread: Thread | null = null;
 let last = 0;
 
-/** Null when the thread has failed, as in a bundle that does not contain its file. */
+/** Return null if the thread has failed, for example in a bundle that lacks its file. */
 async function redactInThread(items: readonly Scoped[]): Promise<readonly Json[] | null> {
   const scopes = [...new Set(items.map(([, scope]) => scope))];
   const positions = new Map(scopes.map((scope, position) => [scope, position]));
@@ -84,7 +84,7 @@ async function redactInThread(items: readonly Scoped[]): Promise<readonly Json[]
       thread.ref();
       thread.postMessage(request);
     } catch {
-      // Nested too deep to be copied.
+      // Structured cloning fails for deeply nested values.
       pendingRequests.delete(request.number);
       resolve(null);
     }

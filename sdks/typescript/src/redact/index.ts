@@ -1,9 +1,9 @@
 /**
- * Hides secrets in whatever is shown: log lines, output tails, errors, notes.
+ * Hides secrets in all output: log lines, output tails, errors, notes.
  *
- * Three things make a value secret: the name it stands under (names.ts), its form (shapes.ts, and
- * assignments.ts for names within a text), and having been registered (registry.ts). The cases in
- * contract/cases/redaction.json hold for every language.
+ * A value is secret because of its name (names.ts; assignments.ts for names within a text), its
+ * form (shapes.ts), or because it was registered (registry.ts). The cases in
+ * contract/cases/redaction.json apply to all languages.
  */
 
 import type { Json, JsonObject } from "../types/jobs.ts";
@@ -26,7 +26,7 @@ export { isSecretName };
 
 const DEEPEST = 100;
 const CUT_MARGIN = 4096;
-// More than this under `tokens` or `keys` may be a secret, less is their number.
+// A number up to this under `tokens` or `keys` is a count; a larger one may be a secret.
 const MAX_COUNT = 10_000;
 /** Why a value is not registered, for a warning. */
 export const UNSAFE =
@@ -34,35 +34,37 @@ export const UNSAFE =
   " single word of letters";
 
 /**
- * Hides this value from now on: in a job, in the output of its tenant's jobs; elsewhere, in the
- * output of all jobs. Returns false for a value that cannot be hidden: one of less than 8
- * characters, or a single word of letters of less than 12.
+ * Redact this value from now on: in a job, in the output of its tenant's jobs; elsewhere, in the
+ * output of all jobs. Returns false if the value cannot be redacted because it has fewer than 8
+ * characters, or fewer than 12 for a single word of letters.
  */
 export function registerSecret(value: string): boolean {
   return register(value);
 }
 
-/** Hides a secret of the installation in logs. It is never forgotten. */
+/** Redact a secret of the installation in logs. Such secrets are never evicted. */
 export function registerOperatorSecret(value: string): boolean {
   return OPERATOR_SECRETS.add(value);
 }
 
-/** Hides a secret that a job was given in logs; the job's scope hides it in its output. */
+/**
+ * Redact a secret that a job received in logs. The job's own scope redacts it in the job's output.
+ */
 export function registerJobSecret(value: string): boolean {
   return JOB_SECRETS.add(value);
 }
 
-/** The value with every secret in it hidden; what JSON cannot hold becomes a text. */
+/** Return the value with all secrets redacted. Values that JSON cannot represent become strings. */
 export function redact(value: unknown): Json {
   return hide(value, CURRENT_SCOPE);
 }
 
-/** The text with every secret in it hidden. */
+/** Return the text with all secrets redacted. */
 export function redactText(text: string): string {
   return hideText(text, CURRENT_SCOPE);
 }
 
-/** The value with every secret hidden that is one in this scope. */
+/** Return the value with the secrets of this scope redacted. */
 export function hide(value: unknown, scope: RedactionScope): Json {
   return redactJson(replaceUnencodable(value), scope, 0);
 }
@@ -75,15 +77,16 @@ export function hideText(text: string, scope: RedactionScope): string {
   return hideRecognizable(scope.hide(text));
 }
 
-/** The text without the secrets that their name or their form gives away. */
+/** Hide secrets that are recognizable by their name or form. */
 function hideRecognizable(text: string): string {
-  // Private keys first: they hold lines and signs that the others would take for ends.
+  // Private keys first: they contain line ends and characters at which the other patterns would
+  // stop.
   return hideShapes(hideAssignments(hidePrivateKeys(text, MARKER), MARKER), MARKER);
 }
 
 /**
- * The end of an output with every secret hidden, also one that the cut went through: when it
- * `isCut`, the first line is incomplete and is left out, up to 4,096 characters of it.
+ * Redact the tail of an output, including a secret that was cut in two. If `isCut`, the incomplete
+ * first line is dropped, at most 4,096 characters of it.
  */
 export function redactTail(text: string, isCut: boolean, scope: RedactionScope): string {
   if (!isCut) return hideText(text, scope);
@@ -94,8 +97,8 @@ export function redactTail(text: string, isCut: boolean, scope: RedactionScope):
 }
 
 /**
- * The beginning of a text with every secret hidden, also one that the cut goes through: of a text
- * that is longer than `most`, no more is read, and the last 4,096 characters are left out.
+ * Redact the head of a text, including a secret that is cut in two. Only the first `most`
+ * characters of a longer text are read, and the last 4,096 of these are dropped.
  */
 export function redactHead(text: string, most: number, scope: RedactionScope): string {
   const shown = hideText(text.slice(0, most), scope);
@@ -116,20 +119,20 @@ function redactMembers(value: JsonObject, scope: RedactionScope, depth: number):
   const members = Object.entries(value).map(([name, inner = null]) => {
     const isSecret = isSecretName(name) || (isNamed && name === "value");
     const isHidden = isSecret && !isCount(name, inner);
-    // Registered values are not searched in names: a password may be the name of a field.
+    // Registered values are not searched in names: a password may equal the name of a field.
     const shown = isHidden ? hideValue(inner) : redactJson(inner, scope, depth + 1);
     return [hideRecognizable(name), shown] as const;
   });
   return Object.fromEntries(members);
 }
 
-/** `{"api_keys": 3}` is a number of keys. */
+/** Whether the number is a count, as in `{"api_keys": 3}`. */
 function isCount(name: string, value: Json): boolean {
   const isSmall = Number.isInteger(value) && Number(value) >= 0 && Number(value) < MAX_COUNT;
   return typeof value === "number" && isSmall && name.toLowerCase().endsWith("s");
 }
 
-/** An element of a list; a pair there may be a name and its value, as headers often come. */
+/** Redact an element of a list. A pair may be a name and its value, as in lists of headers. */
 function redactElement(value: Json, scope: RedactionScope, depth: number): Json {
   if (isList(value) && value.length === 2) {
     const [name, inner = null] = value;
@@ -140,13 +143,18 @@ function redactElement(value: Json, scope: RedactionScope, depth: number): Json 
   return redactJson(value, scope, depth);
 }
 
-/** `{"name": "Authorization", "value": …}`, as headers and variables are also written. */
+/**
+ * Whether the object is a named value such as `{"name": "Authorization", "value": …}`, as in lists
+ * of headers or variables.
+ */
 function secretIsNamed(value: JsonObject): boolean {
   if (!("value" in value)) return false;
   return [value.name, value.key].some((name) => typeof name === "string" && isSecretName(name));
 }
 
-/** What stands under a secret name: that nothing is there, or a flag, tells no secret. */
+/**
+ * Hide the value of a secret name. Null, booleans and empty strings reveal nothing and are kept.
+ */
 function hideValue(value: Json): Json {
   return value === null || typeof value === "boolean" || value === "" ? value : MARKER;
 }

@@ -1,15 +1,15 @@
 /**
- * Which names stand for a secret: `password`, `X-Api-Key`, `accessToken`, `AWS_SECRET_ACCESS_KEY`.
+ * Recognizes names of secrets: `password`, `X-Api-Key`, `accessToken`, `AWS_SECRET_ACCESS_KEY`.
  *
- * A name is read as words, whatever joins them. What only speaks about a secret, such as
- * `token_type` or `max_tokens`, is not one.
+ * A name is split into words at separators and case changes. Names of facts about a secret, such as
+ * `token_type` or `max_tokens`, do not count.
  */
 
-// A name longer than this is judged by its end.
+// Of a longer name, only the end is read.
 const LONGEST = 128;
 const REMEMBERED = 4096;
 
-/** Whether what such a name holds must not be shown. */
+/** Whether the value of this name is secret. */
 export function isSecretName(name: string): boolean {
   const judgedName = name.slice(-LONGEST);
   const known = judged.get(judgedName);
@@ -21,7 +21,7 @@ export function isSecretName(name: string): boolean {
   return verdict;
 }
 
-/** Whether the secret reaches to the end of the line, spaces included, as in HTTP headers. */
+/** Whether the secret extends to the end of the line, spaces included, as in HTTP headers. */
 export function isHeaderName(name: string): boolean {
   const plain = name.toLowerCase().replaceAll("_", "-");
   return plain.endsWith("authorization") || plain.endsWith("cookie");
@@ -38,9 +38,10 @@ const SECRET = words(`
   authorization cookie cookies credential credentials creds cvc cvv jwt otp passcode passphrase
   passwd password passwords pwd secret secrets token tokens totp
 `);
-// Secret at the end of a name only: `auth` holds credentials, `auth_method` does not.
+// Words that denote a secret only at the end of a name: `auth` holds credentials, `auth_method`
+// does not.
 const SECRET_AT_THE_END = words("auth bearer dsn");
-// Words that were joined without a sign of it: DBPASSWORD, apikey, accesstoken.
+// Ends of words that were joined without a separator: DBPASSWORD, apikey, accesstoken.
 const ENDINGS = [
   ...words(`
     password passwd passphrase secret token cookie credential credentials authorization
@@ -57,13 +58,13 @@ const PAIRS = new Set([
   "secret id",
   "session id",
 ]);
-// At the end of a name they say that it holds something about the secret, not the secret.
+// Last words of names whose value is a fact about the secret instead of the secret.
 const ABOUT = words(`
   age at bucket budget count counts dir enabled endpoint expires expiration expired expiry field
   file id ids index kind len length limit limits method mode name names path policy provider
   rate ref required scheme size status ttl type types uri url usage used valid version
 `);
-// Before "tokens" they make it a number of them, as language models count.
+// Words before "tokens" that make it a count of a language model's tokens.
 const COUNTING = words(`
   cached completion context input max min n num output prompt reasoning remaining total used
 `);

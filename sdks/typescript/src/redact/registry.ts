@@ -1,45 +1,46 @@
 /**
- * Values that are known to be secret, found in a text in whatever form they were written: as it is,
- * JSON-escaped, in HTML, percent-encoded, in hexadecimal, and inside base64, also where a line ends
- * in the middle of it. The time for a text is proportional to its length and to the number of forms.
+ * Finds registered secret values in a text in all their encodings: plain, JSON-escaped,
+ * HTML-escaped, percent-encoded, hexadecimal, and inside base64, also across a line break. The time
+ * is proportional to the length of the text and to the number of encoded forms.
  */
 
 const SHORTEST = 8;
-// A single word of letters shorter than this is likely to be an ordinary word.
+// A shorter single word of letters is likely to be an ordinary word.
 const SHORTEST_WORD = 12;
 const WORD = /^[A-Z]?(?:[a-z]+|[A-Z]+)$/;
-// The part of a form that is recognized at a cut must have this length.
+// The minimum length of a value's remainder that is recognized at a cut.
 const SHORTEST_REST = 4;
-// Up to this number of forms are searched one by one.
+// Up to this number of forms, each form is searched separately.
 const FEW = 256;
-// V8 builds the tables of its search (Boyer-Moore) for this many characters. In a text made for it,
-// a longer form would take time in proportion to the product of both lengths.
+// V8's search (Boyer-Moore) builds its tables for this number of characters. For a longer form, an
+// adversarial text could take time proportional to the product of both lengths.
 const LONGEST_FOR_V8 = 250;
-// How a line ends in a text, and in one that was escaped; an empty line separates.
+// Line breaks in plain and in escaped text. LINE_END matches single ones: an empty line separates
+// values.
 const LINE_ENDS = /(?:\r?\n[ \t]*|(?:\\r)?\\n)+/g;
 const LINE_END = /^(?:\r?\n[ \t]*|(?:\\r)?\\n)$/;
 
-/** One way in which a value may be written. */
+/** One encoding of a secret value. */
 interface SecretForm {
   readonly text: string;
   readonly value: string;
 }
 
-/** All forms, and the same by their first characters. */
+/** All forms, and the forms by their first characters. */
 interface Index {
   readonly forms: readonly SecretForm[];
   readonly byStart: ReadonlyMap<string, readonly SecretForm[]>;
 }
 
 /**
- * False for a value that is likely to occur in ordinary text: below 8 characters, and below 12 for a
- * single word of letters such as a table's name.
+ * Whether a value is unlikely to occur in ordinary text: it has at least 8 characters, or 12 for a
+ * single word of letters such as a table name.
  */
 export function canBeHidden(value: string): boolean {
   return value.length >= SHORTEST && (value.length >= SHORTEST_WORD || !WORD.test(value));
 }
 
-/** A set of secret values. With `most`, the value registered longest ago makes room. */
+/** A set of secret values. With `most`, the value that was registered least recently is evicted. */
 export class Registry {
   readonly #most: number;
   readonly #values = new Set<string>();
@@ -57,7 +58,7 @@ export class Registry {
     return this.#values;
   }
 
-  /** Returns false for a value that `canBeHidden` refuses; it is not registered. */
+  /** Register a value. Returns false for a value that `canBeHidden` rejects. */
   add(value: string): boolean {
     if (!canBeHidden(value)) return false;
     if (this.#values.delete(value)) {
@@ -77,7 +78,10 @@ export class Registry {
     return this.#values.has(value);
   }
 
-  /** The forms to search: of many only those that begin somewhere in the text. */
+  /**
+   * Return the forms to search for. If there are many, only those whose first characters occur in
+   * the text.
+   */
   candidates(text: string): readonly SecretForm[] {
     this.#index ??= buildIndex(this.#values);
     const { forms, byStart } = this.#index;
@@ -90,7 +94,10 @@ export class Registry {
     return [...starts].flatMap((start) => byStart.get(start) ?? []);
   }
 
-  /** How many characters at the start are the rest of a value that was cut. */
+  /**
+   * Return the number of characters at the start of the text that are the remainder of a truncated
+   * value.
+   */
   cutValueLength(text: string): number {
     const start = text.slice(0, SHORTEST_REST);
     if (start.trim() === "") return 0;
@@ -105,7 +112,7 @@ export class Registry {
 }
 
 /**
- * Replaces all occurrences of the values, except of those for which `isShown` is true. Occurrences
+ * Replace all occurrences of the values, except of values for which `isShown` is true. Occurrences
  * that overlap or touch become one marker.
  */
 export function hideForms(
@@ -125,7 +132,7 @@ export function hideForms(
   return covered.replaceCovered(marker);
 }
 
-/** Whether the value is in the text, in any of its forms. */
+/** Whether the text contains the value in any encoding. */
 export function occursIn(value: string, text: string): boolean {
   return listForms(value).some((form) => findPositions(form, text).next().done === false);
 }
@@ -145,7 +152,7 @@ function* findSpans(
   }
 }
 
-/** The places in the text where the form begins, none within another. */
+/** Yield the positions of non-overlapping occurrences of the form. */
 function* findPositions(form: string, text: string): Generator<number> {
   const start = form.slice(0, LONGEST_FOR_V8);
   let position = text.indexOf(start);
@@ -157,7 +164,10 @@ function* findPositions(form: string, text: string): Generator<number> {
   for (; position >= 0; position = text.indexOf(form, position + form.length)) yield position;
 }
 
-/** The algorithm of Knuth, Morris and Pratt: slower than V8's for most texts, linear for all. */
+/**
+ * Search with the Knuth-Morris-Pratt algorithm: slower than V8's search for most texts, but always
+ * linear.
+ */
 function* findLongFormPositions(form: string, text: string, from: number): Generator<number> {
   const table = prefixTable(form);
   let length = 0;
@@ -185,7 +195,7 @@ function prefixTable(text: string): Uint32Array {
   return table;
 }
 
-/** The length of the longest end of the form, not all of it, that begins the text. */
+/** Return the length of the longest proper suffix of the form that is a prefix of the text. */
 function overlap(form: string, head: string, table: Uint32Array): number {
   let length = 0;
   for (let position = 1; position < form.length; position += 1) {
@@ -197,7 +207,7 @@ function overlap(form: string, head: string, table: Uint32Array): number {
   return length >= SHORTEST_REST ? length : 0;
 }
 
-/** The parts of a text that are to be replaced. */
+/** A text and the parts of it that are to be replaced. */
 class CoveredText {
   readonly #text: string;
   #marks: Uint8Array | null = null;
@@ -211,7 +221,7 @@ class CoveredText {
     this.#marks.fill(1, start, end);
   }
 
-  /** The text with one marker for each covered run. */
+  /** Return the text with one marker for each covered run. */
   replaceCovered(marker: string): string {
     const [text, marks] = [this.#text, this.#marks];
     if (marks === null) return text;
@@ -243,7 +253,10 @@ interface JoinedText {
   original(position: number): number;
 }
 
-/** The text without its single line ends, and where its characters were; null without any. */
+/**
+ * Return the text without its single line breaks, with a mapping to original positions; null
+ * without line breaks.
+ */
 function joinLines(text: string): JoinedText | null {
   const pieces: string[] = [];
   const starts = [0];
@@ -265,7 +278,7 @@ function joinLines(text: string): JoinedText | null {
   };
 }
 
-/** The index of the last of the ascending numbers that is not above the limit. */
+/** Return the index of the last of the ascending numbers that is not above the limit. */
 function lastUpTo(numbers: readonly number[], limit: number): number {
   let low = 0;
   let high = numbers.length - 1;
@@ -301,7 +314,7 @@ function withCodes(text: string, letters: RegExp): string {
 
 function htmlForms(value: string): string[] {
   const plain = value.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
-  // Quotes have several names there.
+  // HTML has several escapes for quotes.
   const named = ["&#x27;", "&#39;", "&#039;", "&apos;"].flatMap((apostrophe) =>
     ["&quot;", "&#34;"].map((quote) => plain.replaceAll("'", apostrophe).replaceAll('"', quote)),
   );
@@ -326,10 +339,13 @@ function base64AndHexForms(raw: Buffer): string[] {
   return forms.filter((form) => form.length >= SHORTEST);
 }
 
-/** What base64 shows of the value when so many bytes (modulo 3) stand before it. */
+/**
+ * Return the part of the base64 encoding that depends only on the value, with this number of
+ * preceding bytes (modulo 3).
+ */
 function withinBase64(raw: Buffer, before: 0 | 1 | 2): string[] {
   const text = Buffer.concat([Buffer.alloc(before), raw]).toString("base64");
-  // Characters at both ends also hold bits of the neighbours.
+  // The characters at both ends also contain bits of adjacent bytes.
   const own = text.slice([0, 2, 3][before], Math.floor(((before + raw.length) * 8) / 6));
   return [own, own.replaceAll("+", "-").replaceAll("/", "_")];
 }

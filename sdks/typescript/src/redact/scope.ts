@@ -1,11 +1,11 @@
 /**
- * Which registered secrets are hidden in which output.
+ * Decides which registered secrets are redacted in which output.
  *
- * What tenants see must not depend on the secrets of others: a tenant that can have its own text
- * shown could otherwise test guesses, or spoil the output of other tenants. So a job's output hides
- * the secrets that this job was given, and those that its tenant's jobs or the app registered. The
- * secrets of the installation are hidden in logs alone, which tenants do not see.
- * docs/decisions/0041 has the reasons.
+ * The output that a tenant sees must not depend on the secrets of others. Otherwise a tenant that
+ * can have its own text displayed could test guesses, or corrupt the output of other tenants. So a
+ * job's output redacts the secrets that this job received, and those that its tenant's jobs or the
+ * app registered. Secrets of the installation are redacted only in logs, which tenants do not see.
+ * See docs/decisions/0041.
  */
 
 import { CURRENT_JOB } from "../sdk/job-scope.ts";
@@ -18,14 +18,15 @@ const MAX_VALUES = 1000;
 const MAX_TENANTS = 1000;
 const MAX_OF_TENANT = 100;
 
-/** The values that `registerSecret` was given outside of a job. */
+/** Values that `registerSecret` received outside of jobs. */
 export const APP_SECRETS = new Registry(MAX_VALUES);
-/** The installation's own: few, and never forgotten. */
+/** Secrets of the installation: few, and never evicted. */
 export const OPERATOR_SECRETS = new Registry();
-/** What jobs were given by `ctx.secret`. A rotated secret has a new value each time. */
+/** Secrets that jobs received from `ctx.secret`. A rotated secret has a new value each time. */
 export const JOB_SECRETS = new Registry(MAX_VALUES);
-// What `registerSecret` was given in jobs. Inline jobs of one tenant share an async context, because
-// to make one for each would cost a tenth of a short job: so it is not known which of them called.
+// Values that `registerSecret` received in jobs, by tenant. The calling job is unknown, because
+// inline jobs of one tenant share an async context: creating one for each job would add about 10%
+// to a short job.
 const tenants = new Map<string, Registry>();
 const jobs = new WeakMap<ClaimedJob, RedactionScope>();
 
@@ -36,8 +37,8 @@ export interface ScopeData {
 }
 
 /**
- * The registered secrets that are hidden in one kind of output. A value that is in the payload is
- * shown: the caller knows it already, and hiding it would confirm a guess.
+ * The registered secrets that are redacted in one kind of output. Values that the payload contains
+ * are not redacted: the caller already knows them, and redacting them would confirm a guess.
  */
 export class RedactionScope {
   readonly #shared: () => readonly (Registry | undefined)[];
@@ -61,13 +62,13 @@ export class RedactionScope {
     return { values, payload: values.length > 0 ? this.#payload : "" };
   }
 
-  /** Hides this value too. False for one that is too short or an ordinary word. */
+  /** Also redact this value. Returns false for one that is too short or an ordinary word. */
   add(value: string): boolean {
     this.#own ??= new Registry();
     return this.#own.add(value);
   }
 
-  /** The text with all occurrences of the values replaced. */
+  /** Return the text with all occurrences of the values replaced. */
   hide(text: string): string {
     const registries = this.#registries();
     if (registries.length === 0) return text;
@@ -79,7 +80,7 @@ export class RedactionScope {
     return this.#registries().some((each) => each.has(text)) && !this.#isShown(text);
   }
 
-  /** The text without the rest of a value whose beginning was cut off before it. */
+  /** Remove the remainder of a value whose beginning was truncated. */
   stripCutValue(text: string): string {
     const rests = this.#registries().map((each) => each.cutValueLength(text));
     return text.slice(Math.max(0, ...rests));
@@ -101,7 +102,10 @@ export class RedactionScope {
   }
 }
 
-/** What is hidden in the output of a job. Made when there is output; it lasts as long as the job. */
+/**
+ * Return the scope of the job's output. It is created on first use and lives as long as the job
+ * object.
+ */
 export function jobScope(job: ClaimedJob): RedactionScope {
   let scope = jobs.get(job);
   if (scope === undefined) {
@@ -111,10 +115,10 @@ export function jobScope(job: ClaimedJob): RedactionScope {
   return scope;
 }
 
-/** Outside of the output of one job: what the app has registered, and the tenant of the code. */
+/** The scope outside of the output of one job: secrets of the app, and of the current tenant. */
 export const CURRENT_SCOPE = new RedactionScope(() => [APP_SECRETS, getTenantRegistry()]);
 
-/** What is hidden in logs and in messages to the operator. */
+/** The scope of logs and of messages to the operator. */
 export const LOG_SCOPE = new RedactionScope(() => [
   OPERATOR_SECRETS,
   JOB_SECRETS,
@@ -122,7 +126,7 @@ export const LOG_SCOPE = new RedactionScope(() => [
   getTenantRegistry(),
 ]);
 
-/** In a job, for the jobs of its tenant; elsewhere, for all jobs of the app. */
+/** Register a secret: in a job, for the jobs of its tenant; elsewhere, for all jobs of the app. */
 export function register(value: string): boolean {
   const tenantId = CURRENT_JOB.getStore()?.tenantId;
   return (tenantId === undefined ? APP_SECRETS : getOrCreateTenantRegistry(tenantId)).add(value);

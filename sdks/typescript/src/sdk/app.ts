@@ -1,6 +1,6 @@
 /**
- * The app: what its jobs are, and the way to the engine. `const jf = new JobForge()`. Nothing is
- * read, opened or sent before it is first needed.
+ * The app, `new JobForge()`: its definitions, and its connection to the engine. It reads no
+ * settings and opens no connection before first use.
  */
 
 import type pg from "pg";
@@ -24,22 +24,22 @@ import type { Using } from "./options.ts";
 import { type JobOptions, readSettings } from "./settings.ts";
 
 export interface AppOptions extends DatabaseOptions {
-  /** UUID or slug, of whatever names no other. */
+  /** UUID or slug of the default tenant. */
   readonly tenant?: string;
 }
 
 const NOTHING = z.object({});
-// Known across copies of this package: a worker and the app it loads may have one each.
+// Shared by all copies of this package: a worker and the app that it loads may each have their own.
 const BRAND = Symbol.for("jobforge.app");
 
-/** A registry of definitions, and the connections that their jobs go through. */
+/** A registry of definitions, with the connections that enqueue their jobs. */
 export class JobForge {
   readonly client: EngineClient;
   readonly [BRAND] = true;
   readonly #defined = new Map<string, AnyDefinition>();
   readonly #hooks = new Hooks();
 
-  /** What is not given comes from the variables JOBFORGE_…. */
+  /** Defaults come from the JOBFORGE_… variables. */
   constructor(databaseUrl?: string, options: AppOptions = {}) {
     this.client = new EngineClient(() => {
       const config = loadConfig();
@@ -53,7 +53,7 @@ export class JobForge {
     });
   }
 
-  /** Makes a definition of a handler. */
+  /** Declare a definition with this handler. */
   job<P extends z.ZodObject = typeof NOTHING, R = Json | undefined>(
     key: string,
     options: JobOptions<P, R>,
@@ -73,7 +73,7 @@ export class JobForge {
     return definition;
   }
 
-  /** By key, those that run hooks among them. */
+  /** The definitions by key, including those that run hooks. */
   get definitions(): ReadonlyMap<string, Runnable> {
     const all = new Map<string, Runnable>(this.#defined);
     for (const definition of this.#defined.values()) {
@@ -84,12 +84,18 @@ export class JobForge {
     return all;
   }
 
-  /** All that is enqueued within is of this tenant, unless it names another. */
+  /**
+   * Run `within` with this tenant as the ambient tenant: jobs that it enqueues belong to this
+   * tenant unless they name another.
+   */
   tenant<T>(tenant: string, within: () => T): T {
     return AMBIENT_TENANT.run(tenant, within);
   }
 
-  /** A transaction of a tenant on a connection of the app's own: `conn` for what it enqueues. */
+  /**
+   * Run `work` in a transaction of this tenant on a connection of the app's pool. Pass `tx` as
+   * `conn` to enqueue in the same transaction.
+   */
   async transaction<T>(tenant: string, work: (tx: pg.PoolClient) => Promise<T>): Promise<T> {
     const tenantId = await this.client.tenantId(tenant);
     return await this.client
@@ -99,7 +105,7 @@ export class JobForge {
 
   /**
    * Emit an event for triggers and waiting jobs, and return its ID. With `conn`, the event is part
-   * of that transaction. With `key`, each trigger makes one job of all events with this name and
+   * of that transaction. With `key`, each trigger creates one job for all events with this name and
    * key.
    */
   async emit(
@@ -140,12 +146,12 @@ export class JobForge {
     );
   }
 
-  /** Makes the definitions known; a worker does so when it starts. */
+  /** Register the definitions with the engine. A worker does so when it starts. */
   async register(): Promise<void> {
     for (const call of this.buildRegistrations()) await this.client.database().run(call);
   }
 
-  /** The app's own pool. */
+  /** Return the app's own pool. */
   database(): Database {
     return this.client.database();
   }
@@ -155,7 +161,7 @@ export class JobForge {
   }
 }
 
-/** The app that a module exports; the first of several. */
+/** Return the first app among a module's exports, or null. */
 export function findApp(exports: Readonly<Record<string, unknown>>): JobForge | null {
   const isApp = (each: unknown) => typeof each === "object" && each !== null && BRAND in each;
   return (Object.values(exports).find(isApp) as JobForge | undefined) ?? null;

@@ -1,7 +1,6 @@
 /**
- * What a handler gets to know and to say about its own job: `ctx`. What it says goes over a Channel;
- * who listens there is left to the runners. What it has done in earlier attempts, and what it does
- * once for all of them, is in durable.ts.
+ * The context of a running job, `ctx`: its fields, progress, events, logs and secrets. A JobChannel
+ * carries its messages to the worker. Steps and waits are in durable.ts.
  */
 
 import * as calls from "../calls/index.ts";
@@ -17,7 +16,7 @@ const MAX_MESSAGE_LENGTH = 8_000;
 const MAX_REDACTED_LENGTH = 32 * 1024;
 const MAX_NAME_LENGTH = 200;
 
-/** How a running job reaches its worker. */
+/** Connects a running job to its worker. */
 export interface JobChannel extends StepChannel {
   note(kind: NoteKind, data: JsonObject): void;
   secret(name: string): Promise<string>;
@@ -26,7 +25,7 @@ export interface JobChannel extends StepChannel {
 type CompleteJob = ReturnType<typeof calls.completeJob>;
 type LogLevel = "debug" | "info" | "warning" | "error";
 
-/** Lines that are kept with the attempt: `ctx.log.info("sent", { to })`. */
+/** Log lines that are stored with the attempt: `ctx.log.info("sent", { to })`. */
 export class Log {
   readonly #channel: JobChannel;
   readonly #scope: () => RedactionScope;
@@ -57,17 +56,17 @@ export class Log {
     this.#channel.note("log", { ...kept, level, message: this.#short(String(message)) });
   }
 
-  /** A cut might go through a secret, so that the rest of it is no longer known for one. */
+  /** Truncate the message. Redact it first, because a truncated secret is not recognized. */
   #short(message: string): string {
     if (message.length <= MAX_MESSAGE_LENGTH) return message;
     return redactHead(message, MAX_REDACTED_LENGTH, this.#scope()).slice(0, MAX_MESSAGE_LENGTH);
   }
 }
 
-/** The job that runs, for its handler. */
+/** The running job, as its handler sees it. */
 export class Context extends DurableContext<JobChannel> {
   readonly #workerId: string | null;
-  /** The job that a worker holds; that of a hook is about another. */
+  /** The job that the worker holds. In a hook, `job` is the finished job instead. */
   readonly #held: ClaimedJob;
   #controller: AbortController | null = null;
   #isStopRequested = false;
@@ -91,7 +90,9 @@ export class Context extends DurableContext<JobChannel> {
     return this.job.definition;
   }
 
-  /** The version under which the job was enqueued; its arguments are of the newest. */
+  /**
+   * The version under which the job was enqueued. Its arguments are upgraded to the newest version.
+   */
   get version(): number {
     return this.job.version;
   }
@@ -100,7 +101,7 @@ export class Context extends DurableContext<JobChannel> {
     return this.job.queue;
   }
 
-  /** 1 for the first. */
+  /** The number of this attempt, from 1. */
   get attempt(): number {
     return this.job.attempt;
   }
@@ -109,7 +110,7 @@ export class Context extends DurableContext<JobChannel> {
     return this.job.max_attempts;
   }
 
-  /** When the timeout passes, by the database's clock. */
+  /** When the timeout ends, by the database's clock. */
   get deadline(): Date | null {
     if (this.job.timeout_s === null) return null;
     return new Date(parseStart(this.job) + this.job.timeout_s * 1000);
@@ -132,12 +133,15 @@ export class Context extends DurableContext<JobChannel> {
     return this.job.traceparent;
   }
 
-  /** As it was enqueued. */
+  /** The payload as it was enqueued. */
   get payload(): JsonObject {
     return JSON.parse(this.job.payload_json) as JsonObject;
   }
 
-  /** `<job id>.<lease>`: grows with each attempt, so that others can refuse an older one. */
+  /**
+   * The fencing token `<job id>.<lease>`. It increases with each attempt, so that other systems can
+   * reject a stale attempt.
+   */
   get fence(): string {
     return `${this.job.job_id}.${this.job.lease}`;
   }
@@ -146,14 +150,17 @@ export class Context extends DurableContext<JobChannel> {
     return new Log(this.channel, () => jobScope(this.#held));
   }
 
-  /** How far the job has come. Only the latest of many in a row may be kept. */
+  /**
+   * Report the job's progress. Of several reports in quick succession, only the latest may be
+   * stored.
+   */
   progress(done: number, total?: number, message?: string): void {
     const data = { done, total, message };
     const given = Object.entries(data).filter(([, value]) => value !== undefined);
     this.channel.note("progress", replaceUnencodable(Object.fromEntries(given)) as JsonObject);
   }
 
-  /** An event of the job's own, in its timeline. */
+  /** Add a custom event to the job's timeline. */
   emit(name: string, data: unknown = null): void {
     if (name === "" || name.length > MAX_NAME_LENGTH) {
       throw new Invalid(`the name of an event has 1 to ${MAX_NAME_LENGTH} letters`, {
@@ -163,14 +170,17 @@ export class Context extends DurableContext<JobChannel> {
     this.channel.note("event", { name, data: replaceUnencodable(data) });
   }
 
-  /** A secret of the worker's. Its value is hidden in the output of this job, and in logs. */
+  /** Return a secret of the worker. Its value is redacted in logs and in the output of this job. */
   async secret(name: string): Promise<string> {
     const value = await this.channel.secret(name);
     jobScope(this.#held).add(value);
     return value;
   }
 
-  /** Aborted when the job is canceled, times out or its worker ends; give it to what waits. */
+  /**
+   * A signal that is aborted when the job is canceled, times out, or its worker shuts down. Pass it
+   * to operations that wait.
+   */
   get signal(): AbortSignal {
     if (this.#controller === null) {
       this.#controller = new AbortController();
@@ -183,15 +193,15 @@ export class Context extends DurableContext<JobChannel> {
     return this.#isStopRequested;
   }
 
-  /** Throws Cancelled when the job was asked to stop. */
+  /** Throw Cancelled if the job was asked to stop. */
   check(): void {
     if (this.#isStopRequested) throw new Cancelled();
   }
 
   /**
-   * Ends the job as succeeded within the transaction of the handler's own connection. Whether the
-   * handler's writes and this are kept, its commit decides: for both or for neither. InvalidResult
-   * for a result that no row can keep: then neither should be committed.
+   * Complete the job as succeeded in the transaction of the handler's own connection: the commit
+   * stores the handler's writes and the completion together. Throws InvalidResult for a result that
+   * cannot be stored; roll back the transaction in that case.
    */
   async completeIn(conn: Queryable, result?: Json): Promise<void> {
     if (this.#workerId === null) {
@@ -202,9 +212,9 @@ export class Context extends DurableContext<JobChannel> {
     this.#wasCompleted = true;
   }
 
-  // The rest is for the runners.
+  // The members below are for runners.
 
-  /** The same, speaking of another job: hooks are told of the job that has ended. */
+  /** Return a context with these fields of another job. Hooks see the finished job this way. */
   withJobFields(fields: Partial<ClaimedJob>): Context {
     return new Context({ ...this.job, ...fields }, this.channel, null, this.#held);
   }
@@ -228,7 +238,10 @@ function buildCompleteCall(job: ClaimedJob, workerId: string, outcome: JsonObjec
   }
 }
 
-/** The engine settles a result that it cannot keep as a failure. Null: it was told before. */
+/**
+ * Throw InvalidResult if the engine settled the job in another state: it fails a job whose result
+ * it cannot store. A repeated call returns no state.
+ */
 function checkCompleted(state: string | null): void {
   if (state === null || state === "succeeded") return;
   throw new InvalidResult(
@@ -238,7 +251,10 @@ function checkCompleted(state: string | null): void {
   );
 }
 
-/** In milliseconds; as Postgres writes it, an offset may be of hours alone. */
+/**
+ * Return the start of the attempt in milliseconds. Postgres may write an offset with hours only,
+ * which Date.parse rejects.
+ */
 function parseStart({ started_at }: ClaimedJob): number {
   return Date.parse(started_at.replace(" ", "T").replace(/([+-]\d\d)$/, "$1:00"));
 }

@@ -1,6 +1,6 @@
 /**
- * A handler as a definition: what a worker runs and what an app enqueues. Owns the handler with its
- * settings, its hooks, and the upgrades from older versions of its payload.
+ * Definitions: a handler with its settings, its hooks, and the upgrades of payloads from older
+ * versions. Workers run a definition; applications enqueue jobs of it.
  */
 
 import type { z } from "zod";
@@ -26,19 +26,22 @@ import { buildRegistration, type DefinitionSettings, readSettings } from "./sett
 export type Handler<A, R> = (ctx: Context, args: A) => R | Promise<R>;
 export type Upgrade = (payload: JsonObject) => JsonObject;
 
-/** What a worker needs of a definition. */
+/** The members of a definition that a worker uses. */
 export interface Runnable {
   readonly settings: DefinitionSettings;
-  /** `key@version` of every version whose jobs it can run, its own first. */
+  /** `key@version` of each version whose jobs it can run, its own version first. */
   readonly servedVersions: readonly string[];
   buildRegistration(): JsonObject;
-  /** Runs the handler; what it throws is how the attempt ended. */
+  /** Run the handler. An error that it throws decides the outcome of the attempt. */
   invoke(ctx: Context, job: ClaimedJob): unknown;
-  /** The result as JSON; Invalid when it cannot be kept, NotCommitted when the job has ended itself. */
+  /**
+   * Return the result as JSON. Throws Invalid if it cannot be stored, and NotCommitted if the
+   * handler completed the job itself.
+   */
   dump(ctx: Context, result: unknown): Json | undefined;
 }
 
-/** `P` are the parameters of its jobs, `R` is what they return. */
+/** A job definition. `P` are the parameters of its jobs, `R` is their result. */
 export class Definition<P extends z.ZodObject, R>
   extends Enqueuer<z.input<P>, R>
   implements Runnable
@@ -80,7 +83,7 @@ export class Definition<P extends z.ZodObject, R>
     return versions.map((each) => `${key}@${each}`);
   }
 
-  /** Whether the end of its jobs is followed by a job of `<key>:hooks`. */
+  /** Whether a job of `<key>:hooks` follows each finished job. */
   get hasFollowUpHooks(): boolean {
     return this.hooks.hasFollowUpHooks || this.#appHooks.hasFollowUpHooks;
   }
@@ -89,7 +92,7 @@ export class Definition<P extends z.ZodObject, R>
     return buildRegistration(this.settings, this.#schema, this.hasFollowUpHooks);
   }
 
-  /** What turns a payload of that version into one of the next. */
+  /** Register a function that converts a payload of this version to the next version. */
   upgrade(fromVersion: number, upgrade: Upgrade): this {
     if (!(fromVersion >= 1 && fromVersion < this.settings.version)) {
       throw new Invalid(`${this.settings.key} cannot be upgraded to from version ${fromVersion}`);
@@ -98,25 +101,25 @@ export class Definition<P extends z.ZodObject, R>
     return this;
   }
 
-  /** In each attempt, before the handler. */
+  /** Register a hook that runs in each attempt, before the handler. */
   onStart(hook: StartHook): this {
     this.hooks.start.push(hook);
     return this;
   }
 
-  /** Once the job has succeeded. */
+  /** Register a hook that runs after the job has succeeded. */
   onSuccess(hook: SuccessHook<R>): this {
     this.hooks.success.push(hook as SuccessHook<never>);
     return this;
   }
 
-  /** Once the job is dead. */
+  /** Register a hook that runs after the job is dead. */
   onFail(hook: FailHook): this {
     this.hooks.fail.push(hook);
     return this;
   }
 
-  /** After any end. */
+  /** Register a hook that runs after the job has finished, in any state. */
   onEnd(hook: EndHook): this {
     this.hooks.end.push(hook);
     return this;
@@ -130,7 +133,8 @@ export class Definition<P extends z.ZodObject, R>
   }
 
   dump(ctx: Context, result: unknown): Json | undefined {
-    // A handler that completed its job itself must have committed that: then the lease is gone.
+    // The worker still holds the lease here, so the transaction that completed the job was not
+    // committed.
     if (ctx.wasCompleted) throw new NotCommitted();
     return dumpResult(this.result, result);
   }
@@ -169,13 +173,13 @@ export class Definition<P extends z.ZodObject, R>
   }
 }
 
-/** A definition whatever it takes and returns. */
+/** A definition with any parameters and any result. */
 export type AnyDefinition = Runnable & {
   readonly hooks: Hooks;
   readonly hasFollowUpHooks: boolean;
 };
 
-/** What runs the hooks of another definition after one of its jobs has ended. */
+/** The definition whose jobs run the hooks of another definition's finished jobs. */
 export class HooksDefinition implements Runnable {
   readonly settings: DefinitionSettings;
   readonly #of: AnyDefinition;

@@ -1,9 +1,9 @@
 /**
- * What a job does once in its life, however many attempts it takes: the durable half of `ctx`.
+ * Durable steps, waits and children of a job: the part of `ctx` that spans its attempts.
  *
- * A step's result is stored before the handler goes on, and later attempts have it from the store. A
- * wait ends the attempt and frees its slot; the next attempt comes by the same call and goes on. How
- * steps are stored is left to the runners; when a wait ends, to the engine.
+ * A step's result is stored before the handler continues, and later attempts read the stored
+ * result. A wait ends the attempt and frees its slot; the next attempt passes the same call and
+ * continues. Runners store the steps, and the engine ends the waits.
  */
 
 import {
@@ -39,7 +39,7 @@ import {
   suspendUntil,
 } from "./step-log.ts";
 
-/** How a running job asks its worker for what only the engine can do, under its lease. */
+/** Sends requests of a running job to its worker, which calls the engine under the job's lease. */
 export interface StepChannel {
   saveStep(name: string, index: number, result: Json): Promise<void>;
   enqueueChildren(
@@ -47,15 +47,15 @@ export interface StepChannel {
     index: number,
     jobs: readonly JobRequest[],
   ): Promise<readonly Enqueued[]>;
-  /** The attempt ends here. */
+  /** End the attempt. */
   wait(suspension: Suspension): void;
 }
 
-/** Steps, waits and children of the job that runs; docs/steps.md explains them. */
+/** Steps, waits and child jobs of the running job; see docs/steps.md. */
 export class DurableContext<C extends StepChannel = StepChannel> {
   protected readonly job: ClaimedJob;
   protected readonly channel: C;
-  #stepLog: StepLog | null = null; // most jobs have none, and pay nothing for them
+  #stepLog: StepLog | null = null; // created on first use, because most jobs have no steps
   #isWaiting = false;
 
   constructor(job: ClaimedJob, channel: C) {
@@ -64,8 +64,9 @@ export class DurableContext<C extends StepChannel = StepChannel> {
   }
 
   /**
-   * Calls the function, once in the life of the job: its result is stored before this resolves, and
-   * later attempts have it from there. It is what JSON makes of it, the first time too.
+   * Call the function once in the lifetime of the job. Its result is stored before this promise
+   * resolves, and later attempts return the stored result. The first call also returns the result
+   * as JSON stores it.
    */
   async step<A extends unknown[], R>(
     name: string,
@@ -82,23 +83,23 @@ export class DurableContext<C extends StepChannel = StepChannel> {
     });
   }
 
-  /** The job goes on after that time, in a new attempt, and needs no slot until then. */
+  /** Continue the job in a new attempt after this time. The job holds no slot while it waits. */
   async sleep(duration: Duration): Promise<void> {
     const key = this.#steps.nextKey("sleep", "sleep");
     if (this.#steps.find(key) === undefined) await this.#wait(suspendForSleep(key, duration));
   }
 
-  /** As `sleep`, until a moment. */
+  /** Continue the job in a new attempt at this time. The job holds no slot while it waits. */
   async sleepUntil(moment: Date): Promise<void> {
     const key = this.#steps.nextKey("sleep", "sleep");
     if (this.#steps.find(key) === undefined) await this.#wait(suspendUntil(key, moment));
   }
 
   /**
-   * Wait for an event of that name whose data has these values, and return it. `match` has paths:
-   * `{ "order.id": 7 }`. Events emitted since the job was created count, also those emitted while
-   * it was still queued, or those emitted after `since`; each event ends one wait of the job. The
-   * job holds no slot while it waits. Throws EventTimeout.
+   * Wait for an event with this name whose data matches, and return it. `match` maps paths to
+   * values: `{ "order.id": 7 }`. Events emitted since the job was created count, including those
+   * emitted while it was queued; with `since`, events emitted after that time count. Each event
+   * ends one wait of the job. The job holds no slot while it waits. Throws EventTimeout.
    */
   async waitForEvent(
     name: string,
@@ -121,13 +122,13 @@ export class DurableContext<C extends StepChannel = StepChannel> {
     return { id, name, data };
   }
 
-  /** A job of that definition, made once in the life of this one. */
+  /** Enqueue a child job once in the lifetime of this job. */
   async enqueue<I, R>(definition: Enqueuer<I, R>, args: I): Promise<Handle<R>> {
     const [handle] = await this.enqueueMany(definition, [args]);
     return handle as Handle<R>;
   }
 
-  /** As `enqueue`, for many: all or none, as one step. */
+  /** Enqueue several child jobs as one step: all or none. */
   async enqueueMany<I, R>(definition: Enqueuer<I, R>, many: Iterable<I>): Promise<Handle<R>[]> {
     const requests = definition.requests(many);
     const key = this.#steps.nextKey("enqueue", definition.key);
@@ -136,9 +137,9 @@ export class DurableContext<C extends StepChannel = StepChannel> {
   }
 
   /**
-   * What these jobs return, once all of them have ended; this one needs no slot until then.
-   * ChildFailed for the first that died or was canceled; with `returnFailures` it stands in the
-   * place of its result.
+   * Wait until these jobs have finished, and return their results. This job holds no slot while it
+   * waits. Throws ChildFailed for the first job that is dead or canceled. With `returnFailures`,
+   * the ChildFailed error takes the place of that job's result.
    */
   gather<R>(
     handles: Iterable<Handle<R>>,
@@ -189,7 +190,10 @@ export class DurableContext<C extends StepChannel = StepChannel> {
     );
   }
 
-  /** What goes on beside a wait ends with the attempt, whatever comes of it. */
+  /**
+   * Run `work`; never resolve if the job begins to wait in the meantime. Code that runs
+   * concurrently with a wait ends with the attempt.
+   */
   async #unlessWaiting<T>(work: () => Promise<T>): Promise<T> {
     if (this.#isWaiting) return await never();
     try {
@@ -199,7 +203,10 @@ export class DurableContext<C extends StepChannel = StepChannel> {
     }
   }
 
-  /** A handler may catch whatever is thrown, so nothing is: it is left where it waits. */
+  /**
+   * Suspend the attempt with a promise that never resolves. An error would not do: the handler
+   * could catch it.
+   */
   async #wait(suspension: Suspension): Promise<never> {
     if (!this.#isWaiting) this.channel.wait(suspension);
     this.#isWaiting = true;

@@ -1,4 +1,4 @@
-/** How long: a number of seconds, or a text like "5m". */
+/** Durations: seconds as a number, or a string such as "5m". */
 
 import { Invalid } from "../errors.ts";
 
@@ -6,7 +6,10 @@ export type Duration = number | `${number}${"ms" | "s" | "m" | "h" | "d"}`;
 
 const UNITS: Record<string, number> = { ms: 0.001, s: 1, m: 60, h: 3600, d: 86_400 };
 
-/** Invalid with the field when it is no duration, or a negative one. */
+/**
+ * Return the duration in seconds. Throws Invalid with the field if it is not a valid duration or is
+ * negative.
+ */
 export function seconds(duration: Duration, field: string): number {
   const matched = typeof duration === "string" ? /^([\d.]+)(ms|s|m|h|d)$/.exec(duration) : null;
   const value = matched ? Number(matched[1]) * (UNITS[matched[2] ?? ""] ?? Number.NaN) : duration;

@@ -1,6 +1,6 @@
 /**
- * Sends what an app enqueues and reads its jobs: over the app's own pool, over a connection that the
- * caller gives, or, for a running job that has no database, through its worker.
+ * Sends an app's jobs and events to the engine, and reads jobs. It uses the app's own pool, a
+ * connection of the caller, or, in a job's process without a database, the job's worker.
  */
 
 import * as calls from "../calls/index.ts";
@@ -27,7 +27,7 @@ import type {
 import { AMBIENT_TENANT, CURRENT_JOB, inheritFields } from "./job-scope.ts";
 import { chooseTenant, isUuid, TenantIdCache } from "./tenancy.ts";
 
-const MAX_JOBS = 5_000; // in one statement
+const MAX_JOBS = 5_000; // per statement
 
 export interface EnqueueResult {
   readonly tenantId: string;
@@ -39,7 +39,7 @@ export interface ClientConfig extends DatabaseOptions {
   readonly tenant: string | undefined;
 }
 
-/** Opens nothing before its first use. */
+/** Connects one app to the engine. Opens no connection before first use. */
 export class EngineClient {
   readonly #readConfig: () => ClientConfig;
   readonly #tenantIds = new TenantIdCache();
@@ -50,7 +50,7 @@ export class EngineClient {
     this.#readConfig = readConfig;
   }
 
-  /** All or nothing. */
+  /** Enqueue all jobs or none. */
   async enqueue(
     requests: readonly JobRequest[],
     tenant: string | undefined,
@@ -110,14 +110,14 @@ export class EngineClient {
     return await this.#runFor(page.tenant, (id) => calls.listJobs(which, page, id));
   }
 
-  /** Answers `canceled`, or `canceling` when its worker has to stop it first. */
+  /** Return `canceled`, or `canceling` if the job's worker has to stop it first. */
   async cancelJob(jobId: string, given: { reason?: string; tenant?: string } = {}): Promise<State> {
     return await this.#runFor(given.tenant, (id) =>
       calls.cancelJob(jobId, given.reason ?? null, id),
     );
   }
 
-  /** Answers the id of the job that will run. */
+  /** Return the ID of the job that will run. */
   async retryJob(
     jobId: string,
     given: { payload?: JsonObject; attempts?: number; tenant?: string } = {},
@@ -127,7 +127,7 @@ export class EngineClient {
     );
   }
 
-  /** Why a job is not running; the decisive reason first. */
+  /** Return the reasons why a job is not running, the decisive one first. */
   async explainJob(jobId: string, tenant?: string): Promise<calls.Explanation[]> {
     return await this.#runFor(tenant, (id) => calls.explainJob(jobId, id));
   }
@@ -139,7 +139,7 @@ export class EngineClient {
     if (known !== undefined) return known;
     const call = calls.findTenant(tenant);
     try {
-      // What the given connection sees is not remembered: it may be rolled back.
+      // A tenant read on the caller's connection is not cached: its transaction may be rolled back.
       if (conn !== undefined && this.#getConfig().url === undefined) return await runOn(conn, call);
       return this.#tenantIds.put(tenant, await this.database().run(call));
     } catch (error) {
@@ -147,7 +147,7 @@ export class EngineClient {
     }
   }
 
-  /** ConfigError when there is none. */
+  /** Return the app's pool. Throws ConfigError if no database is configured. */
   database(): Database {
     if (CURRENT_JOB.getStore()?.channel) {
       throw new Conflict(
@@ -195,7 +195,7 @@ export class EngineClient {
       return await this.database().runFor(tenantId, (id) => buildEnqueueCall(requests, id));
     }
     if (conn === undefined) {
-      // Several statements: one transaction, so that it is all or nothing.
+      // Several statements need a transaction, so that all jobs are enqueued or none.
       return await this.database().transaction(tenantId, (client) =>
         enqueueInBatches(client, requests, null),
       );
@@ -231,7 +231,7 @@ function buildEnqueueCall(
   tenantId: string | null,
 ): calls.Call<Enqueued[]> {
   const [first] = requests;
-  // The engine has shorter ways for one, and for many that are alike.
+  // The engine has faster functions for one job, and for jobs that differ in their payloads only.
   if (requests.length === 1 && first !== undefined) return calls.enqueueJob(first, tenantId);
   return calls.areUniform(requests)
     ? calls.enqueueAlike(requests, tenantId)
@@ -266,7 +266,7 @@ function tenantLookupError(error: unknown, tenant: string): unknown {
   return error;
 }
 
-/** The error, with what to do about it where we know. */
+/** Return the error with a hint, if one is known. */
 function withHint(error: unknown, conn: Queryable | undefined): unknown {
   const hint = findHint(error, conn);
   if (!(error instanceof JobForgeError) || hint === null) return error;

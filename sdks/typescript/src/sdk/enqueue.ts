@@ -1,4 +1,4 @@
-/** Enqueuing jobs of one definition, typed by its parameters. */
+/** Enqueues jobs of one definition, with arguments typed by its parameters. */
 
 import type { z } from "zod";
 import type { Enqueued, JobRequest } from "../types/jobs.ts";
@@ -7,7 +7,7 @@ import { Handle } from "./handle.ts";
 import { type EnqueueOptions, readOptions, type Using } from "./options.ts";
 import { buildPayload } from "./parameters.ts";
 
-/** What jobs of a definition are made of. */
+/** The parts of a definition that enqueuing needs. */
 export interface EnqueueTarget<R> {
   readonly key: string;
   readonly version: number;
@@ -16,13 +16,16 @@ export interface EnqueueTarget<R> {
   readonly client: EngineClient;
 }
 
-/** One of many: arguments, and options of its own. */
+/** The arguments and options of one job, for `enqueueEach`. */
 export interface Many<I> {
   readonly args: I;
   readonly using?: Omit<Using, "tenant" | "conn">;
 }
 
-/** `I` is what may be given as arguments, `R` what the jobs return. */
+/**
+ * A definition and the options of its next jobs. `I` is the type of the arguments, `R` of the
+ * results.
+ */
 export class Enqueuer<I, R> {
   readonly #target: EnqueueTarget<R>;
   readonly #options: EnqueueOptions;
@@ -32,23 +35,28 @@ export class Enqueuer<I, R> {
     this.#options = options;
   }
 
-  /** The same, with these options; what it returns can be kept and used again. */
+  /** Return an enqueuer with these options added. It can be stored and reused. */
   using(given: Using): Enqueuer<I, R> {
     return new Enqueuer<I, R>(this.#target, readOptions(given, this.#options));
   }
 
-  /** Resolves once the job is stored; on a connection that was given, once that commits. */
+  /**
+   * Enqueue a job. The promise resolves once the job is stored. With `conn`, the job exists once
+   * that transaction commits.
+   */
   async enqueue(args: I): Promise<Handle<R>> {
     const [handle] = await this.#send([this.#request(args, this.#options)]);
     return handle as Handle<R>;
   }
 
-  /** All or none, in one transaction; the handles come in the order of the arguments. */
+  /**
+   * Enqueue all jobs or none, in one transaction. The handles are in the order of the arguments.
+   */
   async enqueueMany(many: Iterable<I>): Promise<Handle<R>[]> {
     return await this.#send(this.requests(many));
   }
 
-  /** As enqueueMany, each with options of its own: a key, a delay. */
+  /** Enqueue all jobs or none, each with its own options such as a key or a delay. */
   async enqueueEach(many: Iterable<Many<I>>): Promise<Handle<R>[]> {
     const requests = [...many].map(({ args, using = {} }) =>
       this.#request(args, readOptions(using, this.#options)),
@@ -56,7 +64,7 @@ export class Enqueuer<I, R> {
     return await this.#send(requests);
   }
 
-  // The rest is for jobs that enqueue others as a step.
+  // The members below are for jobs that enqueue child jobs as a step.
 
   get key(): string {
     return this.#target.key;

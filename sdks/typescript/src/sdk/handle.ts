@@ -1,4 +1,4 @@
-/** A job that was enqueued: its id, and waiting for its end. */
+/** A handle of an enqueued job: its ID, its current state, and waiting for its result. */
 
 import { setTimeout as pause } from "node:timers/promises";
 import type { z } from "zod";
@@ -14,7 +14,10 @@ import { type Duration, seconds } from "./duration.ts";
 import type { EngineClient } from "./engine-client.ts";
 import { isArtifactReference } from "./parameters.ts";
 
-/** What a job that has ended is asked for. Past retention it has no state. */
+/**
+ * The fields of a finished job that results are read from. After retention removed the job, `state`
+ * is null.
+ */
 export interface EndedJob {
   readonly id: string;
   readonly definition: string | null;
@@ -28,8 +31,9 @@ const FIRST_PAUSE_S = 0.01;
 const LONGEST_PAUSE_S = 1;
 
 /**
- * Waiting asks the database again and again, less and less often; it keeps nothing open. A job that
- * was enqueued in a transaction of the caller's own exists only once that has committed.
+ * A handle of an enqueued job. Waiting polls the database with backoff and keeps no connection
+ * open. A job that was enqueued in the caller's transaction exists only after that transaction
+ * commits.
  */
 export class Handle<R> {
   readonly id: string;
@@ -51,12 +55,15 @@ export class Handle<R> {
     this.status = job.status;
   }
 
-  /** The job as it is now; NotFound before its transaction commits and after retention. */
+  /**
+   * Return the job's current state. Throws NotFound before its transaction commits and after
+   * retention.
+   */
   async job(): Promise<Job> {
     return await this.#client.getJob(this.id, this.tenantId);
   }
 
-  /** The job once it has succeeded, died or been canceled; WaitTimeout before that. */
+  /** Wait until the job has finished, and return it. Throws WaitTimeout if the time is up first. */
   async wait(
     options: { readonly timeout?: Duration; readonly signal?: AbortSignal } = {},
   ): Promise<Job> {
@@ -74,20 +81,22 @@ export class Handle<R> {
           detail: { job_id: this.id },
         });
       }
-      // Many that wait for jobs of one batch should not ask in step.
+      // Jitter, so that many waits for jobs of one batch do not poll at the same time.
       const restMs = pauseS * (800 + 400 * Math.random());
       await pause(Math.min(restMs, leftMs), undefined, { signal: options.signal });
     }
   }
 
-  /** What the handler returned; JobFailed when it did not. */
+  /**
+   * Wait for the job and return the handler's result. Throws JobFailed if the job did not succeed.
+   */
   async result(
     options: { readonly timeout?: Duration; readonly signal?: AbortSignal } = {},
   ): Promise<R> {
     return this.readResult(await this.wait(options));
   }
 
-  /** What a job that has ended returned; JobFailed when it did not. */
+  /** Return the result of a finished job. Throws JobFailed if it did not succeed. */
   readResult(job: EndedJob): R {
     if (job.state !== "succeeded") throw jobFailedError(job);
     if (isArtifactReference(job.result)) {

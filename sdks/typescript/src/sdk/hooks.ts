@@ -1,7 +1,7 @@
 /**
- * What an app does around its jobs: before an attempt, and once after a job's end. `onStart` runs in
- * the attempt itself. The others run in a job of their own that the engine enqueues when the job
- * ends, whoever ended it; that job is retried like any other.
+ * Hooks of an app: before each attempt, and once after a job has finished. `onStart` hooks run in
+ * the attempt itself. All others run in a separate job, which the engine enqueues when the job
+ * finishes for any reason, and which is retried like any job.
  */
 
 import { z } from "zod";
@@ -15,7 +15,7 @@ export type SuccessHook<R> = (ctx: Context, result: R) => Awaitable;
 export type FailHook = (ctx: Context, error: JsonObject) => Awaitable;
 export type EndHook = (ctx: Context, state: FinalState) => Awaitable;
 
-/** What the engine tells of a job that has ended: the payload of the job that runs its hooks. */
+/** The payload of the job that runs hooks: the finished job as the engine describes it. */
 export const HOOK_PAYLOAD = z.object({
   job_id: z.string(),
   definition: z.string(),
@@ -36,18 +36,18 @@ export class Hooks {
   readonly fail: FailHook[] = [];
   readonly end: EndHook[] = [];
 
-  /** Whether there are some that need a job of their own. */
+  /** Whether some hooks need a separate job after a job has finished. */
   get hasFollowUpHooks(): boolean {
     return this.success.length + this.fail.length + this.end.length > 0;
   }
 }
 
-/** One that fails is logged; the attempt goes on. */
+/** Run the hooks. A hook's failure is logged and does not fail the attempt. */
 export async function runStartHooks(hooks: readonly StartHook[], ctx: Context): Promise<void> {
   for (const hook of hooks) await runHook(() => hook(ctx));
 }
 
-/** All of them, also when one fails; then the first failure is thrown. */
+/** Run all hooks, even if one fails; then throw the first failure. */
 export async function runHooks(
   groups: readonly Hooks[],
   ctx: Context,

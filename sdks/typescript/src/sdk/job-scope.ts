@@ -1,27 +1,27 @@
-/** The tenant of the job that the code now running belongs to, and one that was set around it. */
+/** The running job whose code calls the SDK, and the ambient tenant set by `jf.tenant(…)`. */
 
 import { AsyncLocalStorage } from "node:async_hooks";
 import type { ClaimedJob, Enqueued, JobRequest } from "../types/jobs.ts";
 
-/** How a job that runs somewhere without a database enqueues others: through its worker. */
+/** Enqueues jobs through the worker, from a job's process that has no database. */
 export interface JobProcessChannel {
   enqueue(jobs: readonly JobRequest[]): Promise<readonly Enqueued[]>;
 }
 
-/** What a job hands on to those that it makes. */
+/** The fields that a job's new jobs inherit. */
 export type InheritedFields = Pick<ClaimedJob, "correlation_id" | "traceparent">;
 
 export interface CurrentJob {
   readonly tenantId: string;
   readonly channel: JobProcessChannel | null;
-  /** None where its worker sees to that. */
+  /** Undefined in a job's process, where the worker adds the fields. */
   readonly origin?: InheritedFields;
 }
 
 export const CURRENT_JOB = new AsyncLocalStorage<CurrentJob>();
 export const AMBIENT_TENANT = new AsyncLocalStorage<string>();
 
-/** What ties the jobs that a job makes to it, where they say nothing else. */
+/** Return the jobs with the running job's correlation ID and trace, unless they set their own. */
 export function inheritFields(origin: InheritedFields, jobs: readonly JobRequest[]): JobRequest[] {
   return jobs.map((request) => ({
     ...request,

@@ -1,4 +1,4 @@
-/** How one job is to be enqueued, other than its arguments: what `using({…})` was given. */
+/** The options of `using({…})`: how a job is enqueued, apart from its arguments. */
 
 import type { Queryable } from "../db/queryable.ts";
 import { Invalid } from "../errors.ts";
@@ -8,15 +8,21 @@ import { type Duration, seconds, wholeSeconds } from "./duration.ts";
 export interface Using {
   /** UUID or slug. */
   readonly tenant?: string;
-  /** A connection of your own: the job is part of its transaction. */
+  /** The caller's connection: the job is part of its transaction. */
   readonly conn?: Queryable;
   readonly delay?: Duration;
   readonly at?: Date;
-  /** Allows more than a year from now, which is a mistake more often than not. */
+  /**
+   * Allow times more than a year ahead, which are rejected by default because most of them are
+   * mistakes.
+   */
   readonly farFuture?: boolean;
-  /** Idempotency key, of this tenant and definition. */
+  /** Idempotency key, unique per tenant and definition. */
   readonly key?: string;
-  /** How long the key holds: 30 days (default), "active" while the job can still run, or a time. */
+  /**
+   * How long the key is in effect: 30 days (default), "active" while the job is pending or running,
+   * or a duration.
+   */
   readonly dedupe?: "active" | Duration;
   readonly onConflict?: "existing" | "replace" | "raise";
   readonly priority?: number;
@@ -39,7 +45,7 @@ export interface EnqueueOptions {
 
 export const NO_OPTIONS: EnqueueOptions = { request: {} };
 
-/** These, and where they say nothing, the others. */
+/** Return the options, with `defaults` for omitted fields. */
 export function readOptions(given: Using, defaults: EnqueueOptions): EnqueueOptions {
   const fields = {
     queue: given.queue,

@@ -1,6 +1,6 @@
 /**
- * What a handler takes and returns, as JSON: a Zod schema checks a payload when it is enqueued and
- * again when it runs. What was not given is not sent: the schema's own default holds at the run.
+ * Validates payloads and results: a Zod schema checks a payload when it is enqueued and again when
+ * it runs. Omitted fields are not stored, so the schema's defaults at the time of the run apply.
  */
 
 import { z } from "zod";
@@ -8,9 +8,11 @@ import { Invalid, InvalidPayload } from "../errors.ts";
 import type { Json, JsonObject } from "../types/jobs.ts";
 import { encode } from "../types/jsonb.ts";
 
-const MAX_ERRORS = 20; // told of one payload
+const MAX_ERRORS = 20; // reported for one payload
 
-/** The JSON Schema of what may be enqueued; Invalid for a shape that JSON cannot have. */
+/**
+ * Return the JSON Schema of the payload. Throws Invalid if JSON cannot represent the parameters.
+ */
 export function buildSchema(params: z.ZodObject, key: string): JsonObject {
   try {
     return z.toJSONSchema(params, { io: "input" }) as unknown as JsonObject;
@@ -22,7 +24,10 @@ export function buildSchema(params: z.ZodObject, key: string): JsonObject {
   }
 }
 
-/** The payload of these arguments, as they were given; InvalidPayload when they do not fit. */
+/**
+ * Return the payload of these arguments as given, without defaults. Throws InvalidPayload if the
+ * schema rejects them.
+ */
 export function buildPayload(params: z.ZodObject, given: unknown): JsonObject {
   const read = params.safeParse(given ?? {});
   if (!read.success) throw invalidPayloadError(read.error);
@@ -35,20 +40,25 @@ export function buildPayload(params: z.ZodObject, given: unknown): JsonObject {
   }
 }
 
-/** Whether it only stands for a document that was too large for a row: docs/artifacts.md. */
+/**
+ * Whether the document is a reference to an artifact, which replaces a document too large for a
+ * row; see docs/artifacts.md.
+ */
 export function isArtifactReference(document: unknown): boolean {
   if (typeof document !== "object" || document === null) return false;
   return "$artifact" in document && Object.keys(document).length === 1;
 }
 
-/** What the handler is given for a payload. */
+/** Return the handler's arguments for a payload, with defaults. */
 export function parseArguments<P extends z.ZodObject>(params: P, payload: unknown): z.output<P> {
   const read = params.safeParse(payload);
   if (!read.success) throw invalidPayloadError(read.error);
   return read.data;
 }
 
-/** The result as JSON; Invalid when it cannot be written so, or is not what was declared. */
+/**
+ * Return the result as JSON. Throws Invalid if it is not valid JSON or not of the declared type.
+ */
 export function dumpResult(result: z.ZodType | undefined, given: unknown): Json | undefined {
   const checked = result === undefined ? given : checkResult(result, given);
   if (checked === undefined || checked === null) return undefined;

@@ -1,12 +1,12 @@
 /**
- * What a handler throws to say how its attempt ends, other than by an error. What each of them
- * means for the job, verdict.ts decides.
+ * Errors that a handler throws to choose the outcome of its attempt, and the retry policy.
+ * verdict.ts translates them.
  */
 
 import { Invalid } from "../errors.ts";
 import { type Duration, seconds } from "./duration.ts";
 
-/** The attempt failed and should be made again, `after` so long; the attempt counts. */
+/** The attempt failed and should be retried after the time `after`. The attempt counts. */
 export class Retry extends Error {
   override readonly name = "Retry";
   readonly afterS: number | undefined;
@@ -17,7 +17,7 @@ export class Retry extends Error {
   }
 }
 
-/** Not now: the job runs again later, and the attempt does not count. */
+/** Run the job again later. The attempt does not count. */
 export class Snooze extends Error {
   override readonly name = "Snooze";
   readonly delayS: number | undefined;
@@ -30,7 +30,7 @@ export class Snooze extends Error {
   }
 }
 
-/** The job is no longer wanted, and ends as canceled. */
+/** The job is no longer wanted: it finishes as canceled. */
 export class Cancel extends Error {
   override readonly name = "Cancel";
 
@@ -39,7 +39,7 @@ export class Cancel extends Error {
   }
 }
 
-/** The job cannot succeed: it is dead at once, whatever attempts are left. */
+/** The job cannot succeed: it is dead at once, even if attempts are left. */
 export class Dead extends Error {
   override readonly name = "Dead";
 
@@ -48,7 +48,9 @@ export class Dead extends Error {
   }
 }
 
-/** What `ctx.check()` throws, and the reason of `ctx.signal`: the job was asked to stop. */
+/**
+ * The job was asked to stop. `ctx.check()` throws this error, and it is the reason of `ctx.signal`.
+ */
 export class Cancelled extends Error {
   override readonly name = "Cancelled";
 
@@ -57,7 +59,7 @@ export class Cancelled extends Error {
   }
 }
 
-/** How a definition is retried. An error of a class in `giveUpOn` is final. */
+/** How a definition is retried. Errors of the classes in `giveUpOn` are final. */
 export interface RetryPolicy {
   readonly maxAttempts?: number;
   readonly base?: Duration;

@@ -1,4 +1,4 @@
-/** What a definition declares about how its jobs run, as frozen data. */
+/** The settings of a definition: how its jobs run, as frozen data. */
 
 import type { z } from "zod";
 import { Invalid } from "../errors.ts";
@@ -7,40 +7,43 @@ import { type Duration, seconds, wholeSeconds } from "./duration.ts";
 import { checkAttempts, type RetryPolicy } from "./retry.ts";
 
 export type Isolation = "process" | "inline";
-/** Bytes, or "256MB". */
+/** Bytes, or a string such as "256MB". */
 export type Size = number | string;
 
-/** So many jobs in each period. */
+/** A rate limit: `jobs` per `periodS` seconds. */
 export interface Rate {
   readonly jobs: number;
   readonly periodS?: number;
   readonly burst?: number;
 }
 
-/** As people give them. */
+/** The options of `jf.job(…)`. */
 export interface JobOptions<P extends z.ZodObject, R> {
   readonly version?: number;
   readonly queue?: string;
   readonly retry?: RetryPolicy | number;
-  /** Of one attempt; 3600 seconds. */
+  /** Timeout of one attempt (default: 3600 seconds). */
   readonly timeout?: Duration;
-  /** "process" (default), or "inline": in the worker's own loop, for light jobs. */
+  /** "process" (default), or "inline" for light jobs, which run in the worker's event loop. */
   readonly isolation?: Isolation;
-  /** Limits of the job's process: 2 GiB of memory, no limit of CPU, 1024 files, 1 GiB a file. */
+  /**
+   * Limits of the job's process (default: 2 GiB of memory, unlimited CPU time, 1024 open files, 1
+   * GiB per file).
+   */
   readonly memory?: Size;
   readonly cpu?: Duration;
   readonly openFiles?: number;
   readonly fileSize?: Size;
-  /** Between being asked to stop and being killed; 10 seconds. */
+  /** Time between the request to stop and the kill (default: 10 seconds). */
   readonly grace?: Duration;
   readonly description?: string;
   readonly maxRunning?: number;
   readonly maxRunningPerKey?: number;
   readonly rate?: Rate;
   readonly ratePerKey?: Rate;
-  /** The shape of the payload; none is an empty object. */
+  /** Schema of the payload (default: an empty object). */
   readonly params?: P;
-  /** The shape of what the handler returns. */
+  /** Schema of the handler's result. */
   readonly result?: z.ZodType<R>;
 }
 
@@ -105,7 +108,7 @@ export function readSettings<P extends z.ZodObject, R>(
   };
 }
 
-/** What put_definition takes; `schema` is the JSON Schema of the parameters. */
+/** Return the settings for put_definition. `schema` is the JSON Schema of the parameters. */
 export function buildRegistration(
   settings: DefinitionSettings,
   schema: JsonObject,
@@ -137,7 +140,7 @@ function rateFields(suffix: string, given: Rate | undefined): Record<string, Jso
   };
 }
 
-/** Bytes of "256MB", "1.5 GiB" or a plain number; units count by 1024. */
+/** Return the bytes of "256MB", "1.5 GiB" or a plain number. Units are multiples of 1024. */
 function parseSize(given: Size, field: string): number {
   const matched = /^\s*(\d+(?:\.\d+)?)\s*([KMGT]?)(?:I?B)?\s*$/i.exec(String(given));
   const bytes = matched ? Number(matched[1]) * (UNITS[(matched[2] ?? "").toUpperCase()] ?? 1) : 0;

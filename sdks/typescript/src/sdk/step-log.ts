@@ -1,9 +1,9 @@
 /**
- * What a job has done in earlier attempts, as the next one finds it, and what it waits for.
+ * Steps that earlier attempts of a job stored, and the waits that suspend an attempt.
  *
- * A step is known by its kind, its name, and its turn among those of that name: the order of calls
- * in the handler is all that counts, and only for equal names. Storing steps is left to whoever runs
- * the job, waiting to the engine.
+ * A step is identified by its kind, its name, and its number among the steps of that name. So only
+ * the order of calls with equal names matters. Runners store the steps, and the engine ends the
+ * waits.
  */
 
 import { Invalid, InvalidResult } from "../errors.ts";
@@ -13,7 +13,7 @@ import { type Duration, seconds } from "./duration.ts";
 
 const MAX_NAME_LENGTH = 200;
 const MAX_WAIT_S = 366 * 86_400;
-// As the engine has them, or less.
+// At most the engine's limits.
 const MAX_RESULT_BYTES = 1024 ** 2;
 const MAX_MATCH_BYTES = 2_000;
 const MAX_JOBS = 10_000;
@@ -24,7 +24,10 @@ export interface StepKey {
   readonly index: number;
 }
 
-/** What ends an attempt, so that another goes on when it has come. One of the times is set. */
+/**
+ * Ends an attempt until a time, or until the engine ends the wait. Either `delayS` or `runAt` is
+ * set.
+ */
 export interface Suspension {
   readonly wait: JsonObject;
   readonly delayS?: number;
@@ -38,7 +41,7 @@ export interface Event {
   readonly data: JsonObject;
 }
 
-/** A value as it comes back from the store, where it was JSON. */
+/** The type of a value after it was stored as JSON. */
 export type Stored<T> = T extends string | number | boolean | null
   ? T
   : T extends undefined
@@ -49,7 +52,10 @@ export type Stored<T> = T extends string | number | boolean | null
         ? { [K in keyof T]: Stored<Exclude<T[K], undefined>> }
         : T;
 
-/** Those of one job: stored ones by their key, and how many this attempt has come to. */
+/**
+ * The steps of one job: stored results by key, and the number of calls that this attempt has made
+ * for each name.
+ */
 export class StepLog {
   readonly #results = new Map<string, Json>();
   readonly #counts = new Map<string, number>();
@@ -59,12 +65,12 @@ export class StepLog {
     for (const step of stored) this.#results.set(toMapKey(step), step.result);
   }
 
-  /** What it came to; undefined when it has not been done. */
+  /** Return the stored result, or undefined if the step has not been completed. */
   find(key: StepKey): Json | undefined {
     return this.#results.get(toMapKey(key));
   }
 
-  /** The key of the next step of that name. */
+  /** Return the key of the next step with this name. */
   nextKey(kind: StepKey["kind"], name: string): StepKey {
     const length = [...name].length;
     if (length < 1 || length > MAX_NAME_LENGTH || name.includes("\n")) {
@@ -121,7 +127,10 @@ export function suspendForJobs(key: StepKey, jobIds: Iterable<string>): Suspensi
 export type Scalar = string | number | boolean | null;
 type Members = { [name: string]: Scalar | Members };
 
-/** `{"order.id": 7}` as what the event's data must contain: `{"order": {"id": 7}}`. */
+/**
+ * Return `{"order.id": 7}` as the nested form `{"order": {"id": 7}}`, which the event's data must
+ * contain.
+ */
 export function nestMatch(match: Readonly<Record<string, Scalar>>): JsonObject {
   const found = createMembers();
   for (const [path, value] of Object.entries(match)) {
@@ -145,7 +154,10 @@ export function nestMatch(match: Readonly<Record<string, Scalar>>): JsonObject {
   return found;
 }
 
-/** The result as JSON; InvalidResult when it cannot be kept, and so would run again for ever. */
+/**
+ * Return the result as JSON. Throws InvalidResult if it cannot be stored, because each retry would
+ * run the step again.
+ */
 export function serializeResult(key: StepKey, result: unknown): Json {
   const label = `the result of step ${labelOf(key)}`;
   const text = encodeResult(label, result ?? null);
@@ -185,7 +197,7 @@ function readWaitTime(duration: Duration, field: string): number {
   return given;
 }
 
-/** Without a prototype: a path may have any name. */
+/** Objects without a prototype, because a path may contain any name, such as `__proto__`. */
 function createMembers(): Members {
   return Object.create(null) as Members;
 }

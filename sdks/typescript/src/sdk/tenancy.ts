@@ -1,4 +1,7 @@
-/** Whose job it is: the tenant that was named, the ambient one, the running job's, the default. */
+/**
+ * Chooses the tenant of a job: the named one, the ambient one, the running job's, or the app's
+ * default.
+ */
 
 import { TenantRequired } from "../errors.ts";
 import { AMBIENT_TENANT, CURRENT_JOB } from "./job-scope.ts";
@@ -20,7 +23,7 @@ export function isUuid(tenant: string): boolean {
   return UUID.test(tenant);
 }
 
-/** What slugs stand for, remembered for a minute. */
+/** Tenant IDs by slug, cached for a minute. */
 export class TenantIdCache {
   readonly #known = new Map<string, { readonly id: string; readonly until: number }>();
 

@@ -1,7 +1,6 @@
 /**
- * What the end of a run means: from an answer, an error or an exit to a Verdict. Knows nothing of
- * processes or the database. The engine decides what becomes of the job; here it is only said how
- * the attempt ended.
+ * How an attempt ended: pure functions from a result, an error or a process exit to a Verdict. The
+ * engine decides the state of the job that follows from it.
  */
 
 import {
@@ -18,19 +17,20 @@ import { Cancel, Dead, Retry, Snooze } from "./retry.ts";
 import type { DefinitionSettings } from "./settings.ts";
 import type { Suspension } from "./step-log.ts";
 
-// The engine keeps errors of up to 64 KiB whole.
+// The engine stores errors of up to 64 KiB.
 const MAX_MESSAGE_LENGTH = 8_000;
 const MAX_TRACE_LENGTH = 16_000;
-// No more of a message or a stack is redacted: whatever a handler throws, it takes no long time.
+// Limits the time that redacting a message or a stack takes.
 const MAX_REDACTED_LENGTH = 32 * 1024;
 const MAX_CAUSE_DEPTH = 10;
-// The next attempt would meet the same: what a step has come to is stored.
+// A retry would fail in the same way: the outcome of a step is stored.
 const FINAL_ERRORS = [InvalidPayload, InvalidResult, EventTimeout, ChildFailed];
 
 /**
- * Why a run is stopped. `lost`: the lease has ended, so no outcome is reported. `expired`: the
- * lease ran out while the database was unreachable, and the job is handed back. `shutdown`: the
- * worker ends, and the job is handed back. These three leave no time to clean up.
+ * Why a run was asked to stop. `lost`: the lease has ended, so no outcome is reported. `expired`:
+ * the lease ended while the database was unreachable, and the job is released to the queue.
+ * `shutdown`: the worker shuts down, and the job is released to the queue. These three kill the run
+ * without a grace period.
  */
 export type StopReason = "cancel" | "timeout" | "lost" | "expired" | "shutdown";
 
@@ -38,7 +38,7 @@ export function isFinal(stop: StopReason): boolean {
   return stop === "lost" || stop === "expired" || stop === "shutdown";
 }
 
-/** How an attempt ended, in the words of complete_jobs. */
+/** How an attempt ended, in the fields of complete_jobs. */
 export interface Verdict {
   readonly outcome: Outcome;
   readonly result?: Json | undefined;
@@ -47,13 +47,13 @@ export interface Verdict {
   readonly final?: boolean | undefined;
   readonly retry_in_s?: number | undefined;
   readonly run_at?: string | undefined;
-  /** Of a snooze: what for. */
+  /** Set if the job is snoozed to wait: what it waits for. */
   readonly wait?: JsonObject | undefined;
 }
 
 export type ExceededLimit = "memory" | "cpu" | "file_size";
 
-/** How a process ended: by exiting or by a signal, and over which of its limits. */
+/** How a process ended: its exit code or signal, and the limit that it exceeded, if any. */
 export interface ProcessExit {
   readonly code: number | null;
   readonly signal: string | null;
@@ -67,12 +67,12 @@ export function verdictFromResult(result: Json | undefined): Verdict {
   return result === undefined ? SUCCEEDED_VERDICT : { outcome: "succeeded", result };
 }
 
-/** The handler has come to something that is not there yet. */
+/** Return the verdict of an attempt that ends to wait. */
 export function verdictFromWait({ wait, delayS, runAt }: Suspension): Verdict {
   return { outcome: "snoozed", retry_in_s: delayS, run_at: runAt, wait };
 }
 
-/** The handler returned something that cannot be kept: it would again. */
+/** Fail without retry: the handler would return the same unusable result again. */
 export function verdictFromInvalidResult(error: Invalid, scope: RedactionScope): Verdict {
   return { outcome: "failed", error: errorToJson(error, scope, "InvalidResult"), final: true };
 }
@@ -86,7 +86,10 @@ export function verdictFromError(
   return applyStop(verdictBeforeStop(error, settings, scope), stopped);
 }
 
-/** A process has ended; `told` is what it said before. Null: there is nothing to report. */
+/**
+ * Return the verdict of a process that has ended, or null if there is nothing to report. `reported`
+ * is the verdict that the process sent before.
+ */
 export function verdictFromExit(
   exit: ProcessExit,
   stopped: StopReason | null,
@@ -118,7 +121,10 @@ function verdictBeforeStop(
   return { outcome: "failed", error: errorToJson(error, scope), final: isFinalError || undefined };
 }
 
-/** What a run said that had been told to end: only an answer of its own choice still counts. */
+/**
+ * Return the verdict of a run that was asked to stop. An outcome that the handler chose still
+ * counts.
+ */
 function applyStop(reported: Verdict, stopped: StopReason | null): Verdict {
   if (stopped === null || isChosen(reported)) return reported;
   switch (stopped) {
@@ -140,12 +146,12 @@ function isChosen(reported: Verdict): boolean {
   return reported.final !== undefined || reported.retry_in_s !== undefined;
 }
 
-/** An allocation that the limit of the process refused. */
+/** Whether an allocation exceeded the memory limit of the process. */
 function isOutOfMemory(error: unknown): boolean {
   return error instanceof RangeError && /allocation failed/.test(error.message);
 }
 
-/** Whatever was thrown: a handler may throw anything. */
+/** Describe any thrown value; handlers may throw values that are not errors. */
 function errorToJson(error: unknown, scope: RedactionScope, name?: string): JsonObject {
   return {
     type:
@@ -165,7 +171,7 @@ function errorToJson(error: unknown, scope: RedactionScope, name?: string): Json
   };
 }
 
-// Redacted before it is cut to what is kept: half a secret would not be known as one.
+// Redact the text before it is truncated, because a truncated secret is not recognized.
 
 function shorten(text: string, scope: RedactionScope): string {
   return redactHead(text, MAX_REDACTED_LENGTH, scope);
@@ -192,7 +198,7 @@ function getMessage(error: unknown): unknown {
   return "message" in error ? error.message : JSON.stringify(replaceUnencodable(error));
 }
 
-/** With what it was caused by, and what it gathers. */
+/** Format the stack, its causes, and the errors of an AggregateError. */
 function formatTrace(error: unknown, depth = 0): string {
   if (!(error instanceof Error))
     return typeof error === "object" ? JSON.stringify(replaceUnencodable(error)) : String(error);

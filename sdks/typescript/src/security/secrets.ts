@@ -1,6 +1,6 @@
 /**
- * Secrets by their names: a file of the secrets folder, as Kubernetes and Docker mount them, or the
- * variable JOBFORGE_SECRET_<NAME>. Whatever is looked up is hidden in logs from then on.
+ * Looks up secrets by name: in a file of the secrets folder, as Kubernetes and Docker mount them,
+ * then in the variable JOBFORGE_SECRET_<NAME>. Values are redacted in logs from then on.
  */
 
 import { readFileSync, realpathSync, statSync } from "node:fs";
@@ -11,9 +11,9 @@ import { readVariable } from "../process/environment.ts";
 import { registerJobSecret, UNSAFE } from "../redact/index.ts";
 
 const MAX_BYTES = 65_536;
-// Settings of the installation, whose names only look like those of a secret.
+// Settings of the installation, which are not secrets of jobs.
 const RESERVED = /^JOBFORGE_SECRET_KEY(?:_PREVIOUS)?(?:_FILE)?$/;
-// These are for the connectors of one tenant.
+// Secrets of one tenant's connectors.
 const TENANT_SECRET = /^JOBFORGE_SECRET_[0-9A-F]{32}_/;
 
 export class Secrets {
@@ -24,7 +24,7 @@ export class Secrets {
     this.#folder = folder;
   }
 
-  /** NotFound says where it was looked for, and no more. */
+  /** Return the secret. Throws NotFound with the places that were searched, without any values. */
   lookup(name: string): string {
     if (!/^[A-Za-z0-9_.-]{1,100}$/.test(name) || name.startsWith("..")) {
       throw new Invalid("the name of a secret has letters, digits, _ . and - only", {
@@ -61,7 +61,10 @@ function fromEnvironment(name: string): string | undefined {
   return RESERVED.test(name) || TENANT_SECRET.test(name) ? undefined : readVariable(name);
 }
 
-/** Kubernetes mounts files as links into ..data, which stays inside; other links may not. */
+/**
+ * Return the real path of the file if it is inside the folder. Kubernetes mounts files as links
+ * into ..data, which is inside; links that lead outside are rejected.
+ */
 function resolveInside(folder: string, name: string): string | null {
   try {
     const path = realpathSync(join(folder, name));

@@ -1,7 +1,4 @@
-/**
- * Messages of webhooks as their receivers get them: proving who sent one. They have the form of
- * Standard Webhooks 1.0; how they are sent, docs/webhooks.md says.
- */
+/** Verifies webhook messages in the format of Standard Webhooks 1.0; see docs/webhooks.md. */
 
 import { createHmac, timingSafeEqual } from "node:crypto";
 import { Invalid, Unauthenticated } from "../errors.ts";
@@ -9,23 +6,23 @@ import type { JsonObject } from "../types/jobs.ts";
 
 const PREFIX = "whsec_";
 const TOLERANCE_S = 300;
-const MIN_KEY_BYTES = 24; // bytes; without one anybody could sign
+const MIN_KEY_BYTES = 24; // bytes; an empty or short key would make signatures forgeable
 
-/** What an endpoint is told. */
+/** The message that an endpoint receives. */
 export interface WebhookMessage {
   readonly type: string;
   readonly timestamp: string;
   readonly data: JsonObject;
 }
 
-/** Of `fetch`, of Node's `http`, or of a framework: names in any case. */
+/** Headers of `fetch`, of Node's `http` module, or of a framework. Names are case-insensitive. */
 export type WebhookHeaders =
   | Headers
   | Readonly<Record<string, string | readonly string[] | undefined>>;
 
 /**
- * The message, when it was sent by somebody who knows the secret, within five minutes of now;
- * Unauthenticated otherwise. `body` is what came, before anything has parsed it.
+ * Return the message if its signature is valid and its timestamp is within five minutes of now;
+ * throw Unauthenticated otherwise. `body` is the raw request body, before parsing.
  */
 export function verifyWebhook(
   secret: string | undefined,
@@ -70,7 +67,7 @@ function readHeader(headers: WebhookHeaders, name: string): string {
   throw new Unauthenticated(`the message has no ${name}`, { field: name });
 }
 
-/** Takes as long whatever the difference. */
+/** Compare in constant time, so that the time does not reveal the first difference. */
 function equalsInConstantTime(given: Buffer, expected: Buffer): boolean {
   return given.length === expected.length && timingSafeEqual(given, expected);
 }

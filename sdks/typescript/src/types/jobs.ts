@@ -1,4 +1,4 @@
-/** The engine's words as data: what its functions take and what they answer. */
+/** Arguments and results of the engine's functions, as data. */
 
 export type Json = null | boolean | number | string | readonly Json[] | JsonObject;
 export interface JsonObject {
@@ -19,7 +19,10 @@ export type Outcome =
   | "released"
   | "snoozed";
 
-/** `existing`: the job that holds the key; `replaced`: it had not started, and has new content. */
+/**
+ * `existing`: another job already has the key. `replaced`: that job had not started, and has the
+ * new content.
+ */
 export type EnqueueStatus = "created" | "existing" | "replaced";
 
 /** A job to be enqueued; docs/sql.md explains each field. */
@@ -51,7 +54,10 @@ export interface Enqueued {
   readonly status: EnqueueStatus;
 }
 
-/** What proves, with the worker's id, that a job is still held. A lease is a bigint in digits. */
+/**
+ * Proves to the engine, together with the worker's ID, that the worker still holds the job. A lease
+ * is a bigint as decimal digits.
+ */
 export interface Token {
   readonly tenant_id: string;
   readonly job_id: string;
@@ -59,9 +65,10 @@ export interface Token {
 }
 
 /**
- * A job that this worker holds, with everything that its run needs, from a row of claim_jobs. A
- * class, because of V8: once most of the first objects of a literal have outlived a collection, it
- * makes all later ones in the old generation, which would fill with jobs that have long ended.
+ * A job that this worker holds, with all data that its run needs, from a row of claim_jobs. A class
+ * instead of an object literal, because of V8: once most of a literal's first objects have survived
+ * a collection, V8 allocates all later ones in the old generation, which would fill with finished
+ * jobs.
  */
 export class ClaimedJob implements Token {
   readonly tenant_id: string;
@@ -73,14 +80,14 @@ export class ClaimedJob implements Token {
   readonly attempt: number;
   readonly max_attempts: number;
   readonly timeout_s: number | null;
-  /** As Postgres writes it. */
+  /** As Postgres writes a timestamp. */
   readonly started_at: string;
   readonly correlation_id: string | null;
   readonly traceparent: string | null;
   readonly idempotency_key: string | null;
   readonly tags_json: string | null;
   readonly payload_json: string;
-  /** What it has done in earlier attempts; null when that is nothing. */
+  /** The steps that earlier attempts stored; null without any. */
   readonly steps_json: string | null;
 
   constructor(row: readonly (string | null)[]) {
@@ -124,13 +131,13 @@ export interface OutcomeReport extends Token {
 
 export type NoteKind = "progress" | "log" | "event";
 
-/** Something a running job says. */
+/** A progress report, log line or custom event of a running job. */
 export interface Note extends Token {
   readonly kind: NoteKind;
   readonly data: JsonObject;
 }
 
-/** Something that a running job has done and need not do again. */
+/** A completed step of a running job, which later attempts do not run again. */
 export interface Step extends Token {
   readonly name: string;
   readonly index: number;
@@ -140,10 +147,10 @@ export interface Step extends Token {
 /** `lost`: the lease is not held, and nothing was stored. */
 export type SaveStatus = "ok" | "lost" | "too_large" | "too_many";
 
-/** `busy`: another transaction has locked the job, or a row that its end needs. */
+/** `busy`: another transaction has locked the job, or a row that settling it needs. */
 export type SettleStatus = "ok" | "lost" | "busy";
 
-/** The status of an outcome. A repeated report is `ok` too, but without the job's state. */
+/** The settled state of a job. A repeated report is also `ok`, but without the job's state. */
 export interface Settled {
   readonly job_id: string;
   readonly lease: string;
@@ -151,13 +158,16 @@ export interface Settled {
   readonly state: State | null;
 }
 
-/** What a heartbeat tells the worker about itself; `unknown`: it should register again. */
+/**
+ * The engine's response to a heartbeat about the worker itself. `unknown`: the worker has to
+ * register again.
+ */
 export type WorkerCommand = "ok" | "drain" | "stop" | "unknown";
 
 export interface Beat {
   readonly job_id: string;
   readonly lease: string;
-  /** `held`: another transaction holds the heartbeat, the lease was not extended. */
+  /** `held`: another transaction has locked the lease, which was not extended. */
   readonly status: "ok" | "cancel" | "held" | "lost";
 }
 
@@ -166,7 +176,7 @@ export interface Heartbeat {
   readonly jobs: readonly Beat[];
 }
 
-/** A job as a list shows it; times are ISO 8601. */
+/** A job as a list shows it. Times are ISO 8601. */
 export interface JobListing {
   readonly id: string;
   readonly state: State;

@@ -1,12 +1,15 @@
-/** JSON as Postgres keeps it. What jsonb cannot hold is refused here, before anything is sent. */
+/**
+ * Encodes values as JSON that jsonb can store. Values that jsonb cannot store are rejected here,
+ * before the statement is sent.
+ */
 
 import { Invalid } from "../errors.ts";
 import type { Json } from "./jobs.ts";
 
-const MAX_DEPTH = 64; // as the engine has it
-const MAX_OBJECTS = 10_000; // more than there is room for in a note
+const MAX_DEPTH = 64; // the engine's limit
+const MAX_OBJECTS = 10_000; // more than a note can hold
 
-/** A value that jsonb cannot hold, or that is too long as text. */
+/** A value that jsonb cannot store, or that is too long. */
 interface Fault {
   readonly what: string;
   readonly path: string;
@@ -16,7 +19,10 @@ interface Fault {
 const AS_STRING = "Send the number as a string";
 const WITHOUT_NUL = "Remove the character, or send the bytes as base64";
 
-/** The value as JSON text; Invalid with field and path when something in it would be lost. */
+/**
+ * Return the value as JSON text. Throws Invalid with field and path if JSON would lose a part of
+ * the value.
+ */
 export function encode(value: unknown, field: string): string {
   const fault = findFault(value, 0, "$");
   if (fault !== null) {
@@ -27,12 +33,18 @@ export function encode(value: unknown, field: string): string {
   return JSON.stringify(value) ?? "null";
 }
 
-/** The value with whatever jsonb cannot keep put into words: for messages, not for results. */
+/**
+ * Return the value with all parts that jsonb cannot store replaced by a description. For messages,
+ * not for results.
+ */
 export function replaceUnencodable(value: unknown): Json {
   return replaceValue(value, 0, { objects: MAX_OBJECTS });
 }
 
-/** What is tied to many others, as a request or a socket is, ends when there is no more `left`. */
+/**
+ * Objects with many references, such as requests or sockets, are cut off when `left.objects`
+ * reaches 0.
+ */
 function replaceValue(value: unknown, depth: number, left: { objects: number }): Json {
   if (typeof value === "string") return value.replaceAll("\0", "\ufffd").toWellFormed();
   if (value === null || typeof value === "boolean") return value;
@@ -91,15 +103,13 @@ function findFault(value: unknown, depth: number, path: string): Fault | null {
 }
 
 function findFaultInObject(value: object, depth: number, path: string): Fault | null {
-  // Also what contains itself ends here.
+  // Cyclic objects end here.
   if (depth > 2 * MAX_DEPTH) return { what: "more levels than there may be", path: "$" };
   if ("toJSON" in value && typeof value.toJSON === "function") {
-    const replaceValue: unknown = value.toJSON("");
-    // Of what it gives, no toJSON is asked again.
-    const isObject = typeof replaceValue === "object" && replaceValue !== null;
-    return isObject
-      ? findFaultInMembers(replaceValue, depth, path)
-      : findFault(replaceValue, depth, path);
+    const json: unknown = value.toJSON("");
+    // As in JSON.stringify, a toJSON method of the returned object is not called.
+    const isObject = typeof json === "object" && json !== null;
+    return isObject ? findFaultInMembers(json, depth, path) : findFault(json, depth, path);
   }
   return findFaultInMembers(value, depth, path);
 }

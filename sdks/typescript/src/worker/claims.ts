@@ -1,9 +1,10 @@
 /**
- * Claiming: as many jobs as there are free slots, as soon as there may be some. A claim that was
- * answered in full is followed by the next at once. After one that was not, the queue is asked again
- * after a few growing pauses, because a notification may overtake the rows it speaks of; then only
- * every `pollS`. While claims are answered in full the next one is sent ahead: the database works on
- * it while the jobs of the last one are read and started.
+ * Claims jobs for the free slots. After a full claim (a queue returned as many jobs as requested),
+ * the next claim follows at once. After a claim that was not full, the claimer asks again after a
+ * few growing pauses, because a notification may overtake the rows that it announces, and then
+ * every `pollS`. While claims are full, the next claim is sent before the previous one has
+ * returned: the database executes it while the worker reads and starts the jobs of the previous
+ * claim.
  */
 
 import { type Call, claimJobs, claimReadableJobs, isUnreadable } from "../calls/index.ts";
@@ -17,10 +18,10 @@ import type { Settler } from "./settler.ts";
 import type { Slots } from "./slots.ts";
 
 const PAUSES_S = [0.005, 0.025, 0.125];
-// The first jobs after a rest are asked for in small number: they run while more are fetched.
+// The first claim after an idle period is small, so that its jobs run while more are fetched.
 const FIRST_CLAIM = 100;
 const LARGEST_CLAIM = 1_000;
-const MOST_AHEAD = 2; // one that the database works on, and one that waits for its turn
+const MOST_AHEAD = 2; // one that the database executes, and one that waits behind it
 
 export interface ClaimSettings {
   readonly workerId: string;
@@ -41,7 +42,7 @@ export class Claimer {
   #isFull = false;
   #pause = 0;
   #room = FIRST_CLAIM;
-  #requestedInFlight = 0; // by the claims that are on their way
+  #requestedInFlight = 0; // by the claims in flight
 
   constructor(
     settings: ClaimSettings,
@@ -63,13 +64,13 @@ export class Claimer {
 
   async step(loop: BackgroundLoop): Promise<void> {
     if (this.#inFlight.length === 0 && !this.#settler.hasRoomFor(this.#room)) {
-      await loop.rest(PAUSES_S[0]);
+      await loop.waitForWake(PAUSES_S[0]);
       return;
     }
     this.#sendClaims();
     const answer = this.#inFlight.shift();
     if (answer !== undefined) {
-      this.#isFull = false; // unless it is answered so
+      this.#isFull = false; // until the claim returns
       this.#isFull = await answer;
       this.#room = this.#isFull ? Math.min(4 * this.#room, LARGEST_CLAIM) : FIRST_CLAIM;
       if (this.#inFlight.length > 0 || (this.#isFull && this.#slots.hasRoomForMore)) return;
@@ -77,10 +78,10 @@ export class Claimer {
     const poll = this.#settings.pollS * (1 + 0.2 * Math.random());
     const pause = PAUSES_S[this.#pause] ?? poll;
     this.#pause += 1;
-    if (await loop.rest(pause)) this.#pause = 0;
+    if (await loop.waitForWake(pause)) this.#pause = 0;
   }
 
-  /** Until what is on its way has come. */
+  /** Wait for the claims in flight. */
   async end(): Promise<void> {
     await Promise.allSettled(this.#inFlight);
   }
@@ -94,12 +95,12 @@ export class Claimer {
       const limits = this.#slots.limits(this.#room);
       if (limits.size === 0) return;
       const answer = this.#claim(limits);
-      answer.catch(() => undefined); // it is heard of when its turn comes
+      answer.catch(() => undefined); // its step awaits the claim later
       this.#inFlight.push(answer);
     }
   }
 
-  /** Whether one of the queues may have more. */
+  /** Claim jobs; return whether one of the queues may have more. */
   async #claim(limits: ReadonlyMap<string, number>): Promise<boolean> {
     const { workerId, registration, leaseS } = this.#settings;
     const sentAt = now();
@@ -127,7 +128,7 @@ export class Claimer {
     return isFull;
   }
 
-  /** Runs the claim; if one of its rows cannot be sent, runs it again without such rows. */
+  /** Run the claim. If Postgres cannot send one of its rows, run it again without such rows. */
   async #run(claim: Call<ClaimedJob[]>): Promise<ClaimedJob[]> {
     try {
       return await this.#link.run(claim);

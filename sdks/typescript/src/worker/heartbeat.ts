@@ -1,7 +1,7 @@
 /**
- * What a worker does every few seconds: extend its leases, end those of dead workers, keep bulk
- * operations going and the partitions of the history ahead. All over one connection, one call after
- * the other.
+ * The heartbeat loop: periodic calls of a worker, in sequence over one connection. It extends
+ * leases, reaps expired leases of other workers, advances bulk operations, and creates partitions
+ * of the history ahead of time.
  */
 
 import {
@@ -24,14 +24,14 @@ const REAPED_AT_ONCE = 500;
 const PARTITIONS_S = 3600;
 const LARGEST_BEAT = 5_000;
 const OPERATE_S = 0.1;
-/** Until the next heartbeat, when the database could not extend a lease at once. */
+/** Time until the next heartbeat after one that could not extend a lease. */
 const HELD_S = 1;
 
 export interface HeartbeatSettings {
   readonly workerId: string;
   readonly leaseS: number;
   readonly heartbeatS: number;
-  /** Repeated when the database does not know this worker any more. */
+  /** Repeated if the database does not know this worker. */
   readonly registration: Call<void>;
   readonly onCommand: (command: WorkerCommand) => void;
 }
@@ -45,7 +45,7 @@ export class HeartbeatLoop {
   #reapAt: number;
   #partitionsAt: number;
   #wasWoken = false;
-  /** A lease could not be extended by the last heartbeat. */
+  /** Whether the last heartbeat could not extend a lease. */
   #wasHeld = false;
 
   constructor(settings: HeartbeatSettings, link: MonitoredLink, leases: LeaseTable) {
@@ -60,7 +60,7 @@ export class HeartbeatLoop {
 
   async step(loop: BackgroundLoop): Promise<void> {
     const dueAt = Math.min(this.#beatAt, this.#reapAt, this.#partitionsAt);
-    if (await loop.rest(Math.max(0, dueAt - now()))) this.#wasWoken = true;
+    if (await loop.waitForWake(Math.max(0, dueAt - now()))) this.#wasWoken = true;
     if (loop.isStopped) return;
     this.#leases.stopOverdue();
     if (this.#wasWoken || now() >= this.#beatAt) {
@@ -76,7 +76,8 @@ export class HeartbeatLoop {
 
   async #sendHeartbeat(): Promise<void> {
     const { workerId, leaseS, heartbeatS, registration, onCommand } = this.#settings;
-    // Somebody rang because of a job that may have just begun; else young leases last.
+    // A wake-up may concern a job that has just started; otherwise new leases need no heartbeat
+    // yet.
     const asksAll = this.#wasWoken || this.#wasHeld;
     const tokens = this.#leases.tokens(asksAll ? 0 : heartbeatS / 2);
     let wasHeld = false;
@@ -105,7 +106,7 @@ export class HeartbeatLoop {
     }
   }
 
-  /** One step of an operation that is due; while there is one, the next soon. */
+  /** Advance a due operation by one step. While operations are due, the next step follows soon. */
   async #advanceOperations(): Promise<void> {
     if (await this.#link.run(advanceOperations())) {
       this.#beatAt = Math.min(this.#beatAt, now() + OPERATE_S);
@@ -120,6 +121,6 @@ export class HeartbeatLoop {
 }
 
 function addJitter(seconds: number): number {
-  // Never longer: a lease is three beats.
+  // Never longer than the interval, because a lease lasts only three heartbeats.
   return seconds * (0.9 + 0.1 * Math.random());
 }

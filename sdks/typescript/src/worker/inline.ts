@@ -1,7 +1,7 @@
 /**
- * Running handlers in the worker's own loop: `isolation: "inline"`. A handler cannot be killed: its
- * signal is aborted, and when it has not ended by the end of its grace it is abandoned. Its slot is
- * free then, its lease is let run out, and nothing it does is recorded.
+ * Runs handlers in the worker's event loop: `isolation: "inline"`. A handler cannot be killed. To
+ * stop it, its signal is aborted; if it has not returned by the end of its grace period, it is
+ * abandoned. Then its slot is free, its lease expires, and its outcome is not recorded.
  */
 
 import { AsyncLocalStorage } from "node:async_hooks";
@@ -57,7 +57,10 @@ export class InlineRunner implements Runner {
     return run.start(this.#getScope(job)) ?? run;
   }
 
-  /** What it enqueues is of its tenant, and of its correlation and trace where it has them. */
+  /**
+   * Return the scope in which the handler runs. Jobs that it enqueues inherit its tenant,
+   * correlation ID and trace.
+   */
   #getScope(job: ClaimedJob): RunInScope {
     if (job.correlation_id === null && job.traceparent === null)
       return this.#getTenantScope(job.tenant_id);
@@ -65,7 +68,10 @@ export class InlineRunner implements Runner {
     return (work) => CURRENT_JOB.run(current, work);
   }
 
-  /** Kept for all jobs of a tenant: to make one costs a tenth of a short job. */
+  /**
+   * Shared by all jobs of a tenant: creating a scope for each job would add about 10% to a short
+   * job.
+   */
   #getTenantScope(tenantId: string): RunInScope {
     const known = this.#tenants.get(tenantId);
     if (known !== undefined) return known;
@@ -78,7 +84,7 @@ export class InlineRunner implements Runner {
   }
 }
 
-/** One attempt: what the worker can stop, and the channel of its context. */
+/** One attempt: a Run for the worker, and the channel of the job's context. */
 class InlineRun implements Run {
   readonly job: ClaimedJob;
   readonly #services: JobServices;
@@ -96,7 +102,7 @@ class InlineRun implements Run {
     this.#onEnd = onEnd;
   }
 
-  /** A report if it has ended already. */
+  /** Run the handler. Returns a report if the attempt has already ended. */
   start(inScope: RunInScope): Report | null {
     try {
       const answer = inScope(() => toPromise(this.#definition.invoke(this.#context, this.job)));
@@ -129,7 +135,7 @@ class InlineRun implements Run {
   }
 
   extend(): void {
-    // What runs in this process sees the worker's own clock.
+    // A job in this process uses the worker's own lease clock.
   }
 
   note(kind: NoteKind, data: JsonObject): void {
@@ -153,11 +159,11 @@ class InlineRun implements Run {
   }
 
   wait(suspension: Suspension): void {
-    // Whoever starts it has to know of the run before it ends.
+    // Deferred, because the caller of `start` must know the run before it ends.
     queueMicrotask(() => this.#end({ verdict: verdictFromWait(suspension) }));
   }
 
-  /** Nothing that it left behind ends it again. */
+  /** Prevent code that the handler left running from ending the run again. */
   #endNow(report: Report): Report {
     this.#onEnd = null;
     return report;
@@ -188,7 +194,10 @@ class InlineRun implements Run {
   }
 }
 
-/** Query builders are awaited as promises are, and do nothing before, but are none. */
+/**
+ * Convert thenables to promises. Query builders are thenables that start only when they are
+ * awaited.
+ */
 function toPromise(answer: unknown): unknown {
   const isThenable =
     typeof answer === "object" &&

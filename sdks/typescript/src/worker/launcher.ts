@@ -1,4 +1,4 @@
-/** From claimed to running: hands each job to what runs its definition, a little at a time. */
+/** Starts claimed jobs in time slices: passes each job to the runner of its definition. */
 
 import { setImmediate as yieldToEventLoop } from "node:timers/promises";
 import type { BackgroundLoop } from "../db/loop.ts";
@@ -14,17 +14,17 @@ import type { LeaseTable } from "./leases.ts";
 import type { Runner } from "./runner.ts";
 import { isReport, type OnEnd, RELEASED, type Report, type Run } from "./runner.ts";
 
-// For so long jobs are started in one go; then whatever else is due gets its turn.
+// How long jobs are started before the event loop gets to other work.
 const TIME_SLICE_S = 0.01;
-// After so many, those that never wait end before more are started: what they needed is free again
-// while it is young.
+// After this number of starts, synchronous handlers may finish before more jobs start, so that V8
+// frees their objects in the young generation.
 const GROUP_SIZE = 50;
-// What a timer can count; longer timeouts are left to the next worker's clock.
+// The maximum delay of a Node timer. Longer timeouts end with the process at the latest.
 const MAX_TIMEOUT_MS = 2 ** 31 - 1;
 
 /**
- * What claims have brought, with the end of its leases by our own clock. In batches that come and go:
- * one array that lasts, and holds on to what passed through it, made V8 keep half of it for long.
+ * Claimed jobs with the deadline of their leases by the worker's clock. Batches come and go: with
+ * one long-lived array, V8 promoted about half of the jobs to the old generation.
  */
 export type ClaimBuffer = {
   readonly jobs: readonly ClaimedJob[];
@@ -37,7 +37,10 @@ interface ServedDefinition {
   readonly runner: Runner;
 }
 
-/** By key, then by version: to put the two together for each job would cost more than to look. */
+/**
+ * Definitions and runners by key, then by version. Concatenating both for a lookup would cost more
+ * than two lookups.
+ */
 export type ServedDefinitions = ReadonlyMap<string, ReadonlyMap<number, ServedDefinition>>;
 
 interface StartedRun {
@@ -54,31 +57,26 @@ export class Launcher {
   #started: StartedRun[] = [];
   #isReleasing = false;
 
-  constructor(
-    ready: ClaimBuffer,
-    servedVersions: ServedDefinitions,
-    leases: LeaseTable,
-    onEnd: OnEnd,
-  ) {
+  constructor(ready: ClaimBuffer, served: ServedDefinitions, leases: LeaseTable, onEnd: OnEnd) {
     this.#ready = ready;
-    this.#served = servedVersions;
+    this.#served = served;
     this.#leases = leases;
     this.#onEnd = onEnd;
   }
 
-  /** From now on jobs are handed back instead. */
+  /** Release all jobs that have not started. */
   releaseRemaining(): void {
     this.#isReleasing = true;
   }
 
-  /** Whether some were started whose leases are not held yet. */
+  /** Whether started jobs are not in the lease table yet. */
   get isBusy(): boolean {
     return this.#started.some(({ run }) => !run.hasEnded);
   }
 
   async step(loop: BackgroundLoop): Promise<void> {
     if (this.#ready.length === 0) {
-      await loop.rest();
+      await loop.waitForWake();
       return;
     }
     const sliceEnd = now() + TIME_SLICE_S;
@@ -106,12 +104,12 @@ export class Launcher {
     if (batch.started === jobs.length) this.#ready.shift();
   }
 
-  /** A report if it has ended already. */
+  /** Start the job. Returns a report if the attempt has already ended. */
   #start(job: ClaimedJob, deadline: number): Report | null {
-    const servedVersions = this.#served.get(job.definition)?.get(job.version);
-    if (servedVersions === undefined) return RELEASED;
+    const served = this.#served.get(job.definition)?.get(job.version);
+    if (served === undefined) return RELEASED;
     if (isEnabled("debug")) emit("job.started", jobFields(job), "debug");
-    const { definition, runner } = servedVersions;
+    const { definition, runner } = served;
     try {
       const run = runner.start(job, definition, this.#onEnd);
       if (isReport(run)) return run;
@@ -123,7 +121,10 @@ export class Launcher {
     }
   }
 
-  /** Most of many short jobs are over within their turn, and need no timers of their own. */
+  /**
+   * Add the runs that have not ended to the lease table. Most short jobs end within their time
+   * slice and need no timer.
+   */
   #holdLeases(): void {
     for (const { run, deadline, timeoutS } of this.#started) {
       if (run.hasEnded) continue;
@@ -135,12 +136,14 @@ export class Launcher {
   }
 }
 
-/** Without a runner a definition is left out. */
+/**
+ * Map the definitions that one of the runners can run. Definitions without a runner are left out.
+ */
 export function mapServedDefinitions(
   definitions: Iterable<Runnable>,
   runners: ReadonlyMap<Isolation, Runner>,
 ): ServedDefinitions {
-  const servedVersions = new Map<string, ReadonlyMap<number, ServedDefinition>>();
+  const served = new Map<string, ReadonlyMap<number, ServedDefinition>>();
   for (const definition of definitions) {
     const runner = runners.get(definition.settings.isolation);
     if (runner === undefined) continue;
@@ -148,19 +151,19 @@ export function mapServedDefinitions(
       Number(name.slice(name.lastIndexOf("@") + 1)),
     );
     const serving = { definition, runner };
-    servedVersions.set(
+    served.set(
       definition.settings.key,
       new Map(versions.map((version) => [version, serving] as const)),
     );
   }
-  if (servedVersions.size === 0)
+  if (served.size === 0)
     throw new ConfigError("the app has no definitions that this worker can run");
-  return servedVersions;
+  return served;
 }
 
-/** `key@version` of each, as the engine names them. */
-export function listServedNames(servedVersions: ServedDefinitions): string[] {
-  return [...servedVersions].flatMap(([key, versions]) =>
+/** Return `key@version` of each definition, in the engine's format. */
+export function listServedNames(served: ServedDefinitions): string[] {
+  return [...served].flatMap(([key, versions]) =>
     [...versions.keys()].map((version) => `${key}@${version}`),
   );
 }

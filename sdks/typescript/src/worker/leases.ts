@@ -1,8 +1,8 @@
 /**
- * The jobs that a worker is running, and until when each is its own. Their leases are extended, and
- * those of jobs that have ended, until they are settled. A deadline is by the worker's
- * own clock and counted from before the request was sent that got or extended the lease, so it never
- * lies after the database's.
+ * The leases of a worker's running jobs, with their deadlines. The heartbeat extends these leases,
+ * and those of finished jobs until they are settled. A deadline is by the worker's clock and counts
+ * from before the request that acquired or extended the lease, so it is never later than the
+ * database's deadline.
  */
 
 import type { StopReason } from "../sdk/verdict.ts";
@@ -21,7 +21,7 @@ interface HeldLease {
 export class LeaseTable {
   readonly #leaseS: number;
   readonly #held = new Map<ClaimedJob, HeldLease>();
-  /** From when a heartbeat is sent until the database responds. */
+  /** True from the start of a heartbeat until the database responds. */
   isUnanswered = false;
   #unsettledTokens: (heldForS: number) => readonly Token[] = () => [];
 
@@ -37,7 +37,10 @@ export class LeaseTable {
     return [...this.#held.values()].map((held) => held.run);
   }
 
-  /** Extends also the leases of these: jobs that have ended and waited for so long since. */
+  /**
+   * Set the function that returns finished jobs whose leases also need an extension, because they
+   * have waited at least `heldForS` to be settled.
+   */
   setUnsettledSource(ended: (heldForS: number) => readonly Token[]): void {
     this.#unsettledTokens = ended;
   }
@@ -47,7 +50,7 @@ export class LeaseTable {
     run.extend(deadline);
   }
 
-  /** It has ended. Answers for how many seconds it ran; 0 if it ended as it began. */
+  /** Remove a job that has ended. Returns how many seconds it ran; 0 if it ended at once. */
   drop(job: ClaimedJob): number {
     const held = this.#held.get(job);
     if (held === undefined) return 0;
@@ -56,7 +59,10 @@ export class LeaseTable {
     return now() - held.since;
   }
 
-  /** Of the jobs that have been running for so long, or have ended and are not settled. */
+  /**
+   * Return the tokens of jobs that have run for at least `heldForS`, or that have ended and are not
+   * settled.
+   */
   tokens(heldForS: number): Token[] {
     const before = now() - heldForS;
     const running = [...this.#held.values()]
@@ -65,7 +71,10 @@ export class LeaseTable {
     return [...running, ...this.#unsettledTokens(heldForS)];
   }
 
-  /** Returns whether a lease could not be extended now, so that another heartbeat is due soon. */
+  /**
+   * Apply the results of a heartbeat. Returns whether a lease could not be extended, so that
+   * another heartbeat is due soon.
+   */
   renew(sentAt: number, beats: readonly Beat[]): boolean {
     if (beats.length === 0) return false;
     const byLease = this.#byLease();
@@ -81,7 +90,7 @@ export class LeaseTable {
         isAnyHeld = true;
         continue;
       }
-      // A lease once given up is never extended, even if its run does not end.
+      // A lost lease is never extended, even while its run has not ended yet.
       if (!held.isLost) {
         held.deadline = sentAt + this.#leaseS;
         held.run.extend(held.deadline);
@@ -101,8 +110,9 @@ export class LeaseTable {
   }
 
   /**
-   * Stops what may be somebody else's by now. In an outage that is not the job's fault. The worker
-   * hands it back when the database is reachable again, which does not count as an attempt.
+   * Stop jobs whose lease may belong to another worker by now. If the database is unreachable, the
+   * stop is not the job's fault: the worker releases the job once the database is reachable, and
+   * the attempt does not count.
    */
   stopOverdue(): void {
     if (this.#held.size === 0) return;
@@ -117,7 +127,7 @@ export class LeaseTable {
     for (const run of this.runs) run.stop(why);
   }
 
-  /** How long until the first lease runs out. */
+  /** Return the seconds until the first lease expires. */
   nextDeadlineS(): number {
     let first = Number.POSITIVE_INFINITY;
     for (const held of this.#held.values()) first = Math.min(first, held.deadline);

@@ -1,6 +1,6 @@
 /**
- * Being woken: what the database notifies, on a connection of its own. It only makes things sooner.
- * Without it, or while it is lost, polling finds everything.
+ * Listens for Postgres notifications on a separate connection. Notifications only reduce latency:
+ * without them, or while the connection is lost, polling finds all jobs.
  */
 
 import type { Database, ListenConnection } from "../db/database.ts";
@@ -34,11 +34,11 @@ export class JobListener {
     this.#connection = await this.#database.listen(channels, (name) => this.#notify(name));
     if (loop.isStopped) this.close();
     loop.resetFailures();
-    // Nobody told us anything while we were not listening.
+    // Notifications may have been missed while the connection was closed.
     for (const channel of channels) this.#notify(channel);
     await this.#connection?.ended;
     this.close();
-    await loop.rest(0.05);
+    await loop.waitForWake(0.05);
   }
 
   close(): void {

@@ -1,6 +1,6 @@
 /**
- * What running jobs say, kept until the next batch is sent. There is room for a bounded number. When
- * it is full, the oldest log line makes room.
+ * Buffer of running jobs' notes (log lines, progress, events) for the next batch. Its size is
+ * bounded: when it is full, the oldest log line is dropped.
  */
 
 import { emit } from "../observability/logs.ts";
@@ -41,7 +41,7 @@ export class NoteBuffer {
     this.#notes.set(this.#last, { note, job });
   }
 
-  /** The oldest, as many as go into one call, redacted. */
+  /** Return the oldest notes that fit into one call, redacted. */
   async take(): Promise<Note[]> {
     if (this.#dropped > 0) {
       emit("notes.dropped", { notes: this.#dropped }, "warning");

@@ -1,16 +1,16 @@
-/** What a worker is told: its queues with their slots, and its times. */
+/** Options of a worker: its queues with their slots, and its intervals. */
 
 import { ConfigError } from "../errors.ts";
 import type { Runnable } from "../sdk/definition.ts";
 import type { IsolationOptions } from "./isolation/runner.ts";
 
 const SLOTS = 10;
-// As the engine has them.
+// The engine's limits.
 const MAX_QUEUES = 100;
 const MAX_LEASE_S = 3600;
 
 export interface WorkerOptions extends IsolationOptions {
-  /** How many jobs of each queue may run at once; all queues that the app names, 10 each. */
+  /** Concurrent jobs of each queue (default: 10 for each queue that the app names). */
   readonly queues?: Readonly<Record<string, number>> | undefined;
   readonly secretsDir?: string | undefined;
   readonly leaseS?: number | undefined;
@@ -20,12 +20,15 @@ export interface WorkerOptions extends IsolationOptions {
   readonly build?: string | undefined;
 }
 
-/** Those that the definitions name. */
+/** Return the queues of the definitions, with 10 slots each. */
 export function defaultQueues(definitions: readonly Runnable[]): Record<string, number> {
   return Object.fromEntries(definitions.map(({ settings }) => [settings.queue, SLOTS] as const));
 }
 
-/** ConfigError when a worker cannot work so. */
+/**
+ * Throw ConfigError for options that the engine would reject, or with which leases would expire
+ * between heartbeats.
+ */
 export function checkOptions(
   queues: Readonly<Record<string, number>>,
   leaseS: number,

@@ -1,4 +1,4 @@
-/** `jobforge-worker ./jobs.ts`: runs the jobs of the app that a module exports. */
+/** The `jobforge-worker` command: runs the jobs of the app that a module exports. */
 
 import { availableParallelism } from "node:os";
 import { resolve } from "node:path";
@@ -42,7 +42,7 @@ const OPTIONS = {
   help: { type: "boolean" },
 } as const;
 
-/** Runs the command that the arguments name, and ends this process. */
+/** Run the command with this process's arguments, then exit. */
 export async function runWorkerCommand(isHidden: boolean): Promise<never> {
   try {
     process.exitCode = await main(isHidden);
@@ -52,7 +52,7 @@ export async function runWorkerCommand(isHidden: boolean): Promise<never> {
     process.stderr.write(`jobforge-worker: ${hideText(words, LOG_SCOPE)}\n`);
     process.exitCode = error instanceof Unavailable ? 7 : 1;
   }
-  // What the app keeps open, or an abandoned handler waits for, would go on for as long as it likes.
+  // Open handles of the app, or abandoned handlers, would otherwise keep the process alive.
   process.exit();
 }
 
@@ -93,7 +93,7 @@ async function main(isHidden: boolean): Promise<number> {
     });
   }
   let hasFailed = false;
-  // What inline handlers leave behind: a promise that nobody awaits must not end the others' jobs.
+  // A floating promise of one inline handler must not end the other jobs.
   process.on("unhandledRejection", (error) => {
     emit("worker.failed", { error: formatError(error) }, "error");
   });

@@ -1,7 +1,7 @@
 /**
- * The words between the worker and whatever runs its jobs. The worker claims, keeps leases and
- * settles. A Runner turns one claimed job into one Report, and asks its Host for what a job may have
- * of the worker. Timeouts and leases are the worker's: it calls `stop` and `extend`.
+ * The interface between the worker and its runners. The worker claims jobs, extends their leases,
+ * and settles outcomes. A Runner turns one claimed job into one Report, and uses JobServices for
+ * requests of the job. The worker enforces timeouts and leases by calling `stop` and `extend`.
  */
 
 import type { Runnable } from "../sdk/definition.ts";
@@ -15,7 +15,10 @@ import type {
   NoteKind,
 } from "../types/jobs.ts";
 
-/** How a run ended, without secrets, but for the result. Without a verdict there is nothing to report: the lease is gone. */
+/**
+ * How a run ended. Everything except the result is redacted. The verdict is null if the lease was
+ * lost: nothing is settled then.
+ */
 export interface Report {
   readonly verdict: Verdict | null;
   readonly exit_code?: number | undefined;
@@ -26,7 +29,7 @@ export interface Report {
   readonly stderr_tail?: string | undefined;
 }
 
-/** Called once for every job that runs. */
+/** Called once for each job that runs. */
 export type OnEnd = (job: ClaimedJob, report: Report) => void;
 
 export const SUCCEEDED: Report = { verdict: { outcome: "succeeded" } };
@@ -35,18 +38,24 @@ export const RELEASED: Report = { verdict: { outcome: "released" } };
 /** A job that is running. */
 export interface Run {
   readonly job: ClaimedJob;
-  /** Whether its report was given. */
+  /** Whether the report was delivered. */
   readonly hasEnded: boolean;
-  /** May be called again. `cancel` and `timeout` leave it its grace, the others none. */
+  /**
+   * Stop the run; may be called again. `cancel` and `timeout` grant the grace period, other reasons
+   * kill it at once.
+   */
   stop(why: StopReason): void;
-  /** The lease ends then, by the worker's clock, unless it is extended again. */
+  /** Set the deadline of the lease, by the worker's clock. */
   extend(deadline: number): void;
 }
 
 export interface Runner {
   open(): Promise<void>;
   close(): Promise<void>;
-  /** A report: it has ended already, and `onEnd` will not be called. */
+  /**
+   * Start the job. A returned report means that the run has already ended; `onEnd` is not called
+   * then.
+   */
   start(job: ClaimedJob, definition: Runnable, onEnd: OnEnd): Run | Report;
 }
 
@@ -54,22 +63,25 @@ export function isReport(started: Run | Report): started is Report {
   return "verdict" in started;
 }
 
-/** What the worker does for running jobs. */
+/** What the worker offers to running jobs. */
 export interface JobServices {
   readonly workerId: string;
-  /** Kept for the next batch. Of a job's progress only the latest is. */
+  /**
+   * Store a note with the next batch. Of several progress reports of a job, only the latest is
+   * stored.
+   */
   note(job: ClaimedJob, kind: NoteKind, data: JsonObject): void;
-  /** For the tenant of the job; its correlation flows on. */
+  /** Enqueue jobs for the job's tenant. They inherit its correlation ID and trace. */
   enqueue(job: ClaimedJob, jobs: readonly JobRequest[]): Promise<readonly Enqueued[]>;
-  /** Resolves when it is stored. LeaseLost, InvalidResult. */
+  /** Resolves when the step is stored. Rejects with LeaseLost or InvalidResult. */
   saveStep(job: ClaimedJob, name: string, index: number, result: Json): Promise<void>;
-  /** Jobs that are made with a step, or not at all; otherwise as `enqueue`. */
+  /** Enqueue jobs as a step: stored together with the step, or not at all. */
   enqueueChildren(
     job: ClaimedJob,
     name: string,
     index: number,
     jobs: readonly JobRequest[],
   ): Promise<readonly Enqueued[]>;
-  /** Throws NotFound. From now on the value is hidden in logs. */
+  /** Return a secret and redact it in logs from now on. Throws NotFound. */
   secret(name: string): string;
 }

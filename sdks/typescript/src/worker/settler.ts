@@ -1,9 +1,10 @@
 /**
- * How runs ended, gathered while the last batch is on its way, and settled in the next. What a job
- * said is sent before its outcome. An outcome stays here until the database has answered for it:
- * after a lost connection it is sent again, and the engine knows it. The outcome of a job that
- * another transaction holds is `busy`: it is sent again after a pause, apart from the others, which
- * do not wait for it. Until it is settled, the worker extends the job's lease.
+ * Settles the outcomes of runs in batches (group commit): outcomes collect while the previous batch
+ * is in flight. A job's notes are sent before its outcome. An outcome stays here until the database
+ * has confirmed it; after a lost connection it is sent again, and the engine recognizes duplicates.
+ * The outcome of a job that another transaction has locked is `busy`: it is sent again after a
+ * pause, in a separate batch, so that other outcomes do not wait for it. The worker extends a job's
+ * lease until its outcome is settled.
  */
 
 import { completeJobs, noteJobs, succeedJobs } from "../calls/index.ts";
@@ -20,14 +21,14 @@ import { type Report, SUCCEEDED } from "./runner.ts";
 
 const LARGEST_BATCH = 1_000;
 const HEAVIEST_BATCH = 16 * 1024 ** 2;
-// A batch that is being settled, and two that are claimed meanwhile. With more, V8 would not forget
-// them young, and a worker's memory would grow by a fifth.
+// One batch that is being settled, and two that are claimed in the meantime. With more, V8 promotes
+// their objects to the old generation, and a worker's memory grows by 20%.
 const CAPACITY = 3 * LARGEST_BATCH;
 
-// Between two tries to settle a busy job.
+// Pauses between attempts to settle a busy job.
 const FIRST_PAUSE_S = 0.05;
 const LONGEST_PAUSE_S = 2;
-// A batch that has been on its way for so long may wait for longer: its leases are to be extended.
+// A batch in flight for this long may take longer still, so its leases are extended.
 const SLOW_S = 1;
 const MAX_LOGGED = 100;
 
@@ -35,7 +36,7 @@ const FAILURES: readonly string[] = ["failed", "timed_out", "crashed"];
 const UNREADABLE = "InvalidOutcome";
 const NO_ID = "00000000-0000-0000-0000-000000000000";
 
-/** A class for the same reason as ClaimedJob. */
+/** A class instead of an object literal, for the same reason as ClaimedJob. */
 class FinishedRun {
   readonly job: ClaimedJob;
   readonly report: Report;
@@ -65,7 +66,7 @@ export class Settler {
   #sending: FinishedRun[] = [];
   #sendingSince = Number.POSITIVE_INFINITY;
   #busy: Busy[] = [];
-  /** Of the busy jobs that are sent again now. */
+  /** Counts for the busy jobs in the current batch. */
   readonly #retryCounts = new Map<FinishedRun, number>();
   #isRetry = false;
   #pendingNotes: Note[] = [];
@@ -93,7 +94,9 @@ export class Settler {
     return this.#unsettledTokens.length + this.#sending.length + this.#busy.length;
   }
 
-  /** Whether the outcomes of so many more jobs could be in hand; until then none are claimed. */
+  /**
+   * Whether there is room for the outcomes of this many more jobs. Otherwise no jobs are claimed.
+   */
   hasRoomFor(jobs: number): boolean {
     return this.size + jobs <= CAPACITY;
   }
@@ -102,9 +105,9 @@ export class Settler {
     this.#unsettledTokens.push(new FinishedRun(job, report, durationS));
   }
 
-  /** Settles what has gathered; waits when there is nothing. */
+  /** Settle the collected outcomes; wait if there are none. */
   async step(loop: BackgroundLoop): Promise<void> {
-    // After a freeze: whatever may have been lost meanwhile ends before anything else happens.
+    // After a suspension of the process, stop jobs whose lease may be lost before anything else.
     this.#leases.stopOverdue();
     if (!this.#isWarm) await this.#warmUp();
     if (this.#sending.length === 0) {
@@ -114,17 +117,17 @@ export class Settler {
       this.#sendingSince = now();
     }
     if (this.#sending.length === 0 && this.#pendingNotes.length === 0 && this.#notes.size === 0) {
-      await loop.rest(this.#nextRetryS());
+      await loop.waitForWake(this.#nextRetryS());
       return;
     }
-    // The outcomes were taken first, so whatever these jobs said is among the notes.
+    // The outcomes were taken first, so the buffer contains all notes of these jobs.
     await this.#sendNotes();
     if (this.#sending.length > 0) await this.#settle();
   }
 
   /**
-   * Settles a job that is not there: the connection is open then, and Postgres has compiled and
-   * planned its function, while the first jobs are still being claimed.
+   * Settle a job that does not exist, while the first jobs are being claimed. This opens the
+   * connection, and Postgres compiles and plans the function.
    */
   async #warmUp(): Promise<void> {
     this.#isWarm = true;
@@ -132,7 +135,10 @@ export class Settler {
     await this.#link.run(succeedJobs(this.#workerId, [unknownJob], null));
   }
 
-  /** Logs the jobs that are left to the reaper, because the worker ends. */
+  /**
+   * Log the jobs that the reaper will have to end, because this worker shuts down without settling
+   * them.
+   */
   logUnsettled(): void {
     const busy = new Set([...this.#busy.map(({ ended }) => ended), ...this.#retryCounts.keys()]);
     const left = [...new Set([...busy, ...this.#sending, ...this.#unsettledTokens])];
@@ -144,7 +150,7 @@ export class Settler {
     }
   }
 
-  /** Of the busy jobs, and of all others when these have waited for so long. */
+  /** Return the busy jobs, and all other finished jobs if the batch in flight is slow. */
   #tokensToExtend(heldForS: number): Token[] {
     const tokens = this.#busy.map(({ ended }) => ended.job);
     const isSlow =
@@ -154,7 +160,7 @@ export class Settler {
     return tokens;
   }
 
-  /** Those that are due to be sent again. */
+  /** Return the busy jobs that are due for another attempt. */
   #takeDueBusy(): FinishedRun[] {
     if (this.#busy.length === 0) return [];
     const moment = now();
@@ -206,7 +212,7 @@ export class Settler {
     this.#onSettled();
   }
 
-  /** One that cannot be sent, or is locked by somebody, must not keep the others. */
+  /** Isolate an outcome that cannot be sent, or whose job is locked, from the others. */
   #splitBatch(error: unknown): void {
     const [only] = this.#sending;
     if (this.#sending.length > 1 || only === undefined) {
@@ -220,8 +226,9 @@ export class Settler {
   }
 
   /**
-   * Those that succeeded and have no more to tell: most, and the engine has a way for them. What it
-   * does not settle that way stays, for the way on which it says why.
+   * Settle successes without output, which are most outcomes, with succeed_jobs, the fastest
+   * function. Jobs that it does not settle stay in the batch for complete_jobs, which returns the
+   * reason.
    */
   async #sendPlainSuccesses(): Promise<void> {
     const plain = this.#sending.filter(({ report }) => isPlainSuccess(report));
@@ -272,7 +279,7 @@ export class Settler {
         const isPassing =
           error instanceof Unavailable || error instanceof Contended || error instanceof Denied;
         if (isPassing) throw error;
-        // What was said must not keep outcomes back.
+        // Notes that cannot be stored must not delay outcomes.
         emit("notes.refused", { error: String(error) }, "error");
       }
       this.#pendingNotes = [];
@@ -299,7 +306,7 @@ function buildReport(job: ClaimedJob, { verdict, ...report }: Report): OutcomeRe
   };
 }
 
-/** Roughly, in bytes of JSON. */
+/** Estimate the size in bytes of JSON. */
 function estimateWeight(report: Report): number {
   const result = report.verdict?.result;
   const tails = (report.stdout_tail?.length ?? 0) + (report.stderr_tail?.length ?? 0);
@@ -324,7 +331,7 @@ function logSettled({ job, report, durationS }: FinishedRun, answer: Settled): v
 
 function chooseEvent(answer: Settled, verdict: Verdict): readonly [string, Level] {
   if (answer.status === "lost") {
-    // One that its own transaction has completed is not held any more, as it should be.
+    // A job that was completed in its own transaction no longer has a lease, as expected.
     const isCommitted = verdict.error?.type === NotCommitted.name;
     return isCommitted ? ["job.finished", "debug"] : ["job.lost", "warning"];
   }
@@ -332,7 +339,10 @@ function chooseEvent(answer: Settled, verdict: Verdict): readonly [string, Level
   return FAILURES.includes(verdict.outcome) ? ["job.failed", "warning"] : ["job.finished", "debug"];
 }
 
-/** What is sent for an outcome that the engine cannot read; nothing, if it was that already. */
+/**
+ * Return a final failure in place of an outcome that the engine rejected; nothing if it already was
+ * that failure.
+ */
 function replaceRefused({ job, report, durationS }: FinishedRun, error: unknown): FinishedRun[] {
   emit("outcome.refused", { ...jobFields(job), error: String(error) }, "error");
   if (report.verdict?.error?.type === UNREADABLE) return [];

@@ -1,7 +1,7 @@
 /**
- * Steps that running jobs have done, stored while the jobs wait for it. What comes while the last
- * batch is on its way goes in the next. After a lost connection a batch is sent again, for as long
- * as the jobs hold their leases: the engine knows what it has stored.
+ * Stores the steps of running jobs in batches (group commit) while the jobs wait. Steps collect
+ * while the previous batch is in flight. After a lost connection a batch is sent again as long as
+ * the jobs hold their leases; the engine recognizes duplicates.
  */
 
 import { saveSteps } from "../calls/index.ts";
@@ -35,7 +35,7 @@ export class StepWriter {
     this.#leases = leases;
   }
 
-  /** Resolves when it is stored. */
+  /** Resolves when the step is stored. */
   add({ tenant_id, job_id, lease }: ClaimedJob, name: string, index: number, result: Json) {
     return new Promise<void>((resolve, reject) => {
       const step = { tenant_id, job_id, lease, name, index, result };
@@ -48,7 +48,7 @@ export class StepWriter {
     const room = LARGEST_BATCH - this.#sending.length;
     this.#sending.push(...this.#pending.splice(0, room));
     if (this.#sending.length === 0) {
-      await loop.rest();
+      await loop.waitForWake();
       return;
     }
     try {
@@ -70,7 +70,7 @@ export class StepWriter {
   }
 }
 
-/** What the job is told when its step was not stored. */
+/** Return the error for a step that was not stored. */
 function toError(step: Step, status: SaveStatus): Error | null {
   if (status === "ok") return null;
   if (status === "lost") return new LeaseLost();

@@ -1,13 +1,14 @@
 /**
- * The worker: one process that claims jobs, has them run, and settles how they ended.
+ * The worker: one process that claims jobs, runs them, and settles their outcomes.
  *
- *     claims ──ready──► starts ──► runners ──ended──► outcomes
- *        ▲                            │
- *        └───────── free slots ◄──────┘
+ *     Claimer ──ClaimBuffer──► Launcher ──► runners ──► Settler
+ *        ▲                                     │
+ *        └───────────── free slots ◄───────────┘
  *
- * These are loops that all go on at once: while a claim is on its way the jobs of the last one run,
- * and what ends gathers for the next settle. Upkeep extends the leases; the watch stops what could
- * not be extended in time. How a job is run, runners know.
+ * The loops run concurrently: while a claim is in flight, jobs of the previous claim run, and
+ * finished jobs collect for the next settle batch. The heartbeat loop extends the leases; the lease
+ * watch loop stops jobs whose lease was not extended in time. Running a job is left to the runners
+ * (runner.ts).
  */
 
 import { randomUUID } from "node:crypto";
@@ -54,12 +55,12 @@ import { Slots } from "./slots.ts";
 import { StepWriter } from "./step-writer.ts";
 
 const WATCH_S = 1;
-// What the end of a worker may take beyond its drain: for killed jobs to be gone, for a claim that
-// is on its way, and for the last outcomes.
+// Shutdown timeouts after the drain: KILL_S for killed jobs to exit and for a claim in flight,
+// FLUSH_S to settle the last outcomes.
 const KILL_S = 5;
 const FLUSH_S = 10;
 
-/** Runs the jobs of an app until it is told to stop; the Host of its runners. */
+/** Runs the jobs of an app until it is stopped, and offers JobServices to its runners. */
 export class Worker implements JobServices {
   readonly workerId: string = randomUUID();
   readonly #app: JobForge;
@@ -90,7 +91,7 @@ export class Worker implements JobServices {
   #isRunning = false;
   #isStopping = false;
   #isKilling = false;
-  #onStateChange: (() => void) | null = null; // something has ended, or was settled
+  #onStateChange: (() => void) | null = null; // called when a job ends or outcomes are settled
 
   constructor(app: JobForge, options: WorkerOptions = {}) {
     const leaseS = options.leaseS ?? 30;
@@ -173,7 +174,10 @@ export class Worker implements JobServices {
     this.#listenLoop = new BackgroundLoop("wakeups", (loop) => this.#jobListener.step(loop));
   }
 
-  /** Until it is stopped, from here or from afar, and everything is settled or handed back. */
+  /**
+   * Run until the worker is stopped, locally or by a command of an operator, and all jobs are
+   * settled or released.
+   */
   async run(): Promise<void> {
     if (this.#isStopping) return;
     try {
@@ -199,7 +203,7 @@ export class Worker implements JobServices {
     }
   }
 
-  /** Claims no more, and ends when the running jobs have. The second call hands them back. */
+  /** Stop claiming and drain the running jobs. A second call releases them. */
   stop(): void {
     if (this.#isStopping) this.#isKilling = true;
     this.#isStopping = true;
@@ -210,7 +214,7 @@ export class Worker implements JobServices {
     return this.#isRunning;
   }
 
-  // For the runners.
+  // JobServices.
 
   note(job: ClaimedJob, kind: NoteKind, data: JsonObject): void {
     this.#notes.add(job, kind, data);
@@ -256,7 +260,7 @@ export class Worker implements JobServices {
     emit("worker.started", { slots: this.#slots.total });
   }
 
-  /** Hides the secrets of this process in its log lines, and those of jobs in their output. */
+  /** Redact the secrets of this process in its logs, and those of jobs in their output. */
   #registerSecrets(): void {
     for (const password of this.#database.passwords) {
       if (!registerOperatorSecret(password)) warnNotHidden({ setting: "database_url" });
@@ -270,12 +274,12 @@ export class Worker implements JobServices {
   async #close(): Promise<void> {
     for (const runner of this.#runners.values()) await runner.close();
     if (this.#isRunning) await this.#unregister();
-    await waitAtMost(Promise.all(this.#links.map((createLink) => createLink.close())), KILL_S);
+    await waitAtMost(Promise.all(this.#links.map((link) => link.close())), KILL_S);
   }
 
   async #unregister(): Promise<void> {
     this.#isRunning = false;
-    // If it cannot, the worker is seen as stale.
+    // If this call fails, the worker becomes stale in the engine.
     const leaving = this.#heartbeatLink.run(unregisterWorker(this.workerId)).catch(() => undefined);
     await waitAtMost(leaving, KILL_S);
     emit("worker.stopped", {
@@ -304,7 +308,7 @@ export class Worker implements JobServices {
 
   async #watchLeases(loop: BackgroundLoop): Promise<void> {
     this.#leases.stopOverdue();
-    await loop.rest(Math.min(WATCH_S, this.#leases.nextDeadlineS()));
+    await loop.waitForWake(Math.min(WATCH_S, this.#leases.nextDeadlineS()));
   }
 
   #handleCommand(command: WorkerCommand): void {
@@ -318,7 +322,7 @@ export class Worker implements JobServices {
   async #stopClaiming(claiming: Promise<void>): Promise<void> {
     this.#claimLoop.stop();
     this.#launcher.releaseRemaining();
-    // Its answer may be on its way, and those jobs are to be handed back.
+    // A claim in flight may still return jobs, which must be released.
     await waitAtMost(
       claiming.then(() => this.#claimer.end()),
       KILL_S,
@@ -340,7 +344,10 @@ export class Worker implements JobServices {
     this.#onStateChange?.();
   }
 
-  /** Until it holds, or the time is up; it is looked at whenever something has moved. */
+  /**
+   * Wait until the condition is true or the time is up. The condition is checked after each change
+   * of state.
+   */
   async #waitUntil(condition: () => boolean, seconds = Number.POSITIVE_INFINITY): Promise<void> {
     if (condition()) return;
     const holds = new Promise<void>((resolve) => {
@@ -357,7 +364,7 @@ function warnNotHidden(secret: Fields): void {
   emit("secret.not_hidden", { ...secret, reason: UNSAFE }, "warning");
 }
 
-/** Until it has ended, or the time is up. */
+/** Wait for the promise, at most this many seconds. */
 async function waitAtMost(ending: Promise<unknown>, seconds: number): Promise<void> {
   if (seconds === Number.POSITIVE_INFINITY) {
     await ending;

@@ -1,7 +1,7 @@
 /**
- * Inside a job's process: from its start, before there is a job, to the exit. It imports the app,
- * waits, takes its job, runs the handler, says how it went, and ends. It has no connection to the
- * database; whatever it needs from outside it asks of the worker.
+ * A job's process, from its start to its exit. It imports the app, waits for a job, runs the
+ * handler, sends the verdict, and exits. It has no database connection; the worker serves its
+ * requests.
  */
 
 import { Worker as Thread } from "node:worker_threads";
@@ -33,14 +33,14 @@ import { restrictEnvironment } from "./environment.ts";
 import type { JobMessage, ResponseValue, WorkerMessage } from "./messages.ts";
 import { MARK_VARIABLE } from "./proc.ts";
 
-/** The way to the worker. */
+/** The connection to the worker. */
 class WorkerChannel implements JobChannel, JobProcessChannel {
   readonly #requests = new Map<
     number,
     { resolve(answer: ResponseValue): void; reject(error: Error): void }
   >();
   #last = 0;
-  /** Resolves when the handler has come to a wait. */
+  /** Resolves when the handler starts to wait. */
   readonly waited: Promise<Verdict>;
   #resolveWait: (verdict: Verdict) => void = () => undefined;
 
@@ -101,7 +101,7 @@ class WorkerChannel implements JobChannel, JobProcessChannel {
 }
 
 function sendToWorker(message: JobMessage, sent: () => void = () => undefined): void {
-  // After a disconnect the watchdog ends this process.
+  // After a disconnect, the watchdog ends this process.
   if (process.connected) process.send?.(message, sent);
 }
 
@@ -175,13 +175,14 @@ function reportAndExit(verdict: Verdict): void {
     cpu_ms: Math.round((usage.userCPUTime + usage.systemCPUTime) / 1000),
     peak_memory_bytes: usage.maxRSS * 1024,
   };
-  // What was printed has to be out before the exit: pipes are written without waiting.
+  // Flush the output before the exit, because writes to pipes are asynchronous.
   sendToWorker({ kind: "verdict", used, verdict }, () => {
     process.stdout.write("", () => process.stderr.write("", () => process.exit(0)));
   });
 }
 
-// Other jobs could read in /proc what the app needs to be imported. The mark is how it is found.
+// Other jobs can read this process's environment in /proc, which has the app's variables. The mark
+// stays, because killTree finds processes by it.
 eraseEnvironment(`${MARK_VARIABLE}=${process.env[MARK_VARIABLE]}`);
 refuseDebugger();
 process.on("SIGINT", () => undefined);

@@ -1,7 +1,7 @@
 /**
- * The variables that the processes of jobs get, and those that they must not. A worker's own
- * environment holds its connection to the database. A process that waits for a job gets what is left
- * without that, because the app may need it to be imported; a job gets a built one.
+ * The environment variables of job processes. The worker's environment has the database connection.
+ * A warm process gets the worker's variables without credentials, because importing the app may
+ * need them. A job gets only the variables that are permitted for jobs.
  */
 
 import { isCredential } from "../../process/environment.ts";
@@ -9,13 +9,16 @@ import { isCredential } from "../../process/environment.ts";
 const PLAIN = ["PATH", "LANG", "LC_ALL", "TZ"];
 const DEFAULTS = { LANG: "C.UTF-8", LC_ALL: "C.UTF-8", TZ: "UTC" };
 
-/** The worker's variables without what leads to the database or to secrets. */
+/** Return the worker's variables without database connections and other credentials. */
 export function buildWarmEnvironment(environment: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
   const kept = Object.entries(environment).filter(([name]) => !isConfidential(name));
   return Object.fromEntries(kept);
 }
 
-/** Leaves in this process what all jobs get, and what is let through. */
+/**
+ * Reduce this process's environment to the variables that all jobs get, those in `letThrough`, and
+ * `own`.
+ */
 export function restrictEnvironment(
   letThrough: readonly string[],
   own: Readonly<Record<string, string>>,

@@ -1,7 +1,8 @@
 /**
- * What a job's process may use. Of files and time on the CPU a shell tells the kernel, because Node
- * cannot, and becomes Node. Of memory V8 is told for its heap; what a process has besides, its worker
- * looks at: the kernel would also count what V8 only keeps room for.
+ * Resource limits of a job's process. Node cannot set rlimits, so a shell sets the limits of open
+ * files, file size and CPU time, and then executes Node. V8 gets a heap limit. The worker polls the
+ * resident memory instead of limiting address space, because V8 reserves far more address space
+ * than it uses.
  */
 
 import { readFileSync } from "node:fs";
@@ -12,7 +13,10 @@ const PAGE = 4096;
 const BLOCK = 512;
 const CPU_OVERTIME_S = 2;
 
-/** The command under these limits; each process of the job is counted by itself. */
+/**
+ * Return the command that runs `argv` under these limits. They apply to each process of the job
+ * separately.
+ */
 export function limitCommand(
   limits: ProcessLimits,
   argv: readonly string[],
@@ -25,17 +29,17 @@ export function limitCommand(
       ? []
       : [`-H -t ${limits.cpuS + CPU_OVERTIME_S}`, `-S -t ${limits.cpuS}`]),
   ];
-  // A limit that this system does not have, or has lower already, is left as it is.
+  // A limit that the system does not support, or that is already lower, is left unchanged.
   const script = `${wishes.map((wish) => `ulimit ${wish} 2>/dev/null`).join("; ")}; exec "$@"`;
   return ["/bin/sh", ["-c", script, "sh", ...argv]];
 }
 
-/** What V8 is told, so that a heap that grows too large ends as such. */
+/** Return Node's flag for the heap limit, so that an oversized heap is reported as such. */
 export function heapFlag(limits: ProcessLimits): string {
   return `--max-old-space-size=${Math.max(16, Math.floor(limits.memoryBytes / MIB))}`;
 }
 
-/** How much of the machine's memory a process has now; 0 when that cannot be told. */
+/** Return the resident memory of a process; 0 if it is unknown. */
 export function residentBytes(pid: number): number {
   try {
     return Number(readFileSync(`/proc/${pid}/statm`, "ascii").split(" ")[1]) * PAGE;
@@ -44,7 +48,7 @@ export function residentBytes(pid: number): number {
   }
 }
 
-/** Which definitions can share processes that were started ahead. */
+/** Return a key for the limits. Definitions with equal limits share warm processes. */
 export function toProfile(limits: ProcessLimits): string {
   return JSON.stringify(limits);
 }

@@ -1,4 +1,4 @@
-/** What a worker and the process of a job say to each other. */
+/** The messages between the worker and a job's process. */
 
 import type { Verdict } from "../../sdk/verdict.ts";
 import type {
@@ -10,7 +10,7 @@ import type {
   NoteKind,
 } from "../../types/jobs.ts";
 
-/** From the worker. */
+/** Messages from the worker. */
 export type WorkerMessage =
   | {
       readonly kind: "job";
@@ -23,10 +23,10 @@ export type WorkerMessage =
   | { readonly kind: "answer"; readonly id: number; readonly value: ResponseValue }
   | { readonly kind: "refusal"; readonly id: number; readonly refusal: RequestError };
 
-/** A secret, jobs that were enqueued, or that a step is stored. */
+/** A secret, the enqueued jobs, or null for a stored step. */
 export type ResponseValue = string | readonly Enqueued[] | null;
 
-/** From the process. */
+/** Messages from the job's process. */
 export type JobMessage =
   | { readonly kind: "ready" }
   | { readonly kind: "note"; readonly note: NoteKind; readonly data: JsonObject }
@@ -48,7 +48,7 @@ export type JobMessage =
     }
   | { readonly kind: "verdict"; readonly verdict: Verdict; readonly used: ResourceUsage };
 
-/** An error that has to cross: by its code it becomes the same class again. */
+/** An error as a message. The receiver finds its class by the code. */
 export interface RequestError {
   readonly code: string;
   readonly message: string;
@@ -60,5 +60,5 @@ export interface ResourceUsage {
   readonly peak_memory_bytes: number;
 }
 
-/** The descriptor on which the watchdog hears until when the lease lasts. */
+/** The file descriptor on which the watchdog receives the deadlines of the lease. */
 export const DEADLINE_FD = 4;

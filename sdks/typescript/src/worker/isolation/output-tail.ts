@@ -1,4 +1,4 @@
-/** The end of what a job printed: kept small, made safe to store and to show on a terminal. */
+/** The tail of a job's output, truncated, redacted, and escaped for display on a terminal. */
 
 import { redactInBackground } from "../../redact/background.ts";
 import type { RedactionScope } from "../../redact/index.ts";
@@ -11,7 +11,7 @@ export class OutputTail {
 
   feed(data: Buffer): void {
     this.#bytes = Buffer.concat([this.#bytes, data]);
-    // Half of it is let grow, so that a long stream is not moved with every piece.
+    // The buffer may grow to twice the limit, so that not every chunk of a long stream copies it.
     if (this.#bytes.length > 2 * TAIL_BYTES) this.#cut();
   }
 
@@ -19,7 +19,7 @@ export class OutputTail {
     return this.#bytes.includes(text);
   }
 
-  /** What is left of it, for people; undefined when nothing was printed. */
+  /** Return the redacted and escaped tail; undefined if nothing was printed. */
   async text(scope: RedactionScope): Promise<string | undefined> {
     if (this.#bytes.length === 0) return undefined;
     if (this.#bytes.length > TAIL_BYTES) this.#cut();
@@ -40,7 +40,7 @@ export class OutputTail {
 // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what must not get through
 const CONTROLS = /[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]/g;
 
-/** The text without any character that a terminal would obey. */
+/** Replace characters that control a terminal. */
 function escapeControlCharacters(text: string): string {
   return text.replaceAll("\r\n", "\n").replace(CONTROLS, (letter) => {
     const code = letter.charCodeAt(0);

@@ -1,14 +1,17 @@
-/** All that a job has started, found and killed: its group, and what has left that group. */
+/**
+ * Finds and kills the processes of a job: its process group, and descendants that have left the
+ * group.
+ */
 
 import { readdirSync, readFileSync } from "node:fs";
 
-/** In the environment of a job's process and of all that descends from it. */
+/** The variable that identifies the processes of a job; all descendants inherit it. */
 export const MARK_VARIABLE = "JOBFORGE_JOB";
 
-/** Kills the process, its group, and whatever carries the mark wherever it has gone. */
+/** Kill the process, its group, and all processes with the mark. */
 export function killTree(pid: number, mark: string): void {
   killOne(-pid);
-  // What is found may just be starting others: so again, until there is none.
+  // A process may fork while it is being killed, so repeat until none is left.
   for (let round = 0; round < 5; round++) {
     const found = findMarked(mark);
     if (found.length === 0) return;
@@ -20,7 +23,7 @@ function killOne(pid: number): void {
   try {
     process.kill(pid, "SIGKILL");
   } catch {
-    // It has ended by itself.
+    // The process has already ended.
   }
 }
 
@@ -30,7 +33,7 @@ function findMarked(mark: string): number[] {
     try {
       return readFileSync(`/proc/${pid}/environ`, "latin1").includes(needle);
     } catch {
-      return false; // not ours, or gone
+      return false; // owned by another user, or ended
     }
   });
 }
@@ -41,6 +44,6 @@ function listProcesses(): number[] {
       .map(Number)
       .filter((pid) => pid > 1 && pid !== process.pid);
   } catch {
-    return []; // no /proc: the group has to do
+    return []; // without /proc, only the group is killed
   }
 }

@@ -1,6 +1,6 @@
 /**
- * Running each job in a process of its own: `isolation: "process"`. Node cannot fork, so a few
- * processes are started ahead, with the app imported, and each takes one job.
+ * Runs each job in a separate process: `isolation: "process"`. Node cannot fork, so a few warm
+ * processes are started ahead with the app imported, and each runs one job.
  */
 
 import { ConfigError } from "../../errors.ts";
@@ -14,11 +14,11 @@ import type { JobServices, OnEnd, Run, Runner } from "../runner.ts";
 import { toProfile } from "./limits.ts";
 
 export interface IsolationOptions {
-  /** The module that exports the app, as a URL: `import.meta.url`. Processes of jobs import it. */
+  /** URL of the module that exports the app: `import.meta.url`. Job processes import it. */
   readonly module?: string | undefined;
-  /** How many processes wait for jobs, for each set of limits; 2. */
+  /** Number of warm processes for each set of limits (default: 2). */
   readonly warm?: number | undefined;
-  /** Names of variables that jobs see; everything else is kept from them. */
+  /** Names of the worker's variables that jobs receive in addition to the standard ones. */
   readonly jobEnvironment?: readonly string[] | undefined;
 }
 
@@ -54,7 +54,7 @@ export class ProcessRunner implements Runner {
     this.#profiles = new Map(definitions.map(({ limits }) => [toProfile(limits), limits]));
   }
 
-  /** Fails when the app cannot be imported, and says why. */
+  /** Throws ConfigError with the output of the process if the app cannot be imported. */
   async open(): Promise<void> {
     eraseEnvironment();
     for (const [profile, limits] of this.#profiles) {
@@ -82,7 +82,7 @@ export class ProcessRunner implements Runner {
     const warm = idle?.isAlive ? idle : new WarmProcess(this.#module, limits);
     const parts = { host: this.#services, onEnd, environment: this.#environment };
     const run = new JobProcess(warm, job, definition, parts);
-    // After what is to be started now: the next job needs it, not this one.
+    // Deferred: this job has its process, and only later jobs need the new ones.
     setImmediate(() => this.#refill(profile, limits));
     return run;
   }

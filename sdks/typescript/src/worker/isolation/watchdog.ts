@@ -1,9 +1,10 @@
 /**
- * A thread of a job's process that ends it, and all that it started, when its lease has run out or
- * its worker is gone: also while the handler computes, and while the worker is frozen and could not.
+ * A thread of a job's process that kills the job's process group when the lease has expired or the
+ * worker is gone. It also works while the handler blocks the event loop, or while the worker is
+ * suspended and cannot kill the process.
  *
- * The worker writes the end of the lease as lines, in nanoseconds of the machine's monotonic clock,
- * and again whenever it is extended. The end of the stream is the end of the worker.
+ * The worker writes each new deadline as a line, in nanoseconds of the machine's monotonic clock.
+ * The stream ends when the worker ends.
  */
 
 import { Socket } from "node:net";

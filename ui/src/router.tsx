@@ -1,4 +1,4 @@
-/** Addresses and their pages. The address is the view: filters, tabs and choices stand in it. */
+/** The routes and their pages. The URL holds the view: filters, tabs and choices. */
 
 import {
   createRootRoute,
@@ -49,7 +49,7 @@ const shell = createRoute({
       const back = location.href === "/" ? undefined : location.href;
       throw redirect({ to: "/sign-in", search: { back } });
     }
-    // A link of a super admin's, followed by somebody else: the same page of their own tenant.
+    // Another user follows a super admin's link: open the same page of their own tenant.
     if (tenant !== null && found.role !== "super_admin") {
       window.location.replace(config.base + location.href);
     }
@@ -73,8 +73,10 @@ const nowhere = createRoute({
   component: () => <Failure error={new Problem(404, { detail: "There is no such page." }, null)} />,
 });
 
-/** A page's file is gone when the server has another version: the router loads all anew then. While
- * the server is away that would end in the browser's own page. */
+/**
+ * After an update of the server, a page's module is gone and the router reloads the page. While the
+ * server is unreachable, a reload would end in the browser's own error page.
+ */
 async function unloaded(error: unknown): Promise<never> {
   await call("get", "/api/v1/session").catch((found: unknown) => {
     if (found instanceof Problem && found.status === 0) throw found;
@@ -101,9 +103,11 @@ export const router = createRouter({
   },
 });
 
-/** A link of `jobforge dev` signs in by a ticket: behind the # it reaches no server's log. Only tickets
- * sign in this way, because anybody can put their own API key into a link. Pages wait for the result,
- * however many are being loaded at once. */
+/**
+ * A link of `jobforge dev` signs in with a ticket in the fragment, which appears in no server log.
+ * Only tickets sign in this way, because anyone can put their own API key into a link. Pages that
+ * are loading wait for the result.
+ */
 let ticketing: Promise<void> | null = null;
 
 function takeTicket(back: string): Promise<void> {
@@ -115,7 +119,7 @@ function takeTicket(back: string): Promise<void> {
   return ticketing ?? Promise.resolve();
 }
 
-/** Asks first when somebody is signed in: the link may be of another person. */
+/** Ask first if a user is already signed in, because the link may be from someone else. */
 async function signInByTicket(ticket: string, back: string): Promise<void> {
   const found = await loadSession();
   if (found !== null) {

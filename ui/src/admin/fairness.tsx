@@ -1,4 +1,4 @@
-/** What each tenant asked for and got of the workers, beside what is due to it by weight. */
+/** Each tenant's requested and received worker time, compared with its share by weight. */
 
 import { useQuery } from "@tanstack/react-query";
 import { Volume2 } from "lucide-react";

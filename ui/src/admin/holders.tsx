@@ -1,4 +1,4 @@
-/** Who holds the slots of a queue, of all tenants. */
+/** The jobs of all tenants that hold the slots of a queue. */
 
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";

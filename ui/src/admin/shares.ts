@@ -1,23 +1,23 @@
-/** Who asks for how much of the workers, and who gets it. */
+/** Computes the shares of worker time that tenants requested, received, and are entitled to. */
 
 import type { TenantInfo, Usage, Waiting } from "@/api/schema";
 
 export interface Share {
-  id: string | null; // null: all others
+  id: string | null; // null: all other tenants
   name: string;
   slug: string | null;
-  /** Of everything that was done or waits. */
+  /** Share of all work that finished or waits. */
   asked: number;
-  /** Of everything that was done. */
+  /** Share of all work that finished. */
   got: number;
-  /** By weight, among those who ask for anything. */
+  /** Share by weight among the tenants that requested work. */
   due: number;
   jobs: number;
   waiting: number;
   isNoisy: boolean;
 }
 
-const NOISY = 1.5; // times what is due
+const NOISY = 1.5; // times the tenant's share by weight
 
 export function sharesOf(tenants: TenantInfo[], used: Usage[], waiting: Waiting[]): Share[] {
   const known = new Map(tenants.map((each) => [each.id, each]));
@@ -49,7 +49,7 @@ export function sharesOf(tenants: TenantInfo[], used: Usage[], waiting: Waiting[
     .sort((one, other) => other.asked - one.asked);
 }
 
-/** It asks for far more than is due to it, and others wait. */
+/** Whether the tenant requests far more than its share while other tenants wait. */
 function isNoisy(share: Share, all: Share[]): boolean {
   return (
     share.id !== null &&

@@ -1,4 +1,4 @@
-/** JSON without loss: numbers that JavaScript cannot hold are kept as they were written. */
+/** JSON without loss: numbers that JavaScript cannot represent keep their original digits. */
 
 export class Exact {
   readonly source: string;
@@ -31,7 +31,7 @@ function digits(source: string): number {
   return source.replace(/[eE].*$/, "").replace(/\D/g, "").length;
 }
 
-/** As text for people: indented, every number as it came. */
+/** Format a value as indented JSON with every number as it was received. */
 export function print(value: unknown, indent = ""): string {
   if (value instanceof Exact) return value.source;
   if (value === null || typeof value !== "object") return JSON.stringify(value) ?? "null";
@@ -49,7 +49,7 @@ export function print(value: unknown, indent = ""): string {
   return `${open}\n${parts.map((part) => inner + part).join(",\n")}\n${indent}${close}`;
 }
 
-/** On one line. */
+/** Format a value on one line. */
 export function printShort(value: unknown): string {
   if (value instanceof Exact) return value.source;
   if (Array.isArray(value)) return `[${value.map(printShort).join(", ")}]`;

@@ -1,4 +1,7 @@
-/** What pages ask the server for, by name: the key says what it is, so that news can refresh it. */
+/**
+ * The queries of pages, by name. Query keys start with the kind of resource, so that events of the
+ * live stream can refresh them.
+ */
 
 import {
   infiniteQueryOptions,
@@ -18,7 +21,7 @@ export const client = new QueryClient({
   queryCache: new QueryCache({ onError: askForKey }),
   defaultOptions: {
     queries: {
-      // News comes by the stream, and paused means paused.
+      // The live stream refreshes queries, and paused pages must not refresh.
       refetchOnWindowFocus: false,
       refetchOnReconnect: false,
       staleTime: 5_000,
@@ -28,7 +31,7 @@ export const client = new QueryClient({
   },
 });
 
-/** The session has ended while somebody was looking: they sign in, and are back where they were. */
+/** The session has expired: show the sign-in page, which returns to this page. */
 function askForKey(error: Error, query: Query<unknown, unknown>): void {
   if (!(error instanceof Problem) || error.status !== 401 || query.queryKey[0] === "session")
     return;
@@ -38,7 +41,7 @@ function askForKey(error: Error, query: Query<unknown, unknown>): void {
 
 const MOST_PAGES = 25;
 
-/** A list that is shown and sorted as one, page after page. */
+/** Fetch all pages of a list that is shown and sorted as a whole. */
 async function whole<T>(
   ask: (cursor: string | undefined) => Promise<{ items: T[]; next: string | null }>,
 ): Promise<{ items: T[] }> {
@@ -184,11 +187,14 @@ export const workers = () =>
 interface StatisticsQuery {
   definition?: string | undefined;
   by?: "definition" | "queue";
-  /** As one step. */
+  /** As a single step. */
   isWhole?: boolean;
 }
 
-/** With where the range began, in seconds: steps in which nothing ended are left out. */
+/**
+ * Also return the start of the range in seconds, because steps in which no job finished are left
+ * out.
+ */
 export const statistics = (range: Range, { isWhole = false, ...which }: StatisticsQuery) =>
   queryOptions({
     queryKey: ["statistics", range.name, isWhole, which],
@@ -275,11 +281,11 @@ export const steps = (id: string) =>
       call("get", "/api/v1/jobs/{job_id}/steps", { path: { job_id: id }, signal }),
   });
 
-// What follows is told by no stream: it is asked for again while somebody looks.
+// The live stream has no events for the queries below, so they poll while the page is visible.
 const OFTEN_MS = 3_000;
 const SELDOM_MS = 10_000;
 
-/** Paused means paused. */
+/** The polling interval; false while updates are paused. */
 function often(): number | false {
   return status.get() === "paused" ? false : OFTEN_MS;
 }
@@ -288,7 +294,7 @@ function seldom(): number | false {
   return status.get() === "paused" ? false : SELDOM_MS;
 }
 
-/** Who has turned to older pages reads them in peace. */
+/** Stop polling when the user has loaded older pages. */
 function pace(pages: unknown[] | undefined): number | false {
   return (pages?.length ?? 0) > 1 ? false : often();
 }
@@ -332,7 +338,7 @@ export const reactions = (id: string, limit = 50) =>
     refetchInterval: often,
   });
 
-/** What came of a trigger's last time: asked for again only when it has fired. */
+/** The outcome of a trigger's last firing; fetched again only after the trigger has fired. */
 export const lastOutcome = (id: string, type: "schedule" | "event", firedAt: string | null) =>
   queryOptions({
     queryKey: ["last outcome", id, firedAt],

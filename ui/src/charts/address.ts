@@ -1,4 +1,4 @@
-/** What of charts stands in the address. */
+/** The chart settings in the URL. */
 
 import { useSearch } from "@tanstack/react-router";
 import { type Range, rangeOf } from "@/charts/ranges";
@@ -11,10 +11,10 @@ interface Search {
 
 interface Shown {
   range: Range;
-  /** As one watches, in the place of a range. */
+  /** Show live activity instead of a range. */
   isLive: boolean;
   definition: string | undefined;
-  /** How long things ran, in the place of how long they waited. */
+  /** Show run times instead of queue times. */
   isRun: boolean;
 }
 

@@ -1,4 +1,4 @@
-/** What each definition did and took, the one that took most time first. */
+/** Statistics by definition, the one with the longest total run time first. */
 
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
@@ -82,7 +82,7 @@ function taken(title: string, by: (row: Statistic) => number | null): Column<Sta
   return { title, by, isWide: true, align: "right", cell: (row) => spoken(by(row)) };
 }
 
-/** Charts show the one that is chosen; again, and they show all. */
+/** Select a definition for the charts; a second click selects all definitions. */
 function Name({ row, isChosen }: { row: Statistic; isChosen: boolean }) {
   return (
     <Link

@@ -1,4 +1,7 @@
-/** A chart over time, with its legend: the figures of the step that is pointed at, or of all. */
+/**
+ * A chart over time with a legend, which shows the values of the hovered step or of the whole
+ * range.
+ */
 
 import { lazy, Suspense, useState } from "react";
 
@@ -8,20 +11,20 @@ export interface Series {
   label: string;
   tone: Tone;
   values: (number | null)[];
-  /** What the legend says while nothing is pointed at. */
+  /** The value in the legend while no step is hovered. */
   whole: string;
-  /** What it says of a step; else the value itself. */
+  /** Returns the value in the legend for a step (default: the plotted value). */
   of?: (index: number) => number | null;
 }
 
 export interface ChartProps {
-  /** What is seen, for those who do not see it. */
+  /** Description for screen readers. */
   label: string;
   kind: "bars" | "lines";
   times: number[];
   series: Series[];
   format: (value: number) => string;
-  /** Names at moments, in seconds. */
+  /** Labels at moments, in seconds. */
   marks?: { at: number; label: string }[];
 }
 

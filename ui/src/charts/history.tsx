@@ -1,4 +1,4 @@
-/** What ended and how long it took, over time: of all definitions, or of one. */
+/** Finished jobs and their times over time: of all definitions, or of one. */
 
 import { useQuery } from "@tanstack/react-query";
 import { statistics, workers } from "@/api/queries";
@@ -16,7 +16,7 @@ import { useSession } from "@/session";
 
 const CHOICES = RANGES.map(({ name, label }) => [name, label] as const);
 
-/** Of the definition that is given, or of the one that the address names. */
+/** Uses the given definition, or the one in the URL. */
 export function History({ only }: { only?: string }) {
   const { range, isLive, definition: named } = useShown();
   const definition = only ?? named;
@@ -79,7 +79,7 @@ function Ended(props: Props) {
   const { times, rows } = found;
   const sum = (count: (row: Statistic | null) => number) =>
     short(rows.reduce((all, row) => all + count(row), 0));
-  // The bar of the failed ones stands before that of all: they add up to it.
+  // The bar of failed jobs is drawn in front of the bar of all jobs, so that they look stacked.
   const series: Series[] = [
     {
       label: "ended well",
@@ -134,7 +134,9 @@ function spoken(ms: number | null): string {
   return ms === null ? "–" : duration(ms);
 }
 
-/** The step in which the first worker of each build began; for those who may see the workers. */
+/**
+ * The steps in which the first worker of each build started. Only for users who may read workers.
+ */
 function useDeploys({ step_s }: Range): { at: number; label: string }[] {
   const { may } = useSession();
   const { data } = useQuery({ ...workers(), enabled: may("workers", "read") });

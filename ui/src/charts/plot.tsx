@@ -1,4 +1,4 @@
-/** Draws a chart on a canvas; loaded when the first one is shown. */
+/** Draws a chart on a canvas. The module is loaded with the first chart. */
 
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
@@ -9,7 +9,10 @@ import { theme } from "@/theme";
 const HEIGHT = 168;
 const DAY_S = 86_400;
 const FONT_SIZE = 11;
-/** Jobs and milliseconds: between two lines is one of them at least, or both had the same label. */
+/**
+ * Axis increments for jobs and milliseconds: at least 1, so that no two grid lines have the same
+ * label.
+ */
 const WHOLE = [1, 10, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9].flatMap((n) => [n, 2 * n, 5 * n]);
 const FLATTEST = 4;
 
@@ -107,7 +110,7 @@ export function Plot({ times, series, kind, format, marks, onHover }: Props) {
   return <div ref={box} className="h-[168px] min-w-0 overflow-hidden" />;
 }
 
-/** A line needs two points to be seen. */
+/** Whether a point has no neighbors; a line needs two points to be visible. */
 function isSparse(chart: uPlot, index: number): boolean {
   const values = chart.data[index] ?? [];
   return Array.from(values).filter((each) => each !== null).length < 3;
@@ -115,7 +118,10 @@ function isSparse(chart: uPlot, index: number): boolean {
 
 const bars = uPlot.paths.bars?.({ size: [0.75, 28] });
 
-/** A canvas knows no variables: the colour that an element of the page would have. */
+/**
+ * Return the color that an element of the page would have, because a canvas cannot use CSS
+ * variables.
+ */
 function resolved(element: HTMLElement, name: Tone | "line"): string {
   element.style.color = `var(--${name})`;
   const found = getComputedStyle(element).color;
@@ -123,7 +129,9 @@ function resolved(element: HTMLElement, name: Tone | "line"): string {
   return found;
 }
 
-/** From half a step before to half a step after, so that the first bar and the last are whole. */
+/**
+ * Extend the range by half a step at both ends, so that the first and last bar are drawn in full.
+ */
 function widened(times: ArrayLike<number>): [number, number] {
   const first = times[0] ?? 0;
   const half = ((times[1] ?? first) - first) / 2;
@@ -142,7 +150,7 @@ function timeOf(at: number, times: ArrayLike<number>): string {
       });
 }
 
-/** A dashed line through the chart, with its name at the top. */
+/** Draw a dashed line through the chart, with its label at the top. */
 function drawMark(chart: uPlot, mark: { at: number; label: string }): void {
   const { left, top, width, height } = chart.bbox;
   const x = Math.round(chart.valToPos(mark.at, "x", true));

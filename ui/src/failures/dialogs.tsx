@@ -1,4 +1,4 @@
-/** What one decides about jobs that died of the same: run again, discard, or write down. */
+/** Dialogs for a failure group: retry its jobs, discard them, or add a note. */
 
 import { useState } from "react";
 import { call } from "@/api/client";

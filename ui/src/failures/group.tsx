@@ -1,4 +1,4 @@
-/** Jobs that died of the same: what of, how many, since when, and what can be done about them. */
+/** A failure group: the error, the number of jobs, the time range, and the actions. */
 
 import { Link } from "@tanstack/react-router";
 import { BellOff, ChevronDown, ChevronRight, Pencil, RotateCcw, Trash2 } from "lucide-react";
@@ -88,7 +88,7 @@ function lately(group: FailureGroup): number {
 
 const DAY_MS = 86_400_000;
 
-/** What one would want to know before anything else. */
+/** The most important fact about the group. */
 function Mark({ group }: { group: FailureGroup }) {
   if (group.is_back) {
     return (

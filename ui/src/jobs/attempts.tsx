@@ -1,4 +1,4 @@
-/** Every try of a job, the newest open: what it died of, where it ran, what it cost. */
+/** The attempts of a job, the latest one expanded: error, worker, and resource usage. */
 
 import { ChevronDown, ChevronRight } from "lucide-react";
 import { useState } from "react";
@@ -36,7 +36,7 @@ export function Attempts({ history }: { history: JobHistory }) {
 
 interface OneProps {
   attempt: Attempt;
-  /** The one before it that failed too. */
+  /** The previous attempt that also failed. */
   earlier: Attempt | undefined;
   isFirst: boolean;
 }
@@ -129,7 +129,7 @@ function textOf(attempt: Attempt): string {
 const COLOURS = { same: "text-muted", gone: "bg-bad-soft text-bad", new: "bg-ok-soft text-ok" };
 const SIGNS = { same: " ", gone: "-", new: "+" };
 
-/** Whether it died of the same thing again, and if not, of what else. */
+/** Shows whether the error is that of the previous failed attempt, and the difference otherwise. */
 function Compared({ attempt, earlier }: { attempt: Attempt; earlier: Attempt }) {
   const [isShown, setShown] = useState(false);
   const [before, after] = [textOf(earlier), textOf(attempt)];

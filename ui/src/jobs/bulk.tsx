@@ -1,4 +1,4 @@
-/** What is done to many jobs: to those that were chosen, or to all that match. */
+/** Bulk actions on the selected jobs, or on all jobs that match the filter. */
 
 import { useQuery } from "@tanstack/react-query";
 import { Ban, ListChecks, RotateCcw, X } from "lucide-react";
@@ -174,7 +174,7 @@ async function each(ids: string[], act: (id: string) => Promise<unknown>) {
   return { done, refused };
 }
 
-/** How far an operation is; lives in a toast and in lists. */
+/** The progress of a bulk operation, for toasts and lists. */
 export function OperationProgress({ id, onOver }: { id: string; onOver?: () => void }) {
   const { data } = useQuery(operation(id));
   const [isTold, setTold] = useState(false);

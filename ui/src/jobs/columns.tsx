@@ -1,4 +1,4 @@
-/** What the job list can show of a job, and what of that is chosen. */
+/** The columns of the job list, and the user's selection of columns. */
 
 import type { JobListing } from "@/api/schema";
 import { IdEnd } from "@/parts/copy";
@@ -10,7 +10,7 @@ export interface JobColumn {
   name: string;
   title: string;
   width: string;
-  /** Only where there is much room, unless it was chosen. */
+  /** Shown by default only on wide screens. */
   isRoomy?: boolean;
   cell: (job: JobListing) => React.ReactNode;
 }
@@ -133,7 +133,7 @@ const KEY = "jobforge.columns";
 
 const kept = localStorage.getItem(KEY);
 
-/** By name; until somebody chooses, what there is room for. */
+/** The names of the selected columns. Null: select by the width of the screen. */
 export const chosenColumns = createStore(kept === null ? null : new Set(kept.split(",")));
 
 export function chooseColumns(chosen: Set<string>): void {

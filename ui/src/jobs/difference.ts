@@ -1,11 +1,12 @@
-/** What changed from one text to another, line by line. */
+/** Compares two texts line by line. */
 
 export interface DiffLine {
   kind: "same" | "gone" | "new";
   text: string;
 }
 
-const MOST = 400; // lines; a stack is shorter, and the table of both is their product
+// lines; longer texts are truncated, because the table has a cell for each pair of lines
+const MOST = 400;
 
 export function difference(before: string, after: string): DiffLine[] {
   const old = before.split("\n").slice(-MOST);
@@ -34,7 +35,9 @@ export function difference(before: string, after: string): DiffLine[] {
   return lines;
 }
 
-/** How many lines what follows each pair of places has in common. */
+/**
+ * Return the length of the longest common subsequence of the lines after each pair of positions.
+ */
 function commonLengths(old: string[], now: string[]): number[][] {
   const table = Array.from({ length: old.length + 1 }, () => new Array(now.length + 1).fill(0));
   for (let i = old.length - 1; i >= 0; i -= 1) {

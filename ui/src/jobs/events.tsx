@@ -1,4 +1,4 @@
-/** What became of a job and what was done to it, oldest first. */
+/** The events of a job's history, oldest first. */
 
 import { printShort } from "@/api/json";
 import type { JobEvent } from "@/api/schema";

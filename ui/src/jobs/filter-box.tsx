@@ -1,4 +1,4 @@
-/** One box for all filters, with completion. What it means stands in the address. */
+/** One input with completion for all filters. The filter is stored in the URL. */
 
 import { useQuery } from "@tanstack/react-query";
 import { Search, X } from "lucide-react";

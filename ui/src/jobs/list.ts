@@ -1,8 +1,11 @@
-/** The rows of the job list: pages as one scrolls down, kept up to date where one looks.
+/**
+ * The rows of the job list: pages load while the user scrolls, and visible rows are kept up to
+ * date.
  *
- * Rows that are looked at are asked for again when something happened. While the pointer is over the
- * list, or one has scrolled down, nothing moves: rows change in place, new ones are counted. Ids are in
- * the order in which jobs were made. */
+ * Visible rows are fetched again after an event. While the pointer is over the list, or the list is
+ * scrolled down, rows do not move: they change in place, and new rows are only counted. IDs are in
+ * order of creation.
+ */
 
 import { type InfiniteData, useInfiniteQuery, useQueryClient } from "@tanstack/react-query";
 import { useMemo, useRef, useState } from "react";
@@ -28,7 +31,7 @@ export function useJobList(filter: JobFilter, order: JobOrder) {
     getNextPageParam: (page) => page.next ?? undefined,
     staleTime: Number.POSITIVE_INFINITY,
     gcTime: 60_000,
-    structuralSharing: false, // with fifty thousand rows, comparing them takes longer than drawing
+    structuralSharing: false, // comparing fifty thousand rows takes longer than drawing them
   });
   const pages = query.data?.pages;
   const rows = useMemo(() => pages?.flatMap((page) => page.items) ?? [], [pages]);
@@ -47,7 +50,7 @@ export function useJobList(filter: JobFilter, order: JobOrder) {
     try {
       await refreshSeen();
     } catch {
-      // The next news tries again; the pill tells when the server is away.
+      // The next event retries. The live indicator shows that the server is unreachable.
     }
     turn.busy = false;
     turn.at = Date.now();
@@ -94,7 +97,7 @@ export function useJobList(filter: JobFilter, order: JobOrder) {
     rows,
     newer,
     gone,
-    /** Where one looks, and whether rows must stay where they are. */
+    /** Set the visible rows, and whether rows must keep their position. */
     look: (first: number, last: number) => {
       seen.current.first = first;
       seen.current.last = last;
@@ -133,7 +136,7 @@ function pagesSeen(pages: Pages, first: number, last: number): number[] {
   return found.includes(0) ? found : [0, ...found];
 }
 
-/** So many new ones that nothing of the old page is left among them. */
+/** Whether so many rows are new that none of the old page remains. */
 function isApart(old: PageJobListing, fresh: PageJobListing): boolean {
   const first = old.items[0]?.id;
   return (

@@ -1,4 +1,4 @@
-/** What a job wrote to its log, as it is written. */
+/** The log of a job, updated live. */
 
 import { useNavigate, useSearch } from "@tanstack/react-router";
 import { Download } from "lucide-react";
@@ -122,7 +122,7 @@ export function Log({ job }: { job: Job }) {
   );
 }
 
-/** Follows until the job has ended; a later attempt is followed again. */
+/** Read the log until the job has finished. Another attempt opens it again. */
 function useLines(id: string, attempt: number): { lines: Line[]; isOpen: boolean } {
   const [lines, setLines] = useState<Line[]>([]);
   const [isOpen, setOpen] = useState(false);

@@ -1,4 +1,4 @@
-/** The states of a job: in the order of a life, with what each means. */
+/** The states of a job in the order of its lifecycle, with their descriptions. */
 
 import {
   Ban,
@@ -42,7 +42,7 @@ export const STATES: StateName[] = [
 interface Look {
   label: string;
   icon: LucideIcon;
-  /** Colours go with a shape and a word: no one has to tell them apart. */
+  /** Each color goes with a shape and a word, so that no information depends on color alone. */
   colour: string;
 }
 

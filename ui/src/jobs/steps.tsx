@@ -1,4 +1,4 @@
-/** What a job has done for good, step by step, and what it waits for. */
+/** The stored steps of a job, and its current wait. */
 
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
@@ -16,7 +16,7 @@ const LOOKS = {
   timed_out: { icon: Clock, colour: "text-warn", label: "Timed out" },
 };
 
-/** Most jobs have none: then there is no panel. */
+/** Renders nothing for jobs without steps, which are most jobs. */
 export function Steps({ id }: { id: string }) {
   const { data } = useQuery(steps(id));
   if (!data || data.items.length === 0) return null;

@@ -1,4 +1,4 @@
-/** A job's life as one strip: what it waited for, and every attempt, to scale. */
+/** The timeline of a job as one strip to scale: its waits and its attempts. */
 
 import { useQuery } from "@tanstack/react-query";
 import { statistics } from "@/api/queries";
@@ -77,7 +77,7 @@ export function Timeline({ history }: { history: JobHistory }) {
 
 const WEEK = rangeOf("7d");
 
-/** When it may end: by its own progress, or else by what others of its kind took. */
+/** The estimated end: from the job's own progress, or else from the run times of its definition. */
 function Expected({ job, share, now }: { job: Job; share: number; now: number }) {
   const { may } = useSession();
   const { data } = useQuery({
@@ -101,7 +101,7 @@ function Expected({ job, share, now }: { job: Job; share: number; now: number })
   return <p className="num mt-2 text-muted text-xs">{words.join(" ")}</p>;
 }
 
-/** What it said last, while it runs. */
+/** Return the last progress report of a running job. */
 function progressOf({ job, events }: JobHistory): { share: number; words: string } | null {
   if (job.state !== "running" && job.state !== "canceling") return null;
   const said = events.findLast((each) => each.kind === "progress")?.data as

@@ -1,4 +1,4 @@
-/** Views of the job list that somebody gave a name; kept by this browser, for this tenant. */
+/** Saved views of the job list, stored in this browser for this tenant. */
 
 import { useNavigate } from "@tanstack/react-router";
 import { Bookmark, BookmarkPlus, Trash2 } from "lucide-react";

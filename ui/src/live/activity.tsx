@@ -1,4 +1,4 @@
-/** Attempts that ended while one watches, in steps of five seconds: what the stream told. */
+/** Finished attempts since the page was opened, in steps of five seconds, from the live stream. */
 
 import { useRef, useState } from "react";
 import { onSaid, status, useLive } from "@/live/live";
@@ -13,7 +13,7 @@ interface Step {
   bad: number;
 }
 
-// Kept while one goes from page to page.
+// Module state, so that it survives navigation.
 const steps = new Map<number, Step>();
 onSaid((said) => {
   if (said.kind !== "attempt") return;

@@ -1,7 +1,9 @@
-/** The live stream: one for all tabs of a browser, handed out at most twice a second.
+/**
+ * The live stream: one connection for all tabs of a browser, delivered at most twice a second.
  *
- * The tab that holds the lock reads the stream and tells the others. Where there are no locks (plain
- * http from elsewhere), each tab reads for itself. */
+ * The tab that holds the lock reads the stream and broadcasts it to the others. Where the Web Locks
+ * API is unavailable (plain http from another host), each tab reads the stream itself.
+ */
 
 import { useEffect, useEffectEvent } from "react";
 import { open, Problem } from "@/api/client";
@@ -25,7 +27,7 @@ export interface Happening {
 }
 
 export interface Batch {
-  /** The counts have changed, or nothing is known: ask again. */
+  /** The counts have changed, or the state is unknown: fetch again. */
   counted: boolean;
 }
 
@@ -84,7 +86,9 @@ export function togglePaused(): void {
   setPaused(!isPaused);
 }
 
-/** Calls with what happened, as long as the component is there and nothing is paused. */
+/**
+ * Call `act` with each batch of events while the component is mounted and updates are not paused.
+ */
 export function useLive(act: (batch: Batch) => void): void {
   const latest = useEffectEvent(act);
   useEffect(() => {
@@ -100,12 +104,15 @@ export function onBatch(act: (batch: Batch) => void): void {
   readers.add(act);
 }
 
-/** Calls with each happening at once, also while nobody looks: what is kept of it is the caller's. */
+/**
+ * Call `act` with each event at once, also while the page is hidden. The caller limits what it
+ * stores.
+ */
 export function onSaid(act: (said: Happening) => void): void {
   listeners.add(act);
 }
 
-/** Never ends: the lock is held for as long as the page is there. */
+/** Never resolves, because the lock is held for as long as the page is open. */
 async function readStream(): Promise<void> {
   let lastId: string | null = null;
   for (let failures = 0; ; failures += 1) {
@@ -147,7 +154,7 @@ function hear(told: Told): void {
   schedule();
 }
 
-/** Without news for long, or without a stream, pages ask by themselves. */
+/** Pages fetch on their own when the stream is missing or has been silent for long. */
 function watchSilence(): void {
   settle();
   if (status.get() === "stale") {

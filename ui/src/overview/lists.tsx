@@ -1,4 +1,4 @@
-/** What the overview shows the first of: queues, failures, what comes next, what came last. */
+/** The lists of the overview page: queues, failures, upcoming runs, and recent jobs. */
 
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
@@ -96,7 +96,7 @@ interface Next {
   about: ReactNode;
 }
 
-/** Of jobs that wait for their time, and of schedules. */
+/** Upcoming runs of scheduled jobs and of schedules. */
 function useNext(): Next[] {
   const { may } = useSession();
   const waiting = useQuery({ ...jobs({ state: "scheduled" }, 200), queryKey: ["coming"] });

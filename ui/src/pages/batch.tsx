@@ -1,4 +1,4 @@
-/** One batch: how many of its jobs have ended, and how. */
+/** One batch: the number of finished jobs, and their outcomes. */
 
 import { useQuery } from "@tanstack/react-query";
 import { Link, useParams } from "@tanstack/react-router";

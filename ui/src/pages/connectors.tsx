@@ -1,4 +1,7 @@
-/** How jobs reach other services: an address, headers, and secrets that nobody sees again. */
+/**
+ * The connector configurations for requests to other services: URL, headers, and secrets, which are
+ * never shown again.
+ */
 
 import { useQuery } from "@tanstack/react-query";
 import { Pencil, Plus, Trash2, X } from "lucide-react";
@@ -140,7 +143,7 @@ function refresh(): Promise<void> {
 
 interface Secret {
   name: string;
-  /** Kept: it was there before, and stays as it is. */
+  /** "kept": a stored secret that stays unchanged. */
   kind: "kept" | "value" | "from";
   text: string;
 }

@@ -1,4 +1,4 @@
-/** What jobs can be made of. */
+/** The definitions. */
 
 import { useQuery } from "@tanstack/react-query";
 import { Link, useNavigate } from "@tanstack/react-router";

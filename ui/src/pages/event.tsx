@@ -1,4 +1,4 @@
-/** One event: what it says, and what each trigger made of it. */
+/** One event: its data, and what each trigger did with it. */
 
 import { useQuery } from "@tanstack/react-query";
 import { Link, useNavigate, useParams } from "@tanstack/react-router";

@@ -1,4 +1,4 @@
-/** What apps said has happened, and what came of each. */
+/** The emitted events and their outcomes. */
 
 import { useInfiniteQuery } from "@tanstack/react-query";
 import { Link, useNavigate, useSearch } from "@tanstack/react-router";

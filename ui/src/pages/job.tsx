@@ -1,4 +1,4 @@
-/** One job: why it is where it is, what became of it, what it said, and what can be done. */
+/** One job: why it does not run, its history, its output, and the actions on it. */
 
 import { useQuery } from "@tanstack/react-query";
 import { Link, useParams } from "@tanstack/react-router";
@@ -127,7 +127,7 @@ function Head({ job }: { job: Job }) {
   );
 }
 
-/** Why it does not run, the decisive reason first. */
+/** The reasons why the job does not run, the decisive one first. */
 function Why({ id, state }: { id: string; state: string }) {
   const { data } = useQuery({ ...explanation(id), refetchInterval: 3_000 });
   const reasons = data?.items.filter((each) => each.code !== state || state !== "running") ?? [];
@@ -255,7 +255,7 @@ function Facts({ job }: { job: Job }) {
   );
 }
 
-/** Leads to all jobs that have the same. */
+/** A link to all jobs with the same value. */
 function Filtered({ name, value }: { name: string; value: string }) {
   return (
     <Link

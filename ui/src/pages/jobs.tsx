@@ -1,4 +1,4 @@
-/** All jobs: the address is the view. */
+/** The job list. The URL holds the view. */
 
 import { useQuery } from "@tanstack/react-query";
 import { useNavigate, useSearch } from "@tanstack/react-router";
@@ -132,7 +132,7 @@ function Jobs({ filter, order }: { filter: JobFilter; order: JobOrder }) {
   );
 }
 
-/** Counts are known by queue and state; with any other filter they would not be true. */
+/** Counts are known by queue and state only, so they are hidden for other filters. */
 function StateTabs({
   filter,
   onFilter,

@@ -1,4 +1,4 @@
-/** What a tenant may use, how much of it is used, and who has set it. */
+/** The limits of a tenant, their usage, and who set them. */
 
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
@@ -98,7 +98,7 @@ function Use({ used, most }: { used: number; most: number | null }) {
   );
 }
 
-/** The last one who did, for those who may read the audit log. */
+/** The user who last set the limit, for users who may read the audit log. */
 function SetBy({ field }: { field: string }) {
   const { may } = useSession();
   const { data } = useQuery({ ...audit({ action: "tenant.put" }), enabled: may("audit", "read") });

@@ -1,4 +1,4 @@
-/** How things stand. Each number leads to the list that proves it. */
+/** The overview. Each number links to the list behind it. */
 
 import { useQuery } from "@tanstack/react-query";
 import { lazy, Suspense } from "react";

@@ -1,4 +1,4 @@
-/** Queues: how full, how old, who holds the slots, and their limits. */
+/** The queues: running and waiting jobs, oldest job, slot holders, and limits. */
 
 import { useQuery } from "@tanstack/react-query";
 import { Link, useSearch } from "@tanstack/react-router";
@@ -142,7 +142,7 @@ export function Page() {
   );
 }
 
-/** How many attempts ended in each step of the last hour, by queue. */
+/** The number of attempts that ended in each step of the last hour, by queue. */
 function useEnded(): Map<string | null, number[]> {
   const { may } = useSession();
   const { data } = useQuery({
@@ -207,7 +207,9 @@ function Name({ row, isWhole }: { row: QueueInfo; isWhole: boolean }) {
   );
 }
 
-/** Of the cap, if there is one; the jobs that hold its slots are a click away. */
+/**
+ * Used slots, as a share of the limit if there is one. A click lists the jobs that hold the slots.
+ */
 function Gauge({ row, isWhole }: { row: QueueInfo; isWhole: boolean }) {
   const share = row.max_running ? Math.min(1, row.running / row.max_running) : null;
   return (

@@ -1,4 +1,4 @@
-/** Keys, who one is, and what was done. */
+/** API keys, the signed-in user, and the audit log. */
 
 import { useQuery } from "@tanstack/react-query";
 import { useNavigate, useSearch } from "@tanstack/react-router";

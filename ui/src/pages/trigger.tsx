@@ -1,4 +1,4 @@
-/** One trigger: when it fires next, what came of it, and what can be done. */
+/** One trigger: its next firing, its run history, and the actions on it. */
 
 import { useMutation, useQuery } from "@tanstack/react-query";
 import { Link, useNavigate, useParams, useSearch } from "@tanstack/react-router";
@@ -41,7 +41,7 @@ export function Page() {
 
 function Editing({ trigger }: { trigger: Trigger }) {
   const navigate = useNavigate();
-  // As it was when one began: it goes on to fire meanwhile.
+  // The trigger as it was when editing began; it may fire in the meantime.
   const [start] = useState(() => draftOf(trigger));
   const back = () => void navigate({ to: "/triggers/$id", params: { id: trigger.id } });
   return (
@@ -227,7 +227,7 @@ function Conditions({ filter }: { filter: unknown[] }) {
   );
 }
 
-/** What it would make of an event that has come: nothing is done. */
+/** Shows the job that an existing event would create, without creating it. */
 function Trial({ trigger }: { trigger: Trigger }) {
   const known = useRecent(trigger.event ?? "");
   const [chosen, setChosen] = useState("");

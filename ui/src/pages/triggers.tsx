@@ -1,4 +1,4 @@
-/** What makes jobs by itself: by time, and by event. */
+/** The triggers, which create jobs on a schedule or for events. */
 
 import { useQuery } from "@tanstack/react-query";
 import { Link, useNavigate, useSearch } from "@tanstack/react-router";

@@ -1,4 +1,4 @@
-/** One endpoint: what was sent there, what it answered, and its secret's life. */
+/** One endpoint: its deliveries, their responses, and the rotation of its secret. */
 
 import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import { Link, useNavigate, useParams, useSearch } from "@tanstack/react-router";

@@ -1,4 +1,4 @@
-/** Where other services hear of jobs. */
+/** The endpoints that receive webhook messages about jobs. */
 
 import { useQuery } from "@tanstack/react-query";
 import { Link, useNavigate } from "@tanstack/react-router";

@@ -1,4 +1,4 @@
-/** One workflow: its graph, when what ran, and the same as a table. */
+/** One workflow: its graph, its Gantt chart, and the table of its nodes. */
 
 import { useQuery } from "@tanstack/react-query";
 import { Link, useNavigate, useParams, useSearch } from "@tanstack/react-router";
@@ -52,7 +52,7 @@ function View({ detail }: { detail: WorkflowDetail }) {
   const hasEnded = WORKFLOW_ENDED.has(workflow.state);
   const view = search.view ?? "graph";
   const counts = workflow.counts ?? {};
-  // Of those within it, too.
+  // Including the nodes of inner workflows.
   const size = Math.max(workflow.size, sum(counts));
   const shape = fold(detail);
   const { boxes } = shape;
@@ -190,7 +190,7 @@ function View({ detail }: { detail: WorkflowDetail }) {
   );
 }
 
-/** As high as the graph needs, within reason. */
+/** As high as the graph needs, within limits. */
 function GraphFrame({ shape, children }: { shape: Shape; children: ReactNode }) {
   const { breadth, length } = extentOf(shape);
   const rows = useNarrow() ? length : breadth;

@@ -1,4 +1,4 @@
-/** Workflows and batches, newest first, and how far each is. */
+/** Workflows and batches, newest first, with their progress. */
 
 import { useInfiniteQuery } from "@tanstack/react-query";
 import { Link, useNavigate, useSearch } from "@tanstack/react-router";
@@ -192,7 +192,10 @@ function rowsOf(
   };
 }
 
-/** Two lists as one. What is older than the end of either may have others between it, and waits. */
+/**
+ * Merge two paged lists. Entries older than the end of either list wait, because unloaded entries
+ * may belong between them.
+ */
 function inOrder(lists: Rows[]): Row[] {
   const ends = lists
     .filter((list) => !list.isWhole)

@@ -1,4 +1,4 @@
-/** Names and what they are, in two columns. */
+/** A two-column list of names and values. */
 
 import type { ReactNode } from "react";
 

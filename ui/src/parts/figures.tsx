@@ -1,4 +1,4 @@
-/** Numbers in a row, the one that matters most first and larger. Each leads to what is behind it. */
+/** A row of key figures, the most important one larger. Each links to its details. */
 
 import { Link } from "@tanstack/react-router";
 import type { ReactNode } from "react";
@@ -23,7 +23,7 @@ export function Figure(props: Props) {
   return <One {...props} size="text-2xl leading-8" />;
 }
 
-/** It has a row of its own where there is little room, so that six others fill theirs. */
+/** The main figure. On narrow screens it takes a full row, so that six others fill theirs. */
 export function Headline(props: Props) {
   return (
     <One

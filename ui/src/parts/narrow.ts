@@ -2,7 +2,7 @@ import { useSyncExternalStore } from "react";
 
 const query = matchMedia("(max-width: 640px)");
 
-/** Whether the screen is that of a phone. */
+/** Whether the screen is as narrow as a phone. */
 export function useNarrow(): boolean {
   return useSyncExternalStore(
     (tell) => {

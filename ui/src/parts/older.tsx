@@ -6,7 +6,7 @@ interface Pages {
   fetchNextPage: () => unknown;
 }
 
-/** Below a list that has more. */
+/** The button that loads the next page of a list. */
 export function Older({ of }: { of: Pages }) {
   if (!of.hasNextPage) return null;
   return (

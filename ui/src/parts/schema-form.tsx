@@ -1,5 +1,7 @@
-/** A form from a JSON Schema: a field for what is plain, JSON for what is not. Values are texts, so
- * that a number is sent as it was typed. */
+/**
+ * A form generated from a JSON Schema: fields for simple types, JSON for all others. Values are
+ * strings, so that numbers are sent as typed.
+ */
 
 import { print } from "@/api/json";
 import { Area, Check, Field, Input, Select } from "@/parts/form";
@@ -20,10 +22,10 @@ export interface Schema {
   $defs?: Record<string, Schema>;
 }
 
-/** What each field holds: the text in it, or nothing, which leaves the member out. */
+/** The text of each field. A field without text omits its member. */
 export type Values = Record<string, string>;
 
-/** Where a template puts a value, of whatever type. */
+/** A template tag, which may stand for a value of any type. */
 const TAG = /^\s*\{\{.*\}\}\s*$/;
 
 type Kind = "text" | "number" | "flag" | "choice" | "json";
@@ -37,7 +39,9 @@ export function startOf(schema: Schema): Values {
   return values;
 }
 
-/** The fields for a payload that there is; null when the form has no place for all of it. */
+/**
+ * Return the field values of an existing payload, or null if the form cannot represent all of it.
+ */
 export function valuesOf(schema: Schema, payload: Record<string, unknown>): Values | null {
   const values: Values = {};
   for (const [name, value] of Object.entries(payload)) {
@@ -94,7 +98,7 @@ export function Fields({
   );
 }
 
-/** Those that have to be given first; Postgres keeps no order. */
+/** Required members first. Postgres does not preserve the order of members. */
 function members(schema: Schema): [string, Schema][] {
   const isOptional = ([name]: [string, Schema]) => !(schema.required?.includes(name) ?? false);
   return Object.entries(schema.properties ?? {}).sort(
@@ -171,7 +175,7 @@ function hintOf(schema: Schema, kind: Kind): string | null {
   return words.filter(Boolean).join(" · ") || null;
 }
 
-/** Without null, which an empty field stands for, and without references. */
+/** Resolve references and remove null, which an empty field represents. */
 function resolved(schema: Schema, root: Schema): Schema {
   const name = /^#\/\$defs\/(.+)$/.exec(schema.$ref ?? "")?.[1];
   const found = name === undefined ? undefined : root.$defs?.[name];

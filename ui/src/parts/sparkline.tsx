@@ -1,4 +1,4 @@
-/** Numbers over time, small enough to stand in a row: a bar for each. */
+/** A small bar chart for table rows. */
 export function Sparkline({
   values,
   label,

@@ -1,6 +1,6 @@
 import { LOOKS } from "@/jobs/states";
 
-/** A state or an outcome: a shape, a word, a colour. */
+/** A state or outcome with its shape, label and color. */
 export function State({ name, isQuiet = false }: { name: string; isQuiet?: boolean }) {
   const look = LOOKS[name];
   if (look === undefined) return <span>{name}</span>;

@@ -1,4 +1,4 @@
-/** Times as people say them, exact when one asks; one clock ticks for all of them. */
+/** Relative times with the exact time as tooltip. One shared timer updates all of them. */
 
 import { createStore } from "@/store";
 
@@ -17,7 +17,7 @@ export function Ago({ at }: { at: string | null | undefined }) {
   );
 }
 
-/** In a column that says of what it is: a past time needs no word for that. */
+/** A past time without "ago", for columns whose header says it. */
 export function Age({ at }: { at: string | null | undefined }) {
   const current = clock.use();
   if (!at) return <span className="text-faint">–</span>;
@@ -28,7 +28,7 @@ export function Age({ at }: { at: string | null | undefined }) {
   );
 }
 
-/** From one time to another, or to now. */
+/** The duration between two times, or until now. */
 export function Span({
   from,
   to,
@@ -51,7 +51,10 @@ export function Span({
 
 const MOMENT = /(\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d(?::?\d\d)?))/;
 
-/** A sentence of the engine's: the times in it as clocks here show them, exact on hover. */
+/**
+ * A sentence of the engine. Its times are shown in the local time zone, with the exact time as
+ * tooltip.
+ */
 export function Told({ text }: { text: string }) {
   return text
     .split(MOMENT)
@@ -112,7 +115,7 @@ function both(large: number, unit: string, small: number, smaller: string): stri
   return small === 0 ? `${large} ${unit}` : `${large} ${unit} ${small} ${smaller}`;
 }
 
-/** A length that somebody has set, in the largest unit that is exact. */
+/** Format a configured duration in the largest unit that is exact. */
 export function setLength(seconds: number): string {
   if (seconds === 0) return "off";
   for (const [size, word] of [

@@ -1,4 +1,4 @@
-/** Where a key becomes a session. Whoever was on the way elsewhere gets there. */
+/** Exchanges an API key for a session, then returns to the requested page. */
 
 import { useSearch } from "@tanstack/react-router";
 import { useState } from "react";
@@ -85,7 +85,7 @@ export function SignIn() {
   );
 }
 
-/** Only a path of our own. */
+/** Accept only paths on this server, to prevent open redirects. */
 export function safe(back: string | undefined): string {
   return back?.startsWith("/") && !back.startsWith("//") ? back : "/";
 }

@@ -1,4 +1,4 @@
-/** Asks before the ticket of a link replaces the session of somebody who is signed in. */
+/** Asks before the ticket of a link replaces the current session. */
 
 import { useSearch } from "@tanstack/react-router";
 import { useState } from "react";

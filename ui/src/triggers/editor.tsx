@@ -1,4 +1,4 @@
-/** Writes a trigger: what to run, when, and with which payload. What would come of it is beside. */
+/** The trigger editor: what to run, when, and with which payload, next to a preview. */
 
 import { useQuery } from "@tanstack/react-query";
 import { type ReactNode, useDeferredValue, useState } from "react";
@@ -137,7 +137,7 @@ export function Editor({ trigger, start, onSaved, onCancel }: Props) {
   );
 }
 
-/** What would come of it, a moment after one stops typing. */
+/** The preview, updated shortly after the user stops typing. */
 function Beside({
   draft,
   payload,

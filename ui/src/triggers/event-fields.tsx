@@ -1,4 +1,4 @@
-/** Which events a trigger is for: their names, and what they have to say. */
+/** The fields that select events: name patterns and conditions on their data. */
 
 import { useInfiniteQuery } from "@tanstack/react-query";
 import { Plus, X } from "lucide-react";

@@ -1,4 +1,6 @@
-/** What a trigger has done: the job that each time or event made, or why there is none. */
+/**
+ * The run history of a trigger: the job of each firing or event, or the reason why there is none.
+ */
 
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";

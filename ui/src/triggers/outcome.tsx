@@ -18,7 +18,7 @@ const LOOKS: Record<string, [string, LucideIcon, string]> = {
   delivered: ["Delivered", CircleCheck, "text-ok"],
 };
 
-/** What a firing, an event or a message led to. */
+/** The outcome of a firing, an event or a webhook message. */
 export function Outcome({ name, count }: { name: string; count?: number }) {
   const [label, Icon, colour] = LOOKS[name] ?? [name, CircleDashed, "text-muted"];
   return (

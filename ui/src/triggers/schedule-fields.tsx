@@ -1,4 +1,4 @@
-/** The times of a schedule, and what becomes of those that cannot be kept. */
+/** The fields of a schedule: its times, and what to do about missed and overlapping runs. */
 
 import type { CatchUp, Overlap } from "@/api/schema";
 import { Field, Input, Select } from "@/parts/form";

@@ -1,4 +1,4 @@
-/** The choices of a trigger in plain words. */
+/** Labels for the options of a trigger. */
 
 import type { CatchUp, Overlap } from "@/api/schema";
 

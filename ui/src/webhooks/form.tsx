@@ -1,4 +1,4 @@
-/** Makes an endpoint, or changes one. */
+/** Creates or edits an endpoint. */
 
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";

@@ -1,4 +1,4 @@
-/** When each job of a workflow waited and ran: a bar for each, on one axis. */
+/** The Gantt chart of a workflow: when each job waited and ran. */
 
 import type { NodeInfo } from "@/api/schema";
 import { LOOKS } from "@/jobs/states";
@@ -101,11 +101,11 @@ const STEPS = [
 ];
 const DAY_MS = 8.64e7;
 
-/** Where the axis is labelled: round numbers, few enough for a phone. */
+/** The labels of the axis: round numbers, few enough for a phone. */
 function marksOf(whole: number): number[] {
   const least = whole / MARKS;
   const step = STEPS.find((each) => each >= least) ?? DAY_MS * Math.ceil(least / DAY_MS);
-  const count = Math.ceil(whole / step - 0.3); // a label needs some room
+  const count = Math.ceil(whole / step - 0.3); // leave room for the label
   return Array.from({ length: Math.max(1, count) }, (_, index) => index * step);
 }
 

@@ -1,4 +1,4 @@
-/** The graph of a workflow. Loaded when one is looked at: what draws it is large. */
+/** The graph of a workflow. Loaded on demand, because the graph library is large. */
 
 import dagre from "@dagrejs/dagre";
 import {
@@ -44,7 +44,8 @@ type BoxNode = Node<BoxData, "box">;
 
 export function Graph({ detail, chosen, onChoose }: Props) {
   const shape = useMemo(() => fold(detail), [detail]);
-  // Where things are does not depend on their states: they stay in place while it runs.
+  // The layout does not depend on states, so that nodes keep their position while the workflow
+  // runs.
   const outline = `${shape.boxes.map((box) => box.id).join("\n")}\n\n${shape.edges.join("\n")}`;
   const isVertical = useNarrow();
   const places = useMemo(() => layout(shape, isVertical), [outline, isVertical]);
@@ -101,7 +102,7 @@ export function Graph({ detail, chosen, onChoose }: Props) {
   );
 }
 
-/** All of it stays in sight when a panel opens beside it. */
+/** Fit the graph into view when a panel opens next to it. */
 function Fitting() {
   const { fitView } = useReactFlow();
   const width = useStore((state) => state.width);
@@ -111,7 +112,7 @@ function Fitting() {
   return null;
 }
 
-/** Keeps what runs in sight, for as long as one wants. */
+/** Keep running nodes in view while following is on. */
 function Follow({ running }: { running: string[] }) {
   const { fitView } = useReactFlow();
   const [follows, setFollows] = useState(false);

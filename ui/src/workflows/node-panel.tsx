@@ -1,4 +1,4 @@
-/** The job of a node, beside the graph; or many of them, those in need first. */
+/** The panel of a node's job, or of several jobs with the failed ones first. */
 
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
@@ -20,7 +20,7 @@ interface Props {
   nodes: NodeInfo[];
   parents: string[];
   onChoose: (node: string | undefined) => void;
-  /** Given to those who may: runs this node and all after it again. */
+  /** Retries this node and all nodes after it. Undefined if the user may not. */
   onRetry?: ((node: string) => void) | undefined;
 }
 

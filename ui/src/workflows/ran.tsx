@@ -1,7 +1,7 @@
 import type { NodeInfo } from "@/api/schema";
 import { Span } from "@/parts/time";
 
-/** For how long the job of a node ran; one that waits again is not running. */
+/** The run time of a node's job. A job that waits again is not running. */
 export function Ran({ node }: { node: NodeInfo }) {
   const isKnown = node.finished_at !== null || node.state === "running";
   return <Span from={isKnown ? node.started_at : null} to={node.finished_at} />;

@@ -1,4 +1,4 @@
-/** The database under it all: what the doctor finds, how large it is, and who holds it up. */
+/** The database: findings of the doctor, sizes, and the sessions that block vacuum. */
 
 import { useQuery } from "@tanstack/react-query";
 import { CircleCheck, CircleX, TriangleAlert } from "lucide-react";
@@ -42,7 +42,7 @@ const LOOKS = {
   failed: { icon: CircleX, colour: "text-bad", word: "Wrong:" },
 };
 
-/** What is wrong first, each with what mends it; what is well in few words below. */
+/** Problems first, each with its fix; checks that passed are summarized below. */
 function Findings({ findings }: { findings: Finding[] }) {
   const wrong = findings.filter((each) => each.grade !== "ok");
   const well = findings.filter((each) => each.grade === "ok");
@@ -85,7 +85,9 @@ function Line({ finding }: { finding: Finding }) {
   );
 }
 
-/** Dead rows younger than the oldest snapshot cannot be removed, by anybody. */
+/**
+ * Transactions with the oldest snapshots. Vacuum cannot remove dead rows that are newer than these.
+ */
 function Horizon({ rows }: { rows: Holder[] }) {
   const columns: Column<Holder>[] = [
     {
@@ -177,7 +179,7 @@ interface Whole extends DatabaseTable {
   parts: number;
 }
 
-/** The partitions of a table are shown as the one that they are. */
+/** Merge the partitions of each table into one row. */
 function joined(tables: DatabaseTable[]): Whole[] {
   const found = new Map<string, Whole>();
   for (const each of tables) {

@@ -1,4 +1,4 @@
-/** The whole installation at a glance: is work done, by whom, for whom. */
+/** An overview of the whole installation: work done, workers, and tenants. */
 
 import { useQuery } from "@tanstack/react-query";
 import { Fairness } from "@/admin/fairness";

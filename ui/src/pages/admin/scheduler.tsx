@@ -1,4 +1,7 @@
-/** Those who fire schedules, dispatch events and keep house: whether they come, and how late. */
+/**
+ * The schedulers: which processes fire schedules, dispatch events and run maintenance, and their
+ * delays.
+ */
 
 import { useQuery } from "@tanstack/react-query";
 import { useSearch } from "@tanstack/react-router";
@@ -38,7 +41,7 @@ export function Page() {
   );
 }
 
-/** The statistics are added up twice a minute: who did that last was there. */
+/** When a scheduler was last active: schedulers aggregate the statistics twice a minute. */
 function heardOf(state: SchedulerState): number | null {
   const ages = state.upkeep.map((each) => each.age_s);
   return ages.length === 0 ? null : Math.min(...ages);
@@ -118,7 +121,7 @@ const UPKEEP: Column<Upkeep>[] = [
   { title: "Last", align: "right", cell: (row) => relative(-row.age_s * 1000) },
 ];
 
-/** Nobody leads for good: who was there first has the turn. */
+/** Schedulers have no permanent leader: whichever comes first takes the next turn. */
 function Turns({ state }: { state: SchedulerState }) {
   if (state.upkeep.length === 0) return null;
   return (
@@ -128,7 +131,7 @@ function Turns({ state }: { state: SchedulerState }) {
   );
 }
 
-/** By id. */
+/** Slugs by tenant ID. */
 type Slugs = Map<string, string>;
 
 function TenantLink({ id, slugs, path }: { id: string; slugs: Slugs; path: string }) {

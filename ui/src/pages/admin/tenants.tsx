@@ -1,4 +1,4 @@
-/** Who shares this installation, and how much each may. */
+/** The tenants of this installation and their limits. */
 
 import { useQuery } from "@tanstack/react-query";
 import { Eye, Pause, Play, Plus, SlidersHorizontal } from "lucide-react";

@@ -1,4 +1,4 @@
-/** Who runs jobs, and who has fallen silent. */
+/** The workers, including those without recent heartbeats. */
 
 import { useQuery } from "@tanstack/react-query";
 import { CircleCheck, CircleStop, LogOut, OctagonX, TriangleAlert, Waves } from "lucide-react";
@@ -206,7 +206,7 @@ function Standing({ state }: { state: string }) {
   );
 }
 
-/** About: the time that a heartbeat takes is in it. */
+/** Approximate, because it includes the duration of the heartbeat. */
 function Clock({ skewS }: { skewS: number | null }) {
   if (skewS === null) return NONE;
   const way = skewS > 0 ? "ahead of" : "behind";

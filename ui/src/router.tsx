@@ -16,7 +16,7 @@ import { Failure, Skeleton } from "@/parts/feedback";
 import { offered, setActing, signIn } from "@/session";
 import { Shell } from "@/shell/shell";
 import { SignIn } from "@/shell/sign-in";
-import { Switch } from "@/shell/switch";
+import { Switch } from "@/shell/switch-account";
 
 const TICKET = /^jfticket_[\w-]{43}$/;
 
@@ -63,11 +63,11 @@ const pages = [...tenantPages, ...adminPages, ...innerPages].map(({ path, load }
   createRoute({
     getParentRoute: () => shell,
     path,
-    component: lazyRouteComponent(() => load().catch(unloaded), "Page"),
+    component: lazyRouteComponent(() => load().catch(reloadPage), "Page"),
   }),
 );
 
-const nowhere = createRoute({
+const notFoundRoute = createRoute({
   getParentRoute: () => shell,
   path: "$",
   component: () => <Failure error={new Problem(404, { detail: "There is no such page." }, null)} />,
@@ -77,7 +77,7 @@ const nowhere = createRoute({
  * After an update of the server, a page's module is gone and the router reloads the page. While the
  * server is unreachable, a reload would end in the browser's own error page.
  */
-async function unloaded(error: unknown): Promise<never> {
+async function reloadPage(error: unknown): Promise<never> {
   await call("get", "/api/v1/session").catch((found: unknown) => {
     if (found instanceof Problem && found.status === 0) throw found;
   });
@@ -85,7 +85,11 @@ async function unloaded(error: unknown): Promise<never> {
 }
 
 export const router = createRouter({
-  routeTree: root.addChildren([signInRoute, switchRoute, shell.addChildren([...pages, nowhere])]),
+  routeTree: root.addChildren([
+    signInRoute,
+    switchRoute,
+    shell.addChildren([...pages, notFoundRoute]),
+  ]),
   basepath: routerBase,
   defaultPreload: "intent",
   defaultPendingComponent: () => <Skeleton rows={10} />,

@@ -18,10 +18,10 @@ const parseWith = JSON.parse as (text: string, reviver?: Reviver) => unknown;
 const LONG = /\d{16}/;
 
 export function parse(text: string): unknown {
-  return LONG.test(text) ? parseWith(text, keep) : JSON.parse(text);
+  return LONG.test(text) ? parseWith(text, reviveExact) : JSON.parse(text);
 }
 
-function keep(_name: string, value: unknown, context?: { source?: string }): unknown {
+function reviveExact(_name: string, value: unknown, context?: { source?: string }): unknown {
   const source = context?.source;
   if (typeof value !== "number" || source === undefined) return value;
   return Number.isSafeInteger(value) || digits(source) < 16 ? value : new Exact(source);

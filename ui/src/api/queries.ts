@@ -11,10 +11,10 @@ import {
   queryOptions,
 } from "@tanstack/react-query";
 import { call, Problem } from "@/api/client";
-import { beginning, type Range } from "@/charts/ranges";
+import { type Range, startOfRange } from "@/charts/ranges";
 import { routerBase } from "@/config";
 import type { JobFilter } from "@/jobs/filter";
-import { asQuery } from "@/jobs/filter";
+import { toQuery } from "@/jobs/filter";
 import { status } from "@/live/live";
 
 export const client = new QueryClient({
@@ -42,7 +42,7 @@ function askForKey(error: Error, query: Query<unknown, unknown>): void {
 const MOST_PAGES = 25;
 
 /** Fetch all pages of a list that is shown and sorted as a whole. */
-async function whole<T>(
+async function fetchAllPages<T>(
   ask: (cursor: string | undefined) => Promise<{ items: T[]; next: string | null }>,
 ): Promise<{ items: T[] }> {
   const items: T[] = [];
@@ -75,7 +75,7 @@ export const jobs = (filter: JobFilter, limit = 50) =>
   queryOptions({
     queryKey: ["jobs", filter, limit],
     queryFn: ({ signal }) =>
-      call("get", "/api/v1/jobs", { query: { ...asQuery(filter), limit }, signal }),
+      call("get", "/api/v1/jobs", { query: { ...toQuery(filter), limit }, signal }),
   });
 
 export const job = (id: string) =>
@@ -95,14 +95,16 @@ export const failures = () =>
   queryOptions({
     queryKey: ["failures"],
     queryFn: ({ signal }) =>
-      whole((cursor) => call("get", "/api/v1/failures", { query: { limit: 200, cursor }, signal })),
+      fetchAllPages((cursor) =>
+        call("get", "/api/v1/failures", { query: { limit: 200, cursor }, signal }),
+      ),
   });
 
 export const definitions = () =>
   queryOptions({
     queryKey: ["definitions"],
     queryFn: async ({ signal }) => {
-      const all = await whole((cursor) =>
+      const all = await fetchAllPages((cursor) =>
         call("get", "/api/v1/definitions", { query: { limit: 200, cursor }, signal }),
       );
       return { items: all.items.filter((each) => !each.key.endsWith(":hooks")) };
@@ -155,7 +157,9 @@ export const keys = () =>
   queryOptions({
     queryKey: ["keys"],
     queryFn: ({ signal }) =>
-      whole((cursor) => call("get", "/api/v1/keys", { query: { limit: 200, cursor }, signal })),
+      fetchAllPages((cursor) =>
+        call("get", "/api/v1/keys", { query: { limit: 200, cursor }, signal }),
+      ),
   });
 
 export const audit = (filter: { actor?: string; action?: string; target?: string }) =>
@@ -199,7 +203,7 @@ export const statistics = (range: Range, { isWhole = false, ...which }: Statisti
   queryOptions({
     queryKey: ["statistics", range.name, isWhole, which],
     queryFn: async ({ signal }) => {
-      const since = beginning(range, Date.now());
+      const since = startOfRange(range, Date.now());
       const query = {
         since: new Date(since * 1000).toISOString(),
         step_s: isWhole ? 0 : range.step_s,
@@ -207,7 +211,7 @@ export const statistics = (range: Range, { isWhole = false, ...which }: Statisti
       };
       return { since, ...(await call("get", "/api/v1/statistics", { query, signal })) };
     },
-    refetchInterval: seldom,
+    refetchInterval: longInterval,
   });
 
 export const usage = (lastS: number) =>
@@ -217,14 +221,14 @@ export const usage = (lastS: number) =>
       const since = new Date(Date.now() - lastS * 1000).toISOString();
       return call("get", "/api/v1/usage", { query: { since }, signal });
     },
-    refetchInterval: seldom,
+    refetchInterval: longInterval,
   });
 
 export const database = () =>
   queryOptions({
     queryKey: ["database"],
     queryFn: ({ signal }) => call("get", "/api/v1/database", { signal }),
-    refetchInterval: seldom,
+    refetchInterval: longInterval,
   });
 
 export interface WorkflowQuery {
@@ -282,28 +286,28 @@ export const steps = (id: string) =>
   });
 
 // The live stream has no events for the queries below, so they poll while the page is visible.
-const OFTEN_MS = 3_000;
-const SELDOM_MS = 10_000;
+const SHORT_INTERVAL_MS = 3_000;
+const LONG_INTERVAL_MS = 10_000;
 
 /** The polling interval; false while updates are paused. */
-function often(): number | false {
-  return status.get() === "paused" ? false : OFTEN_MS;
+function shortInterval(): number | false {
+  return status.get() === "paused" ? false : SHORT_INTERVAL_MS;
 }
 
-function seldom(): number | false {
-  return status.get() === "paused" ? false : SELDOM_MS;
+function longInterval(): number | false {
+  return status.get() === "paused" ? false : LONG_INTERVAL_MS;
 }
 
 /** Stop polling when the user has loaded older pages. */
-function pace(pages: unknown[] | undefined): number | false {
-  return (pages?.length ?? 0) > 1 ? false : often();
+function pagedInterval(pages: unknown[] | undefined): number | false {
+  return (pages?.length ?? 0) > 1 ? false : shortInterval();
 }
 
 export const triggers = () =>
   queryOptions({
     queryKey: ["triggers"],
     queryFn: ({ signal }) => call("get", "/api/v1/triggers", { query: { limit: 200 }, signal }),
-    refetchInterval: often,
+    refetchInterval: shortInterval,
   });
 
 export const trigger = (id: string) =>
@@ -311,7 +315,7 @@ export const trigger = (id: string) =>
     queryKey: ["trigger", id],
     queryFn: ({ signal }) =>
       call("get", "/api/v1/triggers/{trigger_id}", { path: { trigger_id: id }, signal }),
-    refetchInterval: often,
+    refetchInterval: shortInterval,
   });
 
 export const firings = (id: string, limit = 50) =>
@@ -323,7 +327,7 @@ export const firings = (id: string, limit = 50) =>
         query: { limit },
         signal,
       }),
-    refetchInterval: often,
+    refetchInterval: shortInterval,
   });
 
 export const reactions = (id: string, limit = 50) =>
@@ -335,7 +339,7 @@ export const reactions = (id: string, limit = 50) =>
         query: { limit },
         signal,
       }),
-    refetchInterval: often,
+    refetchInterval: shortInterval,
   });
 
 /** The outcome of a trigger's last firing; fetched again only after the trigger has fired. */
@@ -378,7 +382,7 @@ export const events = (name?: string) =>
       call("get", "/api/v1/events", { query: { name, limit: 50, cursor: pageParam }, signal }),
     initialPageParam: undefined as string | undefined,
     getNextPageParam: (page) => page.next ?? undefined,
-    refetchInterval: (query) => pace(query.state.data?.pages),
+    refetchInterval: (query) => pagedInterval(query.state.data?.pages),
   });
 
 export const event = (id: string) =>
@@ -386,14 +390,14 @@ export const event = (id: string) =>
     queryKey: ["event", id],
     queryFn: ({ signal }) =>
       call("get", "/api/v1/events/{event_id}", { path: { event_id: id }, signal }),
-    refetchInterval: (query) => (query.state.data?.is_pending ? 500 : often()),
+    refetchInterval: (query) => (query.state.data?.is_pending ? 500 : shortInterval()),
   });
 
 export const webhooks = () =>
   queryOptions({
     queryKey: ["webhooks"],
     queryFn: ({ signal }) => call("get", "/api/v1/webhooks", { query: { limit: 200 }, signal }),
-    refetchInterval: often,
+    refetchInterval: shortInterval,
   });
 
 export const webhook = (id: string) =>
@@ -401,7 +405,7 @@ export const webhook = (id: string) =>
     queryKey: ["webhook", id],
     queryFn: ({ signal }) =>
       call("get", "/api/v1/webhooks/{endpoint_id}", { path: { endpoint_id: id }, signal }),
-    refetchInterval: often,
+    refetchInterval: shortInterval,
   });
 
 export const deliveries = (id: string, state?: "pending" | "delivered" | "failed") =>
@@ -415,7 +419,7 @@ export const deliveries = (id: string, state?: "pending" | "delivered" | "failed
       }),
     initialPageParam: undefined as string | undefined,
     getNextPageParam: (page) => page.next ?? undefined,
-    refetchInterval: (query) => pace(query.state.data?.pages),
+    refetchInterval: (query) => pagedInterval(query.state.data?.pages),
   });
 
 export const connectors = () =>

@@ -57,7 +57,7 @@ export function Chart(props: ChartProps) {
             <span className={`size-2 rounded-sm ${DOTS[each.tone]}`} aria-hidden />
             {each.label}
             <span className="num font-medium text-text">
-              {pointed === null ? each.whole : figureOf(each, pointed, props.format)}
+              {pointed === null ? each.whole : legendFigure(each, pointed, props.format)}
             </span>
           </span>
         ))}
@@ -74,7 +74,7 @@ export function Chart(props: ChartProps) {
   );
 }
 
-function figureOf(series: Series, index: number, format: (value: number) => string): string {
+function legendFigure(series: Series, index: number, format: (value: number) => string): string {
   const value = series.of ? series.of(index) : series.values[index];
   return value === null || value === undefined ? "–" : format(value);
 }

@@ -30,7 +30,7 @@ export function Plot({ times, series, kind, format, marks, onHover }: Props) {
   });
   const make = useEffectEvent((element: HTMLDivElement) => {
     const font = `${FONT_SIZE}px ${getComputedStyle(document.body).fontFamily}`;
-    const colour = (tone: Tone | "line") => () => resolved(element, tone);
+    const color = (tone: Tone | "line") => () => resolveColor(element, tone);
     return new uPlot(
       {
         width: element.clientWidth,
@@ -39,7 +39,7 @@ export function Plot({ times, series, kind, format, marks, onHover }: Props) {
         legend: { show: false },
         cursor: { y: false, drag: { x: false, y: false }, points: { show: kind === "lines" } },
         scales: {
-          x: { range: (chart) => widened(chart.data[0]) },
+          x: { range: (chart) => widenRange(chart.data[0]) },
           y: { range: (_, __, most) => [0, Math.max(most * 1.1, FLATTEST)] },
         },
         axes: [
@@ -47,7 +47,7 @@ export function Plot({ times, series, kind, format, marks, onHover }: Props) {
             font,
             size: 28,
             gap: 8,
-            stroke: colour("faint"),
+            stroke: color("faint"),
             grid: { show: false },
             ticks: { show: false },
             values: (chart, at) => at.map((each) => timeOf(each, chart.data[0])),
@@ -55,8 +55,8 @@ export function Plot({ times, series, kind, format, marks, onHover }: Props) {
           {
             font,
             size: 56,
-            stroke: colour("faint"),
-            grid: { stroke: colour("line"), width: 1 },
+            stroke: color("faint"),
+            grid: { stroke: color("line"), width: 1 },
             ticks: { show: false },
             values: (_, at) => at.map(format),
             incrs: WHOLE,
@@ -66,11 +66,11 @@ export function Plot({ times, series, kind, format, marks, onHover }: Props) {
           {},
           ...series.map((each) => ({
             label: each.label,
-            stroke: colour(each.tone),
+            stroke: color(each.tone),
             width: kind === "bars" ? 0 : 1.5,
             points: { show: kind === "lines" && isSparse, size: 4 },
             spanGaps: true,
-            ...(kind === "bars" && bars ? { fill: colour(each.tone), paths: bars } : {}),
+            ...(kind === "bars" && bars ? { fill: color(each.tone), paths: bars } : {}),
           })),
         ],
         hooks: {
@@ -122,7 +122,7 @@ const bars = uPlot.paths.bars?.({ size: [0.75, 28] });
  * Return the color that an element of the page would have, because a canvas cannot use CSS
  * variables.
  */
-function resolved(element: HTMLElement, name: Tone | "line"): string {
+function resolveColor(element: HTMLElement, name: Tone | "line"): string {
   element.style.color = `var(--${name})`;
   const found = getComputedStyle(element).color;
   element.style.color = "";
@@ -132,7 +132,7 @@ function resolved(element: HTMLElement, name: Tone | "line"): string {
 /**
  * Extend the range by half a step at both ends, so that the first and last bar are drawn in full.
  */
-function widened(times: ArrayLike<number>): [number, number] {
+function widenRange(times: ArrayLike<number>): [number, number] {
   const first = times[0] ?? 0;
   const half = ((times[1] ?? first) - first) / 2;
   return [first - half, (times[times.length - 1] ?? first) + half];
@@ -158,7 +158,7 @@ function drawMark(chart: uPlot, mark: { at: number; label: string }): void {
   const { ctx } = chart;
   const scale = devicePixelRatio;
   ctx.save();
-  ctx.strokeStyle = ctx.fillStyle = resolved(chart.root, "plan");
+  ctx.strokeStyle = ctx.fillStyle = resolveColor(chart.root, "plan");
   ctx.setLineDash([3 * scale, 3 * scale]);
   ctx.beginPath();
   ctx.moveTo(x, top);

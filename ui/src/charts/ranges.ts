@@ -22,7 +22,7 @@ export function rangeOf(name: string | undefined): Range {
 }
 
 /** Return the start of the range in seconds, aligned to a step. */
-export function beginning(range: Range, nowMs: number): number {
+export function startOfRange(range: Range, nowMs: number): number {
   const last = Math.floor(nowMs / 1000 / range.step_s) * range.step_s;
   return last - range.lasts_s + range.step_s;
 }

@@ -21,8 +21,18 @@ export const COLUMNS: JobColumn[] = [
   { name: "state", title: "State", width: "92px", cell: (job) => <State name={job.state} /> },
   { name: "job", title: "Job", width: "minmax(150px, 1fr)", cell: (job) => <Title job={job} /> },
   { name: "id", title: "Id", width: "60px", cell: (job) => <IdEnd id={job.id} /> },
-  { name: "queue", title: "Queue", width: "80px", cell: (job) => <Cut text={job.queue} /> },
-  { name: "source", title: "Source", width: "60px", cell: (job) => <Cut text={job.source} /> },
+  {
+    name: "queue",
+    title: "Queue",
+    width: "80px",
+    cell: (job) => <TruncatedText text={job.queue} />,
+  },
+  {
+    name: "source",
+    title: "Source",
+    width: "60px",
+    cell: (job) => <TruncatedText text={job.source} />,
+  },
   {
     name: "attempt",
     title: "Try",
@@ -113,7 +123,7 @@ function Title({ job }: { job: JobListing }) {
   );
 }
 
-function Cut({ text }: { text: string }) {
+function TruncatedText({ text }: { text: string }) {
   return (
     <span className="block truncate" title={text}>
       {text}

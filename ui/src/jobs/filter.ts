@@ -44,17 +44,17 @@ export function readFilter(search: Record<string, unknown>): JobFilter {
   return found;
 }
 
-export function asText(filter: JobFilter): string {
+export function formatFilter(filter: JobFilter): string {
   return NAMES.filter((name) => filter[name])
-    .map((name) => `${WORDS[name][0]}:${quoted(filter[name] ?? "")}`)
+    .map((name) => `${WORDS[name][0]}:${quote(filter[name] ?? "")}`)
     .join(" ");
 }
 
 /** Return the filter of a text, and the words that are not recognized. */
-export function fromText(text: string): { filter: JobFilter; unknown: string[] } {
+export function parseFilter(text: string): { filter: JobFilter; unknown: string[] } {
   const filter: JobFilter = {};
   const unknown: string[] = [];
-  for (const word of wordsOf(text)) {
+  for (const word of splitWords(text)) {
     const [label, ...rest] = word.split(":");
     const name = NAMES.find((each) => WORDS[each].includes((label ?? "").toLowerCase()));
     const value = rest.join(":").replaceAll('"', "");
@@ -74,7 +74,7 @@ export function completions(
   text: string,
   known: { definitions: string[]; queues: string[] },
 ): string[] {
-  const word = /\s$/.test(text) || text === "" ? "" : (wordsOf(text).at(-1) ?? "");
+  const word = /\s$/.test(text) || text === "" ? "" : (splitWords(text).at(-1) ?? "");
   const head = text.slice(0, text.length - word.length);
   const [label, value] = word.split(":");
   const options =
@@ -106,15 +106,15 @@ function valuesOf(label: string, known: { definitions: string[]; queues: string[
   return [];
 }
 
-export function asQuery(filter: JobFilter) {
+export function toQuery(filter: JobFilter) {
   return {
-    ...asWhich(filter),
+    ...toOperationFilter(filter),
     state: filter.state?.split(",").filter(isState),
   };
 }
 
 /** Return the filter in the format of bulk operations. */
-export function asWhich(filter: JobFilter) {
+export function toOperationFilter(filter: JobFilter) {
   return {
     state: filter.state?.split(","),
     definition: filter.definition,
@@ -147,10 +147,10 @@ export function isState(text: string): text is (typeof STATES)[number] {
   return (STATES as string[]).includes(text);
 }
 
-function wordsOf(text: string): string[] {
+function splitWords(text: string): string[] {
   return text.match(/(?:[^\s"]+|"[^"]*")+/g) ?? [];
 }
 
-function quoted(value: string): string {
+function quote(value: string): string {
   return /\s/.test(value) ? `"${value}"` : value;
 }

@@ -20,7 +20,7 @@ interface Line {
 }
 
 const LEVELS = ["debug", "info", "warning", "error"];
-const COLOURS: Record<string, string> = {
+const COLORS: Record<string, string> = {
   error: "text-bad",
   critical: "text-bad",
   warning: "text-warn",
@@ -108,7 +108,7 @@ export function Log({ job }: { job: Job }) {
                 {line.at.slice(11, 19)}
                 <span className="hidden sm:inline">{line.at.slice(19, 23)}</span>
               </time>
-              <span className={`w-14 shrink-0 ${COLOURS[line.level] ?? "text-faint"}`}>
+              <span className={`w-14 shrink-0 ${COLORS[line.level] ?? "text-faint"}`}>
                 {line.level}
               </span>
               <span className="min-w-0 whitespace-pre-wrap break-words">

@@ -70,7 +70,7 @@ export function JobTable({ list, selected, onSelect, canSelect }: Props) {
       const next = Math.min(rows.length - 1, Math.max(0, at + (event.key === "j" ? 1 : -1)));
       setAt(next);
       virtual.scrollToIndex(next, { align: "auto" });
-    } else if (event.key === "x" && row && canSelect) onSelect(toggled(selected, row.id));
+    } else if (event.key === "x" && row && canSelect) onSelect(toggleSelection(selected, row.id));
     else if (event.key === "Enter" && row && event.target === document.body) {
       void navigate({ to: "/jobs/$id", params: { id: row.id } });
     } else if (event.key === "Escape") onSelect(new Set());
@@ -84,7 +84,7 @@ export function JobTable({ list, selected, onSelect, canSelect }: Props) {
   const latest = useRef({ selected, onSelect, refresh: list.refresh });
   latest.current = { selected, onSelect, refresh: list.refresh };
   const toggle = useCallback((id: string) => {
-    latest.current.onSelect(toggled(latest.current.selected, id));
+    latest.current.onSelect(toggleSelection(latest.current.selected, id));
   }, []);
   const changed = useCallback(() => void latest.current.refresh(), []);
   return (
@@ -312,7 +312,7 @@ function Compact({ job }: { job: JobListing }) {
   );
 }
 
-function toggled(selected: Set<string>, id: string): Set<string> {
+function toggleSelection(selected: Set<string>, id: string): Set<string> {
   const next = new Set(selected);
   if (!next.delete(id)) next.add(id);
   return next;

@@ -265,7 +265,7 @@ function Headers({ rows, onChange }: HeadersProps) {
             value={value}
             onChange={(event) => change(index, [name, event.target.value])}
           />
-          <Remove what={`header ${index + 1}`} act={() => onChange(without(rows, index))} />
+          <Remove what={`header ${index + 1}`} act={() => onChange(removeAt(rows, index))} />
         </div>
       ))}
       <Button icon={Plus} className="self-start" onClick={() => onChange([...rows, ["", ""]])}>
@@ -314,7 +314,7 @@ function Secrets({ rows, onChange }: { rows: Secret[]; onChange: (rows: Secret[]
               onChange={(event) => change(index, { text: event.target.value })}
             />
           )}
-          <Remove what={`secret ${index + 1}`} act={() => onChange(without(rows, index))} />
+          <Remove what={`secret ${index + 1}`} act={() => onChange(removeAt(rows, index))} />
         </div>
       ))}
       <Button
@@ -338,6 +338,6 @@ function Remove({ what, act }: { what: string; act: () => void }) {
   );
 }
 
-function without<T>(rows: T[], index: number): T[] {
+function removeAt<T>(rows: T[], index: number): T[] {
   return rows.filter((_, at) => at !== index);
 }

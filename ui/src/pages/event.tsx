@@ -13,7 +13,7 @@ import { Button } from "@/parts/button";
 import { Confirm } from "@/parts/confirm";
 import { CopyButton, Id } from "@/parts/copy";
 import { Detail } from "@/parts/detail";
-import { Facts } from "@/parts/facts";
+import { Facts } from "@/parts/fact-list";
 import { Failure, Skeleton } from "@/parts/feedback";
 import { JsonView } from "@/parts/json";
 import { Panel } from "@/parts/page";

@@ -4,15 +4,15 @@ import { useQuery } from "@tanstack/react-query";
 import { Link, useSearch } from "@tanstack/react-router";
 import { Pause, Play, SlidersHorizontal } from "lucide-react";
 import { useState } from "react";
-import { Holders } from "@/admin/holders";
+import { Holders } from "@/admin/slot-holders";
 import { call } from "@/api/client";
 import { client, queues, statistics } from "@/api/queries";
 import type { QueueInfo } from "@/api/schema";
 import { type Range, steps } from "@/charts/ranges";
 import { tenant } from "@/config";
-import { short } from "@/jobs/counts";
 import { LimitDialog } from "@/jobs/limit-dialog";
 import { Limits } from "@/jobs/limits";
+import { short } from "@/jobs/short-count";
 import { Button } from "@/parts/button";
 import { Empty, Failure, Skeleton } from "@/parts/feedback";
 import { Page as Frame, Panel } from "@/parts/page";
@@ -52,7 +52,7 @@ export function Page() {
       isWide: true,
       align: "right",
       by: (row) => sum(ended.get(row.name) ?? []),
-      cell: (row) => <Ended values={ended.get(row.name)} />,
+      cell: (row) => <EndedSparkline values={ended.get(row.name)} />,
     },
     {
       title: "Queued",
@@ -163,12 +163,12 @@ function sum(values: number[]): number {
   return values.reduce((all, each) => all + each, 0);
 }
 
-function Ended({ values }: { values: number[] | undefined }) {
+function EndedSparkline({ values }: { values: number[] | undefined }) {
   const all = sum(values ?? []);
   return (
     <span className="flex items-center justify-end gap-3">
       {values && (
-        <Sparkline values={values} label={`${all} ended in the last hour`} colour="text-ok" />
+        <Sparkline values={values} label={`${all} ended in the last hour`} color="text-ok" />
       )}
       <span className="min-w-10">
         <Count of={all} text={short(all)} />

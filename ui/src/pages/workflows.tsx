@@ -8,7 +8,7 @@ import type { WorkflowInfo } from "@/api/schema";
 import { shortId } from "@/parts/copy";
 import { Empty, Failure, Skeleton } from "@/parts/feedback";
 import { Input, Select } from "@/parts/form";
-import { Older } from "@/parts/older";
+import { LoadOlder } from "@/parts/load-older";
 import { Page as Frame, Panel } from "@/parts/page";
 import { State } from "@/parts/state";
 import { type Column, Table } from "@/parts/table";
@@ -120,7 +120,7 @@ export function Page() {
       ) : asked.some((query) => query.isPending) ? (
         <Skeleton />
       ) : rows.length === 0 ? (
-        <Nothing isFiltered={Boolean(name || state)} />
+        <EmptyState isFiltered={Boolean(name || state)} />
       ) : (
         <Panel>
           <Table
@@ -130,7 +130,7 @@ export function Page() {
             idOf={(row) => row.id}
             onOpen={(row) => void navigate({ to: addressOf(row), params: { id: row.id } })}
           />
-          <Older
+          <LoadOlder
             of={{
               hasNextPage: more.length > 0,
               isFetchingNextPage: more.some((query) => query.isFetchingNextPage),
@@ -143,7 +143,7 @@ export function Page() {
   );
 }
 
-function Nothing({ isFiltered }: { isFiltered: boolean }) {
+function EmptyState({ isFiltered }: { isFiltered: boolean }) {
   if (isFiltered) return <Empty title="None is like that">Take a word out of the filter.</Empty>;
   return (
     <Empty title="No workflows yet" code={CODE}>

@@ -84,10 +84,10 @@ export function Fields({
   return (
     <>
       {members(schema).map(([name, each]) => (
-        <One
+        <FieldRow
           key={name}
           name={name}
-          schema={resolved(each, schema)}
+          schema={resolveSchema(each, schema)}
           kind={kindOf(each, schema)}
           isRequired={schema.required?.includes(name) ?? false}
           value={values[name] ?? ""}
@@ -115,7 +115,7 @@ interface OneProps {
   onChange: (value: string) => void;
 }
 
-function One({ name, schema, kind, isRequired, value, onChange }: OneProps) {
+function FieldRow({ name, schema, kind, isRequired, value, onChange }: OneProps) {
   if (kind === "flag") {
     return (
       <div>
@@ -176,17 +176,17 @@ function hintOf(schema: Schema, kind: Kind): string | null {
 }
 
 /** Resolve references and remove null, which an empty field represents. */
-function resolved(schema: Schema, root: Schema): Schema {
+function resolveSchema(schema: Schema, root: Schema): Schema {
   const name = /^#\/\$defs\/(.+)$/.exec(schema.$ref ?? "")?.[1];
   const found = name === undefined ? undefined : root.$defs?.[name];
-  if (found) return { ...resolved(found, root), ...schema };
+  if (found) return { ...resolveSchema(found, root), ...schema };
   const others = schema.anyOf?.filter((each) => each.type !== "null");
-  if (others?.length === 1 && others[0]) return { ...resolved(others[0], root), ...schema };
+  if (others?.length === 1 && others[0]) return { ...resolveSchema(others[0], root), ...schema };
   return schema;
 }
 
 function kindOf(given: Schema, root: Schema): Kind {
-  const schema = resolved(given, root);
+  const schema = resolveSchema(given, root);
   if (schema.enum) return "choice";
   const types = [schema.type ?? []].flat().filter((each) => each !== "null");
   if (types.length !== 1) return "json";

@@ -6,7 +6,7 @@ export function State({ name, isQuiet = false }: { name: string; isQuiet?: boole
   if (look === undefined) return <span>{name}</span>;
   const Icon = look.icon;
   return (
-    <span className={`flex items-center gap-1.5 whitespace-nowrap font-medium ${look.colour}`}>
+    <span className={`flex items-center gap-1.5 whitespace-nowrap font-medium ${look.color}`}>
       <Icon
         size={14}
         strokeWidth={2.25}

@@ -32,7 +32,7 @@ interface Props<T> {
 
 export function Table<T>({ label, columns, rows, idOf, onOpen, isDim }: Props<T>) {
   const { sort } = useSearch({ strict: false }) as { sort?: string };
-  const shown = sorted(rows, columns, sort);
+  const shown = sortRows(rows, columns, sort);
   const [at, box] = usePlace<HTMLTableSectionElement>(onOpen ? shown.length : 0, (place) => {
     const row = shown[place];
     if (row !== undefined) onOpen?.(row);
@@ -120,7 +120,7 @@ function directionOf<T>(column: Column<T>, sort: string | undefined) {
 }
 
 /** Rows without a value come last in both directions. */
-function sorted<T>(rows: T[], columns: Column<T>[], sort: string | undefined): T[] {
+function sortRows<T>(rows: T[], columns: Column<T>[], sort: string | undefined): T[] {
   const column = columns.find((each) => directionOf(each, sort));
   const by = column?.by;
   if (!column || !by) return rows;

@@ -11,7 +11,7 @@ export function Ago({ at }: { at: string | null | undefined }) {
   const current = clock.use();
   if (!at) return <span className="text-faint">–</span>;
   return (
-    <time dateTime={at} title={exact(at)} className="num whitespace-nowrap">
+    <time dateTime={at} title={formatExact(at)} className="num whitespace-nowrap">
       {relative(new Date(at).getTime() - current)}
     </time>
   );
@@ -22,7 +22,7 @@ export function Age({ at }: { at: string | null | undefined }) {
   const current = clock.use();
   if (!at) return <span className="text-faint">–</span>;
   return (
-    <time dateTime={at} title={exact(at)} className="num whitespace-nowrap">
+    <time dateTime={at} title={formatExact(at)} className="num whitespace-nowrap">
       {relative(new Date(at).getTime() - current).replace(/ ago$/, "")}
     </time>
   );
@@ -42,7 +42,7 @@ export function Span({
   return (
     <span
       className="num whitespace-nowrap"
-      title={`from ${exact(from)}${to ? ` to ${exact(to)}` : ""}`}
+      title={`from ${formatExact(from)}${to ? ` to ${formatExact(to)}` : ""}`}
     >
       {duration(end - new Date(from).getTime())}
     </span>
@@ -55,7 +55,7 @@ const MOMENT = /(\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d(?::?\d
  * A sentence of the engine. Its times are shown in the local time zone, with the exact time as
  * tooltip.
  */
-export function Told({ text }: { text: string }) {
+export function EngineText({ text }: { text: string }) {
   return text
     .split(MOMENT)
     .map((part, index) =>
@@ -67,7 +67,7 @@ function Clock({ at }: { at: string }) {
   const moment = new Date(at);
   const isToday = moment.toDateString() === new Date(clock.use()).toDateString();
   return (
-    <time dateTime={at} title={exact(at)} className="num whitespace-nowrap">
+    <time dateTime={at} title={formatExact(at)} className="num whitespace-nowrap">
       {isToday
         ? moment.toLocaleTimeString()
         : moment.toLocaleString(undefined, { dateStyle: "medium", timeStyle: "medium" })}
@@ -79,7 +79,7 @@ function iso(text: string): string {
   return text.replace(" ", "T").replace(/([+-]\d\d)$/, "$1:00");
 }
 
-export function exact(at: string): string {
+export function formatExact(at: string): string {
   const moment = new Date(at);
   const utc = moment.toISOString().replace("T", " ").replace("Z", " UTC");
   const here = moment.toLocaleString(undefined, { dateStyle: "medium", timeStyle: "medium" });
@@ -89,10 +89,10 @@ export function exact(at: string): string {
 export function relative(ms: number): string {
   const size = Math.abs(ms);
   if (size < 1_500) return "now";
-  return ms < 0 ? `${coarse(size)} ago` : `in ${coarse(size)}`;
+  return ms < 0 ? `${formatCoarse(size)} ago` : `in ${formatCoarse(size)}`;
 }
 
-function coarse(ms: number): string {
+function formatCoarse(ms: number): string {
   const s = Math.round(ms / 1000);
   if (s < 60) return `${s} s`;
   if (s < 3600) return `${Math.round(s / 60)} min`;
@@ -106,12 +106,12 @@ export function duration(ms: number): string {
   if (ms < 10_000) return `${(ms / 1000).toFixed(1)} s`;
   const s = Math.round(ms / 1000);
   if (s < 60) return `${s} s`;
-  if (s < 3600) return both(Math.floor(s / 60), "min", s % 60, "s");
-  if (s < 86_400) return both(Math.floor(s / 3600), "h", Math.floor((s % 3600) / 60), "min");
-  return both(Math.floor(s / 86_400), "d", Math.floor((s % 86_400) / 3600), "h");
+  if (s < 3600) return joinUnits(Math.floor(s / 60), "min", s % 60, "s");
+  if (s < 86_400) return joinUnits(Math.floor(s / 3600), "h", Math.floor((s % 3600) / 60), "min");
+  return joinUnits(Math.floor(s / 86_400), "d", Math.floor((s % 86_400) / 3600), "h");
 }
 
-function both(large: number, unit: string, small: number, smaller: string): string {
+function joinUnits(large: number, unit: string, small: number, smaller: string): string {
   return small === 0 ? `${large} ${unit}` : `${large} ${unit} ${small} ${smaller}`;
 }
 

@@ -13,12 +13,12 @@ export function isTyping(target: EventTarget | null): boolean {
 export function useKeys(act: (event: KeyboardEvent) => void): void {
   const latest = useEffectEvent(act);
   useEffect(() => {
-    const hear = (event: KeyboardEvent) => {
+    const handleKey = (event: KeyboardEvent) => {
       const isOver = document.querySelector("dialog[open], [role=menu]") !== null;
       if (!isOver && !event.defaultPrevented) latest(event);
     };
-    window.addEventListener("keydown", hear);
-    return () => window.removeEventListener("keydown", hear);
+    window.addEventListener("keydown", handleKey);
+    return () => window.removeEventListener("keydown", handleKey);
   }, []);
 }
 

@@ -22,7 +22,7 @@ export function SignIn() {
     setError(null);
     try {
       await signIn({ key: key.trim() });
-      location.assign(routerBase + safe(back));
+      location.assign(routerBase + safeReturnPath(back));
     } catch (caught) {
       setError(caught);
       setBusy(false);
@@ -86,6 +86,6 @@ export function SignIn() {
 }
 
 /** Accept only paths on this server, to prevent open redirects. */
-export function safe(back: string | undefined): string {
+export function safeReturnPath(back: string | undefined): string {
   return back?.startsWith("/") && !back.startsWith("//") ? back : "/";
 }

@@ -131,14 +131,14 @@ export function Editor({ trigger, start, onSaved, onCancel }: Props) {
         </div>
       </div>
       <div className="flex min-w-0 flex-col gap-4">
-        <Beside draft={draft} payload={payload} zone={trigger?.zone} />
+        <Preview draft={draft} payload={payload} zone={trigger?.zone} />
       </div>
     </form>
   );
 }
 
 /** The preview, updated shortly after the user stops typing. */
-function Beside({
+function Preview({
   draft,
   payload,
   zone,

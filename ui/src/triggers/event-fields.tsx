@@ -7,7 +7,7 @@ import { Button } from "@/parts/button";
 import { Field, Input, Select } from "@/parts/form";
 import { setLength } from "@/parts/time";
 import type { Condition, Draft } from "@/triggers/draft";
-import { OPERATORS } from "@/triggers/words";
+import { OPERATORS } from "@/triggers/labels";
 
 interface Props {
   draft: Draft;

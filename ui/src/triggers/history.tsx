@@ -73,7 +73,7 @@ const REACTIONS: Column<EventDelivery>[] = [
   },
 ];
 
-export function Reactions({ id, event }: { id: string; event: string }) {
+export function EventReactions({ id, event }: { id: string; event: string }) {
   const query = useQuery(reactions(id));
   if (query.isPending) return <Skeleton rows={4} />;
   if (query.isError) return <Failure error={query.error} onRetry={() => void query.refetch()} />;

@@ -20,10 +20,10 @@ const LOOKS: Record<string, [string, LucideIcon, string]> = {
 
 /** The outcome of a firing, an event or a webhook message. */
 export function Outcome({ name, count }: { name: string; count?: number }) {
-  const [label, Icon, colour] = LOOKS[name] ?? [name, CircleDashed, "text-muted"];
+  const [label, Icon, color] = LOOKS[name] ?? [name, CircleDashed, "text-muted"];
   return (
     <span
-      className={`inline-flex items-center gap-1.5 align-bottom whitespace-nowrap font-medium ${colour}`}
+      className={`inline-flex items-center gap-1.5 align-bottom whitespace-nowrap font-medium ${color}`}
     >
       <Icon size={14} strokeWidth={2.25} aria-hidden className="shrink-0" />
       {count !== undefined && <span className="num">{count}</span>}

@@ -17,7 +17,7 @@ export interface Shape {
   edges: [string, string][];
 }
 
-export function fold({ nodes, edges }: Pick<WorkflowDetail, "nodes" | "edges">): Shape {
+export function foldGraph({ nodes, edges }: Pick<WorkflowDetail, "nodes" | "edges">): Shape {
   const ranks = ranksOf(nodes, edges as [string, string][]);
   const alike = new Map<string, NodeInfo[]>();
   for (const node of nodes) {

@@ -55,7 +55,7 @@ export function Gantt({ nodes, from, to, chosen, onChoose }: Props) {
               <button
                 type="button"
                 aria-pressed={node.node === chosen}
-                title={wordsOf(node, now)}
+                title={describeNode(node, now)}
                 onClick={() => onChoose(node.node)}
                 className={`flex h-7 w-full items-center rounded text-left hover:bg-hover ${node.node === chosen ? "bg-accent-soft" : ""}`}
               >
@@ -81,7 +81,7 @@ export function Gantt({ nodes, from, to, chosen, onChoose }: Props) {
                     />
                   )}
                 </span>
-                <span className="sr-only">{wordsOf(node, now)}</span>
+                <span className="sr-only">{describeNode(node, now)}</span>
               </button>
             </li>
           ))}
@@ -109,7 +109,7 @@ function marksOf(whole: number): number[] {
   return Array.from({ length: Math.max(1, count) }, (_, index) => index * step);
 }
 
-function wordsOf(node: NodeInfo, now: number): string {
+function describeNode(node: NodeInfo, now: number): string {
   const label = LOOKS[node.state]?.label ?? node.state;
   if (!node.started_at) return `${label}, not started`;
   const end = node.finished_at ? new Date(node.finished_at).getTime() : now;

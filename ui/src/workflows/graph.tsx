@@ -17,9 +17,9 @@ import { LocateFixed } from "lucide-react";
 import { useEffect, useMemo, useState } from "react";
 import type { WorkflowDetail } from "@/api/schema";
 import { LOOKS } from "@/jobs/states";
-import { useNarrow } from "@/parts/narrow";
 import { State } from "@/parts/state";
-import { type Box, countsOf, fold, type Shape, stateOf } from "@/workflows/folding";
+import { useNarrow } from "@/parts/use-narrow";
+import { type Box, countsOf, foldGraph, type Shape, stateOf } from "@/workflows/folding";
 import { countsInWords, Segments } from "@/workflows/progress";
 
 const WIDTH = 176;
@@ -43,7 +43,7 @@ interface BoxData extends Record<string, unknown> {
 type BoxNode = Node<BoxData, "box">;
 
 export function Graph({ detail, chosen, onChoose }: Props) {
-  const shape = useMemo(() => fold(detail), [detail]);
+  const shape = useMemo(() => foldGraph(detail), [detail]);
   // The layout does not depend on states, so that nodes keep their position while the workflow
   // runs.
   const outline = `${shape.boxes.map((box) => box.id).join("\n")}\n\n${shape.edges.join("\n")}`;
@@ -88,7 +88,7 @@ export function Graph({ detail, chosen, onChoose }: Props) {
       zoomOnScroll={false}
       proOptions={{ hideAttribution: true }}
     >
-      <Fitting />
+      <FitOnResize />
       <Controls
         orientation="horizontal"
         showInteractive={false}
@@ -103,7 +103,7 @@ export function Graph({ detail, chosen, onChoose }: Props) {
 }
 
 /** Fit the graph into view when a panel opens next to it. */
-function Fitting() {
+function FitOnResize() {
   const { fitView } = useReactFlow();
   const width = useStore((state) => state.width);
   useEffect(() => {

@@ -3,7 +3,7 @@
 import { useQuery } from "@tanstack/react-query";
 import { batch, workflow } from "@/api/queries";
 import type { WorkflowInfo } from "@/api/schema";
-import { short } from "@/jobs/counts";
+import { short } from "@/jobs/short-count";
 import { LOOKS } from "@/jobs/states";
 
 export type Counts = Record<string, number>;
@@ -27,7 +27,7 @@ const ORDER = [
   "blocked",
 ];
 
-export function ended(counts: Counts): number {
+export function countEnded(counts: Counts): number {
   return (counts.succeeded ?? 0) + (counts.dead ?? 0) + (counts.canceled ?? 0);
 }
 
@@ -76,7 +76,7 @@ export function Progress({ row, isBatch }: { row: WorkflowInfo; isBatch: boolean
         <Segments counts={counts} size={size} />
       </span>
       <span className="num text-muted text-xs">
-        {short(ended(counts))} of {short(size)}
+        {short(countEnded(counts))} of {short(size)}
       </span>
     </span>
   );

@@ -23,7 +23,7 @@ export function difference(before: string, after: string): DiffLine[] {
       j += 1;
     } else if (
       fresh === undefined ||
-      (gone !== undefined && at(common, i + 1, j) >= at(common, i, j + 1))
+      (gone !== undefined && cellAt(common, i + 1, j) >= cellAt(common, i, j + 1))
     ) {
       lines.push({ kind: "gone", text: gone ?? "" });
       i += 1;
@@ -45,13 +45,13 @@ function commonLengths(old: string[], now: string[]): number[][] {
       const row = table[i] as number[];
       row[j] =
         old[i] === now[j]
-          ? at(table, i + 1, j + 1) + 1
-          : Math.max(at(table, i + 1, j), at(table, i, j + 1));
+          ? cellAt(table, i + 1, j + 1) + 1
+          : Math.max(cellAt(table, i + 1, j), cellAt(table, i, j + 1));
     }
   }
   return table;
 }
 
-function at(table: number[][], i: number, j: number): number {
+function cellAt(table: number[][], i: number, j: number): number {
   return table[i]?.[j] ?? 0;
 }

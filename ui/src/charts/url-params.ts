@@ -9,7 +9,7 @@ interface Search {
   times?: string;
 }
 
-interface Shown {
+interface ChartParams {
   range: Range;
   /** Show live activity instead of a range. */
   isLive: boolean;
@@ -18,7 +18,7 @@ interface Shown {
   isRun: boolean;
 }
 
-export function useShown(): Shown {
+export function useChartParams(): ChartParams {
   const { range, definition, times } = useSearch({ strict: false }) as Search;
   return { range: rangeOf(range), isLive: range === "live", definition, isRun: times === "run" };
 }

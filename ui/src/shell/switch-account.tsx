@@ -8,7 +8,7 @@ import { FormError } from "@/parts/feedback";
 import { useTitle } from "@/parts/page";
 import { offered, setActing, signIn } from "@/session";
 import { Logo } from "@/shell/logo";
-import { safe } from "@/shell/sign-in";
+import { safeReturnPath } from "@/shell/sign-in";
 
 export function Switch() {
   useTitle("Switch session");
@@ -16,7 +16,7 @@ export function Switch() {
   const offer = offered.use();
   const [error, setError] = useState<unknown>(null);
   const [isBusy, setBusy] = useState(false);
-  const goBack = () => location.assign(routerBase + safe(back));
+  const goBack = () => location.assign(routerBase + safeReturnPath(back));
 
   async function replace(ticket: string) {
     setBusy(true);

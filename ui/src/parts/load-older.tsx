@@ -7,7 +7,7 @@ interface Pages {
 }
 
 /** The button that loads the next page of a list. */
-export function Older({ of }: { of: Pages }) {
+export function LoadOlder({ of }: { of: Pages }) {
   if (!of.hasNextPage) return null;
   return (
     <div className="flex justify-center border-line border-t p-2">

@@ -6,7 +6,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
 import { Worker } from "../src/worker/index.ts";
-import { until, urlOf } from "./ground.ts";
+import { until, urlOf } from "./setup.ts";
 
 process.env.JOBFORGE_DATABASE_URL = urlOf();
 process.env.JOBFORGE_SECRET_ISOLATED = "open sesame";

@@ -9,7 +9,7 @@ import pg from "pg";
 import postgres from "postgres";
 import { z } from "zod";
 import { type Context, errors, JobForge, type Queryable } from "../src/index.ts";
-import { addressOf, newApp, unique, urlOf, withClient } from "./ground.ts";
+import { addressOf, newApp, unique, urlOf, withClient } from "./setup.ts";
 
 const jf = newApp();
 const greet = jf.job(

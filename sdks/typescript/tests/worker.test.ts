@@ -17,10 +17,10 @@ import { type ClaimBuffer, Launcher, mapServedDefinitions } from "../src/worker/
 import { LeaseTable } from "../src/worker/leases.ts";
 import { RELEASED, type Report, SUCCEEDED } from "../src/worker/runner.ts";
 import { StepWriter } from "../src/worker/step-writer.ts";
-import { newApp, unique, until, urlOf, withClient, withWorker } from "./ground.ts";
+import { newApp, unique, until, urlOf, withClient, withWorker } from "./setup.ts";
 
 /** Return a queue that only this test's worker serves, and settings of inline jobs on it. */
-function place(): { queues: Record<string, number>; inline: JobOptions<z.ZodObject, never> } {
+function inlineQueue(): { queues: Record<string, number>; inline: JobOptions<z.ZodObject, never> } {
   const queue = unique("q");
   return {
     queues: { [queue]: 20 },
@@ -30,7 +30,7 @@ function place(): { queues: Record<string, number>; inline: JobOptions<z.ZodObje
 
 test("a handler's answer is the result of its handle", async () => {
   const jf = newApp();
-  const { queues, inline } = place();
+  const { queues, inline } = inlineQueue();
   const add = jf.job(
     unique("add"),
     {
@@ -41,7 +41,7 @@ test("a handler's answer is the result of its handle", async () => {
     async (_ctx, { left, right }) => ({ sum: left + right }),
   );
   await withWorker(jf, { queues }, async () => {
-    await until(() => registered(jf));
+    await until(() => isRegistered(jf));
     const handle = await add.enqueue({ left: 2 });
     assert.deepEqual(await handle.result({ timeout: 20 }), { sum: 3 });
   });
@@ -49,7 +49,7 @@ test("a handler's answer is the result of its handle", async () => {
 
 test("a payload that cannot be sent ends its job and no other", async () => {
   const jf = newApp();
-  const { queues, inline } = place();
+  const { queues, inline } = inlineQueue();
   const double = jf.job(
     unique("double"),
     { ...inline, params: z.object({ number: z.number() }) },
@@ -80,7 +80,7 @@ test("a payload that cannot be sent ends its job and no other", async () => {
 
 test("what a job enqueues is of its correlation and its trace", async () => {
   const jf = newApp();
-  const { queues, inline } = place();
+  const { queues, inline } = inlineQueue();
   const child = jf.job(unique("child"), inline, () => undefined);
   const parent = jf.job(unique("parent"), inline, async () => {
     const handles = [await child.enqueue({}), ...(await child.enqueueMany([{}, {}]))];
@@ -88,7 +88,7 @@ test("what a job enqueues is of its correlation and its trace", async () => {
   });
   const origin = { correlationId: "order-1", traceparent: "00-ab-cd-01" };
   await withWorker(jf, { queues }, async () => {
-    await until(() => registered(jf));
+    await until(() => isRegistered(jf));
     const made = await (await parent.using(origin).enqueue({})).result({ timeout: 20 });
     const jobs = await Promise.all(made.map((id) => jf.client.getJob(id)));
     const seen = jobs.map(({ correlation_id, traceparent }) => [correlation_id, traceparent]);
@@ -98,19 +98,19 @@ test("what a job enqueues is of its correlation and its trace", async () => {
 
 test("a handler may return what can be awaited and is no promise, as query builders do", async () => {
   const jf = newApp();
-  const { queues, inline } = place();
+  const { queues, inline } = inlineQueue();
   // biome-ignore lint/suspicious/noThenProperty: it is what they have
   const query = { then: (resolve: (rows: number[]) => void) => resolve([1, 2]) };
   const select = jf.job(unique("select"), inline, () => query as unknown as Promise<number[]>);
   await withWorker(jf, { queues }, async () => {
-    await until(() => registered(jf));
+    await until(() => isRegistered(jf));
     assert.deepEqual(await (await select.enqueue({})).result({ timeout: 20 }), [1, 2]);
   });
 });
 
 test("whatever is thrown ends the attempt, and is told as well as it can be", async () => {
   const jf = newApp();
-  const { queues, inline } = place();
+  const { queues, inline } = inlineQueue();
   const unreadable = Object.defineProperty(new Error("x"), "stack", {
     get: () => {
       throw new Error("no");
@@ -128,7 +128,7 @@ test("whatever is thrown ends the attempt, and is told as well as it can be", as
     throw verdictFromError[which];
   });
   await withWorker(jf, { queues }, async () => {
-    await until(() => registered(jf));
+    await until(() => isRegistered(jf));
     const handles = await fail.enqueueMany(verdictFromError.map((_, which) => ({ which })));
     const jobs = await Promise.all(handles.map((handle) => handle.wait({ timeout: 20 })));
     assert.deepEqual(
@@ -146,7 +146,7 @@ test("whatever is thrown ends the attempt, and is told as well as it can be", as
 
 test("a log line may hold what refers to itself in many ways", async () => {
   const jf = newApp();
-  const { queues, inline } = place();
+  const { queues, inline } = inlineQueue();
   const talk = jf.job(unique("talk"), inline, (ctx) => {
     const request: Record<string, unknown> = {};
     request.socket = request.parser = request;
@@ -154,20 +154,20 @@ test("a log line may hold what refers to itself in many ways", async () => {
     return "said";
   });
   await withWorker(jf, { queues }, async () => {
-    await until(() => registered(jf));
+    await until(() => isRegistered(jf));
     assert.equal(await (await talk.enqueue({})).result({ timeout: 20 }), "said");
   });
 });
 
 test("a payload that lies in the artifact store is refused, and so is a result", async () => {
   const jf = newApp();
-  const { queues, inline } = place();
+  const { queues, inline } = inlineQueue();
   const params = z.object({ text: z.string().optional() });
   const read = jf.job(unique("read"), { ...inline, params }, (_ctx, { text }) => text);
   const elsewhere = { $artifact: { ref: "artifact:x", bytes: 1, sha256: "0" } };
   const make = jf.job(unique("make"), inline, () => elsewhere);
   await withWorker(jf, { queues }, async () => {
-    await until(() => registered(jf));
+    await until(() => isRegistered(jf));
     const request = { definition: read.key, payload: elsewhere };
     const [refused] = (await jf.client.enqueue([request], undefined, undefined)).jobs;
     await until(async () => (await jf.client.getJob(refused?.job_id ?? "")).state === "dead");
@@ -180,7 +180,7 @@ test("a payload that lies in the artifact store is refused, and so is a result",
 
 test("hundreds of jobs are claimed and settled in batches, each run once, as behind a pooler", async () => {
   const jf = new JobForge(urlOf(), { tenant: crypto.randomUUID(), behindPooler: true });
-  const { inline } = place();
+  const { inline } = inlineQueue();
   const seen: number[] = [];
   const noop = jf.job(
     unique("noop"),
@@ -191,7 +191,7 @@ test("hundreds of jobs are claimed and settled in batches, each run once, as beh
   );
   const queues = { [noop.settings.queue]: 400 };
   await withWorker(jf, { queues }, async () => {
-    await until(() => registered(jf));
+    await until(() => isRegistered(jf));
     await noop.enqueueMany(Array.from({ length: 600 }, (_, n) => ({ n })));
     await until(
       async () => (await jf.client.listJobs({ state: ["queued", "running"] })).length === 0,
@@ -205,7 +205,7 @@ test("hundreds of jobs are claimed and settled in batches, each run once, as beh
 
 test("what a handler throws decides what becomes of its job", async () => {
   const jf = newApp();
-  const { queues, inline } = place();
+  const { queues, inline } = inlineQueue();
   class Hopeless extends Error {}
   const ends: Record<string, () => never> = {
     dead: () => {
@@ -237,7 +237,7 @@ test("what a handler throws decides what becomes of its job", async () => {
     async (_ctx, { how }) => ends[how]?.(),
   );
   await withWorker(jf, { queues }, async () => {
-    await until(() => registered(jf));
+    await until(() => isRegistered(jf));
     const handles = await act.enqueueMany(Object.keys(ends).map((how) => ({ how })));
     const jobs = () => Promise.all(handles.map((handle) => handle.job()));
     const expected = ["dead", "dead", "canceled", "scheduled", "scheduled", "dead"];
@@ -255,7 +255,7 @@ test("what a handler throws decides what becomes of its job", async () => {
 
 test("a payload that does not fit, and a result that cannot be kept, are final", async () => {
   const jf = newApp();
-  const { queues, inline } = place();
+  const { queues, inline } = inlineQueue();
   const key = unique("strict");
   const loose = newApp("superuser", "aaaaaaaa-0000-4000-8000-000000000001");
   const sender = loose.job(key, { ...inline, params: z.looseObject({}) }, () => undefined);
@@ -263,7 +263,7 @@ test("a payload that does not fit, and a result that cannot be kept, are final",
     n === 1 ? Number.NaN : ({ toJSON: () => "\0" } as never),
   );
   await withWorker(jf, { queues }, async () => {
-    await until(() => registered(jf));
+    await until(() => isRegistered(jf));
     const [bad, good, hidden] = await sender.enqueueMany([{ n: "one" }, { n: 1 }, { n: 2 }]);
     assert.equal((await bad?.wait({ timeout: 20 }))?.error?.type, "InvalidPayload");
     assert.equal((await good?.wait({ timeout: 20 }))?.error?.type, "InvalidResult");
@@ -274,13 +274,13 @@ test("a payload that does not fit, and a result that cannot be kept, are final",
 
 test("a cancel and a timeout abort the signal of the handler", async () => {
   const jf = newApp();
-  const { queues, inline } = place();
+  const { queues, inline } = inlineQueue();
   const wait = jf.job(unique("wait"), { ...inline, retry: 1, timeout: 1 }, async (ctx) => {
     await once(ctx.signal, "abort");
     ctx.check();
   });
   await withWorker(jf, { queues }, async () => {
-    await until(() => registered(jf));
+    await until(() => isRegistered(jf));
     const timedOut = await wait.enqueue({});
     const canceled = await wait.using({ timeout: 60 }).enqueue({});
     await until(async () => (await canceled.job()).state === "running");
@@ -293,7 +293,7 @@ test("a cancel and a timeout abort the signal of the handler", async () => {
 
 test("what a job says is kept, redacted, before its outcome", async () => {
   const jf = newApp();
-  const { queues, inline } = place();
+  const { queues, inline } = inlineQueue();
   process.env.JOBFORGE_SECRET_SMTP_PASSWORD = "correct horse battery";
   const speak = jf.job(unique("speak"), inline, async (ctx) => {
     ctx.progress(1, 2, "half");
@@ -302,7 +302,7 @@ test("what a job says is kept, redacted, before its outcome", async () => {
     return ctx.fence as never;
   });
   await withWorker(jf, { queues }, async () => {
-    await until(() => registered(jf));
+    await until(() => isRegistered(jf));
     const handle = await speak.enqueue({});
     assert.match(await handle.result({ timeout: 20 }), new RegExp(`^${handle.id}\\.\\d+$`));
     const notes = await withClient(async (client) => {
@@ -326,7 +326,7 @@ test("a job cannot ask for the key of the installation", () => {
 
 test("a wait cannot be caught, and what goes on beside it does no more steps", async () => {
   const jf = newApp();
-  const { queues, inline } = place();
+  const { queues, inline } = inlineQueue();
   const told: string[] = [];
   const wait = jf.job(unique("wait"), inline, async (ctx) => {
     try {
@@ -340,7 +340,7 @@ test("a wait cannot be caught, and what goes on beside it does no more steps", a
     }
   });
   await withWorker(jf, { queues }, async () => {
-    await until(() => registered(jf));
+    await until(() => isRegistered(jf));
     const handle = await wait.enqueue({});
     assert.equal(await handle.result({ timeout: 20 }), "first,second");
     const { attempts } = await jf.client.getHistory(handle.id);
@@ -353,7 +353,7 @@ test("a wait cannot be caught, and what goes on beside it does no more steps", a
 
 test("hooks run around an attempt and once after the end", async () => {
   const jf = newApp();
-  const { queues, inline } = place();
+  const { queues, inline } = inlineQueue();
   const told: string[] = [];
   jf.onEnd((ctx, state) => {
     told.push(`end ${ctx.attempt} ${state}`);
@@ -377,7 +377,7 @@ test("hooks run around an attempt and once after the end", async () => {
       told.push(`fail ${error.message}`);
     });
   await withWorker(jf, { queues }, async () => {
-    await until(() => registered(jf));
+    await until(() => isRegistered(jf));
     await job.enqueueMany([{ fails: false }, { fails: true }]);
     await until(() => told.length === 6);
   });
@@ -393,7 +393,7 @@ test("hooks run around an attempt and once after the end", async () => {
 
 test("a worker that stops hands back what its claims ahead still bring", async () => {
   const jf = newApp();
-  const { inline } = place();
+  const { inline } = inlineQueue();
   let stop: () => void = () => undefined;
   const noop = jf.job(unique("noop"), inline, async () => stop());
   await jf.register();
@@ -424,7 +424,7 @@ test("a worker that stops hands back what its claims ahead still bring", async (
 
 test("a handler that ends its job in its own transaction is not settled twice", async () => {
   const jf = newApp();
-  const { queues, inline } = place();
+  const { queues, inline } = inlineQueue();
   const exact = jf.job(unique("exact"), inline, async (ctx) => {
     await withClient(async (client) => {
       await client.query("begin");
@@ -433,7 +433,7 @@ test("a handler that ends its job in its own transaction is not settled twice", 
     });
   });
   await withWorker(jf, { queues }, async () => {
-    await until(() => registered(jf));
+    await until(() => isRegistered(jf));
     const handle = await exact.enqueue({});
     const job = await handle.wait({ timeout: 20 });
     assert.deepEqual([job.state, job.result], ["succeeded", { by: "transaction" }]);
@@ -442,7 +442,7 @@ test("a handler that ends its job in its own transaction is not settled twice", 
 
 test("a result that cannot be kept leaves nothing of the handler", async () => {
   const jf = newApp();
-  const { queues, inline } = place();
+  const { queues, inline } = inlineQueue();
   const params = z.object({ kind: z.string() });
   const spend = jf.job(unique("spend"), { ...inline, params }, async (ctx, { kind }) => {
     await withClient(async (client) => {
@@ -453,7 +453,7 @@ test("a result that cannot be kept leaves nothing of the handler", async () => {
     });
   });
   await withWorker(jf, { queues }, async () => {
-    await until(() => registered(jf));
+    await until(() => isRegistered(jf));
     for (const kind of ["too much", "no number"]) {
       const handle = await spend.enqueue({ kind });
       const { state, error } = await handle.wait({ timeout: 20 });
@@ -465,7 +465,7 @@ test("a result that cannot be kept leaves nothing of the handler", async () => {
 
 test("a worker that ends lets jobs finish; told twice, it hands them back", async () => {
   const jf = newApp();
-  const { queues, inline } = place();
+  const { queues, inline } = inlineQueue();
   let release: () => void = () => undefined;
   const gate = new Promise<void>((resolve) => {
     release = resolve;
@@ -483,7 +483,7 @@ test("a worker that ends lets jobs finish; told twice, it hands them back", asyn
   );
   const reader = newApp("superuser", "aaaaaaaa-0000-4000-8000-000000000002");
   const [short, long] = await withWorker(jf, { queues, drainS: 60 }, async (worker) => {
-    await until(() => registered(jf));
+    await until(() => isRegistered(jf));
     const handles = await wait
       .using({ tenant: "aaaaaaaa-0000-4000-8000-000000000002" })
       .enqueueMany([{ stays: false }, { stays: true }]);
@@ -505,7 +505,7 @@ test("a worker that ends lets jobs finish; told twice, it hands them back", asyn
 
 test("a lease that another has taken is given up, and its outcome is not recorded", async () => {
   const jf = newApp();
-  const { queues, inline } = place();
+  const { queues, inline } = inlineQueue();
   let aborted = false;
   const stay = jf.job(unique("stay"), inline, async (ctx) => {
     await once(ctx.signal, "abort");
@@ -513,7 +513,7 @@ test("a lease that another has taken is given up, and its outcome is not recorde
     return "too late" as never;
   });
   await withWorker(jf, { queues, leaseS: 2, heartbeatS: 0.5 }, async () => {
-    await until(() => registered(jf));
+    await until(() => isRegistered(jf));
     const handle = await stay.enqueue({});
     await until(async () => (await handle.job()).state === "running");
     await withClient((client) =>
@@ -528,7 +528,7 @@ test("a lease that another has taken is given up, and its outcome is not recorde
 });
 
 /** Return a run that only records its calls, and the recorded calls. */
-function heldRun() {
+function recordingRun() {
   const [stops, deadlines]: [string[], number[]] = [[], []];
   const job = { job_id: randomUUID(), lease: "1" } as ClaimedJob;
   const run = {
@@ -545,7 +545,7 @@ test("a job whose lease has run out before it was started is handed back", async
     [definition],
     new Map([["inline", { ...IDLE, start: () => SUCCEEDED }]]),
   );
-  const [late, timely] = [heldRun(), heldRun()].map(
+  const [late, timely] = [recordingRun(), recordingRun()].map(
     ({ job }): ClaimedJob => ({ ...job, definition: definition.settings.key, version: 1 }),
   ) as [ClaimedJob, ClaimedJob];
   const ready: ClaimBuffer = [
@@ -554,8 +554,8 @@ test("a job whose lease has run out before it was started is handed back", async
   ];
   const ended: [ClaimedJob, Report][] = [];
   const onEnd = (job: ClaimedJob, report: Report) => void ended.push([job, report]);
-  const starts = new Launcher(ready, served, new LeaseTable(30), onEnd);
-  while (ready.length > 0) await starts.step({} as BackgroundLoop);
+  const launcher = new Launcher(ready, served, new LeaseTable(30), onEnd);
+  while (ready.length > 0) await launcher.step({} as BackgroundLoop);
   assert.deepEqual(ended, [
     [late, RELEASED],
     [timely, SUCCEEDED],
@@ -565,23 +565,26 @@ test("a job whose lease has run out before it was started is handed back", async
 const IDLE = { open: async () => {}, close: async () => {} };
 
 test("a step that comes too late ends the run of its job", async () => {
-  const { job, run, stops } = heldRun();
+  const { job, run, stops } = recordingRun();
   const leases = new LeaseTable(30);
   const line = { run: async () => ["lost"] } as unknown as MonitoredLink;
-  const steps = new StepWriter(randomUUID(), line, leases);
+  const stepWriter = new StepWriter(randomUUID(), line, leases);
   leases.hold(
     run,
     now() + 30,
     setTimeout(() => undefined),
   );
-  const stored = steps.add(job, "charge", 0, null);
-  await Promise.all([assert.rejects(stored, errors.LeaseLost), steps.step({} as BackgroundLoop)]);
+  const stored = stepWriter.add(job, "charge", 0, null);
+  await Promise.all([
+    assert.rejects(stored, errors.LeaseLost),
+    stepWriter.step({} as BackgroundLoop),
+  ]);
   assert.deepEqual(stops, ["lost"]);
   leases.drop(job);
 });
 
 test("a lease that has run out by our own clock is given up, and never extended again", () => {
-  const { job, run, stops, deadlines } = heldRun();
+  const { job, run, stops, deadlines } = recordingRun();
   const leases = new LeaseTable(30);
   leases.hold(
     run,
@@ -595,7 +598,7 @@ test("a lease that has run out by our own clock is given up, and never extended 
 });
 
 test("a heartbeat that is held neither extends the lease nor stops the job", () => {
-  const { job, run, stops, deadlines } = heldRun();
+  const { job, run, stops, deadlines } = recordingRun();
   const leases = new LeaseTable(30);
   const deadline = now() + 10;
   leases.hold(
@@ -612,7 +615,7 @@ test("a heartbeat that is held neither extends the lease nor stops the job", () 
 });
 
 test("a lease that runs out while a heartbeat is unanswered is given up to be handed back", () => {
-  const { job, run, stops } = heldRun();
+  const { job, run, stops } = recordingRun();
   const leases = new LeaseTable(30);
   leases.hold(
     run,
@@ -627,7 +630,7 @@ test("a lease that runs out while a heartbeat is unanswered is given up to be ha
 
 test("an outcome whose job somebody has locked does not keep the others", async () => {
   const jf = newApp();
-  const { queues, inline } = place();
+  const { queues, inline } = inlineQueue();
   let end = () => {};
   const ending = new Promise<void>((resolve) => {
     end = resolve;
@@ -635,7 +638,7 @@ test("an outcome whose job somebody has locked does not keep the others", async 
   const held = jf.job(unique("held"), inline, async () => await ending);
   const quick = jf.job(unique("quick"), inline, () => undefined);
   await withWorker(jf, { queues }, async () => {
-    await until(() => registered(jf));
+    await until(() => isRegistered(jf));
     const handle = await held.enqueue({});
     await until(async () => (await handle.job()).state === "running");
     await withClient(async (client) => {
@@ -651,7 +654,7 @@ test("an outcome whose job somebody has locked does not keep the others", async 
 
 test("a job whose child is locked for longer than its lease is settled later, and runs once", async () => {
   const jf = newApp();
-  const { queues, inline } = place();
+  const { queues, inline } = inlineQueue();
   let [ran, end] = [0, () => {}];
   const ending = new Promise<void>((resolve) => {
     end = resolve;
@@ -662,7 +665,7 @@ test("a job whose child is locked for longer than its lease is settled later, an
   });
   const quick = jf.job(unique("quick"), inline, () => undefined);
   await withWorker(jf, { queues, leaseS: 2, heartbeatS: 0.5 }, async (worker) => {
-    await until(() => registered(jf));
+    await until(() => isRegistered(jf));
     const handle = await held.enqueue({});
     await until(() => ran === 1);
     await withClient(async (client) => {
@@ -701,7 +704,7 @@ test("a job whose child is locked for longer than its lease is settled later, an
 
 test("a claim registers a worker that the database has forgotten", async () => {
   const jf = newApp();
-  const { queues, inline } = place();
+  const { queues, inline } = inlineQueue();
   const quick = jf.job(unique("quick"), inline, () => undefined);
   await withWorker(jf, { queues, leaseS: 600, heartbeatS: 200, pollS: 0.1 }, async (worker) => {
     await until(() => worker.isRunning);
@@ -718,7 +721,7 @@ test("a claim registers a worker that the database has forgotten", async () => {
 
 test("outcomes are kept while connections are lost, and recorded after", async () => {
   const jf = newApp();
-  const { queues, inline } = place();
+  const { queues, inline } = inlineQueue();
   const lines: string[] = [];
   configureLogs({ write: (line) => lines.push(line) });
   let ran = 0;
@@ -726,7 +729,7 @@ test("outcomes are kept while connections are lost, and recorded after", async (
     ran += 1;
   });
   await withWorker(jf, { queues }, async (worker) => {
-    await until(() => registered(jf));
+    await until(() => isRegistered(jf));
     for (let round = 0; round < 3; round++) {
       await count.enqueueMany(Array.from({ length: 40 }, () => ({})));
       await withClient(async (client) => {
@@ -745,7 +748,7 @@ test("outcomes are kept while connections are lost, and recorded after", async (
       });
       await until(async () => {
         const open = { state: ["queued", "running", "scheduled"], definition: count.settings.key };
-        return (await settled(() => jf.client.listJobs(open))).length === 0;
+        return (await retryWhileUnavailable(() => jf.client.listJobs(open))).length === 0;
       }, 60);
     }
     assert.ok(worker.isRunning);
@@ -760,12 +763,12 @@ test("outcomes are kept while connections are lost, and recorded after", async (
 
 test("a notification wakes a worker long before it would poll", async () => {
   const jf = newApp();
-  const { queues, inline } = place();
+  const { queues, inline } = inlineQueue();
   const wake = jf.job(unique("wake"), inline, async () => undefined);
   const lines: string[] = [];
   configureLogs({ write: (line) => lines.push(line) });
   await withWorker(jf, { queues, pollS: 3600 }, async () => {
-    await until(() => registered(jf));
+    await until(() => isRegistered(jf));
     for (let round = 0; round < 3; round++) {
       assert.equal((await (await wake.enqueue({})).wait({ timeout: 60 })).state, "succeeded");
     }
@@ -778,7 +781,7 @@ test("a notification wakes a worker long before it would poll", async () => {
 
 test("a job that outlasts its lease is still its worker's", async () => {
   const jf = newApp();
-  const { queues, inline } = place();
+  const { queues, inline } = inlineQueue();
   let release: () => void = () => undefined;
   const gate = new Promise<void>((resolve) => {
     release = resolve;
@@ -788,7 +791,7 @@ test("a job that outlasts its lease is still its worker's", async () => {
     return ctx.attempt as never;
   });
   await withWorker(jf, { queues, leaseS: 2, heartbeatS: 0.5 }, async () => {
-    await until(() => registered(jf));
+    await until(() => isRegistered(jf));
     const handle = await long.enqueue({});
     const text = `select from jobforge.all_jobs as j
                     join jobforge.workers as w on w.id = j.worker_id and w.memory_bytes > 0
@@ -804,7 +807,7 @@ test("a job that outlasts its lease is still its worker's", async () => {
 
 test("a worker is drained from afar", async () => {
   const jf = newApp();
-  const { queues, inline } = place();
+  const { queues, inline } = inlineQueue();
   jf.job(unique("idle"), inline, async () => undefined);
   const worker = new Worker(jf, { queues });
   const running = worker.run();
@@ -830,17 +833,17 @@ test("settings with which no claim would be answered are refused", async () => {
   await jf.close();
 });
 
-async function registered(jf: JobForge): Promise<boolean> {
+async function isRegistered(jf: JobForge): Promise<boolean> {
   const [key] = jf.definitions.keys();
   const text = "select from jobforge.definitions where key = $1";
   return await withClient(async (client) => (await client.query(text, [key])).rowCount === 1);
 }
 
-async function settled<T>(ask: () => Promise<T>): Promise<T> {
+async function retryWhileUnavailable<T>(ask: () => Promise<T>): Promise<T> {
   try {
     return await ask();
   } catch (error) {
-    if (error instanceof errors.Unavailable) return await settled(ask);
+    if (error instanceof errors.Unavailable) return await retryWhileUnavailable(ask);
     throw error;
   }
 }

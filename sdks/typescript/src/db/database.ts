@@ -84,9 +84,9 @@ export class Database {
     try {
       await execute(client, "begin", []);
       await execute(client, "select set_config('app.tenant_id', $1, true)", [tenantId]);
-      const answer = await work(client);
+      const result = await work(client);
       await execute(client, "commit", []);
-      return answer;
+      return result;
     } catch (error) {
       failure = error;
       await client.query("rollback").catch(() => undefined);

@@ -37,9 +37,9 @@ export class MonitoredLink {
 
   async run<T>(call: Call<T>): Promise<T> {
     try {
-      const answer = await this.#link.run(call);
+      const result = await this.#link.run(call);
       this.#outage.end();
-      return answer;
+      return result;
     } catch (error) {
       if (error instanceof Unavailable) this.#outage.begin(error);
       throw error;

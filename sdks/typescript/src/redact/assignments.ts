@@ -27,14 +27,14 @@ const NAME = new RegExp(
 // NAME.
 const HINT = /pass|pwd|secret|token|cred|cookie|auth|bearer|jwt|otp|cv|dsn|key|session|connection/i;
 const LETTER = /[A-Za-z0-9_.-]/;
-const LONGEST_BEFORE = 40;
+const MAX_PREFIX_LENGTH = 40;
 
 const OPENING = /[bBrRuUfF]{0,2}(\\*)(["'])/y;
 // Matches only at the first backslash of a run: matching at each of them would take quadratic time.
 const CLOSING = /(?<!\\)(\\*)(["'])|\n/g;
 const BRACKETS = /[\][(){}\n]/g;
 const OPEN = "[({";
-const LONGEST_BRACKET = 8192;
+const MAX_BRACKET_LENGTH = 8192;
 
 // A quote inside a value belongs to the value unless the following characters end a string.
 const INNER_QUOTE = String.raw`["'](?![\s,;:)}\]\\]|$)`;
@@ -124,14 +124,14 @@ function matchPair(text: string, found: NameMatch, nameStart: number): Span | nu
   if (found.quote === undefined) return null;
   if (found.sign.trimEnd().endsWith(":")) return matchEnclosed(text, found.end, true);
   const before = text
-    .slice(Math.max(0, nameStart - LONGEST_BEFORE), nameStart)
+    .slice(Math.max(0, nameStart - MAX_PREFIX_LENGTH), nameStart)
     .replace(/[\\"'b]+$/, "");
   if (!before.endsWith("[") && !before.endsWith("(")) return null;
   const opening = matchAt(OPENING, text, found.end);
   if (opening === null) return null;
   const end = findClosing(text, opening);
   // In a list of three or more elements, no element is the name of the next one.
-  const after = text.slice(end, end + LONGEST_BEFORE).replace(/^[\\"' \t\n]+/, "");
+  const after = text.slice(end, end + MAX_PREFIX_LENGTH).replace(/^[\\"' \t\n]+/, "");
   if (!after.startsWith("]") && !after.startsWith(")")) return null;
   return [opening.index + opening[0].length, end];
 }
@@ -161,7 +161,7 @@ function matchBare(
 }
 
 function readName(text: string, found: NameMatch): readonly [string, number] {
-  const lowest = Math.max(0, found.start - LONGEST_BEFORE);
+  const lowest = Math.max(0, found.start - MAX_PREFIX_LENGTH);
   let start = found.start;
   while (start > lowest && LETTER.test(text[start - 1] ?? "")) start -= 1;
   return [text.slice(start, found.nameEnd).replace(/\]+$/, ""), start];
@@ -201,7 +201,7 @@ function findClosing(text: string, opening: RegExpExecArray): number {
  * at the latest.
  */
 function findBracketEnd(text: string, start: number, isJson: boolean): number {
-  const limit = Math.min(text.length, start + LONGEST_BRACKET);
+  const limit = Math.min(text.length, start + MAX_BRACKET_LENGTH);
   let depth = 0;
   let position = start;
   for (
@@ -227,7 +227,7 @@ function findJoinedEnd(text: string, end: number): number {
 }
 
 function startsLine(text: string, start: number): boolean {
-  const lowest = Math.max(0, start - LONGEST_BEFORE);
+  const lowest = Math.max(0, start - MAX_PREFIX_LENGTH);
   const before = text.slice(lowest, start);
   const line = before.lastIndexOf("\n");
   if (line < 0 && lowest > 0) return false;

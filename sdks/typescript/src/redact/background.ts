@@ -9,8 +9,8 @@ import { hide, type RedactionScope, redactTail } from "./index.ts";
 import type { ScopeData } from "./scope.ts";
 
 /** In characters; redacting this many takes a few milliseconds. */
-export const LARGE = 16 * 1024;
-const MOST_WEIGHED = 16 * 1024 ** 2;
+export const MIN_BACKGROUND_LENGTH = 16 * 1024;
+const MAX_COUNTED = 16 * 1024 ** 2;
 
 /** A value, or the tail of an output. */
 export type RedactionItem =
@@ -34,7 +34,7 @@ type Scoped = readonly [item: RedactionItem, scope: RedactionScope];
 /** Return the items with all secrets redacted. */
 export async function redactInBackground(items: readonly Scoped[]): Promise<readonly Json[]> {
   const size = items.reduce((sum, [item]) => sum + sizeOf(item), 0);
-  const shown = size > LARGE ? await redactInThread(items) : null;
+  const shown = size > MIN_BACKGROUND_LENGTH ? await redactInThread(items) : null;
   return shown ?? items.map(([item, scope]) => redactItem(item, scope));
 }
 
@@ -42,10 +42,10 @@ export function redactItem(item: RedactionItem, scope: RedactionScope): Json {
   return "tail" in item ? redactTail(item.tail, item.isCut, scope) : hide(item.value, scope);
 }
 
-/** Estimate the number of characters of the value as JSON. Counting stops at MOST_WEIGHED. */
+/** Estimate the number of characters of the value as JSON. Counting stops at MAX_COUNTED. */
 export function estimateSize(value: Json): number {
   let weight = 0;
-  for (const left: unknown[] = [value]; left.length > 0 && weight < MOST_WEIGHED; ) {
+  for (const left: unknown[] = [value]; left.length > 0 && weight < MAX_COUNTED; ) {
     const each = left.pop();
     if (typeof each === "string") weight += each.length;
     else if (typeof each !== "object" || each === null) weight += 8;

@@ -6,18 +6,18 @@
  */
 
 // Of a longer name, only the end is read.
-const LONGEST = 128;
+const MAX_NAME_LENGTH = 128;
 const REMEMBERED = 4096;
 
 /** Whether the value of this name is secret. */
 export function isSecretName(name: string): boolean {
-  const judgedName = name.slice(-LONGEST);
-  const known = judged.get(judgedName);
+  const suffix = name.slice(-MAX_NAME_LENGTH);
+  const known = verdicts.get(suffix);
   if (known !== undefined) return known;
-  if (judged.size >= REMEMBERED) judged.clear();
-  const words = (judgedName.match(WORDS) ?? []).map((word) => word.toLowerCase());
+  if (verdicts.size >= REMEMBERED) verdicts.clear();
+  const words = (suffix.match(WORDS) ?? []).map((word) => word.toLowerCase());
   const verdict = words.some((_, position) => isSecretAt(words, position));
-  judged.set(judgedName, verdict);
+  verdicts.set(suffix, verdict);
   return verdict;
 }
 
@@ -27,7 +27,7 @@ export function isHeaderName(name: string): boolean {
   return plain.endsWith("authorization") || plain.endsWith("cookie");
 }
 
-const judged = new Map<string, boolean>();
+const verdicts = new Map<string, boolean>();
 const WORDS = /[A-Z]+(?![a-z])|[A-Z]?[a-z]+/g;
 
 function words(text: string): ReadonlySet<string> {

@@ -4,17 +4,17 @@
  * is proportional to the length of the text and to the number of encoded forms.
  */
 
-const SHORTEST = 8;
+const MIN_LENGTH = 8;
 // A shorter single word of letters is likely to be an ordinary word.
-const SHORTEST_WORD = 12;
+const MIN_WORD_LENGTH = 12;
 const WORD = /^[A-Z]?(?:[a-z]+|[A-Z]+)$/;
 // The minimum length of a value's remainder that is recognized at a cut.
-const SHORTEST_REST = 4;
+const MIN_CUT_LENGTH = 4;
 // Up to this number of forms, each form is searched separately.
-const FEW = 256;
+const MAX_LINEAR_FORMS = 256;
 // V8's search (Boyer-Moore) builds its tables for this number of characters. For a longer form, an
 // adversarial text could take time proportional to the product of both lengths.
-const LONGEST_FOR_V8 = 250;
+const MAX_V8_SEARCH_LENGTH = 250;
 // Line breaks in plain and in escaped text. LINE_END matches single ones: an empty line separates
 // values.
 const LINE_ENDS = /(?:\r?\n[ \t]*|(?:\\r)?\\n)+/g;
@@ -37,7 +37,7 @@ interface Index {
  * single word of letters such as a table name.
  */
 export function canBeHidden(value: string): boolean {
-  return value.length >= SHORTEST && (value.length >= SHORTEST_WORD || !WORD.test(value));
+  return value.length >= MIN_LENGTH && (value.length >= MIN_WORD_LENGTH || !WORD.test(value));
 }
 
 /** A set of secret values. With `most`, the value that was registered least recently is evicted. */
@@ -85,10 +85,10 @@ export class Registry {
   candidates(text: string): readonly SecretForm[] {
     this.#index ??= buildIndex(this.#values);
     const { forms, byStart } = this.#index;
-    if (forms.length <= Math.min(text.length, FEW)) return forms;
+    if (forms.length <= Math.min(text.length, MAX_LINEAR_FORMS)) return forms;
     const starts = new Set<string>();
-    for (let position = 0; position <= text.length - SHORTEST; position += 1) {
-      const start = text.slice(position, position + SHORTEST);
+    for (let position = 0; position <= text.length - MIN_LENGTH; position += 1) {
+      const start = text.slice(position, position + MIN_LENGTH);
       if (byStart.has(start)) starts.add(start);
     }
     return [...starts].flatMap((start) => byStart.get(start) ?? []);
@@ -99,7 +99,7 @@ export class Registry {
    * value.
    */
   cutValueLength(text: string): number {
-    const start = text.slice(0, SHORTEST_REST);
+    const start = text.slice(0, MIN_CUT_LENGTH);
     if (start.trim() === "") return 0;
     this.#index ??= buildIndex(this.#values);
     const forms = this.#index.forms.filter((form) => form.text.includes(start));
@@ -154,10 +154,10 @@ function* findSpans(
 
 /** Yield the positions of non-overlapping occurrences of the form. */
 function* findPositions(form: string, text: string): Generator<number> {
-  const start = form.slice(0, LONGEST_FOR_V8);
+  const start = form.slice(0, MAX_V8_SEARCH_LENGTH);
   let position = text.indexOf(start);
   if (position < 0) return;
-  if (form.length > LONGEST_FOR_V8) {
+  if (form.length > MAX_V8_SEARCH_LENGTH) {
     yield* findLongFormPositions(form, text, position);
     return;
   }
@@ -204,7 +204,7 @@ function overlap(form: string, head: string, table: Uint32Array): number {
     while (length > 0 && letter !== head.charCodeAt(length)) length = table[length - 1] ?? 0;
     if (letter === head.charCodeAt(length)) length += 1;
   }
-  return length >= SHORTEST_REST ? length : 0;
+  return length >= MIN_CUT_LENGTH ? length : 0;
 }
 
 /** A text and the parts of it that are to be replaced. */
@@ -240,7 +240,7 @@ function buildIndex(values: Iterable<string>): Index {
   const forms = [...values].flatMap((value) => listForms(value).map((text) => ({ text, value })));
   const byStart = new Map<string, SecretForm[]>();
   for (const form of forms) {
-    const start = form.text.slice(0, SHORTEST);
+    const start = form.text.slice(0, MIN_LENGTH);
     const others = byStart.get(start);
     if (others === undefined) byStart.set(start, [form]);
     else others.push(form);
@@ -293,7 +293,7 @@ function lastUpTo(numbers: readonly number[], limit: number): number {
 function listForms(value: string): readonly string[] {
   const written = [...escapedForms(value), ...htmlForms(value), ...percentEncodedForms(value)];
   const forms = [value, ...written, ...base64AndHexForms(Buffer.from(value))];
-  return [...new Set(forms.filter((form) => form.length >= SHORTEST))];
+  return [...new Set(forms.filter((form) => form.length >= MIN_LENGTH))];
 }
 
 function escapedForms(value: string): string[] {
@@ -336,7 +336,7 @@ function percentEncodedForms(value: string): string[] {
 function base64AndHexForms(raw: Buffer): string[] {
   const forms = [raw.toString("base64"), raw.toString("hex"), raw.toString("hex").toUpperCase()];
   for (const before of [0, 1, 2] as const) forms.push(...withinBase64(raw, before));
-  return forms.filter((form) => form.length >= SHORTEST);
+  return forms.filter((form) => form.length >= MIN_LENGTH);
 }
 
 /**

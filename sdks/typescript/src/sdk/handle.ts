@@ -27,8 +27,8 @@ export interface EndedJob {
   readonly cancel_reason: string | null;
 }
 
-const FIRST_PAUSE_S = 0.01;
-const LONGEST_PAUSE_S = 1;
+const MIN_PAUSE_S = 0.01;
+const MAX_PAUSE_S = 1;
 
 /**
  * A handle of an enqueued job. Waiting polls the database with backoff and keeps no connection
@@ -72,7 +72,7 @@ export class Handle<R> {
         ? Number.POSITIVE_INFINITY
         : seconds(options.timeout, "timeout");
     const deadline = performance.now() + timeoutS * 1000;
-    for (let pauseS = FIRST_PAUSE_S; ; pauseS = Math.min(pauseS * 1.5, LONGEST_PAUSE_S)) {
+    for (let pauseS = MIN_PAUSE_S; ; pauseS = Math.min(pauseS * 1.5, MAX_PAUSE_S)) {
       const job = await this.job();
       if ((FINAL_STATES as readonly string[]).includes(job.state)) return job;
       const leftMs = deadline - performance.now();

@@ -20,8 +20,8 @@ import type { Slots } from "./slots.ts";
 const PAUSES_S = [0.005, 0.025, 0.125];
 // The first claim after an idle period is small, so that its jobs run while more are fetched.
 const FIRST_CLAIM = 100;
-const LARGEST_CLAIM = 1_000;
-const MOST_AHEAD = 2; // one that the database executes, and one that waits behind it
+const MAX_CLAIM = 1_000;
+const MAX_IN_FLIGHT = 2; // one that the database executes, and one that waits behind it
 
 export interface ClaimSettings {
   readonly workerId: string;
@@ -68,11 +68,11 @@ export class Claimer {
       return;
     }
     this.#sendClaims();
-    const answer = this.#inFlight.shift();
-    if (answer !== undefined) {
+    const claim = this.#inFlight.shift();
+    if (claim !== undefined) {
       this.#isFull = false; // until the claim returns
-      this.#isFull = await answer;
-      this.#room = this.#isFull ? Math.min(4 * this.#room, LARGEST_CLAIM) : FIRST_CLAIM;
+      this.#isFull = await claim;
+      this.#room = this.#isFull ? Math.min(4 * this.#room, MAX_CLAIM) : FIRST_CLAIM;
       if (this.#inFlight.length > 0 || (this.#isFull && this.#slots.hasRoomForMore)) return;
     }
     const poll = this.#settings.pollS * (1 + 0.2 * Math.random());
@@ -87,16 +87,16 @@ export class Claimer {
   }
 
   #sendClaims(): void {
-    const most = this.#isFull ? MOST_AHEAD : 1;
+    const most = this.#isFull ? MAX_IN_FLIGHT : 1;
     while (
       this.#inFlight.length < most &&
       this.#settler.hasRoomFor(this.#requestedInFlight + this.#room)
     ) {
       const limits = this.#slots.limits(this.#room);
       if (limits.size === 0) return;
-      const answer = this.#claim(limits);
-      answer.catch(() => undefined); // its step awaits the claim later
-      this.#inFlight.push(answer);
+      const claim = this.#claim(limits);
+      claim.catch(() => undefined); // its step awaits the claim later
+      this.#inFlight.push(claim);
     }
   }
 

@@ -22,7 +22,7 @@ import type { LeaseTable } from "./leases.ts";
 const REAP_S = 1.9;
 const REAPED_AT_ONCE = 500;
 const PARTITIONS_S = 3600;
-const LARGEST_BEAT = 5_000;
+const MAX_HEARTBEAT = 5_000;
 const OPERATE_S = 0.1;
 /** Time until the next heartbeat after one that could not extend a lease. */
 const HELD_S = 1;
@@ -81,13 +81,13 @@ export class HeartbeatLoop {
     const asksAll = this.#wasWoken || this.#wasHeld;
     const tokens = this.#leases.tokens(asksAll ? 0 : heartbeatS / 2);
     let wasHeld = false;
-    for (let start = 0; start < Math.max(1, tokens.length); start += LARGEST_BEAT) {
-      const batch = tokens.slice(start, start + LARGEST_BEAT);
+    for (let start = 0; start < Math.max(1, tokens.length); start += MAX_HEARTBEAT) {
+      const batch = tokens.slice(start, start + MAX_HEARTBEAT);
       const sentAt = now();
-      const answer = await this.#requestHeartbeat(heartbeatJobs(workerId, batch, leaseS));
-      if (this.#leases.renew(sentAt, answer.jobs)) wasHeld = true;
-      if (answer.command === "unknown") await this.#link.run(registration);
-      onCommand(answer.command);
+      const result = await this.#requestHeartbeat(heartbeatJobs(workerId, batch, leaseS));
+      if (this.#leases.renew(sentAt, result.jobs)) wasHeld = true;
+      if (result.command === "unknown") await this.#link.run(registration);
+      onCommand(result.command);
     }
     this.#wasWoken = false;
     this.#wasHeld = wasHeld;
@@ -97,9 +97,9 @@ export class HeartbeatLoop {
   async #requestHeartbeat(call: Call<Heartbeat>): Promise<Heartbeat> {
     this.#leases.isUnanswered = true;
     try {
-      const answer = await this.#link.run(call);
+      const result = await this.#link.run(call);
       this.#leases.isUnanswered = false;
-      return answer;
+      return result;
     } catch (error) {
       this.#leases.isUnanswered = error instanceof Unavailable;
       throw error;

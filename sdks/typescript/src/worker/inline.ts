@@ -105,9 +105,9 @@ class InlineRun implements Run {
   /** Run the handler. Returns a report if the attempt has already ended. */
   start(inScope: RunInScope): Report | null {
     try {
-      const answer = inScope(() => toPromise(this.#definition.invoke(this.#context, this.job)));
-      if (!(answer instanceof Promise)) return this.#endNow(this.#reportResult(answer));
-      answer.then(
+      const result = inScope(() => toPromise(this.#definition.invoke(this.#context, this.job)));
+      if (!(result instanceof Promise)) return this.#endNow(this.#reportResult(result));
+      result.then(
         (result) => this.#end(this.#reportResult(result)),
         (error) => this.#end(this.#reportError(error)),
       );
@@ -198,11 +198,11 @@ class InlineRun implements Run {
  * Convert thenables to promises. Query builders are thenables that start only when they are
  * awaited.
  */
-function toPromise(answer: unknown): unknown {
+function toPromise(result: unknown): unknown {
   const isThenable =
-    typeof answer === "object" &&
-    answer !== null &&
-    "then" in answer &&
-    typeof answer.then === "function";
-  return isThenable ? Promise.resolve(answer) : answer;
+    typeof result === "object" &&
+    result !== null &&
+    "then" in result &&
+    typeof result.then === "function";
+  return isThenable ? Promise.resolve(result) : result;
 }

@@ -19,15 +19,15 @@ import type { LeaseTable } from "./leases.ts";
 import type { NoteBuffer } from "./notes.ts";
 import { type Report, SUCCEEDED } from "./runner.ts";
 
-const LARGEST_BATCH = 1_000;
-const HEAVIEST_BATCH = 16 * 1024 ** 2;
+const MAX_BATCH = 1_000;
+const MAX_BATCH_SIZE = 16 * 1024 ** 2;
 // One batch that is being settled, and two that are claimed in the meantime. With more, V8 promotes
 // their objects to the old generation, and a worker's memory grows by 20%.
-const CAPACITY = 3 * LARGEST_BATCH;
+const CAPACITY = 3 * MAX_BATCH;
 
 // Pauses between attempts to settle a busy job.
-const FIRST_PAUSE_S = 0.05;
-const LONGEST_PAUSE_S = 2;
+const MIN_PAUSE_S = 0.05;
+const MAX_PAUSE_S = 2;
 // A batch in flight for this long may take longer still, so its leases are extended.
 const SLOW_S = 1;
 const MAX_LOGGED = 100;
@@ -70,7 +70,7 @@ export class Settler {
   readonly #retryCounts = new Map<FinishedRun, number>();
   #isRetry = false;
   #pendingNotes: Note[] = [];
-  #batchLimit = LARGEST_BATCH;
+  #batchLimit = MAX_BATCH;
   #isWarm = false;
 
   constructor(
@@ -164,7 +164,7 @@ export class Settler {
   #takeDueBusy(): FinishedRun[] {
     if (this.#busy.length === 0) return [];
     const moment = now();
-    const due = this.#busy.filter(({ dueAt }) => dueAt <= moment).slice(0, LARGEST_BATCH);
+    const due = this.#busy.filter(({ dueAt }) => dueAt <= moment).slice(0, MAX_BATCH);
     const taken = new Set(due);
     this.#busy = this.#busy.filter((busy) => !taken.has(busy));
     for (const { ended, retries } of due) this.#retryCounts.set(ended, retries);
@@ -178,7 +178,7 @@ export class Settler {
 
   #deferBusy(ended: FinishedRun): void {
     const retries = this.#retryCounts.get(ended) ?? 0;
-    const pauseS = Math.min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2 ** Math.min(retries, 10));
+    const pauseS = Math.min(MAX_PAUSE_S, MIN_PAUSE_S * 2 ** Math.min(retries, 10));
     const dueAt = now() + pauseS * (0.5 + 0.5 * Math.random());
     this.#busy.push({ ended, retries: retries + 1, dueAt });
   }
@@ -187,7 +187,7 @@ export class Settler {
     let count = 0;
     let weight = 0;
     for (const { report } of this.#unsettledTokens) {
-      if (count >= this.#batchLimit || weight >= HEAVIEST_BATCH) break;
+      if (count >= this.#batchLimit || weight >= MAX_BATCH_SIZE) break;
       count += 1;
       if (report !== SUCCEEDED) weight += estimateWeight(report);
     }
@@ -208,7 +208,7 @@ export class Settler {
       return;
     }
     this.#sending = [];
-    this.#batchLimit = Math.min(LARGEST_BATCH, this.#batchLimit * 2);
+    this.#batchLimit = Math.min(MAX_BATCH, this.#batchLimit * 2);
     this.#onSettled();
   }
 
@@ -241,30 +241,30 @@ export class Settler {
     const hasResults = plain.some(({ report }) => report.verdict?.result !== undefined);
     const results = hasResults ? plain.map(({ report }) => report.verdict?.result) : null;
     const unsettled = await this.#link.run(succeedJobs(this.#workerId, jobs, results));
-    const isSettled = ({ job }: FinishedRun) =>
+    const wasSettled = ({ job }: FinishedRun) =>
       unsettled.size === 0 || !unsettled.has(`${job.job_id}.${job.lease}`);
-    this.#sending = [...others, ...plain.filter((ended) => !isSettled(ended))];
+    this.#sending = [...others, ...plain.filter((ended) => !wasSettled(ended))];
     this.settled += plain.length - unsettled.size;
     if (!isEnabled("debug")) return;
-    for (const ended of plain.filter(isSettled)) {
+    for (const ended of plain.filter(wasSettled)) {
       logSettled(ended, { ...ended.job, status: "ok", state: "succeeded" });
     }
   }
 
   async #send(sending: readonly FinishedRun[]): Promise<void> {
     const reports = sending.map(({ job, report }) => buildReport(job, report));
-    const answers = await this.#link.run(completeJobs(this.#workerId, reports));
+    const results = await this.#link.run(completeJobs(this.#workerId, reports));
     const byLease = new Map(
       sending.map((ended) => [`${ended.job.job_id}.${ended.job.lease}`, ended] as const),
     );
-    for (const answer of answers) {
-      const ended = byLease.get(`${answer.job_id}.${answer.lease}`);
+    for (const settled of results) {
+      const ended = byLease.get(`${settled.job_id}.${settled.lease}`);
       if (ended === undefined) continue;
-      if (answer.status === "busy") {
+      if (settled.status === "busy") {
         this.#deferBusy(ended);
       } else {
         this.settled += 1;
-        logSettled(ended, answer);
+        logSettled(ended, settled);
       }
       this.#retryCounts.delete(ended);
     }
@@ -314,28 +314,28 @@ function estimateWeight(report: Report): number {
   return tails + (typeof result === "string" ? result.length : JSON.stringify(result).length);
 }
 
-function logSettled({ job, report, durationS }: FinishedRun, answer: Settled): void {
+function logSettled({ job, report, durationS }: FinishedRun, settled: Settled): void {
   const verdict = report.verdict ?? RELEASED_VERDICT;
-  const [event, level] = chooseEvent(answer, verdict);
+  const [event, level] = chooseEvent(settled, verdict);
   if (!isEnabled(level)) return;
   const { type, message } = verdict.error ?? {};
   const fields = {
     ...jobFields(job),
     outcome: verdict.outcome,
-    state: answer.state,
+    state: settled.state,
     error: type === undefined ? undefined : `${type}: ${message}`,
     duration_ms: Math.round(durationS * 1_000_000) / 1000,
   };
   emit(event, fields, level);
 }
 
-function chooseEvent(answer: Settled, verdict: Verdict): readonly [string, Level] {
-  if (answer.status === "lost") {
+function chooseEvent(settled: Settled, verdict: Verdict): readonly [string, Level] {
+  if (settled.status === "lost") {
     // A job that was completed in its own transaction no longer has a lease, as expected.
     const isCommitted = verdict.error?.type === NotCommitted.name;
     return isCommitted ? ["job.finished", "debug"] : ["job.lost", "warning"];
   }
-  if (answer.state === "dead") return ["job.dead", "error"];
+  if (settled.state === "dead") return ["job.dead", "error"];
   return FAILURES.includes(verdict.outcome) ? ["job.failed", "warning"] : ["job.finished", "debug"];
 }
 

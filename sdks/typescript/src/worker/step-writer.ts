@@ -11,7 +11,7 @@ import { Contended, InvalidResult, LeaseLost, Unavailable } from "../errors.ts";
 import type { ClaimedJob, Json, SaveStatus, Step } from "../types/jobs.ts";
 import type { LeaseTable } from "./leases.ts";
 
-const LARGEST_BATCH = 100;
+const MAX_BATCH = 100;
 const REFUSED: Partial<Record<SaveStatus, string>> = {
   too_large: "its result is larger than 1 MiB, or nested more than 64 levels deep",
   too_many: "a job keeps at most 1,000 steps, and 16 MiB of their results",
@@ -45,7 +45,7 @@ export class StepWriter {
   }
 
   async step(loop: BackgroundLoop): Promise<void> {
-    const room = LARGEST_BATCH - this.#sending.length;
+    const room = MAX_BATCH - this.#sending.length;
     this.#sending.push(...this.#pending.splice(0, room));
     if (this.#sending.length === 0) {
       await loop.waitForWake();
@@ -53,9 +53,9 @@ export class StepWriter {
     }
     try {
       const steps = this.#sending.map(({ step }) => step);
-      const answers = await this.#link.run(saveSteps(this.#workerId, steps));
+      const statuses = await this.#link.run(saveSteps(this.#workerId, steps));
       this.#sending.forEach((pending, number) => {
-        this.#resolve(pending, answers[number] ?? "lost");
+        this.#resolve(pending, statuses[number] ?? "lost");
       });
     } catch (error) {
       if (error instanceof Unavailable || error instanceof Contended) throw error;

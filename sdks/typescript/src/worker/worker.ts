@@ -40,7 +40,7 @@ import type {
   NoteKind,
   WorkerCommand,
 } from "../types/jobs.ts";
-import { Claimer } from "./claims.ts";
+import { Claimer } from "./claimer.ts";
 import { HeartbeatLoop } from "./heartbeat.ts";
 import { InlineRunner } from "./inline.ts";
 import { type IsolationOptions, ProcessRunner } from "./isolation/runner.ts";

@@ -4,13 +4,13 @@
  */
 
 import { ConfigError } from "../../errors.ts";
-import { JobProcess, WarmProcess } from "../../isolation/process.ts";
 import { eraseEnvironment } from "../../process/hardening.ts";
 import { LOG_SCOPE } from "../../redact/index.ts";
 import type { Runnable } from "../../sdk/definition.ts";
 import type { DefinitionSettings, ProcessLimits } from "../../sdk/settings.ts";
 import type { ClaimedJob } from "../../types/jobs.ts";
 import type { JobServices, OnEnd, Run, Runner } from "../runner.ts";
+import { JobProcess, WarmProcess } from "./job-process.ts";
 import { toProfile } from "./limits.ts";
 
 export interface IsolationOptions {

@@ -7,11 +7,11 @@ import { constants, tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Writable } from "node:stream";
 import { fileURLToPath } from "node:url";
-import { JobForgeError } from "../errors.ts";
-import { redactInBackground } from "../redact/background.ts";
-import { jobScope, type RedactionScope } from "../redact/index.ts";
-import type { Runnable } from "../sdk/definition.ts";
-import type { ProcessLimits } from "../sdk/settings.ts";
+import { JobForgeError } from "../../errors.ts";
+import { redactInBackground } from "../../redact/background.ts";
+import { jobScope, type RedactionScope } from "../../redact/index.ts";
+import type { Runnable } from "../../sdk/definition.ts";
+import type { ProcessLimits } from "../../sdk/settings.ts";
 import {
   type ExceededLimit,
   isFinal,
@@ -19,11 +19,12 @@ import {
   type StopReason,
   type Verdict,
   verdictFromExit,
-} from "../sdk/verdict.ts";
-import type { ClaimedJob, JsonObject } from "../types/jobs.ts";
-import { now } from "../worker/clock.ts";
-import { buildWarmEnvironment } from "../worker/isolation/environment.ts";
-import { heapFlag, limitCommand, residentBytes } from "../worker/isolation/limits.ts";
+} from "../../sdk/verdict.ts";
+import type { ClaimedJob, JsonObject } from "../../types/jobs.ts";
+import { now } from "../clock.ts";
+import type { JobServices, OnEnd, Run } from "../runner.ts";
+import { buildWarmEnvironment } from "./environment.ts";
+import { heapFlag, limitCommand, residentBytes } from "./limits.ts";
 import {
   DEADLINE_FD,
   type JobMessage,
@@ -31,10 +32,9 @@ import {
   type ResourceUsage,
   type ResponseValue,
   type WorkerMessage,
-} from "../worker/isolation/messages.ts";
-import { OutputTail } from "../worker/isolation/output-tail.ts";
-import { killTree, MARK_VARIABLE } from "../worker/isolation/proc.ts";
-import type { JobServices, OnEnd, Run } from "../worker/runner.ts";
+} from "./messages.ts";
+import { OutputTail } from "./output-tail.ts";
+import { killTree, MARK_VARIABLE } from "./proc.ts";
 
 // Data sent before the exit arrives within this time. A grandchild that still holds the pipes is
 // not waited for.
@@ -45,7 +45,7 @@ const OF_THE_WORKER =
   /^--(inspect|cpu-prof|heap-prof|test|watch|max-old-space-size|heap-growing-percent)/;
 const NOTES: readonly string[] = ["progress", "log", "event"];
 const EXTENSION = import.meta.url.slice(import.meta.url.lastIndexOf("."));
-const CHILD = fileURLToPath(new URL(`../worker/isolation/child${EXTENSION}`, import.meta.url));
+const CHILD = fileURLToPath(new URL(`./child${EXTENSION}`, import.meta.url));
 
 /** A process that has imported the app and waits for a job. */
 export class WarmProcess {

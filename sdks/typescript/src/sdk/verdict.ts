@@ -83,7 +83,7 @@ export function verdictFromError(
   stopped: StopReason | null,
   scope: RedactionScope,
 ): Verdict {
-  return applyStop(verdictBeforeStop(error, settings, scope), stopped);
+  return applyStop(classifyError(error, settings, scope), stopped);
 }
 
 /**
@@ -99,7 +99,7 @@ export function verdictFromExit(
   return applyStop(reported ?? { outcome: "crashed", error: crashToJson(exit) }, stopped);
 }
 
-function verdictBeforeStop(
+function classifyError(
   error: unknown,
   settings: Pick<DefinitionSettings, "giveUpOn">,
   scope: RedactionScope,

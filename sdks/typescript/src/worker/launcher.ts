@@ -11,15 +11,14 @@ import { verdictFromError } from "../sdk/verdict.ts";
 import type { ClaimedJob } from "../types/jobs.ts";
 import { now } from "./clock.ts";
 import type { LeaseTable } from "./leases.ts";
-import type { Runner } from "./runner.ts";
-import { isReport, type OnEnd, RELEASED, type Report, type Run } from "./runner.ts";
+import { isReport, type OnEnd, RELEASED, type Report, type Run, type Runner } from "./runner.ts";
 
 // How long jobs are started before the event loop gets to other work.
 const TIME_SLICE_S = 0.01;
-// After this number of starts, synchronous handlers may finish before more jobs start, so that V8
-// frees their objects in the young generation.
+// After this number of starts, handlers that never await I/O finish before more jobs start, so that
+// V8 frees their objects in the young generation.
 const GROUP_SIZE = 50;
-// The maximum delay of a Node timer. Longer timeouts end with the process at the latest.
+// The maximum delay of a Node timer, about 25 days.
 const MAX_TIMEOUT_MS = 2 ** 31 - 1;
 
 /**

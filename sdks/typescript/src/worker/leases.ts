@@ -41,8 +41,8 @@ export class LeaseTable {
    * Set the function that returns finished jobs whose leases also need an extension, because they
    * have waited at least `heldForS` to be settled.
    */
-  setUnsettledSource(ended: (heldForS: number) => readonly Token[]): void {
-    this.#unsettledTokens = ended;
+  setUnsettledSource(getTokens: (heldForS: number) => readonly Token[]): void {
+    this.#unsettledTokens = getTokens;
   }
 
   hold(run: Run, deadline: number, timeout: NodeJS.Timeout): void {

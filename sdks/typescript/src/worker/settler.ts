@@ -50,7 +50,7 @@ class FinishedRun {
 }
 
 interface Busy {
-  readonly ended: FinishedRun;
+  readonly finished: FinishedRun;
   readonly retries: number;
   readonly dueAt: number;
 }
@@ -62,7 +62,7 @@ export class Settler {
   readonly #leases: LeaseTable;
   readonly #notes: NoteBuffer;
   readonly #onSettled: () => void;
-  #unsettledTokens: FinishedRun[] = [];
+  #finished: FinishedRun[] = [];
   #sending: FinishedRun[] = [];
   #sendingSince = Number.POSITIVE_INFINITY;
   #busy: Busy[] = [];
@@ -91,7 +91,7 @@ export class Settler {
   }
 
   get size(): number {
-    return this.#unsettledTokens.length + this.#sending.length + this.#busy.length;
+    return this.#finished.length + this.#sending.length + this.#busy.length;
   }
 
   /**
@@ -102,7 +102,7 @@ export class Settler {
   }
 
   add(job: ClaimedJob, report: Report, durationS: number): void {
-    this.#unsettledTokens.push(new FinishedRun(job, report, durationS));
+    this.#finished.push(new FinishedRun(job, report, durationS));
   }
 
   /** Settle the collected outcomes; wait if there are none. */
@@ -140,23 +140,26 @@ export class Settler {
    * them.
    */
   logUnsettled(): void {
-    const busy = new Set([...this.#busy.map(({ ended }) => ended), ...this.#retryCounts.keys()]);
-    const left = [...new Set([...busy, ...this.#sending, ...this.#unsettledTokens])];
-    for (const ended of left.slice(0, MAX_LOGGED)) {
-      const reason = busy.has(ended)
+    const busy = new Set([
+      ...this.#busy.map(({ finished }) => finished),
+      ...this.#retryCounts.keys(),
+    ]);
+    const left = [...new Set([...busy, ...this.#sending, ...this.#finished])];
+    for (const finished of left.slice(0, MAX_LOGGED)) {
+      const reason = busy.has(finished)
         ? "another transaction holds the job, or a row that its end needs"
         : "the database has not answered";
-      emit("job.unsettled", { ...jobFields(ended.job), reason }, "warning");
+      emit("job.unsettled", { ...jobFields(finished.job), reason }, "warning");
     }
   }
 
   /** Return the busy jobs, and all other finished jobs if the batch in flight is slow. */
   #tokensToExtend(heldForS: number): Token[] {
-    const tokens = this.#busy.map(({ ended }) => ended.job);
+    const tokens = this.#busy.map(({ finished }) => finished.job);
     const isSlow =
       this.#sending.length > 0 && this.#sendingSince <= now() - Math.max(heldForS, SLOW_S);
     if (isSlow || this.#isRetry) tokens.push(...this.#sending.map(({ job }) => job));
-    if (isSlow) tokens.push(...this.#unsettledTokens.map(({ job }) => job));
+    if (isSlow) tokens.push(...this.#finished.map(({ job }) => job));
     return tokens;
   }
 
@@ -167,8 +170,8 @@ export class Settler {
     const due = this.#busy.filter(({ dueAt }) => dueAt <= moment).slice(0, MAX_BATCH);
     const taken = new Set(due);
     this.#busy = this.#busy.filter((busy) => !taken.has(busy));
-    for (const { ended, retries } of due) this.#retryCounts.set(ended, retries);
-    return due.map(({ ended }) => ended);
+    for (const { finished, retries } of due) this.#retryCounts.set(finished, retries);
+    return due.map(({ finished }) => finished);
   }
 
   #nextRetryS(): number | undefined {
@@ -176,24 +179,24 @@ export class Settler {
     return Math.max(0, Math.min(...this.#busy.map(({ dueAt }) => dueAt)) - now());
   }
 
-  #deferBusy(ended: FinishedRun): void {
-    const retries = this.#retryCounts.get(ended) ?? 0;
+  #deferBusy(finished: FinishedRun): void {
+    const retries = this.#retryCounts.get(finished) ?? 0;
     const pauseS = Math.min(MAX_PAUSE_S, MIN_PAUSE_S * 2 ** Math.min(retries, 10));
     const dueAt = now() + pauseS * (0.5 + 0.5 * Math.random());
-    this.#busy.push({ ended, retries: retries + 1, dueAt });
+    this.#busy.push({ finished, retries: retries + 1, dueAt });
   }
 
   #takeBatch(): FinishedRun[] {
     let count = 0;
     let weight = 0;
-    for (const { report } of this.#unsettledTokens) {
+    for (const { report } of this.#finished) {
       if (count >= this.#batchLimit || weight >= MAX_BATCH_SIZE) break;
       count += 1;
       if (report !== SUCCEEDED) weight += estimateWeight(report);
     }
-    if (count < this.#unsettledTokens.length) return this.#unsettledTokens.splice(0, count);
-    const all = this.#unsettledTokens;
-    this.#unsettledTokens = [];
+    if (count < this.#finished.length) return this.#finished.splice(0, count);
+    const all = this.#finished;
+    this.#finished = [];
     return all;
   }
 
@@ -217,9 +220,9 @@ export class Settler {
     const [only] = this.#sending;
     if (this.#sending.length > 1 || only === undefined) {
       this.#batchLimit = Math.max(1, Math.floor(this.#sending.length / 2));
-      this.#unsettledTokens.unshift(...this.#sending.splice(this.#batchLimit));
+      this.#finished.unshift(...this.#sending.splice(this.#batchLimit));
     } else if (error instanceof Contended) {
-      this.#unsettledTokens.push(...this.#sending.splice(0));
+      this.#finished.push(...this.#sending.splice(0));
     } else {
       this.#sending = replaceRefused(only, error);
     }
@@ -243,11 +246,11 @@ export class Settler {
     const unsettled = await this.#link.run(succeedJobs(this.#workerId, jobs, results));
     const wasSettled = ({ job }: FinishedRun) =>
       unsettled.size === 0 || !unsettled.has(`${job.job_id}.${job.lease}`);
-    this.#sending = [...others, ...plain.filter((ended) => !wasSettled(ended))];
+    this.#sending = [...others, ...plain.filter((finished) => !wasSettled(finished))];
     this.settled += plain.length - unsettled.size;
     if (!isEnabled("debug")) return;
-    for (const ended of plain.filter(wasSettled)) {
-      logSettled(ended, { ...ended.job, status: "ok", state: "succeeded" });
+    for (const finished of plain.filter(wasSettled)) {
+      logSettled(finished, { ...finished.job, status: "ok", state: "succeeded" });
     }
   }
 
@@ -255,18 +258,20 @@ export class Settler {
     const reports = sending.map(({ job, report }) => buildReport(job, report));
     const results = await this.#link.run(completeJobs(this.#workerId, reports));
     const byLease = new Map(
-      sending.map((ended) => [`${ended.job.job_id}.${ended.job.lease}`, ended] as const),
+      sending.map(
+        (finished) => [`${finished.job.job_id}.${finished.job.lease}`, finished] as const,
+      ),
     );
     for (const settled of results) {
-      const ended = byLease.get(`${settled.job_id}.${settled.lease}`);
-      if (ended === undefined) continue;
+      const finished = byLease.get(`${settled.job_id}.${settled.lease}`);
+      if (finished === undefined) continue;
       if (settled.status === "busy") {
-        this.#deferBusy(ended);
+        this.#deferBusy(finished);
       } else {
         this.settled += 1;
-        logSettled(ended, settled);
+        logSettled(finished, settled);
       }
-      this.#retryCounts.delete(ended);
+      this.#retryCounts.delete(finished);
     }
   }
 

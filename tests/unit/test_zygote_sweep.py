@@ -11,11 +11,11 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="as Linux has it
 CHAIN = """
 import os, select, time
 from jobforge.worker.isolation import limits, proc
-from jobforge.worker.isolation.children import Child, Family
-from jobforge.sdk.settings import Limits
+from jobforge.worker.isolation.children import Child, ChildTable
+from jobforge.sdk.settings import ProcessLimits
 
-limits.adopt_orphans()
-family = Family(None, 1024)
+limits.become_subreaper()
+children = ChildTable(None, 1024)
 go, proceed = os.pipe()
 alive, held = os.pipe()
 job = os.fork()
@@ -29,22 +29,22 @@ if job == 0:
         os._exit(0)
     os._exit(0)
 os.close(held)
-family.add(Child(1, job, "", "", Limits(0, None, 0, None), proc.now()))
+children.add(Child(1, job, "", "", ProcessLimits(0, None, 0, None), proc.now()))
 os.waitid(os.P_PID, job, os.WEXITED | os.WNOWAIT)
-assert [child.pid for child, _, _ in family.reap()] == [job]
+assert [child.pid for child, _, _ in children.reap()] == [job]
 
-listed = proc.children
-def children(pid):
-    found = listed(pid)
-    proc.children = listed
+read_children = proc.read_children
+def read_after_fork(pid):
+    found = read_children(pid)
+    proc.read_children = read_children
     os.write(proceed, b".")
     [first] = found
     os.waitid(os.P_PID, first, os.WEXITED | os.WNOWAIT)
     return found
-proc.children = children
-family.look_after()
+proc.read_children = read_after_fork
+children.run_checks()
 is_gone = bool(select.select([alive], [], [], 10)[0])
-print(is_gone, listed(os.getpid()))
+print(is_gone, read_children(os.getpid()))
 os._exit(0)
 """
 

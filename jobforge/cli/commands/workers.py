@@ -45,7 +45,7 @@ def list_(
 @app.command()
 @with_engine
 def show(engine: CliEngine, worker: WorkerId, *, as_json: AsJson = False) -> None:
-    """Show one worker: its queues, slots, running jobs, definitions and isolation level."""
+    """Show one worker, with its isolation level."""
     found = _find(engine, worker)
     if as_json:
         output.print_json(asdict(found))

@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from jobforge.sdk.batch import BatchHandle
     from jobforge.sdk.context import Context
     from jobforge.sdk.definition import Definition
+    from jobforge.sdk.definition_settings import Rate
     from jobforge.sdk.handle import Handle
-    from jobforge.sdk.retry import Cancel, Cancelled, Dead, Retry, Snooze
-    from jobforge.sdk.settings import Rate
+    from jobforge.sdk.outcome_exceptions import Cancel, Cancelled, Dead, Retry, Snooze
     from jobforge.sdk.workflow import WorkflowHandle
     from jobforge.sdk.workflow_nodes import Node
     from jobforge.security.webhook_signature import verify_webhook
@@ -50,11 +50,11 @@ __all__ = [
 _MODULES = {
     "AsyncClient": "client.client",
     "BatchHandle": "sdk.batch",
-    "Cancel": "sdk.retry",
-    "Cancelled": "sdk.retry",
+    "Cancel": "sdk.outcome_exceptions",
+    "Cancelled": "sdk.outcome_exceptions",
     "Client": "client.client",
     "Context": "sdk.context",
-    "Dead": "sdk.retry",
+    "Dead": "sdk.outcome_exceptions",
     "Definition": "sdk.definition",
     "Handle": "sdk.handle",
     "JobFilter": "types.jobs",
@@ -63,9 +63,9 @@ _MODULES = {
     "Node": "sdk.workflow_nodes",
     "Outcome": "types.jobs",
     "OutcomeReport": "types.jobs",
-    "Rate": "sdk.settings",
-    "Retry": "sdk.retry",
-    "Snooze": "sdk.retry",
+    "Rate": "sdk.definition_settings",
+    "Retry": "sdk.outcome_exceptions",
+    "Snooze": "sdk.outcome_exceptions",
     "WorkflowHandle": "sdk.workflow",
     "verify_webhook": "security.webhook_signature",
 }

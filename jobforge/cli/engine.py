@@ -27,7 +27,7 @@ from jobforge.process import interrupts
 
 if TYPE_CHECKING:
     from jobforge.artifacts import Artifacts
-    from jobforge.artifacts.marker import ArtifactSource
+    from jobforge.artifacts.artifact_reference import ArtifactSource
     from jobforge.calls import Call
     from jobforge.client.address import ServerAddress
     from jobforge.client.transport import Transport
@@ -108,7 +108,7 @@ class DirectEngine:
         If the definition cannot be read, the engine and the worker check the job instead.
         """
         from jobforge import calls
-        from jobforge.payloads import json_schema
+        from jobforge.payloads import schema_validation
 
         key, _, version = job.definition.partition("@")
         if version and not version.isdecimal():
@@ -118,8 +118,8 @@ class DirectEngine:
         except (Denied, NotFound):
             return
         try:
-            json_schema.check_payload(
-                json_schema.compile_validator(key, found.parameters), job.payload
+            schema_validation.check_payload(
+                schema_validation.compile_validator(key, found.parameters), job.payload
             )
         except InvalidPayload as error:
             hint = f"jobforge definitions schema {job.definition}"
@@ -128,7 +128,7 @@ class DirectEngine:
     @contextmanager
     def open_artifact(self, job: "Job", of: "ArtifactSource | None") -> "Iterator[Iterator[bytes]]":
         """Yield the chunks of a job's artifact."""
-        from jobforge.artifacts.marker import find_artifact_key
+        from jobforge.artifacts.artifact_reference import find_artifact_key
 
         path = find_artifact_key(job, of).path  # first: NotFound must not require a store
         yield self._open_artifacts().store.open(path)
@@ -211,7 +211,7 @@ class RemoteEngine:
 
     def own_tenant(self) -> UUID | None:
         """Return the tenant of the API key, or None for a key without a tenant."""
-        from jobforge.client.requests import whoami
+        from jobforge.client.http_only_requests import whoami
 
         return self.transport.run(whoami()).tenant_id
 
@@ -235,7 +235,7 @@ class RemoteEngine:
         expires_at: datetime | None,
         tenant_id: UUID | None,
     ) -> KeyIdAndText:
-        from jobforge.client.requests import create_key
+        from jobforge.client.http_only_requests import create_key
 
         created = self.transport.run(
             create_key(name, role, scopes=scopes, expires_at=expires_at, tenant_id=tenant_id)
@@ -253,7 +253,7 @@ class RemoteEngine:
         return False
 
     def rotate_key(self, key_id: UUID, *, overlap_s: float) -> KeyIdAndText:
-        from jobforge.client.requests import rotate_key
+        from jobforge.client.http_only_requests import rotate_key
 
         created = self.transport.run(rotate_key(key_id, overlap_s=overlap_s))
         return created.id, created.text

@@ -12,8 +12,14 @@ from uuid import UUID, uuid4
 
 from jobforge.calls import Call
 from jobforge.calls.rows import Rows
-from jobforge.client.params import TENANT, ParameterSpec, encode_body, name_parameters, query
 from jobforge.client.request import IDEMPOTENCY_KEY_HEADER, TENANT_HEADER, ApiRequest
+from jobforge.client.request_encoding import (
+    TENANT,
+    ParameterSpec,
+    encode_body,
+    name_parameters,
+    query,
+)
 from jobforge.client.rows import (
     RowReader,
     created_batch,
@@ -279,7 +285,7 @@ ROUTES: Routes = {
     "delete_connector_config": Route(
         "DELETE /connectors/{config_id}", "config_id tenant_id", no_rows
     ),
-    # Webhooks; requests.py creates endpoints and rotates secrets.
+    # Webhooks; http_only_requests.py creates endpoints and rotates secrets.
     "get_webhook": Route("GET /webhooks/{id}", "id tenant_id", record(Webhook)),
     "list_webhooks": Route("GET /webhooks", "limit cursor tenant_id", records(Webhook)),
     "edit_webhook": Route("PATCH /webhooks/{id}", "id *changes - tenant_id", no_rows),

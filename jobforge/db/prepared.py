@@ -2,7 +2,7 @@
 
 For frequent calls, one at a time: a cursor doubles the client time of a call. Works only on the
 engine's own connections, outside pipelines and not behind a pooler. Servers use the even faster
-path of watched.py.
+path of fast_connection.py.
 """
 
 from functools import cached_property, lru_cache

@@ -1,11 +1,11 @@
 """Claim jobs for the free slots.
 
 After a full claim (a queue returned as many jobs as requested), the next claim follows as soon as
-enough slots are free (pacing.py). Claims after a full claim or a notification ask only the queues
-that are known to have more jobs; every `_FULL_CLAIM_INTERVAL_S` a claim asks all queues. After a
-claim that was not full, the claimer asks again after a few growing pauses, because a notification
-may overtake the rows that it announces, and then every `poll_s`. The launcher reads the claimed
-rows, so that the database can execute the next claim in the meantime.
+enough slots are free (claim_coalescing.py). Claims after a full claim or a notification ask only
+the queues that are known to have more jobs; every `_FULL_CLAIM_INTERVAL_S` a claim asks all queues.
+After a claim that was not full, the claimer asks again after a few growing pauses, because a
+notification may overtake the rows that it announces, and then every `poll_s`. The launcher reads
+the claimed rows, so that the database can execute the next claim in the meantime.
 """
 
 import random
@@ -16,7 +16,7 @@ from uuid import UUID
 from jobforge import calls
 from jobforge.calls import Call, PendingResult
 from jobforge.calls.worker import is_unreadable
-from jobforge.db.loop import BackgroundLoop
+from jobforge.db.background_loop import BackgroundLoop
 from jobforge.db.outage import MonitoredLink
 from jobforge.errors import JobForgeError, NotFound
 from jobforge.observability.metrics import Meters

@@ -25,7 +25,7 @@ from integration.isolation import Rig
 from jobforge.errors import ConfigError
 from jobforge.types.jobs import Outcome
 from jobforge.worker.isolation import namespaces, proc
-from jobforge.worker.runner import Report
+from jobforge.worker.runner_protocol import Report
 
 APP = str(Path(__file__).with_name("attack_app.py"))
 # Long enough for a slow machine; what is killed is gone at once as a rule.

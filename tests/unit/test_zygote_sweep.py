@@ -12,7 +12,7 @@ CHAIN = """
 import os, select, time
 from jobforge.worker.isolation import limits, proc
 from jobforge.worker.isolation.children import Child, ChildTable
-from jobforge.sdk.settings import ProcessLimits
+from jobforge.sdk.definition_settings import ProcessLimits
 
 limits.become_subreaper()
 children = ChildTable(None, 1024)

@@ -1,6 +1,6 @@
 """Routes for remote workers, which have no database connection: the worker protocol over HTTP.
 
-The requests of running jobs are in worker_jobs.py.
+The requests of running jobs are in running_jobs.py.
 
 A worker's key may belong to one tenant. All its calls run for that tenant, so the engine finds no
 jobs of other tenants and reports their leases as `lost`. A worker id is valid only for the

@@ -41,7 +41,7 @@ faults: $(INSTALLED) system-deps ## kill, freeze, crash and cut workers and data
 	@JOBFORGE_LONG=1 $(BIN)/pytest -n 2 tests/faults $(ARGS)
 
 fuzz: $(INSTALLED) ## ask the HTTP API everything that its OpenAPI allows, and much that it does not: half an hour
-	@JOBFORGE_LONG=1 $(BIN)/pytest -n 2 tests/api/test_contract.py $(ARGS)
+	@JOBFORGE_LONG=1 $(BIN)/pytest -n 2 tests/api/test_openapi.py $(ARGS)
 
 attacks: $(INSTALLED) ui system-deps ## run the attacks on tenancy, HTTP, egress and isolation; writes their number into docs
 	@$(BIN)/pytest -n $(TESTERS) -m attack --attack-report docs $(ARGS)

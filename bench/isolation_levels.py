@@ -16,8 +16,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
-from integration.attack_rig import show_python
-from integration.isolation import Rig
+from integration.attack_runner import show_python
+from integration.isolation_rig import Rig
 
 from jobforge.worker.isolation import proc
 

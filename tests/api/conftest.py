@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 import pytest
-from api.house import House, house
+from api.api_server import House, house
 from cluster import fresh_database
 
 from jobforge.embedded import PostgresServer

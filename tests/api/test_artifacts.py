@@ -8,9 +8,9 @@ from uuid import UUID, uuid4
 
 import httpx2
 import pytest
-from api.house import SECRET_KEY, House, house, served
+from api.api_server import SECRET_KEY, House, house, served
 from cluster import fresh_database, wait_until
-from integration.stores import CREDENTIALS, at_bucket, at_folder, new_bucket, s3_server
+from integration.artifact_stores import CREDENTIALS, at_bucket, at_folder, new_bucket, s3_server
 from integration.terminal import QuickTerminal
 
 from jobforge import JobForge, calls, db, errors

@@ -6,7 +6,7 @@ from uuid import UUID
 
 import httpx2
 import pytest
-from api.house import API, House, served
+from api.api_server import API, House, served
 from attacks import Attempts
 from cluster import wait_until
 

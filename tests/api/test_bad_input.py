@@ -13,7 +13,7 @@ from uuid import uuid4
 
 import httpx2
 import pytest
-from api.house import API, House
+from api.api_server import API, House
 from attacks import Attempts
 
 from jobforge.api.request_body import LARGE_BYTES, parse

@@ -10,10 +10,10 @@ from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
-from api.front import Front
-from api.house import House
+from api.api_server import House
+from api.faulty_proxy import Front
 from cluster import wait_until
-from integration.workshop import eventually
+from integration.worker_harness import eventually
 from sql.engine import claim, complete, enqueue, enqueue_one, new_worker, note, state_of
 
 from jobforge import AsyncClient, Client, Context, JobForge, calls, db, errors

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from api.house import House
+from api.api_server import House
 from integration.terminal import QuickTerminal
 
 from jobforge import calls, db

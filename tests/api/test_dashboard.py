@@ -10,7 +10,7 @@ from typing import Any
 
 import httpx2
 import pytest
-from api.house import House
+from api.api_server import House
 from fastapi import FastAPI
 from starlette.testclient import TestClient
 

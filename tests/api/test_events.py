@@ -3,7 +3,7 @@
 from uuid import UUID, uuid4
 
 import pytest
-from api.house import House
+from api.api_server import House
 
 from jobforge import calls, db
 from jobforge.types.events import DeliveryOutcome, Dispatched, Reaction

@@ -5,8 +5,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 from uuid import uuid4
 
-from api.foreign import make_objects
-from api.house import House
+from api.api_server import House
+from api.tenant_objects import make_objects
 from cluster import wait_until
 
 

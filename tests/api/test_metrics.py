@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import httpx2
 import pytest
-from api.house import House, house
+from api.api_server import House, house
 from cluster import connect_to, fresh_database, wait_until
 from prometheus_client.parser import text_string_to_metric_families
 

@@ -9,11 +9,11 @@ from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
-from api.front import Fault, Front
-from api.house import House, Party
+from api.api_server import House, Party
+from api.faulty_proxy import Fault, Front
 from cluster import wait_until
 from integration.terminal import Terminal
-from integration.workshop import eventually
+from integration.worker_harness import eventually
 from sql.engine import call_for_value, enqueue_one, state_of
 
 from jobforge import Context, JobForge, Retry, calls, db, errors

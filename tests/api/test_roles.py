@@ -4,7 +4,7 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
-from api.house import House
+from api.api_server import House
 from attacks import Attempts
 from fastapi import FastAPI
 from fastapi.routing import APIRoute

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
 import pytest
-from api.house import API, House, Party
+from api.api_server import API, House, Party
 
 from jobforge.client.client import Client
 

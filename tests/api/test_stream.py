@@ -9,10 +9,10 @@ from urllib.parse import urlsplit
 from uuid import UUID
 
 import pytest
-from api.house import API, House, Party, served
-from api.listening import Listener, listening
+from api.api_server import API, House, Party, served
+from api.stream_listener import Listener, listening
 from cluster import Connection, connect_to, wait_until
-from integration.workshop import cut, eventually
+from integration.worker_harness import cut, eventually
 from sql.engine import Row, claim, complete, enqueue, new_worker, note
 
 from jobforge import db

@@ -9,8 +9,8 @@ from uuid import uuid4
 
 import httpx2
 import pytest
-from api.foreign import Foreign, make_objects, rows_of
-from api.house import House
+from api.api_server import House
+from api.tenant_objects import Foreign, make_objects, rows_of
 from attacks import Attempts
 
 from jobforge.api.auth.permissions import PREFIX, RULES, Rule

@@ -3,9 +3,9 @@
 from typing import Any
 
 import pytest
-from api.house import House
+from api.api_server import House
 from cluster import wait_until
-from integration.recorder import are_nested, recording
+from integration.span_recorder import are_nested, recording
 from opentelemetry import trace
 from opentelemetry.trace import SpanKind
 

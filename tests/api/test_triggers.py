@@ -5,7 +5,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from api.house import House
+from api.api_server import House
 from sql import engine
 
 from jobforge.client.client import Client

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from api.house import SECRET_KEY, House
+from api.api_server import SECRET_KEY, House
 
 from jobforge import calls, db
 from jobforge.security.vault import Vault

@@ -3,7 +3,7 @@
 from uuid import UUID
 
 import pytest
-from api.house import House
+from api.api_server import House
 
 from jobforge import errors
 from jobforge.client.client import Client

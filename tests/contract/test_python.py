@@ -12,7 +12,7 @@ from uuid import UUID
 import anyio
 import pytest
 from cluster import Connection, Database, connect_to, fresh_database
-from integration.workshop import eventually
+from integration.worker_harness import eventually
 from pydantic import StrictStr
 
 from contract.cases import CONTRACT, Case, Names, cases, in_order, read

@@ -16,11 +16,11 @@ from uuid import UUID
 
 import httpx2
 import pytest
-from api.house import house
+from api.api_server import house
 from attacks import Attempts
 from cluster import Database, wait_until
-from contract.texts import shown_texts
-from contract.typescript import ROOT, node, run_node, sdk, urls_of, worker_command
+from contract.secret_strings import shown_texts
+from contract.typescript_sdk import ROOT, node, run_node, sdk, urls_of, worker_command
 
 from jobforge import calls, db
 from jobforge.types.events import DeliveryOutcome, EventDelivery

@@ -9,7 +9,7 @@ from uuid import UUID
 
 import pytest
 from cluster import wait_until
-from contract.typescript import worker_command
+from contract.typescript_sdk import worker_command
 from faults.oracle import now
 from faults.postgres import MortalCluster
 from faults.trial import SEED, Trial, times

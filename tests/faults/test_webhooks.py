@@ -9,7 +9,7 @@ import pytest
 from cluster import wait_until
 from faults.producer import TENANTS
 from faults.trial import SEED, Trial, times
-from integration.receiver import receiving, subscribe
+from integration.webhook_receiver import receiving, subscribe
 from sql.endpoints import CONNECTOR, untold
 
 from jobforge import calls, db

@@ -42,7 +42,7 @@ def attack(level: str, user: int | None = None) -> Found | str:
     """Which attacks succeed at the level; or what the host lacks for it."""
     arguments = [level] if user is None else [level, str(user)]
     done = subprocess.run(
-        [sys.executable, "-m", "integration.attack_rig", *arguments],
+        [sys.executable, "-m", "integration.attack_runner", *arguments],
         cwd=Path(__file__).parents[1],
         stdout=subprocess.PIPE,
         text=True,

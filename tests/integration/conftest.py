@@ -6,7 +6,7 @@ from typing import TypeVar
 
 import pytest
 from cluster import Connection, Database
-from integration.seam import Run
+from integration.call_setup import Run
 
 from jobforge import calls, db
 from jobforge.calls import Call

@@ -2,7 +2,7 @@
 
 import sys
 
-from integration.isolation import Rig
+from integration.isolation_rig import Rig
 
 
 def main() -> None:

@@ -13,7 +13,7 @@ from uuid import uuid4
 import httpx2
 import pytest
 from cluster import Connection, Database, wait_until
-from integration.stores import at_bucket, at_folder, new_bucket, s3_server
+from integration.artifact_stores import at_bucket, at_folder, new_bucket, s3_server
 from integration.terminal import Terminal
 
 from jobforge import JobForge, calls, db, errors

@@ -18,9 +18,16 @@ import psycopg
 import pytest
 from cluster import Clock, Connection, Database
 from integration.artifact_app import Defined, define
-from integration.seam import TENANT_A, TENANT_B
-from integration.stores import CREDENTIALS, LIMIT, at_bucket, at_folder, new_bucket, s3_server
-from integration.workshop import Workshop, eventually
+from integration.artifact_stores import (
+    CREDENTIALS,
+    LIMIT,
+    at_bucket,
+    at_folder,
+    new_bucket,
+    s3_server,
+)
+from integration.call_setup import TENANT_A, TENANT_B
+from integration.worker_harness import Workshop, eventually
 
 from jobforge import JobForge, calls, db, errors
 from jobforge.artifacts import ArtifactKey, Artifacts

@@ -6,7 +6,7 @@ from uuid import UUID, uuid4
 
 import pytest
 from cluster import Clock, Connect, Connection
-from integration.seam import A_JOB, TENANT_A, WORKER, Run, report
+from integration.call_setup import A_JOB, TENANT_A, WORKER, Run, report
 
 from jobforge import calls
 from jobforge.errors import Json, LeaseLost, NotFound, TenantErased

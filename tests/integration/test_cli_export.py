@@ -16,7 +16,7 @@ from pathlib import Path
 from uuid import UUID, uuid4
 
 import pytest
-from api.house import house
+from api.api_server import house
 from cluster import Connection, Database
 from integration.terminal import QuickTerminal, Terminal, environment
 

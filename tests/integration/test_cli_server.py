@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 import pytest
-from api.house import SECRET_KEY, House, house
+from api.api_server import SECRET_KEY, House, house
 from cluster import fresh_database
 from sql.engine import claim, complete, enqueue_one, new_worker
 

@@ -13,7 +13,7 @@ from uuid import UUID
 
 import anyio
 import pytest
-from api.house import SECRET_KEY, house
+from api.api_server import SECRET_KEY, house
 from cluster import Connection, Database, connect_to, fresh_database
 from integration.terminal import COMMANDS, QuickTerminal
 from integration.transcripts import exit_codes, played

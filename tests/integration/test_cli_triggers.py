@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 from cluster import Clock, Connection, Database, wait_until
-from integration.pages import run_page
-from integration.seam import TENANT_A
+from integration.call_setup import TENANT_A
+from integration.page_runner import run_page
+from integration.schedule_harness import Timetable
 from integration.terminal import QuickTerminal, Terminal
-from integration.timetable import Timetable
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples" / "schedules"

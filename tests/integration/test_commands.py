@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from integration.isolation import Rig, error, outcome
+from integration.isolation_rig import Rig, error, outcome
 
 from jobforge.types.jobs import Outcome
 from jobforge.worker.runner import Report, StopReason

@@ -7,7 +7,7 @@ from typing import Any
 import psycopg
 import pytest
 from cluster import Clock, Connection, Database
-from integration.killing import Ward, opened_ward
+from integration.killable_workers import Ward, opened_ward
 
 from jobforge import Context, JobForge, Retry, calls, db
 from jobforge.embedded import PostgresServer

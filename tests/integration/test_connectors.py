@@ -12,9 +12,9 @@ from uuid import UUID, uuid4
 
 import pytest
 from cluster import Connection, Database
-from integration.loopback import Loopback, loopback
-from integration.seam import TENANT_A, TENANT_B
-from integration.workshop import Workshop
+from integration.call_setup import TENANT_A, TENANT_B
+from integration.loopback_server import Loopback, loopback
+from integration.worker_harness import Workshop
 from sql.long_numbers import Column, plant_long_values
 
 from jobforge import calls, db

@@ -8,7 +8,7 @@ from uuid import UUID, uuid4
 
 import pytest
 from cluster import Connection, Database
-from integration.seam import TENANT_A, WORKER, Run, report
+from integration.call_setup import TENANT_A, WORKER, Run, report
 
 from jobforge import calls, db
 from jobforge.calls import Call

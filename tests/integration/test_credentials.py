@@ -27,7 +27,7 @@ import psycopg
 import pytest
 from attacks import Attempts
 from cluster import Connection, Database, wait_until
-from contract.typescript import worker_command
+from contract.typescript_sdk import worker_command
 from integration.terminal import Program, QuickTerminal, Terminal, environment
 
 from jobforge import calls, db
@@ -256,7 +256,7 @@ def _as_user() -> list[str]:
 def _as_root() -> list[str]:
     """Jobs have other users at the level `user`, and these must be able to read this Python."""
     code = (
-        "import os, sys; from integration.attack_rig import show_python; show_python(); "
+        "import os, sys; from integration.attack_runner import show_python; show_python(); "
         "os.execv(sys.argv[1], sys.argv[1:])"
     )
     return [sys.executable, "-c", code]

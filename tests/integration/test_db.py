@@ -15,7 +15,7 @@ from typing import Any
 import psycopg
 import pytest
 from cluster import Connection, Database, wait_until
-from integration.seam import A_JOB, TENANT_A, WORKER, count_jobs
+from integration.call_setup import A_JOB, TENANT_A, WORKER, count_jobs
 from psycopg.pq import Trace
 from psycopg.rows import dict_row
 

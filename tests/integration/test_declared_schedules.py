@@ -5,9 +5,9 @@ from uuid import UUID, uuid4
 
 import pytest
 from cluster import Clock, Connection, Database
-from integration.seam import TENANT_A, TENANT_B
-from integration.timetable import Timetable
-from integration.workshop import Workshop, eventually
+from integration.call_setup import TENANT_A, TENANT_B
+from integration.schedule_harness import Timetable
+from integration.worker_harness import Workshop, eventually
 from sql import engine
 
 from jobforge import calls, db

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import tables_page
 from cluster import Connect, Connection, Database
-from integration.seam import TENANT_A
+from integration.call_setup import TENANT_A
 from sql.test_lifecycle import HELD, WAITING_AND_ENDED
 
 from jobforge import errors

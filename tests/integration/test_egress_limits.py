@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from integration.loopback import Loopback, certificate, loopback
+from integration.loopback_server import Loopback, certificate, loopback
 
 from jobforge.connectors.egress import EgressClient, EgressRequest, EgressResponse, Policy
 from jobforge.connectors.egress.policy import parse_allow_entry

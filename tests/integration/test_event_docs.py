@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from cluster import Connection, Database, wait_until
-from integration.pages import run_page
-from integration.seam import TENANT_A
+from integration.call_setup import TENANT_A
+from integration.page_runner import run_page
 from integration.terminal import QuickTerminal, Terminal
 
 from jobforge.scheduler import event_filter, template

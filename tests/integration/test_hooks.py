@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from cluster import Clock, Connection, Database, wait_until
-from integration.killing import Ward, opened_ward
+from integration.killable_workers import Ward, opened_ward
 
 from jobforge import Cancel, Context, JobForge, Retry, Snooze, calls, db
 from jobforge.embedded import PostgresServer

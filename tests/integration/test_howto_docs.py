@@ -4,8 +4,8 @@ import re
 from pathlib import Path
 
 from cluster import Connection, Database
-from integration.pages import run_page
-from integration.seam import TENANT_A
+from integration.call_setup import TENANT_A
+from integration.page_runner import run_page
 
 HOWTO = Path(__file__).parents[2] / "docs" / "howto"
 # The first one's app is the one that is worked for; the others only enqueue.

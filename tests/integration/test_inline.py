@@ -10,7 +10,7 @@ from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
-from integration.workshop import eventually
+from integration.worker_harness import eventually
 
 from jobforge import Context, JobForge
 from jobforge.errors import Json, NotFound, TenantRequired

@@ -30,7 +30,7 @@ from jobforge.process.interrupts import StopRequest
 IS_LONG = "JOBFORGE_LONG" in os.environ
 SEED = int(os.environ.get("JOBFORGE_SEED", "1"))
 MOMENTS = 200 if IS_LONG else 4
-TRAP = Path(__file__).parent / "interrupted.py"
+TRAP = Path(__file__).parent / "interrupted_command.py"
 ENDS_WITHIN_S = 60
 APP = """
 from jobforge import JobForge

@@ -14,7 +14,7 @@ from typing import Any, BinaryIO
 import pytest
 from attacks import Attempts
 from cluster import wait_until
-from integration.isolation import (
+from integration.isolation_rig import (
     APP,
     Desk,
     Rig,

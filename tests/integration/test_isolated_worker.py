@@ -10,8 +10,8 @@ from uuid import UUID
 
 import pytest
 from cluster import Connection, Database
-from integration.isolation import APP, COMMANDS, living_of
-from integration.workshop import Workshop, eventually
+from integration.isolation_rig import APP, COMMANDS, living_of
+from integration.worker_harness import Workshop, eventually
 
 from jobforge import calls, db
 from jobforge.sdk.loader import load_app

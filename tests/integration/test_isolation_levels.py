@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from attacks import Attempts
 from integration import attack_table
-from integration.isolation import Desk
+from integration.isolation_rig import Desk
 
 from jobforge.config import load
 from jobforge.errors import ConfigError

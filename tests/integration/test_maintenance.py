@@ -5,8 +5,8 @@ from typing import Any, get_args
 
 import pytest
 from cluster import Clock, Connection, Database
-from integration.seam import TENANT_A, WORKER
-from integration.workshop import eventually, scheduling
+from integration.call_setup import TENANT_A, WORKER
+from integration.worker_harness import eventually, scheduling
 from sql import engine
 from sql.mutation import mutate
 

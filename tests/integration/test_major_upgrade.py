@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 from cluster import Connection, Database
+from integration.call_setup import TENANT_A
 from integration.replicas import Subscription, cluster, install, installed, prepare_target
-from integration.seam import TENANT_A
 from integration.test_postgres15 import POSTGRES_15
-from integration.workshop import Workshop
+from integration.worker_harness import Workshop
 from sql.engine import Row, call, claim, complete, count, enqueue, enqueue_one, new_worker
 
 from jobforge import Retry

@@ -12,10 +12,10 @@ import httpx2
 import pytest
 from attacks import Attempts
 from cluster import Connection, Database, wait_until
-from integration.isolation import APP
-from integration.seam import TENANT_A
+from integration.call_setup import TENANT_A
+from integration.isolation_rig import APP
 from integration.terminal import Terminal
-from integration.workshop import Waiters, Workshop, cut, eventually
+from integration.worker_harness import Waiters, Workshop, cut, eventually
 from prometheus_client.parser import text_string_to_metric_families
 
 from jobforge import Retry, calls, db

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from cluster import Connection, Database
-from integration.seam import TENANT_A
+from integration.call_setup import TENANT_A
 
 ROOT = Path(__file__).parents[2]
 

@@ -13,8 +13,8 @@ from uuid import UUID, uuid4
 import psycopg
 import pytest
 from cluster import LOGINS, Connection, Database, wait_until
-from contract.typescript import node, worker_command
-from integration.seam import A_JOB, TENANT_A, TENANT_B, WORKER, report
+from contract.typescript_sdk import node, worker_command
+from integration.call_setup import A_JOB, TENANT_A, TENANT_B, WORKER, report
 
 from jobforge import calls, db
 from jobforge.embedded.binaries import account_for

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from cluster import Connection, Database
-from integration.seam import TENANT_A
+from integration.call_setup import TENANT_A
 
 from jobforge import JobForge
 

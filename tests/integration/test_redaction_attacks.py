@@ -12,11 +12,11 @@ from uuid import UUID, uuid4
 import pytest
 from attacks import Attempts
 from cluster import Connection, Database
-from integration.isolation import Rig
-from integration.loopback import loopback
-from integration.seam import TENANT_A, TENANT_B
+from integration.call_setup import TENANT_A, TENANT_B
+from integration.isolation_rig import Rig
+from integration.loopback_server import loopback
 from integration.test_connectors import REQUEST, SECRET_KEY, Shop, answer
-from integration.workshop import eventually
+from integration.worker_harness import eventually
 
 from jobforge import Context, Retry, calls, db
 from jobforge.api.masking import mask_job

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from cluster import Connection, Database
-from integration.seam import TENANT_A
+from integration.call_setup import TENANT_A
 from integration.terminal import QuickTerminal, Terminal
 
 from jobforge.connectors.report_generate import ReportJobFilter, ReportRequest

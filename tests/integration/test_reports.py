@@ -11,9 +11,9 @@ from uuid import uuid4
 
 import pytest
 from cluster import Connection, Database
-from integration.seam import TENANT_A, TENANT_B
-from integration.stores import at_folder
-from integration.workshop import Workshop
+from integration.artifact_stores import at_folder
+from integration.call_setup import TENANT_A, TENANT_B
+from integration.worker_harness import Workshop
 
 from jobforge import JobForge, calls, connectors, db
 from jobforge.artifacts import Artifacts

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 from cluster import Clock, Connect, Connection, Database
-from integration.seam import TENANT_A, TENANT_B, WORKER
-from integration.timetable import Timetable
+from integration.call_setup import TENANT_A, TENANT_B, WORKER
+from integration.schedule_harness import Timetable
 from psycopg import sql
 from sql import engine
 

@@ -16,7 +16,7 @@ import sqlalchemy
 from cluster import Connection, Database
 from django.db import connections, transaction  # type: ignore[import-untyped]
 from django.db.backends.base.base import BaseDatabaseWrapper  # type: ignore[import-untyped]
-from integration.seam import TENANT_A, TENANT_B, count_jobs
+from integration.call_setup import TENANT_A, TENANT_B, count_jobs
 from integration.test_sdk_enqueue import jobs, make_app, register
 from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 from sqlalchemy.orm import Session, scoped_session, sessionmaker

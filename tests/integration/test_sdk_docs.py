@@ -5,8 +5,8 @@ import re
 from pathlib import Path
 
 from cluster import Connection, Database
-from integration.pages import run_page
-from integration.seam import TENANT_A
+from integration.call_setup import TENANT_A
+from integration.page_runner import run_page
 
 from jobforge import Context, Handle
 from jobforge.sdk.enqueue import Enqueuer

@@ -14,7 +14,7 @@ from uuid import UUID
 
 import pytest
 from cluster import Connection, Database, wait_until
-from integration.seam import TENANT_A, TENANT_B, count_jobs
+from integration.call_setup import TENANT_A, TENANT_B, count_jobs
 
 from jobforge import Context, JobForge, db, errors
 from jobforge.types.jobs import EnqueueStatus

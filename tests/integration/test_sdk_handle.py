@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from cluster import Connection, Database
-from integration.seam import TENANT_A, TENANT_B, WORKER, report
+from integration.call_setup import TENANT_A, TENANT_B, WORKER, report
 from integration.test_sdk_enqueue import register
 
 from jobforge import Handle, JobForge, calls, db, errors

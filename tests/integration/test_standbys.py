@@ -11,7 +11,7 @@ import psycopg
 import pytest
 from cluster import Clock, Connection, Database, connect_to, wait_until
 from integration.replicas import cluster, contents, copy_of, flush, install, installed
-from integration.workshop import Waiters, Workshop, eventually
+from integration.worker_harness import Waiters, Workshop, eventually
 from sql.engine import (
     TENANT_A,
     Row,

@@ -11,7 +11,7 @@ from uuid import UUID, uuid4
 
 import pytest
 from attacks import Attempts
-from integration.isolation import Rig, error, outcome
+from integration.isolation_rig import Rig, error, outcome
 
 from jobforge.connectors.egress.resolver import Resolver
 from jobforge.errors import DeadlineExceeded, Json

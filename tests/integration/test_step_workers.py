@@ -7,9 +7,9 @@ from uuid import uuid4
 
 import pytest
 from cluster import Clock, Connection, Database
-from integration.killing import opened_ward
-from integration.seam import TENANT_A
-from integration.workshop import Workshop, cut, eventually, scheduling, set_open
+from integration.call_setup import TENANT_A
+from integration.killable_workers import opened_ward
+from integration.worker_harness import Workshop, cut, eventually, scheduling, set_open
 from sql.engine import call_for_value
 
 from jobforge import Context, Retry

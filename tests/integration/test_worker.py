@@ -8,8 +8,8 @@ from uuid import UUID
 
 import pytest
 from cluster import Connection, Database
-from integration.seam import TENANT_A
-from integration.workshop import Workshop, eventually
+from integration.call_setup import TENANT_A
+from integration.worker_harness import Workshop, eventually
 
 from jobforge import Cancel, Context, Dead, Retry, Snooze, calls, db
 from jobforge.errors import ConfigError

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from cluster import Connection, Database
-from integration.workshop import Workshop, eventually
+from integration.worker_harness import Workshop, eventually
 
 from jobforge import calls, db
 

@@ -4,8 +4,8 @@ from uuid import UUID, uuid4
 
 import pytest
 from cluster import Clock, Connect, Connection, Database
-from integration.seam import TENANT_A
-from integration.workshop import Waiters, Workshop, cut, eventually, set_open
+from integration.call_setup import TENANT_A
+from integration.worker_harness import Waiters, Workshop, cut, eventually, set_open
 
 from jobforge import calls, db
 from jobforge.db import driver

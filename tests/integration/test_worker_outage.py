@@ -7,7 +7,7 @@ from uuid import UUID
 
 import pytest
 from cluster import Connection, Database
-from integration.workshop import Waiters, Workshop, cut, eventually, set_open
+from integration.worker_harness import Waiters, Workshop, cut, eventually, set_open
 
 from jobforge import Context, Retry
 from jobforge.types.jobs import Outcome, State

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 from cluster import Connect, Connection, Database
-from integration.seam import TENANT_A
-from integration.workshop import Waiters, Workshop, eventually
+from integration.call_setup import TENANT_A
+from integration.worker_harness import Waiters, Workshop, eventually
 from sql import engine
 
 from jobforge.db import driver

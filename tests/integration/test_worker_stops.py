@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 from cluster import Connection, Database
-from integration.workshop import Waiters, Workshop, eventually
+from integration.worker_harness import Waiters, Workshop, eventually
 
 from jobforge import calls, db
 from jobforge.types.jobs import Outcome, State

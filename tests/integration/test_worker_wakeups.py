@@ -2,7 +2,7 @@
 
 import pytest
 from cluster import Connection, Database
-from integration.workshop import Workshop, eventually, set_open
+from integration.worker_harness import Workshop, eventually, set_open
 
 pytestmark = pytest.mark.anyio
 

@@ -5,7 +5,7 @@ from types import ModuleType
 from uuid import UUID
 
 import pytest
-from integration.shelf import load_example
+from integration.example_programs import load_example
 
 from jobforge import Context, Dead, JobForge
 from jobforge.embedded import PostgresServer

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 from cluster import Connection, Database
-from integration.seam import TENANT_A
-from integration.shelf import load_example
-from integration.workshop import Workshop, eventually
+from integration.call_setup import TENANT_A
+from integration.example_programs import load_example
+from integration.worker_harness import Workshop, eventually
 
 from jobforge import Context, calls, db
 from jobforge.errors import LeaseLost

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from cluster import fresh_database, make_folder
 from playwright.sync_api import Browser, sync_playwright
-from ui.scene import Scene, find_browser, scene
+from ui.dashboard_data import Scene, find_browser, scene
 
 from jobforge.embedded import PostgresServer
 

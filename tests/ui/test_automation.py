@@ -5,10 +5,10 @@ import re
 
 import pytest
 from playwright.sync_api import Browser, expect
-from ui.automation import PHOTOS, Automation, automation
-from ui.looking import Look, looking
-from ui.scene import Scene
-from ui.soundness import Spot, check_soundness
+from ui.automation_data import PHOTOS, Automation, automation
+from ui.dashboard_data import Scene
+from ui.page_checks import Spot, check_soundness
+from ui.page_session import Look, looking
 
 PAGES = [
     Spot("workflows", "/workflows", "album winter", "wide"),

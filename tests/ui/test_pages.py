@@ -2,9 +2,9 @@
 
 import pytest
 from playwright.sync_api import Browser
-from ui.looking import looking
-from ui.scene import Scene
-from ui.soundness import Spot, check_soundness
+from ui.dashboard_data import Scene
+from ui.page_checks import Spot, check_soundness
+from ui.page_session import looking
 
 TENANT_PAGES = [
     Spot("overview", "/", "ended well", "wide narrow"),

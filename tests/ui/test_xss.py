@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 from functools import partial
 
 import pytest
-from api.house import house
+from api.api_server import house
 from attacks import Attempts
 from cluster import fresh_database
 from playwright.sync_api import Browser, Error, Page, Route, expect
-from ui.hostile import ELSEWHERE, FORMS, RUN, Hostile, annotate_failures, plant
+from ui.script_injection import ELSEWHERE, FORMS, RUN, Hostile, annotate_failures, plant
 
 from jobforge.embedded import PostgresServer
 

@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from cluster import Connection, Database, wait_until
-from integration.workshop import cut
+from integration.worker_harness import cut
 from psycopg.pq import TransactionStatus
 
 from jobforge import db

@@ -12,8 +12,8 @@ from typing import Any
 import api_page
 import pytest
 import schemathesis
-from api.foreign import make_objects, rows_of
-from api.house import House
+from api.api_server import House
+from api.tenant_objects import make_objects, rows_of
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis.errors import Unsatisfiable
 from schemathesis import GenerationMode

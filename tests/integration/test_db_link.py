@@ -2,7 +2,7 @@
 
 import pytest
 from cluster import Connection, Database
-from integration.workshop import cut
+from integration.worker_harness import cut
 
 from jobforge import db
 from jobforge.calls import Call

@@ -9,7 +9,7 @@ from typing import Any
 from uuid import UUID
 
 import httpx2
-from api.house import API, House, Party
+from api.api_server import API, House, Party
 
 
 @dataclass(slots=True)

@@ -7,7 +7,7 @@ from typing import Any
 from uuid import UUID
 
 from cluster import Connection, Database
-from integration.seam import TENANT_A
+from integration.call_setup import TENANT_A
 
 from jobforge import Retry, calls, db
 from jobforge.db import driver

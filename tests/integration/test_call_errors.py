@@ -7,7 +7,7 @@ from uuid import uuid4
 
 import pytest
 from cluster import Connect, Connection, Database
-from integration.seam import A_JOB, TENANT_A, TENANT_B, WORKER, count_jobs
+from integration.call_setup import A_JOB, TENANT_A, TENANT_B, WORKER, count_jobs
 
 from jobforge import calls, db, errors
 from jobforge.calls import Call

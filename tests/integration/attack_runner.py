@@ -1,6 +1,6 @@
 """Runs every attack of attack_app.py at one level, and prints which of them succeeded.
 
-    python -m integration.attack_rig LEVEL [USER_ID]
+    python -m integration.attack_runner LEVEL [USER_ID]
 
 A program of its own: it changes its user, and its mounts, where jobs of other users could not read
 this Python.
@@ -20,7 +20,7 @@ from pathlib import Path
 from uuid import uuid4
 
 from integration import attack_app
-from integration.isolation import Rig
+from integration.isolation_rig import Rig
 
 from jobforge.errors import ConfigError
 from jobforge.types.jobs import Outcome

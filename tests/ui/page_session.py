@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from axe_playwright_python.base import AXE_SCRIPT  # type: ignore[import-untyped]  # has none
 from cluster import wait_until
 from playwright.sync_api import Browser, BrowserContext, Page, expect
-from ui.scene import Scene
+from ui.dashboard_data import Scene
 
 WIDE, NARROW = (1280, 800), (390, 844)
 _WITHIN_MS = 30_000

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from playwright.sync_api import expect
-from ui.looking import COLOURS, NARROW, WIDE, Look
+from ui.page_session import COLOURS, NARROW, WIDE, Look
 
 _SHOTS = os.environ.get("JOBFORGE_SHOTS")
 _ALL = os.environ.get("JOBFORGE_SHOTS_OF") == "all"

@@ -6,7 +6,7 @@ from uuid import UUID, uuid4
 
 import psycopg
 import pytest
-from integration.shelf import load_example
+from integration.example_programs import load_example
 from psycopg.types.json import Jsonb
 
 from jobforge import JobForge

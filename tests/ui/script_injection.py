@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID, uuid4
 
-from api.house import House
+from api.api_server import House
 
 from jobforge import calls, db
 from jobforge.errors import JobForgeError

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from cluster import wait_until
-from integration.isolation import Rig, error, is_alive, living_of, outcome
+from integration.isolation_rig import Rig, error, is_alive, living_of, outcome
 
 from jobforge.types.jobs import Outcome
 from jobforge.worker.isolation import landlock, proc

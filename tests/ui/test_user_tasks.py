@@ -10,8 +10,8 @@ from attacks import Attempts
 from cluster import wait_until
 from playwright.sync_api import Browser, expect
 from psycopg.types.json import Jsonb
-from ui.looking import NARROW, Look, looking
-from ui.scene import BIG, Scene
+from ui.dashboard_data import BIG, Scene
+from ui.page_session import NARROW, Look, looking
 
 from jobforge.api.serve import serve_in_thread
 from jobforge.config import Config

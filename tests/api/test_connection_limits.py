@@ -10,8 +10,8 @@ from typing import Any
 import httpx2
 import pytest
 import uvicorn
-from api.house import API, House, house, served
-from api.listening import listening
+from api.api_server import API, House, house, served
+from api.stream_listener import listening
 from attacks import Attempts
 from cluster import fresh_database
 from uvicorn.server import ServerState

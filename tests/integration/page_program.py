@@ -1,6 +1,6 @@
 """Runs the Python blocks of a page from top to bottom, as a program of its own.
 
-`python examples.py PAGE`, with JOBFORGE_DATABASE_URL set. The blocks are one module; those with
+`python page_program.py PAGE`, with JOBFORGE_DATABASE_URL set. The blocks are one module; those with
 `await` run in one event loop. Beside them a thread works off whatever is enqueued.
 """
 

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 from cluster import Connection, Database, wait_until
-from integration.workshop import cut
+from integration.worker_harness import cut
 
 from jobforge import db
 from jobforge.calls import Call, rows

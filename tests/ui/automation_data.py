@@ -4,8 +4,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cluster import wait_until
-from integration.receiver import Answer
-from ui.scene import Scene
+from integration.webhook_receiver import Answer
+from ui.dashboard_data import Scene
 
 PHOTOS = 24  # more than a graph shows one by one
 

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from api.house import House, house, served
+from api.api_server import House, house, served
 from attacks import Attempts
 from cluster import fresh_database
 

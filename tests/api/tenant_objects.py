@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from uuid import UUID, uuid4
 
-from api.house import House
+from api.api_server import House
 from cluster import Connection
 from psycopg.types.json import Jsonb
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from cluster import Clock, Connection, Database
+from integration.call_setup import TENANT_A
 from integration.killed_app import jf
-from integration.seam import TENANT_A
 
 from jobforge import Handle, calls, db
 from jobforge.types.job_history import JobHistory

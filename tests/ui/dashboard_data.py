@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
-from api.house import SECRET_KEY, House, Party, house
+from api.api_server import SECRET_KEY, House, Party, house
 from cluster import Database, wait_until
-from integration.receiver import Receiver, receiving
 from integration.terminal import Terminal
+from integration.webhook_receiver import Receiver, receiving
 from psycopg.types.json import Jsonb
 
 SHOP = Path(__file__).parent / "shop.py"

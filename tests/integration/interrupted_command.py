@@ -1,4 +1,4 @@
-"""Runs `jobforge` and interrupts it: `python interrupted.py FD CALLS COMMAND…`.
+"""Runs `jobforge` and interrupts it: `python interrupted_command.py FD CALLS COMMAND…`.
 
 Writes a byte to FD as soon as the command line handles signals; what comes before is Python's own
 start. With CALLS of 0 or more, it sends SIGINT to itself at that call of a function, counted from

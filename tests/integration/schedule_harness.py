@@ -7,7 +7,7 @@ from typing import Any
 from uuid import UUID
 
 from cluster import Clock, Connection, Database
-from integration.seam import TENANT_A
+from integration.call_setup import TENANT_A
 from sql import engine
 
 from jobforge import calls, db

@@ -6,7 +6,7 @@ from uuid import UUID, uuid4
 
 import httpx2
 import pytest
-from api.house import House, Party
+from api.api_server import House, Party
 from cluster import connect_to, wait_until
 from sql.engine import Row, call, claim, enqueue, enqueue_one, new_worker
 

@@ -17,7 +17,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 from integration.attack_runner import show_python
-from integration.isolation_rig import Rig
+from integration.isolation_rig import IsolationRig
 
 from jobforge.worker.isolation import proc
 
@@ -28,7 +28,7 @@ AT_ONCE = 4
 ROUNDS = 9
 
 
-def measured(rig: Rig) -> tuple[float, float]:
+def measured(rig: IsolationRig) -> tuple[float, float]:
     """Seconds for each job, and seconds of CPU of the zygote and the jobs."""
 
     async def run() -> None:
@@ -41,11 +41,11 @@ def measured(rig: Rig) -> tuple[float, float]:
         await asyncio.gather(*(run_one() for _ in range(JOBS)))
 
     used, began = used_s(rig), time.perf_counter()
-    rig.go(run())
+    rig.run_in_loop(run())
     return (time.perf_counter() - began) / JOBS, (used_s(rig) - used) / JOBS
 
 
-def used_s(rig: Rig) -> float:
+def used_s(rig: IsolationRig) -> float:
     """The CPU time of the zygote and of the jobs that have ended.
 
     Without root, the zygote of `namespace` is a child of the process that the worker started.
@@ -65,7 +65,7 @@ def main() -> None:
         os.setgroups([])
         os.setresgid(user, user, user)
         os.setresuid(user, user, user)
-    rigs = {level: Rig(isolation_level=level) for level in levels}
+    rigs = {level: IsolationRig(isolation_level=level) for level in levels}
     found: dict[str, list[tuple[float, float]]] = {level: [] for level in levels}
     for number in range(rounds):
         # The order changes, so that none is always behind the same one.

@@ -30,7 +30,7 @@ SCHEMA = {
 
 
 @dataclass(frozen=True, slots=True)
-class Party:
+class TenantKeys:
     """A tenant, and the keys of its people; by role, as the API spells them."""
 
     tenant_id: UUID
@@ -38,34 +38,34 @@ class Party:
 
 
 @dataclass(slots=True)
-class House:
+class ApiServer:
     """`client("viewer")` speaks for tenant A, `client("viewer", b)` for B."""
 
     url: str
     database: Database
     conn: Connection
-    a: Party
-    b: Party
+    a: TenantKeys
+    b: TenantKeys
     super_key: str
-    _clients: ExitStack = field(default_factory=ExitStack, repr=False)
-    _opened: dict[str, httpx2.Client] = field(default_factory=dict, repr=False)
+    _open_clients: ExitStack = field(default_factory=ExitStack, repr=False)
+    _clients_by_headers: dict[str, httpx2.Client] = field(default_factory=dict, repr=False)
 
-    def client(self, role: str | None, party: Party | None = None) -> httpx2.Client:
+    def client(self, role: str | None, tenant: TenantKeys | None = None) -> httpx2.Client:
         """Without a role, one that says nothing about itself."""
         if role is None:
-            return self.bare({})
-        key = self.super_key if role == "super_admin" else (party or self.a).keys[role]
-        return self.bare({"authorization": f"Bearer {key}"})
+            return self.client_with_headers({})
+        key = self.super_key if role == "super_admin" else (tenant or self.a).keys[role]
+        return self.client_with_headers({"authorization": f"Bearer {key}"})
 
-    def bare(self, headers: dict[str, str]) -> httpx2.Client:
+    def client_with_headers(self, headers: dict[str, str]) -> httpx2.Client:
         """To make one takes 30 ms, so those of the same headers are one."""
         name = str(headers)
-        if name not in self._opened:
+        if name not in self._clients_by_headers:
             opened = httpx2.Client(base_url=self.url + API, headers=headers, trust_env=False)
-            self._opened[name] = self._clients.enter_context(opened)
-        return self._opened[name]
+            self._clients_by_headers[name] = self._open_clients.enter_context(opened)
+        return self._clients_by_headers[name]
 
-    def make_key(self, role: str, tenant_id: UUID | None, **options: Any) -> str:
+    def create_key(self, role: str, tenant_id: UUID | None, **options: Any) -> str:
         key = generate_api_key()
         made = calls.create_api_key(
             f"{role} of a test",
@@ -81,7 +81,7 @@ class House:
 
 
 @contextmanager
-def house(database: Database, **settings: Any) -> Iterator[House]:
+def open_api_server(database: Database, **settings: Any) -> Iterator[ApiServer]:
     """Starts a server; `settings` are those of its configuration."""
     config = Config(
         **{
@@ -96,22 +96,24 @@ def house(database: Database, **settings: Any) -> Iterator[House]:
     with ExitStack() as stack:
         conn = stack.enter_context(connect_to(database.url))
         _register(conn)
-        url = stack.enter_context(served(config))
-        opened = House(url, database, conn, Party(uuid4(), {}), Party(uuid4(), {}), "")
-        stack.enter_context(opened._clients)  # noqa: SLF001 - its own maker
-        opened.super_key = opened.make_key("super_admin", None)
-        for name, party in (("a", opened.a), ("b", opened.b)):
+        url = stack.enter_context(serve_in_thread(config))
+        opened = ApiServer(
+            url, database, conn, TenantKeys(uuid4(), {}), TenantKeys(uuid4(), {}), ""
+        )
+        stack.enter_context(opened._open_clients)  # noqa: SLF001 - its own maker
+        opened.super_key = opened.create_key("super_admin", None)
+        for name, tenant in (("a", opened.a), ("b", opened.b)):
             conn.execute(
                 "select jobforge.put_tenant(%s, jsonb_build_object('slug', %s::text))",
-                [party.tenant_id, f"tenant-{name}"],
+                [tenant.tenant_id, f"tenant-{name}"],
             )
             for role in ("viewer", "tenant_admin", "worker"):
-                party.keys[role] = opened.make_key(role, party.tenant_id)
+                tenant.keys[role] = opened.create_key(role, tenant.tenant_id)
         yield opened
 
 
 @contextmanager
-def served(config: Config) -> Iterator[str]:
+def serve_in_thread(config: Config) -> Iterator[str]:
     """A server in a thread of this process, until the end."""
     bound = bind_socket("127.0.0.1", 0)
     server = uvicorn.Server(uvicorn_config(create_app(config), config))

@@ -12,7 +12,7 @@ import httpx2
 Fault = Literal["lose", "busy", "down", "throttled"]
 
 
-class Front:
+class FaultyProxy:
     """`faults` come once each, in their order, `always` for as long as it is set; all other
     requests are passed on. `seen` has them all.
     """
@@ -20,56 +20,58 @@ class Front:
     def __init__(self, url: str) -> None:
         self.faults: deque[Fault] = deque()
         self.always: Fault | None = None
-        self.seen: list[str] = []
-        self._behind = httpx2.Client(base_url=url, trust_env=False, timeout=60)
-        self._door = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
-        self._door.daemon_threads = True
-        self.url = f"http://127.0.0.1:{self._door.server_address[1]}"
+        self.requests: list[str] = []
+        self._upstream = httpx2.Client(base_url=url, trust_env=False, timeout=60)
+        self._http_server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
+        self._http_server.daemon_threads = True
+        self.url = f"http://127.0.0.1:{self._http_server.server_address[1]}"
 
     @contextmanager
-    def opened(self) -> Iterator["Front"]:
-        thread = threading.Thread(target=self._door.serve_forever, args=(0.05,))
+    def serving(self) -> Iterator["FaultyProxy"]:
+        thread = threading.Thread(target=self._http_server.serve_forever, args=(0.05,))
         thread.start()
         try:
             yield self
         finally:
-            self._door.shutdown()
+            self._http_server.shutdown()
             thread.join()
-            self._door.server_close()
-            self._behind.close()
+            self._http_server.server_close()
+            self._upstream.close()
 
-    def pass_on(self, method: str, path: str, headers: dict[str, str], body: bytes) -> Any:
+    def forward(self, method: str, path: str, headers: dict[str, str], body: bytes) -> Any:
         """An answer; None when it got lost."""
-        self.seen.append(f"{method} {path.partition('?')[0]}")
+        self.requests.append(f"{method} {path.partition('?')[0]}")
         fault = self.always or (self.faults.popleft() if self.faults else None)
         if fault == "down":
             return None
-        if fault in _REFUSED:
-            return httpx2.Response(_REFUSED[fault], headers={"retry-after": "0"})
-        kept = {name: value for name, value in headers.items() if name.lower() in _PASSED}
-        answer = self._behind.request(method, path, headers=kept, content=body)
-        return None if fault == "lose" else answer
+        if fault in _FAULT_STATUS:
+            return httpx2.Response(_FAULT_STATUS[fault], headers={"retry-after": "0"})
+        kept = {
+            name: value for name, value in headers.items() if name.lower() in _FORWARDED_HEADERS
+        }
+        response = self._upstream.request(method, path, headers=kept, content=body)
+        return None if fault == "lose" else response
 
     def _handler(self) -> type[BaseHTTPRequestHandler]:
-        front = self
+        proxy = self
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
 
             def handle_any(self) -> None:
                 body = self.rfile.read(int(self.headers.get("content-length", 0)))
-                answer = front.pass_on(self.command, self.path, dict(self.headers), body)
-                if answer is None:
+                response = proxy.forward(self.command, self.path, dict(self.headers), body)
+                if response is None:
                     self.close_connection = True
                     return
-                self.send_response(answer.status_code)
+                self.send_response(response.status_code)
                 for name in ("content-type", "retry-after"):
-                    if name in answer.headers:
-                        self.send_header(name, answer.headers[name])
-                if answer.status_code != 204:
-                    self.send_header("content-length", str(len(answer.content)))
+                    if name in response.headers:
+                        self.send_header(name, response.headers[name])
+                if response.status_code != 204:
+                    self.send_header("content-length", str(len(response.content)))
                 self.end_headers()
-                self.wfile.write(answer.content)
+                self.wfile.write(response.content)
 
             do_GET = do_POST = do_PATCH = do_DELETE = do_PUT = handle_any  # noqa: N815 - as http.server has it
 
@@ -78,5 +80,5 @@ class Front:
         return Handler
 
 
-_REFUSED = {"busy": 503, "throttled": 429}
-_PASSED = {"authorization", "content-type", "idempotency-key", "x-jobforge-tenant"}
+_FAULT_STATUS = {"busy": 503, "throttled": 429}
+_FORWARDED_HEADERS = {"authorization", "content-type", "idempotency-key", "x-jobforge-tenant"}

@@ -9,29 +9,29 @@ from typing import Any
 from uuid import UUID
 
 import httpx2
-from api.api_server import API, House, Party
+from api.api_server import API, ApiServer, TenantKeys
 
 
 @dataclass(slots=True)
-class Listener:
+class StreamListener:
     """What one client has heard so far."""
 
     events: list[tuple[str, Any]] = field(default_factory=list)
     last_id: str | None = None
     has_ended: bool = False
-    moved: asyncio.Event = field(default_factory=asyncio.Event)
+    changed: asyncio.Event = field(default_factory=asyncio.Event)
 
     def jobs(self, kind: str = "attempt") -> list[UUID]:
         return [UUID(data["job_id"]) for name, data in self.events if name == kind]
 
-    def named(self, name: str) -> list[Any]:
+    def data_of(self, name: str) -> list[Any]:
         return [data for heard, data in self.events if heard == name]
 
-    async def until(self, condition: Callable[["Listener"], bool]) -> None:
+    async def until(self, condition: Callable[["StreamListener"], bool]) -> None:
         async with asyncio.timeout(30):
             while not condition(self):
-                self.moved.clear()
-                await self.moved.wait()
+                self.changed.clear()
+                await self.changed.wait()
 
     async def read(self, lines: AsyncIterator[str]) -> None:
         name, data, last_id = "message", None, None
@@ -49,28 +49,28 @@ class Listener:
                     if data is not None:
                         self.events.append((name, data))
                     name, data, last_id = "message", None, None
-                    self.moved.set()
+                    self.changed.set()
         self.has_ended = True
-        self.moved.set()
+        self.changed.set()
 
 
 @asynccontextmanager
-async def listening(
-    api: House,
-    party: Party | None,
+async def listen_to_stream(
+    api: ApiServer,
+    party: TenantKeys | None,
     path: str = "/stream",
     *,
     url: str | None = None,
     last_id: str | None = None,
     filters: dict[str, Any] | None = None,
     headers: dict[str, str] | None = None,
-) -> AsyncIterator[Listener]:
+) -> AsyncIterator[StreamListener]:
     """Connected, and told where it is; without a party, as super admin."""
     key = api.super_key if party is None else party.keys["viewer"]
     given = {"authorization": f"Bearer {key}", **(headers or {})}
     if last_id is not None:
         given["last-event-id"] = last_id
-    listener = Listener(last_id=last_id)
+    listener = StreamListener(last_id=last_id)
     async with (
         httpx2.AsyncClient(base_url=(url or api.url) + API, trust_env=False, timeout=30) as client,
         client.stream("GET", path, headers=given, params=filters or {}) as response,

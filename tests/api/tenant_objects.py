@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from uuid import UUID, uuid4
 
-from api.api_server import House
+from api.api_server import ApiServer
 from cluster import Connection
 from psycopg.types.json import Jsonb
 
@@ -38,15 +38,15 @@ TABLES = (
 
 
 @dataclass(frozen=True, slots=True)
-class Foreign:
+class TenantObjects:
     """`named` fills the places in paths; `ids` must be in no answer to anybody else."""
 
     tenant_id: UUID
-    named: dict[str, list[str]]
+    path_values: dict[str, list[str]]
     ids: frozenset[str]
 
 
-def make_objects(api: House) -> Foreign:
+def create_tenant_objects(api: ApiServer) -> TenantObjects:
     """For tenant B, through its own keys and a worker's hand."""
     admin = api.client("tenant_admin", api.b)
     api.conn.execute("select jobforge.put_definition('of_b', 1)")
@@ -55,7 +55,7 @@ def make_objects(api: House) -> Foreign:
         for _ in range(3)
     )
     worker = str(uuid4())
-    _run(api.conn, worker, {dead: "failed", done: "succeeded"})
+    _run_jobs(api.conn, worker, {dead: "failed", done: "succeeded"})
     group = admin.get("/failures").json()["items"][0]["fingerprint"]
     admin.patch(f"/failures/{group}", json={"note": "known to B"})
     operation = admin.post("/operations", json={"kind": "retry", "filter": {"tag": "none"}}).json()
@@ -87,7 +87,7 @@ def make_objects(api: House) -> Foreign:
     named = {
         "config_id": [connector["id"]],
         "event_id": [event["id"]],
-        "trigger_id": [_listener(api), schedule["id"]],
+        "trigger_id": [_create_event_trigger(api), schedule["id"]],
         "endpoint_id": [webhook["id"]],
         "delivery_id": [test["delivery_id"]],
         "workflow_id": [workflow["id"]],
@@ -100,10 +100,10 @@ def make_objects(api: House) -> Foreign:
         "worker_id": [worker],
     }
     ids = {one for ids in named.values() for one in ids}
-    return Foreign(api.b.tenant_id, named, frozenset(ids))
+    return TenantObjects(api.b.tenant_id, named, frozenset(ids))
 
 
-def _listener(api: House) -> str:
+def _create_event_trigger(api: ApiServer) -> str:
     settings = {"label": "of B", "definition": "of_b", "event": "of-b.*"}
     [row] = api.conn.execute(
         "select jobforge.create_trigger('event', %s, %s) as id",
@@ -123,7 +123,7 @@ def rows_of(conn: Connection, tenant_id: UUID) -> Iterator[tuple[str, str]]:
         yield from ((table, row["row"]) for row in rows)
 
 
-def _run(conn: Connection, worker: str, outcomes: dict[str, str]) -> None:
+def _run_jobs(conn: Connection, worker: str, outcomes: dict[str, str]) -> None:
     """Claims everything, settles these, and lets the others go."""
     conn.execute("select jobforge.register_worker(%s, '{default}', 10)", [worker])
     claimed = conn.execute(

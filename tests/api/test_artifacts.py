@@ -8,10 +8,16 @@ from uuid import UUID, uuid4
 
 import httpx2
 import pytest
-from api.api_server import SECRET_KEY, House, house, served
+from api.api_server import SECRET_KEY, ApiServer, open_api_server, serve_in_thread
 from cluster import fresh_database, wait_until
-from integration.artifact_stores import CREDENTIALS, at_bucket, at_folder, new_bucket, s3_server
-from integration.terminal import QuickTerminal
+from integration.artifact_stores import (
+    CREDENTIALS,
+    artifacts_in_bucket,
+    artifacts_in_folder,
+    new_bucket,
+    s3_server,
+)
+from integration.terminal import InProcessTerminal
 
 from jobforge import JobForge, calls, db, errors
 from jobforge.artifacts import Artifacts
@@ -24,13 +30,13 @@ from jobforge.types.jobs import JobRequest, Outcome, OutcomeReport
 
 @pytest.fixture(scope="module")
 def artifacts(tmp_path_factory: pytest.TempPathFactory) -> Artifacts:
-    return at_folder(_folder(tmp_path_factory))
+    return artifacts_in_folder(_folder(tmp_path_factory))
 
 
 @pytest.fixture(scope="module")
-def api(server: PostgresServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
+def api(server: PostgresServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
     folder = str(_folder(tmp_path_factory))
-    with fresh_database(server) as database, house(database, artifacts=folder) as opened:
+    with fresh_database(server) as database, open_api_server(database, artifacts=folder) as opened:
         yield opened
 
 
@@ -38,7 +44,7 @@ def _folder(factory: pytest.TempPathFactory) -> Path:
     return factory.getbasetemp() / "artifacts-of-the-api"
 
 
-def _settled(api: House, result: Any, **more: Any) -> UUID:
+def _settled(api: ApiServer, result: Any, **more: Any) -> UUID:
     """A job of tenant A that has succeeded."""
     admin, worker = api.client("tenant_admin"), uuid4()
     made = admin.post("/jobs", json={"definition": "plain", "queue": "own"}).json()["id"]
@@ -49,7 +55,7 @@ def _settled(api: House, result: Any, **more: Any) -> UUID:
 
 
 def test_a_payload_too_large_for_a_row_is_put_by_the_server(
-    api: House, artifacts: Artifacts
+    api: ApiServer, artifacts: Artifacts
 ) -> None:
     admin = api.client("tenant_admin")
     payload = {"to": "ä" * 200_000}
@@ -74,7 +80,9 @@ def test_a_payload_too_large_for_a_row_is_put_by_the_server(
     assert artifacts.store.size(refs[-1].removeprefix("artifact:")) > 400_000
 
 
-def test_a_payload_that_is_wrong_is_refused_and_not_put(api: House, artifacts: Artifacts) -> None:
+def test_a_payload_that_is_wrong_is_refused_and_not_put(
+    api: ApiServer, artifacts: Artifacts
+) -> None:
     before = list(artifacts.store.list_folders())
     wish = {"definition": "mail", "payload": {"to": "a", "unknown": "x" * 300_000}}
     assert api.client("tenant_admin").post("/jobs", json=wish).status_code == 422
@@ -82,7 +90,7 @@ def test_a_payload_that_is_wrong_is_refused_and_not_put(api: House, artifacts: A
 
 
 def test_a_browser_saves_an_artifact_and_shows_nothing_of_it(
-    api: House, artifacts: Artifacts
+    api: ApiServer, artifacts: Artifacts
 ) -> None:
     page = b"<script>alert(1)</script>"
     marker = artifacts.put(new_key(api.a.tenant_id, uuid4(), "report.html"), page)
@@ -98,7 +106,7 @@ def test_a_browser_saves_an_artifact_and_shows_nothing_of_it(
 
 
 def test_an_artifact_is_the_tenants_own_and_not_for_viewers(
-    api: House, artifacts: Artifacts
+    api: ApiServer, artifacts: Artifacts
 ) -> None:
     marker = artifacts.put(new_key(api.a.tenant_id, uuid4(), "report.csv"), b"a")
     job_id = _settled(api, None, artifact_ref=marker.ref)
@@ -109,7 +117,7 @@ def test_an_artifact_is_the_tenants_own_and_not_for_viewers(
 
 
 def test_what_is_not_there_or_belongs_to_another_is_not_found(
-    api: House, artifacts: Artifacts
+    api: ApiServer, artifacts: Artifacts
 ) -> None:
     foreign = artifacts.put(new_key(api.b.tenant_id, uuid4(), "report.csv"), b"of b")
     gone = new_key(api.a.tenant_id, uuid4(), "report.csv").ref
@@ -122,7 +130,7 @@ def test_what_is_not_there_or_belongs_to_another_is_not_found(
 
 
 def test_the_result_of_a_job_comes_over_http_as_from_a_database(
-    api: House, artifacts: Artifacts
+    api: ApiServer, artifacts: Artifacts
 ) -> None:
     app = JobForge(server=api.url, key=api.a.keys["tenant_admin"])
 
@@ -139,17 +147,17 @@ def test_the_result_of_a_job_comes_over_http_as_from_a_database(
 
 
 def test_the_command_line_puts_and_saves_by_a_database_and_by_a_server(
-    api: House, tmp_path: Path
+    api: ApiServer, tmp_path: Path
 ) -> None:
     (tmp_path / "payload.json").write_text(json.dumps({"to": "x" * 400_000}))
     folder = {"JOBFORGE_ARTIFACTS": str(tmp_path.parent / "artifacts-of-the-api")}
-    direct = QuickTerminal(
+    direct = InProcessTerminal(
         tmp_path,
         JOBFORGE_DATABASE_URL=api.database.url_as("admin_login"),
         JOBFORGE_TENANT="tenant-a",
         **folder,
     )
-    remote = QuickTerminal(
+    remote = InProcessTerminal(
         tmp_path, JOBFORGE_SERVER=api.url, JOBFORGE_KEY=api.a.keys["tenant_admin"]
     )
     for shell in (direct, remote):
@@ -165,7 +173,7 @@ def test_the_command_line_puts_and_saves_by_a_database_and_by_a_server(
             assert sorted(path.name for path in tmp_path.iterdir()) == ["payload.json"]
 
 
-def test_clients_read_an_artifact_in_pieces(api: House, artifacts: Artifacts) -> None:
+def test_clients_read_an_artifact_in_pieces(api: ApiServer, artifacts: Artifacts) -> None:
     marker = artifacts.put(new_key(api.a.tenant_id, uuid4(), "report.csv"), b"a,b\r\n" * 100_000)
     job_id = _settled(api, None, artifact_ref=marker.ref)
     with Client(api.url, api.a.keys["tenant_admin"]) as client:
@@ -175,7 +183,7 @@ def test_clients_read_an_artifact_in_pieces(api: House, artifacts: Artifacts) ->
             pass
 
 
-def test_with_a_tenant_go_its_artifacts(api: House, artifacts: Artifacts) -> None:
+def test_with_a_tenant_go_its_artifacts(api: ApiServer, artifacts: Artifacts) -> None:
     tenant_id = uuid4()
     keys = [new_key(each, uuid4(), "a.csv") for each in (tenant_id, api.a.tenant_id)]
     for key in keys:
@@ -191,7 +199,7 @@ def test_with_a_tenant_go_its_artifacts(api: House, artifacts: Artifacts) -> Non
     assert artifacts.store.size(keys[1].path) == 1
 
 
-def test_with_the_data_of_a_job_go_its_artifacts(api: House, artifacts: Artifacts) -> None:
+def test_with_the_data_of_a_job_go_its_artifacts(api: ApiServer, artifacts: Artifacts) -> None:
     tenant_id, folder = api.a.tenant_id, uuid4()
     marker = artifacts.put(new_key(tenant_id, folder, "a.csv"), b"secret")
     job_id = _settled(api, None, artifact_ref=marker.ref)
@@ -211,10 +219,12 @@ def test_with_the_data_of_a_job_go_its_artifacts(api: House, artifacts: Artifact
             client.erase_job(waiting)
 
 
-def test_a_bucket_is_linked_to_when_links_are_on(api: House) -> None:
+def test_a_bucket_is_linked_to_when_links_are_on(api: ApiServer) -> None:
     with s3_server() as address:
         url = new_bucket(address)
-        marker = at_bucket(url).put(new_key(api.a.tenant_id, uuid4(), "report.csv"), b"a,b")
+        marker = artifacts_in_bucket(url).put(
+            new_key(api.a.tenant_id, uuid4(), "report.csv"), b"a,b"
+        )
         job_id = _settled(api, None, artifact_ref=marker.ref)
         config = Config(
             database_url=api.database.url_as("server_login"),
@@ -226,7 +236,10 @@ def test_a_bucket_is_linked_to_when_links_are_on(api: House) -> None:
             secret_key=SECRET_KEY,
         )
         headers = {"authorization": f"Bearer {api.a.keys['tenant_admin']}"}
-        with served(config) as server, httpx2.Client(headers=headers, trust_env=False) as client:
+        with (
+            serve_in_thread(config) as server,
+            httpx2.Client(headers=headers, trust_env=False) as client,
+        ):
             path = f"{server}/api/v1/jobs/{job_id}/artifact"
             linked = client.get(path)
             assert linked.status_code == 307

@@ -6,7 +6,7 @@ from uuid import UUID
 
 import httpx2
 import pytest
-from api.api_server import API, House, served
+from api.api_server import API, ApiServer, serve_in_thread
 from attacks import Attempts
 from cluster import wait_until
 
@@ -21,7 +21,7 @@ def _bearer(key: str) -> dict[str, str]:
 
 
 @pytest.mark.attack("API keys")
-def test_nobody_gets_in_without_a_key_that_holds(api: House, attempts: Attempts) -> None:
+def test_nobody_gets_in_without_a_key_that_holds(api: ApiServer, attempts: Attempts) -> None:
     good = api.a.keys["viewer"]
     unknown = generate_api_key().text
     wrong = good[:-4] + ("AAAA" if not good.endswith("AAAA") else "BBBB")
@@ -54,7 +54,7 @@ def test_nobody_gets_in_without_a_key_that_holds(api: House, attempts: Attempts)
     attempts(len(refused) + 1)
 
 
-def test_a_revoked_key_ends_at_once_and_an_expired_one_with_its_time(api: House) -> None:
+def test_a_revoked_key_ends_at_once_and_an_expired_one_with_its_time(api: ApiServer) -> None:
     admin = api.client("tenant_admin")
     made = admin.post("/keys", json={"name": "short", "role": "viewer"}).json()
     headers = _bearer(made["key"])
@@ -68,7 +68,7 @@ def test_a_revoked_key_ends_at_once_and_an_expired_one_with_its_time(api: House)
         "/keys", json={"name": "past", "role": "viewer", "expires_at": past.isoformat()}
     )
     assert refused.status_code == 422
-    soon = api.make_key("viewer", api.a.tenant_id, expires_at=past + timedelta(days=2))
+    soon = api.create_key("viewer", api.a.tenant_id, expires_at=past + timedelta(days=2))
     api.conn.execute(
         "update jobforge.api_keys set expires_at = now() - interval '1 s' where lookup = %s",
         [soon.split("_")[1]],
@@ -76,7 +76,7 @@ def test_a_revoked_key_ends_at_once_and_an_expired_one_with_its_time(api: House)
     assert api.client(None).get("/session", headers=_bearer(soon)).status_code == 401
 
 
-def test_a_rotated_key_works_during_the_overlap(api: House) -> None:
+def test_a_rotated_key_works_during_the_overlap(api: ApiServer) -> None:
     admin = api.client("tenant_admin")
     old = admin.post("/keys", json={"name": "turning", "role": "viewer"}).json()
     new = admin.post(f"/keys/{old['id']}/rotate", json={"overlap_s": 60}).json()
@@ -88,12 +88,14 @@ def test_a_rotated_key_works_during_the_overlap(api: House) -> None:
 
 
 @pytest.mark.attack("API keys")
-def test_a_narrow_key_cannot_turn_a_wider_one_into_its_own(api: House, attempts: Attempts) -> None:
+def test_a_narrow_key_cannot_turn_a_wider_one_into_its_own(
+    api: ApiServer, attempts: Attempts
+) -> None:
     admin = api.client("tenant_admin")
     wide = admin.post("/keys", json={"name": "wide", "role": "tenant_admin"}).json()
     scopes = {"name": "narrow", "role": "tenant_admin", "scopes": ["keys:write", "jobs:read"]}
     own = admin.post("/keys", json=scopes).json()
-    narrow = api.bare(_bearer(own["key"]))
+    narrow = api.client_with_headers(_bearer(own["key"]))
     assert narrow.post(f"/keys/{wide['id']}/rotate").json()["code"] == "out_of_scope"
     assert narrow.post(f"/keys/{UUID(int=2**128 - 1)}/rotate").status_code == 404
     assert api.client(None).get("/session", headers=_bearer(wide["key"])).status_code == 200
@@ -101,7 +103,7 @@ def test_a_narrow_key_cannot_turn_a_wider_one_into_its_own(api: House, attempts:
     attempts(2)
 
 
-def test_what_a_key_consists_of_is_shown_once_and_kept_nowhere(api: House) -> None:
+def test_what_a_key_consists_of_is_shown_once_and_kept_nowhere(api: ApiServer) -> None:
     admin = api.client("tenant_admin")
     made = admin.post("/keys", json={"name": "once", "role": "worker"}).json()["key"]
     listed = admin.get("/keys", params={"limit": 200})
@@ -114,7 +116,7 @@ def test_what_a_key_consists_of_is_shown_once_and_kept_nowhere(api: House) -> No
     assert any(used)
 
 
-def _login(api: House, key: str, **headers: str) -> httpx2.Response:
+def _login(api: ApiServer, key: str, **headers: str) -> httpx2.Response:
     return httpx2.post(
         f"{api.url}{API}/session", json={"key": key}, headers=headers, trust_env=False
     )
@@ -124,7 +126,7 @@ def _cookie(answer: httpx2.Response) -> str:
     return answer.headers["set-cookie"].split(";")[0]
 
 
-def test_a_session_is_a_cookie_that_holds_no_key_and_ends_with_it(api: House) -> None:
+def test_a_session_is_a_cookie_that_holds_no_key_and_ends_with_it(api: ApiServer) -> None:
     admin = api.client("tenant_admin")
     made = admin.post("/keys", json={"name": "for people", "role": "tenant_admin"}).json()
     begun = _login(api, made["key"])
@@ -145,7 +147,7 @@ def test_a_session_is_a_cookie_that_holds_no_key_and_ends_with_it(api: House) ->
 
 
 @pytest.mark.attack("sessions")
-def test_a_session_cannot_be_forged_nor_prolonged(api: House, attempts: Attempts) -> None:
+def test_a_session_cannot_be_forged_nor_prolonged(api: ApiServer, attempts: Attempts) -> None:
     key = api.a.keys["viewer"]
     value = _cookie(_login(api, key)).partition("=")[2]
     lookup, expires, session_id, seal = value.split(".")
@@ -172,7 +174,7 @@ def test_a_session_cannot_be_forged_nor_prolonged(api: House, attempts: Attempts
 
 
 @pytest.mark.attack("sessions")
-def test_a_cookie_is_refused_after_sign_out(api: House, attempts: Attempts) -> None:
+def test_a_cookie_is_refused_after_sign_out(api: ApiServer, attempts: Attempts) -> None:
     key = api.a.keys["viewer"]
     ended, other = _cookie(_login(api, key)), _cookie(_login(api, key))
     client = api.client(None)
@@ -181,7 +183,7 @@ def test_a_cookie_is_refused_after_sign_out(api: House, attempts: Attempts) -> N
     def status(cookie: str, url: str = api.url) -> int:
         return client.get(f"{url}{API}/session", headers={"cookie": cookie}).status_code
 
-    with served(config) as elsewhere:
+    with serve_in_thread(config) as elsewhere:
         assert status(ended) == status(ended, elsewhere) == 200
         assert client.delete("/session", headers={"cookie": ended}).status_code == 204
         assert status(ended) == 401
@@ -192,7 +194,7 @@ def test_a_cookie_is_refused_after_sign_out(api: House, attempts: Attempts) -> N
 
 
 @pytest.mark.attack("sessions")
-def test_only_a_session_can_be_ended(api: House, attempts: Attempts) -> None:
+def test_only_a_session_can_be_ended(api: ApiServer, attempts: Attempts) -> None:
     """Anybody may ask for it, so cookies that no server has made leave no row."""
     own = parse_api_key(api.a.keys["viewer"])
     assert own is not None
@@ -213,10 +215,10 @@ def test_only_a_session_can_be_ended(api: House, attempts: Attempts) -> None:
 
 
 @pytest.mark.attack("sessions")
-def test_a_key_creates_none_that_outlives_it(api: House, attempts: Attempts) -> None:
+def test_a_key_creates_none_that_outlives_it(api: ApiServer, attempts: Attempts) -> None:
     end = (datetime.now(UTC) + timedelta(hours=1)).replace(microsecond=0)
-    text = api.make_key("tenant_admin", api.a.tenant_id, expires_at=end)
-    short = api.bare(_bearer(text))
+    text = api.create_key("tenant_admin", api.a.tenant_id, expires_at=end)
+    short = api.client_with_headers(_bearer(text))
     later = end + timedelta(seconds=1)
     new = {"name": "child", "role": "viewer"}
     refused = short.post("/keys", json={**new, "expires_at": later.isoformat()})
@@ -251,7 +253,7 @@ def test_a_key_creates_none_that_outlives_it(api: House, attempts: Attempts) -> 
     ],
 )
 def test_a_session_acts_for_pages_of_the_server_only(
-    api: House, headers: dict[str, str], status: int, attempts: Attempts
+    api: ApiServer, headers: dict[str, str], status: int, attempts: Attempts
 ) -> None:
     attempts(int(status == 403))
     sent = {name: value.format(own=api.url) for name, value in headers.items()}
@@ -262,14 +264,14 @@ def test_a_session_acts_for_pages_of_the_server_only(
 
 
 @pytest.mark.attack("sessions")
-def test_another_site_cannot_log_a_browser_in(api: House) -> None:
+def test_another_site_cannot_log_a_browser_in(api: ApiServer) -> None:
     key = api.a.keys["viewer"]
     assert _login(api, key, origin="https://evil.example").status_code == 403
     assert _login(api, key, origin=api.url).status_code == 201
 
 
 @pytest.mark.attack("sessions")
-def test_a_key_is_no_ticket_and_a_ticket_is_no_key(api: House, attempts: Attempts) -> None:
+def test_a_key_is_no_ticket_and_a_ticket_is_no_key(api: ApiServer, attempts: Attempts) -> None:
     key = api.a.keys["viewer"]
     url = f"{api.url}{API}/session"
     refused = [
@@ -285,7 +287,7 @@ def test_a_key_is_no_ticket_and_a_ticket_is_no_key(api: House, attempts: Attempt
     attempts(len(refused))
 
 
-def test_over_https_the_cookie_is_bound_to_the_host(api: House) -> None:
+def test_over_https_the_cookie_is_bound_to_the_host(api: ApiServer) -> None:
     secure = {"x-forwarded-proto": "https"}
     begun = _login(api, api.a.keys["viewer"], **secure)
     assert begun.headers["set-cookie"].startswith("__Host-jobforge_session=")
@@ -295,7 +297,7 @@ def test_over_https_the_cookie_is_bound_to_the_host(api: House) -> None:
     assert api.client(None).get("/session", headers=sent).status_code == 401
 
 
-def test_a_request_keeps_its_id_when_that_is_harmless(api: House) -> None:
+def test_a_request_keeps_its_id_when_that_is_harmless(api: ApiServer) -> None:
     client = api.client("viewer")
     kept = client.get("/jobs", headers={"x-request-id": "order-66.a"})
     assert kept.headers["x-request-id"] == "order-66.a"

@@ -13,7 +13,7 @@ from uuid import uuid4
 
 import httpx2
 import pytest
-from api.api_server import API, House
+from api.api_server import API, ApiServer
 from attacks import Attempts
 
 from jobforge.api.request_body import LARGE_BYTES, parse
@@ -123,7 +123,7 @@ CASES = [
 
 
 @pytest.mark.attack("malformed HTTP requests")
-def test_every_bad_request_has_its_status_and_its_code(api: House, attempts: Attempts) -> None:
+def test_every_bad_request_has_its_status_and_its_code(api: ApiServer, attempts: Attempts) -> None:
     attempts(len(CASES))
     client = api.client("tenant_admin")
     for case in CASES:
@@ -143,7 +143,7 @@ def test_every_bad_request_has_its_status_and_its_code(api: House, attempts: Att
     assert api.client("viewer").get("/jobs").json()["items"] == []
 
 
-def test_a_text_that_is_too_long_is_counted_in_characters(api: House) -> None:
+def test_a_text_that_is_too_long_is_counted_in_characters(api: ApiServer) -> None:
     for answer in (
         api.client("viewer").get(f"/jobs?tag={'x' * 256}"),
         api.client("tenant_admin").post("/jobs", json={"definition": "plain", "key": "k" * 256}),
@@ -156,13 +156,13 @@ def test_a_text_that_is_too_long_is_counted_in_characters(api: House) -> None:
     ("key", "status", "code"),
     [("", 422, "invalid"), ("k" * 256, 422, "invalid"), ("\x80", 422, "invalid")],
 )
-def test_a_bad_idempotency_key_is_refused(api: House, key: str, status: int, code: str) -> None:
+def test_a_bad_idempotency_key_is_refused(api: ApiServer, key: str, status: int, code: str) -> None:
     raw = {b"idempotency-key": key.encode("latin-1")}
     answer = api.client("tenant_admin").post("/jobs", json={"definition": "plain"}, headers=raw)
     assert (answer.status_code, answer.json()["code"]) == (status, code)
 
 
-def test_what_is_wrong_is_told_with_its_place_and_without_the_value(api: House) -> None:
+def test_what_is_wrong_is_told_with_its_place_and_without_the_value(api: ApiServer) -> None:
     body = {"definition": "mail", "payload": {"to": "a", "n": "hunter2-is-secret"}}
     problem = api.client("tenant_admin").post("/jobs", json=body).json()
     assert problem["errors"][0]["field"] == "payload.n"
@@ -173,7 +173,7 @@ def test_what_is_wrong_is_told_with_its_place_and_without_the_value(api: House) 
 
 
 @pytest.mark.attack("malformed HTTP requests")
-def test_what_is_no_http_is_refused_by_a_problem_too(api: House) -> None:
+def test_what_is_no_http_is_refused_by_a_problem_too(api: ApiServer) -> None:
     with closing(HTTPConnection(urlsplit(api.url).netloc)) as connection:
         connection.request("POST", "/api/v1/jobs", headers={"transfer-encoding": "none"})
         answer = connection.getresponse()
@@ -184,7 +184,7 @@ def test_what_is_no_http_is_refused_by_a_problem_too(api: House) -> None:
 
 
 @pytest.mark.attack("malformed HTTP requests")
-def test_a_head_without_an_end_is_refused(api: House) -> None:
+def test_a_head_without_an_end_is_refused(api: ApiServer) -> None:
     with closing(HTTPConnection(urlsplit(api.url).netloc)) as connection:
         connection.putrequest("GET", "/health")
         connection.putheader("x-long", "a" * 4_000_000)
@@ -193,14 +193,14 @@ def test_a_head_without_an_end_is_refused(api: House) -> None:
             assert connection.getresponse().status == 400
 
 
-def test_a_refused_method_is_told_all_others_of_its_path(api: House) -> None:
+def test_a_refused_method_is_told_all_others_of_its_path(api: ApiServer) -> None:
     client = api.client("tenant_admin")
     assert client.put("/jobs").headers["allow"] == "GET, POST"
     assert client.put(f"/jobs/{uuid4()}").headers["allow"] == "GET, PATCH"
 
 
 @pytest.mark.attack("malformed HTTP requests")
-def test_a_body_of_unknown_length_is_cut_off_too(api: House) -> None:
+def test_a_body_of_unknown_length_is_cut_off_too(api: ApiServer) -> None:
     chunks = (b" " * 100_000 for _ in range(20))
     answer = api.client("tenant_admin").post("/jobs", content=chunks, headers=JSON)
     assert answer.status_code == 413
@@ -208,7 +208,7 @@ def test_a_body_of_unknown_length_is_cut_off_too(api: House) -> None:
 
 @pytest.mark.attack("malformed HTTP requests")
 @pytest.mark.parametrize("path", ["/jobs/batch", "/batches", "/batches/{}/jobs", "/workflows"])
-def test_bodies_of_many_jobs_may_be_larger_than_others(api: House, path: str) -> None:
+def test_bodies_of_many_jobs_may_be_larger_than_others(api: ApiServer, path: str) -> None:
     post = partial(api.client("tenant_admin").post, path.format(uuid4()), headers=JSON)
     assert post(content="[]" + " " * 1_100_000).json()["code"] == "invalid"
     assert post(content="[]" + " " * 17_000_000).json()["code"] == "payload_too_large"
@@ -278,7 +278,7 @@ def test_bodies_of_all_sizes_are_held_to_the_same_rules(padding: str, attempts: 
 
 @pytest.mark.attack("limits")
 def test_other_requests_are_answered_while_a_large_body_is_parsed(
-    api: House, monkeypatch: pytest.MonkeyPatch
+    api: ApiServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     began, may_end = threading.Event(), threading.Event()
 

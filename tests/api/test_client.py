@@ -10,8 +10,8 @@ from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
-from api.api_server import House
-from api.faulty_proxy import Front
+from api.api_server import ApiServer
+from api.faulty_proxy import FaultyProxy
 from cluster import wait_until
 from integration.worker_harness import eventually
 from sql.engine import claim, complete, enqueue, enqueue_one, new_worker, note, state_of
@@ -39,26 +39,26 @@ def anyio_backend() -> str:
 
 
 @pytest.fixture(scope="module")
-def client(api: House) -> Iterator[Client]:
+def client(api: ApiServer) -> Iterator[Client]:
     with Client(api.url, api.a.keys["tenant_admin"]) as opened:
         yield opened
 
 
 @pytest.fixture(scope="module")
-def operator(api: House) -> Iterator[Client]:
+def operator(api: ApiServer) -> Iterator[Client]:
     """A super admin who acts for no tenant unless a call names one."""
     with Client(f"{api.url}/", api.super_key) as opened:
         yield opened
 
 
 @pytest.fixture
-def front(api: House) -> Iterator[Front]:
-    with Front(api.url).opened() as opened:
+def proxy(api: ApiServer) -> Iterator[FaultyProxy]:
+    with FaultyProxy(api.url).serving() as opened:
         yield opened
 
 
 @dataclass(frozen=True, slots=True)
-class Things:
+class TenantData:
     """What tenant A has: jobs that wait, one that is dead, one that says something."""
 
     tenant_id: UUID
@@ -69,7 +69,7 @@ class Things:
 
 
 @pytest.fixture(scope="module")
-def things(api: House) -> Things:
+def tenant_data(api: ApiServer) -> TenantData:
     tenant_id = api.a.tenant_id
     enqueue(api.conn, tenant_id, 2, definition="plain", priority=5)
     dead, talking = claim(api.conn, WORKER, limit=2, tenants=[tenant_id])
@@ -80,7 +80,7 @@ def things(api: House) -> Things:
     db.run(api.conn, calls.save_steps(WORKER, [step]))
     waiting = enqueue(api.conn, tenant_id, 6, definition="plain", tags=["old"])
     [group] = db.run(api.conn, calls.list_failures(tenant_id=tenant_id))
-    return Things(
+    return TenantData(
         tenant_id,
         waiting,
         dead["job_id"],
@@ -89,7 +89,7 @@ def things(api: House) -> Things:
     )
 
 
-def _dispatched_event(api: House, tenant_id: UUID) -> tuple[UUID, UUID]:
+def _dispatched_event(api: ApiServer, tenant_id: UUID) -> tuple[UUID, UUID]:
     """A trigger, and an event that it acted on."""
     settings = {"label": "listens", "definition": "plain", "event": "order.*"}
     kind = TriggerType.EVENT
@@ -100,7 +100,7 @@ def _dispatched_event(api: House, tenant_id: UUID) -> tuple[UUID, UUID]:
     return listener, event
 
 
-def _asked_schedule(api: House, tenant_id: UUID) -> UUID:
+def _requested_schedule(api: ApiServer, tenant_id: UUID) -> UUID:
     """A schedule that somebody wants to fire."""
     settings = {"label": "nightly", "definition": "plain", "cron": "@daily", "payload": {"n": 1}}
     create = calls.create_trigger(TriggerType.SCHEDULE, settings, tenant_id=tenant_id)
@@ -109,7 +109,7 @@ def _asked_schedule(api: House, tenant_id: UUID) -> UUID:
     return made
 
 
-def _told_webhook(api: House, tenant_id: UUID) -> UUID:
+def _tested_webhook(api: ApiServer, tenant_id: UUID) -> UUID:
     """An endpoint that was sent a test."""
     settings = {"url": "https://example.com/", "definitions": ["plain"]}
     made = calls.create_webhook(
@@ -121,19 +121,19 @@ def _told_webhook(api: House, tenant_id: UUID) -> UUID:
 
 
 def test_what_is_read_is_what_the_database_answers(
-    api: House, operator: Client, things: Things
+    api: ApiServer, operator: Client, tenant_data: TenantData
 ) -> None:
-    tenant_id = things.tenant_id
+    tenant_id = tenant_data.tenant_id
     cancels = OperationKind.CANCEL
     which = JobFilter(state="dead", created_after=datetime.now(UTC) - timedelta(days=1))
     operation = db.run(
         api.conn, calls.start_operation(cancels, JobFilter(tag="none"), tenant_id=tenant_id)
     )
     listener, event = _dispatched_event(api, tenant_id)
-    webhook = _told_webhook(api, tenant_id)
+    webhook = _tested_webhook(api, tenant_id)
     billing = calls.create_connector_config(uuid4(), {"name": "billing"}, tenant_id=tenant_id)
     connector = db.run(api.conn, billing)
-    schedule = _asked_schedule(api, tenant_id)
+    schedule = _requested_schedule(api, tenant_id)
     made = WorkflowRequest("w", [{"name": "a", "definition": "plain", "delay_s": 600}])
     workflow = db.run(api.conn, calls.enqueue_workflow(made, tenant_id=tenant_id)).id
     batch = db.run(api.conn, calls.create_batch(tenant_id=tenant_id)).id
@@ -142,12 +142,12 @@ def test_what_is_read_is_what_the_database_answers(
         calls.list_workflows(WorkflowFilter(name="w"), tenant_id=tenant_id),
         calls.get_batch(batch, tenant_id=tenant_id),
         calls.list_batches(limit=1, tenant_id=tenant_id),
-        calls.get_job(things.dead, tenant_id=tenant_id),
+        calls.get_job(tenant_data.dead, tenant_id=tenant_id),
         calls.list_jobs(which, tenant_id=tenant_id),
-        calls.list_jobs(limit=2, before=things.waiting[3], tenant_id=tenant_id),
-        calls.list_notes(things.talking, tenant_id=tenant_id),
-        calls.list_steps(things.talking, tenant_id=tenant_id),
-        calls.explain_job(things.dead, tenant_id=tenant_id),
+        calls.list_jobs(limit=2, before=tenant_data.waiting[3], tenant_id=tenant_id),
+        calls.list_notes(tenant_data.talking, tenant_id=tenant_id),
+        calls.list_steps(tenant_data.talking, tenant_id=tenant_id),
+        calls.explain_job(tenant_data.dead, tenant_id=tenant_id),
         calls.summarize(window_s=3600, tenant_id=tenant_id),
         calls.list_failures(tenant_id=tenant_id),
         calls.count_jobs(OperationKind.DISCARD, which, tenant_id=tenant_id),
@@ -190,10 +190,10 @@ def test_what_is_read_is_what_the_database_answers(
 
 
 def test_what_is_changed_is_changed_in_the_database(
-    api: House, client: Client, operator: Client, things: Things
+    api: ApiServer, client: Client, operator: Client, tenant_data: TenantData
 ) -> None:
-    first, second, third, fourth, *_ = things.waiting
-    tenant_id = things.tenant_id
+    first, second, third, fourth, *_ = tenant_data.waiting
+    tenant_id = tenant_data.tenant_id
 
     def job(job_id: UUID) -> Any:
         return db.run(api.conn, calls.get_job(job_id, tenant_id=tenant_id)).job
@@ -212,12 +212,12 @@ def test_what_is_changed_is_changed_in_the_database(
         2,
     )
 
-    client.annotate_failure(things.fingerprint, {"note": "known"})
+    client.annotate_failure(tenant_data.fingerprint, {"note": "known"})
     assert [group.note for group in client.list_failures()] == ["known"]
     # Its canary is not run, so it waits.
     started = client.start_operation(
         OperationKind.REDRIVE,
-        JobFilter(state="dead", fingerprint=things.fingerprint),
+        JobFilter(state="dead", fingerprint=tenant_data.fingerprint),
         OperationOptions(reason="again", canary=1),
     )
     assert client.get_operation(started).options == {"reason": "again", "canary": 1}
@@ -253,7 +253,7 @@ def test_what_is_changed_is_changed_in_the_database(
     assert state_of(api.conn, tenant_id, fourth) == "queued"
 
 
-def test_a_key_is_made_rotated_and_revoked_and_shown_once(api: House, client: Client) -> None:
+def test_a_key_is_made_rotated_and_revoked_and_shown_once(api: ApiServer, client: Client) -> None:
     made = client.create_key("reports", Role.VIEWER, scopes=["jobs:read"], expires_at=LATER)
     assert made.text not in repr(made)
     with Client(api.url, made.text) as reports:
@@ -267,7 +267,9 @@ def test_a_key_is_made_rotated_and_revoked_and_shown_once(api: House, client: Cl
             reports.list_jobs()
 
 
-def test_a_refusal_is_the_error_that_the_database_would_raise(api: House, client: Client) -> None:
+def test_a_refusal_is_the_error_that_the_database_would_raise(
+    api: ApiServer, client: Client
+) -> None:
     theirs = enqueue_one(api.conn, api.b.tenant_id, definition="plain")
     refusals: list[tuple[type[errors.JobForgeError], Callable[[], object]]] = [
         (errors.NotFound, lambda: client.get_job(theirs)),
@@ -293,12 +295,12 @@ def test_a_refusal_is_the_error_that_the_database_would_raise(api: House, client
         assert "a\nb" not in str(caught.value)
 
 
-def test_jobs_whose_answer_got_lost_are_made_once(api: House, front: Front) -> None:
+def test_jobs_whose_answer_got_lost_are_made_once(api: ApiServer, proxy: FaultyProxy) -> None:
     before = len(db.run(api.conn, calls.list_jobs(limit=200, tenant_id=api.b.tenant_id)))
-    front.faults.extend(["lose", "busy"])
-    with Client(front.url, api.b.keys["tenant_admin"]) as client:
+    proxy.faults.extend(["lose", "busy"])
+    with Client(proxy.url, api.b.keys["tenant_admin"]) as client:
         made = client.enqueue_jobs([JobRequest("plain", {}), JobRequest("plain", {"n": 2})])
-    assert front.seen == ["POST /api/v1/jobs/batch"] * 3
+    assert proxy.requests == ["POST /api/v1/jobs/batch"] * 3
     after = db.run(api.conn, calls.list_jobs(limit=200, tenant_id=api.b.tenant_id))
     assert len(after) == before + 2
     assert {each.job_id for each in made} <= {job.id for job in after}
@@ -314,28 +316,28 @@ def test_nobody_comes_back_before_the_server_says_so() -> None:
     assert RetryPolicy(retries=0).next_pause_s(request, refusal) is None
 
 
-def test_what_might_be_done_twice_is_not_repeated(api: House, front: Front) -> None:
+def test_what_might_be_done_twice_is_not_repeated(api: ApiServer, proxy: FaultyProxy) -> None:
     ended = enqueue_one(api.conn, api.b.tenant_id, definition="plain")
-    with Client(front.url, api.b.keys["tenant_admin"]) as client:
+    with Client(proxy.url, api.b.keys["tenant_admin"]) as client:
         client.cancel_job(ended)
-        front.faults.append("lose")
+        proxy.faults.append("lose")
         with pytest.raises(errors.Unavailable):
             client.retry_job(ended)
     again = db.run(api.conn, calls.list_jobs(limit=200, tenant_id=api.b.tenant_id))
     assert [job.retry_of for job in again].count(ended) == 1
-    assert front.seen.count(f"POST /api/v1/jobs/{ended}/retry") == 1
+    assert proxy.requests.count(f"POST /api/v1/jobs/{ended}/retry") == 1
 
 
-def test_a_server_that_does_not_answer_is_told(front: Front) -> None:
-    front.always = "down"
-    client = Client(front.url, "jf_any", retries=1)
+def test_a_server_that_does_not_answer_is_told(proxy: FaultyProxy) -> None:
+    proxy.always = "down"
+    client = Client(proxy.url, "jf_any", retries=1)
     with client, pytest.raises(errors.Unavailable, match="does not answer"):
         client.list_jobs()
-    assert len(front.seen) == 2
+    assert len(proxy.requests) == 2
 
 
 @pytest.mark.anyio
-async def test_async_code_awaits_the_same_methods(api: House) -> None:
+async def test_async_code_awaits_the_same_methods(api: ApiServer) -> None:
     async with AsyncClient(api.url, api.super_key, tenant="tenant-b") as client:
         made = await client.enqueue_job(JobRequest("plain", {"n": 2**60}))
         history = await client.get_job(made.job_id)
@@ -345,7 +347,7 @@ async def test_async_code_awaits_the_same_methods(api: House) -> None:
 
 
 @pytest.mark.anyio
-async def test_a_stream_goes_on_after_its_last_event(api: House) -> None:
+async def test_a_stream_goes_on_after_its_last_event(api: ApiServer) -> None:
     heard: list[StreamEvent] = []
 
     async def listen(client: AsyncClient, after: str | None) -> None:
@@ -377,7 +379,7 @@ async def test_a_stream_goes_on_after_its_last_event(api: House) -> None:
         listening.cancel()
 
 
-def test_an_app_makes_jobs_without_a_database(api: House) -> None:
+def test_an_app_makes_jobs_without_a_database(api: ApiServer) -> None:
     jf = JobForge(server=api.url, key=api.a.keys["tenant_admin"])
 
     @jf.job(key="remote")
@@ -405,7 +407,7 @@ def test_an_app_makes_jobs_without_a_database(api: House) -> None:
 
 
 @pytest.mark.anyio
-async def test_an_operators_app_names_the_tenant(api: House) -> None:
+async def test_an_operators_app_names_the_tenant(api: ApiServer) -> None:
     jf = JobForge(server=api.url, key=api.super_key)
 
     @jf.job
@@ -421,7 +423,7 @@ async def test_an_operators_app_names_the_tenant(api: House) -> None:
     await jf.aclose()
 
 
-def test_the_examples_of_the_guide_run(api: House, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_examples_of_the_guide_run(api: ApiServer, monkeypatch: pytest.MonkeyPatch) -> None:
     page = Path(__file__).parents[2] / "docs" / "http.md"
     text = page.read_text(encoding="utf-8").replace("https://jobs.example.com", api.url)
     blocks = re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)

@@ -10,8 +10,8 @@ from typing import Any
 import httpx2
 import pytest
 import uvicorn
-from api.api_server import API, House, house, served
-from api.stream_listener import listening
+from api.api_server import API, ApiServer, open_api_server, serve_in_thread
+from api.stream_listener import listen_to_stream
 from attacks import Attempts
 from cluster import fresh_database
 from uvicorn.server import ServerState
@@ -29,13 +29,13 @@ SHORT: dict[str, Any] = {
     "client_connections_per_address": 4,
     "streams_per_key": 3,
 }
-STRANGER = "127.0.0.2"  # a client that is not a trusted proxy: only 127.0.0.1 is
+UNTRUSTED_CLIENT = "127.0.0.2"  # a client that is not a trusted proxy: only 127.0.0.1 is
 
 
 @pytest.fixture(scope="module")
-def short(server: PostgresServer) -> Iterator[House]:
+def short(server: PostgresServer) -> Iterator[ApiServer]:
     """Its timeouts and limits are reached within a test."""
-    with fresh_database(server) as database, house(database, **SHORT) as opened:
+    with fresh_database(server) as database, open_api_server(database, **SHORT) as opened:
         yield opened
 
 
@@ -75,7 +75,7 @@ def post(key: str, length: int, *more: str) -> bytes:
 
 @pytest.mark.attack("limits")
 def test_headers_that_do_not_arrive_in_time_end_the_connection(
-    short: House, attempts: Attempts
+    short: ApiServer, attempts: Attempts
 ) -> None:
     with connected(short.url) as silent:
         assert until_closed(silent) == ""
@@ -109,7 +109,7 @@ def drip(opened: socket.socket, data: bytes) -> str:
 
 @pytest.mark.attack("limits")
 def test_a_body_that_makes_no_progress_ends_the_connection(
-    short: House, attempts: Attempts
+    short: ApiServer, attempts: Attempts
 ) -> None:
     key = short.a.keys["tenant_admin"]
     with connected(short.url) as stopped:
@@ -131,7 +131,7 @@ def test_a_body_that_makes_progress_is_waited_for(monkeypatch: pytest.MonkeyPatc
     """By hand: the timer fires when the test says so."""
     connections = limiter_from_config(Config(body_timeout_s=10))
     config = uvicorn.Config(_answer_nothing, log_config=None)
-    loop, transport = HandLoop(), HandTransport()
+    loop, transport = ManualLoop(), ManualTransport()
     protocol = LimitedHttpProtocol(config, ServerState(), {}, loop, connections=connections)
     monkeypatch.setattr(protocol, "_start_asgi_task", lambda *_: None)
     protocol.connection_made(transport)
@@ -149,17 +149,17 @@ def test_a_body_that_makes_progress_is_waited_for(monkeypatch: pytest.MonkeyPatc
 async def _answer_nothing(_scope: Any, _receive: Any, _send: Any) -> None: ...
 
 
-class HandLoop:
+class ManualLoop:
     """Keeps the last timer that was started."""
 
-    def call_later(self, _: float, act: Callable[[], None]) -> "HandLoop":
+    def call_later(self, _: float, act: Callable[[], None]) -> "ManualLoop":
         self.fire = act
         return self
 
     def cancel(self) -> None: ...
 
 
-class HandTransport(asyncio.Transport):
+class ManualTransport(asyncio.Transport):
     """Keeps what is written."""
 
     written = b""
@@ -183,9 +183,9 @@ class HandTransport(asyncio.Transport):
 
 
 @pytest.mark.attack("limits")
-def test_an_idle_connection_is_closed(short: House) -> None:
+def test_an_idle_connection_is_closed(short: ApiServer) -> None:
     config = Config(database_url=short.database.url_as("server_login"), keep_alive_s=1)
-    with served(config) as url, connected(url) as idle:
+    with serve_in_thread(config) as url, connected(url) as idle:
         idle.sendall(b"GET /health HTTP/1.1\r\nHost: here\r\n\r\n")
         answer = until_closed(idle)
     assert answer.startswith("HTTP/1.1 200")
@@ -197,16 +197,20 @@ def test_one_address_cannot_take_the_connections_of_others(
     server: PostgresServer, attempts: Attempts
 ) -> None:
     limits = {**SHORT, "header_timeout_s": PATIENCE_S}
-    with fresh_database(server) as database, house(database, **limits) as api, ExitStack() as stack:
-        kept = [stack.enter_context(connected(api.url, STRANGER)) for _ in range(4)]
+    with (
+        fresh_database(server) as database,
+        open_api_server(database, **limits) as api,
+        ExitStack() as stack,
+    ):
+        kept = [stack.enter_context(connected(api.url, UNTRUSTED_CLIENT)) for _ in range(4)]
         for _ in range(20):
-            with connected(api.url, STRANGER) as one_more:
+            with connected(api.url, UNTRUSTED_CLIENT) as one_more:
                 assert code_of(until_closed(one_more)) == "too_many_connections"
         with connected(api.url, "127.0.0.3") as other:
             other.sendall(b"GET /health HTTP/1.1\r\nHost: here\r\nConnection: close\r\n\r\n")
             assert until_closed(other).startswith("HTTP/1.1 200")
         kept.pop().close()
-        with connected(api.url, STRANGER) as again:
+        with connected(api.url, UNTRUSTED_CLIENT) as again:
             again.sendall(b"GET /health HTTP/1.1\r\nHost: here\r\nConnection: close\r\n\r\n")
             assert until_closed(again).startswith("HTTP/1.1 200")
     attempts(20)
@@ -215,7 +219,11 @@ def test_one_address_cannot_take_the_connections_of_others(
 @pytest.mark.attack("limits")
 def test_connections_are_limited_in_all(server: PostgresServer, attempts: Attempts) -> None:
     limits = {**SHORT, "header_timeout_s": PATIENCE_S}
-    with fresh_database(server) as database, house(database, **limits) as api, ExitStack() as stack:
+    with (
+        fresh_database(server) as database,
+        open_api_server(database, **limits) as api,
+        ExitStack() as stack,
+    ):
         for address in range(2, 8):
             for _ in range(4):
                 stack.enter_context(connected(api.url, f"127.0.0.{address}"))
@@ -228,18 +236,18 @@ def test_connections_are_limited_in_all(server: PostgresServer, attempts: Attemp
 @pytest.mark.attack("limits")
 @pytest.mark.anyio
 async def test_clients_behind_a_trusted_proxy_are_limited_by_their_own_address(
-    short: House, attempts: Attempts
+    short: ApiServer, attempts: Attempts
 ) -> None:
     """The header counts only from there: elsewhere everybody could write it."""
     limits = {**SHORT, "streams_per_key": 100, "client_connections": 50}
     config = Config(database_url=short.database.url_as("server_login"), **limits)
     forwarded = {"x-forwarded-for": "203.0.113.7"}
-    with served(config) as url:
+    with serve_in_thread(config) as url:
         async with (
-            listening(short, short.a, url=url, headers=forwarded),
-            listening(short, short.a, url=url, headers=forwarded),
-            listening(short, short.a, url=url, headers=forwarded),
-            listening(short, short.a, url=url, headers=forwarded),
+            listen_to_stream(short, short.a, url=url, headers=forwarded),
+            listen_to_stream(short, short.a, url=url, headers=forwarded),
+            listen_to_stream(short, short.a, url=url, headers=forwarded),
+            listen_to_stream(short, short.a, url=url, headers=forwarded),
             httpx2.AsyncClient(base_url=url, trust_env=False) as client,
         ):
             refused = await client.get("/health", headers=forwarded)
@@ -247,7 +255,7 @@ async def test_clients_behind_a_trusted_proxy_are_limited_by_their_own_address(
             other = await client.get("/health", headers={"x-forwarded-for": "203.0.113.8"})
             assert other.status_code == 200
             assert (await client.get("/health")).status_code == 200
-            transport = httpx2.AsyncHTTPTransport(local_address=STRANGER)
+            transport = httpx2.AsyncHTTPTransport(local_address=UNTRUSTED_CLIENT)
             async with httpx2.AsyncClient(
                 base_url=url, transport=transport, trust_env=False
             ) as stranger:
@@ -257,22 +265,22 @@ async def test_clients_behind_a_trusted_proxy_are_limited_by_their_own_address(
 
 @pytest.mark.attack("limits")
 @pytest.mark.anyio
-async def test_streams_are_limited_by_key(short: House, attempts: Attempts) -> None:
+async def test_streams_are_limited_by_key(short: ApiServer, attempts: Attempts) -> None:
     viewer = {"authorization": f"Bearer {short.a.keys['viewer']}"}
     async with (
         httpx2.AsyncClient(base_url=short.url + API, headers=viewer, trust_env=False) as client,
-        listening(short, short.a),
-        listening(short, short.a),
+        listen_to_stream(short, short.a),
+        listen_to_stream(short, short.a),
     ):
-        async with listening(short, short.a):
+        async with listen_to_stream(short, short.a):
             refused = await client.get("/stream")
             assert (refused.status_code, refused.json()["code"]) == (429, "too_many_streams")
             job = short.client("tenant_admin").post("/jobs", json={"definition": "plain"}).json()
             followed = await client.get(f"/jobs/{job['id']}/logs", params={"follow": True})
             assert followed.json()["code"] == "too_many_streams"
-            async with listening(short, short.b):
+            async with listen_to_stream(short, short.b):
                 pass
-        async with listening(short, short.a):
+        async with listen_to_stream(short, short.a):
             pass
     attempts(2)
 

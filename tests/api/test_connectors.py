@@ -4,8 +4,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from api.api_server import House
-from integration.terminal import QuickTerminal
+from api.api_server import ApiServer
+from integration.terminal import InProcessTerminal
 
 from jobforge import calls, db
 from jobforge.connectors.http_request import HTTP_REQUEST
@@ -21,7 +21,7 @@ def body(name: str, **more: Any) -> dict[str, Any]:
     return {"name": name, "settings": settings, **more}
 
 
-def test_a_secret_is_never_answered(api: House) -> None:
+def test_a_secret_is_never_answered(api: ApiServer) -> None:
     admin = api.client("tenant_admin")
     secrets = {"token": {"value": SECRET}, "user": {"from": "env:BILLING_USER"}}
     made = admin.post("/connectors", json=body("billing", secrets=secrets))
@@ -44,12 +44,12 @@ def test_a_secret_is_never_answered(api: House) -> None:
 
 
 @pytest.mark.attack("connectors")
-def test_a_key_that_only_writes_cannot_send_a_secret_elsewhere(api: House) -> None:
+def test_a_key_that_only_writes_cannot_send_a_secret_elsewhere(api: ApiServer) -> None:
     admin = api.client("tenant_admin")
     made = admin.post("/connectors", json=body("moved", secrets={"token": {"value": SECRET}}))
     path = f"/connectors/{made.json()['id']}"
-    writer = api.make_key("tenant_admin", api.a.tenant_id, scopes=["connectors:write"])
-    writing = api.bare({"authorization": f"Bearer {writer}"})
+    writer = api.create_key("tenant_admin", api.a.tenant_id, scopes=["connectors:write"])
+    writing = api.client_with_headers({"authorization": f"Bearer {writer}"})
     evil = {"url": "https://evil.example/", "headers": body("")["settings"]["headers"]}
     refused = writing.patch(path, json={"settings": evil})
     assert (refused.status_code, refused.json()["code"]) == (422, "secrets_required")
@@ -61,7 +61,7 @@ def test_a_key_that_only_writes_cannot_send_a_secret_elsewhere(api: House) -> No
 
 
 @pytest.mark.attack("secrets")
-def test_a_viewer_sees_that_a_header_is_set_and_not_its_value(api: House) -> None:
+def test_a_viewer_sees_that_a_header_is_set_and_not_its_value(api: ApiServer) -> None:
     admin, viewer = api.client("tenant_admin"), api.client("viewer")
     settings = {
         "url": "https://hooks.example.com/services/T0/hunter-2?key=hunter-3",
@@ -106,7 +106,7 @@ WRONG: list[tuple[str, dict[str, Any]]] = [
 
 @pytest.mark.parametrize(("field", "wrong"), WRONG)
 def test_what_no_request_could_be_made_by_is_refused(
-    api: House, field: str, wrong: dict[str, Any]
+    api: ApiServer, field: str, wrong: dict[str, Any]
 ) -> None:
     answer = api.client("tenant_admin").post("/connectors", json={**body("wrong"), **wrong})
     assert answer.status_code == 422, answer.text
@@ -129,7 +129,7 @@ BAD_REQUESTS: list[dict[str, Any]] = [
 ]
 
 
-def test_payloads_of_a_connector_are_checked_when_they_are_enqueued(api: House) -> None:
+def test_payloads_of_a_connector_are_checked_when_they_are_enqueued(api: ApiServer) -> None:
     schema = HTTP_REQUEST.payload.model_json_schema()
     with db.connect(api.database.url) as conn:
         db.run(conn, calls.put_definition(HTTP_REQUEST.key, 1, {"parameters": schema}))
@@ -143,9 +143,9 @@ def test_payloads_of_a_connector_are_checked_when_they_are_enqueued(api: House) 
     assert admin.post("/jobs", json=job).status_code == 201
 
 
-def test_the_command_line_does_the_same_over_the_server(api: House, tmp_path: Path) -> None:
+def test_the_command_line_does_the_same_over_the_server(api: ApiServer, tmp_path: Path) -> None:
     key = api.a.keys["tenant_admin"]
-    shell = QuickTerminal(tmp_path, JOBFORGE_SERVER=api.url, JOBFORGE_KEY=key)
+    shell = InProcessTerminal(tmp_path, JOBFORGE_SERVER=api.url, JOBFORGE_KEY=key)
     words = ("--header", "X-User: {{secret.user}}", "--secret-from", "user=env:USER")
     made = shell.read("connectors", "create", "remote", "https://x.example/", *words)
     moved = ("connectors", "edit", "remote", "--url", "https://y.example/")

@@ -10,7 +10,7 @@ from typing import Any
 
 import httpx2
 import pytest
-from api.api_server import House
+from api.api_server import ApiServer
 from fastapi import FastAPI
 from starlette.testclient import TestClient
 
@@ -28,11 +28,11 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-def _get(api: House, path: str, **headers: str) -> httpx2.Response:
+def _get(api: ApiServer, path: str, **headers: str) -> httpx2.Response:
     return httpx2.get(f"{api.url}{path}", headers=headers, trust_env=False)
 
 
-def test_a_page_may_run_its_own_scripts_and_no_others(api: House) -> None:
+def test_a_page_may_run_its_own_scripts_and_no_others(api: ApiServer) -> None:
     page = _get(api, "/ui/")
     assert page.status_code == 200
     policy = page.headers["content-security-policy"]
@@ -48,14 +48,14 @@ def test_a_page_may_run_its_own_scripts_and_no_others(api: House) -> None:
     assert "style=" not in page.text
 
 
-def test_every_address_is_the_page_and_the_page_is_always_asked_for(api: House) -> None:
+def test_every_address_is_the_page_and_the_page_is_always_asked_for(api: ApiServer) -> None:
     page = _get(api, "/ui/")
     deep = _get(api, "/ui/t/acme/jobs/4711")
     assert deep.text == page.text
     assert page.headers["cache-control"] == "no-cache"
 
 
-def test_files_with_a_hash_are_kept_for_ever_and_sent_small(api: House) -> None:
+def test_files_with_a_hash_are_kept_for_ever_and_sent_small(api: ApiServer) -> None:
     path = re.findall(r'src="(/ui/assets/[^"]+)"', _get(api, "/ui/").text)[0]
     packed = _get(api, path, **{"accept-encoding": "gzip"})
     assert "immutable" in packed.headers["cache-control"]
@@ -66,7 +66,7 @@ def test_files_with_a_hash_are_kept_for_ever_and_sent_small(api: House) -> None:
     assert _get(api, "/ui/assets/no-such.js").status_code == 404
 
 
-def test_files_are_only_read(api: House) -> None:
+def test_files_are_only_read(api: ApiServer) -> None:
     refused = httpx2.post(f"{api.url}/ui/", trust_env=False)
     assert (refused.status_code, refused.headers["allow"]) == (405, "GET, HEAD")
     assert _get(api, "/ui/../pyproject.toml").status_code == 404
@@ -74,7 +74,7 @@ def test_files_are_only_read(api: House) -> None:
     assert ".stamp" not in Dashboard()._files  # noqa: SLF001 - the folder has more than is served
 
 
-def test_it_can_be_mounted_anywhere(api: House) -> None:
+def test_it_can_be_mounted_anywhere(api: ApiServer) -> None:
     config = Config(database_url=api.database.url_as("server_login"), access_log=False)
     jobs = create_app(config)
 
@@ -120,7 +120,7 @@ def test_the_first_load_is_small() -> None:
     assert size < MOST_AT_FIRST, f"{size} bytes, compressed"
 
 
-def test_the_root_leads_to_the_dashboard(api: House) -> None:
+def test_the_root_leads_to_the_dashboard(api: ApiServer) -> None:
     answer = _get(api, "/")
     assert (answer.status_code, answer.headers["location"]) == (307, "/ui/")
     app = FastAPI()
@@ -139,7 +139,7 @@ def test_a_ticket_stands_for_its_key_once_and_not_for_long() -> None:
     assert tickets.redeem(key.text) is None
 
 
-def test_a_ticket_that_nobody_made_is_nobody(api: House) -> None:
+def test_a_ticket_that_nobody_made_is_nobody(api: ApiServer) -> None:
     refused = httpx2.post(
         f"{api.url}/api/v1/session", json={"ticket": "jfticket_" + "A" * 43}, trust_env=False
     )

@@ -12,8 +12,8 @@ from typing import Any
 import api_page
 import pytest
 import schemathesis
-from api.api_server import House
-from api.tenant_objects import make_objects, rows_of
+from api.api_server import ApiServer
+from api.tenant_objects import create_tenant_objects, rows_of
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis.errors import Unsatisfiable
 from schemathesis import GenerationMode
@@ -36,7 +36,7 @@ BEYOND_A_SCHEMA = positive_data_acceptance
 ENDLESS = {"stream", "list_logs", "claim_jobs"}
 
 
-def _keys(api: House) -> type:
+def _keys(api: ApiServer) -> type:
     class Keys:
         """The key of the least role that may use an operation."""
 
@@ -53,7 +53,7 @@ def _keys(api: House) -> type:
     return Keys
 
 
-def _operations(api: House) -> Iterator[Any]:
+def _operations(api: ApiServer) -> Iterator[Any]:
     document = create_app(Config()).openapi()
     for path in document["paths"].values():
         for operation in path.values():  # which tenant is no matter of chance
@@ -75,7 +75,7 @@ def _operations(api: House) -> Iterator[Any]:
             yield operation
 
 
-def _try(api: House, operation: Any, mode: GenerationMode) -> None:
+def _try(api: ApiServer, operation: Any, mode: GenerationMode) -> None:
     @settings(
         max_examples=EXAMPLES,
         deadline=None,
@@ -95,8 +95,8 @@ def _try(api: House, operation: Any, mode: GenerationMode) -> None:
 @pytest.mark.filterwarnings("default")  # schemathesis uses `random` in its strategies
 @pytest.mark.timeout(7200 if IS_LONG else 120)
 @pytest.mark.parametrize("mode", [GenerationMode.POSITIVE, GenerationMode.NEGATIVE])
-def test_every_answer_is_as_the_document_says(api: House, mode: GenerationMode) -> None:
-    make_objects(api)
+def test_every_answer_is_as_the_document_says(api: ApiServer, mode: GenerationMode) -> None:
+    create_tenant_objects(api)
     before = list(rows_of(api.conn, api.b.tenant_id))
     for operation in _operations(api):
         _try(api, operation, mode)

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from api.api_server import House, house, served
+from api.api_server import ApiServer, open_api_server, serve_in_thread
 from attacks import Attempts
 from cluster import fresh_database
 
@@ -24,13 +24,13 @@ RATES: dict[str, Any] = {"request_rate": 5, "tenant_request_rate": 10}
 
 
 @pytest.fixture(scope="module")
-def strict(server: PostgresServer) -> Iterator[House]:
+def strict(server: PostgresServer) -> Iterator[ApiServer]:
     """5 requests a second and key, 10 and tenant; twice as many at once."""
-    with fresh_database(server) as database, house(database, **RATES) as opened:
+    with fresh_database(server) as database, open_api_server(database, **RATES) as opened:
         yield opened
 
 
-def test_a_key_that_asks_too_fast_is_told_when_to_come_back(strict: House) -> None:
+def test_a_key_that_asks_too_fast_is_told_when_to_come_back(strict: ApiServer) -> None:
     client = strict.client("viewer")
     answers = [client.get("/jobs") for _ in range(30)]
     refused = [answer for answer in answers if answer.status_code == 429]
@@ -41,7 +41,7 @@ def test_a_key_that_asks_too_fast_is_told_when_to_come_back(strict: House) -> No
     assert client.get(f"{strict.url}/health").status_code == 200
 
 
-def drain(strict: House, bucket: str) -> None:
+def drain(strict: ApiServer, bucket: str) -> None:
     """Empty a bucket that exists; nothing comes back to it, however slow the test is."""
     drained = strict.conn.execute(
         "update jobforge.request_rates set tokens = 0, refilled_at = now() + interval '1 hour'"
@@ -51,36 +51,36 @@ def drain(strict: House, bucket: str) -> None:
     assert drained.rowcount == 1
 
 
-def test_the_keys_of_a_tenant_share_its_rate(strict: House) -> None:
-    keys = [strict.make_key("viewer", strict.b.tenant_id) for _ in range(2)]
-    first, second = (strict.bare({"authorization": f"Bearer {key}"}) for key in keys)
+def test_the_keys_of_a_tenant_share_its_rate(strict: ApiServer) -> None:
+    keys = [strict.create_key("viewer", strict.b.tenant_id) for _ in range(2)]
+    first, second = (strict.client_with_headers({"authorization": f"Bearer {key}"}) for key in keys)
     assert first.get("/jobs").status_code == 200
     drain(strict, f"tenant:{strict.b.tenant_id}")
     assert second.get("/jobs").status_code == 429  # it has not come near its own limit
 
 
-def test_a_body_that_the_short_way_leaves_to_its_route_counts_once(strict: House) -> None:
-    key = {"authorization": f"Bearer {strict.make_key('tenant_admin', strict.a.tenant_id)}"}
-    client = strict.bare(key)
+def test_a_body_that_the_short_way_leaves_to_its_route_counts_once(strict: ApiServer) -> None:
+    key = {"authorization": f"Bearer {strict.create_key('tenant_admin', strict.a.tenant_id)}"}
+    client = strict.client_with_headers(key)
     refused = [client.post("/jobs", json={"definition": "noop", "surprise": 1}) for _ in range(8)]
     assert {answer.json()["code"] for answer in refused} == {"unknown_field"}
 
 
-def test_servers_share_the_rates(strict: House) -> None:
-    key = strict.make_key("super_admin", None)
+def test_servers_share_the_rates(strict: ApiServer) -> None:
+    key = strict.create_key("super_admin", None)
     headers = {"authorization": f"Bearer {key}"}
     config = Config(database_url=strict.database.url_as("server_login"), access_log=False, **RATES)
-    first = strict.bare(headers)
-    with served(config) as other:
+    first = strict.client_with_headers(headers)
+    with serve_in_thread(config) as other:
         assert first.get("/tenants").status_code == 200
         drain(strict, f"key:{key.split('_')[1]}")
         assert first.get(f"{other}/api/v1/tenants").status_code == 429
 
 
 @pytest.mark.attack("limits")
-def test_forbidden_requests_count_too(strict: House) -> None:
-    key = strict.make_key("viewer", strict.a.tenant_id)
-    viewer = strict.bare({"authorization": f"Bearer {key}"})
+def test_forbidden_requests_count_too(strict: ApiServer) -> None:
+    key = strict.create_key("viewer", strict.a.tenant_id)
+    viewer = strict.client_with_headers({"authorization": f"Bearer {key}"})
     assert viewer.post("/jobs", json={"definition": "plain"}).status_code == 403
     drain(strict, f"key:{key.split('_')[1]}")
     assert viewer.post("/jobs", json={"definition": "plain"}).status_code == 429
@@ -88,7 +88,7 @@ def test_forbidden_requests_count_too(strict: House) -> None:
 
 @pytest.mark.attack("limits")
 def test_requests_without_a_valid_key_count_by_address(
-    strict: House, monkeypatch: pytest.MonkeyPatch, attempts: Attempts
+    strict: ApiServer, monkeypatch: pytest.MonkeyPatch, attempts: Attempts
 ) -> None:
     now = time.monotonic()
     clock = SimpleNamespace(monotonic=lambda: now)
@@ -96,8 +96,8 @@ def test_requests_without_a_valid_key_count_by_address(
     config = Config(
         database_url=strict.database.url_as("server_login"), request_rate=5, access_log=False
     )
-    nobody = strict.bare({"authorization": f"Bearer {generate_api_key().text}"})
-    with served(config) as url:
+    nobody = strict.client_with_headers({"authorization": f"Bearer {generate_api_key().text}"})
+    with serve_in_thread(config) as url:
         jobs = f"{url}/api/v1/jobs"
         answers = [nobody.get(jobs) for _ in range(12)]
         assert [answer.status_code for answer in answers] == [401] * 10 + [429] * 2
@@ -111,7 +111,7 @@ def test_requests_without_a_valid_key_count_by_address(
     attempts(15)
 
 
-class Counting:
+class LotCounter:
     """Counts the lots that are taken from a database; each waits until all requests have come."""
 
     def __init__(self) -> None:
@@ -127,7 +127,7 @@ class Counting:
 @pytest.mark.anyio
 @pytest.mark.attack("limits")
 async def test_requests_at_once_share_a_lot() -> None:
-    counting = Counting()
+    counting = LotCounter()
     rates = RateLimiter(Config(request_rate=1000), counting)  # type: ignore[arg-type]  # it only runs calls
     principal = Principal("key:abcdefgh", Role.VIEWER)
     await asyncio.gather(*(rates.check_key(principal) for _ in range(120)))

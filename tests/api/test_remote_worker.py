@@ -9,8 +9,8 @@ from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
-from api.api_server import House, Party
-from api.faulty_proxy import Fault, Front
+from api.api_server import ApiServer, TenantKeys
+from api.faulty_proxy import Fault, FaultyProxy
 from cluster import wait_until
 from integration.terminal import Terminal
 from integration.worker_harness import eventually
@@ -56,12 +56,12 @@ def anyio_backend() -> str:
 
 
 @pytest.fixture
-def front(api: House) -> Iterator[Front]:
-    with Front(api.url).opened() as opened:
+def proxy(api: ApiServer) -> Iterator[FaultyProxy]:
+    with FaultyProxy(api.url).serving() as opened:
         yield opened
 
 
-def history(api: House, party: Party, job_id: UUID) -> JobHistory:
+def history(api: ApiServer, party: TenantKeys, job_id: UUID) -> JobHistory:
     return db.run(api.conn, calls.get_job(job_id, tenant_id=party.tenant_id))
 
 
@@ -90,13 +90,13 @@ async def reached(url: str, key: str) -> AsyncIterator[HttpEngine]:
         await server.close()
 
 
-def register(api: House, app: JobForge) -> None:
+def register(api: ApiServer, app: JobForge) -> None:
     for call in app.registrations():
         db.run(api.conn, call)
 
 
 @pytest.mark.anyio
-async def test_a_tenants_worker_runs_its_tenants_jobs_as_any_worker_does(api: House) -> None:
+async def test_a_tenants_worker_runs_its_tenants_jobs_as_any_worker_does(api: ApiServer) -> None:
     app = JobForge("postgresql://nowhere.example.com/none")
     may_end = asyncio.Event()
 
@@ -149,7 +149,7 @@ async def test_a_tenants_worker_runs_its_tenants_jobs_as_any_worker_does(api: Ho
 
 
 @pytest.mark.anyio
-async def test_steps_waits_and_children_work_without_a_database(api: House) -> None:
+async def test_steps_waits_and_children_work_without_a_database(api: ApiServer) -> None:
     app = JobForge("postgresql://nowhere.example.com/none")
     done: list[str] = []
 
@@ -190,7 +190,7 @@ async def test_steps_waits_and_children_work_without_a_database(api: House) -> N
 @pytest.mark.anyio
 @pytest.mark.parametrize("fault", ["down", "throttled"])
 async def test_what_ended_while_the_server_was_away_is_settled_when_it_is_back(
-    api: House, front: Front, fault: Fault
+    api: ApiServer, proxy: FaultyProxy, fault: Fault
 ) -> None:
     app = JobForge("postgresql://nowhere.example.com/none")
     started, may_end = asyncio.Event(), asyncio.Event()
@@ -202,21 +202,23 @@ async def test_what_ended_while_the_server_was_away_is_settled_when_it_is_back(
         return "done"
 
     register(api, app)
-    async with working(app, front.url, api.make_key("worker", None), lease_s=30.0):
+    async with working(app, proxy.url, api.create_key("worker", None), lease_s=30.0):
         job_id = enqueue_one(api.conn, api.b.tenant_id, definition="cut")
         await asyncio.wait_for(started.wait(), 30)
-        front.always = fault
-        asked = len(front.seen)
+        proxy.always = fault
+        asked = len(proxy.requests)
         may_end.set()
-        await eventually(lambda: "POST /api/v1/worker/jobs/complete" in front.seen[asked:])
-        front.always = None
+        await eventually(lambda: "POST /api/v1/worker/jobs/complete" in proxy.requests[asked:])
+        proxy.always = None
         await eventually(lambda: state_of(api.conn, api.b.tenant_id, job_id) == "succeeded")
     [attempt] = history(api, api.b, job_id).attempts
     assert attempt.outcome == "succeeded"
 
 
 @pytest.mark.anyio
-async def test_a_worker_is_refused_by_another_role_and_by_unknown_definitions(api: House) -> None:
+async def test_a_worker_is_refused_by_another_role_and_by_unknown_definitions(
+    api: ApiServer,
+) -> None:
     with pytest.raises(errors.Denied, match="viewer"):
         async with reached(api.url, api.a.keys["viewer"]):
             pytest.fail("it must not start")
@@ -242,30 +244,32 @@ def test_everything_that_a_worker_calls_has_a_route() -> None:
     assert called - WORKER_ROUTES.keys() <= {"advance_operations", *created, *repeated}
 
 
-def test_the_command_runs_jobs_that_make_jobs_and_drains(api: House, tmp_path: Path) -> None:
+def test_the_command_runs_jobs_that_make_jobs_and_drains(api: ApiServer, tmp_path: Path) -> None:
     (tmp_path / "app.py").write_text(APP, encoding="utf-8")
-    key = api.make_key("worker", None)
+    key = api.create_key("worker", None)
     shell = Terminal(tmp_path, JOBFORGE_SERVER=api.url, JOBFORGE_KEY=key)
-    with shell.started("worker", "app.py", "--concurrency", "2") as worker:
+    with shell.start("worker", "app.py", "--concurrency", "2") as worker:
         worker.wait_for("worker.started")
         parent = enqueue_one(api.conn, api.a.tenant_id, definition="parent", payload={"n": 1})
         enqueue_one(api.conn, api.b.tenant_id, definition="light", payload={"n": 2})
         wait_until(lambda: len(_results(api, "child")) == 2)
         worker.signal(signal.SIGTERM)
-        assert worker.end() == 0
-    assert key not in worker.said
+        assert worker.wait_for_exit() == 0
+    assert key not in worker.output
     assert sorted(_results(api, "child")) == [2, 3]
     assert history(api, api.a, parent).job.state == "succeeded"
 
 
-def _results(api: House, definition: str) -> list[Any]:
+def _results(api: ApiServer, definition: str) -> list[Any]:
     rows = api.conn.execute(
         "select result from jobforge.finished_jobs where definition = %s", [definition]
     )
     return [row["result"] for row in rows]
 
 
-def test_the_command_ends_when_the_server_does_not_take_its_key(api: House, tmp_path: Path) -> None:
+def test_the_command_ends_when_the_server_does_not_take_its_key(
+    api: ApiServer, tmp_path: Path
+) -> None:
     (tmp_path / "app.py").write_text(APP, encoding="utf-8")
     ended = Terminal(tmp_path).run("worker", "--server", api.url, "--key", "jf_wrong")
     assert (ended.returncode, "does not take this key" in ended.stderr) == (4, True), ended.stderr

@@ -4,7 +4,7 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
-from api.api_server import House
+from api.api_server import ApiServer
 from attacks import Attempts
 from fastapi import FastAPI
 from fastapi.routing import APIRoute
@@ -33,7 +33,7 @@ def _path(rule: Rule) -> str:
     )
 
 
-def _ask(api: House, rule: Rule, role: str | None, **options: Any) -> tuple[int, str]:
+def _ask(api: ApiServer, rule: Rule, role: str | None, **options: Any) -> tuple[int, str]:
     url = f"{api.url}{_path(rule)}" if not rule.path.startswith(PREFIX) else _path(rule)
     json = None if rule.method in {"GET", "DELETE"} else {"no_such_member": 1}
     with api.client(role).stream(rule.method, url, json=json, **options) as answer:
@@ -48,7 +48,7 @@ def test_the_table_and_the_routes_are_the_same() -> None:
 
 @pytest.mark.attack("HTTP routes by role")
 def test_every_route_admits_the_roles_of_its_row_and_nobody_else(
-    api: House, attempts: Attempts
+    api: ApiServer, attempts: Attempts
 ) -> None:
     attempts(len(RULES) * len(EVERYBODY))
     for rule in RULES.values():
@@ -98,9 +98,9 @@ def test_a_viewer_changes_nothing_and_a_worker_only_works() -> None:
 
 
 @pytest.mark.attack("API keys")
-def test_scopes_narrow_a_role_down(api: House, attempts: Attempts) -> None:
-    reader = api.make_key("tenant_admin", api.a.tenant_id, scopes=["jobs:read"])
-    client = api.bare({"authorization": f"Bearer {reader}"})
+def test_scopes_narrow_a_role_down(api: ApiServer, attempts: Attempts) -> None:
+    reader = api.create_key("tenant_admin", api.a.tenant_id, scopes=["jobs:read"])
+    client = api.client_with_headers({"authorization": f"Bearer {reader}"})
     assert client.get("/jobs").status_code == 200
     refused = client.post("/jobs", json={"definition": "plain"})
     assert (refused.status_code, refused.json()["code"]) == (403, "out_of_scope")
@@ -110,9 +110,9 @@ def test_scopes_narrow_a_role_down(api: House, attempts: Attempts) -> None:
 
 
 @pytest.mark.attack("API keys")
-def test_a_key_cannot_make_one_that_may_do_more(api: House, attempts: Attempts) -> None:
-    narrow = api.make_key("tenant_admin", api.a.tenant_id, scopes=["keys:write", "jobs:read"])
-    client = api.bare({"authorization": f"Bearer {narrow}"})
+def test_a_key_cannot_make_one_that_may_do_more(api: ApiServer, attempts: Attempts) -> None:
+    narrow = api.create_key("tenant_admin", api.a.tenant_id, scopes=["keys:write", "jobs:read"])
+    client = api.client_with_headers({"authorization": f"Bearer {narrow}"})
     wish = {"name": "wider", "role": "viewer"}
     assert client.post("/keys", json=wish).json()["code"] == "out_of_scope"
     assert client.post("/keys", json={**wish, "scopes": ["jobs:write"]}).status_code == 403
@@ -124,7 +124,7 @@ def test_a_key_cannot_make_one_that_may_do_more(api: House, attempts: Attempts) 
 
 
 @pytest.mark.attack("API keys")
-def test_only_a_super_admin_may_name_another_tenant(api: House, attempts: Attempts) -> None:
+def test_only_a_super_admin_may_name_another_tenant(api: ApiServer, attempts: Attempts) -> None:
     attempts(len(TENANT_ROLES))
     header = {"x-jobforge-tenant": str(api.b.tenant_id)}
     for role in TENANT_ROLES:

@@ -15,7 +15,7 @@ import httpx2
 import pytest
 from attacks import Attempts
 from cluster import Database, connect_to, fresh_database, wait_until
-from integration.terminal import Program, Terminal
+from integration.terminal import RunningProgram, Terminal
 
 from jobforge.embedded import PostgresServer
 
@@ -37,19 +37,19 @@ def shell(tmp_path: Path, database: Database) -> Terminal:
     )
 
 
-def _lines(program: Program, event: str) -> list[dict[str, Any]]:
-    lines = [json.loads(line) for line in program.said.splitlines() if line.startswith("{")]
+def _lines(program: RunningProgram, event: str) -> list[dict[str, Any]]:
+    lines = [json.loads(line) for line in program.output.splitlines() if line.startswith("{")]
     return [line for line in lines if line["event"] == event]
 
 
-def _url(program: Program) -> str:
+def _url(program: RunningProgram) -> str:
     program.wait_for("server.listening")
     return str(_lines(program, "server.listening")[0]["url"])
 
 
 def test_a_server_answers_writes_it_down_and_ends_when_told(shell: Terminal) -> None:
     key = shell.read("keys", "create", "first", "--super-admin")
-    with shell.started("server") as program:
+    with shell.start("server") as program:
         url = _url(program)
         headers = {"authorization": f"Bearer {key}", "x-request-id": "the-first"}
         client = httpx2.Client(base_url=url, headers=headers, trust_env=False)
@@ -61,18 +61,18 @@ def test_a_server_answers_writes_it_down_and_ends_when_told(shell: Terminal) -> 
             missing = client.get("/api/v1/jobs/secret-in-a-path")
             assert missing.status_code == 422
         program.signal(signal.SIGTERM)
-        assert program.end() == 0, program.said
+        assert program.wait_for_exit() == 0, program.output
     lines = _lines(program, "request.done")
     line = next(line for line in lines if line.get("route") == "/api/v1/tenants")
     assert (line["method"], line["status"], line["request_id"]) == ("GET", 200, "the-first")
     assert line["actor"].startswith("key:")
-    assert key not in program.said
-    assert "secret-in-a-path" not in program.said
+    assert key not in program.output
+    assert "secret-in-a-path" not in program.output
 
 
 def test_what_was_asked_before_the_end_is_answered(shell: Terminal) -> None:
     key = shell.read("keys", "create", "slow", "--super-admin")
-    with shell.started("server") as program:
+    with shell.start("server") as program:
         host, _, port = _url(program).removeprefix("http://").partition(":")
         body = b'{"slug": "asked-late"}'
         head = (
@@ -86,20 +86,20 @@ def test_what_was_asked_before_the_end_is_answered(shell: Terminal) -> None:
             program.signal(signal.SIGTERM)
             asking.sendall(body[5:])
             assert asking.recv(12) == b"HTTP/1.1 201"
-        assert program.end() == 0, program.said
+        assert program.wait_for_exit() == 0, program.output
 
 
 def test_streams_are_ended_with_a_reason(shell: Terminal) -> None:
     key = shell.read("keys", "create", "listener", "--super-admin")
     tenant = shell.read("tenants", "create", "listened-to")
     headers = {"authorization": f"Bearer {key}", "x-jobforge-tenant": tenant}
-    with shell.started("server") as program:
+    with shell.start("server") as program:
         url = f"{_url(program)}/api/v1/stream"
         with httpx2.stream("GET", url, headers=headers, trust_env=False, timeout=30) as stream:
             assert stream.status_code == 200
             program.signal(signal.SIGTERM)
             assert "server_stopping" in stream.read().decode()
-        assert program.end() == 0, program.said
+        assert program.wait_for_exit() == 0, program.output
 
 
 @pytest.mark.parametrize(
@@ -120,7 +120,7 @@ def test_a_server_that_could_not_serve_is_not_ready(
     with fresh_database(server) as own:
         settings = {"JOBFORGE_LOG_FORMAT": "json", "JOBFORGE_SERVER_PORT": "0"}
         shell = Terminal(tmp_path, JOBFORGE_DATABASE_URL=own.url_as(login), **settings)
-        with shell.started("server") as program:
+        with shell.start("server") as program:
             url = _url(program)
             with connect_to(own.url) as conn:
                 conn.execute(damage.encode())
@@ -200,7 +200,7 @@ def test_a_server_answers_others_while_it_parses_millions_of_arrays(
         "x-jobforge-tenant": str(uuid4()),
     }
     answered = 0
-    with shell.started("server") as program, ThreadPoolExecutor(1) as pool:
+    with shell.start("server") as program, ThreadPoolExecutor(1) as pool:
         url = _url(program)
         with (
             httpx2.Client(base_url=url, headers=headers, trust_env=False, timeout=240) as sender,
@@ -232,7 +232,7 @@ def test_half_open_connections_do_not_use_up_the_files_of_a_server(
     """One address is held to its share; those of many end by their time limit."""
     setting = f"JOBFORGE_HEADER_TIMEOUT_S={header_timeout_s}"
     shell.prefix = [*FEW_FILES, "env", setting]
-    with shell.started("server") as program, ExitStack() as kept:
+    with shell.start("server") as program, ExitStack() as kept:
         url = _url(program)
         port = httpx2.URL(url).port
         assert port is not None
@@ -246,5 +246,5 @@ def test_half_open_connections_do_not_use_up_the_files_of_a_server(
         with httpx2.Client(base_url=url, transport=transport, trust_env=False) as client:
             wait_until(lambda: client.get("/ready").status_code == 200)
             assert client.get("/api/v1/session").status_code == 401
-    assert "Too many open files" not in program.said
+    assert "Too many open files" not in program.output
     attempts(400)

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
 import pytest
-from api.api_server import API, House, Party
+from api.api_server import API, ApiServer, TenantKeys
 
 from jobforge.client.client import Client
 
@@ -12,14 +12,14 @@ HOUR = timedelta(hours=1)
 
 
 @pytest.fixture(scope="module")
-def counted(api: House) -> House:
+def counted(api: ApiServer) -> ApiServer:
     """Two attempts of A's and one of B's, as a roll-up leaves them."""
     add(api, api.a, "mail", 2)
     add(api, api.b, "of_b", 1)
     return api
 
 
-def add(api: House, party: Party, definition: str, n: int) -> None:
+def add(api: ApiServer, party: TenantKeys, definition: str, n: int) -> None:
     api.conn.execute(
         """
         insert into jobforge.minute_statistics
@@ -31,7 +31,7 @@ def add(api: House, party: Party, definition: str, n: int) -> None:
     )
 
 
-def test_a_viewer_sees_the_tenants_own(counted: House) -> None:
+def test_a_viewer_sees_the_tenants_own(counted: ApiServer) -> None:
     viewer = counted.client("viewer")
     [item] = viewer.get("/statistics", params={"by": "definition", "step_s": 3600}).json()["items"]
     assert (item["definition"], item["attempts"], item["succeeded"]) == ("mail", 2, 2)
@@ -40,7 +40,7 @@ def test_a_viewer_sees_the_tenants_own(counted: House) -> None:
         assert viewer.get("/statistics", params=nothing).json()["items"] == []
 
 
-def test_a_super_admin_sees_all_together_or_one(counted: House) -> None:
+def test_a_super_admin_sees_all_together_or_one(counted: ApiServer) -> None:
     operator = counted.client("super_admin")
     [item] = operator.get("/statistics", params={"step_s": 86_400}).json()["items"]
     assert (item["definition"], item["attempts"]) == (None, 3)
@@ -61,12 +61,12 @@ def test_a_super_admin_sees_all_together_or_one(counted: House) -> None:
         {"since": "yesterday"},
     ],
 )
-def test_what_cannot_be_answered_is_refused(api: House, wrong: dict[str, str]) -> None:
+def test_what_cannot_be_answered_is_refused(api: ApiServer, wrong: dict[str, str]) -> None:
     answer = api.client("viewer").get("/statistics", params=wrong)
     assert (answer.status_code, answer.json()["code"]) == (422, "invalid")
 
 
-def test_what_each_tenant_used_is_told_as_json_and_as_csv(counted: House) -> None:
+def test_what_each_tenant_used_is_told_as_json_and_as_csv(counted: ApiServer) -> None:
     operator = counted.client("super_admin")
     used = {UUID(each["tenant_id"]): each for each in operator.get("/usage").json()["items"]}
     mine = used[counted.a.tenant_id]
@@ -83,7 +83,7 @@ def test_what_each_tenant_used_is_told_as_json_and_as_csv(counted: House) -> Non
         assert any(line.startswith(str(counted.b.tenant_id)) for line in lines)
 
 
-def test_the_client_reads_them_as_the_engine_does(counted: House) -> None:
+def test_the_client_reads_them_as_the_engine_does(counted: ApiServer) -> None:
     since = datetime.now(UTC) - HOUR
     with Client(counted.url.removesuffix(API), counted.super_key) as client:
         [statistic] = client.get_statistics(

@@ -9,8 +9,8 @@ from uuid import uuid4
 
 import httpx2
 import pytest
-from api.api_server import House
-from api.tenant_objects import Foreign, make_objects, rows_of
+from api.api_server import ApiServer
+from api.tenant_objects import TenantObjects, create_tenant_objects, rows_of
 from attacks import Attempts
 
 from jobforge.api.auth.permissions import PREFIX, RULES, Rule
@@ -53,12 +53,12 @@ MENTIONS: dict[str, tuple[str, str, dict[str, Any]]] = {
 
 
 @pytest.fixture(scope="module")
-def foreign(api: House) -> Foreign:
-    return make_objects(api)
+def foreign(api: ApiServer) -> TenantObjects:
+    return create_tenant_objects(api)
 
 
 @pytest.fixture(scope="module")
-def own(api: House) -> dict[str, str]:
+def own(api: ApiServer) -> dict[str, str]:
     """What A has itself."""
     admin = api.client("tenant_admin")
     trigger = {"type": "event", "label": "of A", "definition": "plain", "event": "of-a.*"}
@@ -70,13 +70,13 @@ def own(api: House) -> dict[str, str]:
     return {name: admin.post(path, json=body).json()["id"] for name, (path, body) in made.items()}
 
 
-def _rules_with_ids(foreign: Foreign) -> Iterator[tuple[Rule, str, list[str]]]:
+def _rules_with_ids(foreign: TenantObjects) -> Iterator[tuple[Rule, str, list[str]]]:
     """Every route that takes an id of what a tenant has, with its path and the places in it."""
     for rule in RULES.values():
         path = rule.path.removeprefix(PREFIX)
         names = re.findall(r"{(\w+)}", path)
         if set(names) - SHARED:
-            assert set(names) <= foreign.named.keys(), f"nobody has what {path} is about"
+            assert set(names) <= foreign.path_values.keys(), f"nobody has what {path} is about"
             yield rule, path, names
 
 
@@ -90,10 +90,10 @@ def _ask(client: httpx2.Client, rule: Rule, path: str, ids: Sequence[str]) -> tu
     names = re.findall(r"{(\w+)}", path)
     body = None if rule.method in {"GET", "DELETE"} else BODIES.get((rule.method, path))
     filled = path.format(**dict(zip(names, ids, strict=True)))
-    return _told(client.request(rule.method, filled, json=body), ids)
+    return _comparable(client.request(rule.method, filled, json=body), ids)
 
 
-def _told(answer: httpx2.Response, ids: Iterable[str]) -> tuple[int, str]:
+def _comparable(answer: httpx2.Response, ids: Iterable[str]) -> tuple[int, str]:
     text = answer.text
     for each in (answer.headers["x-request-id"], *ids):
         text = text.replace(each, "…")
@@ -103,7 +103,7 @@ def _told(answer: httpx2.Response, ids: Iterable[str]) -> tuple[int, str]:
 @pytest.mark.attack("HTTP routes, with another tenant's IDs")
 @pytest.mark.parametrize("role", ["viewer", "tenant_admin", "worker", "super_admin"])
 def test_foreign_ids_are_as_if_they_did_not_exist(
-    api: House, foreign: Foreign, role: str, attempts: Attempts
+    api: ApiServer, foreign: TenantObjects, role: str, attempts: Attempts
 ) -> None:
     before = list(rows_of(api.conn, foreign.tenant_id))
     assert {table for table, _ in before} >= {"jobs", "finished_jobs", "operations", "api_keys"}
@@ -111,7 +111,7 @@ def test_foreign_ids_are_as_if_they_did_not_exist(
     for rule, path, names in _rules_with_ids(foreign):
         if role == "super_admin" and not _is_of_a_tenant(rule):
             continue
-        for ids in itertools.product(*(foreign.named[name] for name in names)):
+        for ids in itertools.product(*(foreign.path_values[name] for name in names)):
             told = _ask(client, rule, path, ids)
             allowed = rule.roles is not None and role in rule.roles
             assert told[0] == (404 if allowed else 403), f"{path}: {told}"
@@ -123,11 +123,11 @@ def test_foreign_ids_are_as_if_they_did_not_exist(
     assert list(rows_of(api.conn, foreign.tenant_id)) == before
 
 
-def _speaking_for_a(api: House, role: str) -> httpx2.Client:
+def _speaking_for_a(api: ApiServer, role: str) -> httpx2.Client:
     if role != "super_admin":
         return api.client(role)
     tenant = {"x-jobforge-tenant": str(api.a.tenant_id)}
-    return api.bare({"authorization": f"Bearer {api.super_key}", **tenant})
+    return api.client_with_headers({"authorization": f"Bearer {api.super_key}", **tenant})
 
 
 def _is_of_a_tenant(rule: Rule) -> bool:
@@ -137,7 +137,7 @@ def _is_of_a_tenant(rule: Rule) -> bool:
 @pytest.mark.attack("HTTP routes, with another tenant's IDs")
 @pytest.mark.parametrize("mention", MENTIONS)
 def test_a_foreign_id_beside_ones_own_is_as_if_it_did_not_exist(
-    api: House, foreign: Foreign, own: dict[str, str], mention: str, attempts: Attempts
+    api: ApiServer, foreign: TenantObjects, own: dict[str, str], mention: str, attempts: Attempts
 ) -> None:
     name, path, body = MENTIONS[mention]
     before = list(rows_of(api.conn, foreign.tenant_id))
@@ -145,10 +145,10 @@ def test_a_foreign_id_beside_ones_own_is_as_if_it_did_not_exist(
     def ask(one: str) -> tuple[int, str]:
         sent = json.loads(json.dumps(body).replace("{id}", one))
         answer = api.client("tenant_admin").post(path.format(**own, id=one), json=sent or None)
-        return _told(answer, [one])
+        return _comparable(answer, [one])
 
-    attempts(len(foreign.named[name]))
-    for one in foreign.named[name]:
+    attempts(len(foreign.path_values[name]))
+    for one in foreign.path_values[name]:
         told = ask(one)
         assert told[0] == 404, told
         assert told == ask(_unknown(one))
@@ -158,7 +158,7 @@ def test_a_foreign_id_beside_ones_own_is_as_if_it_did_not_exist(
 @pytest.mark.attack("HTTP routes, with another tenant's IDs")
 @pytest.mark.parametrize("role", ["viewer", "tenant_admin"])
 def test_a_key_may_name_its_own_tenant_and_learns_of_no_other(
-    api: House, role: str, attempts: Attempts
+    api: ApiServer, role: str, attempts: Attempts
 ) -> None:
     client = api.client(role)
 
@@ -174,7 +174,7 @@ def test_a_key_may_name_its_own_tenant_and_learns_of_no_other(
 
 @pytest.mark.attack("HTTP routes, with another tenant's IDs")
 def test_no_list_of_a_tenant_has_anything_of_another(
-    api: House, foreign: Foreign, attempts: Attempts
+    api: ApiServer, foreign: TenantObjects, attempts: Attempts
 ) -> None:
     admin = api.client("tenant_admin")
     assert admin.post("/jobs", json={"definition": "plain"}).status_code == 201
@@ -203,10 +203,10 @@ def _without_accesses(audit: dict[str, Any]) -> str:
 
 @pytest.mark.attack("HTTP routes, with another tenant's IDs")
 def test_a_filter_that_names_foreign_jobs_finds_none(
-    api: House, foreign: Foreign, attempts: Attempts
+    api: ApiServer, foreign: TenantObjects, attempts: Attempts
 ) -> None:
     admin = api.client("tenant_admin")
-    for which in ({"tag": "of-b"}, {"fingerprint": foreign.named["fingerprint"][0]}):
+    for which in ({"tag": "of-b"}, {"fingerprint": foreign.path_values["fingerprint"][0]}):
         counted = admin.post("/operations/count", json={"kind": "cancel", "filter": which})
         assert counted.json() == {"jobs": 0}
         assert admin.get("/jobs", params=which).json()["items"] == []
@@ -224,7 +224,7 @@ def _cursor(client: httpx2.Client) -> str:
 
 @pytest.mark.attack("sessions")
 def test_a_foreign_slug_takes_the_same_work_as_one_that_nobody_has(
-    api: House, monkeypatch: pytest.MonkeyPatch, attempts: Attempts
+    api: ApiServer, monkeypatch: pytest.MonkeyPatch, attempts: Attempts
 ) -> None:
     """A cache or a shorter path for one of the two would tell by its time which slugs exist."""
     done: list[tuple[str, object]] = []

@@ -3,9 +3,9 @@
 from typing import Any
 
 import pytest
-from api.api_server import House
+from api.api_server import ApiServer
 from cluster import wait_until
-from integration.span_recorder import are_nested, recording
+from integration.span_recorder import are_nested, record_spans
 from opentelemetry import trace
 from opentelemetry.trace import SpanKind
 
@@ -16,7 +16,7 @@ TRACEPARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 OTHER = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 
 
-def _traceparent(api: House, job_id: str) -> Any:
+def _traceparent(api: ApiServer, job_id: str) -> Any:
     return api.client("viewer").get(f"/jobs/{job_id}").json()["job"]["traceparent"]
 
 
@@ -30,14 +30,14 @@ def _traceparent(api: House, job_id: str) -> Any:
     ],
 )
 def test_a_job_is_of_the_trace_that_its_request_names(
-    api: House, header: str, named: str | None, kept: str | None
+    api: ApiServer, header: str, named: str | None, kept: str | None
 ) -> None:
     body = {"definition": "plain", "traceparent": named}
     made = api.client("tenant_admin").post("/jobs", json=body, headers={"traceparent": header})
     assert _traceparent(api, made.json()["id"]) == kept
 
 
-def test_all_that_a_request_makes_is_of_its_trace(api: House) -> None:
+def test_all_that_a_request_makes_is_of_its_trace(api: ApiServer) -> None:
     admin, headers = api.client("tenant_admin"), {"traceparent": TRACEPARENT}
     job = {"definition": "plain"}
     jobs = admin.post("/jobs/batch", json={"jobs": [job]}, headers=headers).json()["items"]
@@ -51,16 +51,16 @@ def test_all_that_a_request_makes_is_of_its_trace(api: House) -> None:
     assert admin.get(f"/events/{event}").json()["traceparent"] == TRACEPARENT
 
 
-def test_a_request_is_a_span_between_whoever_asks_and_the_job(api: House) -> None:
+def test_a_request_is_a_span_between_whoever_asks_and_the_job(api: ApiServer) -> None:
     with (
-        recording() as recorder,
+        record_spans() as recorder,
         Client(api.url, api.a.keys["tenant_admin"]) as client,
     ):
         with recorder.tracer.start_as_current_span("sign up"):
             made = client.enqueue_job(JobRequest("plain"))
         wait_until(lambda: "POST /api/v1/jobs" in recorder.names())  # it ends after its answer
-        span = recorder.one("POST /api/v1/jobs")
-    assert are_nested(recorder.one("sign up"), span)
+        span = recorder.span_named("POST /api/v1/jobs")
+    assert are_nested(recorder.span_named("sign up"), span)
     assert span.kind is SpanKind.SERVER
     assert span.attributes is not None
     assert span.attributes["http.response.status_code"] == 201
@@ -68,9 +68,9 @@ def test_a_request_is_a_span_between_whoever_asks_and_the_job(api: House) -> Non
 
 
 def test_where_the_process_traces_a_request_is_one_span_and_not_the_frameworks_too(
-    api: House, monkeypatch: pytest.MonkeyPatch
+    api: ApiServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with recording() as recorder:
+    with record_spans() as recorder:
         monkeypatch.setattr(trace, "get_tracer_provider", lambda: recorder.provider)
         api.client("viewer").get("/queues").raise_for_status()
         wait_until(lambda: bool(recorder.names()))

@@ -5,7 +5,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from api.api_server import House
+from api.api_server import ApiServer
 from sql import engine
 
 from jobforge.client.client import Client
@@ -22,14 +22,14 @@ DAILY = {
 
 
 @pytest.fixture
-def schedule(api: House) -> dict[str, Any]:
+def schedule(api: ApiServer) -> dict[str, Any]:
     made = api.client("tenant_admin").post("/triggers", json=DAILY)
     assert made.status_code == 201, made.text
     found: dict[str, Any] = api.client("viewer").get(f"/triggers/{made.json()['id']}").json()
     return found
 
 
-def test_a_schedule_is_made_changed_and_deleted(api: House, schedule: dict[str, Any]) -> None:
+def test_a_schedule_is_made_changed_and_deleted(api: ApiServer, schedule: dict[str, Any]) -> None:
     admin = api.client("tenant_admin")
     assert {name: schedule[name] for name in DAILY} == DAILY
     assert (schedule["enabled"], schedule["overlap"], schedule["catch_up"]) == (
@@ -67,7 +67,7 @@ def test_a_schedule_is_made_changed_and_deleted(api: House, schedule: dict[str, 
     ],
 )
 def test_what_is_wrong_is_refused_by_its_field(
-    api: House, schedule: dict[str, Any], change: dict[str, Any], field: str
+    api: ApiServer, schedule: dict[str, Any], change: dict[str, Any], field: str
 ) -> None:
     admin = api.client("tenant_admin")
     made = admin.post("/triggers", json={**DAILY, **change})
@@ -77,13 +77,13 @@ def test_what_is_wrong_is_refused_by_its_field(
         assert field in refused.text
 
 
-def test_a_position_comes_with_the_refusal(api: House) -> None:
+def test_a_position_comes_with_the_refusal(api: ApiServer) -> None:
     refused = api.client("tenant_admin").post("/triggers/preview", json={"cron": "0 9 * * MON-FRO"})
     assert refused.status_code == 422
     assert refused.json()["facts"] == {"position": 12}
 
 
-def test_a_preview_shows_what_changes_of_the_clocks_do(api: House) -> None:
+def test_a_preview_shows_what_changes_of_the_clocks_do(api: ApiServer) -> None:
     body = {
         "cron": "30 2 * * *",
         "timezone": "America/New_York",
@@ -102,7 +102,7 @@ def test_a_preview_shows_what_changes_of_the_clocks_do(api: House) -> None:
 
 
 def test_a_viewer_sees_when_a_schedule_fires_within_its_bounds(
-    api: House, schedule: dict[str, Any]
+    api: ApiServer, schedule: dict[str, Any]
 ) -> None:
     path = f"/triggers/{schedule['id']}"
     shown = api.client("viewer").get(f"{path}/next").json()
@@ -114,7 +114,7 @@ def test_a_viewer_sees_when_a_schedule_fires_within_its_bounds(
     assert [run["at"] for run in runs] == ["2099-03-28T08:00:00Z", "2099-03-29T07:00:00Z"]
 
 
-def test_a_preview_knows_the_tenants_zone_and_what_is_known_of_an_event(api: House) -> None:
+def test_a_preview_knows_the_tenants_zone_and_what_is_known_of_an_event(api: ApiServer) -> None:
     admin = api.client("tenant_admin")
     zone = {"timezone": "Asia/Kathmandu"}
     changed = api.client("super_admin").patch(f"/tenants/{api.a.tenant_id}", json=zone)
@@ -130,7 +130,7 @@ def test_a_preview_knows_the_tenants_zone_and_what_is_known_of_an_event(api: Hou
     assert shown["payload"] == {"path": "/in", "by": "file.came"}
 
 
-def test_firings_are_asked_for_and_listed(api: House, schedule: dict[str, Any]) -> None:
+def test_firings_are_asked_for_and_listed(api: ApiServer, schedule: dict[str, Any]) -> None:
     admin, path = api.client("tenant_admin"), f"/triggers/{schedule['id']}"
     asked = admin.post(f"{path}/run")
     assert asked.status_code == 202
@@ -147,7 +147,7 @@ def test_firings_are_asked_for_and_listed(api: House, schedule: dict[str, Any]) 
     assert admin.post(f"{path}/backfill", json=years).status_code == 422
 
 
-def test_the_client_does_all_of_it(api: House) -> None:
+def test_the_client_does_all_of_it(api: ApiServer) -> None:
     with Client(api.url, api.a.keys["tenant_admin"]) as client:
         settings = {name: value for name, value in DAILY.items() if name != "type"}
         made = client.create_trigger(TriggerType.SCHEDULE, settings)
@@ -173,16 +173,16 @@ def test_the_client_does_all_of_it(api: House) -> None:
             client.create_trigger(TriggerType.SCHEDULE, {**settings, "cron": "nonsense"})
 
 
-def test_a_tenants_worker_declares_schedules_of_its_own_tenant_alone(api: House) -> None:
+def test_a_tenants_worker_declares_schedules_of_its_own_tenant_alone(api: ApiServer) -> None:
     settings = {"label": "plain", "definition": "plain", "cron": "@daily"}
 
     def declare(key: str, *tenants: str) -> int:
         declared = [{"name": "plain", "tenant": each, "settings": settings} for each in tenants]
         body = {"declared": declared, "definitions": ["plain"]}
-        client = api.bare({"authorization": f"Bearer {key}"})
+        client = api.client_with_headers({"authorization": f"Bearer {key}"})
         return client.post("/worker/triggers", json=body).status_code
 
-    own, everybody = api.a.keys["worker"], api.make_key("worker", None)
+    own, everybody = api.a.keys["worker"], api.create_key("worker", None)
     assert declare(own, "*") == 204
     assert _declared(api) == {api.a.tenant_id}
     assert declare(own, str(api.b.tenant_id)) == 403
@@ -195,7 +195,7 @@ def test_a_tenants_worker_declares_schedules_of_its_own_tenant_alone(api: House)
     assert _declared(api) == set()
 
 
-def _declared(api: House) -> set[UUID]:
+def _declared(api: ApiServer) -> set[UUID]:
     rows: list[engine.Row] = api.conn.execute(
         "select tenant_id from jobforge.triggers where declared is not null and deleted_at is null"
     ).fetchall()

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from api.api_server import SECRET_KEY, House
+from api.api_server import SECRET_KEY, ApiServer
 
 from jobforge import calls, db
 from jobforge.security.vault import Vault
@@ -11,7 +11,7 @@ from jobforge.security.webhook_secrets import open_secret
 from jobforge.security.webhook_signature import secret_text
 
 
-def make(api: House, **settings: Any) -> dict[str, Any]:
+def make(api: ApiServer, **settings: Any) -> dict[str, Any]:
     answer = api.client("tenant_admin").post(
         "/webhooks", json={"url": "https://example.com/hook", **settings}
     )
@@ -20,7 +20,7 @@ def make(api: House, **settings: Any) -> dict[str, Any]:
     return made
 
 
-def test_a_secret_is_shown_once_and_kept_sealed(api: House) -> None:
+def test_a_secret_is_shown_once_and_kept_sealed(api: ApiServer) -> None:
     admin = api.client("tenant_admin")
     made = make(api, events=["end"], definitions=["mail"])
     shown = admin.get(f"/webhooks/{made['id']}").json()
@@ -38,7 +38,7 @@ def test_a_secret_is_shown_once_and_kept_sealed(api: House) -> None:
 
 
 @pytest.mark.attack("connectors")
-def test_a_url_of_another_origin_needs_the_secret(api: House) -> None:
+def test_a_url_of_another_origin_needs_the_secret(api: ApiServer) -> None:
     admin, made = api.client("tenant_admin"), make(api)
     path, moved = f"/webhooks/{made['id']}", {"url": "https://evil.example/"}
     refused = admin.patch(path, json=moved)
@@ -55,7 +55,7 @@ def test_a_url_of_another_origin_needs_the_secret(api: House) -> None:
 
 
 @pytest.mark.attack("secrets")
-def test_a_viewer_does_not_see_the_token_in_a_url(api: House) -> None:
+def test_a_viewer_does_not_see_the_token_in_a_url(api: ApiServer) -> None:
     admin, viewer = api.client("tenant_admin"), api.client("viewer")
     url = "https://hooks.example.com/services/hunter-2?key=hunter-3"
     path = f"/webhooks/{make(api, url=url)['id']}"
@@ -67,7 +67,7 @@ def test_a_viewer_does_not_see_the_token_in_a_url(api: House) -> None:
         assert "hunter" not in viewer.get(where).text, where
 
 
-def test_a_new_secret_leaves_the_old_one_its_overlap(api: House) -> None:
+def test_a_new_secret_leaves_the_old_one_its_overlap(api: ApiServer) -> None:
     admin, made = api.client("tenant_admin"), make(api)
     path = f"/webhooks/{made['id']}"
     rotated = admin.post(f"{path}/rotate").json()
@@ -100,7 +100,7 @@ def test_a_new_secret_leaves_the_old_one_its_overlap(api: House) -> None:
     ],
 )
 def test_an_address_that_may_not_be_reached_is_refused_when_it_is_saved(
-    api: House, url: str
+    api: ApiServer, url: str
 ) -> None:
     admin, made = api.client("tenant_admin"), make(api)
     assert admin.post("/webhooks", json={"url": url}).status_code == 422
@@ -109,7 +109,7 @@ def test_an_address_that_may_not_be_reached_is_refused_when_it_is_saved(
     assert changed.json()["code"] in {"invalid", "address_not_allowed"}
 
 
-def test_an_endpoint_is_tested_edited_redelivered_to_and_deleted(api: House) -> None:
+def test_an_endpoint_is_tested_edited_redelivered_to_and_deleted(api: ApiServer) -> None:
     api.conn.execute("select jobforge.put_definition('connector.webhook.deliver', 1)")
     admin, made = api.client("tenant_admin"), make(api)
     path = f"/webhooks/{made['id']}"

@@ -6,14 +6,14 @@ from uuid import UUID, uuid4
 
 import httpx2
 import pytest
-from api.api_server import House, Party
+from api.api_server import ApiServer, TenantKeys
 from cluster import connect_to, wait_until
 from sql.engine import Row, call, claim, enqueue, enqueue_one, new_worker
 
 from jobforge.api.schemas.worker import ClaimedJobView
 
 
-class Remote:
+class HttpWorker:
     """A worker that has a key and no database."""
 
     def __init__(self, client: httpx2.Client, worker_id: UUID | None = None) -> None:
@@ -44,7 +44,7 @@ def token(job: Any) -> dict[str, Any]:
     }
 
 
-def history(api: House, job: Any) -> Any:
+def history(api: ApiServer, job: Any) -> Any:
     answer = api.client("super_admin").get(
         f"/jobs/{job['job_id']}", headers={"X-JobForge-Tenant": str(job["tenant_id"])}
     )
@@ -53,28 +53,30 @@ def history(api: House, job: Any) -> Any:
 
 
 @pytest.fixture(autouse=True)
-def no_jobs(api: House) -> None:
+def no_jobs(api: ApiServer) -> None:
     """The tests share a database, and claims take what they find."""
     api.conn.execute("delete from jobforge.jobs")
 
 
 @pytest.fixture
-def worker(api: House) -> Remote:
-    made = Remote(api.client("worker"))
+def worker(api: ApiServer) -> HttpWorker:
+    made = HttpWorker(api.client("worker"))
     made.register()
     return made
 
 
 @pytest.fixture
-def roaming(api: House) -> Remote:
+def roaming(api: ApiServer) -> HttpWorker:
     """A worker of the installation, which serves all tenants."""
-    key = api.make_key("worker", None)
-    made = Remote(api.bare({"authorization": f"Bearer {key}"}))
+    key = api.create_key("worker", None)
+    made = HttpWorker(api.client_with_headers({"authorization": f"Bearer {key}"}))
     made.register()
     return made
 
 
-def test_a_job_is_claimed_kept_and_settled_without_a_database(api: House, worker: Remote) -> None:
+def test_a_job_is_claimed_kept_and_settled_without_a_database(
+    api: ApiServer, worker: HttpWorker
+) -> None:
     payload = {"n": 2**80, "x": 0.1, "deep": [{"a": [None, True, "é"]}]}
     job_id = enqueue_one(
         api.conn, api.a.tenant_id, definition="plain", payload=payload, tags=["t"], priority=3
@@ -107,7 +109,7 @@ def test_a_job_is_claimed_kept_and_settled_without_a_database(api: House, worker
     worker.tell("unregister")
 
 
-def test_jobs_are_settled_one_by_one_too(api: House, worker: Remote) -> None:
+def test_jobs_are_settled_one_by_one_too(api: ApiServer, worker: HttpWorker) -> None:
     enqueue(api.conn, api.a.tenant_id, 3, definition="plain")
     first, second, third = worker.claim(3)
     path = f"jobs/{first['job_id']}"
@@ -122,7 +124,7 @@ def test_jobs_are_settled_one_by_one_too(api: House, worker: Remote) -> None:
     assert (released["status"], released["state"]) == ("ok", "queued")
 
 
-def test_a_heartbeat_that_somebody_holds_up_is_held(api: House, worker: Remote) -> None:
+def test_a_heartbeat_that_somebody_holds_up_is_held(api: ApiServer, worker: HttpWorker) -> None:
     enqueue(api.conn, api.a.tenant_id, 1, definition="plain")
     [job] = worker.claim(1)
     path = f"jobs/{job['job_id']}/heartbeat"
@@ -136,7 +138,7 @@ def test_a_heartbeat_that_somebody_holds_up_is_held(api: House, worker: Remote) 
     assert worker.tell(path, lease=job["lease"]) == {"status": "ok"}
 
 
-def test_a_claim_waits_for_a_job(api: House, worker: Remote) -> None:
+def test_a_claim_waits_for_a_job(api: ApiServer, worker: HttpWorker) -> None:
     found: list[Any] = []
     waiting = threading.Thread(target=lambda: found.extend(worker.claim(wait_s=20)))
     waiting.start()
@@ -150,9 +152,9 @@ def test_a_claim_waits_for_a_job(api: House, worker: Remote) -> None:
 @pytest.mark.attack("payloads")
 @pytest.mark.parametrize("scope", ["worker", "roaming"])
 def test_a_payload_that_cannot_be_sent_ends_its_job_and_no_other(
-    api: House, scope: str, request: pytest.FixtureRequest
+    api: ApiServer, scope: str, request: pytest.FixtureRequest
 ) -> None:
-    remote: Remote = request.getfixturevalue(scope)
+    remote: HttpWorker = request.getfixturevalue(scope)
     bad, good = enqueue(api.conn, api.a.tenant_id, 2, definition="plain")
     with api.conn.transaction():
         api.conn.execute("set local session_replication_role = replica")  # as a restore does
@@ -166,7 +168,9 @@ def test_a_payload_that_cannot_be_sent_ends_its_job_and_no_other(
     assert (told["state"], told["error"]["type"]) == ("dead", "UnreadablePayload")
 
 
-def test_a_worker_of_the_installation_serves_all_tenants(api: House, roaming: Remote) -> None:
+def test_a_worker_of_the_installation_serves_all_tenants(
+    api: ApiServer, roaming: HttpWorker
+) -> None:
     for party in (api.a, api.b):
         enqueue(api.conn, party.tenant_id, definition="plain")
     jobs = roaming.claim(2)
@@ -182,16 +186,16 @@ def test_a_worker_of_the_installation_serves_all_tenants(api: House, roaming: Re
 
 
 def test_a_tenants_worker_can_do_nothing_with_another_tenants_jobs(
-    api: House, worker: Remote
+    api: ApiServer, worker: HttpWorker
 ) -> None:
-    foreign = Remote(api.client("worker", api.b))
+    foreign = HttpWorker(api.client("worker", api.b))
     foreign.register()
     enqueue(api.conn, api.b.tenant_id, 3, definition="plain")
     [job] = foreign.claim()
     _expire(api, api.b)
     before = _rows(api, api.b)
     # The same words in the mouth of A's worker, under its own id and under B's.
-    impostor = Remote(worker.client, foreign.worker_id)
+    impostor = HttpWorker(worker.client, foreign.worker_id)
     answers = [worker.ask("jobs/claim", queues={"default": 9})]
     tokens: list[dict[str, Any]] = [token(job), token(job) | {"tenant_id": str(api.a.tenant_id)}]
     for who in (worker, impostor):
@@ -222,10 +226,12 @@ def test_a_tenants_worker_can_do_nothing_with_another_tenants_jobs(
     assert foreign.tell("jobs/heartbeat", jobs=[token(job)])["items"][0]["status"] == "ok"
 
 
-def test_a_worker_belongs_to_the_key_that_registered_it(api: House, worker: Remote) -> None:
-    key = api.make_key("worker", api.a.tenant_id)
-    other = Remote(api.bare({"authorization": f"Bearer {key}"}), worker.worker_id)
-    nobodys = Remote(other.client)
+def test_a_worker_belongs_to_the_key_that_registered_it(api: ApiServer, worker: HttpWorker) -> None:
+    key = api.create_key("worker", api.a.tenant_id)
+    other = HttpWorker(
+        api.client_with_headers({"authorization": f"Bearer {key}"}), worker.worker_id
+    )
+    nobodys = HttpWorker(other.client)
     for stranger in (other, nobodys):
         assert stranger.ask("jobs/claim", queues={"default": 1}).status_code == 404
         assert stranger.ask("unregister").status_code == 404
@@ -234,7 +240,7 @@ def test_a_worker_belongs_to_the_key_that_registered_it(api: House, worker: Remo
     assert worker.tell("jobs/heartbeat", jobs=[])["command"] == "ok"
 
 
-def test_a_tenants_worker_registers_no_definitions(api: House, worker: Remote) -> None:
+def test_a_tenants_worker_registers_no_definitions(api: ApiServer, worker: HttpWorker) -> None:
     known = {"key": "plain", "version": 1, "settings": {"timeout_s": 1}}
     assert _put(worker, known) == [{"key": "plain", "version": 1, "status": "known"}]
     refused = worker.client.post(
@@ -247,7 +253,7 @@ def test_a_tenants_worker_registers_no_definitions(api: House, worker: Remote) -
     assert row["timeout_s"] == 3600
 
 
-def test_a_worker_reaps_the_jobs_of_its_tenant(api: House, worker: Remote) -> None:
+def test_a_worker_reaps_the_jobs_of_its_tenant(api: ApiServer, worker: HttpWorker) -> None:
     for party in (api.a, api.b):
         enqueue(api.conn, party.tenant_id, definition="plain")
         claim(api.conn, new_worker(), tenants=[party.tenant_id])
@@ -256,23 +262,23 @@ def test_a_worker_reaps_the_jobs_of_its_tenant(api: House, worker: Remote) -> No
     assert [job["tenant_id"] for job in reaped] == [str(api.a.tenant_id)]
 
 
-def test_a_worker_is_told_to_drain(api: House, worker: Remote) -> None:
+def test_a_worker_is_told_to_drain(api: ApiServer, worker: HttpWorker) -> None:
     call(api.conn, "drain_worker", worker_id=worker.worker_id)
     assert worker.tell("jobs/heartbeat", jobs=[])["command"] == "drain"
 
 
-def _put(worker: Remote, *definitions: dict[str, Any]) -> list[Any]:
+def _put(worker: HttpWorker, *definitions: dict[str, Any]) -> list[Any]:
     answer = worker.client.post("/worker/definitions", json={"definitions": list(definitions)})
     assert answer.status_code == 200, answer.text
     return list(answer.json()["items"])
 
 
-def _listens(api: House) -> bool:
+def _listens(api: ApiServer) -> bool:
     query = "select from pg_stat_activity where query ilike 'listen %jobforge:default%'"
     return bool(api.conn.execute(query).rowcount)
 
 
-def _expire(api: House, party: Party) -> None:
+def _expire(api: ApiServer, party: TenantKeys) -> None:
     api.conn.execute(
         "update jobforge.jobs set lease_expires_at = now() - interval '1 s' "
         "where tenant_id = %s and state = 'running'",
@@ -280,7 +286,7 @@ def _expire(api: House, party: Party) -> None:
     )
 
 
-def _rows(api: House, party: Party) -> list[Row]:
+def _rows(api: ApiServer, party: TenantKeys) -> list[Row]:
     """All jobs of a tenant and all that was said of them, to the byte."""
     query = (
         "select 'job', j.xmin::text, to_jsonb(j) from jobforge.jobs as j where tenant_id = %(id)s "
@@ -290,9 +296,9 @@ def _rows(api: House, party: Party) -> list[Row]:
     return api.conn.execute(query, {"id": party.tenant_id}).fetchall()
 
 
-def test_steps_are_stored_under_a_lease_and_told_with_the_next_claim(api: House) -> None:
+def test_steps_are_stored_under_a_lease_and_told_with_the_next_claim(api: ApiServer) -> None:
     enqueue(api.conn, api.a.tenant_id, n=1, definition="plain")
-    remote = Remote(api.client("worker"))
+    remote = HttpWorker(api.client("worker"))
     remote.register()
     [job] = remote.claim()
     assert job["steps"] is None
@@ -319,11 +325,11 @@ def test_steps_are_stored_under_a_lease_and_told_with_the_next_claim(api: House)
     assert reasons[0]["code"] == "sleeping"
 
 
-def test_a_tenants_worker_can_neither_store_nor_make_anything_for_another(api: House) -> None:
+def test_a_tenants_worker_can_neither_store_nor_make_anything_for_another(api: ApiServer) -> None:
     enqueue(api.conn, api.b.tenant_id, n=1, definition="plain")
     worker = new_worker()
     [job] = claim(api.conn, worker)
-    remote = Remote(api.client("worker"), worker)
+    remote = HttpWorker(api.client("worker"), worker)
     remote.register()
     step = {"name": "send", "index": 0, "result": 1}
     [saved] = remote.tell("jobs/steps", steps=[token(job) | step])["items"]

@@ -61,7 +61,7 @@ _PIECES = (
 )
 
 
-def shown_texts() -> list[tuple[str, str, str]]:
+def redacted_samples() -> list[tuple[str, str, str]]:
     """The text, how it is shown, and how if it is the end of a longer one."""
     redact.register_secret("correct horse battery")
     chance = random.Random(SEED)  # noqa: S311 - a seed

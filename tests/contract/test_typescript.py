@@ -16,10 +16,10 @@ from uuid import UUID
 
 import httpx2
 import pytest
-from api.api_server import house
+from api.api_server import open_api_server
 from attacks import Attempts
 from cluster import Database, wait_until
-from contract.secret_strings import shown_texts
+from contract.secret_strings import redacted_samples
 from contract.typescript_sdk import ROOT, node, run_node, sdk, urls_of, worker_command
 
 from jobforge import calls, db
@@ -42,14 +42,14 @@ def test_the_suite_of_the_sdk_passes(
     file: str, database: Database, tmp_path: Path, attempts: Attempts
 ) -> None:
     texts = tmp_path / "texts.json"
-    texts.write_text(json.dumps(shown_texts() if file == "contract" else []))
+    texts.write_text(json.dumps(redacted_samples() if file == "contract" else []))
     environment = {"JOBFORGE_TEST_URLS": urls_of(database), "JOBFORGE_TEST_TEXTS": str(texts)}
     said = run_node(f"tests/{file}.test.ts", environment=environment)
     attempts(int(re.findall(r"^\S pass (\d+)$", said, re.MULTILINE)[-1]))
 
 
 def test_the_suite_of_the_http_client_passes_on_a_real_server(database: Database) -> None:
-    with house(database) as served:
+    with open_api_server(database) as served:
         key = served.a.keys["tenant_admin"]
         server = json.dumps({"url": served.url, "key": key, "definition": "mail"})
         run_node("tests/http.test.ts", environment={"JOBFORGE_TEST_SERVER": server})

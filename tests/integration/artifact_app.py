@@ -10,7 +10,7 @@ Jobs = CallableDefinition[..., Any, ..., Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Defined:
+class ArtifactJobs:
     double: Jobs
     repeat: Jobs
     pass_on: Jobs
@@ -18,7 +18,7 @@ class Defined:
     count_own: Jobs
 
 
-def define(app: JobForge, told: list[Any] | None = None) -> Defined:
+def define(app: JobForge, notes: list[Any] | None = None) -> ArtifactJobs:
     """The same definitions on any app; what hooks are told goes into `told`."""
 
     @app.job()
@@ -42,13 +42,13 @@ def define(app: JobForge, told: list[Any] | None = None) -> Defined:
         made = ctx.enqueue(repeat, text="r" * 10_000, times=120)
         return list(map(len, ctx.gather([made])))
 
-    if told is not None:
+    if notes is not None:
 
         @repeat.on_success
         async def tell(ctx: Any, result: Any) -> None:
-            told.append((ctx.payload, result))
+            notes.append((ctx.payload, result))
 
-    return Defined(double, repeat, pass_on, count, count_own)
+    return ArtifactJobs(double, repeat, pass_on, count, count_own)
 
 
 jf = JobForge()

@@ -33,9 +33,9 @@ def new_bucket(address: str) -> str:
     return f"s3://{name}/jobs?endpoint={address}&region=us-east-1"
 
 
-def at_folder(path: Path) -> Artifacts:
+def artifacts_in_folder(path: Path) -> Artifacts:
     return Artifacts(str(path), limit=LIMIT, credentials={})
 
 
-def at_bucket(url: str) -> Artifacts:
+def artifacts_in_bucket(url: str) -> Artifacts:
     return Artifacts(url, limit=LIMIT, credentials=CREDENTIALS)

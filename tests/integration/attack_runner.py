@@ -20,7 +20,7 @@ from pathlib import Path
 from uuid import uuid4
 
 from integration import attack_app
-from integration.isolation_rig import Rig
+from integration.isolation_rig import IsolationRig
 
 from jobforge.errors import ConfigError
 from jobforge.types.jobs import Outcome
@@ -29,12 +29,12 @@ from jobforge.worker.runner import Report
 
 APP = str(Path(__file__).with_name("attack_app.py"))
 # Long enough for a slow machine; what is killed is gone at once as a rule.
-_GONE_S = 30
+_KILLED_WITHIN_S = 30
 # Within this the zygote has looked a few times for what ended jobs have left.
-_SWEPT_S = 1
+_SWEPT_AFTER_S = 1
 
 
-class Listener:
+class AttackListener:
     """A socket that tells when all processes which have the other end are gone."""
 
     def __init__(self) -> None:
@@ -47,7 +47,7 @@ class Listener:
     def accept(self) -> None:
         self._connection, _ = self._socket.accept()
 
-    def hears(self) -> None:
+    def accepts_connection(self) -> None:
         assert self._connection is not None
         assert self._connection.recv(1) == b"."
 
@@ -56,12 +56,12 @@ class Listener:
         with contextlib.suppress(BrokenPipeError):
             self._connection.send(b"?")
 
-    def is_answered(self) -> bool:
+    def has_live_process(self) -> bool:
         """Whether a process is there after the last of them should have gone."""
         assert self._connection is not None
         with selectors.DefaultSelector() as selector:
             selector.register(self._connection, selectors.EVENT_READ)
-            while selector.select(_GONE_S):
+            while selector.select(_KILLED_WITHIN_S):
                 heard = self._connection.recv(4096)
                 if not heard:
                     return False
@@ -72,7 +72,9 @@ class Listener:
 
 class Attacks:
     def __init__(self, level: str) -> None:
-        self.rig = Rig(target=APP, isolation_level=level, job_processes=attack_app.MOST_PROCESSES)
+        self.rig = IsolationRig(
+            target=APP, isolation_level=level, job_processes=attack_app.MOST_PROCESSES
+        )
 
     def names(self) -> list[str]:
         return [name for name in vars(type(self)) if name.startswith("can_")]
@@ -100,34 +102,36 @@ class Attacks:
         return self._leaves("leave_chain")
 
     def can_leave_a_chain_of_forks_beside_another_job(self) -> bool:
-        token, victims, listener = uuid4().hex, Listener(), Listener()
+        token, victims, listener = uuid4().hex, AttackListener(), AttackListener()
 
         async def left() -> bool:
-            victim = await self.rig.start("hold", token=token, listener=victims.name).speaks()
+            victim = await self.rig.start(
+                "hold", token=token, listener=victims.name
+            ).wait_for_note()
             await asyncio.to_thread(victims.accept)
             started = self.rig.start("leave_chain", listener=listener.name)
             await asyncio.to_thread(listener.accept)
-            await asyncio.to_thread(listener.hears)
+            await asyncio.to_thread(listener.accepts_connection)
             await started.report()
-            await asyncio.sleep(_SWEPT_S)
+            await asyncio.sleep(_SWEPT_AFTER_S)
             listener.release()
-            is_answered = await asyncio.to_thread(listener.is_answered)
+            is_answered = await asyncio.to_thread(listener.has_live_process)
             victims.release()
             await victim.report()
             return is_answered
 
-        return self.rig.go(left())
+        return self.rig.run_in_loop(left())
 
     def can_leave_a_hidden_daemon(self) -> bool:
         return self._leaves("leave_daemon")
 
     def can_survive_the_death_of_the_zygote(self) -> bool:
-        listener = Listener()
+        listener = AttackListener()
 
         async def killed() -> Report:
             started = self.rig.start("leave_daemon_and_wait", listener=listener.name)
             await asyncio.to_thread(listener.accept)
-            await asyncio.to_thread(listener.hears)
+            await asyncio.to_thread(listener.accepts_connection)
             zygote = self.rig.runner.zygote_pid
             assert zygote is not None
             os.kill(zygote, signal.SIGKILL)
@@ -136,9 +140,9 @@ class Attacks:
             await self.rig.start("see_others", pids=[]).report()
             return report
 
-        self.rig.go(killed())
+        self.rig.run_in_loop(killed())
         listener.release()
-        return listener.is_answered()
+        return listener.has_live_process()
 
     def can_exceed_its_memory_by_a_memfd(self) -> bool:
         return _is_done(self.rig.run("fill_memfd"))
@@ -178,10 +182,12 @@ class Attacks:
         self, attack: str, *, with_token: bool = False, with_pids: bool = False
     ) -> object:
         """What the attack returns, while a victim runs whose result has to be its own."""
-        token, listener = uuid4().hex, Listener()
+        token, listener = uuid4().hex, AttackListener()
 
         async def attacked() -> tuple[Report, Report]:
-            victim = await self.rig.start("hold", token=token, listener=listener.name).speaks()
+            victim = await self.rig.start(
+                "hold", token=token, listener=listener.name
+            ).wait_for_note()
             await asyncio.to_thread(listener.accept)
             payload: dict[str, object] = {"token": token[::-1]} if with_token else {}
             if with_pids:
@@ -190,7 +196,7 @@ class Attacks:
             listener.release()
             return attacker, await victim.report()
 
-        attacker, victim = self.rig.go(attacked())
+        attacker, victim = self.rig.run_in_loop(attacked())
         assert victim.verdict is not None
         assert victim.verdict.result == token[::-1], victim
         assert attacker.verdict is not None
@@ -205,16 +211,16 @@ class Attacks:
         return [*below, os.getpid()]
 
     def _leaves(self, attack: str) -> bool:
-        listener = Listener()
+        listener = AttackListener()
 
         async def left() -> Report:
             started = self.rig.start(attack, listener=listener.name)
             await asyncio.to_thread(listener.accept)
-            await asyncio.to_thread(listener.hears)
+            await asyncio.to_thread(listener.accepts_connection)
             return await started.report()
 
-        self.rig.go(left())
-        return listener.is_answered()
+        self.rig.run_in_loop(left())
+        return listener.has_live_process()
 
 
 def _is_done(report: Report) -> bool:

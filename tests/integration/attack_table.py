@@ -35,10 +35,10 @@ LABELS = {
     "can_leave_system_v_memory": "leave System V shared memory",
 }
 
-Found = dict[str, bool]
+AttackResults = dict[str, bool]
 
 
-def attack(level: str, user: int | None = None) -> Found | str:
+def attack(level: str, user: int | None = None) -> AttackResults | str:
     """Which attacks succeed at the level; or what the host lacks for it."""
     arguments = [level] if user is None else [level, str(user)]
     done = subprocess.run(
@@ -54,7 +54,7 @@ def attack(level: str, user: int | None = None) -> Found | str:
     )
 
 
-def read() -> dict[str, Found]:
+def read() -> dict[str, AttackResults]:
     """What the page says, by level."""
     _, _, rest = PAGE.read_text(encoding="utf-8").partition(HEADER + RULE)
     rows = [_cells(line) for line in rest.partition("\n\n")[0].splitlines()]
@@ -65,7 +65,7 @@ def read() -> dict[str, Found]:
     }
 
 
-def write(found: Mapping[str, Found]) -> None:
+def write(found: Mapping[str, AttackResults]) -> None:
     rows = [
         f"| {label} | {' | '.join(ANSWERS[found[level][name]] for level in LEVELS)} |"
         for name, label in LABELS.items()
@@ -80,7 +80,7 @@ def _cells(line: str) -> list[str]:
 
 
 def main() -> None:
-    found: dict[str, Found] = {}
+    found: dict[str, AttackResults] = {}
     for level in LEVELS:
         of_level = attack(level)
         if isinstance(of_level, str):

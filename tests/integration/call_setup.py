@@ -16,7 +16,7 @@ WORKER = uuid4()
 A_JOB = JobRequest("mail", {"to": "ada"})
 
 
-class Run(Protocol):
+class RunCall(Protocol):
     """Runs a call on a sync or an async connection."""
 
     def __call__(self, call: Call[T]) -> T: ...

@@ -6,7 +6,7 @@ from typing import TypeVar
 
 import pytest
 from cluster import Connection, Database
-from integration.call_setup import Run
+from integration.call_setup import RunCall
 
 from jobforge import calls, db
 from jobforge.calls import Call
@@ -33,7 +33,7 @@ async def pool(database: Database, mail: None) -> AsyncIterator[db.Database]:  #
 
 
 @pytest.fixture(params=["sync", "async"])
-def run(request: pytest.FixtureRequest, database: Database) -> Iterator[Run]:
+def run(request: pytest.FixtureRequest, database: Database) -> Iterator[RunCall]:
     """Runs a call as an operator, who may call every function, with a definition registered."""
     url = database.url_as("admin_login")
     if request.param == "sync":

@@ -2,18 +2,18 @@
 
 import sys
 
-from integration.isolation_rig import Rig
+from integration.isolation_rig import IsolationRig
 
 
 def main() -> None:
-    rig = Rig(target=sys.argv[1])
+    rig = IsolationRig(target=sys.argv[1])
 
     async def wait() -> None:
-        started = await rig.start("multiply", processes=3).speaks()
+        started = await rig.start("multiply", processes=3).wait_for_note()
         print(rig.runner.zygote_pid, started.mark, flush=True)  # noqa: T201 - for the test
         await started.report()
 
-    rig.go(wait())
+    rig.run_in_loop(wait())
 
 
 if __name__ == "__main__":

@@ -34,7 +34,7 @@ COMMANDS = (
 T = TypeVar("T")
 
 
-class Desk:
+class RecordingHost:
     """A host: secrets to give, and what jobs said."""
 
     def __init__(self) -> None:
@@ -43,15 +43,15 @@ class Desk:
         self.notes: list[tuple[UUID, str, dict[str, Json]]] = []
         self.enqueued: list[JobRequest] = []
         self.tenants: list[UUID] = []
-        self.asked: list[tuple[UUID, str, Json]] = []
-        self._heard = asyncio.Event()
+        self.requests: list[tuple[UUID, str, Json]] = []
+        self._has_new_note = asyncio.Event()
 
     def note(self, job: ClaimedJob, kind: str, data: dict[str, Json], _: RedactionScope) -> None:
         self.notes.append((job.job_id, kind, data))
-        self._heard.set()
+        self._has_new_note.set()
 
     async def request(self, job: ClaimedJob, kind: str, data: Json) -> Json:
-        self.asked.append((job.job_id, kind, data))
+        self.requests.append((job.job_id, kind, data))
         return None
 
     async def enqueue(self, job: ClaimedJob, jobs: Sequence[JobRequest]) -> list[Enqueued]:
@@ -64,20 +64,20 @@ class Desk:
             raise NotFound(f"there is no secret {name}", field="name")
         return self.secrets[name]
 
-    def said(self, job_id: UUID) -> list[tuple[str, dict[str, Json]]]:
+    def notes_of(self, job_id: UUID) -> list[tuple[str, dict[str, Json]]]:
         return [(kind, data) for job, kind, data in self.notes if job == job_id]
 
-    async def hears_from(self, job_id: UUID) -> None:
-        while not self.said(job_id):
-            self._heard.clear()
-            await self._heard.wait()
+    async def wait_for_note(self, job_id: UUID) -> None:
+        while not self.notes_of(job_id):
+            self._has_new_note.clear()
+            await self._has_new_note.wait()
 
 
-class Started:
+class StartedJob:
     """A job that was started."""
 
-    def __init__(self, rig: "Rig", definition: str, payload: dict[str, Json]) -> None:
-        self.job = a_job(definition, payload)
+    def __init__(self, rig: "IsolationRig", definition: str, payload: dict[str, Json]) -> None:
+        self.job = build_job(definition, payload)
         self.mark = f"{self.job.job_id}.{self.job.lease}"
         self._rig = rig
         self._report: asyncio.Future[Report] = asyncio.get_running_loop().create_future()
@@ -98,9 +98,9 @@ class Started:
     async def report(self) -> Report:
         return await self._report
 
-    async def speaks(self) -> Self:
+    async def wait_for_note(self) -> Self:
         """Returns when the job has said something: then its handler runs."""
-        speaking = asyncio.create_task(self._rig.desk.hears_from(self.job.job_id))
+        speaking = asyncio.create_task(self._rig.host.wait_for_note(self.job.job_id))
         either: list[asyncio.Future[Any]] = [speaking, self._report]
         await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
         speaking.cancel()
@@ -112,7 +112,7 @@ class Started:
         self.run.stop(why)
 
 
-class Rig:
+class IsolationRig:
     """A runner with its own loop, for tests that are not coroutines. Serves a module of tests."""
 
     def __init__(
@@ -128,16 +128,16 @@ class Rig:
         self._isolation_level = isolation_level
         self._job_processes = job_processes
         self.loop = asyncio.Runner()
-        self.loop.run(self._make(os.environ if environment is None else environment))
+        self.loop.run(self._create_runner(os.environ if environment is None else environment))
         if "greet" not in self.app.definitions:
             self.app.command("greet", **COMMAND_TABLES["greet"])
-        self.go(self.runner.open())
+        self.run_in_loop(self.runner.open())
 
-    async def _make(self, environment: Mapping[str, str]) -> None:
-        self.desk = Desk()
+    async def _create_runner(self, environment: Mapping[str, str]) -> None:
+        self.host = RecordingHost()
         self.runner = ProcessRunner(
             self._target,
-            self.desk,
+            self.host,
             environment=environment,
             job_environment=("LET_THROUGH",),
             commands=COMMAND_TABLES,
@@ -147,17 +147,17 @@ class Rig:
         )
 
     def close(self) -> None:
-        self.go(self.runner.close())
+        self.run_in_loop(self.runner.close())
         self.loop.close()
 
-    def go(self, work: Awaitable[T]) -> T:
+    def run_in_loop(self, work: Awaitable[T]) -> T:
         async def awaited() -> T:
             return await work
 
         return self.loop.run(awaited())
 
-    def start(self, definition: str, **payload: Json) -> Started:
-        return Started(self, definition, payload)
+    def start(self, definition: str, **payload: Json) -> StartedJob:
+        return StartedJob(self, definition, payload)
 
     def run(self, definition: str, **payload: Json) -> Report:
         """Runs one job to its end."""
@@ -165,7 +165,7 @@ class Rig:
         async def run() -> Report:
             return await self.start(definition, **payload).report()
 
-        return self.go(run())
+        return self.run_in_loop(run())
 
     def result(self, definition: str, **payload: Json) -> Any:
         """The result of a job that succeeds."""
@@ -182,7 +182,7 @@ COMMAND_TABLES: dict[str, dict[str, Any]] = {
 }
 
 
-def a_job(definition: str, payload: dict[str, Json]) -> ClaimedJob:
+def build_job(definition: str, payload: dict[str, Json]) -> ClaimedJob:
     now = datetime.now(UTC)
     return ClaimedJob(
         tenant_id=uuid4(),
@@ -219,6 +219,6 @@ def is_alive(pid: int) -> bool:
     return process is not None and not process.is_zombie
 
 
-def living_of(mark: str) -> set[int]:
+def live_processes_of(mark: str) -> set[int]:
     """The processes of a job that live."""
     return {process.pid for process in proc.living(proc.read_table())} & proc.find_marked([mark])

@@ -22,7 +22,7 @@ APP = Path(__file__).with_name("killed_app.py")
 LEASE_S = 30
 
 
-class Ward:
+class KillableWorkers:
     """A database with the app's definitions in it, and workers that may die on it."""
 
     def __init__(self, database: Database, conn: Connection, clock: Clock, folder: Path) -> None:
@@ -58,11 +58,11 @@ class Ward:
             finally:
                 process.kill()
 
-    def settle(self) -> None:
+    def wait_for_reports(self) -> None:
         """Returns when everything that was enqueued before has been reported, by some worker."""
         self.enqueue("nothing").wait(60)
 
-    def outlive(self, worker: "subprocess.Popen[bytes]") -> None:
+    def wait_for_death(self, worker: "subprocess.Popen[bytes]") -> None:
         """Waits for the worker's death, and past the leases that it held."""
         assert worker.wait(60) < 0
         self._clock.travel(seconds=LEASE_S + 1)
@@ -90,7 +90,9 @@ class Ward:
 
 
 @contextmanager
-def opened_ward(database: Database, conn: Connection, clock: Clock, folder: Path) -> Iterator[Ward]:
-    ward = Ward(database, conn, clock, folder)
-    with jf.connected_to(ward.url):
-        yield ward
+def open_killable_workers(
+    database: Database, conn: Connection, clock: Clock, folder: Path
+) -> Iterator[KillableWorkers]:
+    workers = KillableWorkers(database, conn, clock, folder)
+    with jf.connected_to(workers.url):
+        yield workers

@@ -15,11 +15,11 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-Answer = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+ResponseWriter = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 
 @dataclass
-class Loopback:
+class LoopbackServer:
     """`requests` are what came, as it came."""
 
     port: int = 0
@@ -31,17 +31,17 @@ class Loopback:
 
 
 @asynccontextmanager
-async def loopback(
-    answer: Answer | bytes,
+async def run_loopback_server(
+    answer: ResponseWriter | bytes,
     ssl_context: ssl.SSLContext | None = None,
     *,
-    is_hasty: bool = False,
-) -> AsyncIterator[Loopback]:
+    answers_before_reading: bool = False,
+) -> AsyncIterator[LoopbackServer]:
     """Answers every request with these bytes, or as that function writes them.
 
     A hasty one does not wait for the request.
     """
-    found = Loopback()
+    found = LoopbackServer()
     serving: set[asyncio.Task[None] | None] = set()
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -50,8 +50,8 @@ async def loopback(
         with contextlib.suppress(
             ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError
         ):
-            if not is_hasty:
-                found.requests.append(await _request(reader))
+            if not answers_before_reading:
+                found.requests.append(await _read_request(reader))
             if isinstance(answer, bytes):
                 writer.write(answer)
                 await writer.drain()
@@ -70,7 +70,7 @@ async def loopback(
         await asyncio.gather(*filter(None, serving))
 
 
-async def _request(reader: asyncio.StreamReader) -> bytes:
+async def _read_request(reader: asyncio.StreamReader) -> bytes:
     head = await reader.readuntil(b"\r\n\r\n")
     for line in head.lower().split(b"\r\n"):
         if line.startswith(b"content-length:"):
@@ -78,7 +78,7 @@ async def _request(reader: asyncio.StreamReader) -> bytes:
     return head
 
 
-def certificate(folder: Path, name: str = "127.0.0.1", *, days: int = 1) -> ssl.SSLContext:
+def create_certificate(folder: Path, name: str = "127.0.0.1", *, days: int = 1) -> ssl.SSLContext:
     """Self-signed, for the server; `folder / "cert.pem"` is what a client may trust."""
     key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
@@ -91,7 +91,7 @@ def certificate(folder: Path, name: str = "127.0.0.1", *, days: int = 1) -> ssl.
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - dt.timedelta(days=10))
         .not_valid_after(now + dt.timedelta(days=days))
-        .add_extension(x509.SubjectAlternativeName([_named(name)]), critical=False)
+        .add_extension(x509.SubjectAlternativeName([_subject_name(name)]), critical=False)
         .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
         .sign(key, hashes.SHA256())
     )
@@ -106,7 +106,7 @@ def certificate(folder: Path, name: str = "127.0.0.1", *, days: int = 1) -> ssl.
     return context
 
 
-def _named(name: str) -> x509.GeneralName:
+def _subject_name(name: str) -> x509.GeneralName:
     try:
         return x509.IPAddress(ipaddress.ip_address(name))
     except ValueError:

@@ -38,7 +38,7 @@ def main(page: Path) -> None:
     with asyncio.Runner() as runner:
         try:
             for number, block in enumerate(_blocks(page.read_text(encoding="utf-8")), 1):
-                _run(_aimed(block), f"{page.name}, example {number}", module, runner)
+                _run(_with_database(block), f"{page.name}, example {number}", module, runner)
                 if not worker.ident:
                     worker.start()
         finally:
@@ -51,7 +51,7 @@ def _blocks(text: str) -> list[str]:
     return re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
 
 
-def _aimed(block: str) -> str:
+def _with_database(block: str) -> str:
     """The block with its URLs leading to the database of this run."""
     for scheme in ("postgresql", "postgresql+psycopg"):
         theirs = f"{scheme}://app@db.example.com/app"
@@ -88,9 +88,9 @@ def _attempt(jf: JobForge, job: ClaimedJob) -> OutcomeReport:
     definition = jf.definitions[job.definition]
     try:
         arguments = definition.parse_arguments_json(job.version, job.payload_json)
-        answer = definition.invoke(Context(job, _Silent()), arguments)
+        answer = definition.invoke(Context(job, _NoChannel()), arguments)
         if inspect.isawaitable(answer):
-            answer = asyncio.run(_awaited(answer))
+            answer = asyncio.run(_await(answer))
         verdict = verdict_from_result(definition.dump(answer))
     except Exception as error:  # noqa: BLE001 - a worker goes on
         verdict = verdict_from_error(error, definition.settings)
@@ -107,11 +107,11 @@ def _attempt(jf: JobForge, job: ClaimedJob) -> OutcomeReport:
     )
 
 
-async def _awaited(answer: Any) -> Any:
+async def _await(answer: Any) -> Any:
     return await answer
 
 
-class _Silent:
+class _NoChannel:
     """A channel to nobody."""
 
     def note(self, kind: str, data: dict[str, Any]) -> None: ...

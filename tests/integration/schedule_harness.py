@@ -16,7 +16,7 @@ from jobforge.types.triggers import Firing, FiringOutcome, Trigger, TriggerType
 
 
 @dataclass(frozen=True, slots=True)
-class Timetable:
+class ScheduleHarness:
     """`conn` is the superuser's; the scheduler has a worker's login."""
 
     database: Database
@@ -28,7 +28,7 @@ class Timetable:
         given = {"label": "a test", "definition": "test", "timezone": "UTC", "cron": cron}
         call = calls.create_trigger(TriggerType.SCHEDULE, {**given, **settings}, tenant_id=tenant)
         made = db.run(self.conn, call)
-        self.fire()
+        self.fire_due()
         return made
 
     def travel_to_next(self, trigger_id: UUID, **beyond: float) -> datetime:
@@ -39,11 +39,11 @@ class Timetable:
         self.clock.travel(seconds=amount.total_seconds())
         return due
 
-    def fire(self) -> int:
+    def fire_due(self) -> int:
         """What a scheduler does when it looks; answers how many firings came of it."""
-        return asyncio.run(self._fire())
+        return asyncio.run(self._fire_due())
 
-    async def _fire(self) -> int:
+    async def _fire_due(self) -> int:
         line = db.Database(self.database.url_as("worker_login")).create_link()
         recorded, has_more = 0, True
         while has_more:

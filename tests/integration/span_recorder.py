@@ -11,7 +11,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from jobforge.observability import tracing
 
 
-class Recorder:
+class SpanRecorder:
     """`tracer` is for spans of a test's own."""
 
     def __init__(self, provider: TracerProvider) -> None:
@@ -23,20 +23,20 @@ class Recorder:
     def names(self) -> list[str]:
         return [span.name for span in self._exporter.get_finished_spans()]
 
-    def all(self, name: str) -> list[ReadableSpan]:
+    def spans_named(self, name: str) -> list[ReadableSpan]:
         return [span for span in self._exporter.get_finished_spans() if span.name == name]
 
-    def one(self, name: str) -> ReadableSpan:
-        (found,) = self.all(name)
+    def span_named(self, name: str) -> ReadableSpan:
+        (found,) = self.spans_named(name)
         return found
 
 
 @contextmanager
-def recording() -> Iterator[Recorder]:
+def record_spans() -> Iterator[SpanRecorder]:
     provider = TracerProvider()
     tracing.use_provider(provider)
     try:
-        yield Recorder(provider)
+        yield SpanRecorder(provider)
     finally:
         tracing.use_provider(None)
 

@@ -71,13 +71,13 @@ class Terminal:
         return json.loads(self.read(*arguments, "--json"))
 
     @contextmanager
-    def started(self, *arguments: str) -> Iterator["Program"]:
+    def start(self, *arguments: str) -> Iterator["RunningProgram"]:
         """A command that goes on until it is told to stop; killed at the end if it has not."""
-        with self.started_program(sys.executable, "-u", "-m", "jobforge", *arguments) as program:
+        with self.start_program(sys.executable, "-u", "-m", "jobforge", *arguments) as program:
             yield program
 
     @contextmanager
-    def started_program(self, *command: str) -> Iterator["Program"]:
+    def start_program(self, *command: str) -> Iterator["RunningProgram"]:
         """Another program, in the same way."""
         process = subprocess.Popen(
             [*self.prefix, *command],
@@ -88,7 +88,7 @@ class Terminal:
             cwd=self.folder,
             env=self._environment,
         )
-        program = Program(process)
+        program = RunningProgram(process)
         try:
             yield program
         finally:
@@ -102,7 +102,7 @@ class Terminal:
             program.close()
 
 
-class QuickTerminal(Terminal):
+class InProcessTerminal(Terminal):
     """Runs a command within this process: starting one takes ten times as long as most commands.
 
     For commands that come to an end, where the process itself is not what is tested.
@@ -159,7 +159,7 @@ def _read(pipe: "io.TextIOWrapper[io.BytesIO]") -> str:
     return pipe.buffer.getvalue().decode()
 
 
-class Program:
+class RunningProgram:
     """A program that runs; what it says is read all the time, so that it never waits for us."""
 
     def __init__(self, process: "subprocess.Popen[str]") -> None:
@@ -170,12 +170,12 @@ class Program:
         self._reader.start()
 
     @property
-    def said(self) -> str:
+    def output(self) -> str:
         return "".join(self._lines)
 
     def wait_for(self, words: str, *, times: int = 1) -> None:
-        _or_show(self, lambda: self.said.count(words) >= times or self._has_ended())
-        assert self.said.count(words) >= times, self.said
+        _wait_or_show_output(self, lambda: self.output.count(words) >= times or self._has_ended())
+        assert self.output.count(words) >= times, self.output
 
     def wait_for_dev(self) -> None:
         """Wait until the worker of `jobforge dev` has started.
@@ -189,7 +189,7 @@ class Program:
     def signal(self, number: int) -> None:
         self.process.send_signal(number)
 
-    def end(self) -> int:
+    def wait_for_exit(self) -> int:
         """The exit code, once it has ended by itself."""
         code = self.process.wait(timeout=60)
         self._reader.join()
@@ -208,8 +208,8 @@ class Program:
             self._lines.append(line)
 
 
-def _or_show(program: Program, condition: Callable[[], bool]) -> None:
+def _wait_or_show_output(program: RunningProgram, condition: Callable[[], bool]) -> None:
     try:
         wait_until(condition)
     except AssertionError as error:
-        raise AssertionError(f"it has not said so, but:\n{program.said}") from error
+        raise AssertionError(f"it has not said so, but:\n{program.output}") from error

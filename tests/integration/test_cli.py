@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from cluster import Database, fresh_database
-from integration.terminal import QuickTerminal, Terminal, environment
+from integration.terminal import InProcessTerminal, Terminal, environment
 
 import jobforge.cli
 from jobforge.embedded import Embedded, PostgresServer
@@ -29,7 +29,7 @@ def _run(
 ) -> "subprocess.CompletedProcess[str]":
     """In this process, which takes a tenth of the time of a new one."""
     variables = {"JOBFORGE_DATABASE_URL": url} if url else {}
-    return QuickTerminal(folder or Path(), **variables).run(*arguments)
+    return InProcessTerminal(folder or Path(), **variables).run(*arguments)
 
 
 def _start(*arguments: str, folder: Path | None = None) -> "subprocess.CompletedProcess[str]":
@@ -54,7 +54,7 @@ def test_help_loads_nothing_heavy() -> None:
 
 
 def test_no_list_of_commands_cuts_a_summary_short(tmp_path: Path) -> None:
-    shell = QuickTerminal(tmp_path)
+    shell = InProcessTerminal(tmp_path)
     groups = [[], *([str(group.name)] for group in jobforge.cli.app.registered_groups)]
     listed = [shell.read(*group, "--help").partition("Commands:")[2] for group in groups]
     assert all(listed)
@@ -199,7 +199,7 @@ def test_the_settings_that_hold_are_shown_with_what_set_them_and_without_secrets
     (tmp_path / "jobforge.toml").write_text(
         'queues = ["mail:3"]\nsession_secret = "%s"' % ("s" * 40)
     )
-    shell = QuickTerminal(
+    shell = InProcessTerminal(
         tmp_path, JOBFORGE_DATABASE_URL="postgresql://ada:hunter2@h/app", JOBFORGE_LEASE_S="60"
     )
     shown = {row["name"]: row for row in shell.read_json("config", "show")}

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from cluster import connect_to
-from integration.terminal import Program, Terminal, environment
+from integration.terminal import RunningProgram, Terminal, environment
 from sql import engine
 
 from jobforge.cli.processes.reloader import is_source, source_folders
@@ -73,19 +73,19 @@ def _bash(folder: Path, script: str) -> "subprocess.CompletedProcess[str]":
     )
 
 
-def _end(dev: Program, folder: Path) -> None:
+def _end(dev: RunningProgram, folder: Path) -> None:
     dev.signal(signal.SIGINT)
-    assert dev.end() == 0, dev.said
-    assert "stopped" in dev.said
+    assert dev.wait_for_exit() == 0, dev.output
+    assert "stopped" in dev.output
     assert Embedded(folder / ".jobforge" / "pg").running() is None
 
 
 def test_the_example_does_what_its_readme_says(shell: Terminal, folder: Path) -> None:
     shutil.copy(QUICKSTART / "app.py", folder)
-    with shell.started("dev", "app.py") as dev:
+    with shell.start("dev", "app.py") as dev:
         dev.wait_for_dev()
-        assert "jobforge enqueue send_welcome to=TO name=NAME --tenant acme --wait" in dev.said
-        assert re.search(r"Dashboard http://\S+/ui/t/acme/#ticket=jfticket_\S+", dev.said)
+        assert "jobforge enqueue send_welcome to=TO name=NAME --tenant acme --wait" in dev.output
+        assert re.search(r"Dashboard http://\S+/ui/t/acme/#ticket=jfticket_\S+", dev.output)
         done = _bash(folder, _commands(QUICKSTART / "README.md"))
         assert done.returncode == 0, done.stderr
         assert "Welcome, Ada!" in done.stdout
@@ -97,22 +97,22 @@ def test_the_example_does_what_its_readme_says(shell: Terminal, folder: Path) ->
 
 def test_a_job_of_the_example_sees_that_it_is_canceled(shell: Terminal, folder: Path) -> None:
     shutil.copy(QUICKSTART / "app.py", folder)
-    with shell.started("dev") as dev:
+    with shell.start("dev") as dev:
         dev.wait_for_dev()
-        with shell.started("enqueue", "watch_folder", "--follow") as watching:
+        with shell.start("enqueue", "watch_folder", "--follow") as watching:
             watching.wait_for("watching")
-            job_id = watching.said.split()[0]
+            job_id = watching.output.split()[0]
             assert shell.read("jobs", "cancel", job_id) == f"{job_id}\tcanceling"
-            assert watching.end() == 1
-        assert "tidied up" in watching.said
-        assert "canceled" in watching.said
+            assert watching.wait_for_exit() == 1
+        assert "tidied up" in watching.output
+        assert "canceled" in watching.output
         _end(dev, folder)
 
 
 def test_the_quick_start_runs_as_it_is_written(shell: Terminal, folder: Path) -> None:
     page = ROOT / "docs" / "quickstart.md"
     (folder / "app.py").write_text("\n\n".join(_read(page, "python")), encoding="utf-8")
-    with shell.started("dev", "app.py") as dev:
+    with shell.start("dev", "app.py") as dev:
         dev.wait_for_dev()
         done = _bash(folder, _commands(page))
         assert done.returncode == 0, done.stderr
@@ -129,12 +129,12 @@ def test_a_change_of_the_source_starts_the_worker_anew(shell: Terminal, folder: 
     app = folder / "app.py"
     shutil.copy(QUICKSTART / "app.py", app)
     source = app.read_text()
-    with shell.started("dev", "app.py") as dev:
+    with shell.start("dev", "app.py") as dev:
         dev.wait_for_dev()
         app.write_text(source + "oops(")
         dev.wait_for("SyntaxError")
         dev.wait_for("it starts again when a file changes")
-        assert "Traceback" not in dev.said
+        assert "Traceback" not in dev.output
         app.write_text(source + NEW_JOB)
         dev.wait_for(STARTED, times=2)
         assert "from the new code" in shell.read("enqueue", "added", "--wait")
@@ -146,7 +146,7 @@ def test_a_handler_that_blocks_the_worker_does_not_keep_its_mended_source_out(
 ) -> None:
     app = folder / "app.py"
     app.write_text(AN_APP + BLOCKING_JOB)
-    with shell.started("dev", "app.py") as dev:
+    with shell.start("dev", "app.py") as dev:
         dev.wait_for_dev()
         shell.read("enqueue", "block")
         dev.wait_for("it blocks")
@@ -161,7 +161,7 @@ def test_an_app_that_is_broken_from_the_start_is_waited_for(shell: Terminal, fol
     (folder / "jobs").mkdir()
     (folder / "jobs" / "mail.py").write_text("import no_such_thing")
     (folder / "app.py").write_text("from jobs.mail import jf")
-    with shell.started("dev") as dev:
+    with shell.start("dev") as dev:
         dev.wait_for("Ctrl-C stops it.")
         dev.wait_for("no_such_thing")
         dev.wait_for("it starts again when a file changes")
@@ -220,7 +220,7 @@ def test_python_files_and_settings_are_source(name: str, *, is_one: bool) -> Non
 
 
 def test_the_database_of_dev_and_no_other_can_be_emptied(shell: Terminal, folder: Path) -> None:
-    with shell.started("dev") as dev:
+    with shell.start("dev") as dev:
         dev.wait_for("Schema ")
         dev.wait_for("Ctrl-C stops it.")
         url, key = shell.read("db", "url"), (folder / ".jobforge" / "key").read_text()
@@ -246,7 +246,7 @@ def test_the_database_of_dev_and_no_other_can_be_emptied(shell: Terminal, folder
     assert (gone.returncode, "hint: jobforge dev" in gone.stderr) == (2, True)
 
 
-def _api(dev: Program) -> str:
-    found = re.search(r"API +(http://\S+)/api/v1", dev.said)
-    assert found, dev.said
+def _api(dev: RunningProgram) -> str:
+    found = re.search(r"API +(http://\S+)/api/v1", dev.output)
+    assert found, dev.output
     return found[1]

@@ -6,7 +6,7 @@ from uuid import uuid4
 
 import pytest
 from cluster import Connect, Connection, Database
-from integration.terminal import QuickTerminal, Terminal
+from integration.terminal import InProcessTerminal, Terminal
 from sql import engine
 from sql.long_numbers import Column, plant_long_values
 
@@ -18,7 +18,7 @@ from jobforge.types.triggers import TriggerType
 
 @pytest.fixture
 def shell(database: Database, tmp_path: Path) -> Terminal:
-    return QuickTerminal(tmp_path, JOBFORGE_DATABASE_URL=database.url_as("admin_login"))
+    return InProcessTerminal(tmp_path, JOBFORGE_DATABASE_URL=database.url_as("admin_login"))
 
 
 def findings(shell: Terminal) -> dict[str, str]:
@@ -189,5 +189,5 @@ def test_a_file_with_credentials_that_jobs_can_read_is_named(
 ) -> None:
     file = tmp_path / "url"
     file.write_text(database.url_as("admin_login"))
-    shell = QuickTerminal(tmp_path, JOBFORGE_DATABASE_URL_FILE=str(file))
+    shell = InProcessTerminal(tmp_path, JOBFORGE_DATABASE_URL_FILE=str(file))
     assert str(file) in findings(shell)["credentials"]

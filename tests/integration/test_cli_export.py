@@ -16,9 +16,9 @@ from pathlib import Path
 from uuid import UUID, uuid4
 
 import pytest
-from api.api_server import house
+from api.api_server import open_api_server
 from cluster import Connection, Database
-from integration.terminal import QuickTerminal, Terminal, environment
+from integration.terminal import InProcessTerminal, Terminal, environment
 
 from jobforge import calls, db
 from jobforge.cli import export, output, tables
@@ -39,14 +39,14 @@ def shell(database: Database, conn: Connection, tmp_path: Path) -> Terminal:
     db.run(conn, calls.put_tenant(ACME, {"slug": "acme"}))
     db.run(conn, calls.put_definition("letter", 1, {"max_attempts": 1}))
     url = database.url_as("admin_login")
-    return QuickTerminal(tmp_path, JOBFORGE_DATABASE_URL=url, JOBFORGE_TENANT="acme")
+    return InProcessTerminal(tmp_path, JOBFORGE_DATABASE_URL=url, JOBFORGE_TENANT="acme")
 
 
 @pytest.fixture
 def remote(database: Database, shell: Terminal, tmp_path: Path) -> Iterator[Terminal]:  # noqa: ARG001
-    with house(database) as api:
-        key = api.make_key("viewer", ACME)
-        yield QuickTerminal(tmp_path, JOBFORGE_SERVER=api.url, JOBFORGE_KEY=key)
+    with open_api_server(database) as api:
+        key = api.create_key("viewer", ACME)
+        yield InProcessTerminal(tmp_path, JOBFORGE_SERVER=api.url, JOBFORGE_KEY=key)
 
 
 def _enqueue(conn: Connection, count: int, **payload: object) -> list[str]:
@@ -83,7 +83,7 @@ def test_all_lists_page_after_page_until_the_end(
 
 
 @dataclass(frozen=True)
-class Thing:
+class Item:
     """Something to list."""
 
     id: UUID
@@ -102,13 +102,13 @@ class Thing:
 def test_a_page_is_printed_before_the_next_one_is_asked_for(
     capsys: pytest.CaptureFixture[str], form: tables.ListingFormat
 ) -> None:
-    def pages() -> Iterator[list[Thing]]:
-        yield [Thing(uuid4(), "first")]
+    def pages() -> Iterator[list[Item]]:
+        yield [Item(uuid4(), "first")]
         assert "first" in capsys.readouterr().out
-        yield [Thing(uuid4(), "second")]
+        yield [Item(uuid4(), "second")]
         assert "second" in capsys.readouterr().out
 
-    tables.print_pages(pages(), Thing, form=form)
+    tables.print_pages(pages(), Item, form=form)
 
 
 def test_pages_of_a_table_share_its_titles_and_their_widths(

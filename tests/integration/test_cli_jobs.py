@@ -6,7 +6,7 @@ from uuid import UUID, uuid4
 
 import pytest
 from cluster import Connection, Database
-from integration.terminal import QuickTerminal, Terminal
+from integration.terminal import InProcessTerminal, Terminal
 
 from jobforge import calls, db
 from jobforge.types.jobs import ClaimedJob, Note, Outcome, OutcomeReport, Step
@@ -27,7 +27,7 @@ def tenant_id(conn: Connection) -> UUID:
 
 @pytest.fixture
 def shell(database: Database, tenant_id: UUID, tmp_path: Path) -> Terminal:  # noqa: ARG001
-    return QuickTerminal(
+    return InProcessTerminal(
         tmp_path, JOBFORGE_DATABASE_URL=database.url_as("admin_login"), JOBFORGE_TENANT="acme"
     )
 
@@ -108,7 +108,7 @@ def test_an_argument_that_is_not_utf_8_is_wrong_use(database: Database, tmp_path
         "JOBFORGE_DATABASE_URL": database.url_as("admin_login"),
         "JOBFORGE_TENANT": "acme",
     }
-    quick, real = QuickTerminal(tmp_path, **variables), Terminal(tmp_path, **variables)
+    quick, real = InProcessTerminal(tmp_path, **variables), Terminal(tmp_path, **variables)
     for shell, *arguments in (
         (real, b"enqueue", b"mail", b"to=\xff"),
         (quick, b"enqueue", b"\xff"),
@@ -124,7 +124,7 @@ def test_an_argument_that_is_not_utf_8_is_wrong_use(database: Database, tmp_path
 
 
 def test_without_a_tenant_the_ways_to_name_one_are_told(database: Database, tmp_path: Path) -> None:
-    shell = QuickTerminal(tmp_path, JOBFORGE_DATABASE_URL=database.url_as("admin_login"))
+    shell = InProcessTerminal(tmp_path, JOBFORGE_DATABASE_URL=database.url_as("admin_login"))
     result = shell.run("jobs", "list")
     assert result.returncode == 4
     for way in ("--tenant", "JOBFORGE_TENANT", "jobforge.toml"):
@@ -139,7 +139,7 @@ def test_a_tenant_is_named_by_its_slug_or_its_id(shell: Terminal, tenant_id: UUI
 def test_a_client_login_names_its_tenant_by_id(
     database: Database, tenant_id: UUID, tmp_path: Path
 ) -> None:
-    shell = QuickTerminal(
+    shell = InProcessTerminal(
         tmp_path,
         JOBFORGE_DATABASE_URL=database.url_as("client_login"),
         JOBFORGE_TENANT=str(tenant_id),
@@ -260,10 +260,10 @@ def test_a_dead_job_is_retried_in_place_but_with_a_new_payload_as_a_new_job(
 
 def test_waiting_for_a_success_prints_its_result(shell: Terminal, conn: Connection) -> None:
     job_id = shell.read("enqueue", "mail")
-    with shell.started("jobs", "wait", job_id, "--json") as waiting:
+    with shell.start("jobs", "wait", job_id, "--json") as waiting:
         _end(conn, Outcome.SUCCEEDED, result={"sent": True})
-        assert waiting.end() == 0
-    ending = json.loads(waiting.said)
+        assert waiting.wait_for_exit() == 0
+    ending = json.loads(waiting.output)
     assert (ending["state"], ending["result"]) == ("succeeded", {"sent": True})
 
 
@@ -280,7 +280,7 @@ def test_waiting_in_vain_exits_with_6(shell: Terminal) -> None:
 def test_tail_prints_what_a_job_says_until_it_ends(shell: Terminal, conn: Connection) -> None:
     job_id = shell.read("enqueue", "mail")
     job = _claim(conn)
-    with shell.started("jobs", "tail", job_id) as tail:
+    with shell.start("jobs", "tail", job_id) as tail:
         _note(conn, job, "log", {"level": "warning", "message": f"odd{ESCAPE}", "to": "ada"})
         tail.wait_for("odd")
         _note(conn, job, "progress", {"done": 2, "total": 5, "message": "half way"})
@@ -288,11 +288,11 @@ def test_tail_prints_what_a_job_says_until_it_ends(shell: Terminal, conn: Connec
         _note(conn, job, "event", {"name": "paid", "data": {"amount": 3}})
         report = OutcomeReport(*job.token, Outcome.SUCCEEDED, job.started_at)
         db.run(conn, calls.complete_job(WORKER, report))
-        assert tail.end() == 0
-    assert 'event paid {"amount": 3}' in tail.said
-    assert "warning odd" in tail.said
-    assert "\x1b" not in tail.said
-    assert f"{job_id} succeeded" in tail.said
+        assert tail.wait_for_exit() == 0
+    assert 'event paid {"amount": 3}' in tail.output
+    assert "warning odd" in tail.output
+    assert "\x1b" not in tail.output
+    assert f"{job_id} succeeded" in tail.output
     lines = [json.loads(line) for line in shell.read("jobs", "tail", job_id, "--json").splitlines()]
     assert [line["kind"] for line in lines] == ["log", "progress", "event"]
 

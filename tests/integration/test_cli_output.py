@@ -15,7 +15,7 @@ from uuid import uuid4
 import pytest
 from attacks import Attempts
 from cluster import Connection, Database, wait_until
-from integration.terminal import COMMANDS, QuickTerminal, Terminal, environment
+from integration.terminal import COMMANDS, InProcessTerminal, Terminal, environment
 
 from jobforge import calls, db
 from jobforge.cli.output import clean, format_cell, format_duration
@@ -28,7 +28,7 @@ def _paths(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]
 
 
 def test_every_command_says_what_it_is_for(tmp_path: Path) -> None:
-    shell = QuickTerminal(tmp_path)
+    shell = InProcessTerminal(tmp_path)
     for path in _paths(COMMANDS):
         usage, purpose, *_ = shell.read(*path, "--help").split("\n\n")
         assert usage.startswith("Usage:"), path
@@ -128,9 +128,9 @@ def test_an_interrupted_wait_is_exit_code_130(url: str, conn: Connection, tmp_pa
            and query like '%jobforge.get_job(%'
     """
     shell = Terminal(tmp_path, JOBFORGE_DATABASE_URL=url, JOBFORGE_TENANT="acme")
-    with shell.started("enqueue", "mail", "--wait") as waiting:
+    with shell.start("enqueue", "mail", "--wait") as waiting:
         waiting.wait_for(" created")
         wait_until(lambda: conn.execute(asked).rowcount == 1)  # it has looked, and waits
         waiting.signal(signal.SIGINT)
-        assert waiting.end() == 130
-    assert "Traceback" not in waiting.said
+        assert waiting.wait_for_exit() == 130
+    assert "Traceback" not in waiting.output

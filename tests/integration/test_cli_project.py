@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from cluster import Connection, Database
-from integration.terminal import QuickTerminal, environment
+from integration.terminal import InProcessTerminal, environment
 
 from jobforge import calls, db
 from jobforge.embedded import PostgresServer
@@ -36,7 +36,7 @@ def jobforge_postgres(server: PostgresServer) -> Postgres:
 def test_the_test_of_a_new_project_passes(
     jf_test: Kit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    QuickTerminal(tmp_path).read("init", "shop")
+    InProcessTerminal(tmp_path).read("init", "shop")
     monkeypatch.syspath_prepend(tmp_path / "shop")
     try:
         importlib.import_module("test_app").test_somebody_is_greeted(jf_test)

@@ -5,7 +5,7 @@ from uuid import UUID, uuid4
 
 import pytest
 from cluster import Connection, Database
-from integration.terminal import QuickTerminal
+from integration.terminal import InProcessTerminal
 from textual.widgets import Static
 
 from jobforge import calls, db
@@ -62,7 +62,7 @@ def _said(screen: TopApp) -> str:
 
 @pytest.mark.parametrize("every", ["0", "0.01s"])
 def test_nobody_looks_without_a_pause(tmp_path: Path, every: str) -> None:
-    shell = QuickTerminal(tmp_path, JOBFORGE_DATABASE_URL="postgresql://127.0.0.1:1/app")
+    shell = InProcessTerminal(tmp_path, JOBFORGE_DATABASE_URL="postgresql://127.0.0.1:1/app")
     result = shell.run("top", "--every", every)
     assert result.returncode == 2
     assert "--every is 0.1 seconds or more" in result.stderr

@@ -7,7 +7,7 @@ from typing import Any
 import psycopg
 import pytest
 from cluster import Clock, Connection, Database
-from integration.killable_workers import Ward, opened_ward
+from integration.killable_workers import KillableWorkers, open_killable_workers
 
 from jobforge import Context, JobForge, Retry, calls, db
 from jobforge.embedded import PostgresServer
@@ -72,8 +72,10 @@ def kit(jf_test: Kit) -> Iterator[Kit]:
 
 
 @pytest.fixture
-def ward(database: Database, conn: Connection, clock: Clock, tmp_path: Path) -> Iterator[Ward]:
-    with opened_ward(database, conn, clock, tmp_path) as opened:
+def killable(
+    database: Database, conn: Connection, clock: Clock, tmp_path: Path
+) -> Iterator[KillableWorkers]:
+    with open_killable_workers(database, conn, clock, tmp_path) as opened:
         yield opened
 
 
@@ -132,47 +134,51 @@ def test_a_job_that_no_worker_holds_cannot_be_completed(kit: Kit) -> None:
     assert _payments(kit) == []
 
 
-def test_a_job_s_process_killed_before_the_commit_leaves_neither(ward: Ward) -> None:
-    handle = ward.enqueue("transfer_apart", url=ward.url, moment="before commit")
-    with ward.worker():
+def test_a_job_s_process_killed_before_the_commit_leaves_neither(killable: KillableWorkers) -> None:
+    handle = killable.enqueue("transfer_apart", url=killable.url, moment="before commit")
+    with killable.worker():
         job = handle.wait(60)
     assert job.result == {"attempt": 2}
-    assert ward.effects() == [2]
-    outcomes = [attempt.outcome for attempt in ward.history(handle).attempts]
+    assert killable.effects() == [2]
+    outcomes = [attempt.outcome for attempt in killable.history(handle).attempts]
     assert outcomes == [Outcome.CRASHED, Outcome.SUCCEEDED]
 
 
-def test_a_job_s_process_killed_before_the_reply_of_the_commit_leaves_both(ward: Ward) -> None:
-    handle = ward.enqueue("transfer_apart", url=ward.url, moment="after commit")
-    with ward.worker():
-        ward.settle()
-    assert ward.has_logged(handle, outcome="crashed")  # so it reported, and was not believed
-    history = ward.history(handle)
+def test_a_job_s_process_killed_before_the_reply_of_the_commit_leaves_both(
+    killable: KillableWorkers,
+) -> None:
+    handle = killable.enqueue("transfer_apart", url=killable.url, moment="after commit")
+    with killable.worker():
+        killable.wait_for_reports()
+    assert killable.has_logged(handle, outcome="crashed")  # so it reported, and was not believed
+    history = killable.history(handle)
     assert (history.job.state, history.job.result) == (State.SUCCEEDED, {"attempt": 1})
     assert [attempt.outcome for attempt in history.attempts] == [Outcome.SUCCEEDED]
-    assert ward.effects() == [1]
+    assert killable.effects() == [1]
 
 
-def test_a_worker_killed_before_the_commit_leaves_neither(ward: Ward) -> None:
-    handle = ward.enqueue("transfer_inline", url=ward.url, moment="before commit")
-    with ward.worker() as first:
-        ward.outlive(first)
-    assert ward.effects() == []
-    with ward.worker():
+def test_a_worker_killed_before_the_commit_leaves_neither(killable: KillableWorkers) -> None:
+    handle = killable.enqueue("transfer_inline", url=killable.url, moment="before commit")
+    with killable.worker() as first:
+        killable.wait_for_death(first)
+    assert killable.effects() == []
+    with killable.worker():
         job = handle.wait(60)
     assert job.result == {"attempt": 2}
-    assert ward.effects() == [2]
-    outcomes = [attempt.outcome for attempt in ward.history(handle).attempts]
+    assert killable.effects() == [2]
+    outcomes = [attempt.outcome for attempt in killable.history(handle).attempts]
     assert outcomes == [Outcome.LEASE_LOST, Outcome.SUCCEEDED]
 
 
-def test_a_worker_killed_before_the_reply_of_the_commit_leaves_both(ward: Ward) -> None:
-    handle = ward.enqueue("transfer_inline", url=ward.url, moment="after commit")
-    with ward.worker() as first:
-        ward.outlive(first)
-    with ward.worker():
-        ward.settle()
-    history = ward.history(handle)
+def test_a_worker_killed_before_the_reply_of_the_commit_leaves_both(
+    killable: KillableWorkers,
+) -> None:
+    handle = killable.enqueue("transfer_inline", url=killable.url, moment="after commit")
+    with killable.worker() as first:
+        killable.wait_for_death(first)
+    with killable.worker():
+        killable.wait_for_reports()
+    history = killable.history(handle)
     assert (history.job.state, history.job.result) == (State.SUCCEEDED, {"attempt": 1})
     assert [attempt.outcome for attempt in history.attempts] == [Outcome.SUCCEEDED]
-    assert ward.effects() == [1]
+    assert killable.effects() == [1]

@@ -28,7 +28,7 @@ import pytest
 from attacks import Attempts
 from cluster import Connection, Database, wait_until
 from contract.typescript_sdk import worker_command
-from integration.terminal import Program, QuickTerminal, Terminal, environment
+from integration.terminal import InProcessTerminal, RunningProgram, Terminal, environment
 
 from jobforge import calls, db
 from jobforge.db.migrate import migrate
@@ -202,7 +202,7 @@ class Site:
 
     @property
     def operator(self) -> Terminal:
-        return QuickTerminal(
+        return InProcessTerminal(
             self.folder, JOBFORGE_DATABASE_URL=self.database.url, JOBFORGE_TENANT="acme"
         )
 
@@ -262,10 +262,10 @@ def _as_root() -> list[str]:
     return [sys.executable, "-c", code]
 
 
-def _start_all(running: ExitStack, shell: Terminal, setting: Setting) -> list[Program]:
+def _start_all(running: ExitStack, shell: Terminal, setting: Setting) -> list[RunningProgram]:
     """One process of each kind."""
     programs = [
-        running.enter_context(shell.started(*command, *setting.arguments))
+        running.enter_context(shell.start(*command, *setting.arguments))
         for command, _, _ in COMMANDS
     ]
     for program, (_, words, times) in zip(programs, COMMANDS, strict=True):
@@ -302,24 +302,26 @@ def test_a_job_finds_no_credentials_in_any_process(
             site.scan_from_outside(pids),
             site.scan("scan_in_typescript", [typescript.process.pid]),
         ]
-        typescript_said = typescript.said
+        typescript_said = typescript.output
     attempts(sum(scan.tried for scan in scans))
     assert [scan.places for scan in scans] == [[], [], [], []]
     assert "Debugger" not in typescript_said
     assert site.canary not in typescript_said
 
 
-def _typescript_worker(running: ExitStack, shell: Terminal, setting: Setting) -> Program:
+def _typescript_worker(running: ExitStack, shell: Terminal, setting: Setting) -> RunningProgram:
     command = [*worker_command(TYPESCRIPT), "--queues", "typescript:1", *setting.arguments]
-    program = running.enter_context(shell.started_program(*command))
+    program = running.enter_context(shell.start_program(*command))
     program.wait_for('"worker.started"')
     return program
 
 
-def _waiting_command(running: ExitStack, site: Site, shell: Terminal, setting: Setting) -> Program:
+def _waiting_command(
+    running: ExitStack, site: Site, shell: Terminal, setting: Setting
+) -> RunningProgram:
     """A command of an operator that takes long."""
     job_id = site.operator.read("enqueue", "scan", "pids:=[]", "files:=[]", "--in", "1h")
-    program = running.enter_context(shell.started("jobs", "wait", job_id, *setting.arguments))
+    program = running.enter_context(shell.start("jobs", "wait", job_id, *setting.arguments))
     wait_until(lambda: _is_hidden(program.process.pid, site.canary))
     return program
 
@@ -344,7 +346,7 @@ def test_dev_and_its_worker_show_no_credentials(
     if os.getuid() == 0:
         for path in (folder, folder / ".jobforge", *(folder / ".jobforge").glob("pg.*")):
             os.chown(path, pwd.getpwnam("nobody").pw_uid, -1)
-    with shell.started("dev", "app.py") as dev:
+    with shell.start("dev", "app.py") as dev:
         dev.wait_for("It was running already.")
         dev.wait_for('"worker.started"')
         scan = site.scan_from_outside(_tree(dev.process.pid))
@@ -360,7 +362,7 @@ def test_a_job_cannot_read_the_files_with_credentials(
 ) -> None:
     setting = configure(site.url, site.canary, site.folder)
     shell = site.shell(setting)
-    with shell.started(*WORKER) as program:
+    with shell.start(*WORKER) as program:
         program.wait_for('"worker.started"')
         files = [site.folder / name for name in setting.files]
         scan = site.scan("scan", _tree(program.process.pid), files)
@@ -395,7 +397,7 @@ def test_a_job_of_a_worker_of_root_finds_no_credentials(
     setting.variables["JOBFORGE_ISOLATION_LEVEL"] = "user"
     shell = site.shell(setting, _as_root())
     files = [site.folder / name for name in setting.files]
-    with shell.started(*WORKER) as program:
+    with shell.start(*WORKER) as program:
         program.wait_for('"worker.started"')
         scan = site.scan("scan", _tree(program.process.pid), files)
     attempts(scan.tried)

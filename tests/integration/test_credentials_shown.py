@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from attacks import Attempts
-from integration.terminal import QuickTerminal
+from integration.terminal import InProcessTerminal
 
 from jobforge.cli.database import connect
 from jobforge.cli.processes import worker_process
@@ -88,7 +88,7 @@ def test_an_error_about_a_url_shows_no_part_of_its_password(shape: str, attempts
 @pytest.mark.attack("secrets")
 @pytest.mark.parametrize("shape", URLS)
 def test_config_show_shows_no_part_of_a_password(shape: str, tmp_path: Path) -> None:
-    shell = QuickTerminal(tmp_path, JOBFORGE_DATABASE_URL=URLS[shape])
+    shell = InProcessTerminal(tmp_path, JOBFORGE_DATABASE_URL=URLS[shape])
     for form in ([], ["--json"]):
         said = shell.read("config", "show", *form)
         assert "database_url" in said
@@ -121,7 +121,7 @@ SETTINGS = {
 @pytest.mark.parametrize("name", SETTINGS)
 def test_config_show_hides_credentials_within_addresses(name: str, tmp_path: Path) -> None:
     given, expected = SETTINGS[name]
-    shell = QuickTerminal(tmp_path, **{f"JOBFORGE_{name.upper()}": given})
+    shell = InProcessTerminal(tmp_path, **{f"JOBFORGE_{name.upper()}": given})
     shown = {row["name"]: row["value"] for row in shell.read_json("config", "show")}
     assert shown[name] == expected
     assert SECRET not in shell.read("config", "show")

@@ -2,7 +2,7 @@
 
 import pytest
 from cluster import Connection, Database
-from integration.worker_harness import cut
+from integration.worker_harness import cut_connections
 
 from jobforge import db
 from jobforge.calls import Call
@@ -34,7 +34,7 @@ async def test_a_link_that_was_cut_fails_once_and_then_connects_again(
     async with db.Database(database.url) as pool:
         link = pool.create_link()
         await link.run(DURABILITY)
-        cut(conn)
+        cut_connections(conn)
         with pytest.raises(Unavailable):
             await link.run(DURABILITY)
         assert await link.run(DURABILITY) == "off"

@@ -6,8 +6,8 @@ from uuid import UUID, uuid4
 import pytest
 from cluster import Clock, Connection, Database
 from integration.call_setup import TENANT_A, TENANT_B
-from integration.schedule_harness import Timetable
-from integration.worker_harness import Workshop, eventually
+from integration.schedule_harness import ScheduleHarness
+from integration.worker_harness import WorkerHarness, eventually
 from sql import engine
 
 from jobforge import calls, db
@@ -129,10 +129,10 @@ def test_what_could_never_fire_is_refused_where_it_is_declared(
 async def test_a_worker_carries_a_scheduler_that_runs_what_is_declared(
     database: Database, conn: Connection, clock: Clock, *, listens: bool
 ) -> None:
-    shop = Workshop(database, conn)
+    harness = WorkerHarness(database, conn)
     told = []
 
-    @shop.app.job(
+    @harness.app.job(
         isolation="inline",
         cron="0 * * * *",
         tenant=TENANT_A,
@@ -144,8 +144,8 @@ async def test_a_worker_carries_a_scheduler_that_runs_what_is_declared(
 
     async with db.Database(database.url_as("worker_login"), behind_pooler=not listens) as pool:
         scheduler = Scheduler(pool, poll_s=0.05)
-        async with shop.working(scheduler=scheduler, listens=listens):
-            table = Timetable(database, conn, clock)
+        async with harness.running_worker(scheduler=scheduler, listens=listens):
+            table = ScheduleHarness(database, conn, clock)
             [made] = [trigger.id for trigger in declared(conn).values()]
             await eventually(lambda: table.get(made).next_run_at is not None)
             due = table.travel_to_next(made)

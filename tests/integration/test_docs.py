@@ -57,11 +57,11 @@ def test_the_sql_of_every_other_page_runs(connect: Connect) -> None:
     conn = connect(autocommit=False)
     for page, before in BEFORE.items():
         for block in (before, *_blocks(page, "sql")):
-            conn.execute(_aimed(block, conn.info.dbname).encode())
+            conn.execute(_in_database(block, conn.info.dbname).encode())
         conn.rollback()
 
 
-def _aimed(block: str, database: str) -> str:
+def _in_database(block: str, database: str) -> str:
     """A block for psql, in a transaction of ours, in this database, for a tenant that is one."""
     block = re.sub(r"^(begin|commit);$", "", block, flags=re.MULTILINE)
     block = re.sub(r"'<id>'|:'tenant'", f"'{TENANT_A}'", block)

@@ -9,7 +9,7 @@ from pathlib import Path
 from cluster import Connection, Database, wait_until
 from integration.call_setup import TENANT_A
 from integration.page_runner import run_page
-from integration.terminal import QuickTerminal, Terminal
+from integration.terminal import InProcessTerminal, Terminal
 
 from jobforge.scheduler import event_filter, template
 
@@ -30,8 +30,8 @@ def test_the_example_ships_a_paid_order_and_thanks_for_a_large_one(
 ) -> None:
     conn.execute("select jobforge.put_tenant(%s, %s)", [TENANT_A, '{"slug": "acme"}'])
     settings = {"JOBFORGE_DATABASE_URL": database.url, "JOBFORGE_TENANT": "acme"}
-    shell = QuickTerminal(folder, **settings)
-    with Terminal(folder, **settings).started("worker", str(EXAMPLE / "app.py")) as worker:
+    shell = InProcessTerminal(folder, **settings)
+    with Terminal(folder, **settings).start("worker", str(EXAMPLE / "app.py")) as worker:
         worker.wait_for("worker.started")
         dev, *commands = _commands()
         assert dev == ["dev", "examples/events/app.py"]

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 from cluster import Connection, Database, wait_until
-from integration.worker_harness import cut
+from integration.worker_harness import cut_connections
 
 from jobforge import db
 from jobforge.calls import Call, rows
@@ -79,7 +79,7 @@ async def test_a_connection_that_was_cut_while_idle_is_not_noticed(
     swift: db.Database, conn: Connection
 ) -> None:
     await swift.run_fast(BACKEND)
-    cut(conn)
+    cut_connections(conn)
     wait_until(lambda: _others(conn) == 0)  # and our loop has not looked yet
     assert await swift.run_fast(BACKEND)
 
@@ -99,7 +99,7 @@ async def test_a_call_that_was_cut_fails_and_the_next_connects_again(
     swift: db.Database, conn: Connection
 ) -> None:
     waiting = await _waiting(swift, conn)
-    cut(conn)
+    cut_connections(conn)
     with pytest.raises(Unavailable):
         await waiting
     assert await swift.run_fast(BACKEND)

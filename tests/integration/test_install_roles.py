@@ -27,7 +27,7 @@ TENANT_B = UUID("bbbbbbbb-0000-4000-8000-000000000002")
 
 
 @dataclass(frozen=True, slots=True)
-class Installed:
+class InstalledCluster:
     """A cluster whose database `app` was migrated by a login that may create roles, no more."""
 
     server: PostgresServer
@@ -45,7 +45,7 @@ VERSIONS = {"default": BINARIES} | ({} if BINARIES == POSTGRES_15 else {"15": PO
 
 
 @pytest.fixture(scope="module", params=VERSIONS)
-def installed(request: pytest.FixtureRequest) -> Iterator[Installed]:
+def installed(request: pytest.FixtureRequest) -> Iterator[InstalledCluster]:
     binaries = VERSIONS[request.param]
     if binaries is not None and not binaries.exists():
         pytest.skip(f"there is no Postgres in {binaries}")
@@ -62,13 +62,13 @@ def installed(request: pytest.FixtureRequest) -> Iterator[Installed]:
             migrate(conn)
             conn.execute("create role client login in role jobforge_client")
             conn.execute("select jobforge.put_definition('mail', 1)")
-        yield Installed(server)
+        yield InstalledCluster(server)
     finally:
         embedded.stop()
         shutil.rmtree(folder)
 
 
-def test_the_one_who_installed_is_no_superuser(installed: Installed) -> None:
+def test_the_one_who_installed_is_no_superuser(installed: InstalledCluster) -> None:
     with installed.connect("migrator") as conn:
         check(conn)
         assert _one(conn, "select rolsuper or rolbypassrls from pg_roles where rolname = user") is (
@@ -76,7 +76,7 @@ def test_the_one_who_installed_is_no_superuser(installed: Installed) -> None:
         )
 
 
-def test_a_member_of_the_owner_installs_a_second_database(installed: Installed) -> None:
+def test_a_member_of_the_owner_installs_a_second_database(installed: InstalledCluster) -> None:
     with connect_to(installed.server.url()) as admin:
         admin.execute("create role second login")
         admin.execute("create database second owner second")
@@ -90,7 +90,7 @@ def test_a_member_of_the_owner_installs_a_second_database(installed: Installed) 
         assert _enqueued(conn, TENANT_A) == "created"
 
 
-def test_a_member_of_the_owner_upgrades_what_another_installed(installed: Installed) -> None:
+def test_a_member_of_the_owner_upgrades_what_another_installed(installed: InstalledCluster) -> None:
     with connect_to(installed.server.url()) as admin:
         admin.execute("create role upgrader login in role jobforge_owner")
     with installed.connect("migrator") as conn:
@@ -101,7 +101,9 @@ def test_a_member_of_the_owner_upgrades_what_another_installed(installed: Instal
         check(conn)
 
 
-def test_a_stranger_in_a_second_database_is_told_what_is_missing(installed: Installed) -> None:
+def test_a_stranger_in_a_second_database_is_told_what_is_missing(
+    installed: InstalledCluster,
+) -> None:
     with connect_to(installed.server.url()) as admin:
         admin.execute("create role stranger login")
         admin.execute("create database stranger owner stranger")
@@ -112,7 +114,7 @@ def test_a_stranger_in_a_second_database_is_told_what_is_missing(installed: Inst
         assert _one(conn, "select to_regnamespace('jobforge')") is None
 
 
-def test_the_isolation_script_passes_and_leaves_nothing(installed: Installed) -> None:
+def test_the_isolation_script_passes_and_leaves_nothing(installed: InstalledCluster) -> None:
     with installed.connect("migrator") as conn:
         before = _everything(conn)
     said = installed.run_file(SQL / "rls_test.sql", "migrator")
@@ -121,7 +123,7 @@ def test_the_isolation_script_passes_and_leaves_nothing(installed: Installed) ->
         assert _everything(conn) == before
 
 
-def test_the_isolation_script_fails_where_isolation_is_broken(installed: Installed) -> None:
+def test_the_isolation_script_fails_where_isolation_is_broken(installed: InstalledCluster) -> None:
     with installed.connect("migrator") as conn:
         conn.execute("set role jobforge_owner")
         conn.execute("alter policy client_reads on jobforge.jobs using (true)")
@@ -152,7 +154,7 @@ def test_the_isolation_script_fails_where_isolation_is_broken(installed: Install
     ],
 )
 def test_a_request_has_the_tenant_of_its_token(
-    installed: Installed, claims: Any, tenant: UUID | None
+    installed: InstalledCluster, claims: Any, tenant: UUID | None
 ) -> None:
     with installed.connect("client") as conn, _request(conn, json.dumps(claims)):
         assert _one(conn, "select jobforge.tenant()") == tenant
@@ -170,7 +172,7 @@ def test_a_request_has_the_tenant_of_its_token(
     ],
 )
 def test_a_token_that_makes_no_sense_is_an_error_and_opens_nothing(
-    installed: Installed, claims: str
+    installed: InstalledCluster, claims: str
 ) -> None:
     with (
         installed.connect("client") as conn,
@@ -180,7 +182,7 @@ def test_a_token_that_makes_no_sense_is_an_error_and_opens_nothing(
         _one(conn, "select count(*) from jobforge.all_jobs")
 
 
-def test_a_tenant_ends_with_its_request(installed: Installed) -> None:
+def test_a_tenant_ends_with_its_request(installed: InstalledCluster) -> None:
     with installed.connect("client") as conn:
         with _request(conn, json.dumps({"tenant_id": str(TENANT_A)})):
             assert _one(conn, "select jobforge.tenant()") == TENANT_A
@@ -190,7 +192,7 @@ def test_a_tenant_ends_with_its_request(installed: Installed) -> None:
             assert _one(conn, "select count(*) from jobforge.all_jobs") == 0
 
 
-def test_the_audit_names_the_user_of_the_token(installed: Installed) -> None:
+def test_the_audit_names_the_user_of_the_token(installed: InstalledCluster) -> None:
     token = json.dumps({"tenant_id": str(TENANT_A), "sub": "ada"})
     with installed.connect("client") as conn, _request(conn, token):
         job = _one(conn, "select job_id from jobforge.enqueue_job('mail')")
@@ -201,7 +203,7 @@ def test_the_audit_names_the_user_of_the_token(installed: Installed) -> None:
 
 
 @pytest.fixture(scope="module")
-def gateway(installed: Installed) -> Installed:
+def gateway(installed: InstalledCluster) -> InstalledCluster:
     """A gateway as PostgREST is one: a login without rights that takes on a role per request."""
     with installed.connect("migrator") as conn:
         conn.execute("create role web_user nologin in role jobforge_client")
@@ -211,7 +213,7 @@ def gateway(installed: Installed) -> Installed:
     return installed
 
 
-def test_a_gateway_serves_each_tenant_its_own(gateway: Installed) -> None:
+def test_a_gateway_serves_each_tenant_its_own(gateway: InstalledCluster) -> None:
     seen = {}
     with gateway.connect("gateway") as conn:
         for tenant in (TENANT_A, TENANT_B):
@@ -227,14 +229,16 @@ def test_a_gateway_serves_each_tenant_its_own(gateway: Installed) -> None:
 
 @pytest.mark.parametrize("role", ["gateway", "web_anon"])
 @pytest.mark.parametrize("query", ["select * from jobforge.jobs", "select jobforge.list_jobs()"])
-def test_a_gateway_has_no_rights_of_its_own(gateway: Installed, role: str, query: str) -> None:
+def test_a_gateway_has_no_rights_of_its_own(
+    gateway: InstalledCluster, role: str, query: str
+) -> None:
     with gateway.connect("gateway") as conn:
         conn.execute(f"set role {role}".encode())
         with pytest.raises(psycopg.errors.InsufficientPrivilege):
             conn.execute(query.encode())
 
 
-def test_a_login_that_could_become_a_service_names_no_tenant(gateway: Installed) -> None:
+def test_a_login_that_could_become_a_service_names_no_tenant(gateway: InstalledCluster) -> None:
     """session_user is the gateway in every request: what it may become is not what it is."""
     with (
         gateway.connect("gateway") as conn,

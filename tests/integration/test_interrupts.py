@@ -21,7 +21,7 @@ from uuid import uuid4
 
 import pytest
 from cluster import Connection, Database, wait_until
-from integration.terminal import Program, Terminal, environment
+from integration.terminal import RunningProgram, Terminal, environment
 
 from jobforge import calls, db
 from jobforge.embedded import Embedded
@@ -60,9 +60,9 @@ class Moment:
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class CommandEnd:
     code: int
-    said: str
+    output: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,11 +77,11 @@ class Command:
     on_terminal: bool = False
     ends_alone: bool = False
 
-    def allowed(self, moment: Moment, said: str) -> set[int]:
+    def allowed(self, moment: Moment, printed: str) -> set[int]:
         if self.begun is None:
             return {130, 0} if self.ends_alone else {130}
         orderly = {0, 1} if moment.again_after_s is not None else {0}
-        if self.begun in said:
+        if self.begun in printed:
             return orderly
         return orderly | {130, -signal.SIGTERM if moment.signal == signal.SIGTERM else 130}
 
@@ -131,7 +131,7 @@ def _moments(command: Command, name: str) -> Iterator[Moment]:
 
 
 @dataclass(frozen=True, slots=True)
-class Scene:
+class CommandScene:
     """Where the commands run."""
 
     folder: Path
@@ -140,50 +140,50 @@ class Scene:
 
 
 @pytest.fixture
-def scene(database: Database, conn: Connection, folder: Path) -> Scene:
+def setting(database: Database, conn: Connection, folder: Path) -> CommandScene:
     tenant_id = uuid4()
     db.run(conn, calls.put_tenant(tenant_id, {"slug": "acme"}))
     db.run(conn, calls.put_definition("mail", 1))
     (folder / "app.py").write_text(APP)
     variables = {"JOBFORGE_DATABASE_URL": database.url, "JOBFORGE_TENANT": "acme"}
     job_id = Terminal(folder, **variables).read("enqueue", "mail")
-    return Scene(folder, job_id, variables)
+    return CommandScene(folder, job_id, variables)
 
 
 @pytest.mark.timeout(0 if IS_LONG else 180)
 @pytest.mark.parametrize("name", COMMANDS)
-def test_a_signal_at_any_moment_ends_the_command(name: str, scene: Scene) -> None:
+def test_a_signal_at_any_moment_ends_the_command(name: str, setting: CommandScene) -> None:
     command = COMMANDS[name]
     seen: Counter[int] = Counter()
     for moment in _moments(command, name):
-        ended = _interrupted(scene, command, moment)
-        told = f"{moment} → {ended.code}\n{ended.said}"
-        assert ended.code in command.allowed(moment, ended.said), told
+        ended = _interrupted(setting, command, moment)
+        told = f"{moment} → {ended.code}\n{ended.output}"
+        assert ended.code in command.allowed(moment, ended.output), told
         for word in ("Traceback", "KeyboardInterrupt", "Exception ignored", "never awaited"):
-            assert word not in ended.said, told
+            assert word not in ended.output, told
         if command is DEV:
-            assert Embedded(scene.folder / ".jobforge" / "pg").running() is None, told
+            assert Embedded(setting.folder / ".jobforge" / "pg").running() is None, told
         seen[ended.code] += 1
     assert sum(seen.values()) == MOMENTS
     if IS_LONG:
         print(f"{name}: {dict(seen)}")  # noqa: T201 - the figures of the long form
 
 
-def _interrupted(scene: Scene, command: Command, moment: Moment) -> Ended:
+def _interrupted(setting: CommandScene, command: Command, moment: Moment) -> CommandEnd:
     mark = uuid4().hex
-    variables = {**scene.variables, "INTERRUPTS_TEST": mark}
+    variables = {**setting.variables, "INTERRUPTS_TEST": mark}
     if command is DEV:
         del variables["JOBFORGE_DATABASE_URL"]
     call = -1 if moment.call is None else moment.call
-    words = [scene.job_id if word == "JOB" else word for word in command.words]
-    heard, begun = os.pipe()
+    words = [setting.job_id if word == "JOB" else word for word in command.words]
+    received, begun = os.pipe()
     with _output(on_terminal=command.on_terminal) as (stdout, read):
         process = subprocess.Popen(
             [sys.executable, "-u", str(TRAP), str(begun), str(call), *words],
             stdin=stdout if command.on_terminal else subprocess.DEVNULL,
             stdout=stdout,
             stderr=stdout,
-            cwd=scene.folder,
+            cwd=setting.folder,
             env=environment(**variables, TERM="xterm-256color", COLUMNS="80", LINES="24"),
             pass_fds=(begun,),
             start_new_session=True,
@@ -191,17 +191,17 @@ def _interrupted(scene: Scene, command: Command, moment: Moment) -> Ended:
         os.close(begun)
         os.close(stdout)
         try:
-            os.read(heard, 1)  # it handles signals from here on
-            _send(process, moment, command, read, heard)
+            os.read(received, 1)  # it handles signals from here on
+            _send(process, moment, command, read, received)
             code = process.wait(timeout=ENDS_WITHIN_S)
         except subprocess.TimeoutExpired:
             pytest.fail(f"{moment}: it goes on\n{read()}")
         finally:
-            os.close(heard)
+            os.close(received)
             process.kill()
             process.wait()
     wait_until(lambda: not _marked(mark), why=lambda: f"{moment}: {_marked(mark)} goes on")
-    return Ended(code, read())
+    return CommandEnd(code, read())
 
 
 def _send(
@@ -209,14 +209,14 @@ def _send(
     moment: Moment,
     command: Command,
     read: Callable[[], str],
-    heard: int,
+    received: int,
 ) -> None:
     if moment.line is not None:
         enough = moment.line
         wait_until(lambda: read().count("\n") >= enough or process.poll() is not None)
     # A command that is idle may never make that many calls; a second signal would not be orderly.
     may_take_s = 3 * command.lasts_s + 2
-    if moment.call is not None and select.select([heard], [], [], may_take_s)[0]:
+    if moment.call is not None and select.select([received], [], [], may_take_s)[0]:
         return
     if moment.after_s is not None and _has_ended(process, moment.after_s):
         return
@@ -240,17 +240,17 @@ def _kill(process: "subprocess.Popen[bytes]", moment: Moment) -> None:
 def _output(*, on_terminal: bool) -> Iterator[tuple[int, Callable[[], str]]]:
     """A descriptor to write to, and what was written there."""
     ours, theirs = pty.openpty() if on_terminal else os.pipe()
-    said: list[bytes] = []
+    printed: list[bytes] = []
 
     def listen() -> None:
         with suppress(OSError):  # a terminal that nobody has open any more
             while piece := os.read(ours, 65_536):
-                said.append(piece)
+                printed.append(piece)
 
     thread = threading.Thread(target=listen, daemon=True)
     thread.start()
     try:
-        yield theirs, lambda: b"".join(said).decode(errors="replace")
+        yield theirs, lambda: b"".join(printed).decode(errors="replace")
         thread.join(timeout=ENDS_WITHIN_S)
     finally:
         os.close(ours)
@@ -266,25 +266,25 @@ def _marked(mark: str) -> list[str]:
     return found
 
 
-def test_ctrl_c_is_heard_where_the_shell_has_it_ignored(scene: Scene) -> None:
+def test_ctrl_c_is_heard_where_the_shell_has_it_ignored(setting: CommandScene) -> None:
     """As a shell without job control starts whatever is to run in the background."""
-    shell = Terminal(scene.folder, **scene.variables)
+    shell = Terminal(setting.folder, **setting.variables)
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
-        started = shell.started("enqueue", "mail", "--wait")
+        started = shell.start("enqueue", "mail", "--wait")
         program = started.__enter__()
     finally:
         signal.signal(signal.SIGINT, before)
     try:
         program.wait_for(" created")
         program.signal(signal.SIGINT)
-        assert program.end() == 130
+        assert program.wait_for_exit() == 130
     finally:
         started.__exit__(None, None, None)
 
 
-def _program(body: str) -> "Program":
-    return Program(
+def _program(body: str) -> "RunningProgram":
+    return RunningProgram(
         subprocess.Popen(
             [sys.executable, "-u", "-c", PROLOGUE + body],
             stdin=subprocess.DEVNULL,
@@ -320,8 +320,8 @@ except KeyboardInterrupt:
     raise SystemExit(130)
 """
     )
-    assert program.end() == 130
-    assert program.said == "interrupted\n"
+    assert program.wait_for_exit() == 130
+    assert program.output == "interrupted\n"
     program.close()
 
 
@@ -339,7 +339,7 @@ with interrupts.enforce_exit():
     )
     program.wait_for("waits")
     program.signal(signal.SIGINT)
-    assert program.end() == 130
+    assert program.wait_for_exit() == 130
     program.close()
 
 
@@ -358,8 +358,8 @@ finally:
     program.signal(signal.SIGINT)
     program.wait_for("cleans up")
     program.signal(signal.SIGINT)
-    assert program.end() == 130
-    assert "Traceback" not in program.said
+    assert program.wait_for_exit() == 130
+    assert "Traceback" not in program.output
     program.close()
 
 
@@ -377,7 +377,7 @@ def test_a_stop_request_is_set_also_by_a_signal_during_its_setting() -> None:
     assert request.is_set
 
 
-def test_ctrl_c_is_a_key_of_the_screen_too(scene: Scene) -> None:
+def test_ctrl_c_is_a_key_of_the_screen_too(setting: CommandScene) -> None:
     ours, theirs = pty.openpty()
     with _reading(ours) as read:
         process = subprocess.Popen(
@@ -385,8 +385,8 @@ def test_ctrl_c_is_a_key_of_the_screen_too(scene: Scene) -> None:
             stdin=theirs,
             stdout=theirs,
             stderr=theirs,
-            cwd=scene.folder,
-            env=environment(**scene.variables, TERM="xterm-256color", COLUMNS="80", LINES="24"),
+            cwd=setting.folder,
+            env=environment(**setting.variables, TERM="xterm-256color", COLUMNS="80", LINES="24"),
         )
         try:
             wait_until(lambda: "queues" in read())
@@ -402,12 +402,12 @@ def test_ctrl_c_is_a_key_of_the_screen_too(scene: Scene) -> None:
 
 @contextmanager
 def _reading(fd: int) -> Iterator[Callable[[], str]]:
-    said: list[bytes] = []
+    printed: list[bytes] = []
 
     def listen() -> None:
         with suppress(OSError):
             while piece := os.read(fd, 65_536):
-                said.append(piece)
+                printed.append(piece)
 
     threading.Thread(target=listen, daemon=True).start()
-    yield lambda: b"".join(said).decode(errors="replace")
+    yield lambda: b"".join(printed).decode(errors="replace")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from attacks import Attempts
 from integration import attack_table
-from integration.isolation_rig import Desk
+from integration.isolation_rig import RecordingHost
 
 from jobforge.config import load
 from jobforge.errors import ConfigError
@@ -96,7 +96,7 @@ def test_a_worker_does_not_start_at_a_level_that_is_not_possible(tmp_path: Path)
     async def start() -> None:
         environment = os.environ
         await ProcessRunner(
-            str(app), Desk(), environment=environment, isolation_level="user"
+            str(app), RecordingHost(), environment=environment, isolation_level="user"
         ).open()
 
     with pytest.raises(ConfigError, match="isolation_level user is not possible on this host"):

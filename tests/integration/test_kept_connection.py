@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from cluster import Connection, Database, wait_until
-from integration.worker_harness import cut
+from integration.worker_harness import cut_connections
 from psycopg.pq import TransactionStatus
 
 from jobforge import db
@@ -54,7 +54,7 @@ def test_a_connection_that_was_cut_while_idle_is_not_noticed(
     pool: db.Pool, conn: Connection
 ) -> None:
     pool.run(BACKEND)
-    cut(conn)
+    cut_connections(conn)
     wait_until(lambda: _others(conn) == 0)
     assert pool.run(BACKEND)
 
@@ -66,7 +66,7 @@ def test_a_call_that_was_cut_fails_and_the_next_connects_again(
     with ThreadPoolExecutor() as thread:
         held = thread.submit(pool.run, HELD)
         wait_until(lambda: _others(conn, "wait_event = 'advisory'") == 1)
-        cut(conn)
+        cut_connections(conn)
         with pytest.raises(Unavailable):
             held.result()
     assert pool.run(BACKEND)

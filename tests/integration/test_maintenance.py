@@ -6,7 +6,7 @@ from typing import Any, get_args
 import pytest
 from cluster import Clock, Connection, Database
 from integration.call_setup import TENANT_A, WORKER
-from integration.worker_harness import eventually, scheduling
+from integration.worker_harness import eventually, running_scheduler
 from sql import engine
 from sql.mutation import mutate
 
@@ -61,7 +61,7 @@ async def test_a_scheduler_clears_away_what_is_old_and_makes_partitions(
     end(conn)
     # All of it is older than the history, and the dead job and its note than theirs.
     assert engine.count(conn, "attempts_default") == 1
-    async with scheduling(database, history_days=7, dead_days=10):
+    async with running_scheduler(database, history_days=7, dead_days=10):
         await eventually(lambda: engine.count(conn, "api_keys") == 1)
         await eventually(lambda: engine.count(conn, "attempts_default") == 0)
         await eventually(lambda: engine.count(conn, "attempts") == 1)
@@ -83,7 +83,7 @@ async def test_a_scheduler_frees_blocked_jobs_whose_parents_have_all_ended(
     child = engine.enqueue_one(conn, after=[str(parent)])
     waiting = engine.enqueue_one(conn, after=[str(parent)])
     conn.execute("delete from jobforge.awaited_jobs where waiter_id = %s", [child])
-    async with scheduling(database):
+    async with running_scheduler(database):
         await eventually(lambda: engine.state_of(conn, TENANT_A, child) == "queued")
     assert engine.state_of(conn, TENANT_A, waiting) == "blocked"
 
@@ -91,7 +91,7 @@ async def test_a_scheduler_frees_blocked_jobs_whose_parents_have_all_ended(
 async def test_a_scheduler_adds_up_what_ends(database: Database, conn: Connection) -> None:
     engine.definition(conn)
     end(conn)
-    async with scheduling(database):
+    async with running_scheduler(database):
         await eventually(lambda: engine.count(conn, "minute_statistics") == 1)
 
 
@@ -119,7 +119,7 @@ async def test_what_is_more_than_one_call_takes_is_cleared_away_and_added_up_in_
     for _ in range(3):
         end(conn, "failed", final=True)
     clock.travel(days=8)
-    async with scheduling(database, dead_days=7):
+    async with running_scheduler(database, dead_days=7):
         await eventually(lambda: engine.count(conn, "jobs") == 0)
         await eventually(lambda: died(conn) == 3)
 
@@ -149,7 +149,7 @@ async def test_a_killed_session_loses_one_sweep_and_none_of_the_others(
     engine.call(conn, "register_worker", worker_id=WORKER, queues=["q"], slots=1)
     clock.travel(days=100)
     mutate(conn, "sweep", SECOND, f"{SECOND} perform pg_sleep(3600);")
-    async with scheduling(database):
+    async with running_scheduler(database):
         await eventually(lambda: bool(sleepers(conn)))
         kept = counts(conn, "finished_jobs", "idempotency_keys", "workers")
         for pid in sleepers(conn):

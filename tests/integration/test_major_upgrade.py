@@ -9,7 +9,7 @@ from cluster import Connection, Database
 from integration.call_setup import TENANT_A
 from integration.replicas import Subscription, cluster, install, installed, prepare_target
 from integration.test_postgres15 import POSTGRES_15
-from integration.worker_harness import Workshop
+from integration.worker_harness import WorkerHarness
 from sql.engine import Row, call, claim, complete, count, enqueue, enqueue_one, new_worker
 
 from jobforge import Retry
@@ -29,7 +29,7 @@ PUBLICATION = (
 )
 
 
-class Side(Workshop):
+class AppOnServer(WorkerHarness):
     """The application with its workers, on one of the two servers."""
 
     def __init__(self, database: Database, conn: Connection) -> None:
@@ -42,7 +42,7 @@ class Side(Workshop):
 
 
 @pytest.fixture
-def old_and_new() -> Iterator[tuple[Side, Side]]:
+def old_and_new() -> Iterator[tuple[AppOnServer, AppOnServer]]:
     with ExitStack() as stack:
         sides = []
         for binaries in (POSTGRES_15, None):
@@ -52,12 +52,14 @@ def old_and_new() -> Iterator[tuple[Side, Side]]:
             sides.append((server, conn))
         (old, source), (new, target) = sides
         yield (
-            Side(Database(source.info.dbname, old), source),
-            Side(Database(target.info.dbname, new), target),
+            AppOnServer(Database(source.info.dbname, old), source),
+            AppOnServer(Database(target.info.dbname, new), target),
         )
 
 
-async def test_jobs_go_on_after_a_logical_upgrade(old_and_new: tuple[Side, Side]) -> None:
+async def test_jobs_go_on_after_a_logical_upgrade(
+    old_and_new: tuple[AppOnServer, AppOnServer],
+) -> None:
     old, new = old_and_new
     source, target = old.conn, new.conn
     assert source.info.server_version // 10000 == OLDEST_MAJOR < target.info.server_version // 10000
@@ -68,10 +70,10 @@ async def test_jobs_go_on_after_a_logical_upgrade(old_and_new: tuple[Side, Side]
     source.execute(PUBLICATION.encode())
     prepare_target(target)
     subscription = Subscription.create(source, target, options=", run_as_owner = true")
-    async with old.working(login="postgres"):
+    async with old.running_worker(login="postgres"):
         during = enqueue(source, TENANT_A, 20, definition="work")
         for job in (*before, *during):
-            await old.ended(job)
+            await old.wait_for_state(job)
 
     # The workers are stopped, and one was killed. There is work left.
     [held] = _claimed_by_a_worker_that_is_killed(source)
@@ -90,9 +92,9 @@ async def test_jobs_go_on_after_a_logical_upgrade(old_and_new: tuple[Side, Side]
     check(target)
     call(target, "ensure_partitions")
     assert enqueue_one(target, TENANT_A, **once) == later
-    async with new.working(login="postgres"):
+    async with new.running_worker(login="postgres"):
         for job in (*waiting, parent, child, lost):
-            await new.ended(job)
+            await new.wait_for_state(job)
     assert (old.ran, new.ran) == (40, 8)
     assert count(target, "finished_jobs") == 48
     assert new.state(later) is State.SCHEDULED

@@ -15,7 +15,7 @@ from cluster import Connection, Database, wait_until
 from integration.call_setup import TENANT_A
 from integration.isolation_rig import APP
 from integration.terminal import Terminal
-from integration.worker_harness import Waiters, Workshop, cut, eventually
+from integration.worker_harness import WaitingJobs, WorkerHarness, cut_connections, eventually
 from prometheus_client.parser import text_string_to_metric_families
 
 from jobforge import Retry, calls, db
@@ -92,32 +92,32 @@ async def test_the_docs_name_what_a_server_shows_and_nothing_else(database: Data
 async def test_every_metric_of_a_worker_is_documented_and_moves(
     database: Database, conn: Connection
 ) -> None:
-    shop, meters = Workshop(database, conn), Meters()
-    waiters = Waiters(shop)
+    harness, meters = WorkerHarness(database, conn), Meters()
+    waiters = WaitingJobs(harness)
 
-    @shop.app.job(isolation="inline", retry=Retry(max_attempts=2, base=0.01, cap=0.01))
+    @harness.app.job(isolation="inline", retry=Retry(max_attempts=2, base=0.01, cap=0.01))
     async def fail() -> None:
         raise ValueError
 
-    shop.register()
-    left = shop.enqueue("wait")
+    harness.register()
+    left = harness.enqueue("wait")
     db.run(conn, calls.claim_jobs(uuid4(), {"default": 1}))
     _expire(conn, left)
-    failing = shop.enqueue("fail")
-    async with shop.working(meters=meters, poll_s=0.1):
-        await shop.ended(failing, State.DEAD)
+    failing = harness.enqueue("fail")
+    async with harness.running_worker(meters=meters, poll_s=0.1):
+        await harness.wait_for_state(failing, State.DEAD)
         await eventually(lambda: meters.reaped == 1)
-        held = shop.enqueue("wait")
+        held = harness.enqueue("wait")
         await eventually(lambda: waiters.running == 1)
         busy = totals(meters)
         _expire(conn, held)
         db.run(conn, calls.reap_jobs())
         await eventually(lambda: meters.lost_leases == 1)
-        cut(conn)
+        cut_connections(conn)
         await eventually(lambda: totals(meters)["jobforge_reconnects_total"] > 0)
         busy |= {"jobforge_reconnects_total": 1}
     await _run_processes(database, conn, meters)
-    await _run_scheduler(shop, meters)
+    await _run_scheduler(harness, meters)
     found = totals(meters) | {name: busy[name] for name in OF_A_MOMENT}
     assert set(found) == documented("Workers and schedulers")
     assert {name for name, value in found.items() if not value} == STATES
@@ -137,28 +137,28 @@ def _expire(conn: Connection, job_id: UUID) -> None:
 
 async def _run_processes(database: Database, conn: Connection, meters: Meters) -> None:
     """One that ends by a signal."""
-    shop = Workshop(database, conn)
-    shop.app = load_app(APP)
-    shop.register()
+    harness = WorkerHarness(database, conn)
+    harness.app = load_app(APP)
+    harness.register()
 
     def isolated(host: JobServices) -> ProcessRunner:
         return ProcessRunner(
             APP, host, environment=os.environ, meters=meters, isolation_level="process"
         )
 
-    job_id = shop.enqueue("segfault", max_attempts=1)
-    async with shop.working(meters=meters, runners={"process": isolated}):
-        await shop.ended(job_id, State.DEAD)
+    job_id = harness.enqueue("segfault", max_attempts=1)
+    async with harness.running_worker(meters=meters, runners={"process": isolated}):
+        await harness.wait_for_state(job_id, State.DEAD)
 
 
-async def _run_scheduler(shop: Workshop, meters: Meters) -> None:
+async def _run_scheduler(harness: WorkerHarness, meters: Meters) -> None:
     settings = {"label": "now", "definition": "fail", "cron": "0 0 1 1 *"}
     trigger = db.run(
-        shop.conn, calls.create_trigger(TriggerType.SCHEDULE, settings, tenant_id=TENANT_A)
+        harness.conn, calls.create_trigger(TriggerType.SCHEDULE, settings, tenant_id=TENANT_A)
     )
-    db.run(shop.conn, calls.run_trigger(trigger, tenant_id=TENANT_A))
-    db.run(shop.conn, calls.emit_event("order.paid", tenant_id=TENANT_A))
-    async with db.Database(shop.database.url_as("worker_login")) as pool:
+    db.run(harness.conn, calls.run_trigger(trigger, tenant_id=TENANT_A))
+    db.run(harness.conn, calls.emit_event("order.paid", tenant_id=TENANT_A))
+    async with db.Database(harness.database.url_as("worker_login")) as pool:
         scheduler = Scheduler(pool, meters=meters)
         running = asyncio.create_task(scheduler.run())
         await eventually(lambda: meters.firings == meters.events == 1)
@@ -208,16 +208,16 @@ def test_a_worker_process_shows_what_it_did_on_the_port_that_it_names(
 ) -> None:
     (tmp_path / "app.py").write_text(QUICK)
     shell = Terminal(tmp_path, JOBFORGE_DATABASE_URL=database.url_as("worker_login"))
-    with shell.started("worker", "app.py", "--metrics-port", "0", "--log-format", "json") as worker:
+    with shell.start("worker", "app.py", "--metrics-port", "0", "--log-format", "json") as worker:
         worker.wait_for('"worker.started"')
-        [port] = re.findall(r'"metrics\.shown".*"port":\s*(\d+)', worker.said)
+        [port] = re.findall(r'"metrics\.shown".*"port":\s*(\d+)', worker.output)
         request = JobRequest("quick", {})
         db.run(conn, calls.enqueue_job(request, tenant_id=TENANT_A))
         url = f"http://127.0.0.1:{port}/metrics"
         done = 'jobforge_attempts_total{definition="quick",outcome="succeeded"} 1.0'
         wait_until(lambda: done in httpx2.get(url, trust_env=False).text)
         worker.signal(signal.SIGTERM)
-        assert worker.end() == 0
+        assert worker.wait_for_exit() == 0
 
 
 @pytest.mark.attack("sessions")

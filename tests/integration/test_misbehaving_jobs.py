@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from cluster import wait_until
-from integration.isolation_rig import Rig, error, is_alive, living_of, outcome
+from integration.isolation_rig import IsolationRig, error, is_alive, live_processes_of, outcome
 
 from jobforge.types.jobs import Outcome
 from jobforge.worker.isolation import landlock, proc
@@ -23,35 +23,35 @@ TOO_DEEP = "[1234567890123456789012," + "[" * 10_000
 
 
 @pytest.fixture(scope="module")
-def rig() -> Iterator[Rig]:
-    made = Rig()
+def rig() -> Iterator[IsolationRig]:
+    made = IsolationRig()
     yield made
     made.close()
 
 
 @pytest.fixture
-def beside(rig: Rig, tmp_path: Path) -> "Beside":
-    return Beside(rig, tmp_path / "gate")
+def concurrent(rig: IsolationRig, tmp_path: Path) -> "ConcurrentRun":
+    return ConcurrentRun(rig, tmp_path / "gate")
 
 
-class Beside:
+class ConcurrentRun:
     """Runs a job while another one runs, which must succeed."""
 
-    def __init__(self, rig: Rig, fifo: Path) -> None:
+    def __init__(self, rig: IsolationRig, fifo: Path) -> None:
         self._rig = rig
         self._fifo = fifo
         os.mkfifo(fifo)
 
     def run(self, definition: str, *, stop: StopReason | None = None, **payload: Any) -> Report:
-        return self._rig.go(self._run(definition, stop, payload))
+        return self._rig.run_in_loop(self._run(definition, stop, payload))
 
     async def _run(
         self, definition: str, stop: StopReason | None, payload: dict[str, Any]
     ) -> Report:
-        neighbour = await self._rig.start("wait", fifo=str(self._fifo)).speaks()
+        neighbour = await self._rig.start("wait", fifo=str(self._fifo)).wait_for_note()
         poison = self._rig.start(definition, **payload)
         if stop is not None:
-            await poison.speaks()
+            await poison.wait_for_note()
             poison.stop(stop)
         report = await poison.report()
         assert not neighbour.has_ended
@@ -60,7 +60,7 @@ class Beside:
         unhurt = await neighbour.report()
         os.close(gate)
         assert outcome(unhurt) is Outcome.SUCCEEDED
-        wait_until(lambda: not living_of(poison.mark))
+        wait_until(lambda: not live_processes_of(poison.mark))
         return report
 
 
@@ -75,16 +75,16 @@ class Beside:
     ],
 )
 def test_a_process_that_ends_without_a_word_has_crashed(
-    beside: Beside, definition: str, exit_code: int, message: str
+    concurrent: ConcurrentRun, definition: str, exit_code: int, message: str
 ) -> None:
-    report = beside.run(definition)
+    report = concurrent.run(definition)
     assert outcome(report) is Outcome.CRASHED
     assert report.exit_code == exit_code
     assert error(report)["message"] == message
 
 
-def test_a_handler_that_exits_politely_has_failed(beside: Beside) -> None:
-    report = beside.run("exit_politely")
+def test_a_handler_that_exits_politely_has_failed(concurrent: ConcurrentRun) -> None:
+    report = concurrent.run("exit_politely")
     assert outcome(report) is Outcome.FAILED
     assert error(report)["type"] == "SystemExit"
 
@@ -101,45 +101,47 @@ def test_a_handler_that_exits_politely_has_failed(beside: Beside) -> None:
     ids=["its own", "shared", "in all its processes", "for its payload"],
 )
 def test_a_job_over_its_memory_limit_has_crashed_for_that(
-    beside: Beside, definition: str, payload: dict[str, Any]
+    concurrent: ConcurrentRun, definition: str, payload: dict[str, Any]
 ) -> None:
-    report = beside.run(definition, **payload)
+    report = concurrent.run(definition, **payload)
     assert outcome(report) is Outcome.CRASHED
     assert error(report)["reason"] == "memory"
 
 
 @pytest.mark.attack("hostile handlers")
-def test_a_payload_beyond_all_measure_has_crashed(beside: Beside) -> None:
-    report = beside.run("take_payload", text="x" * (40 * MIB))
+def test_a_payload_beyond_all_measure_has_crashed(concurrent: ConcurrentRun) -> None:
+    report = concurrent.run("take_payload", text="x" * (40 * MIB))
     assert outcome(report) is Outcome.CRASHED
     assert error(report)["reason"] == "memory"
 
 
-def test_a_job_within_its_memory_limit_succeeds(rig: Rig) -> None:
+def test_a_job_within_its_memory_limit_succeeds(rig: IsolationRig) -> None:
     assert rig.result("take_memory", size=200) == 200 * MIB
 
 
 @pytest.mark.parametrize("definition", ["spin", "spin_on"])
-def test_a_job_over_its_cpu_limit_has_crashed_for_that(beside: Beside, definition: str) -> None:
-    report = beside.run(definition)
+def test_a_job_over_its_cpu_limit_has_crashed_for_that(
+    concurrent: ConcurrentRun, definition: str
+) -> None:
+    report = concurrent.run(definition)
     assert outcome(report) is Outcome.CRASHED
     assert error(report)["reason"] == "cpu"
 
 
-def test_a_file_over_its_limit_is_an_error_of_the_handler(beside: Beside) -> None:
-    report = beside.run("write_much")
+def test_a_file_over_its_limit_is_an_error_of_the_handler(concurrent: ConcurrentRun) -> None:
+    report = concurrent.run("write_much")
     assert outcome(report) is Outcome.FAILED
     assert error(report)["type"] == "OSError"
 
 
-def test_a_handler_without_output_can_still_answer(beside: Beside) -> None:
-    report = beside.run("close_output")
+def test_a_handler_without_output_can_still_answer(concurrent: ConcurrentRun) -> None:
+    report = concurrent.run("close_output")
     assert outcome(report) is Outcome.SUCCEEDED
 
 
 @pytest.mark.attack("forged frames")
-def test_a_handler_that_writes_where_it_should_not_has_crashed(beside: Beside) -> None:
-    report = beside.run("speak_out_of_turn")
+def test_a_handler_that_writes_where_it_should_not_has_crashed(concurrent: ConcurrentRun) -> None:
+    report = concurrent.run("speak_out_of_turn")
     assert outcome(report) is Outcome.CRASHED
     assert error(report)["message"] == "wrote to the socket that is for its worker"
 
@@ -156,24 +158,24 @@ def test_a_handler_that_writes_where_it_should_not_has_crashed(beside: Beside) -
     ],
 )
 def test_a_handler_that_forges_a_verdict_has_crashed(
-    beside: Beside, kind: FrameKind, body: str
+    concurrent: ConcurrentRun, kind: FrameKind, body: str
 ) -> None:
-    report = beside.run("forge", kind=kind, body=body)
+    report = concurrent.run("forge", kind=kind, body=body)
     assert outcome(report) is Outcome.CRASHED
     assert error(report)["message"] == "wrote to the socket that is for its worker"
 
 
-def test_the_end_of_a_process_is_reported_whatever_it_said_last(beside: Beside) -> None:
-    assert outcome(beside.run("forge_behind_a_flood", body=TOO_DEEP)) is Outcome.CRASHED
+def test_the_end_of_a_process_is_reported_whatever_it_said_last(concurrent: ConcurrentRun) -> None:
+    assert outcome(concurrent.run("forge_behind_a_flood", body=TOO_DEEP)) is Outcome.CRASHED
 
 
 @pytest.mark.attack("forged frames")
 def test_a_handler_that_asks_and_never_listens_has_crashed(
-    beside: Beside, rig: Rig, monkeypatch: pytest.MonkeyPatch
+    concurrent: ConcurrentRun, rig: IsolationRig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("jobforge.worker.isolation.job_process.MAX_FRAME_BYTES", MIB)
-    monkeypatch.setattr(rig.desk, "request", _answering("x" * 10_000))
-    report = beside.run("ask_and_never_listen")
+    monkeypatch.setattr(rig.host, "request", _answering("x" * 10_000))
+    report = concurrent.run("ask_and_never_listen")
     assert outcome(report) is Outcome.CRASHED
     assert error(report)["message"] == (
         "asked its worker again and again without reading the answers"
@@ -181,10 +183,10 @@ def test_a_handler_that_asks_and_never_listens_has_crashed(
 
 
 def test_a_job_is_told_that_its_answer_is_too_large_to_be_passed(
-    beside: Beside, rig: Rig, monkeypatch: pytest.MonkeyPatch
+    concurrent: ConcurrentRun, rig: IsolationRig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rig.desk, "request", _answering("x" * MAX_FRAME_BYTES))
-    report = beside.run("count_parents")
+    monkeypatch.setattr(rig.host, "request", _answering("x" * MAX_FRAME_BYTES))
+    report = concurrent.run("count_parents")
     assert outcome(report) is Outcome.FAILED
     assert "more than can be passed" in error(report)["message"]
 
@@ -197,9 +199,9 @@ def _answering(answer: str) -> Callable[..., Awaitable[str]]:
 
 
 @pytest.mark.attack("hostile handlers")
-def test_a_flood_of_output_leaves_its_end_and_no_more(beside: Beside) -> None:
+def test_a_flood_of_output_leaves_its_end_and_no_more(concurrent: ConcurrentRun) -> None:
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    report = beside.run("flood", size=200)
+    report = concurrent.run("flood", size=200)
     after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     assert outcome(report) is Outcome.SUCCEEDED
     assert report.stdout_tail is not None
@@ -210,8 +212,11 @@ def test_a_flood_of_output_leaves_its_end_and_no_more(beside: Beside) -> None:
 
 @pytest.mark.attack("hostile handlers")
 @pytest.mark.parametrize("hide", [False, True], ids=["marked", "without its environment"])
-def test_a_daemon_does_not_outlive_its_job_nor_hold_it_up(beside: Beside, hide: bool) -> None:  # noqa: FBT001 - a parameter of the test
-    report = beside.run("leave_daemon", hide=hide)
+def test_a_daemon_does_not_outlive_its_job_nor_hold_it_up(
+    concurrent: ConcurrentRun,
+    hide: bool,  # noqa: FBT001 - a parameter of the test
+) -> None:
+    report = concurrent.run("leave_daemon", hide=hide)
     assert report.verdict is not None
     assert report.verdict.outcome is Outcome.SUCCEEDED
     daemon = report.verdict.result
@@ -219,24 +224,25 @@ def test_a_daemon_does_not_outlive_its_job_nor_hold_it_up(beside: Beside, hide: 
 
 
 @pytest.mark.attack("hostile handlers")
-def test_a_program_left_running_does_not_outlive_its_job(beside: Beside) -> None:
-    report = beside.run("leave_program")
+def test_a_program_left_running_does_not_outlive_its_job(concurrent: ConcurrentRun) -> None:
+    report = concurrent.run("leave_program")
     assert report.verdict is not None
     program = report.verdict.result
     wait_until(lambda: not is_alive(program))
 
 
 @pytest.mark.attack("hostile handlers")
-def test_a_handler_that_ignores_all_signals_is_killed(beside: Beside) -> None:
-    report = beside.run("resist", stop=StopReason.CANCEL)
+def test_a_handler_that_ignores_all_signals_is_killed(concurrent: ConcurrentRun) -> None:
+    report = concurrent.run("resist", stop=StopReason.CANCEL)
     assert outcome(report) is Outcome.CANCELED
     assert report.exit_code == -signal.SIGKILL
 
 
 @pytest.mark.attack("hostile handlers")
-def test_a_crowd_of_processes_ends_with_its_job(beside: Beside) -> None:
+def test_a_crowd_of_processes_ends_with_its_job(concurrent: ConcurrentRun) -> None:
     assert (
-        outcome(beside.run("multiply", processes=60, stop=StopReason.TIMEOUT)) is Outcome.TIMED_OUT
+        outcome(concurrent.run("multiply", processes=60, stop=StopReason.TIMEOUT))
+        is Outcome.TIMED_OUT
     )
 
 
@@ -249,9 +255,9 @@ def test_a_crowd_of_processes_ends_with_its_job(beside: Beside) -> None:
     ],
 )
 def test_a_result_that_cannot_be_kept_is_final(
-    beside: Beside, definition: str, payload: dict[str, Any], kind: str, words: str
+    concurrent: ConcurrentRun, definition: str, payload: dict[str, Any], kind: str, words: str
 ) -> None:
-    report = beside.run(definition, **payload)
+    report = concurrent.run(definition, **payload)
     assert report.verdict is not None
     assert report.verdict.outcome is Outcome.FAILED
     assert report.verdict.final
@@ -261,7 +267,7 @@ def test_a_result_that_cannot_be_kept_is_final(
 
 @pytest.mark.attack("hostile handlers")
 @pytest.mark.skipif(not landlock.confines_signals(), reason="needs Linux 6.12 with Landlock")
-def test_a_job_cannot_kill_the_zygote(rig: Rig) -> None:
+def test_a_job_cannot_kill_the_zygote(rig: IsolationRig) -> None:
     before = rig.runner.zygote_pid
     report = rig.run("kill_parent")
     assert outcome(report) is Outcome.FAILED
@@ -270,7 +276,7 @@ def test_a_job_cannot_kill_the_zygote(rig: Rig) -> None:
     assert rig.runner.zygote_pid == before
 
 
-def test_nothing_is_left_in_the_zygote_after_all_that(rig: Rig) -> None:
+def test_nothing_is_left_in_the_zygote_after_all_that(rig: IsolationRig) -> None:
     zygote = rig.runner.zygote_pid
     assert zygote is not None
     rig.result("add", a=1, b=1)

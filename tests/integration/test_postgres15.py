@@ -43,7 +43,7 @@ def conn() -> Iterator[Connection]:
 
 
 @dataclass(frozen=True, slots=True)
-class Engine:
+class CallRecorder:
     """Calls functions for one tenant, and remembers which."""
 
     conn: Connection
@@ -106,7 +106,7 @@ def test_ids_are_uuids_of_version_7_in_order_of_creation(conn: Connection) -> No
 
 
 def test_every_public_function_works(conn: Connection) -> None:
-    engine = Engine(conn, Clock(conn))
+    engine = CallRecorder(conn, Clock(conn))
     for part in PARTS:
         part(engine)
     public = conn.execute(
@@ -119,7 +119,7 @@ def test_every_public_function_works(conn: Connection) -> None:
     assert {row["name"] for row in public} - engine.called == set()
 
 
-def _settings(engine: Engine) -> None:
+def _settings(engine: CallRecorder) -> None:
     engine.call("put_definition", key="job", version=1, settings={"max_attempts": 2})
     engine.call("override_definition", key="job", overrides={"timeout_s": 60})
     engine.call("put_tenant", tenant_id=TENANT_A, settings={"slug": "acme", "max_pending": 1000})
@@ -130,7 +130,7 @@ def _settings(engine: Engine) -> None:
     engine.call("pre_request")
 
 
-def _enqueuing(engine: Engine) -> None:
+def _enqueuing(engine: CallRecorder) -> None:
     job = {"definition": "job", "key": "k", "queue": "idle"}
     statuses = [
         engine.call("enqueue_jobs", jobs=[{**job, **more}], tenant_id=TENANT_A)[0]["status"]
@@ -147,7 +147,7 @@ def _enqueuing(engine: Engine) -> None:
     assert engine.state(first) == "scheduled"
 
 
-def _outcomes(engine: Engine) -> None:
+def _outcomes(engine: CallRecorder) -> None:
     ends = {
         "succeeded": "succeeded",
         "canceled": "canceled",
@@ -168,7 +168,7 @@ def _outcomes(engine: Engine) -> None:
     assert engine.of("cancel_job", row["job_id"]) == "canceled"
 
 
-def _leases(engine: Engine) -> None:
+def _leases(engine: CallRecorder) -> None:
     row = engine.run()
     held = {"tenant_id": TENANT_A, "job_id": row["job_id"], "worker_id": engine.worker}
     beats = engine.call("heartbeat_jobs", worker_id=engine.worker, jobs=Jsonb([token(row)]))
@@ -191,7 +191,7 @@ def _leases(engine: Engine) -> None:
     engine.of("cancel_job", lost["job_id"])  # its retry would be claimed instead of a later job
 
 
-def _steps(engine: Engine) -> None:
+def _steps(engine: CallRecorder) -> None:
     row = engine.run()
     step = token(row) | {"name": "send", "index": 0, "result": {"n": 1}}
     [saved] = engine.call("save_steps", worker_id=engine.worker, steps=Jsonb([step]))
@@ -219,7 +219,7 @@ def _steps(engine: Engine) -> None:
     engine.of("cancel_job", row["job_id"])
 
 
-def _changes(engine: Engine) -> None:
+def _changes(engine: CallRecorder) -> None:
     assert engine.of("erase_job", engine.end("succeeded"))
     job = engine.enqueue(delay_s=3600)
     assert engine.of("edit_job", job, changes={"priority": 7}) == "scheduled"
@@ -235,7 +235,7 @@ def _changes(engine: Engine) -> None:
     assert engine.call("retry_jobs", rate=10, tenant_id=TENANT_A) == 1
 
 
-def _reading(engine: Engine) -> None:
+def _reading(engine: CallRecorder) -> None:
     job = engine.enqueue(tags=["blue"], delay_s=3600)
     listed = engine.call("list_jobs", filter={"tag": "blue"}, tenant_id=TENANT_A)
     assert [row["id"] for row in listed] == [job]
@@ -247,7 +247,7 @@ def _reading(engine: Engine) -> None:
     assert {"scheduled", "canceled", "succeeded"} <= {row["state"] for row in summary}
 
 
-def _limits(engine: Engine) -> None:
+def _limits(engine: CallRecorder) -> None:
     jobs = [engine.enqueue(queue="limited") for _ in range(2)]
     claims = [
         engine.call("claim_jobs", worker_id=engine.worker, queues=["limited"], limits=[2])
@@ -258,7 +258,7 @@ def _limits(engine: Engine) -> None:
     assert engine.call("claim_readable_jobs", **claim) == []
 
 
-def _pauses(engine: Engine) -> None:
+def _pauses(engine: CallRecorder) -> None:
     pauses = {"queue": "limited", "definition": "job", "tenant": TENANT_A}
     for kind, name in pauses.items():
         argument = {"queue": "queue", "definition": "key", "tenant": "tenant_id"}[kind]
@@ -268,7 +268,7 @@ def _pauses(engine: Engine) -> None:
     engine.call("free_blocked_jobs", limit=100)
 
 
-def _failures(engine: Engine) -> None:
+def _failures(engine: CallRecorder) -> None:
     engine.call("cancel_jobs", filter={"queue": "default"}, tenant_id=TENANT_A)
     engine.end("failed", final=True, error={"type": "E", "message": "died"})
     [group, *_] = engine.call("list_failures", tenant_id=TENANT_A)
@@ -283,7 +283,7 @@ def _failures(engine: Engine) -> None:
     assert group["note"] == "known"
 
 
-def _operations(engine: Engine) -> None:
+def _operations(engine: CallRecorder) -> None:
     engine.enqueue(queue="many")
     which = {"queue": "many"}
     for end in ("done", "canceled"):
@@ -298,7 +298,7 @@ def _operations(engine: Engine) -> None:
     assert len(engine.call("list_operations", tenant_id=TENANT_A)) == 2
 
 
-def _keys(engine: Engine) -> None:
+def _keys(engine: CallRecorder) -> None:
     given = {"name": "ci", "role": "viewer", "hash": bytes(32), "tenant_id": TENANT_A}
     key = engine.call("create_api_key", lookup="lookup-1", **given)
     engine.call("touch_api_key", id=key)
@@ -310,7 +310,7 @@ def _keys(engine: Engine) -> None:
     assert len(engine.call("list_api_keys", tenant_id=TENANT_A)) == 2
 
 
-def _connectors(engine: Engine) -> None:
+def _connectors(engine: CallRecorder) -> None:
     config = {"name": "billing", "secrets": {"token": {"from": "env:TOKEN"}}}
     own = {
         "id": engine.call("create_connector_config", id=uuid4(), config=config, tenant_id=TENANT_A)
@@ -329,7 +329,7 @@ def _connectors(engine: Engine) -> None:
     assert engine.call("rewrap_tenant_key", **rewrapped)
 
 
-def _webhooks(engine: Engine) -> None:
+def _webhooks(engine: CallRecorder) -> None:
     engine.call("put_definition", key="connector.webhook.deliver", version=1, settings={})
     webhook = engine.call(
         "create_webhook",
@@ -355,7 +355,7 @@ def _webhooks(engine: Engine) -> None:
     assert engine.call("list_webhooks", tenant_id=TENANT_A) == []
 
 
-def _events(engine: Engine) -> None:
+def _events(engine: CallRecorder) -> None:
     settings = {"label": "all", "definition": "job", "event": "*", "queue": "idle"}
     trigger = engine.call("create_trigger", type="event", settings=settings, tenant_id=TENANT_A)
     event = engine.call("emit_event", name="order.paid", data={"n": 7}, tenant_id=TENANT_A)
@@ -378,7 +378,7 @@ def _events(engine: Engine) -> None:
     assert engine.call("replay_event", id=event, tenant_id=TENANT_A) == 1
 
 
-def _schedules(engine: Engine) -> None:
+def _schedules(engine: CallRecorder) -> None:
     settings = {"label": "hourly", "definition": "job", "cron": "@hourly", "queue": "idle"}
     schedule = engine.call("create_trigger", type="schedule", settings=settings, tenant_id=TENANT_A)
     own = {"id": schedule, "tenant_id": TENANT_A}
@@ -405,7 +405,7 @@ def _schedules(engine: Engine) -> None:
     assert listed["declared"] == "job"
 
 
-def _requests(engine: Engine) -> None:
+def _requests(engine: CallRecorder) -> None:
     engine.call("end_session", id=bytes(16), expires_at="tomorrow")
     assert engine.call("is_session_ended", id=bytes(16)) is True
     taken = [engine.call("take_request", bucket="b", rate=0.001, burst=1) for _ in range(2)]
@@ -417,7 +417,7 @@ def _requests(engine: Engine) -> None:
     engine.call("note_access", action="tenant.access", tenant_id=TENANT_A)
 
 
-def _inventory(engine: Engine) -> None:
+def _inventory(engine: CallRecorder) -> None:
     assert [row["key"] for row in engine.call("list_definitions", prefix="jo")] == ["job"]
     [definition] = engine.call("get_definition", key="job")
     assert definition["overrides"] == {"timeout_s": 60}
@@ -427,7 +427,7 @@ def _inventory(engine: Engine) -> None:
     assert engine.call("list_audit", filter={"action": "key.revoke"}) != []
 
 
-def _logins(engine: Engine) -> None:
+def _logins(engine: CallRecorder) -> None:
     login = f"bound_{uuid4().hex}"
     engine.conn.execute(f"create role {login} login in role jobforge_client".encode())
     engine.call("bind_login", login=login, tenants=[TENANT_A])
@@ -437,14 +437,14 @@ def _logins(engine: Engine) -> None:
     engine.conn.execute(f"drop role {login}".encode())
 
 
-def _stream(engine: Engine) -> None:
+def _stream(engine: CallRecorder) -> None:
     [mark] = engine.call("read_stream")
     assert mark["kind"] == "mark"
     counted = engine.call("count_states", tenants=[TENANT_A])
     assert "dead" in [row["state"] for row in counted]
 
 
-def _condition(engine: Engine) -> None:
+def _condition(engine: CallRecorder) -> None:
     assert "dead" in [row["gauge"] for row in engine.call("read_gauges")]
     assert engine.call("find_problems") is not None
     assert engine.call("find_unreadable") == []
@@ -453,7 +453,7 @@ def _condition(engine: Engine) -> None:
     assert engine.call("access_faults") == []
 
 
-def _workers(engine: Engine) -> None:
+def _workers(engine: CallRecorder) -> None:
     engine.call("register_worker", worker_id=engine.worker, queues=["default"], slots=4)
     with refused("JF004"):
         engine.call("find_worker", worker_id=engine.worker, owner="somebody else")
@@ -466,7 +466,7 @@ def _workers(engine: Engine) -> None:
     assert [row["state"] for row in engine.call("list_workers")] == ["stopped"]
 
 
-def _statistics(engine: Engine) -> None:
+def _statistics(engine: CallRecorder) -> None:
     assert engine.call("start_maintenance", task="statistics", every_s=0) is True
     assert engine.call("roll_up_statistics") > 0
     asked = {"since": engine.clock.now() - timedelta(days=300), "until": engine.clock.now()}
@@ -476,7 +476,7 @@ def _statistics(engine: Engine) -> None:
     assert used["attempts"] > 0
 
 
-def _upkeep(engine: Engine) -> None:
+def _maintenance(engine: CallRecorder) -> None:
     assert engine.call("ensure_partitions", days=10) > 0
     engine.clock.travel(days=40)
     assert engine.call("apply_retention")["partitions"] != []
@@ -495,7 +495,7 @@ def _upkeep(engine: Engine) -> None:
     assert erased["state"] == "done", erased
 
 
-def _workflows(engine: Engine) -> None:
+def _workflows(engine: CallRecorder) -> None:
     nodes = [
         {"name": "first", "definition": "job", "queue": "flow"},
         {"name": "second", "definition": "job", "queue": "flow", "after": ["first"]},
@@ -530,7 +530,7 @@ def _workflows(engine: Engine) -> None:
     engine.call("cancel_workflow", id=workflow, tenant_id=TENANT_A)
 
 
-PARTS: list[Callable[[Engine], None]] = [
+PARTS: list[Callable[[CallRecorder], None]] = [
     _settings,
     _enqueuing,
     _workflows,
@@ -555,5 +555,5 @@ PARTS: list[Callable[[Engine], None]] = [
     _condition,
     _workers,
     _statistics,
-    _upkeep,
+    _maintenance,
 ]

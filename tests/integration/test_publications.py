@@ -13,7 +13,7 @@ from integration.replicas import (
     installed,
     prepare_target,
 )
-from integration.test_postgres15 import PARTS, Engine
+from integration.test_postgres15 import PARTS, CallRecorder
 from sql.engine import TENANT_A, TENANT_B, call_for_value, count, definition, enqueue, erase
 
 from jobforge.embedded import PostgresServer
@@ -46,8 +46,8 @@ def target(publisher: PostgresServer) -> Iterator[Connection]:
 
 
 @pytest.fixture
-def engine(source: Connection) -> Engine:
-    engine = Engine(source, Clock(source))
+def engine(source: Connection) -> CallRecorder:
+    engine = CallRecorder(source, Clock(source))
     source.execute("alter table public.test_clock replica identity full")
     return engine
 
@@ -63,7 +63,11 @@ def subscriptions(source: Connection) -> Iterator[list[Subscription]]:
 
 
 def subscribe(
-    engine: Engine, target: Connection, subscriptions: list[Subscription], *, options: str = ""
+    engine: CallRecorder,
+    target: Connection,
+    subscriptions: list[Subscription],
+    *,
+    options: str = "",
 ) -> Subscription:
     engine.conn.execute((EVERYTHING + options).encode())
     target.execute("create table public.test_clock (offset_interval interval)")
@@ -73,21 +77,21 @@ def subscribe(
     return made
 
 
-def finish(engine: Engine) -> str:
+def finish(engine: CallRecorder) -> str:
     """A failed and a succeeded attempt of one job; answers their day."""
     engine.end("failed")
     engine.end("succeeded")
     return f"{engine.clock.now().astimezone(UTC):%Y%m%d}"
 
 
-def test_a_publication_of_all_tables_stops_no_function(engine: Engine) -> None:
+def test_a_publication_of_all_tables_stops_no_function(engine: CallRecorder) -> None:
     engine.conn.execute(EVERYTHING.encode())
     for part in (*DAY, UPKEEP):
         part(engine)
 
 
 def test_a_subscriber_receives_what_was_there_and_a_day_of_work(
-    engine: Engine, target: Connection, subscriptions: list[Subscription]
+    engine: CallRecorder, target: Connection, subscriptions: list[Subscription]
 ) -> None:
     first, *others = DAY
     first(engine)
@@ -107,7 +111,7 @@ def test_a_subscriber_receives_what_was_there_and_a_day_of_work(
 
 
 def test_a_subscriber_by_table_needs_no_partitions_of_later_days(
-    engine: Engine, target: Connection, subscriptions: list[Subscription]
+    engine: CallRecorder, target: Connection, subscriptions: list[Subscription]
 ) -> None:
     first, *_ = DAY
     first(engine)
@@ -122,7 +126,7 @@ def test_a_subscriber_by_table_needs_no_partitions_of_later_days(
 
 
 def test_rows_that_leave_the_default_partition_stay_with_a_subscriber_by_table(
-    engine: Engine, target: Connection, subscriptions: list[Subscription]
+    engine: CallRecorder, target: Connection, subscriptions: list[Subscription]
 ) -> None:
     first, *_ = DAY
     first(engine)
@@ -137,7 +141,7 @@ def test_rows_that_leave_the_default_partition_stay_with_a_subscriber_by_table(
 
 
 def test_a_subscriber_by_partition_receives_later_days_when_it_has_their_partitions(
-    engine: Engine, target: Connection, subscriptions: list[Subscription]
+    engine: CallRecorder, target: Connection, subscriptions: list[Subscription]
 ) -> None:
     first, *_ = DAY
     first(engine)

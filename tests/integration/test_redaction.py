@@ -13,7 +13,7 @@ from uuid import UUID, uuid4
 
 import pytest
 from cluster import Connection, Database, wait_until
-from integration.terminal import Program, QuickTerminal, Terminal
+from integration.terminal import InProcessTerminal, RunningProgram, Terminal
 from psycopg import sql
 
 from jobforge import calls, db
@@ -148,7 +148,9 @@ def seed(database: Database) -> Seed:
 
 
 @contextmanager
-def _worker(folder: Path, seed: Seed, **variables: str) -> Iterator[tuple[Terminal, Program]]:
+def _worker(
+    folder: Path, seed: Seed, **variables: str
+) -> Iterator[tuple[Terminal, RunningProgram]]:
     vault = folder / "secrets"
     vault.mkdir()
     for name, value in seed.files.items():
@@ -162,7 +164,7 @@ def _worker(folder: Path, seed: Seed, **variables: str) -> Iterator[tuple[Termin
         JOBFORGE_ALLOWED_COMMANDS="shout",
         JOBFORGE_JOB_ENVIRONMENT="SMTP_PASSWORD,BILLING_API_TOKEN,REPORT_DSN,PARTNER_CREDENTIALS",
     )
-    with terminal.started("worker", str(APP), "--log-level", "debug") as program:
+    with terminal.start("worker", str(APP), "--log-level", "debug") as program:
         program.wait_for('"worker.started"')
         yield terminal, program
 
@@ -232,8 +234,8 @@ def test_no_secret_reaches_any_sink(
         _wait_for_all(conn)
         views = _views(terminal, jobs)
         program.signal(signal.SIGTERM)
-        assert program.end() == 0
-    sinks = Sinks({"worker": program.said, **_tables(conn), **views})
+        assert program.wait_for_exit() == 0
+    sinks = Sinks({"worker": program.output, **_tables(conn), **views})
     assert sinks.leaks(seed.canaries) == {}
     _check_that_it_was_said(sinks)
 
@@ -245,8 +247,8 @@ def test_without_redaction_every_secret_is_found(
         _enqueue(conn, tenant_id, seed)
         _wait_for_all(conn)
         program.signal(signal.SIGTERM)
-        program.end()
-    sinks = Sinks({"worker": program.said, **_tables(conn)})
+        program.wait_for_exit()
+    sinks = Sinks({"worker": program.output, **_tables(conn)})
     found = {name for names in sinks.leaks(seed.canaries).values() for name in names}
     # The worker hides its database URL from the app before it loads it.
     assert set(seed.canaries.all) - found == {"database url"}
@@ -259,8 +261,8 @@ def test_every_line_of_a_worker_is_an_object(
         _enqueue(conn, tenant_id, seed)
         _wait_for_all(conn)
         program.signal(signal.SIGTERM)
-        program.end()
-    assert [line for line in program.said.splitlines() if not _is_event(line)] == []
+        program.wait_for_exit()
+    assert [line for line in program.output.splitlines() if not _is_event(line)] == []
 
 
 def _is_event(line: str) -> bool:
@@ -287,7 +289,7 @@ def test_the_audit_log_is_shown_without_secrets(
         "values (%s, now(), 'ada', 'queue.pause', %s)",
         [uuid4(), json.dumps({"password": secret, "queue": "mail"})],
     )
-    shell = QuickTerminal(tmp_path, JOBFORGE_DATABASE_URL=database.url_as("admin_login"))
+    shell = InProcessTerminal(tmp_path, JOBFORGE_DATABASE_URL=database.url_as("admin_login"))
     said = shell.read("audit", "--tenant", "*", *form)
     assert "mail" in said
     assert secret not in said

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from cluster import Connection, Database
 from integration.call_setup import TENANT_A
-from integration.terminal import QuickTerminal, Terminal
+from integration.terminal import InProcessTerminal, Terminal
 
 from jobforge.connectors.report_generate import ReportJobFilter, ReportRequest
 
@@ -30,9 +30,9 @@ def test_the_example_reports_its_sales(database: Database, conn: Connection, fol
         "JOBFORGE_TENANT": "acme",
         "JOBFORGE_ARTIFACTS": str(folder / "artifacts"),
     }
-    shell = QuickTerminal(folder, **settings)
+    shell = InProcessTerminal(folder, **settings)
     said: dict[str, str] = {}
-    with Terminal(folder, **settings).started("worker", str(EXAMPLE / "app.py")) as worker:
+    with Terminal(folder, **settings).start("worker", str(EXAMPLE / "app.py")) as worker:
         worker.wait_for("worker.started")
         (_, dev), *commands = _commands()
         assert dev == "dev examples/reports/app.py"

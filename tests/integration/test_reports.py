@@ -11,9 +11,9 @@ from uuid import uuid4
 
 import pytest
 from cluster import Connection, Database
-from integration.artifact_stores import at_folder
+from integration.artifact_stores import artifacts_in_folder
 from integration.call_setup import TENANT_A, TENANT_B
-from integration.worker_harness import Workshop
+from integration.worker_harness import WorkerHarness
 
 from jobforge import JobForge, calls, connectors, db
 from jobforge.artifacts import Artifacts
@@ -29,12 +29,12 @@ REPORT = "connector.report.generate"
 
 @pytest.fixture
 def artifacts(tmp_path: Path) -> Artifacts:
-    return at_folder(tmp_path)
+    return artifacts_in_folder(tmp_path)
 
 
 @pytest.fixture
-async def shop(database: Database, conn: Connection) -> Workshop:
-    made = Workshop(database, conn)
+async def harness(database: Database, conn: Connection) -> WorkerHarness:
+    made = WorkerHarness(database, conn)
     made.app = JobForge(database.url)
 
     @made.app.job(isolation="inline")
@@ -46,22 +46,26 @@ async def shop(database: Database, conn: Connection) -> Workshop:
 
 
 @pytest.fixture
-async def working(shop: Workshop, artifacts: Artifacts, tmp_path: Path) -> AsyncIterator[Workshop]:
-    config = Config(artifacts=str(tmp_path), database_url=shop.database.url)
+async def working(
+    harness: WorkerHarness, artifacts: Artifacts, tmp_path: Path
+) -> AsyncIterator[WorkerHarness]:
+    config = Config(artifacts=str(tmp_path), database_url=harness.database.url)
     queues = {"default": 5, connectors.QUEUE: 5}
-    async with db.Database(shop.database.url_as("worker_login"), size=2) as pool:
+    async with db.Database(harness.database.url_as("worker_login"), size=2) as pool:
         make = partial(
             connectors.make_connectors,
             services=connectors.ConnectorServices(pool, config),
-            client=shop.app.client,
+            client=harness.app.client,
         )
-        async with shop.working(queues=queues, make_connectors=make, artifacts=artifacts):
-            yield shop
+        async with harness.running_worker(queues=queues, make_connectors=make, artifacts=artifacts):
+            yield harness
 
 
-async def _report(shop: Workshop, source: dict[str, Any], kind: str = "json", **more: Any) -> Job:
+async def _report(
+    harness: WorkerHarness, source: dict[str, Any], kind: str = "json", **more: Any
+) -> Job:
     payload = {"format": kind, "source": source, **more}
-    return (await shop.ended(shop.enqueue(REPORT, payload, max_attempts=1))).job
+    return (await harness.wait_for_state(harness.enqueue(REPORT, payload, max_attempts=1))).job
 
 
 def _content(artifacts: Artifacts, job: Job) -> bytes:
@@ -74,7 +78,7 @@ def _content(artifacts: Artifacts, job: Job) -> bytes:
 
 
 async def test_rows_of_the_payload_become_each_kind_of_file(
-    working: Workshop, artifacts: Artifacts
+    working: WorkerHarness, artifacts: Artifacts
 ) -> None:
     rows = [{"a": "=1+1", "b": {"c": 2}}, {"a": "<b>", "b": None}]
     choice: dict[str, Any] = {
@@ -92,11 +96,11 @@ async def test_rows_of_the_payload_become_each_kind_of_file(
 
 
 async def test_the_result_of_a_job_is_reported_small_or_large(
-    working: Workshop, artifacts: Artifacts
+    working: WorkerHarness, artifacts: Artifacts
 ) -> None:
     for n in (3, 30_000):  # the second lies in the store
         job_id = working.enqueue("sell", {"n": n})
-        await working.ended(job_id)
+        await working.wait_for_state(job_id)
         source = {"job_id": str(job_id), "path": "rows"}
         made = await _report(working, source, "csv", columns=["order", "customer.name"])
         lines = list(csv.reader(io.StringIO(_content(artifacts, made).decode())))
@@ -105,14 +109,14 @@ async def test_the_result_of_a_job_is_reported_small_or_large(
 
 
 async def test_a_large_payload_stays_named_when_its_report_is_made(
-    working: Workshop, artifacts: Artifacts
+    working: WorkerHarness, artifacts: Artifacts
 ) -> None:
     """Whatever no job names is swept after some days, and a retry would miss it."""
     source = {"rows": [{"text": "x" * 1_000}] * 400}
     request = JobRequest(REPORT, {"format": "csv", "source": source}, max_attempts=1)
     [named] = artifacts.put_payloads(TENANT_A, [request])
     enqueued = db.run(working.conn, calls.enqueue_job(named, tenant_id=TENANT_A))
-    job = (await working.ended(enqueued.job_id)).job
+    job = (await working.wait_for_state(enqueued.job_id)).job
     assert job.artifact_ref == named.artifact_ref
     made = find_artifact_key(job)
     assert made.ref == job.result["artifact"]
@@ -120,7 +124,9 @@ async def test_a_large_payload_stays_named_when_its_report_is_made(
     assert len(b"".join(artifacts.store.open(made.path))) == job.result["bytes"]
 
 
-async def test_a_list_of_jobs_is_the_tenants_own(working: Workshop, artifacts: Artifacts) -> None:
+async def test_a_list_of_jobs_is_the_tenants_own(
+    working: WorkerHarness, artifacts: Artifacts
+) -> None:
     foreign = JobRequest("sell", {"n": 1}, tags=["of-b"])
     db.run(working.conn, calls.enqueue_jobs([foreign] * 3, tenant_id=TENANT_B))
     own = [JobRequest("sell", {"n": 0}, tags=["own"])] * 450
@@ -134,7 +140,7 @@ async def test_a_list_of_jobs_is_the_tenants_own(working: Workshop, artifacts: A
 
 
 async def test_rows_of_an_artifact_are_read_whole_or_by_the_line(
-    working: Workshop, artifacts: Artifacts
+    working: WorkerHarness, artifacts: Artifacts
 ) -> None:
     first = await _report(working, {"rows": [{"n": n} for n in range(5)]})
     again = await _report(working, {"artifact": first.artifact_ref}, "csv")
@@ -147,14 +153,14 @@ async def test_rows_of_an_artifact_are_read_whole_or_by_the_line(
 
 
 async def test_what_is_foreign_missing_or_no_rows_is_refused(
-    working: Workshop, artifacts: Artifacts
+    working: WorkerHarness, artifacts: Artifacts
 ) -> None:
     theirs = JobRequest("sell", {"n": 1})
     (foreign,) = db.run(working.conn, calls.enqueue_jobs([theirs], tenant_id=TENANT_B))
     of_b = artifacts.put(new_key(TENANT_B, uuid4(), "report.json"), b"[{}]")
     text = artifacts.put(new_key(TENANT_A, uuid4(), "report.json"), b"no json\n")
     done = working.enqueue("sell", {"n": 0})
-    await working.ended(done)
+    await working.wait_for_state(done)
     for source in (
         {"job_id": str(foreign.job_id)},
         {"job_id": str(uuid4())},
@@ -167,6 +173,6 @@ async def test_what_is_foreign_missing_or_no_rows_is_refused(
         {},
     ):
         payload = {"format": "csv", "source": source}
-        job = (await working.ended(working.enqueue(REPORT, payload), State.DEAD)).job
+        job = (await working.wait_for_state(working.enqueue(REPORT, payload), State.DEAD)).job
         assert job.attempt == 1, source
         assert job.artifact_ref is None

@@ -30,7 +30,7 @@ pytestmark = pytest.mark.anyio
 Opener = Callable[[str], Any]
 
 
-class Undone(Exception):
+class RolledBack(Exception):
     """Rolls a transaction back."""
 
 
@@ -167,7 +167,7 @@ ASYNC = [
 
 
 @dataclass(frozen=True)
-class Way:
+class LibraryTransaction:
     """Enqueues within a transaction of one library, sync or async, and ends it."""
 
     app: JobForge
@@ -206,18 +206,18 @@ class Way:
                     await bad.using(conn=conn).aenqueue(1, 2)
                 with pytest.raises(errors.Conflict):
                     await good.using(conn=conn).aenqueue(1, 2)
-                raise Undone
+                raise RolledBack
         with self.opener(url) as conn:
             with pytest.raises(errors.Invalid):
                 bad.using(conn=conn).enqueue(1, 2)
             with pytest.raises(errors.Conflict):
                 good.using(conn=conn).enqueue(1, 2)
-            raise Undone
+            raise RolledBack
 
 
 @pytest.fixture(params=[*SYNC, *ASYNC], ids=lambda opener: opener.__name__)
-def way(request: pytest.FixtureRequest, app: JobForge) -> Way:
-    return Way(app, request.param, request.param in ASYNC)
+def way(request: pytest.FixtureRequest, app: JobForge) -> LibraryTransaction:
+    return LibraryTransaction(app, request.param, request.param in ASYNC)
 
 
 @pytest.fixture
@@ -235,7 +235,7 @@ def _sync_django_in_async_tests(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def test_a_committed_transaction_leaves_the_job(
-    way: Way, database: Database, conn: Connection
+    way: LibraryTransaction, database: Database, conn: Connection
 ) -> None:
     url = database.url_as("service_login")
     handle = await way.enqueue(url, tenant=TENANT_A)
@@ -253,15 +253,15 @@ async def test_a_committed_transaction_leaves_the_job(
 
 
 async def test_a_rolled_back_transaction_leaves_no_job(
-    way: Way, database: Database, conn: Connection
+    way: LibraryTransaction, database: Database, conn: Connection
 ) -> None:
-    with pytest.raises(Undone):
-        await way.enqueue(database.url_as("service_login"), then=Undone(), tenant=TENANT_A)
+    with pytest.raises(RolledBack):
+        await way.enqueue(database.url_as("service_login"), then=RolledBack(), tenant=TENANT_A)
     assert count_jobs(conn) == 0
 
 
 async def test_a_refusal_is_one_of_our_errors(
-    way: Way, database: Database, conn: Connection
+    way: LibraryTransaction, database: Database, conn: Connection
 ) -> None:
     with pytest.raises(errors.Invalid) as refusal:
         await way.enqueue(database.url_as("service_login"), tenant=TENANT_A, priority=40_000)
@@ -270,14 +270,14 @@ async def test_a_refusal_is_one_of_our_errors(
 
 
 async def test_a_login_that_may_not_name_a_tenant_is_told_what_to_grant(
-    way: Way, database: Database
+    way: LibraryTransaction, database: Database
 ) -> None:
     with pytest.raises(errors.TenantRequired, match="grant jobforge_service"):
         await way.enqueue(database.url_as("client_login"), tenant=TENANT_A)
 
 
 async def test_a_login_without_any_right_is_told_what_to_grant(
-    way: Way, database: Database, conn: Connection
+    way: LibraryTransaction, database: Database, conn: Connection
 ) -> None:
     role = f"stranger_{uuid4().hex[:8]}"
     conn.execute(f"create role {role} login")
@@ -289,7 +289,7 @@ async def test_a_login_without_any_right_is_told_what_to_grant(
 
 
 async def test_a_slug_is_looked_up_on_the_connection_itself(
-    way: Way, database: Database, conn: Connection
+    way: LibraryTransaction, database: Database, conn: Connection
 ) -> None:
     conn.execute("select jobforge.put_tenant(%s, %s)", [TENANT_B, '{"slug": "acme"}'])
     handle = await way.enqueue(database.url_as("service_login"), tenant="acme")
@@ -318,12 +318,16 @@ def test_a_client_that_has_set_its_tenant_may_enqueue_for_it_alone(
     assert count_jobs(conn) == 1
 
 
-async def test_a_failed_transaction_takes_no_job(way: Way, database: Database) -> None:
-    with pytest.raises(Undone):
+async def test_a_failed_transaction_takes_no_job(
+    way: LibraryTransaction, database: Database
+) -> None:
+    with pytest.raises(RolledBack):
         await way.fail_and_go_on(database.url_as("service_login"))
 
 
-async def test_a_connection_of_the_wrong_kind_is_refused(way: Way, database: Database) -> None:
+async def test_a_connection_of_the_wrong_kind_is_refused(
+    way: LibraryTransaction, database: Database
+) -> None:
     url = database.url_as("service_login")
     add = way.app.definitions["add"]
     if way.is_async:
@@ -371,17 +375,17 @@ async def _async_savepoint(conn: Any) -> AsyncIterator[Any]:
 
 
 async def test_a_savepoint_that_is_rolled_back_takes_its_jobs_with_it(
-    way: Way, database: Database, conn: Connection
+    way: LibraryTransaction, database: Database, conn: Connection
 ) -> None:
     add = way.app.definitions["add"].using(tenant=TENANT_A)
     wrong = add.using(priority=40_000)
     if way.is_async:
         async with way.opener(database.url_as("service_login")) as own:
             kept = [await add.using(conn=own).aenqueue(1, 2)]
-            with suppress(Undone):
+            with suppress(RolledBack):
                 async with _async_savepoint(own) as inner:
                     await add.using(conn=inner).aenqueue(1, 2)
-                    raise Undone
+                    raise RolledBack
             with suppress(errors.Invalid):
                 async with _async_savepoint(own) as inner:
                     await wrong.using(conn=inner).aenqueue(1, 2)
@@ -389,9 +393,9 @@ async def test_a_savepoint_that_is_rolled_back_takes_its_jobs_with_it(
     else:
         with way.opener(database.url_as("service_login")) as own:
             kept = [add.using(conn=own).enqueue(1, 2)]
-            with suppress(Undone), _savepoint(own) as inner:
+            with suppress(RolledBack), _savepoint(own) as inner:
                 add.using(conn=inner).enqueue(1, 2)
-                raise Undone
+                raise RolledBack
             with suppress(errors.Invalid), _savepoint(own) as inner:
                 wrong.using(conn=inner).enqueue(1, 2)
             kept.append(add.using(conn=own).enqueue(1, 2))
@@ -441,9 +445,9 @@ def test_an_app_on_a_django_database_joins_its_transactions(
         app = make_app("postgresql://nobody@127.0.0.1:1/none", django=alias, tenant=TENANT_A)
         register(app, database)
         add = app.definitions["add"]
-        with suppress(Undone), transaction.atomic(using=alias):
+        with suppress(RolledBack), transaction.atomic(using=alias):
             add.enqueue(1, 2)
-            raise Undone
+            raise RolledBack
         assert count_jobs(conn) == 0
         with transaction.atomic(using=alias):
             add.enqueue(1, 2)
@@ -486,14 +490,14 @@ async def test_a_text_that_is_no_alias_of_a_database_is_refused_and_not_repeated
 ) -> None:
     wrong = app.definitions["add"].using(tenant=TENANT_A, conn="postgresql://me:hunter2@db/app")
     with _django(database.url_as("service_login")):
-        for enqueue in (wrong.aenqueue, _asyncly(wrong.enqueue)):
+        for enqueue in (wrong.aenqueue, _run_async(wrong.enqueue)):
             with pytest.raises(errors.Invalid) as refusal:
                 await enqueue(1, 2)
             told = "".join(traceback.format_exception(refusal.value))
             assert (refusal.value.field, "hunter2" in told) == ("conn", False)
 
 
-def _asyncly(function: Callable[..., object]) -> Callable[..., Awaitable[object]]:
+def _run_async(function: Callable[..., object]) -> Callable[..., Awaitable[object]]:
     async def call(*args: object) -> object:
         return function(*args)
 

@@ -11,7 +11,7 @@ import psycopg
 import pytest
 from cluster import Clock, Connection, Database, connect_to, wait_until
 from integration.replicas import cluster, contents, copy_of, flush, install, installed
-from integration.worker_harness import Waiters, Workshop, eventually
+from integration.worker_harness import WaitingJobs, WorkerHarness, eventually
 from sql.engine import (
     TENANT_A,
     Row,
@@ -35,7 +35,7 @@ from jobforge.types.jobs import Outcome
 
 
 @dataclass(frozen=True, slots=True)
-class Either(Database):
+class WritableDatabase(Database):
     """The database on whichever of the two servers can be written to."""
 
     standby: PostgresServer
@@ -187,11 +187,11 @@ async def test_a_worker_finds_the_promoted_standby_and_reports_its_job(
     primary: PostgresServer, conn: Connection
 ) -> None:
     with copy_of(primary, is_standby=True) as server:
-        shop = Workshop(Either(conn.info.dbname, primary, server), conn)
-        waiters = Waiters(shop)
+        shop = WorkerHarness(WritableDatabase(conn.info.dbname, primary, server), conn)
+        waiters = WaitingJobs(shop)
         running, waiting = shop.enqueue("wait"), shop.enqueue("wait")
         with closing(connect_to(server.url(conn.info.dbname))) as standby:
-            async with shop.working(
+            async with shop.running_worker(
                 login="postgres", queues={"default": 1}, lease_s=60, heartbeat_s=20
             ):
                 await eventually(lambda: waiters.running == 1)
@@ -201,6 +201,6 @@ async def test_a_worker_finds_the_promoted_standby_and_reports_its_job(
                 shop.conn = standby
                 waiters.may_end.set()
                 for job in (running, waiting):
-                    await shop.ended(job)
+                    await shop.wait_for_state(job)
             assert shop.outcomes(running) == shop.outcomes(waiting) == [Outcome.SUCCEEDED]
             assert waiters.cancelled == 0

@@ -11,7 +11,7 @@ from uuid import UUID, uuid4
 
 import pytest
 from attacks import Attempts
-from integration.isolation_rig import Rig, error, outcome
+from integration.isolation_rig import IsolationRig, error, outcome
 
 from jobforge.connectors.egress.resolver import Resolver
 from jobforge.errors import DeadlineExceeded, Json
@@ -24,17 +24,17 @@ FLOOD = 20_000
 
 
 @pytest.fixture(scope="module")
-def rig() -> Iterator[Rig]:
-    made = Rig()
+def rig() -> Iterator[IsolationRig]:
+    made = IsolationRig()
     yield made
     made.close()
 
 
 def test_a_flood_of_log_lines_costs_only_the_job_that_writes_them(
-    rig: Rig, monkeypatch: pytest.MonkeyPatch
+    rig: IsolationRig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     notes = NoteBuffer()
-    monkeypatch.setattr(rig.desk, "note", notes.add)
+    monkeypatch.setattr(rig.host, "note", notes.add)
 
     async def run() -> tuple[UUID, UUID]:
         quiet = rig.start("log_lines", count=200)
@@ -43,7 +43,7 @@ def test_a_flood_of_log_lines_costs_only_the_job_that_writes_them(
             assert outcome(await each.report()) is Outcome.SUCCEEDED
         return flooder.job.job_id, quiet.job.job_id
 
-    flooder, quiet = rig.go(run())
+    flooder, quiet = rig.run_in_loop(run())
     lines: dict[UUID, list[Json]] = {flooder: [], quiet: []}
     while batch := asyncio.run(notes.take()):
         for note in batch:
@@ -55,7 +55,7 @@ def test_a_flood_of_log_lines_costs_only_the_job_that_writes_them(
 
 
 def test_a_job_that_asks_without_reading_is_ended_before_its_questions_pile_up(
-    rig: Rig, monkeypatch: pytest.MonkeyPatch
+    rig: IsolationRig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def run() -> int:
         asked = 0
@@ -65,7 +65,7 @@ def test_a_job_that_asks_without_reading_is_ended_before_its_questions_pile_up(
             asked += 1
             await asyncio.Event().wait()  # as behind a database that does not answer
 
-        monkeypatch.setattr(rig.desk, "request", ask)
+        monkeypatch.setattr(rig.host, "request", ask)
         report = await rig.start("ask_at_once", questions=5_000).report()
         assert outcome(report) is Outcome.CRASHED
         assert error(report)["message"] == (
@@ -73,10 +73,10 @@ def test_a_job_that_asks_without_reading_is_ended_before_its_questions_pile_up(
         )
         return asked
 
-    assert rig.go(run()) <= 16
+    assert rig.run_in_loop(run()) <= 16
 
 
-class Names:
+class NameServers:
     """Name servers: those for names that end in .dead do not answer until `answer` is set."""
 
     def __init__(self) -> None:
@@ -106,7 +106,7 @@ async def _asked_for(
 async def test_names_that_no_server_answers_for_delay_their_own_tenant_only(
     attempts: Attempts,
 ) -> None:
-    names = Names()
+    names = NameServers()
     resolver = Resolver(names.look_up, threads=32, share=4, timeout_s=600)
     slow = [f"{number}.dead" for number in range(64)]
     attempts(len(slow))
@@ -121,7 +121,7 @@ async def test_names_that_no_server_answers_for_delay_their_own_tenant_only(
 
 
 async def test_a_lookup_is_given_up_and_still_counts_until_its_thread_is_free() -> None:
-    names = Names()
+    names = NameServers()
     resolver = Resolver(names.look_up, threads=8, share=2, timeout_s=0.05)
     tenant = uuid4()
     for _ in range(3):

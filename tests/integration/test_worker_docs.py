@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from cluster import Connection, Database
-from integration.worker_harness import Workshop, eventually
+from integration.worker_harness import WorkerHarness, eventually
 
 from jobforge import calls, db
 
@@ -22,10 +22,10 @@ async def test_the_example_of_the_page_runs_a_job_until_it_is_stopped(
     [example] = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
     names: dict[str, Any] = {"__name__": "example"}
     exec(compile(example, str(PAGE), "exec"), names)  # noqa: S102 - our own page
-    shop = Workshop(database, conn)
+    harness = WorkerHarness(database, conn)
     running = asyncio.create_task(names["main"](database.url_as("worker_login")))
     await eventually(lambda: running.done() or bool(db.run(conn, calls.list_workers())))
-    history = await shop.ended(shop.enqueue("greet", {"name": "Ada"}))
+    history = await harness.wait_for_state(harness.enqueue("greet", {"name": "Ada"}))
     assert history.job.result == "Hello, Ada"
     [worker] = db.run(conn, calls.list_workers())
     db.run(conn, calls.stop_worker(worker.id))

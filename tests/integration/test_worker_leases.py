@@ -5,7 +5,13 @@ from uuid import UUID, uuid4
 import pytest
 from cluster import Clock, Connect, Connection, Database
 from integration.call_setup import TENANT_A
-from integration.worker_harness import Waiters, Workshop, cut, eventually, set_open
+from integration.worker_harness import (
+    WaitingJobs,
+    WorkerHarness,
+    allow_connections,
+    cut_connections,
+    eventually,
+)
 
 from jobforge import calls, db
 from jobforge.db import driver
@@ -15,95 +21,99 @@ pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture
-def shop(database: Database, conn: Connection) -> Workshop:
-    return Workshop(database, conn)
+def harness(database: Database, conn: Connection) -> WorkerHarness:
+    return WorkerHarness(database, conn)
 
 
-async def test_a_lease_is_extended_while_its_job_runs(shop: Workshop, conn: Connection) -> None:
-    waiters = Waiters(shop)
-    job_id = shop.enqueue("wait")
+async def test_a_lease_is_extended_while_its_job_runs(
+    harness: WorkerHarness, conn: Connection
+) -> None:
+    waiters = WaitingJobs(harness)
+    job_id = harness.enqueue("wait")
 
     def expiry() -> object:
         row = conn.execute("select expires_at as it from jobforge.heartbeats").fetchone()
         return row and row["it"]
 
     seen: list[object] = []
-    async with shop.working(heartbeat_s=0.1):
+    async with harness.running_worker(heartbeat_s=0.1):
         await eventually(lambda: waiters.running == 1)
         for _ in range(2):
             seen.append(expiry())
             await eventually(lambda: expiry() != seen[-1])
         waiters.may_end.set()
-        await shop.ended(job_id)
-    assert shop.outcomes(job_id) == [Outcome.SUCCEEDED]
+        await harness.wait_for_state(job_id)
+    assert harness.outcomes(job_id) == [Outcome.SUCCEEDED]
 
 
 @pytest.mark.parametrize("listens", [True, False])
-async def test_a_cancel_reaches_a_running_job(shop: Workshop, *, listens: bool) -> None:
-    waiters = Waiters(shop)
-    job_id = shop.enqueue("wait")
+async def test_a_cancel_reaches_a_running_job(harness: WorkerHarness, *, listens: bool) -> None:
+    waiters = WaitingJobs(harness)
+    job_id = harness.enqueue("wait")
     # Without notifications the next heartbeat brings it; with them it must not have to.
     heartbeat_s = 30.0 if listens else 0.1
-    async with shop.working(listens=listens, heartbeat_s=heartbeat_s, lease_s=90):
+    async with harness.running_worker(listens=listens, heartbeat_s=heartbeat_s, lease_s=90):
         await eventually(lambda: waiters.running == 1)
-        db.run(shop.conn, calls.cancel_job(job_id, tenant_id=TENANT_A))
-        await shop.ended(job_id, State.CANCELED)
-    assert shop.outcomes(job_id) == [Outcome.CANCELED]
+        db.run(harness.conn, calls.cancel_job(job_id, tenant_id=TENANT_A))
+        await harness.wait_for_state(job_id, State.CANCELED)
+    assert harness.outcomes(job_id) == [Outcome.CANCELED]
 
 
 async def test_a_late_completion_is_refused(
-    shop: Workshop, clock: Clock, caplog: pytest.LogCaptureFixture
+    harness: WorkerHarness, clock: Clock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    waiters = Waiters(shop)
-    job_id = shop.enqueue("wait")
-    async with shop.working(heartbeat_s=30, lease_s=60):
+    waiters = WaitingJobs(harness)
+    job_id = harness.enqueue("wait")
+    async with harness.running_worker(heartbeat_s=30, lease_s=60):
         await eventually(lambda: waiters.running == 1)
-        _expire(shop, clock, job_id)
+        _expire(harness, clock, job_id)
         waiters.may_end.set()
         await eventually(lambda: "job.lost" in caplog.text)
-    assert shop.outcomes(job_id) == [Outcome.LEASE_LOST]
-    assert shop.state(job_id) is State.SCHEDULED
+    assert harness.outcomes(job_id) == [Outcome.LEASE_LOST]
+    assert harness.state(job_id) is State.SCHEDULED
 
 
 async def test_a_job_whose_lease_was_lost_is_stopped_at_the_next_heartbeat(
-    shop: Workshop, clock: Clock
+    harness: WorkerHarness, clock: Clock
 ) -> None:
-    waiters = Waiters(shop)
-    job_id = shop.enqueue("wait")
-    async with shop.working(heartbeat_s=0.1):
+    waiters = WaitingJobs(harness)
+    job_id = harness.enqueue("wait")
+    async with harness.running_worker(heartbeat_s=0.1):
         await eventually(lambda: waiters.running == 1)
-        _expire(shop, clock, job_id)
+        _expire(harness, clock, job_id)
         await eventually(lambda: waiters.cancelled == 1)
-    assert shop.outcomes(job_id)[0] is Outcome.LEASE_LOST
+    assert harness.outcomes(job_id)[0] is Outcome.LEASE_LOST
 
 
-def _expire(shop: Workshop, clock: Clock, job_id: UUID) -> None:
+def _expire(harness: WorkerHarness, clock: Clock, job_id: UUID) -> None:
     """The lease runs out, and somebody else's reaper ends it."""
     clock.travel(hours=1)
-    reaped = db.run(shop.conn, calls.reap_jobs())
+    reaped = db.run(harness.conn, calls.reap_jobs())
     assert job_id in {each.job_id for each in reaped}
 
 
 async def test_a_job_whose_lease_cannot_be_extended_is_stopped_by_the_workers_own_clock(
-    shop: Workshop, conn: Connection
+    harness: WorkerHarness, conn: Connection
 ) -> None:
-    waiters = Waiters(shop)
-    shop.enqueue("wait")
-    async with shop.working(lease_s=1, heartbeat_s=0.1):
+    waiters = WaitingJobs(harness)
+    harness.enqueue("wait")
+    async with harness.running_worker(lease_s=1, heartbeat_s=0.1):
         await eventually(lambda: waiters.running == 1)
-        set_open(conn, is_open=False)
-        cut(conn)
+        allow_connections(conn, are_allowed=False)
+        cut_connections(conn)
         await eventually(lambda: waiters.cancelled == 1)
-        set_open(conn, is_open=True)
+        allow_connections(conn, are_allowed=True)
 
 
 async def test_a_heartbeat_that_hangs_does_not_keep_a_job_beyond_its_lease(
-    shop: Workshop, connect: Connect
+    harness: WorkerHarness, connect: Connect
 ) -> None:
-    waiters = Waiters(shop)
-    shop.enqueue("wait")
+    waiters = WaitingJobs(harness)
+    harness.enqueue("wait")
     holder = connect(autocommit=False)
-    async with shop.working(lease_s=1, heartbeat_s=0.1, timeouts=driver.Timeouts(lock_s=0)):
+    async with harness.running_worker(
+        lease_s=1, heartbeat_s=0.1, timeouts=driver.Timeouts(lock_s=0)
+    ):
         await eventually(lambda: waiters.running == 1)
         holder.execute("lock table jobforge.heartbeats")
         await eventually(lambda: waiters.cancelled == 1)
@@ -111,26 +121,26 @@ async def test_a_heartbeat_that_hangs_does_not_keep_a_job_beyond_its_lease(
 
 
 async def test_a_worker_goes_on_with_a_job_whose_lease_cannot_be_extended_and_soon_beats_again(
-    shop: Workshop, connect: Connect, conn: Connection
+    harness: WorkerHarness, connect: Connect, conn: Connection
 ) -> None:
-    waiters = Waiters(shop)
-    job_id = shop.enqueue("wait")
+    waiters = WaitingJobs(harness)
+    job_id = harness.enqueue("wait")
     holder = connect(autocommit=False)
     # The regular heartbeat would come too late for the test; the one after `held` does not.
-    async with shop.working(heartbeat_s=60, lease_s=120) as worker:
+    async with harness.running_worker(heartbeat_s=60, lease_s=120) as worker:
         await eventually(lambda: waiters.running == 1)
         holder.execute(
             "insert into jobforge.heartbeats (tenant_id, job_id, worker_id, lease, expires_at)"
             " select tenant_id, id, worker_id, lease, lease_expires_at from jobforge.jobs"
         )
         # It rings the worker, whose heartbeat is then held: it cannot say that there is a cancel.
-        db.run(shop.conn, calls.cancel_job(job_id, tenant_id=TENANT_A))
+        db.run(harness.conn, calls.cancel_job(job_id, tenant_id=TENANT_A))
         await eventually(lambda: _beats(conn, worker.worker_id) == 1)
         assert waiters.cancelled == 0
-        assert shop.state(job_id) is State.CANCELING
+        assert harness.state(job_id) is State.CANCELING
         holder.rollback()
-        await shop.ended(job_id, State.CANCELED)
-    assert shop.outcomes(job_id) == [Outcome.CANCELED]
+        await harness.wait_for_state(job_id, State.CANCELED)
+    assert harness.outcomes(job_id) == [Outcome.CANCELED]
 
 
 def _beats(conn: Connection, worker_id: UUID) -> int:
@@ -142,37 +152,39 @@ def _beats(conn: Connection, worker_id: UUID) -> int:
 
 
 async def test_a_worker_that_the_database_has_forgotten_registers_again(
-    shop: Workshop, conn: Connection
+    harness: WorkerHarness, conn: Connection
 ) -> None:
-    Waiters(shop)
-    async with shop.working(heartbeat_s=0.1):
+    WaitingJobs(harness)
+    async with harness.running_worker(heartbeat_s=0.1):
         conn.execute("delete from jobforge.workers")
         await eventually(lambda: conn.execute("select from jobforge.workers").rowcount == 1)
 
 
-async def test_a_claim_registers_a_worker_that_the_database_has_forgotten(shop: Workshop) -> None:
+async def test_a_claim_registers_a_worker_that_the_database_has_forgotten(
+    harness: WorkerHarness,
+) -> None:
     """Without waiting for a heartbeat, which is minutes away here."""
 
-    @shop.app.job(isolation="inline")
+    @harness.app.job(isolation="inline")
     async def work() -> None:
         return None
 
-    shop.register()
-    async with shop.working(heartbeat_s=200, lease_s=600, poll_s=0.1) as worker:
-        shop.conn.execute("delete from jobforge.workers")
-        await shop.ended(shop.enqueue("work"))
-        rows = shop.conn.execute("select id from jobforge.workers").fetchall()
+    harness.register()
+    async with harness.running_worker(heartbeat_s=200, lease_s=600, poll_s=0.1) as worker:
+        harness.conn.execute("delete from jobforge.workers")
+        await harness.wait_for_state(harness.enqueue("work"))
+        rows = harness.conn.execute("select id from jobforge.workers").fetchall()
         assert rows == [{"id": worker.worker_id}]
 
 
-async def test_the_jobs_of_a_dead_worker_run_again(shop: Workshop) -> None:
-    @shop.app.job(isolation="inline")
+async def test_the_jobs_of_a_dead_worker_run_again(harness: WorkerHarness) -> None:
+    @harness.app.job(isolation="inline")
     async def work() -> None:
         return None
 
-    shop.register()
-    job_id = shop.enqueue("work")
-    db.run(shop.conn, calls.claim_jobs(uuid4(), {"default": 1}, lease_s=1))
-    async with shop.working(lease_s=1, heartbeat_s=0.2, poll_s=0.1):
-        await shop.ended(job_id)
-    assert shop.outcomes(job_id) == [Outcome.LEASE_LOST, Outcome.SUCCEEDED]
+    harness.register()
+    job_id = harness.enqueue("work")
+    db.run(harness.conn, calls.claim_jobs(uuid4(), {"default": 1}, lease_s=1))
+    async with harness.running_worker(lease_s=1, heartbeat_s=0.2, poll_s=0.1):
+        await harness.wait_for_state(job_id)
+    assert harness.outcomes(job_id) == [Outcome.LEASE_LOST, Outcome.SUCCEEDED]

@@ -12,7 +12,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class CollectedSpan:
     """A span, with ids in hexadecimal; `service` is what told of it."""
 
     name: str
@@ -24,22 +24,24 @@ class Told:
 
 
 @dataclass(slots=True)
-class Collector:
+class TraceCollector:
     """`told` are the spans that came, in the order of their names."""
 
     url: str
     requests: list[bytes] = field(default_factory=list)
 
     @property
-    def told(self) -> list[Told]:
-        found = [each for body in list(self.requests) for each in _read(body)]
+    def spans(self) -> list[CollectedSpan]:
+        found = [each for body in list(self.requests) for each in _read_spans(body)]
         return sorted(found, key=lambda each: each.name)
 
 
 @contextmanager
-def collecting() -> Iterator[Collector]:
+def run_trace_collector() -> Iterator[TraceCollector]:
     server = ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
-    collector = _Handler.collectors[server] = Collector(f"http://127.0.0.1:{server.server_port}")
+    collector = _Handler.collectors[server] = TraceCollector(
+        f"http://127.0.0.1:{server.server_port}"
+    )
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
     try:
@@ -52,7 +54,7 @@ def collecting() -> Iterator[Collector]:
 
 
 class _Handler(BaseHTTPRequestHandler):
-    collectors: ClassVar[dict[Any, Collector]] = {}
+    collectors: ClassVar[dict[Any, TraceCollector]] = {}
 
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers["content-length"]))
@@ -66,12 +68,12 @@ class _Handler(BaseHTTPRequestHandler):
         """Nothing."""
 
 
-def _read(body: bytes) -> Iterator[Told]:
+def _read_spans(body: bytes) -> Iterator[CollectedSpan]:
     for resource in ExportTraceServiceRequest.FromString(body).resource_spans:
         service = _values(resource.resource.attributes)["service.name"]
         for scope in resource.scope_spans:
             for span in scope.spans:
-                yield Told(
+                yield CollectedSpan(
                     span.name,
                     span.trace_id.hex(),
                     span.span_id.hex(),

@@ -19,7 +19,7 @@ from jobforge.security.webhook_secrets import create_webhook_secret, generate_we
 
 
 @dataclass(frozen=True, slots=True)
-class Received:
+class ReceivedMessage:
     """One request; names of headers are in lower case."""
 
     headers: dict[str, str]
@@ -29,7 +29,7 @@ class Received:
     def id(self) -> str:
         return self.headers["webhook-id"]
 
-    def verified(self, secret: str) -> Json:
+    def verify(self, secret: str) -> Json:
         """Raises what the library of receivers raises."""
         return standardwebhooks.Webhook(secret).verify(self.body, self.headers)
 
@@ -41,7 +41,7 @@ class Received:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class PlannedResponse:
     """`waits` until the receiver ends; one that is `endless` repeats its body until then, and one
     that `pauses` waits after its body.
     """
@@ -55,12 +55,12 @@ class Answer:
 
 
 @dataclass(slots=True)
-class Receiver:
+class WebhookReceiver:
     """`answers` are given in turn, the last one to all that come after."""
 
     port: int
-    received: list[Received] = field(default_factory=list)
-    answers: list[Answer] = field(default_factory=lambda: [Answer()])
+    received: list[ReceivedMessage] = field(default_factory=list)
+    responses: list[PlannedResponse] = field(default_factory=lambda: [PlannedResponse()])
     ending: threading.Event = field(default_factory=threading.Event)
 
     @property
@@ -68,7 +68,7 @@ class Receiver:
         return f"http://127.0.0.1:{self.port}/hook"
 
     @property
-    def config(self) -> Config:
+    def worker_config(self) -> Config:
         """That of a worker which may reach it."""
         return Config(
             secret_key="of the installation, 32 characters or more",
@@ -76,15 +76,15 @@ class Receiver:
             egress_http=True,
         )
 
-    def answer(self) -> Answer:
-        return self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+    def next_response(self) -> PlannedResponse:
+        return self.responses.pop(0) if len(self.responses) > 1 else self.responses[0]
 
 
 @contextmanager
-def receiving() -> Iterator[Receiver]:
+def run_webhook_receiver() -> Iterator[WebhookReceiver]:
     server = ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
     server.daemon_threads = False
-    receiver = _Handler.receivers[server] = Receiver(server.server_port)
+    receiver = _Handler.receivers[server] = WebhookReceiver(server.server_port)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
     try:
@@ -99,13 +99,13 @@ def receiving() -> Iterator[Receiver]:
 
 def subscribe(
     conn: Any,
-    receiver: Receiver,
+    receiver: WebhookReceiver,
     tenant_id: UUID,
     **settings: Json,
 ) -> tuple[UUID, str]:
     """A new endpoint there; its id, and its secret."""
     webhook_id = generate_webhook_id()
-    key = db.run(conn, open_vault(receiver.config).build_tenant_key_call(tenant_id))
+    key = db.run(conn, open_vault(receiver.worker_config).build_tenant_key_call(tenant_id))
     secret = create_webhook_secret(key, webhook_id)
     given = {"url": receiver.url, "events": ["end"], **settings}
     db.run(
@@ -116,7 +116,7 @@ def subscribe(
 
 
 class _Handler(BaseHTTPRequestHandler):
-    receivers: ClassVar[dict[Any, Receiver]] = {}
+    receivers: ClassVar[dict[Any, WebhookReceiver]] = {}
 
     def do_POST(self) -> None:
         receiver = self.receivers[self.server]
@@ -125,8 +125,8 @@ class _Handler(BaseHTTPRequestHandler):
         if len(body) < length:  # whoever sent it was killed
             return
         headers = {name.lower(): value for name, value in self.headers.items()}
-        receiver.received.append(Received(headers, body))
-        answer = receiver.answer()
+        receiver.received.append(ReceivedMessage(headers, body))
+        answer = receiver.next_response()
         if answer.waits:
             receiver.ending.wait()
             return

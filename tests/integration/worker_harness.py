@@ -22,7 +22,7 @@ LEASE_S = 4.0
 HEARTBEAT_S = 0.5
 
 
-class Workshop:
+class WorkerHarness:
     """An app, its database, and workers for it. `conn` is the migrating superuser's."""
 
     def __init__(self, database: Database, conn: Connection) -> None:
@@ -35,7 +35,7 @@ class Workshop:
         return Worker(self.app, pool, **{**given, **options})
 
     @asynccontextmanager
-    async def working(
+    async def running_worker(
         self,
         *,
         login: str = "worker_login",
@@ -76,14 +76,14 @@ class Workshop:
     def outcomes(self, job_id: UUID) -> list[Outcome | None]:
         return [attempt.outcome for attempt in self.attempts(job_id)]
 
-    async def ended(self, job_id: UUID, state: State = State.SUCCEEDED) -> JobHistory:
+    async def wait_for_state(self, job_id: UUID, state: State = State.SUCCEEDED) -> JobHistory:
         """The job once it is in that state."""
         await eventually(lambda: self.state(job_id) is state)
         return self.history(job_id)
 
 
 @asynccontextmanager
-async def scheduling(database: Database, **settings: Any) -> AsyncIterator[None]:
+async def running_scheduler(database: Database, **settings: Any) -> AsyncIterator[None]:
     """A scheduler that runs until the end of the block."""
     async with db.Database(database.url_as("worker_login")) as pool, asyncio.TaskGroup() as group:
         scheduler = Scheduler(pool, **settings)
@@ -94,15 +94,15 @@ async def scheduling(database: Database, **settings: Any) -> AsyncIterator[None]
             scheduler.stop()
 
 
-class Waiters:
+class WaitingJobs:
     """A definition, `wait`, whose jobs wait until they may end, and are not retried soon."""
 
-    def __init__(self, shop: Workshop) -> None:
+    def __init__(self, harness: WorkerHarness) -> None:
         self.may_end = asyncio.Event()
         self.running = 0
         self.cancelled = 0
 
-        @shop.app.job(isolation="inline", retry=Retry(base=3600))
+        @harness.app.job(isolation="inline", retry=Retry(base=3600))
         async def wait() -> None:
             self.running += 1
             try:
@@ -111,7 +111,7 @@ class Waiters:
                 self.cancelled += 1
                 raise
 
-        shop.register()
+        harness.register()
 
 
 async def eventually(condition: Callable[[], bool]) -> None:
@@ -121,14 +121,14 @@ async def eventually(condition: Callable[[], bool]) -> None:
             await asyncio.sleep(0.005)
 
 
-def set_open(conn: Connection, *, is_open: bool) -> None:
+def allow_connections(conn: Connection, *, are_allowed: bool) -> None:
     """Whether anybody can connect to the test's database."""
     conn.execute(
-        "update pg_database set datallowconn = %s where datname = current_database()", [is_open]
+        "update pg_database set datallowconn = %s where datname = current_database()", [are_allowed]
     )
 
 
-def cut(conn: Connection) -> None:
+def cut_connections(conn: Connection) -> None:
     """Ends every connection to the test's database but this one."""
     conn.execute(
         """

@@ -4,62 +4,62 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cluster import wait_until
-from integration.webhook_receiver import Answer
-from ui.dashboard_data import Scene
+from integration.webhook_receiver import PlannedResponse
+from ui.dashboard_data import DashboardData
 
 PHOTOS = 24  # more than a graph shows one by one
 
 
 @dataclass(frozen=True, slots=True)
-class Automation:
+class AutomationData:
     """`ids` are by what is to be seen of them."""
 
-    scene: Scene
+    dashboard: DashboardData
     ids: dict[str, str] = field(default_factory=dict)
 
     def post(self, path: str, body: dict[str, Any] | None = None) -> Any:
-        answer = self.scene.house.client("tenant_admin").post(path, json=body)
+        answer = self.dashboard.server.client("tenant_admin").post(path, json=body)
         assert answer.is_success, answer.text
         return answer.json()
 
     def get(self, path: str) -> Any:
-        answer = self.scene.house.client("viewer").get(path)
+        answer = self.dashboard.server.client("viewer").get(path)
         assert answer.is_success, answer.text
         return answer.json()
 
 
-def automation(scene: Scene) -> Automation:
-    made = Automation(scene)
-    _make_workflows(made)
-    _make_triggers(made)
-    _make_webhook(made)
-    made.post("/connectors", _CONNECTOR)
-    return made
+def create_automation(scene: DashboardData) -> AutomationData:
+    ui_data = AutomationData(scene)
+    _make_workflows(ui_data)
+    _make_triggers(ui_data)
+    _make_webhook(ui_data)
+    ui_data.post("/connectors", _CONNECTOR)
+    return ui_data
 
 
-def _make_workflows(made: Automation) -> None:
-    ids = made.ids
-    ids["album"] = made.post("/workflows", _album("summer", fails=False))["id"]
-    failed = made.post("/workflows", _album("winter", fails=True))
+def _make_workflows(ui_data: AutomationData) -> None:
+    ids = ui_data.ids
+    ids["album"] = ui_data.post("/workflows", _album("summer", fails=False))["id"]
+    failed = ui_data.post("/workflows", _album("winter", fails=True))
     ids["failed"] = failed["id"]
     jobs = [{"definition": "resize", "payload": {"photo": n}} for n in range(40)]
-    ids["batch"] = made.post("/batches", {"name": "thumbnails", "jobs": jobs})["id"]
+    ids["batch"] = ui_data.post("/batches", {"name": "thumbnails", "jobs": jobs})["id"]
     waiting = {"name": "order 4712", "nodes": _ORDER}
-    ids["order"] = made.post("/workflows", waiting)["id"]
+    ids["order"] = ui_data.post("/workflows", waiting)["id"]
     for name, state in (("album", "succeeded"), ("failed", "failed")):
-        _wait_for(made, f"/workflows/{ids[name]}", lambda told, end=state: told["state"] == end)
-    _wait_for(made, f"/batches/{ids['batch']}", lambda told: told["state"] == "succeeded")
-    nodes = made.get(f"/workflows/{ids['order']}")["nodes"]
+        _wait_for(ui_data, f"/workflows/{ids[name]}", lambda read, end=state: read["state"] == end)
+    _wait_for(ui_data, f"/batches/{ids['batch']}", lambda read: read["state"] == "succeeded")
+    nodes = ui_data.get(f"/workflows/{ids['order']}")["nodes"]
     ids["shipping"] = next(node["job_id"] for node in nodes if node["node"] == "ship")
-    wait_until(lambda: len(made.get(f"/jobs/{ids['shipping']}/steps")["items"]) == 3)
+    wait_until(lambda: len(ui_data.get(f"/jobs/{ids['shipping']}/steps")["items"]) == 3)
 
 
-def _wait_for(made: Automation, path: str, is_so: Any) -> None:
-    def told() -> Any:
-        found = made.get(path)
+def _wait_for(ui_data: AutomationData, path: str, is_so: Any) -> None:
+    def read() -> Any:
+        found = ui_data.get(path)
         return found.get("workflow", found)
 
-    wait_until(lambda: is_so(told()), why=lambda: str(told()))
+    wait_until(lambda: is_so(read()), why=lambda: str(read()))
 
 
 def _album(name: str, *, fails: bool) -> dict[str, Any]:
@@ -125,44 +125,47 @@ _REACTION = {
 }
 
 
-def _make_triggers(made: Automation) -> None:
-    ids = made.ids
-    ids["schedule"] = made.post("/triggers", _SCHEDULE)["id"]
-    ids["reaction"] = made.post("/triggers", _REACTION)["id"]
-    made.post("/triggers", {**_SCHEDULE, "label": "Weekly digest", "cron": "0 6 * * MON"})
-    made.post(f"/triggers/{ids['schedule']}/run")
+def _make_triggers(ui_data: AutomationData) -> None:
+    ids = ui_data.ids
+    ids["schedule"] = ui_data.post("/triggers", _SCHEDULE)["id"]
+    ids["reaction"] = ui_data.post("/triggers", _REACTION)["id"]
+    ui_data.post("/triggers", {**_SCHEDULE, "label": "Weekly digest", "cron": "0 6 * * MON"})
+    ui_data.post(f"/triggers/{ids['schedule']}/run")
     order = {"order": 4711, "email": "ada@example.com", "name": "Ada", "total": 49}
     for data in ({**order, "total": 5}, order):
-        ids["event"] = made.post("/events", {"name": "order.paid", "data": data})["id"]
-    wait_until(lambda: bool(made.get(f"/events/{ids['event']}")["deliveries"]))
-    ids["duplicate"] = made.post("/events", {"name": "order.paid", "data": order})["id"]
-    made.post("/events", {"name": "order.seen", "data": {"order": 4711}})
-    wait_until(lambda: bool(made.get(f"/events/{ids['duplicate']}")["deliveries"]))
-    wait_until(lambda: _has_fired(made))
+        ids["event"] = ui_data.post("/events", {"name": "order.paid", "data": data})["id"]
+    wait_until(lambda: bool(ui_data.get(f"/events/{ids['event']}")["deliveries"]))
+    ids["duplicate"] = ui_data.post("/events", {"name": "order.paid", "data": order})["id"]
+    ui_data.post("/events", {"name": "order.seen", "data": {"order": 4711}})
+    wait_until(lambda: bool(ui_data.get(f"/events/{ids['duplicate']}")["deliveries"]))
+    wait_until(lambda: _has_fired(ui_data))
 
 
-def _has_fired(made: Automation) -> bool:
-    firings = made.get(f"/triggers/{made.ids['schedule']}/firings")["items"]
-    trigger = made.get(f"/triggers/{made.ids['schedule']}")
+def _has_fired(ui_data: AutomationData) -> bool:
+    firings = ui_data.get(f"/triggers/{ui_data.ids['schedule']}/firings")["items"]
+    trigger = ui_data.get(f"/triggers/{ui_data.ids['schedule']}")
     return bool(firings) and firings[0]["job_id"] is not None and bool(trigger["next_run_at"])
 
 
-def _make_webhook(made: Automation) -> None:
+def _make_webhook(ui_data: AutomationData) -> None:
     """It heard of one job, and has no answer to another."""
-    refusing = made.scene.refusing
-    refusing.answers = [Answer(204), Answer(422, b'{"error": "order 4799 is not known here"}')]
+    refusing = ui_data.dashboard.refusing
+    refusing.responses = [
+        PlannedResponse(204),
+        PlannedResponse(422, b'{"error": "order 4799 is not known here"}'),
+    ]
     body = {
         "url": refusing.url,
         "description": "tells the shop's own books",
         "definitions": ["charge_card"],
         "events": ["success", "dead"],
     }
-    made.ids["webhook"] = made.post("/webhooks", body)["id"]
-    path = f"/webhooks/{made.ids['webhook']}/deliveries"
+    ui_data.ids["webhook"] = ui_data.post("/webhooks", body)["id"]
+    path = f"/webhooks/{ui_data.ids['webhook']}/deliveries"
     for count, order in enumerate((4798, 4799), 1):
-        made.scene.enqueue("charge_card", {"order": order})
-        wait_until(lambda: _attempts(made, path) >= count)  # noqa: B023 - it ends in the loop
+        ui_data.dashboard.enqueue("charge_card", {"order": order})
+        wait_until(lambda: _attempts(ui_data, path) >= count)  # noqa: B023 - it ends in the loop
 
 
-def _attempts(made: Automation, path: str) -> int:
-    return sum(delivery["attempts"] for delivery in made.get(path)["items"])
+def _attempts(ui_data: AutomationData, path: str) -> int:
+    return sum(delivery["attempts"] for delivery in ui_data.get(path)["items"])

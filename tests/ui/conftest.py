@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from cluster import fresh_database, make_folder
 from playwright.sync_api import Browser, sync_playwright
-from ui.dashboard_data import Scene, find_browser, scene
+from ui.dashboard_data import DashboardData, find_browser, open_dashboard
 
 from jobforge.embedded import PostgresServer
 
@@ -48,11 +48,11 @@ def shared(request: pytest.FixtureRequest) -> ExitStack:
 
 
 @pytest.fixture(scope="session")
-def shop(server: PostgresServer, browser: Browser, shared: ExitStack) -> Scene:  # noqa: ARG001 - nothing without it
+def dashboard(server: PostgresServer, browser: Browser, shared: ExitStack) -> DashboardData:  # noqa: ARG001 - nothing without it
     folder = make_folder("jobforge-ui-")
     shared.callback(shutil.rmtree, folder, ignore_errors=True)
     database = shared.enter_context(fresh_database(server))
-    return shared.enter_context(scene(database, folder))
+    return shared.enter_context(open_dashboard(database, folder))
 
 
 @pytest.fixture(scope="session")

@@ -9,41 +9,41 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
-from api.api_server import SECRET_KEY, House, Party, house
+from api.api_server import SECRET_KEY, ApiServer, TenantKeys, open_api_server
 from cluster import Database, wait_until
 from integration.terminal import Terminal
-from integration.webhook_receiver import Receiver, receiving
+from integration.webhook_receiver import WebhookReceiver, run_webhook_receiver
 from psycopg.types.json import Jsonb
 
 SHOP = Path(__file__).parent / "shop.py"
 # So that tracebacks name the file and not where it lies: they are seen in pictures.
 APP = 'exec(compile(open("shop.py").read(), "shop.py", "exec"))\n'
 STALE = "0198f3c2-0000-7000-8000-000000000001"
-BIG = 9_007_199_254_740_993  # one more than JavaScript's numbers can tell apart
+UNSAFE_INTEGER = 9_007_199_254_740_993  # one more than JavaScript's numbers can tell apart
 
 
 @dataclass(frozen=True, slots=True)
-class Scene:
+class DashboardData:
     """Tenant A is acme, with jobs in every state; B is globex, which asks for much."""
 
-    house: House
+    server: ApiServer
     folder: Path
-    receiver: Receiver  # of webhooks; the other one is told what to refuse
-    refusing: Receiver
+    receiver: WebhookReceiver  # of webhooks; the other one is told what to refuse
+    refusing: WebhookReceiver
     jobs: dict[str, str] = field(default_factory=dict)  # ids, by what is to be seen of them
 
     @property
     def url(self) -> str:
-        return self.house.url
+        return self.server.url
 
     def enqueue(self, definition: str, payload: dict[str, Any], **options: Any) -> str:
         body = {"definition": definition, "payload": payload, **options}
-        answer = self.house.client("tenant_admin").post("/jobs", json=body)
+        answer = self.server.client("tenant_admin").post("/jobs", json=body)
         assert answer.status_code == 201, answer.text
         return str(answer.json()["id"])
 
     def state_of(self, job: str) -> str:
-        answer = self.house.client("viewer").get(f"/jobs/{job}")
+        answer = self.server.client("viewer").get(f"/jobs/{job}")
         return str(answer.json()["job"]["state"])
 
     def wait_for(self, job: str, *states: str) -> None:
@@ -60,10 +60,16 @@ class Scene:
 
 
 @contextmanager
-def scene(database: Database, folder: Path) -> Iterator[Scene]:
-    with receiving() as receiver, receiving() as refusing, ExitStack() as stack:
+def open_dashboard(database: Database, folder: Path) -> Iterator[DashboardData]:
+    with (
+        run_webhook_receiver() as receiver,
+        run_webhook_receiver() as refusing,
+        ExitStack() as stack,
+    ):
         allowed = tuple(f"127.0.0.1:{each.port}" for each in (receiver, refusing))
-        opened = stack.enter_context(house(database, egress_allow=allowed, egress_http=True))
+        opened = stack.enter_context(
+            open_api_server(database, egress_allow=allowed, egress_http=True)
+        )
         shutil.copy(SHOP, folder)
         (folder / "app.py").write_text(APP, encoding="utf-8")
         url = database.url_as("worker_login")
@@ -75,19 +81,19 @@ def scene(database: Database, folder: Path) -> Iterator[Scene]:
             JOBFORGE_EGRESS_ALLOW=",".join(allowed),
             JOBFORGE_EGRESS_HTTP="true",
         )
-        with terminal.started("worker", "app.py", "--drain-timeout", "0s") as worker:
+        with terminal.start("worker", "app.py", "--drain-timeout", "0s") as worker:
             worker.wait_for("worker.started")
-            made = Scene(opened, folder, receiver, refusing)
+            dashboard = DashboardData(opened, folder, receiver, refusing)
             _name_tenants(opened)
             _name_keys(opened)
-            _make_history(made)
+            _make_history(dashboard)
             _make_stale_worker(opened)
-            _make_past(opened)
-            _make_misses(opened)
-            yield made
+            _create_statistics(opened)
+            _create_missed_runs(opened)
+            yield dashboard
 
 
-def _name_tenants(opened: House) -> None:
+def _name_tenants(opened: ApiServer) -> None:
     for party, name, weight in ((opened.a, "Acme", 4), (opened.b, "Globex", 1)):
         settings = {"slug": name.lower(), "name": name, "weight": weight}
         opened.conn.execute(
@@ -95,7 +101,7 @@ def _name_tenants(opened: House) -> None:
         )
 
 
-def _name_keys(opened: House) -> None:
+def _name_keys(opened: ApiServer) -> None:
     for role, name in (("worker", "Mailers"), ("tenant_admin", "Ada"), ("viewer", "Wall screen")):
         opened.conn.execute(
             "update jobforge.api_keys set name = %s where role = %s and tenant_id is not null",
@@ -103,40 +109,42 @@ def _name_keys(opened: House) -> None:
         )
 
 
-def _make_history(made: Scene) -> None:
-    jobs = made.jobs
+def _make_history(dashboard: DashboardData) -> None:
+    jobs = dashboard.jobs
     for number in range(12):
-        jobs["welcome"] = made.enqueue("send_welcome", {"to": f"ada{number}@example.com"})
-    jobs["twice"] = made.enqueue("charge_card", {"order": 1, "card": "amex"}, max_attempts=2)
-    jobs["big"] = made.enqueue("charge_card", {"order": BIG}, tags=["vip"], priority=5)
-    made.wait_for(jobs["big"], "succeeded")
-    with made.bank_is_down():
+        jobs["welcome"] = dashboard.enqueue("send_welcome", {"to": f"ada{number}@example.com"})
+    jobs["twice"] = dashboard.enqueue("charge_card", {"order": 1, "card": "amex"}, max_attempts=2)
+    jobs["big"] = dashboard.enqueue(
+        "charge_card", {"order": UNSAFE_INTEGER}, tags=["vip"], priority=5
+    )
+    dashboard.wait_for(jobs["big"], "succeeded")
+    with dashboard.bank_is_down():
         for order in range(4711, 4717):
-            jobs["dead"] = made.enqueue("charge_card", {"order": order})
-        made.wait_for(jobs["dead"], "dead")
-    jobs["refused"] = made.enqueue("charge_card", {"order": 4800, "card": "diners"})
-    made.wait_for(jobs["refused"], "dead")
-    groups = made.house.client("viewer").get("/failures").json()["items"]
+            jobs["dead"] = dashboard.enqueue("charge_card", {"order": order})
+        dashboard.wait_for(jobs["dead"], "dead")
+    jobs["refused"] = dashboard.enqueue("charge_card", {"order": 4800, "card": "diners"})
+    dashboard.wait_for(jobs["refused"], "dead")
+    groups = dashboard.server.client("viewer").get("/failures").json()["items"]
     jobs["fingerprint"] = max(groups, key=lambda group: int(group["jobs"]))["fingerprint"]
-    jobs["later"] = made.enqueue("send_welcome", {"to": "eve@example.com"}, delay_s=7200)
+    jobs["later"] = dashboard.enqueue("send_welcome", {"to": "eve@example.com"}, delay_s=7200)
     # A queue that no worker serves: what waits there can be explained.
-    jobs["waiting"] = made.enqueue("make_report", {"month": "2026-10"}, queue="exports")
+    jobs["waiting"] = dashboard.enqueue("make_report", {"month": "2026-10"}, queue="exports")
     report = {"month": "2026-11", "pages": 300, "page_s": 1.5}
-    jobs["running"] = made.enqueue("make_report", report)
-    made.wait_for(jobs["running"], "running")
-    made.wait_for(jobs["twice"], "dead")
-    jobs["foreign"] = _enqueue_for(made.house, made.house.b)
+    jobs["running"] = dashboard.enqueue("make_report", report)
+    dashboard.wait_for(jobs["running"], "running")
+    dashboard.wait_for(jobs["twice"], "dead")
+    jobs["foreign"] = _enqueue_for(dashboard.server, dashboard.server.b)
     flood = {"definition": "make_report", "payload": {"month": "2026-10"}, "queue": "exports"}
-    globex = made.house.client("tenant_admin", made.house.b)
+    globex = dashboard.server.client("tenant_admin", dashboard.server.b)
     globex.post("/jobs/batch", json={"jobs": [flood] * 250}).raise_for_status()
 
 
-def _enqueue_for(opened: House, party: Party) -> str:
+def _enqueue_for(opened: ApiServer, party: TenantKeys) -> str:
     body = {"definition": "send_welcome", "payload": {"to": "secret@globex.example"}}
     return str(opened.client("tenant_admin", party).post("/jobs", json=body).json()["id"])
 
 
-def _make_stale_worker(opened: House) -> None:
+def _make_stale_worker(opened: ApiServer) -> None:
     opened.conn.execute(
         "select jobforge.register_worker(%s, %s, 8, p_host => 'batch-7', p_pid => 4242, "
         "p_build => '2026.11.1')",
@@ -184,7 +192,7 @@ update jobforge.jobs as j
 """
 
 
-def _make_past(opened: House) -> None:
+def _create_statistics(opened: ApiServer) -> None:
     opened.conn.execute(_PAST, {"a": opened.a.tenant_id, "b": opened.b.tenant_id})
     opened.conn.execute(_DEATHS)
     # The build that mended it.
@@ -203,7 +211,7 @@ select %(tenant)s, %(trigger)s, f.at, f.at + interval '2 seconds', f.outcome, f.
 """
 
 
-def _make_misses(opened: House) -> None:
+def _create_missed_runs(opened: ApiServer) -> None:
     export = {
         "type": "schedule",
         "label": "Nightly export",
@@ -212,8 +220,8 @@ def _make_misses(opened: House) -> None:
         "payload": {"month": "2026-11"},
         "overlap": "skip",
     }
-    made = opened.client("tenant_admin", opened.b).post("/triggers", json=export)
-    ids = {"tenant": opened.b.tenant_id, "trigger": made.json()["id"]}
+    dashboard = opened.client("tenant_admin", opened.b).post("/triggers", json=export)
+    ids = {"tenant": opened.b.tenant_id, "trigger": dashboard.json()["id"]}
     opened.conn.execute(_MISSES, ids)
 
 

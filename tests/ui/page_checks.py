@@ -10,48 +10,48 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from playwright.sync_api import expect
-from ui.page_session import COLOURS, NARROW, WIDE, Look
+from ui.page_session import NARROW, THEME_RULES, WIDE, PageSession
 
-_SHOTS = os.environ.get("JOBFORGE_SHOTS")
-_ALL = os.environ.get("JOBFORGE_SHOTS_OF") == "all"
+_PICTURE_FOLDER = os.environ.get("JOBFORGE_SHOTS")
+_TAKES_ALL_PICTURES = os.environ.get("JOBFORGE_SHOTS_OF") == "all"
 
 
 @dataclass(frozen=True, slots=True)
-class Spot:
+class PageView:
     """`words` are there when it has loaded; {…} in the path is a thing of the scene. The
     documentation has pictures of the sizes in `shown`.
     """
 
     name: str
     path: str
-    words: str
-    shown: str = ""
+    expected_text: str
+    picture_sizes: str = ""
 
 
-def check_soundness(look: Look, spot: Spot, things: Mapping[str, str]) -> None:
-    look.turn_to(spot.path.format(**things))
-    look.see(spot.words)
-    expect(look.page.locator("figure:not(:has(canvas))")).to_have_count(0)
+def check_page(session: PageSession, view: PageView, things: Mapping[str, str]) -> None:
+    session.navigate(view.path.format(**things))
+    session.expect_text(view.expected_text)
+    expect(session.page.locator("figure:not(:has(canvas))")).to_have_count(0)
     # What is around every page is looked at once. In each size all rules come first, and then those
     # that another theme can break.
-    part = "body" if spot.path == "/" else "main"
-    look.check_fits(spot.name)
-    look.check_access(part=part)
-    _keep(look, spot, "wide", "light")
-    look.page.emulate_media(color_scheme="dark")
-    look.check_access(part=part, rules=COLOURS)
-    _keep(look, spot, "wide", "dark")
-    look.page.set_viewport_size({"width": NARROW[0], "height": NARROW[1]})
-    look.check_fits(f"{spot.name} on a phone")
-    look.check_access(part=part)
-    _keep(look, spot, "narrow", "dark")
-    look.page.emulate_media(color_scheme="light")
-    look.check_access(part=part, rules=COLOURS)
-    _keep(look, spot, "narrow", "light")
-    look.page.set_viewport_size({"width": WIDE[0], "height": WIDE[1]})
+    part = "body" if view.path == "/" else "main"
+    session.check_fits(view.name)
+    session.check_access(part=part)
+    _save_picture(session, view, "wide", "light")
+    session.page.emulate_media(color_scheme="dark")
+    session.check_access(part=part, rules=THEME_RULES)
+    _save_picture(session, view, "wide", "dark")
+    session.page.set_viewport_size({"width": NARROW[0], "height": NARROW[1]})
+    session.check_fits(f"{view.name} on a phone")
+    session.check_access(part=part)
+    _save_picture(session, view, "narrow", "dark")
+    session.page.emulate_media(color_scheme="light")
+    session.check_access(part=part, rules=THEME_RULES)
+    _save_picture(session, view, "narrow", "light")
+    session.page.set_viewport_size({"width": WIDE[0], "height": WIDE[1]})
 
 
-def _keep(look: Look, spot: Spot, size: str, theme: str) -> None:
-    if _SHOTS and (_ALL or size in spot.shown):
-        path = Path(_SHOTS) / f"{spot.name}-{size}-{theme}.png"
-        look.page.screenshot(path=path, full_page=_ALL)
+def _save_picture(session: PageSession, view: PageView, size: str, theme: str) -> None:
+    if _PICTURE_FOLDER and (_TAKES_ALL_PICTURES or size in view.picture_sizes):
+        path = Path(_PICTURE_FOLDER) / f"{view.name}-{size}-{theme}.png"
+        session.page.screenshot(path=path, full_page=_TAKES_ALL_PICTURES)

@@ -7,15 +7,15 @@ from dataclasses import dataclass, field
 from axe_playwright_python.base import AXE_SCRIPT  # type: ignore[import-untyped]  # has none
 from cluster import wait_until
 from playwright.sync_api import Browser, BrowserContext, Page, expect
-from ui.dashboard_data import Scene
+from ui.dashboard_data import DashboardData
 
 WIDE, NARROW = (1280, 800), (390, 844)
 _WITHIN_MS = 30_000
 _AXE = {"resultTypes": ["violations"], "preload": False, "iframes": False, "selectors": False}
 # All that another theme can break: it moves nothing.
-COLOURS = ["color-contrast", "link-in-text-block"]
+THEME_RULES = ["color-contrast", "link-in-text-block"]
 # Rows after the first ones are like those before, and each takes axe as long as the others.
-_ALIKE = [
+_REPEATED_ROWS = [
     "[role=log] > :nth-child(n+7)",
     "tr:nth-child(n+7)",
     "li:nth-child(n+13)",
@@ -24,33 +24,33 @@ _ALIKE = [
 
 
 @dataclass(slots=True)
-class Look:
+class PageSession:
     """A page, and what the browser complained about."""
 
     page: Page
     base: str
     complaints: list[str] = field(default_factory=list)
 
-    def go(self, path: str) -> None:
+    def load(self, path: str) -> None:
         self.page.goto(self.base + path)
 
-    def turn_to(self, path: str) -> None:
+    def navigate(self, path: str) -> None:
         """As a link in the page does: nothing is loaded that is there already.
 
         By way of a page that is not there, so that nothing of the last one is taken for this one.
         """
         if self.page.url == "about:blank":
-            self.go(path)
+            self.load(path)
             return
         push = "url => history.pushState({}, '', url)"
         self.page.evaluate(push, f"{self.base}/admin/nowhere")
-        self.see("There is no such page")
+        self.expect_text("There is no such page")
         self.page.evaluate(push, self.base + path)
 
-    def see(self, text: str) -> None:
+    def expect_text(self, text: str) -> None:
         expect(self.page.get_by_text(text).first).to_be_visible()
 
-    def press(self, name: str, *, role: str = "button", exact: bool = False) -> None:
+    def click(self, name: str, *, role: str = "button", exact: bool = False) -> None:
         self.page.get_by_role(role, name=name, exact=exact).first.click()  # type: ignore[arg-type]
 
     def check_fits(self, name: str) -> None:
@@ -71,7 +71,7 @@ class Look:
         """What axe finds wrong for people who see, hear or move otherwise, by all rules or some."""
         if not self.page.evaluate("'axe' in window"):
             self.page.evaluate(AXE_SCRIPT)
-        context = {"include": [part], "exclude": _ALIKE}
+        context = {"include": [part], "exclude": _REPEATED_ROWS}
         how = {**_AXE, "runOnly": list(rules)} if rules else _AXE
         found = self.page.evaluate("([what, how]) => axe.run(what, how)", [context, how])
         broken = [
@@ -82,28 +82,31 @@ class Look:
 
 
 @contextmanager
-def looking(
+def open_page(
     browser: Browser,
-    shop: Scene,
+    dashboard: DashboardData,
     key: str | None,
     *,
     size: tuple[int, int] = WIDE,
-) -> Iterator[Look]:
+) -> Iterator[PageSession]:
     """Signed in with the key; at the end nothing must have gone wrong in the page."""
     context = browser.contexts[0] if browser.contexts else _context(browser)
     if key is not None:
-        answer = context.request.post(f"{shop.url}/api/v1/session", data={"key": key})
+        answer = context.request.post(f"{dashboard.url}/api/v1/session", data={"key": key})
         assert answer.status == 201, answer.text()
     page = context.new_page()
     page.set_viewport_size({"width": size[0], "height": size[1]})
-    look = Look(page, f"{shop.url}/ui")
-    page.on("console", lambda said: _note(look, said.type, f"{said.text} {said.location['url']}"))
-    page.on("pageerror", lambda error: _note(look, "error", str(error)))
+    session = PageSession(page, f"{dashboard.url}/ui")
+    page.on(
+        "console",
+        lambda said: _record_complaint(session, said.type, f"{said.text} {said.location['url']}"),
+    )
+    page.on("pageerror", lambda error: _record_complaint(session, "error", str(error)))
     try:
-        yield look
-        assert look.complaints == [], look.complaints
+        yield session
+        assert session.complaints == [], session.complaints
     finally:
-        _forget(context)
+        _reset_context(context)
 
 
 def _context(browser: Browser) -> BrowserContext:
@@ -116,7 +119,7 @@ def _context(browser: Browser) -> BrowserContext:
     return context
 
 
-def _forget(context: BrowserContext) -> None:
+def _reset_context(context: BrowserContext) -> None:
     for page in context.pages:
         if page.url.startswith("http"):
             page.evaluate("localStorage.clear()")
@@ -124,6 +127,6 @@ def _forget(context: BrowserContext) -> None:
     context.clear_cookies()
 
 
-def _note(look: Look, kind: str, text: str) -> None:
+def _record_complaint(session: PageSession, kind: str, text: str) -> None:
     if kind in {"error", "warning"}:
-        look.complaints.append(text)
+        session.complaints.append(text)

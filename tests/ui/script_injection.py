@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID, uuid4
 
-from api.api_server import House
+from api.api_server import ApiServer
 
 from jobforge import calls, db
 from jobforge.errors import JobForgeError
@@ -63,12 +63,12 @@ OBJECTS: dict[str, Any] = {
 
 
 @dataclass
-class Hostile:
+class InjectedTenant:
     """Its ids are by form: `ids["job"][n]` is that of FORMS[n], where the form was accepted."""
 
-    house: House
+    server: ApiServer
     ids: dict[str, dict[int, str]] = field(default_factory=dict)
-    planted: int = 0
+    injected: int = 0
     refused: int = 0
 
     def post(self, kind: str, number: int, path: str, body: dict[str, Any]) -> dict[str, Any]:
@@ -81,38 +81,38 @@ class Hostile:
     def _send(
         self, method: str, kind: str, number: int, path: str, body: dict[str, Any]
     ) -> dict[str, Any]:
-        answer = self.house.client("tenant_admin").request(method, path, json=body)
-        self.planted += 1
+        answer = self.server.client("tenant_admin").request(method, path, json=body)
+        self.injected += 1
         if not answer.is_success:
             assert answer.status_code in {400, 404, 422}, answer.text
             self.refused += 1
             return {}
-        made: dict[str, Any] = answer.json() if answer.content else {}
+        tenant: dict[str, Any] = answer.json() if answer.content else {}
         if kind:
-            self.ids.setdefault(kind, {})[number] = str(made["id"])
-        return made
+            self.ids.setdefault(kind, {})[number] = str(tenant["id"])
+        return tenant
 
     def run(self, call: Any) -> Any:
         """Plant by SQL, as a worker or an operator does."""
-        self.planted += 1
+        self.injected += 1
         try:
-            return db.run(self.house.conn, call)
+            return db.run(self.server.conn, call)
         except JobForgeError:
             self.refused += 1
             return None
 
 
-def plant(house: House) -> Hostile:
-    made = Hostile(house)
+def inject_scripts(house: ApiServer) -> InjectedTenant:
+    tenant = InjectedTenant(house)
     for number, form in enumerate(FORMS):
-        _plant_shared(made, number, form)
-        _plant_automation(made, number, form)
-        _plant_job(made, number, form, f"kind-{number}")
-        _plant_job(made, number, form, f"kind-{number}", is_dead=True)
-    return made
+        _plant_shared(tenant, number, form)
+        _plant_automation(tenant, number, form)
+        _plant_job(tenant, number, form, f"kind-{number}")
+        _plant_job(tenant, number, form, f"kind-{number}", is_dead=True)
+    return tenant
 
 
-def _plant_shared(made: Hostile, number: int, form: str) -> None:
+def _plant_shared(tenant: InjectedTenant, number: int, form: str) -> None:
     """What operators and workers name."""
     schema = {
         "type": "object",
@@ -123,62 +123,64 @@ def _plant_shared(made: Hostile, number: int, form: str) -> None:
         },
     }
     settings = {"description": form, "parameters": schema, "max_attempts": 1}
-    made.run(calls.put_definition(f"kind-{number}", 1, settings))
+    tenant.run(calls.put_definition(f"kind-{number}", 1, settings))
     tenant_id = uuid4()
-    made.run(calls.put_tenant(tenant_id, {"slug": f"tenant-of-{number}", "name": form}))
-    made.run(
+    tenant.run(calls.put_tenant(tenant_id, {"slug": f"tenant-of-{number}", "name": form}))
+    tenant.run(
         calls.register_worker(uuid4(), ["default"], slots=1, host=form, build=form, isolation=form)
     )
-    made.post("key", number, "/keys", {"name": form, "role": "viewer"})
+    tenant.post("key", number, "/keys", {"name": form, "role": "viewer"})
 
 
-def _plant_automation(made: Hostile, number: int, form: str) -> None:
+def _plant_automation(tenant: InjectedTenant, number: int, form: str) -> None:
     job: dict[str, Any] = {"definition": "plain", "payload": {form: form}, "tags": [form]}
-    made.post("batch", number, "/batches", {"name": form, "jobs": [job]})
+    tenant.post("batch", number, "/batches", {"name": form, "jobs": [job]})
     nodes = [
         {"name": "first", **job},
         {"name": "second", "definition": "plain", "after": ["first"]},
     ]
-    made.post(
+    tenant.post(
         "workflow", number, "/workflows", {"name": form, "input": {form: form}, "nodes": nodes}
     )
-    made.post("node", number, "/workflows", {"name": "n", "nodes": [{**job, "name": form}]})
+    tenant.post("node", number, "/workflows", {"name": "n", "nodes": [{**job, "name": form}]})
     reaction = {"type": "event", "definition": "plain", "event": "of.a", "label": form}
     condition = [{"path": "event.total", "op": "eq", "value": form}]
     templates = {form: form, "quoted": form.replace("{{", "{ {")}
-    made.post("trigger", number, "/triggers", {**reaction, "filter": condition})
-    made.post("trigger", number, "/triggers", {**reaction, "payload": templates})
+    tenant.post("trigger", number, "/triggers", {**reaction, "filter": condition})
+    tenant.post("trigger", number, "/triggers", {**reaction, "payload": templates})
     schedule: dict[str, Any] = {"type": "schedule", "definition": "plain"}
     schedule |= {"cron": "0 3 * * *", "timezone": "UTC"}
     schedule |= {"payload": {form: form.replace("{{", "{ {")}}
-    made.post("schedule", number, "/triggers", {**schedule, "label": form})
-    _plant_firing(made, number, form)
-    made.post("event", number, "/events", {"name": "of.a", "data": {form: form}})
-    made.post("event_name", number, "/events", {"name": form})
+    tenant.post("schedule", number, "/triggers", {**schedule, "label": form})
+    _plant_firing(tenant, number, form)
+    tenant.post("event", number, "/events", {"name": "of.a", "data": {form: form}})
+    tenant.post("event_name", number, "/events", {"name": form})
     hook = {"url": f"https://example.com/?q={form}", "definitions": ["plain"], "events": ["dead"]}
-    made.post("webhook", number, "/webhooks", {**hook, "description": form})
+    tenant.post("webhook", number, "/webhooks", {**hook, "description": form})
     plain_hook = {**hook, "url": "https://example.com/"}
-    made.post("webhook", number, "/webhooks", {**plain_hook, "description": form})
-    made.post("bare", number, "/webhooks", {**hook, "url": form})
+    tenant.post("webhook", number, "/webhooks", {**plain_hook, "description": form})
+    tenant.post("bare", number, "/webhooks", {**hook, "url": form})
     settings = {"url": f"https://example.com/{form}", "headers": {"X-Form": form}}
-    made.post("connector", number, "/connectors", {"name": f"c{number}", "settings": settings})
-    made.post("connector", number, "/connectors", {"name": form, "settings": settings})
-    made.post("connector", number, "/connectors", {"name": f"d{number}", "settings": {"url": form}})
+    tenant.post("connector", number, "/connectors", {"name": f"c{number}", "settings": settings})
+    tenant.post("connector", number, "/connectors", {"name": form, "settings": settings})
+    tenant.post(
+        "connector", number, "/connectors", {"name": f"d{number}", "settings": {"url": form}}
+    )
 
 
-def _plant_firing(made: Hostile, number: int, form: str) -> None:
+def _plant_firing(tenant: InjectedTenant, number: int, form: str) -> None:
     """A reason that a scheduler gives may quote what a tenant has written."""
-    trigger = made.ids.get("schedule", {}).get(number)
+    trigger = tenant.ids.get("schedule", {}).get(number)
     if trigger is not None:
-        made.house.conn.execute(
+        tenant.server.conn.execute(
             "insert into jobforge.firings (tenant_id, trigger_id, fire_at, at, outcome, reason) "
             "values (%s, %s, now() - interval '1 hour', now(), 'failed', %s)",
-            [made.house.a.tenant_id, trigger, form],
+            [tenant.server.a.tenant_id, trigger, form],
         )
 
 
 def _plant_job(
-    made: Hostile, number: int, form: str, definition: str, *, is_dead: bool = False
+    tenant: InjectedTenant, number: int, form: str, definition: str, *, is_dead: bool = False
 ) -> None:
     """A job, and all that its worker can say about it."""
     kind = "dead" if is_dead else "job"
@@ -190,14 +192,14 @@ def _plant_job(
         "key": f"{form} {kind}",
         "correlation_id": form,
     }
-    made.post(kind, number, "/jobs", request)
-    if number not in made.ids.get(kind, {}):  # a form that cannot be a key
+    tenant.post(kind, number, "/jobs", request)
+    if number not in tenant.ids.get(kind, {}):  # a form that cannot be a key
         del request["key"], request["correlation_id"], request["tags"]
-        made.post(kind, number, "/jobs", request)
+        tenant.post(kind, number, "/jobs", request)
     worker = uuid4()
-    db.run(made.house.conn, calls.register_worker(worker, [f"q{number}"], slots=1, host=form))
-    [job] = db.run(made.house.conn, calls.claim_jobs(worker, {f"q{number}": 1}, lease_s=3600))
-    assert job.job_id == UUID(made.ids[kind][number])
+    db.run(tenant.server.conn, calls.register_worker(worker, [f"q{number}"], slots=1, host=form))
+    [job] = db.run(tenant.server.conn, calls.claim_jobs(worker, {f"q{number}": 1}, lease_s=3600))
+    assert job.job_id == UUID(tenant.ids[kind][number])
     notes: list[tuple[str, dict[str, Any]]] = [
         ("log", {"level": "info", "message": form, form: form, "html": {form: form}}),
         ("log", {"level": form, "message": form}),
@@ -205,8 +207,8 @@ def _plant_job(
         ("event", {"name": form, "data": {form: form}}),
     ]
     for note, data in notes:
-        made.run(calls.note_jobs(worker, [Note(*job.token, note, data)]))
-    made.run(calls.save_steps(worker, [Step(*job.token, form, 0, {form: form})]))
+        tenant.run(calls.note_jobs(worker, [Note(*job.token, note, data)]))
+    tenant.run(calls.save_steps(worker, [Step(*job.token, form, 0, {form: form})]))
     said = OutcomeReport(
         *job.token, Outcome.SUCCEEDED, job.started_at, stdout_tail=form, stderr_tail=form
     )
@@ -216,11 +218,11 @@ def _plant_job(
     else:
         result: dict[str, Any] = {form: form, "list": [form], **OBJECTS}
         report = said._replace(result=result)
-    made.run(calls.complete_job(worker, report))
+    tenant.run(calls.complete_job(worker, report))
 
 
-def annotate_failures(made: Hostile) -> None:
-    groups = made.house.client("viewer").get("/failures", params={"limit": 200}).json()["items"]
+def annotate_failures(tenant: InjectedTenant) -> None:
+    groups = tenant.server.client("viewer").get("/failures", params={"limit": 200}).json()["items"]
     for number, (group, form) in enumerate(zip(groups, FORMS, strict=False)):
-        made.ids.setdefault("failure", {})[number] = group["fingerprint"]
-        made.patch(f"/failures/{group['fingerprint']}", {"note": form})
+        tenant.ids.setdefault("failure", {})[number] = group["fingerprint"]
+        tenant.patch(f"/failures/{group['fingerprint']}", {"note": form})

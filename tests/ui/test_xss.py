@@ -10,11 +10,18 @@ from dataclasses import dataclass, field
 from functools import partial
 
 import pytest
-from api.api_server import house
+from api.api_server import open_api_server
 from attacks import Attempts
 from cluster import fresh_database
 from playwright.sync_api import Browser, Error, Page, Route, expect
-from ui.script_injection import ELSEWHERE, FORMS, RUN, Hostile, annotate_failures, plant
+from ui.script_injection import (
+    ELSEWHERE,
+    FORMS,
+    RUN,
+    InjectedTenant,
+    annotate_failures,
+    inject_scripts,
+)
 
 from jobforge.embedded import PostgresServer
 
@@ -91,9 +98,9 @@ def _note(visitor: Visitor, url: str, asked: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def hostile(server: PostgresServer) -> Iterator[Hostile]:
-    with fresh_database(server) as database, house(database) as opened:
-        made = plant(opened)
+def hostile(server: PostgresServer) -> Iterator[InjectedTenant]:
+    with fresh_database(server) as database, open_api_server(database) as opened:
+        made = inject_scripts(opened)
         annotate_failures(made)
         yield made
 
@@ -153,9 +160,9 @@ def _needle(form: str) -> str:
 @pytest.mark.attack("XSS")
 @pytest.mark.timeout(600)  # it is many pages
 def test_no_list_runs_what_a_tenant_has_written(
-    hostile: Hostile, browser: Browser, attempts: Attempts
+    hostile: InjectedTenant, browser: Browser, attempts: Attempts
 ) -> None:
-    with visiting(browser, hostile.house.url, hostile.house.a.keys["tenant_admin"]) as visitor:
+    with visiting(browser, hostile.server.url, hostile.server.a.keys["tenant_admin"]) as visitor:
         for path in LISTS:
             visitor.visit(path, "hostileRan")
         for path in OTHER_LISTS:
@@ -163,17 +170,17 @@ def test_no_list_runs_what_a_tenant_has_written(
         for number in range(len(FORMS)):
             visitor.visit(f"/definitions/kind-{number}", _needle(FORMS[number]))
     assert visitor.found == []
-    assert hostile.planted - hostile.refused > 20 * len(FORMS)
-    attempts(hostile.planted)
+    assert hostile.injected - hostile.refused > 20 * len(FORMS)
+    attempts(hostile.injected)
 
 
 @pytest.mark.attack("XSS")
 @pytest.mark.timeout(600)  # it is many pages
 @pytest.mark.parametrize("kind", DETAILS)
 def test_no_page_of_one_thing_runs_what_a_tenant_has_written(
-    hostile: Hostile, browser: Browser, attempts: Attempts, kind: str
+    hostile: InjectedTenant, browser: Browser, attempts: Attempts, kind: str
 ) -> None:
-    with visiting(browser, hostile.house.url, hostile.house.a.keys["tenant_admin"]) as visitor:
+    with visiting(browser, hostile.server.url, hostile.server.a.keys["tenant_admin"]) as visitor:
         for number, thing in hostile.ids[kind].items():
             visitor.visit(DETAILS[kind].format(thing), _needle(FORMS[number]))
     assert visitor.found == []
@@ -183,9 +190,9 @@ def test_no_page_of_one_thing_runs_what_a_tenant_has_written(
 @pytest.mark.attack("XSS")
 @pytest.mark.timeout(600)  # it is many pages
 def test_no_page_of_an_operator_runs_what_a_tenant_has_written(
-    hostile: Hostile, browser: Browser, attempts: Attempts
+    hostile: InjectedTenant, browser: Browser, attempts: Attempts
 ) -> None:
-    with visiting(browser, hostile.house.url, hostile.house.super_key) as visitor:
+    with visiting(browser, hostile.server.url, hostile.server.super_key) as visitor:
         for path in ADMIN_LISTS:
             visitor.visit(path, "hostileRan")
         for path in OTHER_ADMIN_LISTS:

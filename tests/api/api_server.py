@@ -1,4 +1,4 @@
-"""A running server over a database of its own, two tenants in it, and a key for every role."""
+"""A running API server with its own database, two tenants, and a key for each role."""
 
 import threading
 from collections.abc import Iterator
@@ -31,7 +31,7 @@ SCHEMA = {
 
 @dataclass(frozen=True, slots=True)
 class TenantKeys:
-    """A tenant, and the keys of its people; by role, as the API spells them."""
+    """A tenant with its API keys, by role as the API spells it."""
 
     tenant_id: UUID
     keys: dict[str, str]
@@ -39,7 +39,7 @@ class TenantKeys:
 
 @dataclass(slots=True)
 class ApiServer:
-    """`client("viewer")` speaks for tenant A, `client("viewer", b)` for B."""
+    """`client("viewer")` uses a key of tenant A, `client("viewer", b)` a key of tenant B."""
 
     url: str
     database: Database
@@ -51,14 +51,14 @@ class ApiServer:
     _clients_by_headers: dict[str, httpx2.Client] = field(default_factory=dict, repr=False)
 
     def client(self, role: str | None, tenant: TenantKeys | None = None) -> httpx2.Client:
-        """Without a role, one that says nothing about itself."""
+        """Return a client with a key of this role; without a role, a client without credentials."""
         if role is None:
             return self.client_with_headers({})
         key = self.super_key if role == "super_admin" else (tenant or self.a).keys[role]
         return self.client_with_headers({"authorization": f"Bearer {key}"})
 
     def client_with_headers(self, headers: dict[str, str]) -> httpx2.Client:
-        """To make one takes 30 ms, so those of the same headers are one."""
+        """Return one client for equal headers, because creating a client takes 30 ms."""
         name = str(headers)
         if name not in self._clients_by_headers:
             opened = httpx2.Client(base_url=self.url + API, headers=headers, trust_env=False)
@@ -82,7 +82,7 @@ class ApiServer:
 
 @contextmanager
 def open_api_server(database: Database, **settings: Any) -> Iterator[ApiServer]:
-    """Starts a server; `settings` are those of its configuration."""
+    """Start a server; `settings` override its configuration."""
     config = Config(
         **{
             "database_url": database.url_as("server_login"),
@@ -100,7 +100,7 @@ def open_api_server(database: Database, **settings: Any) -> Iterator[ApiServer]:
         opened = ApiServer(
             url, database, conn, TenantKeys(uuid4(), {}), TenantKeys(uuid4(), {}), ""
         )
-        stack.enter_context(opened._open_clients)  # noqa: SLF001 - its own maker
+        stack.enter_context(opened._open_clients)  # noqa: SLF001 - created in this module
         opened.super_key = opened.create_key("super_admin", None)
         for name, tenant in (("a", opened.a), ("b", opened.b)):
             conn.execute(
@@ -114,7 +114,7 @@ def open_api_server(database: Database, **settings: Any) -> Iterator[ApiServer]:
 
 @contextmanager
 def serve_in_thread(config: Config) -> Iterator[str]:
-    """A server in a thread of this process, until the end."""
+    """Run a server in a thread of this process until the end of the block."""
     bound = bind_socket("127.0.0.1", 0)
     server = uvicorn.Server(uvicorn_config(create_app(config), config))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]})

@@ -11,6 +11,6 @@ from jobforge.embedded import PostgresServer
 
 @pytest.fixture(scope="module")
 def api(server: PostgresServer) -> Iterator[ApiServer]:
-    """A server without limits on its rate."""
+    """Return a server without rate limits."""
     with fresh_database(server) as database, open_api_server(database) as opened:
         yield opened

@@ -1,4 +1,4 @@
-"""What stands before a server and does not always do its part: answers get lost, or it is busy."""
+"""A proxy before an API server that can drop responses, or respond that it is busy."""
 
 import threading
 from collections import deque
@@ -13,8 +13,8 @@ Fault = Literal["lose", "busy", "down", "throttled"]
 
 
 class FaultyProxy:
-    """`faults` come once each, in their order, `always` for as long as it is set; all other
-    requests are passed on. `seen` has them all.
+    """`faults` apply to one request each, in this order; `always` applies until it is cleared. All
+    other requests are forwarded. `requests` lists every request.
     """
 
     def __init__(self, url: str) -> None:
@@ -39,7 +39,7 @@ class FaultyProxy:
             self._upstream.close()
 
     def forward(self, method: str, path: str, headers: dict[str, str], body: bytes) -> Any:
-        """An answer; None when it got lost."""
+        """Return the response, or None if it is dropped."""
         self.requests.append(f"{method} {path.partition('?')[0]}")
         fault = self.always or (self.faults.popleft() if self.faults else None)
         if fault == "down":
@@ -73,7 +73,7 @@ class FaultyProxy:
                 self.end_headers()
                 self.wfile.write(response.content)
 
-            do_GET = do_POST = do_PATCH = do_DELETE = do_PUT = handle_any  # noqa: N815 - as http.server has it
+            do_GET = do_POST = do_PATCH = do_DELETE = do_PUT = handle_any  # noqa: N815 - names that http.server defines
 
             def log_message(self, *_: object) -> None: ...
 

@@ -1,4 +1,4 @@
-"""A client of the live stream, as browsers are: it reads events and remembers the last id."""
+"""A client of the live stream that reads events and remembers the last ID, as browsers do."""
 
 import asyncio
 import json
@@ -14,7 +14,7 @@ from api.api_server import API, ApiServer, TenantKeys
 
 @dataclass(slots=True)
 class StreamListener:
-    """What one client has heard so far."""
+    """The events that one client has received."""
 
     events: list[tuple[str, Any]] = field(default_factory=list)
     last_id: str | None = None
@@ -65,7 +65,7 @@ async def listen_to_stream(
     filters: dict[str, Any] | None = None,
     headers: dict[str, str] | None = None,
 ) -> AsyncIterator[StreamListener]:
-    """Connected, and told where it is; without a party, as super admin."""
+    """Connect to the stream and wait for its first ID; without a tenant, connect as super admin."""
     key = api.super_key if party is None else party.keys["viewer"]
     given = {"authorization": f"Bearer {key}", **(headers or {})}
     if last_id is not None:

@@ -1,4 +1,4 @@
-"""Objects of every kind that a tenant can have, for others to ask for in vain."""
+"""One object of each kind that a tenant can have, for tests that request them as another tenant."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from api.api_server import ApiServer
 from cluster import Connection
 from psycopg.types.json import Jsonb
 
-# What belongs to a tenant, and how its rows are told apart before and after.
+# Tables with rows of a tenant; tests compare these rows before and after a request.
 TABLES = (
     "jobs",
     "finished_jobs",
@@ -39,7 +39,9 @@ TABLES = (
 
 @dataclass(frozen=True, slots=True)
 class TenantObjects:
-    """`named` fills the places in paths; `ids` must be in no answer to anybody else."""
+    """`path_values` has values for the parameters of paths; responses to others must not contain
+    `ids`.
+    """
 
     tenant_id: UUID
     path_values: dict[str, list[str]]
@@ -47,7 +49,7 @@ class TenantObjects:
 
 
 def create_tenant_objects(api: ApiServer) -> TenantObjects:
-    """For tenant B, through its own keys and a worker's hand."""
+    """Create the objects for tenant B, with its API keys and through SQL as its worker."""
     admin = api.client("tenant_admin", api.b)
     api.conn.execute("select jobforge.put_definition('of_b', 1)")
     waiting, dead, done = (
@@ -73,7 +75,7 @@ def create_tenant_objects(api: ApiServer) -> TenantObjects:
     connector = admin.post(
         "/connectors",
         json={
-            "name": f"of-b-{uuid4().hex}",  # a name is given once
+            "name": f"of-b-{uuid4().hex}",  # names are unique
             "settings": {"url": "https://of-b.example/"},
             "secrets": {"token": {"value": "of-b-secret"}},
         },
@@ -113,7 +115,7 @@ def _create_event_trigger(api: ApiServer) -> str:
 
 
 def rows_of(conn: Connection, tenant_id: UUID) -> Iterator[tuple[str, str]]:
-    """Every row of a tenant, as text; what merely reading changes is left out."""
+    """Return every row of a tenant as text, without the columns that a read changes."""
     for table in TABLES:
         rows = conn.execute(
             f"select (to_jsonb(t) - 'last_used_at')::text as row from jobforge.{table} as t"
@@ -124,7 +126,7 @@ def rows_of(conn: Connection, tenant_id: UUID) -> Iterator[tuple[str, str]]:
 
 
 def _run_jobs(conn: Connection, worker: str, outcomes: dict[str, str]) -> None:
-    """Claims everything, settles these, and lets the others go."""
+    """Claim all jobs, complete those in `outcomes` and release the others."""
     conn.execute("select jobforge.register_worker(%s, '{default}', 10)", [worker])
     claimed = conn.execute(
         "select tenant_id, job_id, lease from jobforge.claim_jobs(%s, '{default}', '{10}')",

@@ -45,7 +45,7 @@ def _folder(factory: pytest.TempPathFactory) -> Path:
 
 
 def _settled(api: ApiServer, result: Any, **more: Any) -> UUID:
-    """A job of tenant A that has succeeded."""
+    """Return a succeeded job of tenant A."""
     admin, worker = api.client("tenant_admin"), uuid4()
     made = admin.post("/jobs", json={"definition": "plain", "queue": "own"}).json()["id"]
     (job,) = db.run(api.conn, calls.claim_jobs(worker, {"own": 1}))
@@ -54,7 +54,7 @@ def _settled(api: ApiServer, result: Any, **more: Any) -> UUID:
     return UUID(made)
 
 
-def test_a_payload_too_large_for_a_row_is_put_by_the_server(
+def test_the_server_stores_a_payload_too_large_for_a_row(
     api: ApiServer, artifacts: Artifacts
 ) -> None:
     admin = api.client("tenant_admin")
@@ -80,9 +80,7 @@ def test_a_payload_too_large_for_a_row_is_put_by_the_server(
     assert artifacts.store.size(refs[-1].removeprefix("artifact:")) > 400_000
 
 
-def test_a_payload_that_is_wrong_is_refused_and_not_put(
-    api: ApiServer, artifacts: Artifacts
-) -> None:
+def test_an_invalid_payload_is_refused_and_not_stored(api: ApiServer, artifacts: Artifacts) -> None:
     before = list(artifacts.store.list_folders())
     wish = {"definition": "mail", "payload": {"to": "a", "unknown": "x" * 300_000}}
     assert api.client("tenant_admin").post("/jobs", json=wish).status_code == 422
@@ -105,7 +103,7 @@ def test_a_browser_saves_an_artifact_and_shows_nothing_of_it(
     assert headers["cache-control"] == "private, no-store"
 
 
-def test_an_artifact_is_the_tenants_own_and_not_for_viewers(
+def test_only_the_tenant_itself_reads_an_artifact_and_no_viewer(
     api: ApiServer, artifacts: Artifacts
 ) -> None:
     marker = artifacts.put(new_key(api.a.tenant_id, uuid4(), "report.csv"), b"a")
@@ -116,7 +114,7 @@ def test_an_artifact_is_the_tenants_own_and_not_for_viewers(
     assert api.client("tenant_admin", api.b).get(path).status_code == 404
 
 
-def test_what_is_not_there_or_belongs_to_another_is_not_found(
+def test_an_artifact_that_is_missing_or_foreign_is_not_found(
     api: ApiServer, artifacts: Artifacts
 ) -> None:
     foreign = artifacts.put(new_key(api.b.tenant_id, uuid4(), "report.csv"), b"of b")
@@ -129,7 +127,7 @@ def test_what_is_not_there_or_belongs_to_another_is_not_found(
             assert (answer.status_code, answer.json()["code"]) == (404, "artifact_not_found")
 
 
-def test_the_result_of_a_job_comes_over_http_as_from_a_database(
+def test_the_result_of_a_job_is_the_same_over_http_as_from_a_database(
     api: ApiServer, artifacts: Artifacts
 ) -> None:
     app = JobForge(server=api.url, key=api.a.keys["tenant_admin"])
@@ -146,7 +144,7 @@ def test_the_result_of_a_job_comes_over_http_as_from_a_database(
     app.close()
 
 
-def test_the_command_line_puts_and_saves_by_a_database_and_by_a_server(
+def test_the_command_line_stores_and_saves_with_a_database_and_with_a_server(
     api: ApiServer, tmp_path: Path
 ) -> None:
     (tmp_path / "payload.json").write_text(json.dumps({"to": "x" * 400_000}))
@@ -183,7 +181,7 @@ def test_clients_read_an_artifact_in_pieces(api: ApiServer, artifacts: Artifacts
             pass
 
 
-def test_with_a_tenant_go_its_artifacts(api: ApiServer, artifacts: Artifacts) -> None:
+def test_deleting_a_tenant_deletes_its_artifacts(api: ApiServer, artifacts: Artifacts) -> None:
     tenant_id = uuid4()
     keys = [new_key(each, uuid4(), "a.csv") for each in (tenant_id, api.a.tenant_id)]
     for key in keys:
@@ -199,7 +197,7 @@ def test_with_a_tenant_go_its_artifacts(api: ApiServer, artifacts: Artifacts) ->
     assert artifacts.store.size(keys[1].path) == 1
 
 
-def test_with_the_data_of_a_job_go_its_artifacts(api: ApiServer, artifacts: Artifacts) -> None:
+def test_erasing_a_job_deletes_its_artifacts(api: ApiServer, artifacts: Artifacts) -> None:
     tenant_id, folder = api.a.tenant_id, uuid4()
     marker = artifacts.put(new_key(tenant_id, folder, "a.csv"), b"secret")
     job_id = _settled(api, None, artifact_ref=marker.ref)
@@ -211,7 +209,7 @@ def test_with_the_data_of_a_job_go_its_artifacts(api: ApiServer, artifacts: Arti
     shown = admin.get(f"/jobs/{job_id}").json()["job"]
     assert (shown["state"], list(shown["payload"])) == ("succeeded", ["$erased"])
     with Client(api.url, api.a.keys["tenant_admin"]) as client:
-        assert client.erase_job(job_id) == []  # again: no error
+        assert client.erase_job(job_id) == []  # repeating the deletion is not an error
         with pytest.raises(errors.Conflict):
             client.retry_job(job_id)
         waiting = client.enqueue_job(JobRequest("plain", {})).job_id
@@ -219,7 +217,7 @@ def test_with_the_data_of_a_job_go_its_artifacts(api: ApiServer, artifacts: Arti
             client.erase_job(waiting)
 
 
-def test_a_bucket_is_linked_to_when_links_are_on(api: ApiServer) -> None:
+def test_a_download_redirects_to_the_bucket_when_links_are_on(api: ApiServer) -> None:
     with s3_server() as address:
         url = new_bucket(address)
         marker = artifacts_in_bucket(url).put(

@@ -1,4 +1,4 @@
-"""Who is behind a request: keys and sessions. Tokens are in test_tokens.py."""
+"""Authentication by API keys and sessions. Tokens are in test_tokens.py."""
 
 import time
 from datetime import UTC, datetime, timedelta
@@ -21,7 +21,7 @@ def _bearer(key: str) -> dict[str, str]:
 
 
 @pytest.mark.attack("API keys")
-def test_nobody_gets_in_without_a_key_that_holds(api: ApiServer, attempts: Attempts) -> None:
+def test_a_request_needs_a_valid_key(api: ApiServer, attempts: Attempts) -> None:
     good = api.a.keys["viewer"]
     unknown = generate_api_key().text
     wrong = good[:-4] + ("AAAA" if not good.endswith("AAAA") else "BBBB")
@@ -47,21 +47,22 @@ def test_nobody_gets_in_without_a_key_that_holds(api: ApiServer, attempts: Attem
         assert answer.status_code == 401, (headers, answer.text)
         assert answer.headers["www-authenticate"] == "Bearer"
         bodies.add((answer.json()["code"], answer.json()["detail"]) if len(headers) < 2 else None)
-    # An unknown key and a wrong one are told alike.
+    # An unknown key and a wrong key get the same response.
     assert len(bodies - {None}) == 1
     assert client.get("/jobs", headers=_bearer(good)).status_code == 200
     assert client.get(f"/jobs?key={good}").status_code == 401
     attempts(len(refused) + 1)
 
 
-def test_a_revoked_key_ends_at_once_and_an_expired_one_with_its_time(api: ApiServer) -> None:
+def test_a_revoked_key_stops_at_once_and_an_expired_key_at_its_time(api: ApiServer) -> None:
     admin = api.client("tenant_admin")
     made = admin.post("/keys", json={"name": "short", "role": "viewer"}).json()
     headers = _bearer(made["key"])
     assert api.client(None).get("/session", headers=headers).json()["role"] == "viewer"
     assert admin.delete(f"/keys/{made['id']}").status_code == 204
     assert api.client(None).get("/session", headers=headers).status_code == 401
-    assert admin.delete(f"/keys/{made['id']}").status_code == 204  # again is no error
+    # revoking it twice is not an error
+    assert admin.delete(f"/keys/{made['id']}").status_code == 204
 
     past = datetime.now(UTC) - timedelta(days=1)
     refused = admin.post(
@@ -88,9 +89,7 @@ def test_a_rotated_key_works_during_the_overlap(api: ApiServer) -> None:
 
 
 @pytest.mark.attack("API keys")
-def test_a_narrow_key_cannot_turn_a_wider_one_into_its_own(
-    api: ApiServer, attempts: Attempts
-) -> None:
+def test_a_narrow_key_cannot_take_over_a_wider_key(api: ApiServer, attempts: Attempts) -> None:
     admin = api.client("tenant_admin")
     wide = admin.post("/keys", json={"name": "wide", "role": "tenant_admin"}).json()
     scopes = {"name": "narrow", "role": "tenant_admin", "scopes": ["keys:write", "jobs:read"]}
@@ -103,7 +102,7 @@ def test_a_narrow_key_cannot_turn_a_wider_one_into_its_own(
     attempts(2)
 
 
-def test_what_a_key_consists_of_is_shown_once_and_kept_nowhere(api: ApiServer) -> None:
+def test_the_secret_of_a_key_is_shown_once_and_stored_nowhere(api: ApiServer) -> None:
     admin = api.client("tenant_admin")
     made = admin.post("/keys", json={"name": "once", "role": "worker"}).json()["key"]
     listed = admin.get("/keys", params={"limit": 200})
@@ -126,7 +125,7 @@ def _cookie(answer: httpx2.Response) -> str:
     return answer.headers["set-cookie"].split(";")[0]
 
 
-def test_a_session_is_a_cookie_that_holds_no_key_and_ends_with_it(api: ApiServer) -> None:
+def test_a_session_cookie_holds_no_key_and_ends_with_its_key(api: ApiServer) -> None:
     admin = api.client("tenant_admin")
     made = admin.post("/keys", json={"name": "for people", "role": "tenant_admin"}).json()
     begun = _login(api, made["key"])
@@ -194,8 +193,10 @@ def test_a_cookie_is_refused_after_sign_out(api: ApiServer, attempts: Attempts) 
 
 
 @pytest.mark.attack("sessions")
-def test_only_a_session_can_be_ended(api: ApiServer, attempts: Attempts) -> None:
-    """Anybody may ask for it, so cookies that no server has made leave no row."""
+def test_signing_out_ends_only_a_session_that_the_server_created(
+    api: ApiServer, attempts: Attempts
+) -> None:
+    """Anyone can send this request, so cookies that no server has created must not store a row."""
     own = parse_api_key(api.a.keys["viewer"])
     assert own is not None
     expires = int(time.time()) + 60
@@ -215,7 +216,7 @@ def test_only_a_session_can_be_ended(api: ApiServer, attempts: Attempts) -> None
 
 
 @pytest.mark.attack("sessions")
-def test_a_key_creates_none_that_outlives_it(api: ApiServer, attempts: Attempts) -> None:
+def test_a_key_cannot_create_a_key_that_expires_later(api: ApiServer, attempts: Attempts) -> None:
     end = (datetime.now(UTC) + timedelta(hours=1)).replace(microsecond=0)
     text = api.create_key("tenant_admin", api.a.tenant_id, expires_at=end)
     short = api.client_with_headers(_bearer(text))
@@ -252,7 +253,7 @@ def test_a_key_creates_none_that_outlives_it(api: ApiServer, attempts: Attempts)
         ({"sec-fetch-site": "same-origin"}, 201),
     ],
 )
-def test_a_session_acts_for_pages_of_the_server_only(
+def test_only_pages_of_the_server_can_use_a_session(
     api: ApiServer, headers: dict[str, str], status: int, attempts: Attempts
 ) -> None:
     attempts(int(status == 403))
@@ -264,14 +265,16 @@ def test_a_session_acts_for_pages_of_the_server_only(
 
 
 @pytest.mark.attack("sessions")
-def test_another_site_cannot_log_a_browser_in(api: ApiServer) -> None:
+def test_another_site_cannot_sign_a_browser_in(api: ApiServer) -> None:
     key = api.a.keys["viewer"]
     assert _login(api, key, origin="https://evil.example").status_code == 403
     assert _login(api, key, origin=api.url).status_code == 201
 
 
 @pytest.mark.attack("sessions")
-def test_a_key_is_no_ticket_and_a_ticket_is_no_key(api: ApiServer, attempts: Attempts) -> None:
+def test_a_key_does_not_work_as_a_ticket_nor_a_ticket_as_a_key(
+    api: ApiServer, attempts: Attempts
+) -> None:
     key = api.a.keys["viewer"]
     url = f"{api.url}{API}/session"
     refused = [
@@ -297,7 +300,7 @@ def test_over_https_the_cookie_is_bound_to_the_host(api: ApiServer) -> None:
     assert api.client(None).get("/session", headers=sent).status_code == 401
 
 
-def test_a_request_keeps_its_id_when_that_is_harmless(api: ApiServer) -> None:
+def test_a_request_keeps_its_own_id_if_the_id_is_harmless(api: ApiServer) -> None:
     client = api.client("viewer")
     kept = client.get("/jobs", headers={"x-request-id": "order-66.a"})
     assert kept.headers["x-request-id"] == "order-66.a"
@@ -305,7 +308,7 @@ def test_a_request_keeps_its_id_when_that_is_harmless(api: ApiServer) -> None:
     assert len(replaced.headers["x-request-id"]) == 32
 
 
-def test_a_key_in_a_text_is_hidden() -> None:
+def test_a_key_within_a_string_is_hidden() -> None:
     for _ in range(20):
         key = generate_api_key().text
         assert redact_text(f"used {key}, then {key}.") == "used [redacted], then [redacted]."

@@ -1,4 +1,4 @@
-"""The client over HTTP: what the database answers, its errors, and nothing done twice."""
+"""The HTTP client: it returns what the database returns, raises its errors, and repeats nothing."""
 
 import asyncio
 import re
@@ -46,7 +46,7 @@ def client(api: ApiServer) -> Iterator[Client]:
 
 @pytest.fixture(scope="module")
 def operator(api: ApiServer) -> Iterator[Client]:
-    """A super admin who acts for no tenant unless a call names one."""
+    """Return a super admin's client without a tenant of its own."""
     with Client(f"{api.url}/", api.super_key) as opened:
         yield opened
 
@@ -59,7 +59,7 @@ def proxy(api: ApiServer) -> Iterator[FaultyProxy]:
 
 @dataclass(frozen=True, slots=True)
 class TenantData:
-    """What tenant A has: jobs that wait, one that is dead, one that says something."""
+    """Objects of tenant A: waiting jobs, a dead job, and a job that writes a log."""
 
     tenant_id: UUID
     waiting: list[UUID]
@@ -90,7 +90,7 @@ def tenant_data(api: ApiServer) -> TenantData:
 
 
 def _dispatched_event(api: ApiServer, tenant_id: UUID) -> tuple[UUID, UUID]:
-    """A trigger, and an event that it acted on."""
+    """Create a trigger and an event that it acted on."""
     settings = {"label": "listens", "definition": "plain", "event": "order.*"}
     kind = TriggerType.EVENT
     listener = db.run(api.conn, calls.create_trigger(kind, settings, tenant_id=tenant_id))
@@ -101,7 +101,7 @@ def _dispatched_event(api: ApiServer, tenant_id: UUID) -> tuple[UUID, UUID]:
 
 
 def _requested_schedule(api: ApiServer, tenant_id: UUID) -> UUID:
-    """A schedule that somebody wants to fire."""
+    """Create a schedule with a requested run."""
     settings = {"label": "nightly", "definition": "plain", "cron": "@daily", "payload": {"n": 1}}
     create = calls.create_trigger(TriggerType.SCHEDULE, settings, tenant_id=tenant_id)
     made = db.run(api.conn, create)
@@ -110,7 +110,7 @@ def _requested_schedule(api: ApiServer, tenant_id: UUID) -> UUID:
 
 
 def _tested_webhook(api: ApiServer, tenant_id: UUID) -> UUID:
-    """An endpoint that was sent a test."""
+    """Create a webhook endpoint to which a test message was sent."""
     settings = {"url": "https://example.com/", "definitions": ["plain"]}
     made = calls.create_webhook(
         generate_webhook_id(), settings, secret=bytes(61), tenant_id=tenant_id
@@ -120,7 +120,7 @@ def _tested_webhook(api: ApiServer, tenant_id: UUID) -> UUID:
     return webhook
 
 
-def test_what_is_read_is_what_the_database_answers(
+def test_read_methods_return_what_the_database_returns(
     api: ApiServer, operator: Client, tenant_data: TenantData
 ) -> None:
     tenant_id = tenant_data.tenant_id
@@ -186,10 +186,10 @@ def test_what_is_read_is_what_the_database_answers(
     assert {key.id for key in operator.run(keys)} == {key.id for key in db.run(api.conn, keys)}
     changes = {name for name, route in ROUTES.items() if not route.endpoint.startswith("GET ")}
     named = {call.function for call in [*reads, keys]}
-    assert named >= ROUTES.keys() - changes  # what changes something is tried below
+    assert named >= ROUTES.keys() - changes  # other tests cover methods that change something
 
 
-def test_what_is_changed_is_changed_in_the_database(
+def test_changes_reach_the_database(
     api: ApiServer, client: Client, operator: Client, tenant_data: TenantData
 ) -> None:
     first, second, third, fourth, *_ = tenant_data.waiting
@@ -214,7 +214,7 @@ def test_what_is_changed_is_changed_in_the_database(
 
     client.annotate_failure(tenant_data.fingerprint, {"note": "known"})
     assert [group.note for group in client.list_failures()] == ["known"]
-    # Its canary is not run, so it waits.
+    # Its canary job does not run, so the operation waits.
     started = client.start_operation(
         OperationKind.REDRIVE,
         JobFilter(state="dead", fingerprint=tenant_data.fingerprint),
@@ -244,7 +244,7 @@ def test_what_is_changed_is_changed_in_the_database(
     operator.enqueue_job(JobRequest("plain", {}), tenant_id=guest)
     operation = operator.delete_tenant(guest)
     wait_until(lambda: operator.get_operation(operation, tenant_id=guest).finished_at is not None)
-    assert operator.get_operation(operation, tenant_id=guest).done >= 2  # its job and settings
+    assert operator.get_operation(operation, tenant_id=guest).done >= 2  # its job and its settings
     with pytest.raises(errors.TenantErased):
         operator.enqueue_job(JobRequest("plain", {}), tenant_id=guest)
     for tell in (operator.drain_worker, operator.stop_worker):
@@ -253,7 +253,9 @@ def test_what_is_changed_is_changed_in_the_database(
     assert state_of(api.conn, tenant_id, fourth) == "queued"
 
 
-def test_a_key_is_made_rotated_and_revoked_and_shown_once(api: ApiServer, client: Client) -> None:
+def test_a_key_is_created_rotated_and_revoked_and_shown_once(
+    api: ApiServer, client: Client
+) -> None:
     made = client.create_key("reports", Role.VIEWER, scopes=["jobs:read"], expires_at=LATER)
     assert made.text not in repr(made)
     with Client(api.url, made.text) as reports:
@@ -267,7 +269,7 @@ def test_a_key_is_made_rotated_and_revoked_and_shown_once(api: ApiServer, client
             reports.list_jobs()
 
 
-def test_a_refusal_is_the_error_that_the_database_would_raise(
+def test_an_error_has_the_class_that_the_database_would_raise(
     api: ApiServer, client: Client
 ) -> None:
     theirs = enqueue_one(api.conn, api.b.tenant_id, definition="plain")
@@ -295,7 +297,9 @@ def test_a_refusal_is_the_error_that_the_database_would_raise(
         assert "a\nb" not in str(caught.value)
 
 
-def test_jobs_whose_answer_got_lost_are_made_once(api: ApiServer, proxy: FaultyProxy) -> None:
+def test_jobs_are_created_once_although_the_response_was_lost(
+    api: ApiServer, proxy: FaultyProxy
+) -> None:
     before = len(db.run(api.conn, calls.list_jobs(limit=200, tenant_id=api.b.tenant_id)))
     proxy.faults.extend(["lose", "busy"])
     with Client(proxy.url, api.b.keys["tenant_admin"]) as client:
@@ -306,7 +310,7 @@ def test_jobs_whose_answer_got_lost_are_made_once(api: ApiServer, proxy: FaultyP
     assert {each.job_id for each in made} <= {job.id for job in after}
 
 
-def test_nobody_comes_back_before_the_server_says_so() -> None:
+def test_a_client_does_not_retry_before_the_server_allows_it() -> None:
     request = request_from_call(calls.get_job(uuid4()), ROUTES)
     patience = RetryPolicy(retries=2)
     refusal = errors.TooManyRequests(detail={"retry_after_s": 7.5})
@@ -316,7 +320,7 @@ def test_nobody_comes_back_before_the_server_says_so() -> None:
     assert RetryPolicy(retries=0).next_pause_s(request, refusal) is None
 
 
-def test_what_might_be_done_twice_is_not_repeated(api: ApiServer, proxy: FaultyProxy) -> None:
+def test_a_request_that_could_act_twice_is_not_repeated(api: ApiServer, proxy: FaultyProxy) -> None:
     ended = enqueue_one(api.conn, api.b.tenant_id, definition="plain")
     with Client(proxy.url, api.b.keys["tenant_admin"]) as client:
         client.cancel_job(ended)
@@ -328,7 +332,7 @@ def test_what_might_be_done_twice_is_not_repeated(api: ApiServer, proxy: FaultyP
     assert proxy.requests.count(f"POST /api/v1/jobs/{ended}/retry") == 1
 
 
-def test_a_server_that_does_not_answer_is_told(proxy: FaultyProxy) -> None:
+def test_a_server_that_does_not_respond_is_reported(proxy: FaultyProxy) -> None:
     proxy.always = "down"
     client = Client(proxy.url, "jf_any", retries=1)
     with client, pytest.raises(errors.Unavailable, match="does not answer"):
@@ -347,12 +351,12 @@ async def test_async_code_awaits_the_same_methods(api: ApiServer) -> None:
 
 
 @pytest.mark.anyio
-async def test_a_stream_goes_on_after_its_last_event(api: ApiServer) -> None:
+async def test_a_stream_resumes_after_its_last_event(api: ApiServer) -> None:
     heard: list[StreamEvent] = []
 
     async def listen(client: AsyncClient, after: str | None) -> None:
         async for event in client.stream(definitions=["streamed"], after=after):
-            heard.append(event)  # noqa: PERF401 - it is read while it grows
+            heard.append(event)  # noqa: PERF401 - the list is read while it grows
 
     def end_one() -> UUID:
         job_id = enqueue_one(api.conn, api.b.tenant_id, definition="streamed")
@@ -366,7 +370,7 @@ async def test_a_stream_goes_on_after_its_last_event(api: ApiServer) -> None:
     db.run(api.conn, calls.put_definition("streamed", 1))
     async with AsyncClient(api.url, api.b.keys["viewer"]) as client:
         listening = asyncio.create_task(listen(client, None))
-        # The first word is a snapshot: from then on nothing is missed.
+        # The stream starts with a snapshot; every later change is delivered.
         await eventually(lambda: bool(heard))
         first = end_one()
         await eventually(lambda: jobs() == [str(first)])
@@ -379,7 +383,7 @@ async def test_a_stream_goes_on_after_its_last_event(api: ApiServer) -> None:
         listening.cancel()
 
 
-def test_an_app_makes_jobs_without_a_database(api: ApiServer) -> None:
+def test_an_app_creates_jobs_without_a_database(api: ApiServer) -> None:
     jf = JobForge(server=api.url, key=api.a.keys["tenant_admin"])
 
     @jf.job(key="remote")
@@ -431,13 +435,13 @@ def test_the_examples_of_the_guide_run(api: ApiServer, monkeypatch: pytest.Monke
     db.run(api.conn, calls.put_definition("send_welcome", 1, {"queue": "mail"}))
     names: dict[str, Any] = {"__name__": "guide"}
     for block in blocks:
-        exec(compile(block, page.name, "exec"), names)  # noqa: S102 - it is what we test
+        exec(compile(block, page.name, "exec"), names)  # noqa: S102 - the test runs this code
     asyncio.run(names["follow"]())
     assert len(blocks) == 3
     assert names["handle"].job().payload == {"to": "ada@example.com", "name": "Ada"}
     names["jf"].close()
 
 
-def test_an_app_has_a_server_or_a_database() -> None:
+def test_an_app_takes_a_server_or_a_database_but_not_both() -> None:
     with pytest.raises(errors.ConfigError):
         JobForge("postgresql://db.example.com/app", server="https://jobs.example.com")

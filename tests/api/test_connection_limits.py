@@ -1,4 +1,4 @@
-"""Connections that send slowly, send nothing or are too many are closed; others are served."""
+"""The server closes connections that are slow, idle or too many, and serves the others."""
 
 import asyncio
 import json
@@ -21,7 +21,7 @@ from jobforge.api.http_protocol import LimitedHttpProtocol
 from jobforge.config import Config
 from jobforge.embedded import PostgresServer
 
-PATIENCE_S = 30.0  # of a test for what has to happen at once
+PATIENCE_S = 30.0  # how long the test waits for what must happen immediately
 SHORT: dict[str, Any] = {
     "header_timeout_s": 0.3,
     "body_timeout_s": 0.3,
@@ -29,12 +29,12 @@ SHORT: dict[str, Any] = {
     "client_connections_per_address": 4,
     "streams_per_key": 3,
 }
-UNTRUSTED_CLIENT = "127.0.0.2"  # a client that is not a trusted proxy: only 127.0.0.1 is
+UNTRUSTED_CLIENT = "127.0.0.2"  # not a trusted proxy: the server trusts only 127.0.0.1
 
 
 @pytest.fixture(scope="module")
 def short(server: PostgresServer) -> Iterator[ApiServer]:
-    """Its timeouts and limits are reached within a test."""
+    """Return a server whose timeouts and limits a test reaches."""
     with fresh_database(server) as database, open_api_server(database, **SHORT) as opened:
         yield opened
 
@@ -50,7 +50,7 @@ def connected(url: str, source: str = "127.0.0.1") -> Iterator[socket.socket]:
 
 
 def until_closed(opened: socket.socket) -> str:
-    """All that the server sends; fails when it does not close the connection."""
+    """Return all that the server sends; fail if the server does not close the connection."""
     parts = []
     while part := opened.recv(65_536):
         parts.append(part)
@@ -87,7 +87,7 @@ def test_headers_that_do_not_arrive_in_time_end_the_connection(
     with connected(short.url) as kept:
         kept.sendall(b"GET /health HTTP/1.1\r\nHost: here\r\n\r\n")
         assert kept.recv(65_536).startswith(b"HTTP/1.1 200")
-        kept.sendall(b"\r\n")  # nothing of a request, and no longer idle
+        kept.sendall(b"\r\n")  # no request yet, but no longer idle
         assert until_closed(kept) == ""
     with connected(short.url) as dripping:
         dripping.sendall(b"GET /health HTTP/1.1\r\n")
@@ -97,7 +97,7 @@ def test_headers_that_do_not_arrive_in_time_end_the_connection(
 
 
 def drip(opened: socket.socket, data: bytes) -> str:
-    """Send a little again and again until the server answers."""
+    """Send a few bytes repeatedly until the server responds."""
     for _ in range(int(PATIENCE_S / 0.02)):
         opened.sendall(data)
         try:
@@ -119,7 +119,8 @@ def test_a_body_that_makes_no_progress_ends_the_connection(
         dripping.sendall(post(key, 50_000) + b'{"definition": ')
         dripping.settimeout(0.05)
         assert drip(dripping, b" ").startswith("HTTP/1.1 408")
-    with connected(short.url) as refused:  # it has its answer, and the body may go on for ever
+    # the response was sent, and the body may continue indefinitely
+    with connected(short.url) as refused:
         refused.sendall(post("wrong", 50_000))
         answer = until_closed(refused)
         assert answer.startswith("HTTP/1.1 401")
@@ -128,7 +129,7 @@ def test_a_body_that_makes_no_progress_ends_the_connection(
 
 
 def test_a_body_that_makes_progress_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    """By hand: the timer fires when the test says so."""
+    """The test fires the timer itself."""
     connections = limiter_from_config(Config(body_timeout_s=10))
     config = uvicorn.Config(_answer_nothing, log_config=None)
     loop, transport = ManualLoop(), ManualTransport()
@@ -150,7 +151,7 @@ async def _answer_nothing(_scope: Any, _receive: Any, _send: Any) -> None: ...
 
 
 class ManualLoop:
-    """Keeps the last timer that was started."""
+    """An event loop that keeps the last timer that was started."""
 
     def call_later(self, _: float, act: Callable[[], None]) -> "ManualLoop":
         self.fire = act
@@ -160,7 +161,7 @@ class ManualLoop:
 
 
 class ManualTransport(asyncio.Transport):
-    """Keeps what is written."""
+    """A transport that keeps what is written to it."""
 
     written = b""
     _is_closed = False
@@ -193,7 +194,7 @@ def test_an_idle_connection_is_closed(short: ApiServer) -> None:
 
 
 @pytest.mark.attack("limits")
-def test_one_address_cannot_take_the_connections_of_others(
+def test_one_address_cannot_use_up_the_connections_of_others(
     server: PostgresServer, attempts: Attempts
 ) -> None:
     limits = {**SHORT, "header_timeout_s": PATIENCE_S}
@@ -217,7 +218,9 @@ def test_one_address_cannot_take_the_connections_of_others(
 
 
 @pytest.mark.attack("limits")
-def test_connections_are_limited_in_all(server: PostgresServer, attempts: Attempts) -> None:
+def test_the_total_number_of_connections_is_limited(
+    server: PostgresServer, attempts: Attempts
+) -> None:
     limits = {**SHORT, "header_timeout_s": PATIENCE_S}
     with (
         fresh_database(server) as database,
@@ -238,7 +241,9 @@ def test_connections_are_limited_in_all(server: PostgresServer, attempts: Attemp
 async def test_clients_behind_a_trusted_proxy_are_limited_by_their_own_address(
     short: ApiServer, attempts: Attempts
 ) -> None:
-    """The header counts only from there: elsewhere everybody could write it."""
+    """The server reads the header only from a trusted proxy, because any other client could forge
+    it.
+    """
     limits = {**SHORT, "streams_per_key": 100, "client_connections": 50}
     config = Config(database_url=short.database.url_as("server_login"), **limits)
     forwarded = {"x-forwarded-for": "203.0.113.7"}

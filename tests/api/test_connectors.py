@@ -1,4 +1,4 @@
-"""Configurations of connectors over HTTP: their secrets go in, and never come out."""
+"""Connector configurations over HTTP: the API stores their secrets and never returns them."""
 
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ def body(name: str, **more: Any) -> dict[str, Any]:
     return {"name": name, "settings": settings, **more}
 
 
-def test_a_secret_is_never_answered(api: ApiServer) -> None:
+def test_a_secret_is_never_returned(api: ApiServer) -> None:
     admin = api.client("tenant_admin")
     secrets = {"token": {"value": SECRET}, "user": {"from": "env:BILLING_USER"}}
     made = admin.post("/connectors", json=body("billing", secrets=secrets))
@@ -44,7 +44,7 @@ def test_a_secret_is_never_answered(api: ApiServer) -> None:
 
 
 @pytest.mark.attack("connectors")
-def test_a_key_that_only_writes_cannot_send_a_secret_elsewhere(api: ApiServer) -> None:
+def test_a_write_only_key_cannot_send_a_secret_elsewhere(api: ApiServer) -> None:
     admin = api.client("tenant_admin")
     made = admin.post("/connectors", json=body("moved", secrets={"token": {"value": SECRET}}))
     path = f"/connectors/{made.json()['id']}"
@@ -61,7 +61,7 @@ def test_a_key_that_only_writes_cannot_send_a_secret_elsewhere(api: ApiServer) -
 
 
 @pytest.mark.attack("secrets")
-def test_a_viewer_sees_that_a_header_is_set_and_not_its_value(api: ApiServer) -> None:
+def test_a_viewer_sees_that_a_header_is_set_but_not_its_value(api: ApiServer) -> None:
     admin, viewer = api.client("tenant_admin"), api.client("viewer")
     settings = {
         "url": "https://hooks.example.com/services/T0/hunter-2?key=hunter-3",
@@ -105,7 +105,7 @@ WRONG: list[tuple[str, dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize(("field", "wrong"), WRONG)
-def test_what_no_request_could_be_made_by_is_refused(
+def test_a_configuration_that_allows_no_request_is_refused(
     api: ApiServer, field: str, wrong: dict[str, Any]
 ) -> None:
     answer = api.client("tenant_admin").post("/connectors", json={**body("wrong"), **wrong})

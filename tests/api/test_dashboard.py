@@ -1,4 +1,4 @@
-"""How the dashboard is served: what browsers may do with it, and for how long they keep it."""
+"""How the server serves the dashboard: security headers and caching."""
 
 import gzip
 import json
@@ -48,14 +48,14 @@ def test_a_page_may_run_its_own_scripts_and_no_others(api: ApiServer) -> None:
     assert "style=" not in page.text
 
 
-def test_every_address_is_the_page_and_the_page_is_always_asked_for(api: ApiServer) -> None:
+def test_every_path_serves_the_page_which_is_always_revalidated(api: ApiServer) -> None:
     page = _get(api, "/ui/")
     deep = _get(api, "/ui/t/acme/jobs/4711")
     assert deep.text == page.text
     assert page.headers["cache-control"] == "no-cache"
 
 
-def test_files_with_a_hash_are_kept_for_ever_and_sent_small(api: ApiServer) -> None:
+def test_files_with_a_hash_are_cached_forever_and_sent_compressed(api: ApiServer) -> None:
     path = re.findall(r'src="(/ui/assets/[^"]+)"', _get(api, "/ui/").text)[0]
     packed = _get(api, path, **{"accept-encoding": "gzip"})
     assert "immutable" in packed.headers["cache-control"]
@@ -66,15 +66,15 @@ def test_files_with_a_hash_are_kept_for_ever_and_sent_small(api: ApiServer) -> N
     assert _get(api, "/ui/assets/no-such.js").status_code == 404
 
 
-def test_files_are_only_read(api: ApiServer) -> None:
+def test_static_files_accept_only_reads(api: ApiServer) -> None:
     refused = httpx2.post(f"{api.url}/ui/", trust_env=False)
     assert (refused.status_code, refused.headers["allow"]) == (405, "GET, HEAD")
     assert _get(api, "/ui/../pyproject.toml").status_code == 404
     assert "[project]" not in _get(api, "/ui/%2e%2e/%2e%2e/pyproject.toml").text
-    assert ".stamp" not in Dashboard()._files  # noqa: SLF001 - the folder has more than is served
+    assert ".stamp" not in Dashboard()._files  # noqa: SLF001 - the folder has more files than are served
 
 
-def test_it_can_be_mounted_anywhere(api: ApiServer) -> None:
+def test_the_app_can_be_mounted_under_any_path(api: ApiServer) -> None:
     config = Config(database_url=api.database.url_as("server_login"), access_log=False)
     jobs = create_app(config)
 
@@ -98,7 +98,7 @@ def test_it_can_be_mounted_anywhere(api: ApiServer) -> None:
         assert client.get(f"{told['api']}/session").json()["role"] == "viewer"
 
 
-def test_a_build_without_it_says_so(tmp_path: Path) -> None:
+def test_a_build_without_the_dashboard_says_so(tmp_path: Path) -> None:
     app = FastAPI()
     app.mount("/ui", Dashboard(tmp_path))
     with TestClient(app) as client:
@@ -120,7 +120,7 @@ def test_the_first_load_is_small() -> None:
     assert size < MOST_AT_FIRST, f"{size} bytes, compressed"
 
 
-def test_the_root_leads_to_the_dashboard(api: ApiServer) -> None:
+def test_the_root_redirects_to_the_dashboard(api: ApiServer) -> None:
     answer = _get(api, "/")
     assert (answer.status_code, answer.headers["location"]) == (307, "/ui/")
     app = FastAPI()
@@ -129,7 +129,7 @@ def test_the_root_leads_to_the_dashboard(api: ApiServer) -> None:
     assert mounted.headers["location"] == "/background/ui/"
 
 
-def test_a_ticket_stands_for_its_key_once_and_not_for_long() -> None:
+def test_a_ticket_replaces_its_key_once_and_for_a_short_time() -> None:
     tickets, key = LoginTickets(), generate_api_key()
     ticket = tickets.create(key)
     assert key.text not in ticket
@@ -139,7 +139,7 @@ def test_a_ticket_stands_for_its_key_once_and_not_for_long() -> None:
     assert tickets.redeem(key.text) is None
 
 
-def test_a_ticket_that_nobody_made_is_nobody(api: ApiServer) -> None:
+def test_an_unknown_ticket_is_refused(api: ApiServer) -> None:
     refused = httpx2.post(
         f"{api.url}/api/v1/session", json={"ticket": "jfticket_" + "A" * 43}, trust_env=False
     )

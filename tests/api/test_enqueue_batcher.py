@@ -1,4 +1,4 @@
-"""Single jobs that are made together, each with an answer of its own."""
+"""Single enqueue requests that are stored together, each with its own response."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -31,14 +31,14 @@ async def creations(database: Database, conn: Connection) -> AsyncIterator[Enque
 
 
 def _transactions(conn: Connection) -> int:
-    """In how many transactions jobs were made."""
+    """Return the number of transactions that created jobs."""
     row = conn.execute("select count(distinct xmin::text) as n from jobforge.jobs").fetchone()
     assert row is not None
     return int(row["n"])
 
 
 def _is_waited_for(conn: Connection) -> bool:
-    """Whether somebody waits for a lock in this database."""
+    """Return whether a session waits for a lock in this database."""
     waiting = conn.execute(
         "select from pg_stat_activity"
         " where datname = current_database() and wait_event_type = 'Lock'"
@@ -53,15 +53,15 @@ async def _gather(
     return await asyncio.gather(*wishes, return_exceptions=True)
 
 
-async def test_jobs_that_come_together_are_made_together(
+async def test_concurrent_jobs_are_stored_together(
     creations: EnqueueBatcher, conn: Connection
 ) -> None:
     made = await _gather(creations, uuid4(), [PLAIN] * 100)
     assert len({each.job_id for each in made if isinstance(each, Enqueued)}) == 100
-    assert _transactions(conn) == 2  # the first, and all that came meanwhile
+    assert _transactions(conn) == 2  # the first job, and all jobs that arrived in the meantime
 
 
-async def test_one_that_is_refused_spoils_none_of_the_others(creations: EnqueueBatcher) -> None:
+async def test_a_refused_job_does_not_affect_the_others(creations: EnqueueBatcher) -> None:
     taken = PLAIN._replace(key="once", on_conflict="raise")
     unknown = JobRequest("nobody")
     made = await _gather(creations, uuid4(), [PLAIN, unknown, PLAIN, taken, taken, PLAIN, unknown])
@@ -72,7 +72,9 @@ async def test_one_that_is_refused_spoils_none_of_the_others(creations: EnqueueB
     assert made[0] != made[2]
 
 
-async def test_tenants_do_not_mix(creations: EnqueueBatcher, conn: Connection) -> None:
+async def test_jobs_of_different_tenants_are_stored_separately(
+    creations: EnqueueBatcher, conn: Connection
+) -> None:
     tenants = [uuid4() for _ in range(3)]
     wishes = [creations.enqueue(tenant, PLAIN) for tenant in tenants for _ in range(5)]
     made = await asyncio.gather(*wishes)
@@ -82,14 +84,14 @@ async def test_tenants_do_not_mix(creations: EnqueueBatcher, conn: Connection) -
     assert [owners[each.job_id] for each in made] == asked
 
 
-async def test_whoever_gives_up_leaves_the_others_their_answers(
+async def test_a_canceled_request_does_not_affect_the_others(
     creations: EnqueueBatcher, conn: Connection, connect: Connect
 ) -> None:
     tenant_id = uuid4()
     holding = connect(autocommit=False)
     holding.execute("lock table jobforge.jobs in share mode")
     tasks = [asyncio.create_task(creations.enqueue(tenant_id, PLAIN)) for _ in range(6)]
-    # The first call is under way and cannot end; the others are in line.
+    # The first call is running and cannot finish; the others are queued.
     await asyncio.to_thread(wait_until, lambda: _is_waited_for(conn))
     tasks[0].cancel()
     tasks[3].cancel()
@@ -105,7 +107,7 @@ async def test_whoever_gives_up_leaves_the_others_their_answers(
 
 
 @pytest.mark.parametrize("job", [PLAIN, PLAIN._replace(version=1), JobRequest("plain@1")])
-async def test_what_a_definition_says_is_asked_once(
+async def test_a_definition_is_loaded_once(
     database: Database, connect: Connect, monkeypatch: pytest.MonkeyPatch, job: JobRequest
 ) -> None:
     monkeypatch.setattr(payload_check, "_REMEMBERED_S", float("inf"))
@@ -115,6 +117,6 @@ async def test_what_a_definition_says_is_asked_once(
     async with db.Database(database.url_as("server_login")) as opened:
         checks = payload_check.PayloadChecker(opened)
         await checks.check([job], path="payload")
-        holding.execute("lock table jobforge.definitions")  # who asks now is not answered
+        holding.execute("lock table jobforge.definitions")  # a request now would get no response
         await checks.check([job], path="payload")
     holding.rollback()

@@ -1,4 +1,4 @@
-"""Events over HTTP: emitted, listed, looked at, replayed, and tried on a trigger."""
+"""Events over HTTP: emit, list, get and replay them, and test a trigger on an event."""
 
 from uuid import UUID, uuid4
 
@@ -81,7 +81,7 @@ def test_a_deduplicated_event_is_counted_and_names_the_job_that_covers_it(
         ({"to": 7, "total": 120}, "failed", "payload.to: "),
     ],
 )
-def test_a_trigger_is_tried_on_an_event_and_nothing_comes_of_it(
+def test_testing_a_trigger_on_an_event_creates_no_job(
     api: ApiServer, listener: UUID, data: dict[str, object], outcome: str, reason: str | None
 ) -> None:
     admin = api.client("tenant_admin")
@@ -99,7 +99,9 @@ def test_a_trigger_is_tried_on_an_event_and_nothing_comes_of_it(
     assert (shown["is_pending"], shown["deliveries"]) == (True, [])
 
 
-def test_a_trial_says_that_the_name_does_not_fit(api: ApiServer, listener: UUID) -> None:
+def test_a_trigger_test_reports_that_the_name_does_not_match(
+    api: ApiServer, listener: UUID
+) -> None:
     admin = api.client("tenant_admin")
     event = admin.post("/events", json={"name": "user.new"}).json()["id"]
     tried = admin.post(f"/triggers/{listener}/test", json={"event_id": event}).json()
@@ -123,7 +125,7 @@ def test_a_trial_says_that_the_name_does_not_fit(api: ApiServer, listener: UUID)
         ({"name": "order.paid", "data": {"x": "y" * 262_145}}, "data"),
     ],
 )
-def test_what_is_no_event_is_refused(api: ApiServer, body: dict[str, object], field: str) -> None:
+def test_an_invalid_event_is_refused(api: ApiServer, body: dict[str, object], field: str) -> None:
     refused = api.client("tenant_admin").post("/events", json=body)
     assert refused.status_code in {413, 422}
     assert field in refused.text

@@ -1,4 +1,4 @@
-"""What a server shows to Prometheus, and to whom; and how the database is."""
+"""A server's metrics for Prometheus, who may read them, and metrics of the database."""
 
 import socket
 import threading
@@ -38,7 +38,7 @@ def samples(api: ApiServer) -> dict[tuple[str, tuple[tuple[str, str], ...]], flo
     }
 
 
-def test_the_token_of_the_settings_is_enough_and_another_is_not(api: ApiServer) -> None:
+def test_only_the_configured_token_reads_metrics(api: ApiServer) -> None:
     page = scraped(api, authorization=f"Bearer {TOKEN}")
     assert page.status_code == 200
     assert page.headers["content-type"].startswith("text/plain; version=0.0.4")
@@ -48,7 +48,7 @@ def test_the_token_of_the_settings_is_enough_and_another_is_not(api: ApiServer) 
     assert api.client("tenant_admin").get(f"{api.url}/metrics").status_code == 403
 
 
-def test_what_happens_shows_in_the_next_page(api: ApiServer) -> None:
+def test_the_next_scrape_shows_what_happened(api: ApiServer) -> None:
     tenant = str(api.a.tenant_id)
     waiting = "jobforge_tenant_queued_jobs", (("tenant", tenant),)
     before = samples(api).get(waiting, 0)
@@ -63,7 +63,7 @@ def test_what_happens_shows_in_the_next_page(api: ApiServer) -> None:
     assert found["jobforge_workers", (("state", "live"),)] == 0
 
 
-def test_who_leaves_in_the_middle_of_a_body_is_counted_as_gone(api: ApiServer) -> None:
+def test_a_client_that_disconnects_within_a_body_is_counted(api: ApiServer) -> None:
     whole = api.client("tenant_admin").build_request("POST", "/jobs/batch", json={"jobs": []})
     head = "".join(f"{name}: {value}\r\n" for name, value in whole.headers.items())
     with socket.create_connection((whole.url.host, whole.url.port or 80)) as leaving:
@@ -72,7 +72,7 @@ def test_who_leaves_in_the_middle_of_a_body_is_counted_as_gone(api: ApiServer) -
     wait_until(lambda: samples(api).get(("jobforge_http_requests_total", route)) == 1)
 
 
-def test_an_unknown_path_adds_no_name_of_its_own(api: ApiServer) -> None:
+def test_an_unknown_path_adds_no_label(api: ApiServer) -> None:
     api.client_with_headers({}).get(f"{api.url}/no/such/path")
     names = [labels for name, labels in samples(api) if name == "jobforge_http_requests_total"]
     routes = {dict(labels)["route"] for labels in names}
@@ -80,7 +80,7 @@ def test_an_unknown_path_adds_no_name_of_its_own(api: ApiServer) -> None:
     assert not [route for route in routes if "such" in route]
 
 
-def test_the_page_of_the_database_has_the_findings_and_who_holds_the_horizon(
+def test_database_metrics_show_findings_and_the_holder_of_the_horizon(
     api: ApiServer,
 ) -> None:
     with connect_to(api.database.url) as holder:
@@ -105,7 +105,7 @@ def test_the_page_of_the_database_has_the_findings_and_who_holds_the_horizon(
     assert shown["login"] == "server_login"
 
 
-def test_the_page_of_the_database_says_who_waits_for_whose_lock(api: ApiServer) -> None:
+def test_database_metrics_show_lock_waits(api: ApiServer) -> None:
     with connect_to(api.database.url) as holder, connect_to(api.database.url) as waiter:
         holder.execute("select pg_advisory_lock(1)")
         pids = waiter.info.backend_pid, holder.info.backend_pid
@@ -125,7 +125,7 @@ def lock_waits(api: ApiServer) -> list[tuple[int, int]]:
     return [(each["pid"], each["holder"]) for each in shown]
 
 
-def test_the_page_of_the_database_says_who_waits_and_what_does_not_go_on(api: ApiServer) -> None:
+def test_database_metrics_show_waiting_sessions_and_stalled_work(api: ApiServer) -> None:
     api.client("tenant_admin").post("/jobs", json={"definition": "plain"})
     api.conn.execute("select jobforge.start_maintenance('statistics', 0, 'here:1')")
     shown = api.client("super_admin").get("/database").json()

@@ -1,6 +1,6 @@
-"""The OpenAPI document tells the truth: whatever it allows is answered as it says.
+"""The OpenAPI document is correct: each request that it allows gets a response that it describes.
 
-JOBFORGE_LONG=1 tries much more of it.
+JOBFORGE_LONG=1 tries many more requests.
 """
 
 import os
@@ -30,15 +30,15 @@ from jobforge.config import Config
 
 IS_LONG = bool(os.environ.get("JOBFORGE_LONG"))
 EXAMPLES = 300 if IS_LONG else 2
-# A schema cannot say all: that a window needs its length, that a year ahead is too far.
+# Rules that a schema cannot express: a window needs its length; a time must be within a year.
 BEYOND_A_SCHEMA = positive_data_acceptance
-# These go on for as long as somebody listens.
+# Responses that last as long as the client stays connected.
 ENDLESS = {"stream", "list_logs", "claim_jobs"}
 
 
 def _keys(api: ApiServer) -> type:
     class Keys:
-        """The key of the least role that may use an operation."""
+        """The API key of the least role that may use an operation."""
 
         def get(self, _: Any, context: Any) -> str:
             roles = context.operation.definition.raw["x-roles"]
@@ -56,7 +56,7 @@ def _keys(api: ApiServer) -> type:
 def _operations(api: ApiServer) -> Iterator[Any]:
     document = create_app(Config()).openapi()
     for path in document["paths"].values():
-        for operation in path.values():  # which tenant is no matter of chance
+        for operation in path.values():  # the tenant must not be random
             operation["parameters"] = [
                 parameter
                 for parameter in operation.get("parameters", [])
@@ -64,7 +64,7 @@ def _operations(api: ApiServer) -> Iterator[Any]:
             ]
     config = SchemathesisConfig()
     refused = config.projects.default.checks.negative_data_rejection
-    # In a body that is too large nobody looks for what else is wrong.
+    # The server does not validate a body that is too large.
     refused.expected_statuses = [*refused.expected_statuses, "413"]
     schema = schemathesis.openapi.from_dict(document, config=config)
     schema.auth(refresh_interval=None)(_keys(api))
@@ -88,14 +88,14 @@ def _try(api: ApiServer, operation: Any, mode: GenerationMode) -> None:
     def check(case: Any) -> None:
         case.call_and_validate(base_url=api.url, timeout=30, excluded_checks=[BEYOND_A_SCHEMA])
 
-    with suppress(Unsatisfiable):  # nothing about it can be wrong
+    with suppress(Unsatisfiable):  # no request for it can be invalid
         check()
 
 
 @pytest.mark.filterwarnings("default")  # schemathesis uses `random` in its strategies
 @pytest.mark.timeout(7200 if IS_LONG else 120)
 @pytest.mark.parametrize("mode", [GenerationMode.POSITIVE, GenerationMode.NEGATIVE])
-def test_every_answer_is_as_the_document_says(api: ApiServer, mode: GenerationMode) -> None:
+def test_every_response_is_as_the_document_says(api: ApiServer, mode: GenerationMode) -> None:
     create_tenant_objects(api)
     before = list(rows_of(api.conn, api.b.tenant_id))
     for operation in _operations(api):
@@ -103,7 +103,7 @@ def test_every_answer_is_as_the_document_says(api: ApiServer, mode: GenerationMo
     assert list(rows_of(api.conn, api.b.tenant_id)) == before
 
 
-def test_every_route_has_words_for_people_and_all_its_errors() -> None:
+def test_every_route_has_a_description_and_all_its_errors() -> None:
     document = create_app(Config()).openapi()
     assert document["openapi"].startswith("3.1")
     for path, operations in document["paths"].items():
@@ -127,7 +127,7 @@ def test_codes_are_listed_under_the_status_they_come_with() -> None:
     assert "idempotency_key_reused" in list_error_codes(409)
 
 
-def test_the_page_of_the_api_is_current() -> None:
+def test_the_generated_api_page_is_current() -> None:
     assert api_page.PAGE.read_text(encoding="utf-8") == api_page.page(), "run scripts/api_page.py"
 
 
@@ -141,10 +141,10 @@ def test_the_routes_of_the_guide_exist() -> None:
 
 
 @pytest.mark.parametrize("method", ["GET", "POST"])
-def test_a_bug_is_told_once_and_answered_with_no_more_than_the_id_of_its_request(
+def test_an_internal_error_is_logged_once_and_the_response_has_only_the_request_id(
     method: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    # It was never started: whatever asks for the database goes wrong.
+    # The app was never started, so every use of the database fails.
     client = TestClient(create_app(Config()))
     answer = client.request(method, f"{PREFIX}/jobs")
     assert answer.status_code == 500
@@ -155,7 +155,7 @@ def test_a_bug_is_told_once_and_answered_with_no_more_than_the_id_of_its_request
     assert caplog.text.count("request.failed") == 1
 
 
-def test_only_pages_of_named_origins_may_read_answers() -> None:
+def test_only_pages_of_allowed_origins_may_read_responses() -> None:
     client = TestClient(create_app(Config(cors_origins=("https://app.example",))))
     for origin, status in (("https://app.example", 200), ("https://evil.example", 400)):
         asked = {"origin": origin, "access-control-request-method": "POST"}

@@ -1,4 +1,4 @@
-"""How fast one may ask, by key and by tenant, on one server and on several."""
+"""Request rates by key and by tenant, on one server and on several."""
 
 import asyncio
 import time
@@ -25,12 +25,14 @@ RATES: dict[str, Any] = {"request_rate": 5, "tenant_request_rate": 10}
 
 @pytest.fixture(scope="module")
 def strict(server: PostgresServer) -> Iterator[ApiServer]:
-    """5 requests a second and key, 10 and tenant; twice as many at once."""
+    """A server that allows 5 requests per second and key, and 10 per tenant, with bursts of twice
+    that.
+    """
     with fresh_database(server) as database, open_api_server(database, **RATES) as opened:
         yield opened
 
 
-def test_a_key_that_asks_too_fast_is_told_when_to_come_back(strict: ApiServer) -> None:
+def test_a_key_over_its_rate_is_refused_with_a_retry_time(strict: ApiServer) -> None:
     client = strict.client("viewer")
     answers = [client.get("/jobs") for _ in range(30)]
     refused = [answer for answer in answers if answer.status_code == 429]
@@ -42,7 +44,7 @@ def test_a_key_that_asks_too_fast_is_told_when_to_come_back(strict: ApiServer) -
 
 
 def drain(strict: ApiServer, bucket: str) -> None:
-    """Empty a bucket that exists; nothing comes back to it, however slow the test is."""
+    """Empty an existing bucket; it does not refill, however slow the test is."""
     drained = strict.conn.execute(
         "update jobforge.request_rates set tokens = 0, refilled_at = now() + interval '1 hour'"
         " where bucket = %s",
@@ -56,10 +58,10 @@ def test_the_keys_of_a_tenant_share_its_rate(strict: ApiServer) -> None:
     first, second = (strict.client_with_headers({"authorization": f"Bearer {key}"}) for key in keys)
     assert first.get("/jobs").status_code == 200
     drain(strict, f"tenant:{strict.b.tenant_id}")
-    assert second.get("/jobs").status_code == 429  # it has not come near its own limit
+    assert second.get("/jobs").status_code == 429  # this key is far from its own limit
 
 
-def test_a_body_that_the_short_way_leaves_to_its_route_counts_once(strict: ApiServer) -> None:
+def test_a_body_that_the_fast_path_passes_on_counts_once(strict: ApiServer) -> None:
     key = {"authorization": f"Bearer {strict.create_key('tenant_admin', strict.a.tenant_id)}"}
     client = strict.client_with_headers(key)
     refused = [client.post("/jobs", json={"definition": "noop", "surprise": 1}) for _ in range(8)]
@@ -102,7 +104,7 @@ def test_requests_without_a_valid_key_count_by_address(
         answers = [nobody.get(jobs) for _ in range(12)]
         assert [answer.status_code for answer in answers] == [401] * 10 + [429] * 2
         assert int(answers[-1].headers["retry-after"]) >= 1
-        # Of the same address, and with a key that is valid.
+        # A request from the same address with a valid key.
         assert strict.client("viewer").get(jobs).status_code == 200
         elsewhere = {"x-forwarded-for": "203.0.113.9"}
         assert nobody.get(jobs, headers=elsewhere).status_code == 401
@@ -112,7 +114,7 @@ def test_requests_without_a_valid_key_count_by_address(
 
 
 class LotCounter:
-    """Counts the lots that are taken from a database; each waits until all requests have come."""
+    """Counts the token lots taken from a database; each call waits for all requests."""
 
     def __init__(self) -> None:
         self.calls = 0
@@ -126,7 +128,7 @@ class LotCounter:
 
 @pytest.mark.anyio
 @pytest.mark.attack("limits")
-async def test_requests_at_once_share_a_lot() -> None:
+async def test_concurrent_requests_share_a_lot() -> None:
     counting = LotCounter()
     rates = RateLimiter(Config(request_rate=1000), counting)  # type: ignore[arg-type]  # it only runs calls
     principal = Principal("key:abcdefgh", Role.VIEWER)

@@ -1,4 +1,4 @@
-"""The worker over HTTP: it runs, keeps and settles jobs with a key, and no database."""
+"""The worker over HTTP: it runs, extends and settles jobs with a key and without a database."""
 
 import asyncio
 import signal
@@ -67,7 +67,7 @@ def history(api: ApiServer, party: TenantKeys, job_id: UUID) -> JobHistory:
 
 @asynccontextmanager
 async def working(app: JobForge, url: str, key: str, **options: Any) -> AsyncIterator[Worker]:
-    """A worker in this loop, until the end of the block."""
+    """Run a worker in this loop until the end of the block."""
     given = {"queues": {"default": 10}, "lease_s": 4.0, "heartbeat_s": 0.5}
     async with reached(url, key) as server, asyncio.TaskGroup() as group:
         worker = Worker(app, server, poll_s=server.poll_s, **{**given, **options})
@@ -96,7 +96,7 @@ def register(api: ApiServer, app: JobForge) -> None:
 
 
 @pytest.mark.anyio
-async def test_a_tenants_worker_runs_its_tenants_jobs_as_any_worker_does(api: ApiServer) -> None:
+async def test_a_tenants_worker_runs_jobs_of_its_tenant_like_any_worker(api: ApiServer) -> None:
     app = JobForge("postgresql://nowhere.example.com/none")
     may_end = asyncio.Event()
 
@@ -130,10 +130,11 @@ async def test_a_tenants_worker_runs_its_tenants_jobs_as_any_worker_does(api: Ap
         return [state_of(api.conn, api.a.tenant_id, job_id) for job_id in own]
 
     async with working(app, api.url, api.a.keys["worker"]):
-        # No result is as long as the first, so it fails for good.
+        # No result may be that long, so the job fails permanently.
         await eventually(lambda: states() == ["dead", "succeeded", "dead", "running"])
         db.run(api.conn, calls.cancel_job(own[3], tenant_id=api.a.tenant_id))
-        await eventually(lambda: states()[3] == "canceled")  # the next heartbeat tells
+        # the next heartbeat delivers the cancel request
+        await eventually(lambda: states()[3] == "canceled")
     echoed = history(api, api.a, own[1])
     assert echoed.job.result == 2
     notes = db.run(api.conn, calls.list_notes(own[1], tenant_id=api.a.tenant_id))
@@ -189,7 +190,7 @@ async def test_steps_waits_and_children_work_without_a_database(api: ApiServer) 
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("fault", ["down", "throttled"])
-async def test_what_ended_while_the_server_was_away_is_settled_when_it_is_back(
+async def test_jobs_finished_during_a_server_outage_are_settled_afterwards(
     api: ApiServer, proxy: FaultyProxy, fault: Fault
 ) -> None:
     app = JobForge("postgresql://nowhere.example.com/none")
@@ -233,18 +234,18 @@ async def test_a_worker_is_refused_by_another_role_and_by_unknown_definitions(
             await worker.run()
 
 
-def test_everything_that_a_worker_calls_has_a_route() -> None:
+def test_every_call_of_a_worker_has_a_route() -> None:
     source = Path(calls.__file__).parent.parent / "worker"
     text = "".join(path.read_text(encoding="utf-8") for path in source.glob("*.py"))
     called = {name for name in calls.__all__ if f"calls.{name}(" in text}
     # A job that creates workflows or batches needs a worker with a database.
     created = {"enqueue_workflow", "create_batch", "add_to_batch", "close_batch"}
-    # The server repeats a claim that met an unreadable payload; a worker does so on a database.
+    # The server retries a claim with an unreadable payload itself; with a database the worker does.
     repeated = {"claim_readable_jobs"}
     assert called - WORKER_ROUTES.keys() <= {"advance_operations", *created, *repeated}
 
 
-def test_the_command_runs_jobs_that_make_jobs_and_drains(api: ApiServer, tmp_path: Path) -> None:
+def test_the_command_runs_jobs_that_enqueue_jobs_and_drains(api: ApiServer, tmp_path: Path) -> None:
     (tmp_path / "app.py").write_text(APP, encoding="utf-8")
     key = api.create_key("worker", None)
     shell = Terminal(tmp_path, JOBFORGE_SERVER=api.url, JOBFORGE_KEY=key)
@@ -267,9 +268,7 @@ def _results(api: ApiServer, definition: str) -> list[Any]:
     return [row["result"] for row in rows]
 
 
-def test_the_command_ends_when_the_server_does_not_take_its_key(
-    api: ApiServer, tmp_path: Path
-) -> None:
+def test_the_command_exits_when_the_server_refuses_its_key(api: ApiServer, tmp_path: Path) -> None:
     (tmp_path / "app.py").write_text(APP, encoding="utf-8")
     ended = Terminal(tmp_path).run("worker", "--server", api.url, "--key", "jf_wrong")
     assert (ended.returncode, "does not take this key" in ended.stderr) == (4, True), ended.stderr

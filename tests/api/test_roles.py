@@ -1,4 +1,4 @@
-"""Who may use which route: the table is walked, route by route and role by role."""
+"""Which role may use which route: every route is tested with every role."""
 
 from typing import Any
 from uuid import uuid4
@@ -42,12 +42,12 @@ def _ask(api: ApiServer, rule: Rule, role: str | None, **options: Any) -> tuple[
         return answer.status_code, answer.json()["code"] if is_problem else body.decode()
 
 
-def test_the_table_and_the_routes_are_the_same() -> None:
+def test_the_role_table_has_exactly_the_routes() -> None:
     assert _routes(create_app(Config())) == set(RULES)
 
 
 @pytest.mark.attack("HTTP routes by role")
-def test_every_route_admits_the_roles_of_its_row_and_nobody_else(
+def test_every_route_admits_exactly_the_roles_of_its_row(
     api: ApiServer, attempts: Attempts
 ) -> None:
     attempts(len(RULES) * len(EVERYBODY))
@@ -82,11 +82,11 @@ def test_every_route_is_guarded() -> None:
         for route in app.routes
         if isinstance(route, APIRoute) and type(route) is APIRoute
     ]
-    # The document and, where the dashboard is built, the redirect to it are for everybody.
+    # The OpenAPI document and the redirect to the dashboard, if it is built, are public.
     assert [path for path in bare if path != "/"] == [f"{PREFIX}/openapi.json"]
 
 
-def test_a_viewer_changes_nothing_and_a_worker_only_works() -> None:
+def test_a_viewer_cannot_change_anything_and_a_worker_can_only_work() -> None:
     for rule in RULES.values():
         roles = rule.roles or frozenset()
         if rule.method != "GET":
@@ -98,7 +98,7 @@ def test_a_viewer_changes_nothing_and_a_worker_only_works() -> None:
 
 
 @pytest.mark.attack("API keys")
-def test_scopes_narrow_a_role_down(api: ApiServer, attempts: Attempts) -> None:
+def test_scopes_restrict_a_role(api: ApiServer, attempts: Attempts) -> None:
     reader = api.create_key("tenant_admin", api.a.tenant_id, scopes=["jobs:read"])
     client = api.client_with_headers({"authorization": f"Bearer {reader}"})
     assert client.get("/jobs").status_code == 200
@@ -110,7 +110,7 @@ def test_scopes_narrow_a_role_down(api: ApiServer, attempts: Attempts) -> None:
 
 
 @pytest.mark.attack("API keys")
-def test_a_key_cannot_make_one_that_may_do_more(api: ApiServer, attempts: Attempts) -> None:
+def test_a_key_cannot_create_a_key_with_more_rights(api: ApiServer, attempts: Attempts) -> None:
     narrow = api.create_key("tenant_admin", api.a.tenant_id, scopes=["keys:write", "jobs:read"])
     client = api.client_with_headers({"authorization": f"Bearer {narrow}"})
     wish = {"name": "wider", "role": "viewer"}

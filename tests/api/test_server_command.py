@@ -1,4 +1,4 @@
-"""`jobforge server` as operators run it, and the keys that they make for it."""
+"""`jobforge server` as operators run it, and the keys that they create for it."""
 
 import json
 import signal
@@ -22,7 +22,7 @@ from jobforge.embedded import PostgresServer
 
 @pytest.fixture(scope="module")
 def database(server: PostgresServer) -> Iterator[Database]:
-    """One for all of them."""
+    """Return one database for all tests of this module."""
     with fresh_database(server) as fresh:
         yield fresh
 
@@ -47,7 +47,7 @@ def _url(program: RunningProgram) -> str:
     return str(_lines(program, "server.listening")[0]["url"])
 
 
-def test_a_server_answers_writes_it_down_and_ends_when_told(shell: Terminal) -> None:
+def test_a_server_responds_logs_and_stops_on_a_signal(shell: Terminal) -> None:
     key = shell.read("keys", "create", "first", "--super-admin")
     with shell.start("server") as program:
         url = _url(program)
@@ -70,7 +70,7 @@ def test_a_server_answers_writes_it_down_and_ends_when_told(shell: Terminal) -> 
     assert "secret-in-a-path" not in program.output
 
 
-def test_what_was_asked_before_the_end_is_answered(shell: Terminal) -> None:
+def test_requests_that_arrived_before_the_stop_are_completed(shell: Terminal) -> None:
     key = shell.read("keys", "create", "slow", "--super-admin")
     with shell.start("server") as program:
         host, _, port = _url(program).removeprefix("http://").partition(":")
@@ -81,7 +81,7 @@ def test_what_was_asked_before_the_end_is_answered(shell: Terminal) -> None:
         )
         with socket.create_connection((host, int(port)), timeout=30) as asking:
             asking.sendall(head.encode() + body[:5])
-            # Only when the server has begun with it does it count as asked.
+            # A request counts as received only when the server has begun to handle it.
             _wait_for_a_second_answer(host, int(port))
             program.signal(signal.SIGTERM)
             asking.sendall(body[5:])
@@ -89,7 +89,7 @@ def test_what_was_asked_before_the_end_is_answered(shell: Terminal) -> None:
         assert program.wait_for_exit() == 0, program.output
 
 
-def test_streams_are_ended_with_a_reason(shell: Terminal) -> None:
+def test_a_stopping_server_ends_streams_with_a_reason(shell: Terminal) -> None:
     key = shell.read("keys", "create", "listener", "--super-admin")
     tenant = shell.read("tenants", "create", "listened-to")
     headers = {"authorization": f"Bearer {key}", "x-jobforge-tenant": tenant}
@@ -114,7 +114,7 @@ def test_streams_are_ended_with_a_reason(shell: Terminal) -> None:
         ),
     ],
 )
-def test_a_server_that_could_not_serve_is_not_ready(
+def test_a_server_without_its_database_is_not_ready(
     server: PostgresServer, tmp_path: Path, login: str, damage: str, reason: str
 ) -> None:
     with fresh_database(server) as own:
@@ -136,20 +136,20 @@ def _wait_for_a_second_answer(host: str, port: int) -> None:
     httpx2.get(f"http://{host}:{port}/health", trust_env=False).raise_for_status()
 
 
-def test_a_port_that_is_taken_is_told(shell: Terminal) -> None:
+def test_a_port_in_use_is_reported(shell: Terminal) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         result = shell.run("server", "--port", str(taken.getsockname()[1]))
     assert result.returncode == 2
     assert "cannot listen" in result.stderr
 
 
-def test_a_database_that_is_away_is_told(tmp_path: Path) -> None:
+def test_an_unreachable_database_is_reported(tmp_path: Path) -> None:
     away = Terminal(tmp_path, JOBFORGE_DATABASE_URL="postgresql://127.0.0.1:1/none")
     result = away.run("server")
     assert (result.returncode, "cannot be reached" in result.stderr) == (7, True)
 
 
-def test_keys_are_made_listed_rotated_and_revoked(shell: Terminal) -> None:
+def test_keys_are_created_listed_rotated_and_revoked(shell: Terminal) -> None:
     tenant = shell.read("tenants", "create", "key-holder")
     made = shell.read_json(
         *("keys", "create", "reader", "--role", "viewer", "--tenant", tenant),
@@ -175,13 +175,13 @@ def test_keys_are_made_listed_rotated_and_revoked(shell: Terminal) -> None:
     assert shell.run("keys", "revoke", absent, "--yes").returncode == 3
 
 
-def test_the_document_is_printed(shell: Terminal) -> None:
+def test_the_openapi_document_is_printed(shell: Terminal) -> None:
     assert "/api/v1/jobs" in json.loads(shell.read("openapi"))["paths"]
 
 
 @pytest.mark.attack("limits")
-@pytest.mark.timeout(300)  # it takes seconds to parse, and longer on a busy machine
-def test_a_server_answers_others_while_it_parses_millions_of_arrays(
+@pytest.mark.timeout(300)  # parsing takes seconds, and longer on a busy machine
+def test_a_server_responds_to_others_while_it_parses_millions_of_arrays(
     shell: Terminal, attempts: Attempts
 ) -> None:
     key = shell.read("keys", "create", "deep", "--super-admin")
@@ -212,7 +212,7 @@ def test_a_server_answers_others_while_it_parses_millions_of_arrays(
                 assert other.get("/health").status_code == 200
                 answered += counts
         assert large.result().status_code == 422, large.result().text
-    # If the server parsed in its loop, it would answer one, which came before the end of the body.
+    # A server that parsed in its event loop would respond once, before the end of the body.
     assert answered >= 10
     attempts(1)
 
@@ -226,10 +226,10 @@ FEW_FILES = ["sh", "-c", 'ulimit -n 256; exec "$@"', "sh"]
     [(1, 600), (8, 2)],
     ids=["one address", "eight addresses"],
 )
-def test_half_open_connections_do_not_use_up_the_files_of_a_server(
+def test_half_open_connections_do_not_exhaust_the_file_descriptors_of_a_server(
     shell: Terminal, addresses: int, header_timeout_s: int, attempts: Attempts
 ) -> None:
-    """One address is held to its share; those of many end by their time limit."""
+    """The limit per address stops one client; a time limit stops many clients."""
     setting = f"JOBFORGE_HEADER_TIMEOUT_S={header_timeout_s}"
     shell.prefix = [*FEW_FILES, "env", setting]
     with shell.start("server") as program, ExitStack() as kept:

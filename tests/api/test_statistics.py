@@ -1,4 +1,4 @@
-"""Statistics over HTTP: for a tenant, for all of them, and what each used."""
+"""Statistics over HTTP: for one tenant, for all tenants, and the usage of each."""
 
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
@@ -13,7 +13,7 @@ HOUR = timedelta(hours=1)
 
 @pytest.fixture(scope="module")
 def counted(api: ApiServer) -> ApiServer:
-    """Two attempts of A's and one of B's, as a roll-up leaves them."""
+    """Store two attempts of tenant A and one of tenant B, as a roll-up does."""
     add(api, api.a, "mail", 2)
     add(api, api.b, "of_b", 1)
     return api
@@ -31,7 +31,7 @@ def add(api: ApiServer, party: TenantKeys, definition: str, n: int) -> None:
     )
 
 
-def test_a_viewer_sees_the_tenants_own(counted: ApiServer) -> None:
+def test_a_viewer_sees_the_statistics_of_its_tenant(counted: ApiServer) -> None:
     viewer = counted.client("viewer")
     [item] = viewer.get("/statistics", params={"by": "definition", "step_s": 3600}).json()["items"]
     assert (item["definition"], item["attempts"], item["succeeded"]) == ("mail", 2, 2)
@@ -40,7 +40,7 @@ def test_a_viewer_sees_the_tenants_own(counted: ApiServer) -> None:
         assert viewer.get("/statistics", params=nothing).json()["items"] == []
 
 
-def test_a_super_admin_sees_all_together_or_one(counted: ApiServer) -> None:
+def test_a_super_admin_sees_the_sum_or_one_tenant(counted: ApiServer) -> None:
     operator = counted.client("super_admin")
     [item] = operator.get("/statistics", params={"step_s": 86_400}).json()["items"]
     assert (item["definition"], item["attempts"]) == (None, 3)
@@ -61,12 +61,12 @@ def test_a_super_admin_sees_all_together_or_one(counted: ApiServer) -> None:
         {"since": "yesterday"},
     ],
 )
-def test_what_cannot_be_answered_is_refused(api: ApiServer, wrong: dict[str, str]) -> None:
+def test_invalid_ranges_are_refused(api: ApiServer, wrong: dict[str, str]) -> None:
     answer = api.client("viewer").get("/statistics", params=wrong)
     assert (answer.status_code, answer.json()["code"]) == (422, "invalid")
 
 
-def test_what_each_tenant_used_is_told_as_json_and_as_csv(counted: ApiServer) -> None:
+def test_usage_by_tenant_is_json_or_csv(counted: ApiServer) -> None:
     operator = counted.client("super_admin")
     used = {UUID(each["tenant_id"]): each for each in operator.get("/usage").json()["items"]}
     mine = used[counted.a.tenant_id]
@@ -83,7 +83,7 @@ def test_what_each_tenant_used_is_told_as_json_and_as_csv(counted: ApiServer) ->
         assert any(line.startswith(str(counted.b.tenant_id)) for line in lines)
 
 
-def test_the_client_reads_them_as_the_engine_does(counted: ApiServer) -> None:
+def test_the_client_returns_what_the_engine_returns(counted: ApiServer) -> None:
     since = datetime.now(UTC) - HOUR
     with Client(counted.url.removesuffix(API), counted.super_key) as client:
         [statistic] = client.get_statistics(

@@ -1,4 +1,4 @@
-"""The live stream: nobody misses or hears twice what ended, and nobody hears of another tenant."""
+"""The live stream: each client gets each event of its tenant once, and none of other tenants."""
 
 import asyncio
 import select
@@ -36,7 +36,7 @@ def anyio_backend() -> str:
 
 
 def running(api: ApiServer, party: TenantKeys, n: int, definition: str = "plain") -> list[Row]:
-    """Jobs of a tenant that run."""
+    """Return running jobs of a tenant."""
     enqueue(api.conn, party.tenant_id, n, definition=definition)
     queue = "mail" if definition == "mail" else "default"
     return claim(api.conn, WORKER, queue, limit=n, tenants=[party.tenant_id])
@@ -46,7 +46,7 @@ def ids(jobs: list[Row]) -> list[UUID]:
     return [job["job_id"] for job in jobs]
 
 
-async def test_a_client_hears_what_ended_what_was_done_and_how_much_is_waiting(
+async def test_a_client_receives_ends_events_and_queue_counts(
     api: ApiServer,
 ) -> None:
     jobs = running(api, api.a, 2)
@@ -65,7 +65,7 @@ async def test_a_client_hears_what_ended_what_was_done_and_how_much_is_waiting(
         await listener.until(lambda it: _counted(it).get("scheduled") == 3)
 
 
-async def test_late_commits_are_neither_missed_nor_heard_twice_by_any_of_20_clients(
+async def test_each_of_20_clients_receives_late_commits_exactly_once(
     api: ApiServer,
 ) -> None:
     jobs = {party.tenant_id: running(api, party, 12) for party in (api.a, api.b)}
@@ -83,7 +83,7 @@ async def test_late_commits_are_neither_missed_nor_heard_twice_by_any_of_20_clie
             }
 
 
-async def test_whoever_comes_back_gets_the_rest_on_any_server(api: ApiServer) -> None:
+async def test_a_reconnected_client_gets_the_rest_from_any_server(api: ApiServer) -> None:
     jobs, others = running(api, api.a, 6), running(api, api.b, 2)
     async with listen_to_stream(api, api.a) as listener:
         complete(api.conn, WORKER, jobs[:2])
@@ -104,7 +104,7 @@ async def test_whoever_comes_back_gets_the_rest_on_any_server(api: ApiServer) ->
             assert elsewhere.jobs() == again.jobs()
 
 
-async def test_a_position_that_is_not_known_is_reset_and_the_stream_goes_on(api: ApiServer) -> None:
+async def test_an_unknown_position_is_reset_and_the_stream_continues(api: ApiServer) -> None:
     jobs = running(api, api.a, 3)
     wrong = {"nonsense": "unknown", "9223372036854775807:1": "unknown", "1:1": "expired"}
     for (position, reason), job in zip(wrong.items(), jobs, strict=True):
@@ -116,7 +116,7 @@ async def test_a_position_that_is_not_known_is_reset_and_the_stream_goes_on(api:
             assert listener.jobs() == [job["job_id"]]
 
 
-async def test_filters_leave_out_all_else(api: ApiServer) -> None:
+async def test_filters_exclude_all_other_events(api: ApiServer) -> None:
     plain, mail = running(api, api.a, 3), running(api, api.a, 1, "mail")
     async with AsyncExitStack() as stack:
         by_job, by_definition, by_state, failed, everybody = [
@@ -140,7 +140,7 @@ async def test_filters_leave_out_all_else(api: ApiServer) -> None:
         assert by_state.jobs() == ids(plain[1:2])
 
 
-async def test_a_log_is_followed_until_the_job_ends(api: ApiServer) -> None:
+async def test_a_log_is_followed_until_its_job_ends(api: ApiServer) -> None:
     [job] = jobs = running(api, api.a, 1)
     note(api.conn, WORKER, jobs, message="one")
     path = f"/jobs/{job['job_id']}/logs"
@@ -168,7 +168,7 @@ async def test_a_log_is_followed_until_the_job_ends(api: ApiServer) -> None:
 
 
 class HubSetup:
-    """A hub by itself, over a database with one tenant's jobs."""
+    """A hub without a server, on a database with jobs of one tenant."""
 
     def __init__(self, api: ApiServer, hub: Hub) -> None:
         self.api = api
@@ -186,14 +186,15 @@ async def hub_setup(api: ApiServer) -> AsyncIterator[HubSetup]:
         hub.stop()
 
 
-async def test_a_slow_reader_is_cut_and_can_come_back_for_what_it_missed(
+async def test_a_slow_reader_is_disconnected_and_can_resume(
     hub_setup: HubSetup,
 ) -> None:
     jobs = running(hub_setup.api, hub_setup.api.a, 1)
     frames = stream_events(hub_setup.hub, hub_setup.watch, None, _allowed)
     first = await anext(frames)
     position = first.decode().partition("id: ")[2].strip()
-    # What it reads arrives in parts; another that never reads tells when it was too much.
+    # The reader gets its events in parts; the second subscriber, which never reads, shows when the
+    # limit is exceeded.
     async with hub_setup.hub.subscribe(hub_setup.watch) as witness:
         for _ in range(3):
             note_many(hub_setup.api.conn, jobs, 500)
@@ -209,15 +210,15 @@ async def test_a_slow_reader_is_cut_and_can_come_back_for_what_it_missed(
             heard += await anext(again)
     assert heard.count(b"event: event\n") == 1500
     await again.aclose()
-    assert hub_setup.hub.position is None  # nobody listens, nothing is read
+    assert hub_setup.hub.position is None  # without subscribers the hub reads nothing
 
 
-def test_a_reader_that_takes_nothing_is_let_go_with_all_that_waits_for_it(
+def test_a_client_that_reads_nothing_is_disconnected(
     api: ApiServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     [job] = running(api, api.a, 1)
     [start] = api.conn.execute("select place from jobforge.read_stream()").fetchall()
-    for _ in range(8):  # more than the sockets of both sides hold
+    for _ in range(8):  # more than both socket buffers hold
         note(api.conn, WORKER, [job] * 300, "progress", text="x" * 8000)
     monkeypatch.setattr(sse, "SEND_TIMEOUT_S", 0.2)
     url = urlsplit(api.url)
@@ -250,13 +251,13 @@ async def test_nothing_is_lost_when_the_database_connections_are_cut(hub_setup: 
     await frames.aclose()
 
 
-async def test_a_restored_database_that_lost_the_position_cuts_clients_which_then_go_on(
+async def test_a_restored_database_without_the_position_disconnects_clients_which_then_resume(
     hub_setup: HubSetup,
 ) -> None:
     frames = stream_events(hub_setup.hub, hub_setup.watch, None, _allowed)
     await anext(frames)
     of_another_cluster = f"{2**62}:1"
-    hub_setup.hub._position = of_another_cluster  # noqa: SLF001 - a restore takes a cluster
+    hub_setup.hub._position = of_another_cluster  # noqa: SLF001 - a real restore needs a second cluster
     async with asyncio.timeout(30):
         heard = [frame async for frame in frames]
     assert heard[-1] == b'event: cut\ndata: {"reason":"unavailable"}\n\n'
@@ -269,7 +270,7 @@ async def test_a_restored_database_that_lost_the_position_cuts_clients_which_the
     await frames.aclose()
 
 
-async def test_a_client_whose_key_was_revoked_is_cut(
+async def test_a_client_with_a_revoked_key_is_disconnected(
     hub_setup: HubSetup, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(feeding, "HEARTBEAT_S", 0.01)
@@ -278,7 +279,7 @@ async def test_a_client_whose_key_was_revoked_is_cut(
     assert heard[-1] == b'event: cut\ndata: {"reason":"unauthenticated"}\n\n'
 
 
-async def test_a_server_that_ends_says_so_to_its_clients(hub_setup: HubSetup) -> None:
+async def test_a_stopping_server_notifies_its_clients(hub_setup: HubSetup) -> None:
     frames = stream_events(hub_setup.hub, hub_setup.watch, None, _allowed)
     await anext(frames)
     hub_setup.hub.stop()
@@ -291,7 +292,9 @@ def note_many(conn: Connection, jobs: list[Row], n: int) -> None:
 
 
 def _end_out_of_order(api: ApiServer, jobs: list[Row]) -> None:
-    """Each in a transaction of its own; many are open at once and commit the last first."""
+    """Complete each job in a separate transaction; many are open at once and commit in reverse
+    order.
+    """
     held = []
     for job in jobs[::2]:
         conn = connect_to(api.database.url, autocommit=False)
@@ -318,7 +321,7 @@ def _messages(listener: StreamListener) -> list[str]:
 
 
 async def _allowed() -> None:
-    """May listen."""
+    """Allow the subscription."""
 
 
 async def _refused() -> None:

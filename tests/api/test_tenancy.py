@@ -1,4 +1,4 @@
-"""No request for one tenant sees or changes anything of another: every route is tried."""
+"""No request of one tenant reads or changes data of another: every route is tested."""
 
 import itertools
 import json
@@ -32,9 +32,9 @@ BODIES = {
         for verb in ("heartbeat", "complete", "fail")
     },
 }
-# Places in paths for what belongs to the installation.
+# Path parameters for objects of the installation.
 SHARED = {"key", "version", "queue"}
-# Where an id of another tenant may stand beside what is one's own; `own` has the paths of those.
+# Requests that may contain a foreign ID next to an own one; `own` has the path values.
 MENTIONS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "a parent": ("job_id", "/jobs", {"definition": "plain", "after": ["{id}"]}),
     "a parent of many": (
@@ -59,7 +59,7 @@ def foreign(api: ApiServer) -> TenantObjects:
 
 @pytest.fixture(scope="module")
 def own(api: ApiServer) -> dict[str, str]:
-    """What A has itself."""
+    """Return the objects of tenant A."""
     admin = api.client("tenant_admin")
     trigger = {"type": "event", "label": "of A", "definition": "plain", "event": "of-a.*"}
     made: dict[str, tuple[str, dict[str, Any]]] = {
@@ -71,7 +71,7 @@ def own(api: ApiServer) -> dict[str, str]:
 
 
 def _rules_with_ids(foreign: TenantObjects) -> Iterator[tuple[Rule, str, list[str]]]:
-    """Every route that takes an id of what a tenant has, with its path and the places in it."""
+    """Return every route with the ID of a tenant's object, its path, and its parameters."""
     for rule in RULES.values():
         path = rule.path.removeprefix(PREFIX)
         names = re.findall(r"{(\w+)}", path)
@@ -81,12 +81,12 @@ def _rules_with_ids(foreign: TenantObjects) -> Iterator[tuple[Rule, str, list[st
 
 
 def _unknown(one: str) -> str:
-    """Of the same kind, and nobody's."""
+    """Return an ID of the same form that does not exist."""
     return str(uuid4()) if "-" in one else uuid4().hex[: len(one)].ljust(len(one), "0")
 
 
 def _ask(client: httpx2.Client, rule: Rule, path: str, ids: Sequence[str]) -> tuple[int, str]:
-    """Status and text of the answer, with what differs by itself left out."""
+    """Return status and text of the response, without the parts that always differ."""
     names = re.findall(r"{(\w+)}", path)
     body = None if rule.method in {"GET", "DELETE"} else BODIES.get((rule.method, path))
     filled = path.format(**dict(zip(names, ids, strict=True)))
@@ -102,7 +102,7 @@ def _comparable(answer: httpx2.Response, ids: Iterable[str]) -> tuple[int, str]:
 
 @pytest.mark.attack("HTTP routes, with another tenant's IDs")
 @pytest.mark.parametrize("role", ["viewer", "tenant_admin", "worker", "super_admin"])
-def test_foreign_ids_are_as_if_they_did_not_exist(
+def test_foreign_ids_get_the_response_of_unknown_ids(
     api: ApiServer, foreign: TenantObjects, role: str, attempts: Attempts
 ) -> None:
     before = list(rows_of(api.conn, foreign.tenant_id))
@@ -136,7 +136,7 @@ def _is_of_a_tenant(rule: Rule) -> bool:
 
 @pytest.mark.attack("HTTP routes, with another tenant's IDs")
 @pytest.mark.parametrize("mention", MENTIONS)
-def test_a_foreign_id_beside_ones_own_is_as_if_it_did_not_exist(
+def test_a_foreign_id_next_to_an_own_one_gets_the_response_of_an_unknown_id(
     api: ApiServer, foreign: TenantObjects, own: dict[str, str], mention: str, attempts: Attempts
 ) -> None:
     name, path, body = MENTIONS[mention]
@@ -157,7 +157,7 @@ def test_a_foreign_id_beside_ones_own_is_as_if_it_did_not_exist(
 
 @pytest.mark.attack("HTTP routes, with another tenant's IDs")
 @pytest.mark.parametrize("role", ["viewer", "tenant_admin"])
-def test_a_key_may_name_its_own_tenant_and_learns_of_no_other(
+def test_a_key_may_name_its_own_tenant_and_learns_nothing_about_others(
     api: ApiServer, role: str, attempts: Attempts
 ) -> None:
     client = api.client(role)
@@ -173,7 +173,7 @@ def test_a_key_may_name_its_own_tenant_and_learns_of_no_other(
 
 
 @pytest.mark.attack("HTTP routes, with another tenant's IDs")
-def test_no_list_of_a_tenant_has_anything_of_another(
+def test_no_list_of_a_tenant_has_objects_of_another(
     api: ApiServer, foreign: TenantObjects, attempts: Attempts
 ) -> None:
     admin = api.client("tenant_admin")
@@ -197,12 +197,14 @@ def test_no_list_of_a_tenant_has_anything_of_another(
 
 
 def _without_accesses(audit: dict[str, Any]) -> str:
-    """What a super admin has asked for in the name of the tenant, the tenant is told."""
+    """Leave out the accesses of a super admin on behalf of the tenant, which the tenant's audit log
+    shows.
+    """
     return str([entry for entry in audit["items"] if entry["action"] != "tenant.access"])
 
 
 @pytest.mark.attack("HTTP routes, with another tenant's IDs")
-def test_a_filter_that_names_foreign_jobs_finds_none(
+def test_a_filter_with_foreign_job_ids_finds_nothing(
     api: ApiServer, foreign: TenantObjects, attempts: Attempts
 ) -> None:
     admin = api.client("tenant_admin")
@@ -218,15 +220,17 @@ def test_a_filter_that_names_foreign_jobs_finds_none(
 
 
 def _cursor(client: httpx2.Client) -> str:
-    """A cursor that was made for somebody else."""
+    """Return a cursor that was created for another tenant."""
     return str(client.get("/jobs", params={"limit": 1}).json()["next"])
 
 
 @pytest.mark.attack("sessions")
-def test_a_foreign_slug_takes_the_same_work_as_one_that_nobody_has(
+def test_a_foreign_slug_takes_the_same_work_as_an_unknown_slug(
     api: ApiServer, monkeypatch: pytest.MonkeyPatch, attempts: Attempts
 ) -> None:
-    """A cache or a shorter path for one of the two would tell by its time which slugs exist."""
+    """A cache or a shorter path for one of the two would reveal by its duration
+    which slugs exist.
+    """
     done: list[tuple[str, object]] = []
     run = Database.run
 
@@ -235,7 +239,7 @@ def test_a_foreign_slug_takes_the_same_work_as_one_that_nobody_has(
         return await run(self, call)
 
     operator, viewer = api.client("super_admin"), api.client("viewer")
-    operator.get("/jobs", headers={"X-JobForge-Tenant": "tenant-b"})  # the server remembers it now
+    operator.get("/jobs", headers={"X-JobForge-Tenant": "tenant-b"})  # the server has cached it now
     viewer.get("/jobs")
     monkeypatch.setattr(Database, "run", noted)
     work = {}

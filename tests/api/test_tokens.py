@@ -1,4 +1,4 @@
-"""JWTs of the host application: what is signed as configured gets in, nothing else does."""
+"""JWTs of the host application: only tokens that are signed as configured are accepted."""
 
 import base64
 import hashlib
@@ -52,7 +52,7 @@ def _part(value: dict[str, Any]) -> bytes:
 
 
 def _handmade(header: dict[str, Any], claims: dict[str, Any], key: bytes | None) -> str:
-    """A token as no library would make it."""
+    """Return a token that no library would create."""
     signed = _part(header) + b"." + _part(claims)
     seal = b"" if key is None else hmac.new(key, signed, hashlib.sha256).digest()
     return (signed + b"." + base64.urlsafe_b64encode(seal).rstrip(b"=")).decode()
@@ -69,7 +69,7 @@ async def _is_refused(tokens: JwtVerifier, token: str) -> bool:
 
 
 @pytest.mark.anyio
-async def test_a_token_says_who_for_whom_and_as_what() -> None:
+async def test_a_token_names_user_tenant_and_role() -> None:
     tokens = JwtVerifier(_shared())
     scoped = jwt.encode(_claims(scope="jobs:read queues:read"), SECRET, "HS256")
     principal = await tokens.verify(scoped)
@@ -102,7 +102,7 @@ async def test_an_empty_scope_allows_nothing(attempts: Attempts) -> None:
 
 @pytest.mark.attack("tokens")
 @pytest.mark.anyio
-async def test_what_a_token_must_not_be(tmp_path: Path, attempts: Attempts) -> None:
+async def test_invalid_tokens_are_refused(tmp_path: Path, attempts: Attempts) -> None:
     tokens = JwtVerifier(_shared(jwt_issuer="me", jwt_audience="jobs"))
 
     def made(**changes: Any) -> str:
@@ -147,7 +147,7 @@ async def test_what_a_token_must_not_be(tmp_path: Path, attempts: Attempts) -> N
     signed = JwtVerifier(Config(jwt_algorithms=("RS256",), jwt_public_key=pem))
     assert (await signed.verify(jwt.encode(_claims(), RSA, "RS256"))).actor == "jwt:ada"
     assert await _is_refused(signed, jwt.encode(_claims(), OTHER_RSA, "RS256"))
-    # The public key is known to all; taken for a shared secret it would sign anything.
+    # The public key is not secret; used as a shared secret, it could sign anything.
     for header in ({"alg": "HS256"}, {"alg": "RS256"}):
         assert await _is_refused(signed, _handmade(header, _claims(), PUBLIC_PEM))
 
@@ -164,7 +164,7 @@ def _jwks(**keys: Any) -> str:
 
 
 @pytest.mark.anyio
-async def test_the_keys_of_a_set_are_found_by_their_ids(tmp_path: Path) -> None:
+async def test_keys_of_a_key_set_are_found_by_id(tmp_path: Path) -> None:
     file = tmp_path / "jwks.json"
     file.write_text(_jwks(rsa=RSA, ec=EC, ed=ED))
     tokens = JwtVerifier(Config(jwt_algorithms=("RS256", "ES256", "EdDSA"), jwks_file=file))
@@ -206,7 +206,7 @@ def _published(document: Callable[[], str]) -> Iterator[str]:
 
 
 @pytest.mark.anyio
-async def test_a_key_that_is_new_at_its_source_is_fetched(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_key_that_its_source_has_added_is_fetched(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("jobforge.api.auth.jwt._MIN_REFRESH_S", 0.0)
     published = [_jwks(rsa=RSA)]
     with _published(lambda: published[-1]) as url:
@@ -247,6 +247,6 @@ def test_unsafe_settings_are_refused(settings: dict[str, Any], tmp_path: Path) -
         Config(jwt_algorithms=("HS256",), jwt_secret=SECRET, jwks_url="http://127.0.0.1:1/"),
     ],
 )
-def test_algorithms_need_the_one_key_that_goes_with_them(config: Config) -> None:
+def test_an_algorithm_needs_its_kind_of_key(config: Config) -> None:
     with pytest.raises(ConfigError):
         JwtVerifier(config)

@@ -1,4 +1,4 @@
-"""Traces over HTTP: what comes with a request goes on to the jobs that it makes."""
+"""Traces over HTTP: the jobs of a request continue the trace of the request."""
 
 from typing import Any
 
@@ -29,7 +29,7 @@ def _traceparent(api: ApiServer, job_id: str) -> Any:
         ("nonsense", None, None),
     ],
 )
-def test_a_job_is_of_the_trace_that_its_request_names(
+def test_a_job_continues_the_trace_of_its_request(
     api: ApiServer, header: str, named: str | None, kept: str | None
 ) -> None:
     body = {"definition": "plain", "traceparent": named}
@@ -37,7 +37,7 @@ def test_a_job_is_of_the_trace_that_its_request_names(
     assert _traceparent(api, made.json()["id"]) == kept
 
 
-def test_all_that_a_request_makes_is_of_its_trace(api: ApiServer) -> None:
+def test_all_jobs_of_a_request_continue_its_trace(api: ApiServer) -> None:
     admin, headers = api.client("tenant_admin"), {"traceparent": TRACEPARENT}
     job = {"definition": "plain"}
     jobs = admin.post("/jobs/batch", json={"jobs": [job]}, headers=headers).json()["items"]
@@ -51,14 +51,15 @@ def test_all_that_a_request_makes_is_of_its_trace(api: ApiServer) -> None:
     assert admin.get(f"/events/{event}").json()["traceparent"] == TRACEPARENT
 
 
-def test_a_request_is_a_span_between_whoever_asks_and_the_job(api: ApiServer) -> None:
+def test_a_request_is_a_span_between_its_caller_and_the_job(api: ApiServer) -> None:
     with (
         record_spans() as recorder,
         Client(api.url, api.a.keys["tenant_admin"]) as client,
     ):
         with recorder.tracer.start_as_current_span("sign up"):
             made = client.enqueue_job(JobRequest("plain"))
-        wait_until(lambda: "POST /api/v1/jobs" in recorder.names())  # it ends after its answer
+        # the span ends after the response
+        wait_until(lambda: "POST /api/v1/jobs" in recorder.names())
         span = recorder.span_named("POST /api/v1/jobs")
     assert are_nested(recorder.span_named("sign up"), span)
     assert span.kind is SpanKind.SERVER
@@ -67,7 +68,7 @@ def test_a_request_is_a_span_between_whoever_asks_and_the_job(api: ApiServer) ->
     assert f"{span.context.span_id:016x}" in _traceparent(api, str(made.job_id))
 
 
-def test_where_the_process_traces_a_request_is_one_span_and_not_the_frameworks_too(
+def test_with_a_tracing_framework_a_request_has_one_span(
     api: ApiServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with record_spans() as recorder:

@@ -1,4 +1,4 @@
-"""Triggers over HTTP: made, changed, tried and fired, also by the client."""
+"""Triggers over HTTP: create, change, test and fire them, also with the client."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -29,7 +29,9 @@ def schedule(api: ApiServer) -> dict[str, Any]:
     return found
 
 
-def test_a_schedule_is_made_changed_and_deleted(api: ApiServer, schedule: dict[str, Any]) -> None:
+def test_a_schedule_is_created_changed_and_deleted(
+    api: ApiServer, schedule: dict[str, Any]
+) -> None:
     admin = api.client("tenant_admin")
     assert {name: schedule[name] for name in DAILY} == DAILY
     assert (schedule["enabled"], schedule["overlap"], schedule["catch_up"]) == (
@@ -66,7 +68,7 @@ def test_a_schedule_is_made_changed_and_deleted(api: ApiServer, schedule: dict[s
         ({"ends_at": "2020-01-01T00:00:00Z", "starts_at": "2021-01-01T00:00:00Z"}, "ends_at"),
     ],
 )
-def test_what_is_wrong_is_refused_by_its_field(
+def test_an_error_names_the_field(
     api: ApiServer, schedule: dict[str, Any], change: dict[str, Any], field: str
 ) -> None:
     admin = api.client("tenant_admin")
@@ -77,13 +79,13 @@ def test_what_is_wrong_is_refused_by_its_field(
         assert field in refused.text
 
 
-def test_a_position_comes_with_the_refusal(api: ApiServer) -> None:
+def test_a_syntax_error_has_its_position(api: ApiServer) -> None:
     refused = api.client("tenant_admin").post("/triggers/preview", json={"cron": "0 9 * * MON-FRO"})
     assert refused.status_code == 422
     assert refused.json()["facts"] == {"position": 12}
 
 
-def test_a_preview_shows_what_changes_of_the_clocks_do(api: ApiServer) -> None:
+def test_a_preview_shows_the_effect_of_clock_changes(api: ApiServer) -> None:
     body = {
         "cron": "30 2 * * *",
         "timezone": "America/New_York",
@@ -114,7 +116,7 @@ def test_a_viewer_sees_when_a_schedule_fires_within_its_bounds(
     assert [run["at"] for run in runs] == ["2099-03-28T08:00:00Z", "2099-03-29T07:00:00Z"]
 
 
-def test_a_preview_knows_the_tenants_zone_and_what_is_known_of_an_event(api: ApiServer) -> None:
+def test_a_preview_uses_the_tenants_zone_and_the_fields_of_an_event(api: ApiServer) -> None:
     admin = api.client("tenant_admin")
     zone = {"timezone": "Asia/Kathmandu"}
     changed = api.client("super_admin").patch(f"/tenants/{api.a.tenant_id}", json=zone)
@@ -130,7 +132,7 @@ def test_a_preview_knows_the_tenants_zone_and_what_is_known_of_an_event(api: Api
     assert shown["payload"] == {"path": "/in", "by": "file.came"}
 
 
-def test_firings_are_asked_for_and_listed(api: ApiServer, schedule: dict[str, Any]) -> None:
+def test_firings_are_requested_and_listed(api: ApiServer, schedule: dict[str, Any]) -> None:
     admin, path = api.client("tenant_admin"), f"/triggers/{schedule['id']}"
     asked = admin.post(f"{path}/run")
     assert asked.status_code == 202
@@ -147,7 +149,7 @@ def test_firings_are_asked_for_and_listed(api: ApiServer, schedule: dict[str, An
     assert admin.post(f"{path}/backfill", json=years).status_code == 422
 
 
-def test_the_client_does_all_of_it(api: ApiServer) -> None:
+def test_the_client_has_all_trigger_methods(api: ApiServer) -> None:
     with Client(api.url, api.a.keys["tenant_admin"]) as client:
         settings = {name: value for name, value in DAILY.items() if name != "type"}
         made = client.create_trigger(TriggerType.SCHEDULE, settings)
@@ -173,7 +175,7 @@ def test_the_client_does_all_of_it(api: ApiServer) -> None:
             client.create_trigger(TriggerType.SCHEDULE, {**settings, "cron": "nonsense"})
 
 
-def test_a_tenants_worker_declares_schedules_of_its_own_tenant_alone(api: ApiServer) -> None:
+def test_a_tenants_worker_declares_schedules_only_for_its_tenant(api: ApiServer) -> None:
     settings = {"label": "plain", "definition": "plain", "cron": "@daily"}
 
     def declare(key: str, *tenants: str) -> int:

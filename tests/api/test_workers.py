@@ -1,4 +1,4 @@
-"""Workers over HTTP: the engine's leases, and for a tenant's worker nothing but its tenant."""
+"""Workers over HTTP: they have the engine's leases; a tenant's worker reaches only its tenant."""
 
 import threading
 from typing import Any
@@ -14,7 +14,7 @@ from jobforge.api.schemas.worker import ClaimedJobView
 
 
 class HttpWorker:
-    """A worker that has a key and no database."""
+    """A worker with a key and without a database."""
 
     def __init__(self, client: httpx2.Client, worker_id: UUID | None = None) -> None:
         self.client = client
@@ -54,7 +54,7 @@ def history(api: ApiServer, job: Any) -> Any:
 
 @pytest.fixture(autouse=True)
 def no_jobs(api: ApiServer) -> None:
-    """The tests share a database, and claims take what they find."""
+    """Remove all jobs: the tests share a database, and a claim takes every job that it finds."""
     api.conn.execute("delete from jobforge.jobs")
 
 
@@ -67,14 +67,14 @@ def worker(api: ApiServer) -> HttpWorker:
 
 @pytest.fixture
 def roaming(api: ApiServer) -> HttpWorker:
-    """A worker of the installation, which serves all tenants."""
+    """Return a worker of the installation, which serves all tenants."""
     key = api.create_key("worker", None)
     made = HttpWorker(api.client_with_headers({"authorization": f"Bearer {key}"}))
     made.register()
     return made
 
 
-def test_a_job_is_claimed_kept_and_settled_without_a_database(
+def test_a_job_is_claimed_extended_and_settled_without_a_database(
     api: ApiServer, worker: HttpWorker
 ) -> None:
     payload = {"n": 2**80, "x": 0.1, "deep": [{"a": [None, True, "é"]}]}
@@ -96,7 +96,7 @@ def test_a_job_is_claimed_kept_and_settled_without_a_database(
     child = worker.tell("jobs/enqueue", job=token(job), jobs=[{"definition": "plain"}])
     assert [made["status"] for made in child["items"]] == ["created"]
     outcome = token(job) | {"outcome": "succeeded", "result": {"done": 2**60}}
-    for state in ("succeeded", None):  # a repeated report is as good as the first
+    for state in ("succeeded", None):  # a repeated report has the same result
         [settled] = worker.tell("jobs/complete", outcomes=[outcome])["items"]
         assert (settled["status"], settled["state"]) == ("ok", state)
     told = history(api, job)
@@ -109,7 +109,7 @@ def test_a_job_is_claimed_kept_and_settled_without_a_database(
     worker.tell("unregister")
 
 
-def test_jobs_are_settled_one_by_one_too(api: ApiServer, worker: HttpWorker) -> None:
+def test_jobs_are_settled_separately_too(api: ApiServer, worker: HttpWorker) -> None:
     enqueue(api.conn, api.a.tenant_id, 3, definition="plain")
     first, second, third = worker.claim(3)
     path = f"jobs/{first['job_id']}"
@@ -124,7 +124,7 @@ def test_jobs_are_settled_one_by_one_too(api: ApiServer, worker: HttpWorker) -> 
     assert (released["status"], released["state"]) == ("ok", "queued")
 
 
-def test_a_heartbeat_that_somebody_holds_up_is_held(api: ApiServer, worker: HttpWorker) -> None:
+def test_a_heartbeat_waits_for_a_locked_job(api: ApiServer, worker: HttpWorker) -> None:
     enqueue(api.conn, api.a.tenant_id, 1, definition="plain")
     [job] = worker.claim(1)
     path = f"jobs/{job['job_id']}/heartbeat"
@@ -151,7 +151,7 @@ def test_a_claim_waits_for_a_job(api: ApiServer, worker: HttpWorker) -> None:
 
 @pytest.mark.attack("payloads")
 @pytest.mark.parametrize("scope", ["worker", "roaming"])
-def test_a_payload_that_cannot_be_sent_ends_its_job_and_no_other(
+def test_a_payload_that_cannot_be_sent_fails_only_its_own_job(
     api: ApiServer, scope: str, request: pytest.FixtureRequest
 ) -> None:
     remote: HttpWorker = request.getfixturevalue(scope)
@@ -194,7 +194,7 @@ def test_a_tenants_worker_can_do_nothing_with_another_tenants_jobs(
     [job] = foreign.claim()
     _expire(api, api.b)
     before = _rows(api, api.b)
-    # The same words in the mouth of A's worker, under its own id and under B's.
+    # The same requests from tenant A's worker, with its own worker ID and with tenant B's.
     impostor = HttpWorker(worker.client, foreign.worker_id)
     answers = [worker.ask("jobs/claim", queues={"default": 9})]
     tokens: list[dict[str, Any]] = [token(job), token(job) | {"tenant_id": str(api.a.tenant_id)}]
@@ -262,7 +262,7 @@ def test_a_worker_reaps_the_jobs_of_its_tenant(api: ApiServer, worker: HttpWorke
     assert [job["tenant_id"] for job in reaped] == [str(api.a.tenant_id)]
 
 
-def test_a_worker_is_told_to_drain(api: ApiServer, worker: HttpWorker) -> None:
+def test_a_worker_receives_the_drain_command(api: ApiServer, worker: HttpWorker) -> None:
     call(api.conn, "drain_worker", worker_id=worker.worker_id)
     assert worker.tell("jobs/heartbeat", jobs=[])["command"] == "drain"
 
@@ -287,7 +287,7 @@ def _expire(api: ApiServer, party: TenantKeys) -> None:
 
 
 def _rows(api: ApiServer, party: TenantKeys) -> list[Row]:
-    """All jobs of a tenant and all that was said of them, to the byte."""
+    """Return all jobs of a tenant and all their events, byte by byte."""
     query = (
         "select 'job', j.xmin::text, to_jsonb(j) from jobforge.jobs as j where tenant_id = %(id)s "
         "union all select 'note', e.xmin::text, to_jsonb(e) from jobforge.job_events as e "
@@ -296,7 +296,7 @@ def _rows(api: ApiServer, party: TenantKeys) -> list[Row]:
     return api.conn.execute(query, {"id": party.tenant_id}).fetchall()
 
 
-def test_steps_are_stored_under_a_lease_and_told_with_the_next_claim(api: ApiServer) -> None:
+def test_steps_are_stored_under_a_lease_and_returned_by_the_next_claim(api: ApiServer) -> None:
     enqueue(api.conn, api.a.tenant_id, n=1, definition="plain")
     remote = HttpWorker(api.client("worker"))
     remote.register()
@@ -325,7 +325,9 @@ def test_steps_are_stored_under_a_lease_and_told_with_the_next_claim(api: ApiSer
     assert reasons[0]["code"] == "sleeping"
 
 
-def test_a_tenants_worker_can_neither_store_nor_make_anything_for_another(api: ApiServer) -> None:
+def test_a_tenants_worker_cannot_store_or_create_anything_for_another_tenant(
+    api: ApiServer,
+) -> None:
     enqueue(api.conn, api.b.tenant_id, n=1, definition="plain")
     worker = new_worker()
     [job] = claim(api.conn, worker)

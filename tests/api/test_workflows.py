@@ -17,7 +17,7 @@ NODES: list[dict[str, Json]] = [
 ]
 
 
-def test_a_workflow_is_made_looked_at_canceled_and_retried(api: ApiServer) -> None:
+def test_a_workflow_is_created_read_canceled_and_retried(api: ApiServer) -> None:
     admin = api.client("tenant_admin")
     made = admin.post("/workflows", json={"name": "nightly", "nodes": NODES, "input": {"day": 1}})
     assert made.status_code == 201, made.text
@@ -57,13 +57,13 @@ def test_a_workflow_and_a_batch_keep_their_callbacks(api: ApiServer) -> None:
         ([], "invalid"),
     ],
 )
-def test_a_wrong_workflow_is_refused(api: ApiServer, nodes: list[object], code: str) -> None:
+def test_an_invalid_workflow_is_refused(api: ApiServer, nodes: list[object], code: str) -> None:
     answer = api.client("tenant_admin").post("/workflows", json={"name": "w", "nodes": nodes})
     assert answer.status_code in {404, 422}
     assert answer.json()["code"] == code, answer.text
 
 
-def test_a_parent_over_http_blocks_its_child(api: ApiServer) -> None:
+def test_a_job_enqueued_over_http_waits_for_its_parent(api: ApiServer) -> None:
     admin = api.client("tenant_admin")
     parent = admin.post("/jobs", json={"definition": "plain"}).json()["id"]
     child = admin.post("/jobs", json={"definition": "plain", "after": [parent]}).json()["id"]
@@ -74,7 +74,7 @@ def test_a_parent_over_http_blocks_its_child(api: ApiServer) -> None:
     assert reason["code"] == "waiting_parents"
 
 
-def test_the_client_has_all_of_it(api: ApiServer) -> None:
+def test_the_client_has_all_workflow_methods(api: ApiServer) -> None:
     with Client(api.url, api.a.keys["tenant_admin"]) as client:
         made = client.enqueue_workflow(WorkflowRequest("by client", NODES))
         detail = client.get_workflow(made.id)

@@ -171,7 +171,7 @@ def test_a_heartbeat_tells_of_each_job_and_of_the_worker(run: RunCall) -> None:
         run(calls.heartbeat_job(WORKER, lost))
 
 
-def test_a_heartbeat_that_somebody_holds_up_is_held(run: RunCall, connect: Connect) -> None:
+def test_a_heartbeat_waits_for_a_locked_job(run: RunCall, connect: Connect) -> None:
     token = _claim_one(run).token
     run(calls.heartbeat_job(WORKER, token))
     holder = connect(autocommit=False)

@@ -1,4 +1,4 @@
-"""The cases of contract/: what they are made of, and how what is seen is compared with them."""
+"""Load the cases of contract/, and compare actual results with the expected ones."""
 
 import json
 import uuid
@@ -11,12 +11,12 @@ from jobforge.errors import Json
 
 CONTRACT = Path(__file__).parents[2] / "contract"
 _RANDOM_IDS = ("tenant", "tenant2", "worker", "worker2")
-_FILES_WITHOUT_STEPS = {"redaction", "templates", "webhooks"}  # no steps
+_FILES_WITHOUT_STEPS = {"redaction", "templates", "webhooks"}  # files without steps
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """Steps that are made one after the other, in the names of its own."""
+    """Steps that run one after another, with names of their own."""
 
     file: str
     name: str
@@ -40,7 +40,7 @@ def read(file: str) -> dict[str, Json]:
 
 @dataclass(slots=True)
 class CaseNames:
-    """What stands for the braces and the references of one case."""
+    """The values for braces and references of one case."""
 
     saved: dict[str, Json] = field(default_factory=dict)
     braces: dict[str, str] = field(
@@ -64,7 +64,7 @@ class CaseNames:
         return value
 
     def match(self, actual: Json, expected: Json, where: str = "") -> None:
-        """Of an object only the members that are named; `$save` takes what is there."""
+        """Compare only the named members of an object; `$save` stores the actual value."""
         if isinstance(expected, dict) and set(expected) == {"$save"}:
             self.saved[expected["$save"]] = actual
         elif isinstance(expected, dict) and set(expected) != {"$ref"}:
@@ -80,5 +80,5 @@ class CaseNames:
 
 
 def in_order(rows: list[Json]) -> list[Json]:
-    """For answers that come in no order, and expectations of them."""
+    """Sort rows whose order is undefined, so that they can be compared."""
     return sorted(rows, key=lambda row: str(row.get("tenant_id")))

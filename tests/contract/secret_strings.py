@@ -1,4 +1,4 @@
-"""Texts with secrets in them, put together at random, and how Python shows them."""
+"""Random strings with secrets in them, and how Python redacts them."""
 
 import random
 
@@ -62,7 +62,9 @@ _PIECES = (
 
 
 def redacted_samples() -> list[tuple[str, str, str]]:
-    """The text, how it is shown, and how if it is the end of a longer one."""
+    """Return strings, each with its redacted form and its redacted form as the end of a longer
+    string.
+    """
     redact.register_secret("correct horse battery")
     chance = random.Random(SEED)  # noqa: S311 - a seed
     texts = ["".join(chance.choices(_PIECES, k=chance.randint(1, _LONGEST))) for _ in range(_COUNT)]

@@ -1,4 +1,4 @@
-"""The Python SDK keeps the contract: every case of contract/cases, on a real Postgres."""
+"""The Python SDK fulfills the contract: every case of contract/cases, on a real Postgres."""
 
 import base64
 import json
@@ -46,7 +46,7 @@ Definitions = dict[str, Definition[..., Any]]
 
 @dataclass(frozen=True, slots=True)
 class HandlerScript:
-    """What the payload of a case makes a handler do."""
+    """What a handler does, as the payload of a case says."""
 
     do: str
     value: Json
@@ -117,7 +117,7 @@ def contract_database(server: PostgresServer) -> Iterator[Database]:
 
 
 class CaseRunner:
-    """Makes the steps of a case with this SDK."""
+    """Runs the steps of a case with this SDK."""
 
     def __init__(self, database: Database, conn: Connection) -> None:
         self._url = database.url
@@ -206,7 +206,9 @@ class CaseRunner:
             self._names.match(self._job(name), expected, name)
 
     def _has_reached(self, name: str, state: str) -> bool:
-        """A job that waits has not been run yet, if it was never held."""
+        """Return whether the job has reached this state; a waiting job has run only if it once had
+        a lease.
+        """
         job = self._job(name)
         return bool(job["state"] == state and job["lease"] != 0)
 
@@ -237,7 +239,7 @@ async def test_the_case_holds(case: Case, contract_database: Database) -> None:
         await runner.close()
 
 
-def test_what_is_secret_is_hidden_as_the_contract_says() -> None:
+def test_secret_fields_are_hidden_as_the_contract_says() -> None:
     contract = read("redaction")
     for value in contract["registered"]:
         redact.register_secret(value)
@@ -267,11 +269,11 @@ def test_secrets_are_hidden_where_the_contract_says(case: dict[str, Json]) -> No
 
 @pytest.fixture
 def forgotten() -> Iterator[None]:
-    """What the test registers in this process is removed afterwards."""
+    """Remove what the test registers in this process."""
     yield
     for registry in (scopes.OPERATOR_SECRETS, scopes.JOB_SECRETS, scopes.APP_SECRETS):
-        registry._values.clear()  # noqa: SLF001 - other tests begin without them
-        registry._index = None  # noqa: SLF001 - as above
+        registry._values.clear()  # noqa: SLF001 - other tests start without them
+        registry._index = None  # noqa: SLF001 - other tests start without them
 
 
 def test_templates_render_as_the_contract_says() -> None:
@@ -298,7 +300,7 @@ def test_webhooks_are_signed_as_the_contract_says() -> None:
 
 
 @pytest.mark.parametrize("reception", read("webhooks")["receptions"], ids=lambda row: row["name"])
-def test_webhooks_are_taken_as_the_contract_says(reception: dict[str, Json]) -> None:
+def test_webhooks_are_verified_as_the_contract_says(reception: dict[str, Json]) -> None:
     contract = read("webhooks")
     headers = contract["headers"] | reception.get("headers", {})
     given = {name: value for name, value in headers.items() if value is not None}

@@ -1,4 +1,4 @@
-"""The TypeScript SDK as the tests use it: installed once, run by the Node of PyPI."""
+"""The TypeScript SDK for tests: installed once, run by the Node of PyPI."""
 
 import importlib.util
 import json
@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[2]
 
 @cache
 def node() -> ModuleType:
-    """scripts/node.py."""
+    """Return scripts/node.py as a module."""
     spec = importlib.util.spec_from_file_location("node", ROOT / "scripts" / "node.py")
     assert spec is not None
     assert spec.loader is not None
@@ -27,14 +27,16 @@ def node() -> ModuleType:
 
 @cache
 def sdk() -> Path:
-    """The folder of the SDK with its packages."""
+    """Return the folder of the SDK with its packages installed."""
     tools = node()
     tools.install(tools.SDK)
     return Path(tools.SDK)
 
 
 def worker_command(app: str) -> list[str]:
-    """`jobforge-worker` from its sources, for an app of the SDK's tests."""
+    """Return the command of `jobforge-worker`, run from its sources for an app of
+    the SDK's tests.
+    """
     folder = sdk()
     return [
         *(str(node().NODE), str(folder / "src" / "cli.ts"), str(folder / "tests" / app)),
@@ -45,7 +47,7 @@ def worker_command(app: str) -> list[str]:
 def run_node(
     *arguments: str, folder: Path | None = None, environment: dict[str, str] | None = None
 ) -> str:
-    """What it printed; fails with it when it fails."""
+    """Return what the program printed; fail with its output if it fails."""
     done = subprocess.run(
         [str(node().NODE), *arguments],
         cwd=folder or sdk(),
@@ -61,6 +63,6 @@ def run_node(
 
 
 def urls_of(database: Database) -> str:
-    """For JOBFORGE_TEST_URLS: the database under each login."""
+    """Return the value of JOBFORGE_TEST_URLS: the database URL of each login."""
     logins = {login.removesuffix("_login"): database.url_as(login) for login in LOGINS}
     return json.dumps({"superuser": database.url, **logins})

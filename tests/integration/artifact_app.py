@@ -1,4 +1,4 @@
-"""Jobs whose payloads and results are too large for a row, in processes of their own and inline."""
+"""Jobs whose payloads and results are too large for a row, isolated and inline."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -19,7 +19,7 @@ class ArtifactJobs:
 
 
 def define(app: JobForge, notes: list[Any] | None = None) -> ArtifactJobs:
-    """The same definitions on any app; what hooks are told goes into `told`."""
+    """Define the jobs on any app; hooks append their results to `notes`."""
 
     @app.job()
     def double(text: str) -> str:

@@ -1,4 +1,4 @@
-"""Stores for tests: a folder, and a bucket of an S3 server on loopback."""
+"""Artifact stores for tests: a folder, and a bucket of an S3 server on loopback."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,7 +16,7 @@ CREDENTIALS = {"access_key_id": "test", "secret_access_key": "test"}
 
 @contextmanager
 def s3_server() -> Iterator[str]:
-    """The address of a server that speaks S3, until the end of the block."""
+    """Run an S3 server until the end of the block; return its address."""
     server = ThreadedMotoServer("127.0.0.1", 0, verbose=False)
     server.start()
     try:
@@ -27,7 +27,7 @@ def s3_server() -> Iterator[str]:
 
 
 def new_bucket(address: str) -> str:
-    """The URL of an empty bucket."""
+    """Create an empty bucket; return its URL."""
     name = f"bucket-{uuid4().hex[:12]}"
     httpx2.put(f"{address}/{name}", trust_env=False).raise_for_status()
     return f"s3://{name}/jobs?endpoint={address}&region=us-east-1"

@@ -1,9 +1,9 @@
-"""Runs every attack of attack_app.py at one level, and prints which of them succeeded.
+"""Run every attack of attack_app.py at one level, and print which of them succeeded.
 
     python -m integration.attack_runner LEVEL [USER_ID]
 
-A program of its own: it changes its user, and its mounts, where jobs of other users could not read
-this Python.
+This is a separate program because it changes its user and its mounts, so that jobs of other users
+can read this Python.
 """
 
 import asyncio
@@ -28,14 +28,14 @@ from jobforge.worker.isolation import namespaces, proc
 from jobforge.worker.runner import Report
 
 APP = str(Path(__file__).with_name("attack_app.py"))
-# Long enough for a slow machine; what is killed is gone at once as a rule.
+# Long enough for a slow machine; killed processes usually disappear at once.
 _KILLED_WITHIN_S = 30
-# Within this the zygote has looked a few times for what ended jobs have left.
+# Within this time the zygote looks several times for processes that finished jobs have left.
 _SWEPT_AFTER_S = 1
 
 
 class AttackListener:
-    """A socket that tells when all processes which have the other end are gone."""
+    """A socket that shows when all processes with its other end are gone."""
 
     def __init__(self) -> None:
         self.name = f"jobforge-{uuid4().hex}"
@@ -57,7 +57,7 @@ class AttackListener:
             self._connection.send(b"?")
 
     def has_live_process(self) -> bool:
-        """Whether a process is there after the last of them should have gone."""
+        """Return whether a process still exists after the last of them should have exited."""
         assert self._connection is not None
         with selectors.DefaultSelector() as selector:
             selector.register(self._connection, selectors.EVENT_READ)
@@ -136,7 +136,7 @@ class Attacks:
             assert zygote is not None
             os.kill(zygote, signal.SIGKILL)
             report = await started.report()
-            # The next zygote has its first job.
+            # The next zygote has started its first job.
             await self.rig.start("see_others", pids=[]).report()
             return report
 
@@ -173,7 +173,7 @@ class Attacks:
         assert self.rig.run("leave_segment", key=key).exit_code == 0
         segment = libc.shmget(key, 0, 0)
         if segment < 0:
-            # Another user's is there but must not be opened.
+            # The segment of another user exists but must not be opened.
             return f" {key} " in Path("/proc/sysvipc/shm").read_text(encoding="ascii")
         libc.shmctl(segment, 0, None)
         return True
@@ -181,7 +181,7 @@ class Attacks:
     def _beside_a_victim(
         self, attack: str, *, with_token: bool = False, with_pids: bool = False
     ) -> object:
-        """What the attack returns, while a victim runs whose result has to be its own."""
+        """Return the result of the attack while a victim runs, whose result must be unchanged."""
         token, listener = uuid4().hex, AttackListener()
 
         async def attacked() -> tuple[Report, Report]:
@@ -204,7 +204,7 @@ class Attacks:
         return attacker.verdict.result
 
     def _pids(self) -> list[int]:
-        """The zygote, its jobs and the worker, as they are seen from outside."""
+        """Return the zygote, its jobs and the worker, as seen from outside."""
         zygote = self.rig.runner.zygote_pid
         assert zygote is not None
         below = proc.find_descendants([zygote], proc.read_table())
@@ -228,7 +228,7 @@ def _is_done(report: Report) -> bool:
 
 
 def show_python() -> None:
-    """Let every user read this Python, in mounts of this process's own."""
+    """Let every user read this Python, in mounts of this process."""
     folder = next(
         (each for each in Path(sys.executable).resolve().parents if not each.stat().st_mode & 1),
         None,
@@ -256,11 +256,11 @@ def main() -> None:
     try:
         attacks = Attacks(level)
     except ConfigError as error:
-        print(json.dumps({"lack": error.message}))  # noqa: T201 - as below
+        print(json.dumps({"lack": error.message}))  # noqa: T201 - output for the test
         return
     found = {name: attacks.run(name) for name in attacks.names()}
     attacks.rig.close()
-    print(json.dumps(found))  # noqa: T201 - for the test
+    print(json.dumps(found))  # noqa: T201 - output for the test
 
 
 if __name__ == "__main__":

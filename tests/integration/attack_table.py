@@ -1,6 +1,6 @@
-"""The table of attacks by level in docs/isolation.md: run the attacks, and write or read it.
+"""The table of attacks by level in docs/isolation.md: run the attacks, and write or read the table.
 
-From the folder tests, as root: `python -m integration.attack_table`.
+Run it as root from the folder tests: `python -m integration.attack_table`.
 """
 
 import json
@@ -39,7 +39,7 @@ AttackResults = dict[str, bool]
 
 
 def attack(level: str, user: int | None = None) -> AttackResults | str:
-    """Which attacks succeed at the level; or what the host lacks for it."""
+    """Return which attacks succeed at the level, or what the host lacks for that level."""
     arguments = [level] if user is None else [level, str(user)]
     done = subprocess.run(
         [sys.executable, "-m", "integration.attack_runner", *arguments],
@@ -55,7 +55,7 @@ def attack(level: str, user: int | None = None) -> AttackResults | str:
 
 
 def read() -> dict[str, AttackResults]:
-    """What the page says, by level."""
+    """Return the table of the page, by level."""
     _, _, rest = PAGE.read_text(encoding="utf-8").partition(HEADER + RULE)
     rows = [_cells(line) for line in rest.partition("\n\n")[0].splitlines()]
     names = {label: name for name, label in LABELS.items()}

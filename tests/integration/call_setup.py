@@ -1,4 +1,4 @@
-"""What the tests of the seam share: two tenants, a worker, a job, a way to run calls."""
+"""What tests of jobforge.calls share: two tenants, a worker, a job, and a way to run calls."""
 
 from typing import Any, Protocol, TypeVar
 from uuid import UUID, uuid4
@@ -17,7 +17,7 @@ A_JOB = JobRequest("mail", {"to": "ada"})
 
 
 class RunCall(Protocol):
-    """Runs a call on a sync or an async connection."""
+    """Run a call on a sync or an async connection."""
 
     def __call__(self, call: Call[T]) -> T: ...
 
@@ -27,7 +27,7 @@ def report(job: ClaimedJob, outcome: Outcome = Outcome.SUCCEEDED, **more: Any) -
 
 
 def count_jobs(conn: Connection) -> int:
-    """The jobs of all tenants that have not ended."""
+    """Return the number of unfinished jobs of all tenants."""
     row = conn.execute("select count(*) as n from jobforge.jobs").fetchone()
     assert row
     return int(row["n"])

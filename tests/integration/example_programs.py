@@ -1,4 +1,4 @@
-"""The programs of examples/, loaded from their files: a folder of examples is no package."""
+"""Load the programs of examples/ from their files, because the folder is not a package."""
 
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path

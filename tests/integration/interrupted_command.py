@@ -1,8 +1,9 @@
-"""Runs `jobforge` and interrupts it: `python interrupted_command.py FD CALLS COMMAND…`.
+"""Run `jobforge` and interrupt it: `python interrupted_command.py FD CALLS COMMAND…`.
 
-Writes a byte to FD as soon as the command line handles signals; what comes before is Python's own
-start. With CALLS of 0 or more, it sends SIGINT to itself at that call of a function, counted from
-there, and writes a second byte: so windows of a few instructions are hit that no clock would find.
+It writes a byte to FD as soon as the command line handles signals; everything before that is
+Python's own startup. If CALLS is 0 or more, it sends SIGINT to itself at that function call,
+counted from the first byte, and writes a second byte. This hits windows of a few instructions,
+which a timer would miss.
 """
 
 import os

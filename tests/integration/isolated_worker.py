@@ -1,4 +1,6 @@
-"""A worker with one job whose processes are many, to be killed: prints its zygote and the mark."""
+"""A worker with one job that has many processes, to be killed. It prints its zygote and the job's
+mark.
+"""
 
 import sys
 
@@ -10,7 +12,7 @@ def main() -> None:
 
     async def wait() -> None:
         started = await rig.start("multiply", processes=3).wait_for_note()
-        print(rig.runner.zygote_pid, started.mark, flush=True)  # noqa: T201 - for the test
+        print(rig.runner.zygote_pid, started.mark, flush=True)  # noqa: T201 - output for the test
         await started.report()
 
     rig.run_in_loop(wait())

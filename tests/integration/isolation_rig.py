@@ -1,4 +1,4 @@
-"""Jobs in processes of their own, without a database: a runner, and a host that remembers."""
+"""Isolated jobs without a database: a runner, and a host that records what jobs send."""
 
 import asyncio
 import json
@@ -35,7 +35,7 @@ T = TypeVar("T")
 
 
 class RecordingHost:
-    """A host: secrets to give, and what jobs said."""
+    """A host that has secrets and records the notes and requests of jobs."""
 
     def __init__(self) -> None:
         self.worker_id = uuid4()
@@ -74,7 +74,7 @@ class RecordingHost:
 
 
 class StartedJob:
-    """A job that was started."""
+    """A started job."""
 
     def __init__(self, rig: "IsolationRig", definition: str, payload: dict[str, Json]) -> None:
         self.job = build_job(definition, payload)
@@ -99,7 +99,7 @@ class StartedJob:
         return await self._report
 
     async def wait_for_note(self) -> Self:
-        """Returns when the job has said something: then its handler runs."""
+        """Wait until the job has sent a note, which shows that its handler runs."""
         speaking = asyncio.create_task(self._rig.host.wait_for_note(self.job.job_id))
         either: list[asyncio.Future[Any]] = [speaking, self._report]
         await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
@@ -113,7 +113,9 @@ class StartedJob:
 
 
 class IsolationRig:
-    """A runner with its own loop, for tests that are not coroutines. Serves a module of tests."""
+    """A runner with its own loop, for tests that are not coroutines. A module of
+    tests shares one.
+    """
 
     def __init__(
         self,
@@ -160,7 +162,7 @@ class IsolationRig:
         return StartedJob(self, definition, payload)
 
     def run(self, definition: str, **payload: Json) -> Report:
-        """Runs one job to its end."""
+        """Run one job to its end."""
 
         async def run() -> Report:
             return await self.start(definition, **payload).report()
@@ -168,7 +170,7 @@ class IsolationRig:
         return self.run_in_loop(run())
 
     def result(self, definition: str, **payload: Json) -> Any:
-        """The result of a job that succeeds."""
+        """Return the result of a job that succeeds."""
         report = self.run(definition, **payload)
         assert outcome(report) is Outcome.SUCCEEDED, report
         assert report.verdict is not None
@@ -220,5 +222,5 @@ def is_alive(pid: int) -> bool:
 
 
 def live_processes_of(mark: str) -> set[int]:
-    """The processes of a job that live."""
+    """Return the live processes of a job."""
     return {process.pid for process in proc.living(proc.read_table())} & proc.find_marked([mark])

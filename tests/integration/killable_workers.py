@@ -1,4 +1,4 @@
-"""Workers in processes of their own, to be killed, and the jobs that they are given."""
+"""Workers in separate processes that tests kill, and their jobs."""
 
 import json
 import os
@@ -18,12 +18,12 @@ from jobforge.types.job_history import JobHistory
 
 APP = Path(__file__).with_name("killed_app.py")
 
-# As the clock of the database counts; it travels past it.
+# In database time, which the test moves past the lease.
 LEASE_S = 30
 
 
 class KillableWorkers:
-    """A database with the app's definitions in it, and workers that may die on it."""
+    """A database with the app's definitions, and workers that tests may kill."""
 
     def __init__(self, database: Database, conn: Connection, clock: Clock, folder: Path) -> None:
         self._log = folder / "workers.log"
@@ -41,7 +41,9 @@ class KillableWorkers:
 
     @contextmanager
     def worker(self) -> Iterator["subprocess.Popen[bytes]"]:
-        """With one slot, so that a job runs when the one before has ended and was reported."""
+        """Start a worker with one slot, so that a job starts after the previous one has been
+        reported.
+        """
         command = [sys.executable, "-m", "jobforge", "worker", str(APP), "--queues", "default:1"]
         settings = {"JOBFORGE_DATABASE_URL": self._worker_url, "JOBFORGE_LOG_FORMAT": "json"}
         with (
@@ -59,11 +61,11 @@ class KillableWorkers:
                 process.kill()
 
     def wait_for_reports(self) -> None:
-        """Returns when everything that was enqueued before has been reported, by some worker."""
+        """Wait until a worker has reported all jobs that were enqueued before."""
         self.enqueue("nothing").wait(60)
 
     def wait_for_death(self, worker: "subprocess.Popen[bytes]") -> None:
-        """Waits for the worker's death, and past the leases that it held."""
+        """Wait until the worker has died, and move the clock past its leases."""
         assert worker.wait(60) < 0
         self._clock.travel(seconds=LEASE_S + 1)
 
@@ -71,18 +73,18 @@ class KillableWorkers:
         return db.run(self._conn, calls.get_job(handle.id, tenant_id=TENANT_A))
 
     def has_logged(self, handle: Handle[Any], **fields: str) -> bool:
-        """Whether a line of a worker has these fields, of this job."""
+        """Return whether a worker logged a line about this job with these fields."""
         lines = map(json.loads, self._log.read_text().splitlines())
         wanted = {"job_id": str(handle.id), **fields}
         return any(wanted.items() <= line.items() for line in lines)
 
     def effects(self) -> list[int]:
-        """The attempts whose effect is there."""
+        """Return the attempts whose effect is stored."""
         rows = self._conn.execute("select attempt from effects order by attempt")
         return [int(row["attempt"]) for row in rows]
 
     def events(self) -> list[tuple[str, str]]:
-        """What jobs have emitted, oldest first."""
+        """Return what jobs have emitted, oldest first."""
         rows = self._conn.execute(
             "select data from jobforge.job_events where kind = 'event' order by at"
         )

@@ -1,7 +1,7 @@
-"""The application of tests whose processes are killed at the worst moment.
+"""The app of tests that kill processes at the worst moment.
 
-Each handler comes twice: in a process of its own, where it kills that one, and inline, where it
-kills the worker.
+Each handler exists twice: isolated, where it kills its own process, and inline, where it kills the
+worker.
 """
 
 import os
@@ -22,7 +22,7 @@ _NEVER = Retry(max_attempts=1)
 
 
 def transfer(ctx: Context, url: str, moment: Moment) -> None:
-    """Has its effect and completes its job in one transaction; the first attempt is killed."""
+    """Store the effect and complete the job in one transaction; the first attempt is killed."""
     with psycopg.connect(url) as conn:
         conn.execute("insert into effects values (%s, %s)", [ctx.fence, ctx.attempt])
         ctx.complete_in(conn, {"attempt": ctx.attempt})
@@ -36,7 +36,7 @@ def transfer(ctx: Context, url: str, moment: Moment) -> None:
 def _commit_without_reply(
     conn: "psycopg.Connection[tuple[object, ...]]", url: str, fence: str
 ) -> None:
-    """The commit is done, as another connection sees, and its reply has not been read."""
+    """Commit, as another connection can see, without reading the reply."""
     conn.pgconn.send_query(b"commit")
     conn.pgconn.flush()
     with psycopg.connect(url, autocommit=True) as other:
@@ -71,8 +71,10 @@ async def die_inline() -> None:
 
 @jf.job(retry=Retry(max_attempts=10, base=0.01))
 def walk_apart(ctx: Context, path: str, deaths: list[int]) -> int:
-    """Three steps with an effect each. The nth attempt is killed at the nth of these points: odd
-    ones lie before the steps and after the last, even ones within, after the effect."""
+    """Run three steps with an effect each. The nth attempt is killed at the nth of these points:
+    odd points are before the steps and after the last one, even points are within a step, after its
+    effect.
+    """
     for number in range(3):
         _kill_at(ctx, deaths, 2 * number + 1)
         dies = _next_point(ctx, deaths) == 2 * number + 2

@@ -1,4 +1,4 @@
-"""A server on loopback that answers as it should not, and certificates for it."""
+"""A loopback server that sends wrong responses, and certificates for it."""
 
 import asyncio
 import contextlib
@@ -20,7 +20,7 @@ ResponseWriter = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitabl
 
 @dataclass
 class LoopbackServer:
-    """`requests` are what came, as it came."""
+    """`requests` are the raw bytes of each request."""
 
     port: int = 0
     requests: list[bytes] = field(default_factory=list)
@@ -37,16 +37,16 @@ async def run_loopback_server(
     *,
     answers_before_reading: bool = False,
 ) -> AsyncIterator[LoopbackServer]:
-    """Answers every request with these bytes, or as that function writes them.
+    """Respond to every request with these bytes, or let the function write the response.
 
-    A hasty one does not wait for the request.
+    With `answers_before_reading`, do not wait for the request.
     """
     found = LoopbackServer()
     serving: set[asyncio.Task[None] | None] = set()
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         serving.add(asyncio.current_task())
-        # Cancelled when the test is over: nobody waits for what it would say.
+        # Cancelled at the end of the test, which does not need the response.
         with contextlib.suppress(
             ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError
         ):
@@ -79,7 +79,7 @@ async def _read_request(reader: asyncio.StreamReader) -> bytes:
 
 
 def create_certificate(folder: Path, name: str = "127.0.0.1", *, days: int = 1) -> ssl.SSLContext:
-    """Self-signed, for the server; `folder / "cert.pem"` is what a client may trust."""
+    """Create a self-signed certificate for the server; clients can trust `folder / "cert.pem"`."""
     key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
     now = dt.datetime.now(dt.UTC)

@@ -1,7 +1,7 @@
-"""Runs the Python blocks of a page from top to bottom, as a program of its own.
+"""Run the Python blocks of a page from top to bottom in a separate process.
 
-`python page_program.py PAGE`, with JOBFORGE_DATABASE_URL set. The blocks are one module; those with
-`await` run in one event loop. Beside them a thread works off whatever is enqueued.
+`python page_program.py PAGE`, with JOBFORGE_DATABASE_URL set. The blocks are one module; blocks
+with `await` run in one event loop. A thread runs all enqueued jobs in the meantime.
 """
 
 import ast
@@ -52,7 +52,7 @@ def _blocks(text: str) -> list[str]:
 
 
 def _with_database(block: str) -> str:
-    """The block with its URLs leading to the database of this run."""
+    """Return the block with its URLs replaced by the URL of this run's database."""
     for scheme in ("postgresql", "postgresql+psycopg"):
         theirs = f"{scheme}://app@db.example.com/app"
         block = block.replace(theirs, URL.replace("postgresql", scheme, 1))
@@ -65,7 +65,7 @@ def _run(block: str, name: str, module: ModuleType, runner: asyncio.Runner) -> N
         code = compile(
             ast.Module([statement], []), name, "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
         )
-        answer = eval(code, vars(module))  # noqa: S307 - it is what we test
+        answer = eval(code, vars(module))  # noqa: S307 - the test runs this code
         if inspect.iscoroutine(answer):
             runner.run(answer)
         jf: JobForge | None = getattr(module, "jf", None)
@@ -92,7 +92,7 @@ def _attempt(jf: JobForge, job: ClaimedJob) -> OutcomeReport:
         if inspect.isawaitable(answer):
             answer = asyncio.run(_await(answer))
         verdict = verdict_from_result(definition.dump(answer))
-    except Exception as error:  # noqa: BLE001 - a worker goes on
+    except Exception as error:  # noqa: BLE001 - a worker continues after an error
         verdict = verdict_from_error(error, definition.settings)
     return OutcomeReport(
         *job.token,
@@ -112,7 +112,7 @@ async def _await(answer: Any) -> Any:
 
 
 class _NoChannel:
-    """A channel to nobody."""
+    """A channel that discards everything."""
 
     def note(self, kind: str, data: dict[str, Any]) -> None: ...
 

@@ -1,4 +1,4 @@
-"""Pages of the documentation, whose Python is run as a program of its own (page_program.py)."""
+"""Run the Python of a documentation page in a separate process (page_program.py)."""
 
 import os
 import subprocess
@@ -9,7 +9,7 @@ from cluster import Database
 
 
 def run_page(page: Path, database: Database, **settings: str) -> str:
-    """What it printed. An error in it, and a warning, fails the test."""
+    """Return what the page printed. An error or a warning in it fails the test."""
     run = subprocess.run(
         [sys.executable, "-W", "error", str(Path(__file__).parent / "page_program.py"), str(page)],
         env={**os.environ, **settings, "JOBFORGE_DATABASE_URL": database.url},

@@ -1,4 +1,4 @@
-"""Schedules of a test's database, a clock to move, and a scheduler that looks when it is told."""
+"""Schedules of a test's database, a clock to move, and a scheduler that runs on demand."""
 
 import asyncio
 from dataclasses import dataclass
@@ -17,14 +17,14 @@ from jobforge.types.triggers import Firing, FiringOutcome, Trigger, TriggerType
 
 @dataclass(frozen=True, slots=True)
 class ScheduleHarness:
-    """`conn` is the superuser's; the scheduler has a worker's login."""
+    """`conn` has the superuser's login; the scheduler has a worker's login."""
 
     database: Database
     conn: Connection
     clock: Clock
 
     def add(self, cron: str = "0 * * * *", *, tenant: UUID = TENANT_A, **settings: Any) -> UUID:
-        """A schedule of definition `test`, in UTC unless it says otherwise, planned."""
+        """Add and plan a schedule of definition `test`, in UTC unless `settings` say otherwise."""
         given = {"label": "a test", "definition": "test", "timezone": "UTC", "cron": cron}
         call = calls.create_trigger(TriggerType.SCHEDULE, {**given, **settings}, tenant_id=tenant)
         made = db.run(self.conn, call)
@@ -32,7 +32,7 @@ class ScheduleHarness:
         return made
 
     def travel_to_next(self, trigger_id: UUID, **beyond: float) -> datetime:
-        """To the moment at which it is due, or beyond it; answers that moment."""
+        """Move the clock to the next run, or beyond it; return the time of that run."""
         due = self.get(trigger_id).next_run_at
         assert due is not None
         amount = due + timedelta(**beyond) - self.clock.now()
@@ -40,7 +40,7 @@ class ScheduleHarness:
         return due
 
     def fire_due(self) -> int:
-        """What a scheduler does when it looks; answers how many firings came of it."""
+        """Fire all due schedules as a scheduler does; return the number of recorded firings."""
         return asyncio.run(self._fire_due())
 
     async def _fire_due(self) -> int:
@@ -59,7 +59,7 @@ class ScheduleHarness:
         db.run(self.conn, calls.edit_trigger(trigger_id, changes, tenant_id=TENANT_A))
 
     def firings(self, trigger_id: UUID, tenant: UUID = TENANT_A) -> list[Firing]:
-        """Earliest first."""
+        """Return the firings, earliest first."""
         listed = db.run(self.conn, calls.list_firings(trigger_id, limit=200, tenant_id=tenant))
         return listed[::-1]
 
@@ -67,7 +67,7 @@ class ScheduleHarness:
         return [firing.outcome for firing in self.firings(trigger_id)]
 
     def jobs(self, trigger_id: UUID) -> list[engine.Row]:
-        """Those that have not ended, oldest first."""
+        """Return the unfinished jobs, oldest first."""
         return self.conn.execute(
             "select * from jobforge.jobs where source = 'schedule' and source_ref = %s order by id",
             [str(trigger_id)],

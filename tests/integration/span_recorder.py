@@ -1,4 +1,4 @@
-"""Spans that were made in this process, once they have ended."""
+"""Record the finished spans of this process."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,7 +12,7 @@ from jobforge.observability import tracing
 
 
 class SpanRecorder:
-    """`tracer` is for spans of a test's own."""
+    """`tracer` is for a test's own spans."""
 
     def __init__(self, provider: TracerProvider) -> None:
         self.provider = provider
@@ -42,7 +42,7 @@ def record_spans() -> Iterator[SpanRecorder]:
 
 
 def are_nested(*spans: ReadableSpan) -> bool:
-    """Whether each is the parent of the next, in one trace."""
+    """Return whether each span is the parent of the next, in one trace."""
     return all(
         inner.parent is not None
         and inner.parent.span_id == outer.context.span_id

@@ -1,4 +1,4 @@
-"""What a user's shell does: runs `jobforge` as a program and reads what it says."""
+"""Run `jobforge` as a user's shell does, and read its output."""
 
 import io
 import json
@@ -18,12 +18,14 @@ from typer.main import get_command
 import jobforge.cli
 from jobforge.observability import logs
 
-# Typer makes all commands anew whenever it is called, which takes longer than most of them.
+# Created once: Typer would create all commands at each call, which takes longer than most commands.
 COMMANDS = get_command(jobforge.cli.app)
 
 
 def environment(**variables: str) -> dict[str, str]:
-    """Ours, without the settings of whoever runs the tests."""
+    """Return this process's environment without JOBFORGE settings of the user who
+    runs the tests.
+    """
     inherited = {name: value for name, value in os.environ.items() if "JOBFORGE" not in name}
     if BINARIES:
         variables["JOBFORGE_PG_BIN"] = str(BINARIES)
@@ -62,7 +64,7 @@ class Terminal:
         )
 
     def read(self, *arguments: str) -> str:
-        """What a command that must succeed prints."""
+        """Return what a command prints that must succeed."""
         result = self.run(*arguments)
         assert result.returncode == 0, result.stderr
         return result.stdout.strip()
@@ -72,13 +74,15 @@ class Terminal:
 
     @contextmanager
     def start(self, *arguments: str) -> Iterator["RunningProgram"]:
-        """A command that goes on until it is told to stop; killed at the end if it has not."""
+        """Start a command that runs until a signal; kill it at the end of the block if it still
+        runs.
+        """
         with self.start_program(sys.executable, "-u", "-m", "jobforge", *arguments) as program:
             yield program
 
     @contextmanager
     def start_program(self, *command: str) -> Iterator["RunningProgram"]:
-        """Another program, in the same way."""
+        """Start another program; kill it at the end of the block if it still runs."""
         process = subprocess.Popen(
             [*self.prefix, *command],
             stdin=subprocess.DEVNULL,
@@ -103,9 +107,10 @@ class Terminal:
 
 
 class InProcessTerminal(Terminal):
-    """Runs a command within this process: starting one takes ten times as long as most commands.
+    """Run a command within this process, because starting one takes ten times as long as most
+    commands.
 
-    For commands that come to an end, where the process itself is not what is tested.
+    Only for commands that finish by themselves, where the process itself is not tested.
     """
 
     def run(self, *arguments: str | bytes) -> "subprocess.CompletedProcess[str]":
@@ -121,20 +126,23 @@ class InProcessTerminal(Terminal):
             patch.setattr(sys, "path", list(sys.path))
             patch.setattr(sys, "stdin", nothing)
             patch.setattr(jobforge.cli, "app", COMMANDS)
-            patch.setenv("COLUMNS", "80")  # however wide the terminal of whoever runs the tests
+            patch.setenv("COLUMNS", "80")  # independent of the width of the user's terminal
             for name in {*os.environ, *self._environment}:
                 if "JOBFORGE" in name:
                     patch.delenv(name, raising=False)
                     if name in self._environment:
                         patch.setenv(name, self._environment[name])
             code = _exit_code_of_main()
-        logs.unconfigure()  # `worker` configures them; caplog would miss the lines of later tests
+        # `worker` configures logging; caplog would miss the lines of later tests
+        logs.unconfigure()
         _forget_modules(self.folder)
         return subprocess.CompletedProcess(words, code, _read(out), _read(err))
 
 
 def _forget_modules(folder: Path) -> None:
-    """Those of an app that a command has loaded: others have one of the same name."""
+    """Forget the modules of an app that a command has loaded, because other apps
+    have equal names.
+    """
     for name, module in list(sys.modules.items()):
         file = getattr(module, "__file__", None)
         if file and Path(file).is_relative_to(folder):
@@ -160,7 +168,9 @@ def _read(pipe: "io.TextIOWrapper[io.BytesIO]") -> str:
 
 
 class RunningProgram:
-    """A program that runs; what it says is read all the time, so that it never waits for us."""
+    """A running program; a thread reads its output continuously, so that the program
+    never blocks.
+    """
 
     def __init__(self, process: "subprocess.Popen[str]") -> None:
         assert process.stdout is not None
@@ -190,7 +200,7 @@ class RunningProgram:
         self.process.send_signal(number)
 
     def wait_for_exit(self) -> int:
-        """The exit code, once it has ended by itself."""
+        """Return the exit code when the program has finished."""
         code = self.process.wait(timeout=60)
         self._reader.join()
         return code

@@ -1,4 +1,4 @@
-"""A collector of traces on loopback, and what the spans that came to it say."""
+"""A trace collector on loopback, and the spans that it received."""
 
 import gzip
 import threading
@@ -13,7 +13,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 @dataclass(frozen=True, slots=True)
 class CollectedSpan:
-    """A span, with ids in hexadecimal; `service` is what told of it."""
+    """A span with hexadecimal IDs; `service` is the service that sent it."""
 
     name: str
     trace_id: str
@@ -25,7 +25,7 @@ class CollectedSpan:
 
 @dataclass(slots=True)
 class TraceCollector:
-    """`told` are the spans that came, in the order of their names."""
+    """`spans` are the received spans, ordered by name."""
 
     url: str
     requests: list[bytes] = field(default_factory=list)
@@ -65,7 +65,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
 
     def log_message(self, *_: object) -> None:
-        """Nothing."""
+        """Log nothing."""
 
 
 def _read_spans(body: bytes) -> Iterator[CollectedSpan]:

@@ -1,14 +1,13 @@
-"""Transcripts: files with commands and what came of them.
+"""Transcripts: files with commands and their output.
 
     $ jobforge jobs list            in a pipe; `% jobforge …` is on a terminal
         what it printed
-      ! what it said on stderr
+      ! what it printed on stderr
       = 3                           its exit code, unless it is 0
 
-`{name}` stands for something that differs from run to run, `{name:18}` for its first 18 characters,
-and `| head -3` shows only the start.
-A run answers the same file anew, so whoever changes what commands print writes it over and reads
-the difference.
+`{name}` stands for a value that differs from run to run, `{name:18}` for its first 18 characters,
+and `| head -3` shows only the start. A run writes the file again, so that a developer who changes
+output replaces the file and reads the difference.
 """
 
 import json
@@ -46,7 +45,9 @@ _PAUSES = re.compile(r"(?<=\S) {2,}")
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A command of a transcript; `is_watched` on a terminal, `lines` are those of it to show."""
+    """A command of a transcript; with `is_watched` it runs on a terminal; `lines` limits the lines
+    to show.
+    """
 
     text: str
     is_watched: bool
@@ -60,7 +61,7 @@ class Case:
 
 
 def exit_codes(transcript: Path) -> Iterator[tuple[Case, int]]:
-    """As the file has them."""
+    """Return the exit codes in the file."""
     blocks = re.split(r"^(?=[$%] )", transcript.read_text(encoding="utf-8"), flags=re.MULTILINE)
     for block in blocks[1:]:
         code = re.search(r"^  = (\d+)$", block, re.MULTILINE)
@@ -68,7 +69,7 @@ def exit_codes(transcript: Path) -> Iterator[tuple[Case, int]]:
 
 
 def played(transcript: Path, shell: Terminal, names: Mapping[str, str]) -> str:
-    """The file as it would be after this run."""
+    """Return the file as this run would write it."""
     known = dict(names)
     lines = []
     for line in transcript.read_text(encoding="utf-8").splitlines():
@@ -86,7 +87,7 @@ def _play(case: Case, shell: Terminal, names: dict[str, str]) -> Iterator[str]:
             patch.setattr(output, "is_terminal", lambda: True)
         said = shell.run(*words)
     if _ID.fullmatch(said.stdout.strip()):
-        names["made"] = said.stdout.strip()  # what later commands may speak of
+        names["made"] = said.stdout.strip()  # names that later commands can use
     printed = _tidy(said.stdout, names)
     yield from (f"    {line}" for line in printed[: case.lines])
     if case.lines is not None and len(printed) > case.lines:
@@ -116,7 +117,7 @@ def _steady(line: str) -> str:
 
 
 def _json(text: str) -> list[str] | None:
-    """A line for each member: a file of one long line says nothing when it changes."""
+    """Write one line per member, because a diff of one long line shows nothing."""
     try:
         value = json.loads(text)
     except ValueError:

@@ -1,4 +1,4 @@
-"""A receiver of webhooks on loopback, which keeps what it gets and answers as it is told."""
+"""A webhook receiver on loopback that records requests and sends the planned responses."""
 
 import threading
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ from jobforge.security.webhook_secrets import create_webhook_secret, generate_we
 
 @dataclass(frozen=True, slots=True)
 class ReceivedMessage:
-    """One request; names of headers are in lower case."""
+    """One request; header names are in lower case."""
 
     headers: dict[str, str]
     body: bytes
@@ -30,11 +30,11 @@ class ReceivedMessage:
         return self.headers["webhook-id"]
 
     def verify(self, secret: str) -> Json:
-        """Raises what the library of receivers raises."""
+        """Verify the signature; raise what the standardwebhooks library raises."""
         return standardwebhooks.Webhook(secret).verify(self.body, self.headers)
 
     def is_signed_with(self, secret: str) -> bool:
-        """However long ago it came."""
+        """Return whether this secret signed the message, whatever its age."""
         at = datetime.fromtimestamp(int(self.headers["webhook-timestamp"]), UTC)
         signature = standardwebhooks.Webhook(secret).sign(self.id, at, self.body.decode())
         return signature in self.headers["webhook-signature"].split()
@@ -42,8 +42,8 @@ class ReceivedMessage:
 
 @dataclass(frozen=True, slots=True)
 class PlannedResponse:
-    """`waits` until the receiver ends; one that is `endless` repeats its body until then, and one
-    that `pauses` waits after its body.
+    """A response: with `waits`, it is never sent; with `endless`, its body repeats until the
+    receiver stops; with `pauses`, the connection stays open after the body.
     """
 
     status: int = 204
@@ -56,7 +56,7 @@ class PlannedResponse:
 
 @dataclass(slots=True)
 class WebhookReceiver:
-    """`answers` are given in turn, the last one to all that come after."""
+    """`responses` are sent in order; the last one is repeated."""
 
     port: int
     received: list[ReceivedMessage] = field(default_factory=list)
@@ -69,7 +69,7 @@ class WebhookReceiver:
 
     @property
     def worker_config(self) -> Config:
-        """That of a worker which may reach it."""
+        """Return the configuration of a worker that may reach this receiver."""
         return Config(
             secret_key="of the installation, 32 characters or more",
             egress_allow=(f"127.0.0.1:{self.port}",),
@@ -103,7 +103,7 @@ def subscribe(
     tenant_id: UUID,
     **settings: Json,
 ) -> tuple[UUID, str]:
-    """A new endpoint there; its id, and its secret."""
+    """Create an endpoint at the receiver; return its ID and its secret."""
     webhook_id = generate_webhook_id()
     key = db.run(conn, open_vault(receiver.worker_config).build_tenant_key_call(tenant_id))
     secret = create_webhook_secret(key, webhook_id)
@@ -122,7 +122,7 @@ class _Handler(BaseHTTPRequestHandler):
         receiver = self.receivers[self.server]
         length = int(self.headers["content-length"])
         body = self.rfile.read(length)
-        if len(body) < length:  # whoever sent it was killed
+        if len(body) < length:  # the sender was killed
             return
         headers = {name.lower(): value for name, value in self.headers.items()}
         receiver.received.append(ReceivedMessage(headers, body))
@@ -136,7 +136,7 @@ class _Handler(BaseHTTPRequestHandler):
         for name, value in {**answer.headers, **announced}.items():
             self.send_header(name, value)
         self.end_headers()
-        with suppress(OSError):  # nobody reads it to its end
+        with suppress(OSError):  # the client may stop reading
             self.wfile.write(answer.body)
             while answer.endless and not receiver.ending.is_set():
                 self.wfile.write(answer.body)
@@ -144,4 +144,4 @@ class _Handler(BaseHTTPRequestHandler):
             receiver.ending.wait()
 
     def log_message(self, *_: object) -> None:
-        """Nothing."""
+        """Log nothing."""

@@ -1,4 +1,4 @@
-"""A worker in the test's own loop, the jobs it is given, and what became of them."""
+"""A worker in the test's event loop, its jobs, and their outcomes."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -17,13 +17,13 @@ from jobforge.types.job_history import Attempt, JobHistory
 from jobforge.types.jobs import JobRequest, Outcome, State
 from jobforge.worker import Worker
 
-# Short, so that what takes several of them is over soon; long against a busy machine's pauses.
+# Short, so that several of them pass quickly; long compared with the pauses of a busy machine.
 LEASE_S = 4.0
 HEARTBEAT_S = 0.5
 
 
 class WorkerHarness:
-    """An app, its database, and workers for it. `conn` is the migrating superuser's."""
+    """An app, its database, and workers for it. `conn` has the migrating superuser's login."""
 
     def __init__(self, database: Database, conn: Connection) -> None:
         self.app = JobForge(database.url)
@@ -43,7 +43,7 @@ class WorkerHarness:
         timeouts: driver.Timeouts = driver.DEFAULT_TIMEOUTS,
         **options: Any,
     ) -> AsyncIterator[Worker]:
-        """A worker that runs until the end of the block, and is then killed if need be."""
+        """Run a worker until the end of the block; then stop it, twice if necessary."""
         url = self.database.url_as(login)
         async with db.Database(url, size=2, behind_pooler=not listens, timeouts=timeouts) as pool:
             worker = self.worker(pool, **options)
@@ -77,14 +77,14 @@ class WorkerHarness:
         return [attempt.outcome for attempt in self.attempts(job_id)]
 
     async def wait_for_state(self, job_id: UUID, state: State = State.SUCCEEDED) -> JobHistory:
-        """The job once it is in that state."""
+        """Wait until the job is in this state, and return its history."""
         await eventually(lambda: self.state(job_id) is state)
         return self.history(job_id)
 
 
 @asynccontextmanager
 async def running_scheduler(database: Database, **settings: Any) -> AsyncIterator[None]:
-    """A scheduler that runs until the end of the block."""
+    """Run a scheduler until the end of the block."""
     async with db.Database(database.url_as("worker_login")) as pool, asyncio.TaskGroup() as group:
         scheduler = Scheduler(pool, **settings)
         group.create_task(scheduler.run())
@@ -95,7 +95,7 @@ async def running_scheduler(database: Database, **settings: Any) -> AsyncIterato
 
 
 class WaitingJobs:
-    """A definition, `wait`, whose jobs wait until they may end, and are not retried soon."""
+    """The definition `wait`, whose jobs wait for `may_end`, and whose retries come late."""
 
     def __init__(self, harness: WorkerHarness) -> None:
         self.may_end = asyncio.Event()
@@ -115,21 +115,21 @@ class WaitingJobs:
 
 
 async def eventually(condition: Callable[[], bool]) -> None:
-    """As cluster.wait_until, while the loop goes on."""
+    """Wait for a condition like cluster.wait_until, without blocking the loop."""
     async with asyncio.timeout(30):
-        while not condition():  # noqa: ASYNC110 - nobody tells when a condition of the database changes
+        while not condition():  # noqa: ASYNC110 - no signal exists for a condition of the database
             await asyncio.sleep(0.005)
 
 
 def allow_connections(conn: Connection, *, are_allowed: bool) -> None:
-    """Whether anybody can connect to the test's database."""
+    """Allow or forbid connections to the test's database."""
     conn.execute(
         "update pg_database set datallowconn = %s where datname = current_database()", [are_allowed]
     )
 
 
 def cut_connections(conn: Connection) -> None:
-    """Ends every connection to the test's database but this one."""
+    """End every other connection to the test's database."""
     conn.execute(
         """
         select pg_terminate_backend(pid) from pg_stat_activity

@@ -1,4 +1,4 @@
-"""Where artifacts are when nothing is set, and processes that do not share a store."""
+"""The default artifact store, and processes that do not share a store."""
 
 import json
 import os
@@ -60,14 +60,14 @@ def _enqueue(shell: Terminal, key: str, **payload: Any) -> str:
 
 
 def _error(shell: Terminal, job_id: str) -> Any:
-    """The error of a job that is dead after its first attempt."""
+    """Return the error of a job that is dead after its first attempt."""
     wait_until(lambda: shell.read_json("jobs", "show", job_id)["job"]["state"] == "dead")
     found = shell.read_json("jobs", "show", job_id)
     assert found["job"]["attempt"] == 1
     return found["job"]["error"]
 
 
-def test_without_a_setting_nothing_is_written_beside_a_worker_and_a_command(
+def test_without_a_setting_worker_and_command_write_no_files(
     shell: Terminal,
 ) -> None:
     with shell.start("worker", "app.py") as worker:
@@ -111,7 +111,7 @@ async def _refuse_large(jf: JobForge) -> None:
 
 
 @pytest.mark.anyio
-async def test_without_a_setting_enqueues_of_every_kind_refuse_what_is_large(
+async def test_without_a_setting_all_kinds_of_enqueue_refuse_large_payloads(
     database: Database, conn: Connection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -122,10 +122,10 @@ async def test_without_a_setting_enqueues_of_every_kind_refuse_what_is_large(
     await _refuse_large(jf)
     await jf.aclose()
     assert conn.execute("select from jobforge.jobs").rowcount == 1
-    assert os.listdir(tmp_path) == []  # noqa: PTH208 - names alone are wanted
+    assert os.listdir(tmp_path) == []  # noqa: PTH208 - only the names matter
 
 
-def test_without_a_setting_a_server_refuses_what_is_large(
+def test_without_a_setting_a_server_refuses_large_payloads(
     shell: Terminal, conn: Connection
 ) -> None:
     db.run(conn, calls.put_definition("mail", 1))
@@ -154,7 +154,7 @@ def test_dev_keeps_a_folder_next_to_its_database(folder: Path) -> None:
     with shell.start("dev", "app.py") as dev:
         dev.wait_for_dev()
         url = shell.read("db", "url")
-        # An application that is configured with the database URL only.
+        # An application that is configured only with the database URL.
         told = Terminal(folder, JOBFORGE_TENANT="acme", JOBFORGE_DATABASE_URL=url)
         for terminal in (shell, told):
             job_id = _enqueue(terminal, "repeat", text="x" * 600_000, times=2)
@@ -168,7 +168,7 @@ def test_dev_keeps_a_folder_next_to_its_database(folder: Path) -> None:
 
 @pytest.fixture
 def terminal(database: Database, shell: Terminal) -> Callable[[str], Terminal]:
-    """The shell with the artifact store of that name."""
+    """Return the shell with the artifact store of that name."""
 
     def with_store(name: str) -> Terminal:
         return Terminal(
@@ -181,7 +181,7 @@ def terminal(database: Database, shell: Terminal) -> Callable[[str], Terminal]:
     return with_store
 
 
-def test_doctor_and_workers_name_processes_that_do_not_share_a_store(
+def test_doctor_and_workers_report_processes_that_do_not_share_a_store(
     shell: Terminal, terminal: Callable[[str], Terminal]
 ) -> None:
     with terminal("one").start("worker", "app.py") as first:
@@ -209,7 +209,7 @@ def _stores(shell: Terminal) -> dict[str, str]:
 
 
 @pytest.mark.anyio
-async def test_an_app_that_puts_a_payload_records_its_store(
+async def test_an_app_that_stores_a_payload_records_its_store(
     database: Database, conn: Connection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("JOBFORGE_ARTIFACTS", str(tmp_path / "store"))
@@ -232,7 +232,7 @@ async def test_an_app_that_puts_a_payload_records_its_store(
 
 
 @pytest.mark.anyio
-async def test_doctor_names_an_app_that_reads_results_from_another_store(
+async def test_doctor_reports_an_app_that_reads_results_from_another_store(
     database: Database,
     shell: Terminal,
     terminal: Callable[[str], Terminal],
@@ -297,7 +297,7 @@ def _files(store: Path) -> set[Path]:
     return set(store.glob("*/*/*/*.json"))
 
 
-def test_all_who_open_a_folder_at_once_read_one_id(tmp_path: Path) -> None:
+def test_processes_that_open_a_folder_at_once_read_one_id(tmp_path: Path) -> None:
     with ThreadPoolExecutor(8) as threads:
         found = set(
             threads.map(lambda _: artifacts_in_folder(tmp_path / "a").store.identity(), range(40))

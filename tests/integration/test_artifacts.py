@@ -105,13 +105,13 @@ async def _round_trip(harness: WorkerHarness, jobs: ArtifactJobs, artifacts: Art
     assert json.loads(artifacts.read(payload, TENANT_A)) == {"text": LARGE}
 
 
-async def test_five_megabytes_go_through_an_isolated_job_by_a_folder(
+async def test_an_isolated_job_handles_five_megabytes_with_a_folder(
     harness: WorkerHarness, jobs: ArtifactJobs, artifacts: Artifacts
 ) -> None:
     await _round_trip(harness, jobs, artifacts)
 
 
-async def test_five_megabytes_go_through_an_isolated_job_by_s3(
+async def test_an_isolated_job_handles_five_megabytes_with_s3(
     harness: WorkerHarness, jobs: ArtifactJobs, s3: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     url = new_bucket(s3)
@@ -121,7 +121,7 @@ async def test_five_megabytes_go_through_an_isolated_job_by_s3(
     await _round_trip(harness, jobs, artifacts_in_bucket(url))
 
 
-async def test_inline_jobs_and_their_hooks_are_given_the_whole(
+async def test_inline_jobs_and_their_hooks_get_the_whole_payload(
     harness: WorkerHarness, jobs: ArtifactJobs, artifacts: Artifacts, notes: list[Any]
 ) -> None:
     async with _working(harness, artifacts):
@@ -133,7 +133,7 @@ async def test_inline_jobs_and_their_hooks_are_given_the_whole(
     assert len(json.dumps([small.payload, small.result])) < 1_000
 
 
-async def test_what_a_job_enqueues_may_be_large_too(
+async def test_a_job_can_enqueue_large_payloads(
     harness: WorkerHarness, jobs: ArtifactJobs, artifacts: Artifacts
 ) -> None:
     async with _working(harness, artifacts, "admin_login"):
@@ -142,7 +142,7 @@ async def test_what_a_job_enqueues_may_be_large_too(
     assert await harness.app.client.aget_result(job) == "p" * 1_200_000
 
 
-async def test_jobs_are_given_all_that_others_returned(
+async def test_jobs_get_the_large_results_of_other_jobs(
     harness: WorkerHarness, jobs: ArtifactJobs, artifacts: Artifacts
 ) -> None:
     async with _working(harness, artifacts):
@@ -154,7 +154,9 @@ async def test_jobs_are_given_all_that_others_returned(
 
 
 @pytest.mark.usefixtures("artifacts")
-async def test_a_worker_without_a_store_says_so(harness: WorkerHarness, jobs: ArtifactJobs) -> None:
+async def test_a_worker_without_a_store_fails_the_job_with_the_reason(
+    harness: WorkerHarness, jobs: ArtifactJobs
+) -> None:
     async with _working(harness, None):
         large = await jobs.double.using(max_attempts=1).aenqueue(text=LARGE)
         error = (await harness.wait_for_state(large.id, State.DEAD)).job.error
@@ -168,7 +170,7 @@ async def test_a_worker_without_a_store_says_so(harness: WorkerHarness, jobs: Ar
 
 
 class SlowStore(Artifacts):
-    """A store that does nothing before it may."""
+    """A store that waits for permission before each operation."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(str(folder), limit=LIMIT, credentials={})
@@ -191,7 +193,7 @@ def slow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SlowStore]
     made.may_go_on.set()
 
 
-async def test_a_job_is_held_until_its_result_is_in_a_slow_store(
+async def test_a_job_keeps_its_lease_until_its_result_is_in_a_slow_store(
     harness: WorkerHarness, jobs: ArtifactJobs, slow: SlowStore
 ) -> None:
     async with _working(harness, slow):
@@ -210,7 +212,7 @@ def _expires(harness: WorkerHarness, job_id: UUID) -> datetime:
     return found
 
 
-async def test_a_job_whose_payload_is_being_fetched_can_be_canceled_and_handed_back(
+async def test_a_job_can_be_canceled_and_released_while_its_payload_is_fetched(
     harness: WorkerHarness, jobs: ArtifactJobs, slow: SlowStore
 ) -> None:
     async with _working(harness, slow):
@@ -223,7 +225,7 @@ async def test_a_job_whose_payload_is_being_fetched_can_be_canceled_and_handed_b
 
 
 @pytest.mark.usefixtures("jobs")
-async def test_a_payload_that_names_a_foreign_artifact_is_not_read(
+async def test_a_foreign_artifact_in_a_payload_is_not_read(
     harness: WorkerHarness, artifacts: Artifacts
 ) -> None:
     foreign = artifacts.put(new_key(TENANT_B, uuid4(), "payload.json"), b'{"text": "of b"}')
@@ -236,7 +238,7 @@ async def test_a_payload_that_names_a_foreign_artifact_is_not_read(
             assert error["type"] == "InvalidPayload"
 
 
-async def test_enqueues_of_every_kind_put_what_is_large(
+async def test_all_kinds_of_enqueue_store_large_payloads(
     harness: WorkerHarness, jobs: ArtifactJobs, artifacts: Artifacts, database: Database
 ) -> None:
     large = [jobs.double.args(text=letter * 300_000) for letter in "ab"]
@@ -258,7 +260,7 @@ async def test_enqueues_of_every_kind_put_what_is_large(
     assert len(list(artifacts.store.list_folders())) == 10
 
 
-async def test_what_was_rolled_back_or_killed_is_swept_and_what_is_needed_stays(
+async def test_artifacts_of_rolled_back_or_killed_enqueues_are_swept_and_others_stay(
     harness: WorkerHarness, jobs: ArtifactJobs, artifacts: Artifacts, clock: Clock
 ) -> None:
     kept = jobs.double.enqueue(text="k" * 300_000)
@@ -283,7 +285,7 @@ async def test_what_was_rolled_back_or_killed_is_swept_and_what_is_needed_stays(
     assert [f"artifact:{folder}/payload.json" for folder in artifacts.store.list_folders()] == [ref]
 
 
-async def test_a_folder_that_cannot_be_deleted_keeps_no_other(
+async def test_a_folder_that_cannot_be_deleted_does_not_keep_others(
     harness: WorkerHarness,
     jobs: ArtifactJobs,
     artifacts: Artifacts,
@@ -319,7 +321,7 @@ jobs.double.enqueue(text="x" * 300_000)
 """
 
 
-async def test_artifacts_go_with_the_history_of_their_job_and_stay_with_dead_ones(
+async def test_artifacts_are_deleted_with_the_history_of_their_job_but_kept_for_dead_jobs(
     harness: WorkerHarness, jobs: ArtifactJobs, artifacts: Artifacts, clock: Clock
 ) -> None:
     async with _working(harness, None):
@@ -336,12 +338,12 @@ async def test_artifacts_go_with_the_history_of_their_job_and_stay_with_dead_one
         await pool.run(calls.apply_retention())
         assert (
             await sweep_artifacts(pool.run, artifacts) == 1
-        )  # its result; a live job names its payload
+        )  # its result; a live job refers to its payload
     needed = {harness.history(job_id).job.artifact_ref for job_id in (retried, dead.id)}
     assert {f"artifact:{each}/payload.json" for each in artifacts.store.list_folders()} == needed
 
 
-async def test_a_file_that_is_written_after_the_deletion_is_gone_when_the_erasure_ends(
+async def test_an_erasure_deletes_a_file_that_is_written_during_it(
     harness: WorkerHarness, artifacts: Artifacts
 ) -> None:
     artifacts.put(new_key(TENANT_A, uuid4(), "payload.json"), b"before the deletion")
@@ -359,7 +361,7 @@ async def test_a_file_that_is_written_after_the_deletion_is_gone_when_the_erasur
     assert (erased.state, left) == ("done", [kept.ref])
 
 
-async def test_a_file_that_is_written_after_the_erasure_is_swept_on_the_same_day(
+async def test_a_file_that_is_written_after_an_erasure_is_swept_on_the_same_day(
     harness: WorkerHarness, artifacts: Artifacts
 ) -> None:
     db.run(harness.conn, calls.delete_tenant(TENANT_A))
@@ -369,7 +371,7 @@ async def test_a_file_that_is_written_after_the_erasure_is_swept_on_the_same_day
     assert list(artifacts.store.list_folders()) == []
 
 
-def test_a_killed_writer_leaves_nothing_under_its_name(tmp_path: Path) -> None:
+def test_a_killed_writer_leaves_no_file_under_the_final_name(tmp_path: Path) -> None:
     key = ArtifactKey(TENANT_A, datetime.now(UTC).date(), uuid4(), "report.csv")
     script = _WRITES_AND_WAITS.format(path=key.path)
     with subprocess.Popen(
@@ -419,7 +421,7 @@ _ESCAPES = (
 
 
 @pytest.mark.parametrize("escape", _ESCAPES)
-def test_no_name_leads_out_of_a_store(escape: str, tmp_path: Path, s3: str) -> None:
+def test_no_name_escapes_its_store(escape: str, tmp_path: Path, s3: str) -> None:
     path = escape.format(tenant=TENANT_A, folder=uuid4())
     for store in (
         artifacts_in_folder(tmp_path / "a").store,
@@ -435,7 +437,7 @@ def test_no_name_leads_out_of_a_store(escape: str, tmp_path: Path, s3: str) -> N
     assert not (tmp_path / "a").exists()
 
 
-def test_a_bucket_keeps_and_forgets_as_a_folder_does(s3: str, tmp_path: Path) -> None:
+def test_a_bucket_stores_and_deletes_like_a_folder(s3: str, tmp_path: Path) -> None:
     for artifacts in (artifacts_in_bucket(new_bucket(s3)), artifacts_in_folder(tmp_path)):
         store, folder = artifacts.store, uuid4()
         key, other = (new_key(TENANT_A, folder, name) for name in ("a.csv", "b.csv"))
@@ -458,7 +460,7 @@ def test_a_bucket_keeps_and_forgets_as_a_folder_does(s3: str, tmp_path: Path) ->
             store.size(key.path)
 
 
-def test_a_changed_artifact_is_not_taken_for_what_was_put(tmp_path: Path) -> None:
+def test_a_changed_artifact_is_detected(tmp_path: Path) -> None:
     artifacts = artifacts_in_folder(tmp_path)
     key = new_key(TENANT_A, uuid4(), "payload.json")
     marker = artifacts.put(key, b'{"a": 1}')
@@ -483,7 +485,7 @@ _SHAPES = [
 
 
 @pytest.mark.parametrize("shape", range(len(_SHAPES)))
-def test_whatever_is_said_to_fit_fits(shape: int, conn: Connection) -> None:
+def test_a_payload_within_the_size_estimate_fits_into_a_row(shape: int, conn: Connection) -> None:
     document = {"a": _SHAPES[shape]}
     call = calls.enqueue_job(JobRequest("mail", document))
     row = conn.execute("select pg_column_size(%s::jsonb) as size", [call.parameters[1]]).fetchone()

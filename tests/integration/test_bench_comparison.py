@@ -1,4 +1,4 @@
-"""The comparison runs, with tiny counts: our side, the floor, and each rival that is installed."""
+"""The comparison runs, with tiny counts: JobForge, the lower bound, and each installed system."""
 
 import json
 import shutil
@@ -18,7 +18,7 @@ RIVALS = sorted(
     for path in (BENCH / "rivals").iterdir()
     if path.suffix in {".py", ".mjs"} and path.stem not in SHARED
 )
-# One of each family, and two of which one was measured before: a run goes on with what is kept.
+# One of each family, and two that an earlier run has measured: a run reuses stored results.
 MEASURED = {"drain", "single", "latency", "cost", "backlog", "flood"}
 KEPT = {"drain_by_two": {"2 processes/s": {"jobforge": [2000.0], "floor": [3000.0]}}}
 
@@ -35,7 +35,7 @@ def run(*arguments: str) -> str:
 
 
 def kept(folder: Path) -> dict[str, Any]:
-    """What each workload has measured, by its name."""
+    """Return the stored results of each workload, by name."""
     files = {path.stem: json.loads(path.read_text()) for path in folder.glob("*.json")}
     del files["about"]
     assert {name: file["left_out"] for name, file in files.items() if file.get("left_out")} == {}
@@ -50,13 +50,13 @@ def keep_before(folder: Path) -> None:
         (folder / f"{name}.json").write_text(json.dumps(document))
 
 
-def test_every_rival_has_a_version_and_a_program() -> None:
+def test_every_other_system_has_a_version_and_a_program() -> None:
     listed = [line.split()[0] for line in run("--list").splitlines()]
     assert sorted(listed) == RIVALS
 
 
 @pytest.mark.timeout(600)
-def test_our_side_runs_and_the_page_is_written(tmp_path: Path) -> None:
+def test_jobforge_is_measured_and_the_page_is_written(tmp_path: Path) -> None:
     keep_before(tmp_path)
     page = Path(shutil.copy(ROOT / "docs" / "benchmarks.md", tmp_path))
     choice = ("--rivals", "", "--only", ",".join({*MEASURED, *KEPT}))
@@ -71,12 +71,12 @@ def test_our_side_runs_and_the_page_is_written(tmp_path: Path) -> None:
     plots = list((tmp_path / "assets" / "bench").iterdir())
     assert {plot.stem for plot in plots} == {"backlog", "drain", "drain-two", "single"}
     for plot in plots:
-        assert ET.parse(plot).getroot().tag.endswith("svg")  # noqa: S314 - our own file
+        assert ET.parse(plot).getroot().tag.endswith("svg")  # noqa: S314 - the test's own file
         assert f"assets/bench/{plot.name}" in page.read_text()
 
 
 @pytest.mark.timeout(600)
-def test_each_rival_runs_beside_us(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_each_other_system_is_measured(tmp_path: Path, subtests: pytest.Subtests) -> None:
     found = installed()
     if found:
         choice = ("--only", "drain,crowd,steady_500,isolated", "--rivals", ",".join(found))
@@ -95,6 +95,6 @@ def kept_or_none(folder: Path) -> list[dict[str, Any]]:
 
 
 def installed() -> list[str]:
-    """The names of the rivals whose environments are there."""
+    """Return the names of the other systems whose environments exist."""
     lines = run("--list").splitlines()
     return [line.split()[0] for line in lines if line.endswith(": installed")]

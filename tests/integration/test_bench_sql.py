@@ -1,4 +1,4 @@
-"""The benches run: with tiny counts here, so that none of them rots."""
+"""The SQL bench runs, with tiny counts, so that it stays usable."""
 
 import subprocess
 import sys
@@ -19,5 +19,5 @@ def test_the_bench_of_the_sql_functions_runs() -> None:
         check=False,
     )
     assert result.returncode == 0, result.stderr
-    # Five figures, each with its target; whether one is met says nothing at this size.
+    # It prints five figures with their targets; whether one is met says nothing at this size.
     assert result.stdout.count("(target") == 5

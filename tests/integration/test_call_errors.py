@@ -1,4 +1,4 @@
-"""What goes wrong, as the seam tells it: one class for each reason, and nothing half done."""
+"""Errors of calls: one class for each reason, and no partial effect."""
 
 from collections.abc import Callable
 from datetime import datetime
@@ -65,12 +65,12 @@ BY_SQLSTATE = {
 }
 
 
-def test_every_code_of_the_engine_is_provoked_below() -> None:
+def test_every_error_code_of_the_engine_is_provoked_below() -> None:
     assert set(REFUSED) == set(BY_SQLSTATE)
 
 
 @pytest.mark.parametrize("code", REFUSED)
-async def test_a_refusal_of_the_engine_is_raised_as_its_class(
+async def test_an_error_of_the_engine_is_raised_as_its_class(
     code: str, conn: Connection, database: Database
 ) -> None:
     conn.execute("select jobforge.put_definition('inactive', 1, '{\"is_active\": false}')")
@@ -99,7 +99,7 @@ async def test_a_refusal_of_the_engine_is_raised_as_its_class(
     assert count_jobs(conn) == 0
 
 
-async def test_a_refusal_tells_the_field_and_the_index(pool: db.Database) -> None:
+async def test_an_error_names_the_field_and_the_index(pool: db.Database) -> None:
     jobs = [A_JOB, A_JOB._replace(queue="no such name")]
     with pytest.raises(Invalid) as refused:
         await pool.run(calls.enqueue_jobs(jobs).for_tenant(TENANT_A))
@@ -153,7 +153,9 @@ async def test_a_payload_that_psql_wrote_is_read_exactly(
 
 
 def _settle_oddly(conn: Connection, odd: str) -> None:
-    """Ends an attempt as a worker in another language may, with JSON that we would not send."""
+    """Complete an attempt as a worker in another language may, with JSON that JobForge would not
+    send.
+    """
     conn.execute("select jobforge.enqueue_job('mail', '{}', '{}', %s)", [TENANT_A])
     conn.execute(
         """
@@ -196,7 +198,7 @@ async def test_an_argument_that_cannot_be_sent_is_invalid(name: str, pool: db.Da
         await pool.run(ODD_ARGUMENTS[name]().for_tenant(TENANT_A))
 
 
-async def test_a_database_that_is_not_there_is_unavailable_and_hides_the_password() -> None:
+async def test_an_unreachable_database_is_unavailable_and_hides_the_password() -> None:
     with pytest.raises(Unavailable) as lost:
         await db.Database(NOWHERE).open()
     with pytest.raises(Unavailable) as lost_too, db.connect(NOWHERE):
@@ -205,12 +207,12 @@ async def test_a_database_that_is_not_there_is_unavailable_and_hides_the_passwor
 
 
 @pytest.mark.parametrize("url", ["postgresql://[::1", "nonsense", "postgresql://u:se%cret@h/d"])
-def test_a_url_that_is_none_is_a_wrong_setting(url: str) -> None:
+def test_an_invalid_url_is_a_configuration_error(url: str) -> None:
     with pytest.raises(ConfigError):
         db.Database(url)
 
 
-async def test_a_connection_that_was_cut_while_idle_is_replaced_unseen(
+async def test_a_connection_that_was_cut_while_idle_is_replaced_without_an_error(
     pool: db.Database, conn: Connection
 ) -> None:
     await pool.run(calls.list_jobs().for_tenant(TENANT_A))
@@ -218,7 +220,7 @@ async def test_a_connection_that_was_cut_while_idle_is_replaced_unseen(
     assert await pool.run(calls.list_jobs().for_tenant(TENANT_A)) == []
 
 
-async def test_a_connection_that_is_cut_in_use_is_unavailable_and_the_pool_mends_itself(
+async def test_a_connection_that_is_cut_in_use_is_unavailable_and_the_pool_recovers(
     pool: db.Database, conn: Connection
 ) -> None:
     async with pool.connection() as own:
@@ -249,7 +251,7 @@ def _kill_backends(conn: Connection, login: str) -> None:
     )
 
 
-async def test_a_wait_for_a_lock_is_bounded(database: Database, connect: Connect) -> None:
+async def test_a_wait_for_a_lock_has_a_time_limit(database: Database, connect: Connect) -> None:
     other = connect(autocommit=False)
     key = '{"key": "k"}'
     other.execute("select jobforge.enqueue_job('mail', '{}', %s::jsonb, %s)", [key, TENANT_A])

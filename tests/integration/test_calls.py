@@ -1,4 +1,4 @@
-"""Every public function of the engine through the seam, on sync and on async connections."""
+"""Every public function of the engine through jobforge.calls, on sync and async connections."""
 
 from dataclasses import fields
 from datetime import UTC, datetime, timedelta
@@ -77,9 +77,7 @@ def test_rows_have_the_columns_of_their_class(conn: Connection) -> None:
         assert [column.name for column in cursor.description or ()] == names
 
 
-def test_a_job_and_an_attempt_have_the_fields_that_get_job_shows(
-    run: RunCall, conn: Connection
-) -> None:
+def test_a_job_and_an_attempt_have_the_fields_of_get_job(run: RunCall, conn: Connection) -> None:
     job = _claim_one(run)
     run(calls.complete_jobs(WORKER, [report(job)]))
     shown = conn.execute(
@@ -121,7 +119,7 @@ def test_a_job_has_every_field_it_was_enqueued_with(run: RunCall) -> None:
     assert job.expires_at > due
 
 
-def test_jobs_are_answered_in_the_order_of_the_request(run: RunCall) -> None:
+def test_jobs_are_returned_in_the_order_of_the_request(run: RunCall) -> None:
     first = _enqueue(run, JobRequest("mail", key="taken"))
     requests = [
         JobRequest("mail"),
@@ -135,7 +133,7 @@ def test_jobs_are_answered_in_the_order_of_the_request(run: RunCall) -> None:
     assert [answer.job_id == first for answer in answers] == [False, True, True, False]
 
 
-def test_a_claimed_job_carries_what_its_run_needs(run: RunCall) -> None:
+def test_a_claimed_job_has_what_its_attempt_needs(run: RunCall) -> None:
     _enqueue(run, A_JOB._replace(priority=2, tags=["x"]))
     [job] = _claim(run)
     assert isinstance(job.job_id, UUID)
@@ -146,7 +144,7 @@ def test_a_claimed_job_carries_what_its_run_needs(run: RunCall) -> None:
     )
 
 
-def test_a_claim_is_confined_to_definitions_and_tenants(run: RunCall) -> None:
+def test_a_claim_is_limited_to_definitions_and_tenants(run: RunCall) -> None:
     _enqueue(run)
     limits = {"other": 1, "default": 5}
     assert run(calls.claim_jobs(WORKER, limits, definitions=["mail@2"])) == []
@@ -155,7 +153,7 @@ def test_a_claim_is_confined_to_definitions_and_tenants(run: RunCall) -> None:
     assert len(run(only)) == 1
 
 
-def test_a_heartbeat_tells_of_each_job_and_of_the_worker(run: RunCall) -> None:
+def test_a_heartbeat_reports_on_each_job_and_on_the_worker(run: RunCall) -> None:
     kept, canceled = _claim_one(run), _claim_one(run)
     lost = kept.token._replace(lease=1)
     run(calls.cancel_job(canceled.job_id).for_tenant(TENANT_A))
@@ -216,7 +214,7 @@ def test_a_single_outcome_raises_when_the_lease_is_lost(run: RunCall) -> None:
     assert run(calls.complete_job(WORKER, report(job))) is None
 
 
-def test_one_result_that_cannot_be_kept_does_not_fail_the_others(run: RunCall) -> None:
+def test_a_result_that_cannot_be_stored_does_not_fail_other_jobs(run: RunCall) -> None:
     good, bad, single = _claim_one(run), _claim_one(run), _claim_one(run)
     reports = [report(good), report(bad, result={"mean": float("nan")})]
     assert {answer.status for answer in run(calls.complete_jobs(WORKER, reports))} == {"ok"}
@@ -229,7 +227,7 @@ def test_one_result_that_cannot_be_kept_does_not_fail_the_others(run: RunCall) -
     assert "nan" in error["message"]
 
 
-def test_output_and_errors_that_cannot_be_kept_are_put_into_words(run: RunCall) -> None:
+def test_output_and_errors_that_cannot_be_stored_are_replaced_by_text(run: RunCall) -> None:
     job = _claim_one(run)
     reported = report(
         job,
@@ -246,7 +244,7 @@ def test_output_and_errors_that_cannot_be_kept_are_put_into_words(run: RunCall) 
     assert (attempt.stdout_tail, attempt.stderr_tail) == ("\ufffd?", "null")
 
 
-def test_notes_of_running_jobs_are_kept_and_read_in_their_order(run: RunCall) -> None:
+def test_notes_of_running_jobs_are_stored_and_read_in_order(run: RunCall) -> None:
     job, lost = _claim_one(run), _claim_one(run).token._replace(lease=1)
     notes = [
         Note(*job.token, "progress", {"done": 1, "total": 2}),
@@ -283,7 +281,7 @@ def test_notes_are_read_in_pages_and_by_kind(run: RunCall) -> None:
     assert len(logs) == 2
 
 
-def test_notes_that_cannot_be_kept_are_put_into_words_and_others_stay_as_they_are(
+def test_notes_that_cannot_be_stored_are_replaced_by_text_and_others_stay(
     run: RunCall,
 ) -> None:
     job, tenant = _claim_one(run), str(TENANT_A)
@@ -301,7 +299,7 @@ def test_released_jobs_are_queued_again(run: RunCall) -> None:
     assert _job(run, job.job_id).attempt == 0
 
 
-def test_the_reaper_answers_whose_leases_ended(run: RunCall, clock: Clock) -> None:
+def test_the_reaper_returns_the_jobs_whose_leases_expired(run: RunCall, clock: Clock) -> None:
     job = _claim_one(run)
     assert run(calls.reap_jobs()) == []
     clock.travel(minutes=1)
@@ -309,7 +307,7 @@ def test_the_reaper_answers_whose_leases_ended(run: RunCall, clock: Clock) -> No
     assert reaped == (TENANT_A, job.job_id, job.lease, State.SCHEDULED)
 
 
-def test_jobs_are_canceled_one_by_one_and_by_filter(run: RunCall) -> None:
+def test_jobs_are_canceled_separately_and_by_filter(run: RunCall) -> None:
     queued, running = _enqueue(run, A_JOB._replace(run_at=_later())), _claim_one(run)
     cancel = calls.cancel_job(queued, reason="not needed").for_tenant(TENANT_A)
     assert run(cancel) is State.CANCELED
@@ -339,7 +337,7 @@ def test_a_waiting_job_is_edited_and_rescheduled(run: RunCall) -> None:
     assert (edited.priority, edited.payload, edited.run_at) == (5, {"to": "bob"}, later)
 
 
-def test_a_dead_job_is_revived_and_a_finished_one_made_anew(run: RunCall) -> None:
+def test_a_dead_job_is_retried_and_a_finished_one_is_copied(run: RunCall) -> None:
     dead = _kill(run)
     assert _job(run, dead).fingerprint
     assert run(calls.retry_job(dead, attempts=2).for_tenant(TENANT_A)) == dead
@@ -350,7 +348,7 @@ def test_a_dead_job_is_revived_and_a_finished_one_made_anew(run: RunCall) -> Non
     assert (_job(run, again).retry_of, _job(run, again).payload) == (dead, {"to": "eve"})
 
 
-def test_dead_jobs_are_driven_again_by_filter(run: RunCall) -> None:
+def test_dead_jobs_are_redriven_by_filter(run: RunCall) -> None:
     _kill(run)
     _kill(run)
     assert run(calls.retry_jobs(dry_run=True).for_tenant(TENANT_A)) == 2
@@ -382,7 +380,7 @@ def test_a_summary_counts_by_queue_and_state(run: RunCall) -> None:
     assert lines[0].oldest_queued_at
 
 
-def test_an_explanation_says_what_would_help(run: RunCall) -> None:
+def test_an_explanation_suggests_what_would_help(run: RunCall) -> None:
     [reason, *_] = run(calls.explain_job(_enqueue(run)).for_tenant(TENANT_A))
     assert reason.code == "queue_not_served"
     assert reason.detail["queue"] == "default"
@@ -445,7 +443,7 @@ def test_tenants_with_settings_are_listed(run: RunCall) -> None:
     assert tenant.paused_at
 
 
-def test_a_job_that_ended_is_followed_by_its_hooks(run: RunCall) -> None:
+def test_a_finished_job_is_followed_by_its_hooks(run: RunCall) -> None:
     run(calls.put_definition("mail", 1, {"hooks": True}))
     run(calls.put_definition("mail:hooks", 1))
     job = _claim_one(run)
@@ -455,7 +453,7 @@ def test_a_job_that_ended_is_followed_by_its_hooks(run: RunCall) -> None:
     assert (follower.payload["state"], follower.payload["result"]) == ("succeeded", "sent")
 
 
-def test_maintenance_answers_what_it_did(run: RunCall, clock: Clock) -> None:
+def test_maintenance_returns_what_it_did(run: RunCall, clock: Clock) -> None:
     _enqueue(run)
     swept = run(calls.regate_jobs(limit=1))
     assert not swept.is_at_end
@@ -465,7 +463,7 @@ def test_maintenance_answers_what_it_did(run: RunCall, clock: Clock) -> None:
     assert run(calls.apply_retention(history_days=7, dead_days=7, limit=10))["partitions"]
 
 
-def test_a_deleted_tenant_is_gone(run: RunCall) -> None:
+def test_a_deleted_tenant_is_not_found(run: RunCall) -> None:
     job = _enqueue(run)
     operation = run(calls.delete_tenant(TENANT_A))
     assert run(calls.delete_tenant(TENANT_A)) == operation

@@ -1,4 +1,4 @@
-"""`jobforge bench`: it measures, and leaves nothing behind however it ends."""
+"""`jobforge bench` measures, and drops its database however it ends."""
 
 import re
 import signal
@@ -20,7 +20,7 @@ def _is_gone(conn: Connection, said: str) -> bool:
     return not conn.execute("select from pg_database where datname = %s", [found[0]]).fetchall()
 
 
-def test_every_figure_is_measured_and_the_database_dropped(
+def test_every_figure_is_measured_and_the_database_is_dropped(
     shell: Terminal, conn: Connection
 ) -> None:
     words = ("bench", "--jobs", "50", "--workers", "1", "--tenants", "3")
@@ -42,12 +42,12 @@ def test_an_interrupted_bench_drops_its_database(
     with shell.start("bench", "--jobs", "1000000") as program:
         program.wait_for("starting workers")
         program.signal(number)
-        # To a shell these are the same; Python ends by the signal that came during an import.
+        # A shell treats these alike; Python exits by the signal if it arrives during an import.
         assert program.wait_for_exit() in {130, -signal.SIGINT}, program.output
     assert _is_gone(conn, program.output)
 
 
-def test_a_login_that_may_not_create_databases_is_told_what_it_needs(
+def test_a_login_without_createdb_is_told_the_missing_right(
     database: Database, tmp_path: Path
 ) -> None:
     shell = InProcessTerminal(tmp_path, JOBFORGE_DATABASE_URL=database.url_as("admin_login"))

@@ -65,7 +65,7 @@ def variables(database: Database, conn: Connection, tmp_path: Path) -> dict[str,
 
 
 def given(folder: Path, variables: dict[str, str], text: str, *arguments: str) -> str:
-    """What a command prints that reads this text."""
+    """Return what a command prints that reads this text from its input."""
     result = subprocess.run(
         [sys.executable, "-m", "jobforge", *arguments],
         input=text,
@@ -80,7 +80,7 @@ def given(folder: Path, variables: dict[str, str], text: str, *arguments: str) -
     return result.stdout.strip()
 
 
-def test_a_configuration_goes_through_its_life_and_a_rotation(
+def test_a_configuration_is_created_changed_rotated_and_deleted(
     variables: dict[str, str], database: Database, tmp_path: Path
 ) -> None:
     with receiver() as (port, seen):
@@ -120,7 +120,7 @@ def test_a_configuration_goes_through_its_life_and_a_rotation(
         assert shell.run("connectors", "show", "paying").returncode == 3
 
 
-def test_what_cannot_be_saved_is_told(variables: dict[str, str], tmp_path: Path) -> None:
+def test_an_invalid_configuration_is_reported(variables: dict[str, str], tmp_path: Path) -> None:
     shell = InProcessTerminal(tmp_path, **variables)
     for url in ("https://127.0.0.1/", "http://example.com/", "https://user@example.com/"):
         assert shell.run("connectors", "create", "bad", url).returncode == 2
@@ -139,7 +139,7 @@ def test_what_cannot_be_saved_is_told(variables: dict[str, str], tmp_path: Path)
     assert len(shell.read("secrets", "key")) >= 32
 
 
-def test_a_worker_leaves_connectors_to_others_when_it_is_told_so(
+def test_a_worker_can_be_told_not_to_serve_connectors(
     variables: dict[str, str], database: Database, conn: Connection, tmp_path: Path
 ) -> None:
     working = {**variables, "JOBFORGE_DATABASE_URL": database.url_as("worker_login")}
@@ -150,7 +150,7 @@ def test_a_worker_leaves_connectors_to_others_when_it_is_told_so(
 
 
 @pytest.mark.attack("connectors")
-def test_on_a_database_another_origin_needs_the_secrets_too(
+def test_with_a_database_another_origin_needs_the_secrets_too(
     variables: dict[str, str], tmp_path: Path, attempts: Attempts
 ) -> None:
     sealing = {**variables, "JOBFORGE_SECRET_KEY": OLD}

@@ -1,4 +1,4 @@
-"""`jobforge dev` with an app, as a user works with it. The commands are those of the documents."""
+"""`jobforge dev` with an app, as a user works with it. The commands are those of the docs."""
 
 import re
 import shutil
@@ -43,7 +43,7 @@ def _read(page: Path, language: str) -> list[str]:
 
 
 def _commands(page: Path) -> str:
-    """What the page tells to type into the other terminal."""
+    """Return the commands that the page lists for the second terminal."""
     lines = [line[2:] for block in _read(page, "console") for line in block.splitlines()]
     return "\n".join(
         line
@@ -95,7 +95,7 @@ def test_the_example_does_what_its_readme_says(shell: Terminal, folder: Path) ->
         _end(dev, folder)
 
 
-def test_a_job_of_the_example_sees_that_it_is_canceled(shell: Terminal, folder: Path) -> None:
+def test_a_job_of_the_example_notices_its_cancellation(shell: Terminal, folder: Path) -> None:
     shutil.copy(QUICKSTART / "app.py", folder)
     with shell.start("dev") as dev:
         dev.wait_for_dev()
@@ -109,7 +109,7 @@ def test_a_job_of_the_example_sees_that_it_is_canceled(shell: Terminal, folder: 
         _end(dev, folder)
 
 
-def test_the_quick_start_runs_as_it_is_written(shell: Terminal, folder: Path) -> None:
+def test_the_quick_start_runs_as_written(shell: Terminal, folder: Path) -> None:
     page = ROOT / "docs" / "quickstart.md"
     (folder / "app.py").write_text("\n\n".join(_read(page, "python")), encoding="utf-8")
     with shell.start("dev", "app.py") as dev:
@@ -125,7 +125,7 @@ def _outcomes(shell: Terminal, definition: str) -> list[str]:
     return [attempt["outcome"] for attempt in shell.read_json("jobs", "show", job_id)["attempts"]]
 
 
-def test_a_change_of_the_source_starts_the_worker_anew(shell: Terminal, folder: Path) -> None:
+def test_a_change_of_the_source_restarts_the_worker(shell: Terminal, folder: Path) -> None:
     app = folder / "app.py"
     shutil.copy(QUICKSTART / "app.py", app)
     source = app.read_text()
@@ -141,7 +141,7 @@ def test_a_change_of_the_source_starts_the_worker_anew(shell: Terminal, folder: 
         _end(dev, folder)
 
 
-def test_a_handler_that_blocks_the_worker_does_not_keep_its_mended_source_out(
+def test_a_handler_that_blocks_the_worker_does_not_prevent_a_restart_with_fixed_source(
     shell: Terminal, folder: Path
 ) -> None:
     app = folder / "app.py"
@@ -157,7 +157,9 @@ def test_a_handler_that_blocks_the_worker_does_not_keep_its_mended_source_out(
         _end(dev, folder)
 
 
-def test_an_app_that_is_broken_from_the_start_is_waited_for(shell: Terminal, folder: Path) -> None:
+def test_dev_waits_for_a_fix_of_an_app_that_is_broken_at_startup(
+    shell: Terminal, folder: Path
+) -> None:
     (folder / "jobs").mkdir()
     (folder / "jobs" / "mail.py").write_text("import no_such_thing")
     (folder / "app.py").write_text("from jobs.mail import jf")
@@ -172,14 +174,14 @@ def test_an_app_that_is_broken_from_the_start_is_waited_for(shell: Terminal, fol
         _end(dev, folder)
 
 
-def test_a_missing_app_is_told_before_anything_is_started(shell: Terminal, folder: Path) -> None:
+def test_a_missing_app_is_reported_before_anything_starts(shell: Terminal, folder: Path) -> None:
     result = shell.run("dev", "no_such.py")
     assert result.returncode == 2
     assert "no_such.py" in result.stderr
     assert not (folder / ".jobforge").exists()
 
 
-def test_only_source_beneath_the_app_is_watched(tmp_path: Path) -> None:
+def test_only_source_below_the_app_is_watched(tmp_path: Path) -> None:
     for name in ("a/b", ".jobforge/pg", "__pycache__", "env/lib", "node_modules/x"):
         (tmp_path / name).mkdir(parents=True)
     (tmp_path / "env" / "pyvenv.cfg").touch()
@@ -187,7 +189,7 @@ def test_only_source_beneath_the_app_is_watched(tmp_path: Path) -> None:
     assert watched == {".", "a", "a/b"}
 
 
-def test_a_folder_that_cannot_be_read_is_not_watched(tmp_path: Path) -> None:
+def test_an_unreadable_folder_is_not_watched(tmp_path: Path) -> None:
     (tmp_path / "pgdata").mkdir(mode=0o000)
     (tmp_path / "z").mkdir()
     tmp_path.chmod(0o755)
@@ -219,7 +221,7 @@ def test_python_files_and_settings_are_source(name: str, *, is_one: bool) -> Non
     assert is_source(Path(name)) is is_one
 
 
-def test_the_database_of_dev_and_no_other_can_be_emptied(shell: Terminal, folder: Path) -> None:
+def test_only_the_database_of_dev_can_be_emptied(shell: Terminal, folder: Path) -> None:
     with shell.start("dev") as dev:
         dev.wait_for("Schema ")
         dev.wait_for("Ctrl-C stops it.")

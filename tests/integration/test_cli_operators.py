@@ -54,7 +54,7 @@ def test_a_group_of_dead_jobs_is_counted_redriven_and_discarded(
     assert shell.read("failures", "redrive", values, "--dry-run") == "2"
 
     asked = shell.run("failures", "redrive", values)
-    assert asked.returncode == 2  # nobody to ask
+    assert asked.returncode == 2  # stdin is not a terminal
     shell.read("failures", "redrive", values, "--canary", "0", "--yes", "--no-wait")
     shell.read("failures", "discard", "--all", "--yes", "--no-wait", "--reason", "too old")
     while db.run(conn, calls.advance_operations()) is not None:
@@ -63,7 +63,7 @@ def test_a_group_of_dead_jobs_is_counted_redriven_and_discarded(
     assert sorted(states) == ["canceled", "queued", "queued"]
 
 
-def test_an_erasure_without_a_store_says_who_has_to_delete_the_artifacts(
+def test_an_erasure_without_a_store_says_how_to_delete_the_artifacts(
     shell: Terminal, conn: Connection
 ) -> None:
     conn.execute("select jobforge.record_artifact_store(gen_random_uuid(), 'worker', 'elsewhere')")

@@ -1,4 +1,4 @@
-"""A new user's first minutes: the project of `jobforge init`, and a shell that completes words."""
+"""The project of `jobforge init`, and shell completion."""
 
 import importlib
 import os
@@ -29,7 +29,7 @@ completed jobforge enqueue m
 
 @pytest.fixture(scope="session")
 def jobforge_postgres(server: PostgresServer) -> Postgres:
-    """Of the fixture jf_test: the server of this run."""
+    """Run the tests of the project on this run's server."""
     return Postgres(server.url(), is_durable=False)
 
 

@@ -1,4 +1,4 @@
-"""The commands over HTTP: with --server and a key they say what they say on a database."""
+"""Commands over HTTP: with --server and a key they print the same as with a database."""
 
 import json
 import sys
@@ -29,7 +29,7 @@ class CommandResult(NamedTuple):
 
 
 class ServerTerminal:
-    """`jobforge` in this process: a program takes a second to begin."""
+    """Run `jobforge` in this process, because a program takes a second to start."""
 
     def __init__(
         self,
@@ -66,7 +66,7 @@ OpenTerminal = Callable[..., ServerTerminal]
 def open_terminal(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> OpenTerminal:
-    """Opens shells in a folder of their own, with JOBFORGE_* variables set."""
+    """Return a function that opens terminals in a new folder, with JOBFORGE_* variables set."""
     monkeypatch.chdir(tmp_path)
     return lambda **variables: ServerTerminal(monkeypatch, capsys, variables)
 
@@ -77,7 +77,7 @@ def api(server: PostgresServer) -> Iterator[ApiServer]:
         yield open_terminal
 
 
-def test_commands_say_over_http_what_they_say_on_the_database(
+def test_commands_print_over_http_what_they_print_with_a_database(
     api: ApiServer, open_terminal: OpenTerminal
 ) -> None:
     shell = open_terminal(JOBFORGE_SERVER=api.url, JOBFORGE_KEY=api.a.keys["tenant_admin"])
@@ -110,7 +110,7 @@ def test_commands_say_over_http_what_they_say_on_the_database(
     }
 
 
-def test_an_operator_works_with_a_key_alone(api: ApiServer, open_terminal: OpenTerminal) -> None:
+def test_an_operator_needs_only_a_key(api: ApiServer, open_terminal: OpenTerminal) -> None:
     shell = open_terminal(JOBFORGE_DATABASE_URL="postgresql:///elsewhere")
     way = ("--server", api.url, "--api-key", api.super_key)
     guest = UUID(shell.read("tenants", "create", "guest", "--name", "A guest", *way))
@@ -140,7 +140,7 @@ def test_an_operator_works_with_a_key_alone(api: ApiServer, open_terminal: OpenT
 
 
 @pytest.mark.parametrize("way", ["server", "database"])
-def test_webhooks_are_managed_alike_either_way(
+def test_webhook_commands_are_the_same_over_http_and_with_a_database(
     api: ApiServer, open_terminal: OpenTerminal, way: str
 ) -> None:
     ways = {
@@ -194,7 +194,7 @@ def test_a_server_and_a_database_exclude_each_other(
 
 
 @pytest.mark.parametrize("way", ["server", "database"])
-def test_events_are_sent_and_looked_at_alike_either_way(
+def test_event_commands_are_the_same_over_http_and_with_a_database(
     api: ApiServer, open_terminal: OpenTerminal, way: str
 ) -> None:
     ways = {
@@ -231,7 +231,7 @@ def test_events_are_sent_and_looked_at_alike_either_way(
     assert shell.run("events", "send", "no name").returncode == 2
 
 
-def test_events_are_printed_as_they_come(
+def test_events_are_printed_as_they_arrive(
     api: ApiServer, open_terminal: OpenTerminal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shell = open_terminal(JOBFORGE_SERVER=api.url, JOBFORGE_KEY=api.a.keys["tenant_admin"])

@@ -1,6 +1,6 @@
-"""What every command prints, and how it fails: transcripts in snapshots/, one for each group.
+"""Output and failures of every command: transcripts in snapshots/, one for each group.
 
-To write them over: JOBFORGE_SNAPSHOTS=write pytest tests/integration/test_cli_snapshots.py
+To write them again: JOBFORGE_SNAPSHOTS=write pytest tests/integration/test_cli_snapshots.py
 """
 
 import os
@@ -40,20 +40,20 @@ select %s, '2026-01-01 12:00Z', 1, 0, 0, 0, 0, 100, 3000, 1500, 4096, 'mail', 'p
 """
 NOWHERE = "postgresql://ada@127.0.0.1:1/app"
 
-# These go on until they are told to stop, need a worker, or find fault with the tests' own server:
-# what they do when they succeed is in tests of their own.
+# These commands run until a signal, need a worker, or report problems of the tests' own server;
+# other tests cover their success.
 TESTED_ELSEWHERE = {
     *(("dev",), ("server",), ("worker",), ("scheduler",), ("psql",), ("doctor",)),
     *(("db", "reset"), ("bench",)),
     *(("events", "tail"), ("connectors", "test"), ("jobs", "artifact"), ("webhooks", "redeliver")),
 }
-# Nothing about these can go wrong.
+# Commands that cannot fail.
 WITHOUT_FAILURE = {("version",), ("openapi",), ("secrets", "key")}
 
 
 @dataclass(frozen=True, slots=True)
 class SampleDatabase:
-    """A database in which something of everything is there, and the ids of it."""
+    """A database with some of every object, and their IDs."""
 
     database: Database
     names: dict[str, str]
@@ -77,7 +77,7 @@ def _fill_database(conn: Connection) -> dict[str, object]:
         conn.execute(STATISTICS, [tenant_id])
     facts: dict[str, Any] = {"host": "host", "pid": 7, "isolation": "process"}
     db.run(conn, calls.register_worker(WORKER, ["post"], slots=4, **facts))
-    # However long the tests take, nobody misses a heartbeat of it.
+    # However long the tests take, this worker must not count as lost.
     conn.execute("update jobforge.workers set heartbeat_at = heartbeat_at + interval '1 day'")
     return {
         "acme": ACME,
@@ -148,7 +148,7 @@ def _create_triggers(conn: Connection) -> dict[str, UUID]:
 
 
 def _equal_events(conn: Connection) -> dict[str, UUID]:
-    """Two events of which one job is made, because their data is equal."""
+    """Emit two events with equal data, which create one job."""
 
     async def dispatch() -> None:
         async with db.Database(conn.info.dsn, size=1) as opened:
@@ -166,7 +166,7 @@ def _equal_events(conn: Connection) -> dict[str, UUID]:
 
 
 @pytest.mark.parametrize("transcript", TRANSCRIPTS, ids=lambda path: path.stem)
-def test_commands_say_what_their_transcript_says(
+def test_commands_print_what_their_transcript_says(
     transcript: Path, samples: SampleDatabase, server: PostgresServer, folder: Path
 ) -> None:
     text = transcript.read_text(encoding="utf-8")
@@ -189,7 +189,7 @@ def test_commands_say_what_their_transcript_says(
 
 
 def _leaves(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], set[str]]]:
-    """Every command with its options; a group that does something by itself is one too."""
+    """Return every command with its options; a group that can run by itself counts as a command."""
     children = getattr(command, "commands", {})
     if not children or getattr(command, "invoke_without_command", False):
         yield path, {option for each in command.params for option in each.opts}
@@ -201,7 +201,7 @@ LEAVES = dict(_leaves(COMMANDS))
 
 
 def _command(words: list[str]) -> tuple[str, ...]:
-    """The longest start of the words that is a command; () if none is."""
+    """Return the longest prefix of the words that is a command; () if none is."""
     starts = (tuple(words[:length]) for length in range(len(words), 0, -1))
     return next((start for start in starts if start in LEAVES), ())
 
@@ -226,15 +226,15 @@ def test_every_command_has_a_success_its_json_and_a_failure() -> None:
     assert set(LEAVES) - failed - WITHOUT_FAILURE == set()
 
 
-def test_an_option_that_does_not_exist_is_wrong_use(tmp_path: Path) -> None:
+def test_an_unknown_option_is_a_usage_error(tmp_path: Path) -> None:
     shell = InProcessTerminal(tmp_path)
-    for command in set(LEAVES) - {("psql",)}:  # which hands it on to psql
+    for command in set(LEAVES) - {("psql",)}:  # which passes it on to psql
         said = shell.run(*command, "--no-such-option")
         assert (said.returncode, said.stdout) == (2, ""), command
         assert "No such option: --no-such-option" in said.stderr, command
 
 
-def test_a_command_that_needs_a_database_says_how_to_name_one(tmp_path: Path) -> None:
+def test_a_command_without_a_database_says_how_to_specify_one(tmp_path: Path) -> None:
     needy = {
         _command(case.words): case.words
         for path in TRANSCRIPTS

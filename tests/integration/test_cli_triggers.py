@@ -25,7 +25,7 @@ def settings(database: Database, conn: Connection) -> dict[str, str]:
     return {"JOBFORGE_DATABASE_URL": url, "JOBFORGE_TENANT": "acme"}
 
 
-def test_the_command_fires_what_is_due_until_it_is_told_to_stop(
+def test_the_command_fires_due_schedules_until_a_signal(
     database: Database, conn: Connection, clock: Clock, settings: dict[str, str], folder: Path
 ) -> None:
     table = ScheduleHarness(database, conn, clock)
@@ -38,7 +38,7 @@ def test_the_command_fires_what_is_due_until_it_is_told_to_stop(
         assert scheduler.wait_for_exit() == 0
 
 
-def test_the_example_makes_a_job_each_minute(
+def test_the_example_creates_a_job_each_minute(
     conn: Connection, clock: Clock, settings: dict[str, str], folder: Path
 ) -> None:
     shell = InProcessTerminal(folder, **settings)

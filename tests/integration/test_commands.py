@@ -1,4 +1,4 @@
-"""Jobs that run a program: its arguments, its exit, its output, and whether it may run at all."""
+"""Jobs that run a program: its arguments, exit code and output, and whether it may run."""
 
 import asyncio
 import os
@@ -21,7 +21,7 @@ def rig() -> Iterator[IsolationRig]:
 
 
 @pytest.mark.attack("argv")
-def test_each_value_is_one_argument_and_no_shell_reads_it(rig: IsolationRig) -> None:
+def test_each_value_is_one_argument_and_passes_through_no_shell(rig: IsolationRig) -> None:
     report = rig.run("say", first="$(id) `id` ; * \"' \n-n", second=2.5)
     assert outcome(report) is Outcome.SUCCEEDED
     assert report.stdout_tail == "$(id) `id` ; * \"' \n-n|2.5|"
@@ -31,7 +31,7 @@ def test_a_command_that_succeeds_returns_its_exit_code(rig: IsolationRig) -> Non
     assert rig.result("say", first="-v", second=True) == {"exit_code": 0}
 
 
-def test_a_command_that_fails_tells_its_exit_code_and_output(rig: IsolationRig) -> None:
+def test_a_failed_command_reports_its_exit_code_and_output(rig: IsolationRig) -> None:
     report = rig.run("leave")
     assert report.verdict is not None
     assert report.verdict.outcome is Outcome.FAILED
@@ -61,7 +61,7 @@ def test_a_program_that_cannot_be_run_is_a_final_failure(
     "payload",
     [{}, {"first": 1, "second": 2}, {"first": "a", "second": 1, "third": 1}, {"first": "a\0b"}],
 )
-def test_a_payload_that_does_not_fit_is_final(
+def test_an_invalid_payload_is_a_final_failure(
     rig: IsolationRig, payload: dict[str, object]
 ) -> None:
     report = rig.run("say", **payload)
@@ -71,7 +71,7 @@ def test_a_payload_that_does_not_fit_is_final(
 
 
 @pytest.mark.attack("argv")
-def test_a_command_has_the_built_environment_and_nothing_else(rig: IsolationRig) -> None:
+def test_a_command_has_only_the_built_environment(rig: IsolationRig) -> None:
     report = rig.run("tell_environment")
     assert report.stdout_tail is not None
     names = {line.partition("=")[0] for line in report.stdout_tail.splitlines()}
@@ -81,12 +81,12 @@ def test_a_command_has_the_built_environment_and_nothing_else(rig: IsolationRig)
 
 
 @pytest.mark.attack("argv")
-def test_a_command_has_no_way_to_the_worker(rig: IsolationRig) -> None:
+def test_a_command_cannot_reach_the_worker(rig: IsolationRig) -> None:
     assert rig.run("list_descriptors").stdout_tail == "0\n1\n2\n"
 
 
 @pytest.mark.parametrize("pause_s", [0, 0.001, 0.003])
-def test_a_command_that_is_canceled_before_its_program_runs_is_ended(
+def test_a_command_that_is_canceled_before_its_program_starts_ends(
     rig: IsolationRig, pause_s: float
 ) -> None:
     async def canceled() -> Report:
@@ -110,7 +110,7 @@ def test_a_command_over_its_memory_limit_does_not_succeed(rig: IsolationRig) -> 
     assert "MemoryError" in report.stderr_tail
 
 
-def test_a_canceled_command_is_asked_first(rig: IsolationRig, tmp_path: Path) -> None:
+def test_a_canceled_command_first_gets_sigterm(rig: IsolationRig, tmp_path: Path) -> None:
     fifo = tmp_path / "ready"
     os.mkfifo(fifo)
 

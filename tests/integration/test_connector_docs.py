@@ -1,4 +1,4 @@
-"""What examples/connectors shows works as it stands, and docs/connectors.md names what there is."""
+"""The example of examples/connectors works as shown, and docs/connectors.md is complete."""
 
 import runpy
 import threading

@@ -1,4 +1,4 @@
-"""`connector.http.request` in a worker: what is sent, what is kept, and how it fails."""
+"""`connector.http.request` in a worker: the request, the stored result, and failures."""
 
 import asyncio
 import base64
@@ -43,7 +43,7 @@ JSON = answer(b'{"paid": true}', headers=b"content-type: application/json\r\n")
 
 
 class ConnectorHarness(WorkerHarness):
-    """A workshop whose worker serves connectors alone, and reaches one loopback server."""
+    """A harness whose worker serves only connectors and reaches one loopback server."""
 
     @asynccontextmanager
     async def running_worker_for(
@@ -80,7 +80,7 @@ class ConnectorHarness(WorkerHarness):
 
 
 def failure(job: JobHistory) -> dict[str, Any]:
-    """Of its last attempt."""
+    """Return the error of the last attempt."""
     error = job.attempts[-1].error
     assert error is not None
     return error
@@ -91,7 +91,7 @@ def harness(database: Database, conn: Connection) -> ConnectorHarness:
     return ConnectorHarness(database, conn)
 
 
-async def test_a_request_is_made_once_and_its_answer_is_the_result(
+async def test_a_request_is_sent_once_and_its_response_is_the_result(
     harness: ConnectorHarness,
 ) -> None:
     async with run_loopback_server(JSON) as server, harness.running_worker_for(server):
@@ -118,7 +118,7 @@ async def test_a_request_is_made_once_and_its_answer_is_the_result(
     assert result["headers"]["content-type"] == "application/json"
 
 
-async def test_whatever_comes_back_can_be_kept(harness: ConnectorHarness) -> None:
+async def test_every_response_can_be_stored(harness: ConnectorHarness) -> None:
     json_type = b"content-type: application/json\r\n"
     deep = b"[" * 100 + b"]" * 100
     bodies = [
@@ -136,7 +136,7 @@ async def test_whatever_comes_back_can_be_kept(harness: ConnectorHarness) -> Non
             assert {name: result.get(name) for name in kept} == kept
 
 
-async def test_a_forbidden_address_kills_the_job_at_once_and_is_not_named(
+async def test_a_forbidden_address_fails_the_job_permanently_and_is_not_named(
     harness: ConnectorHarness,
 ) -> None:
     async with run_loopback_server(JSON) as server, harness.running_worker_for(server):
@@ -149,7 +149,7 @@ async def test_a_forbidden_address_kills_the_job_at_once_and_is_not_named(
         assert server.requests == []
 
 
-async def test_a_status_decides_whether_the_request_is_made_again(
+async def test_the_status_decides_whether_the_request_is_retried(
     harness: ConnectorHarness,
 ) -> None:
     async with (
@@ -194,7 +194,7 @@ WRONG: list[dict[str, Any]] = [
 ]
 
 
-async def test_a_payload_that_is_no_request_kills_the_job_before_anything_is_sent(
+async def test_an_invalid_request_fails_the_job_before_anything_is_sent(
     harness: ConnectorHarness,
 ) -> None:
     async with run_loopback_server(JSON) as server, harness.running_worker_for(server):
@@ -205,7 +205,7 @@ async def test_a_payload_that_is_no_request_kills_the_job_before_anything_is_sen
 
 
 @pytest.mark.parametrize("column", ["settings", "secrets"])
-async def test_a_configuration_that_is_too_long_as_text_kills_the_job(
+async def test_a_configuration_that_is_too_long_as_text_fails_the_job(
     harness: ConnectorHarness, conn: Connection, column: str
 ) -> None:
     async with run_loopback_server(JSON) as server, harness.running_worker_for(server):
@@ -216,7 +216,7 @@ async def test_a_configuration_that_is_too_long_as_text_kills_the_job(
     assert "configuration shop is too long" in failure(job)["message"]
 
 
-async def test_secrets_go_to_their_own_origin_and_are_kept_nowhere_in_clear(
+async def test_secrets_are_sent_only_to_their_origin_and_never_stored_in_clear(
     harness: ConnectorHarness, conn: Connection, tmp_path: Path
 ) -> None:
     folder = tmp_path / str(TENANT_A)
@@ -251,7 +251,7 @@ async def test_secrets_go_to_their_own_origin_and_are_kept_nowhere_in_clear(
     assert in_clear(conn, TOKEN) == []
 
 
-async def test_secrets_are_hidden_in_bytes_and_in_the_address_of_an_answer(
+async def test_secrets_are_hidden_in_bytes_and_in_the_url_of_a_response(
     harness: ConnectorHarness, conn: Connection
 ) -> None:
     onward = answer(b"", b"302 Found", f"location: /?token={TOKEN}\r\n".encode())
@@ -272,7 +272,7 @@ async def test_secrets_are_hidden_in_bytes_and_in_the_address_of_an_answer(
 
 
 def in_clear(conn: Connection, text: str) -> list[str]:
-    """The tables that hold the text, or the bytes of it, in any column of any row."""
+    """Return the tables with a row that contains this text or its bytes."""
     tables = conn.execute(
         """
         select c.relname as name from pg_class as c
@@ -288,7 +288,7 @@ def in_clear(conn: Connection, text: str) -> list[str]:
     return found
 
 
-async def test_the_search_for_secrets_finds_one(
+async def test_the_search_for_secrets_finds_a_planted_one(
     harness: ConnectorHarness, conn: Connection
 ) -> None:
     async with run_loopback_server(JSON) as server, harness.running_worker_for(server):
@@ -296,7 +296,7 @@ async def test_the_search_for_secrets_finds_one(
     assert in_clear(conn, TOKEN) != []
 
 
-async def test_a_request_that_is_canceled_ends_with_its_connection(
+async def test_a_canceled_request_closes_its_connection(
     harness: ConnectorHarness,
 ) -> None:
     asked, closed = asyncio.Event(), asyncio.Event()

@@ -1,4 +1,4 @@
-"""The functions of the control plane through the seam: rows become what types/ says."""
+"""The functions of the control plane through jobforge.calls: rows become the classes of types/."""
 
 from collections.abc import Iterator
 from dataclasses import fields
@@ -28,7 +28,7 @@ HASH = bytes(32)
 
 @pytest.fixture
 def run(database: Database) -> Iterator[RunCall]:
-    """Runs a call as the server does for tenant a."""
+    """Return a function that runs a call as the server does for tenant A."""
     with db.connect(database.url_as("server_login")) as conn:
 
         def run_as_server(call: Call[T]) -> T:
@@ -66,7 +66,7 @@ def test_rows_have_the_columns_of_their_class(conn: Connection) -> None:
         assert names == [field.name for field in fields(kind)]
 
 
-def test_a_key_is_made_found_rotated_and_revoked(run: RunCall) -> None:
+def test_a_key_is_created_found_rotated_and_revoked(run: RunCall) -> None:
     expires_at = datetime.now(UTC) + timedelta(days=1)
     create = calls.create_api_key(
         "ci",
@@ -141,7 +141,7 @@ def test_failures_are_grouped_and_annotated(run: RunCall) -> None:
     assert run(after.for_tenant(TENANT_A)) == []
 
 
-def test_an_operation_is_started_advanced_and_looked_at(run: RunCall) -> None:
+def test_an_operation_is_started_advanced_and_read(run: RunCall) -> None:
     kill(run, 3)
     dead = JobFilter(definition="mail")
     assert run(calls.count_jobs(OperationKind.REDRIVE, dead).for_tenant(TENANT_A)) == 3
@@ -160,7 +160,7 @@ def test_an_operation_is_started_advanced_and_looked_at(run: RunCall) -> None:
     assert listed.finished_at is not None
 
 
-def test_requests_are_limited_and_repeated(run: RunCall) -> None:
+def test_requests_are_rate_limited_and_deduplicated(run: RunCall) -> None:
     take = calls.take_request("key:1", rate=0.001, burst=1)
     assert run(take) == (True, 0)
     allowed, retry_after_s = run(take)

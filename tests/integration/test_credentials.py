@@ -1,11 +1,12 @@
-"""What an isolated job finds of the credentials of the processes around it.
+"""The credentials of surrounding processes that an isolated job can find.
 
-Every kind of process with every way to configure it. The processes run as an unprivileged user, as
-jobs do: root may read everything. When the tests run as root, that user may read all files, because
-the interpreter may be in root's home. One test runs a worker as root, at the level `user`.
+The tests cover every kind of process with every way to configure it. The processes run as an
+unprivileged user, as jobs do, because root may read everything. When the tests run as root, that
+user may read all files, because the interpreter may be in root's home. One test runs a worker as
+root, at the level `user`.
 
-Files are not tested with `jobforge dev`: it keeps its keys in a folder that its user writes to, and
-docs/isolation.md says that its jobs can read them.
+Files are not tested with `jobforge dev`: it keeps its keys in a folder that its user can write to,
+and docs/isolation.md says that its jobs can read them.
 """
 
 import json
@@ -50,7 +51,7 @@ needs_landlock = pytest.mark.skipif(
 APP = Path(__file__).with_name("scanning_app.py")
 RIGHT = "+dac_read_search"
 WORKER = ["worker", "--no-scheduler", "--no-connectors", "--queues", "default:1"]
-# Each kind of process, and what it says, how often, when it has started.
+# Each kind of process, and its output, with its number of repetitions, after it has started.
 COMMANDS = [
     (WORKER, '"worker.started"', 1),
     ([*WORKER[:-1], "fleet:1", "--processes", "2"], '"worker.started"', 2),
@@ -65,11 +66,11 @@ TYPESCRIPT = "scanning_app.ts"
 
 @dataclass
 class Setting:
-    """Where one kind of process finds its credentials."""
+    """The places where one kind of process finds its credentials."""
 
     variables: dict[str, str] = field(default_factory=dict)
     arguments: list[str] = field(default_factory=list)
-    files: dict[str, str] = field(default_factory=dict)  # contents by name
+    files: dict[str, str] = field(default_factory=dict)  # contents, by file name
 
 
 Configure = Callable[[str, str, Path], Setting]
@@ -153,10 +154,10 @@ FILES: list[Configure] = [_by_files, _by_config_file, _by_profile, _by_passfile,
 
 
 def _by_all_files(url: str, canary: str, folder: Path) -> Setting:
-    """All of these at once: a process reads each, whichever it then uses."""
+    """Set all of these at once: a process reads each of them, whichever it then uses."""
     found = [configure(url, canary, folder) for configure in FILES]
     variables = {name: value for each in found for name, value in each.variables.items()}
-    del variables["JOBFORGE_DATABASE_URL"]  # excludes the setting that names a file for it
+    del variables["JOBFORGE_DATABASE_URL"]  # excludes the setting of the corresponding file
     return Setting(
         variables, files={name: text for each in found for name, text in each.files.items()}
     )
@@ -164,7 +165,7 @@ def _by_all_files(url: str, canary: str, folder: Path) -> Setting:
 
 @pytest.fixture
 def unwritable() -> Iterator[Path]:
-    """A folder for the app that the processes cannot write to, nor to the folders around it."""
+    """Return a folder for the app that the processes cannot write to, nor to its parent folders."""
     around = Path("/run") if os.getuid() == 0 and Path("/run").is_dir() else None
     made = Path(tempfile.mkdtemp(prefix="jobforge-tests-", dir=around))
     made.chmod(0o755)
@@ -174,7 +175,7 @@ def unwritable() -> Iterator[Path]:
 
 @dataclass
 class Site:
-    """Processes of one installation that share a way to find their credentials."""
+    """Processes of one installation with the same source of credentials."""
 
     database: Database
     conn: Connection
@@ -183,7 +184,7 @@ class Site:
 
     @property
     def url(self) -> str:
-        """Its password is the canary, which this server does not ask for."""
+        """Return a URL with the canary as password, which this server does not ask for."""
         return self.database.url.replace("postgres@", f"postgres:{self.canary}@", 1)
 
     def shell(self, setting: Setting, prefix: Sequence[str] | None = None) -> Terminal:
@@ -207,7 +208,7 @@ class Site:
         )
 
     def scan(self, job: str, pids: list[int], files: Sequence[Path] = ()) -> "Scan":
-        """What such a job finds of this site's canary."""
+        """Return where such a job finds this site's canary."""
         paths = json.dumps([str(file) for file in files])
         job_id = self.operator.read("enqueue", job, f"pids:={pids}", f"files:={paths}")
         self.operator.read("jobs", "wait", job_id)
@@ -216,7 +217,7 @@ class Site:
         return self._found(shown["job"]["result"])
 
     def scan_from_outside(self, pids: list[int]) -> "Scan":
-        """What a process of the same user finds that is not a job."""
+        """Return where a process finds the canary that has the same user but is not a job."""
         said = subprocess.run(
             [*_as_user(), sys.executable, str(self.folder / "app.py"), json.dumps(pids)],
             capture_output=True,
@@ -245,7 +246,7 @@ def site(database: Database, conn: Connection, unwritable: Path) -> Site:
 def _as_user() -> list[str]:
     if os.getuid() != 0:
         return []
-    # The server's user, for whom its socket is.
+    # The server's user, who may use its socket.
     user = pwd.getpwnam("nobody")
     return [
         *("setpriv", f"--reuid={user.pw_uid}", f"--regid={user.pw_gid}", "--clear-groups"),
@@ -254,7 +255,7 @@ def _as_user() -> list[str]:
 
 
 def _as_root() -> list[str]:
-    """Jobs have other users at the level `user`, and these must be able to read this Python."""
+    """At the level `user`, jobs have other users, who must be able to read this Python."""
     code = (
         "import os, sys; from integration.attack_runner import show_python; show_python(); "
         "os.execv(sys.argv[1], sys.argv[1:])"
@@ -263,7 +264,7 @@ def _as_root() -> list[str]:
 
 
 def _start_all(running: ExitStack, shell: Terminal, setting: Setting) -> list[RunningProgram]:
-    """One process of each kind."""
+    """Start one process of each kind."""
     programs = [
         running.enter_context(shell.start(*command, *setting.arguments))
         for command, _, _ in COMMANDS
@@ -274,7 +275,7 @@ def _start_all(running: ExitStack, shell: Terminal, setting: Setting) -> list[Ru
 
 
 def _tree(pid: int) -> list[int]:
-    """The process and its descendants."""
+    """Return the process and its descendants."""
     found = [pid]
     for known in found:
         children = Path(f"/proc/{known}/task/{known}/children").read_text(encoding="ascii")
@@ -319,7 +320,7 @@ def _typescript_worker(running: ExitStack, shell: Terminal, setting: Setting) ->
 def _waiting_command(
     running: ExitStack, site: Site, shell: Terminal, setting: Setting
 ) -> RunningProgram:
-    """A command of an operator that takes long."""
+    """Start a long-running command of an operator."""
     job_id = site.operator.read("enqueue", "scan", "pids:=[]", "files:=[]", "--in", "1h")
     program = running.enter_context(shell.start("jobs", "wait", job_id, *setting.arguments))
     wait_until(lambda: _is_hidden(program.process.pid, site.canary))
@@ -327,7 +328,7 @@ def _waiting_command(
 
 
 def _is_hidden(pid: int, canary: str) -> bool:
-    """Whether the process has got as far as to hide what it was started with."""
+    """Return whether the process has hidden its initial environment and arguments."""
     shown = Path(f"/proc/{pid}/cmdline").read_bytes()
     with suppress(PermissionError):
         shown += Path(f"/proc/{pid}/environ").read_bytes()
@@ -340,7 +341,7 @@ def test_dev_and_its_worker_show_no_credentials(
 ) -> None:
     site = Site(database, conn, folder)
     shell = site.shell(_by_variables(site.url, site.canary, folder))
-    # Before `dev`, which joins it: to create it takes long.
+    # Started before `dev`, which joins it, because creating it takes long.
     with psycopg.connect(Embedded(folder / ".jobforge" / "pg").start(), autocommit=True) as own:
         migrate(own)
     if os.getuid() == 0:
@@ -372,7 +373,7 @@ def test_a_job_cannot_read_the_files_with_credentials(
 
 @needs_landlock
 @pytest.mark.attack("credentials")
-def test_no_process_shows_the_credentials_that_it_has_from_files(
+def test_no_process_shows_credentials_that_it_reads_from_files(
     site: Site, attempts: Attempts
 ) -> None:
     setting = _by_all_files(site.url, site.canary, site.folder)
@@ -389,7 +390,7 @@ def test_no_process_shows_the_credentials_that_it_has_from_files(
 @pytest.mark.skipif(os.getuid() != 0, reason="only root has the level user")
 @pytest.mark.attack("credentials")
 @pytest.mark.parametrize("configure", [_by_variables, _by_all_files])
-def test_a_job_of_a_worker_of_root_finds_no_credentials(
+def test_a_job_of_a_root_worker_finds_no_credentials(
     site: Site, configure: Configure, attempts: Attempts
 ) -> None:
     """Landlock protects no file here, because root can write to every folder."""

@@ -1,4 +1,4 @@
-"""No part of a credential is shown in errors about URLs, in `config show`, or to viewers."""
+"""Errors about URLs, `config show` and viewers' responses show no part of a credential."""
 
 import asyncio
 from pathlib import Path
@@ -16,7 +16,7 @@ from jobforge.errors import JobForgeError
 SECRET = "s3cr3t-canary"
 PLACE = "127.0.0.1:1/app"
 
-# Each way to write a password into the URL of a database, right and wrong.
+# Valid and invalid ways to put a password into a database URL.
 URLS = {
     "plain": f"postgresql://ada:{SECRET}@{PLACE}",
     "with an at sign before it": f"postgresql://ada:p@{SECRET}@{PLACE}",
@@ -92,7 +92,7 @@ def test_config_show_shows_no_part_of_a_password(shape: str, tmp_path: Path) -> 
     for form in ([], ["--json"]):
         said = shell.read("config", "show", *form)
         assert "database_url" in said
-        # The port is no credential.
+        # The port is not a credential.
         assert SECRET not in said or shape == "as a port"
 
 

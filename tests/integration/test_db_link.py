@@ -1,4 +1,4 @@
-"""The connection that one loop keeps: durable or not, and anew after it was lost."""
+"""The connection of one loop: durable or not, and reconnected after a loss."""
 
 import pytest
 from cluster import Connection, Database
@@ -16,7 +16,7 @@ DURABILITY: Call[str] = Call(
 
 
 @pytest.mark.parametrize("behind_pooler", [False, True])
-async def test_only_a_link_that_need_not_be_durable_commits_without_waiting(
+async def test_only_a_link_without_durability_commits_asynchronously(
     database: Database, conn: Connection, *, behind_pooler: bool
 ) -> None:
     conn.execute(f"alter database {database.name} set synchronous_commit = local")
@@ -28,7 +28,7 @@ async def test_only_a_link_that_need_not_be_durable_commits_without_waiting(
         await relaxed.close()
 
 
-async def test_a_link_that_was_cut_fails_once_and_then_connects_again(
+async def test_a_cut_link_fails_once_and_then_reconnects(
     database: Database, conn: Connection
 ) -> None:
     async with db.Database(database.url) as pool:
@@ -41,5 +41,5 @@ async def test_a_link_that_was_cut_fails_once_and_then_connects_again(
         await link.close()
 
 
-async def test_a_link_that_was_never_used_is_closed_without_a_word(database: Database) -> None:
+async def test_an_unused_link_closes_silently(database: Database) -> None:
     await db.Database(database.url).create_link().close()

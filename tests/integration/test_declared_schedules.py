@@ -1,4 +1,4 @@
-"""Schedules that code declares: kept in step with it, and fired by the worker that carries them."""
+"""Schedules declared in code: kept in sync with the code, and fired by the worker's scheduler."""
 
 from typing import Any
 from uuid import UUID, uuid4
@@ -28,7 +28,7 @@ def declared(conn: Connection, tenant: UUID = TENANT_A) -> dict[str | None, Trig
 
 
 def an_app(*, of: UUID | None = TENANT_A, **settings: Any) -> JobForge:
-    """`of` is the tenant of the app, unless the schedule names one."""
+    """Return an app of tenant `of`, unless the schedule names another tenant."""
     app = JobForge("postgresql://unused", tenant=of)
 
     @app.job(key="report", **settings)
@@ -38,7 +38,7 @@ def an_app(*, of: UUID | None = TENANT_A, **settings: Any) -> JobForge:
     return app
 
 
-def test_a_schedule_of_code_follows_the_code(conn: Connection) -> None:
+def test_a_declared_schedule_follows_the_code(conn: Connection) -> None:
     register(
         conn, an_app(cron="0 9 * * *", tz="Europe/Berlin", payload={"day": "{{schedule.date}}"})
     )
@@ -63,7 +63,7 @@ def test_a_schedule_of_code_follows_the_code(conn: Connection) -> None:
     assert declared(conn)["report"].id == made.id
 
 
-def test_what_operators_decide_of_it_stays(conn: Connection) -> None:
+def test_changes_by_operators_are_kept(conn: Connection) -> None:
     register(conn, an_app(cron="@daily"))
     made = declared(conn)["report"].id
     db.run(conn, calls.edit_trigger(made, {"enabled": False}, tenant_id=TENANT_A))
@@ -76,7 +76,7 @@ def test_what_operators_decide_of_it_stays(conn: Connection) -> None:
         db.run(conn, calls.delete_trigger(made, tenant_id=TENANT_A))
 
 
-def test_code_of_another_app_is_left_alone(conn: Connection) -> None:
+def test_schedules_of_another_app_are_unchanged(conn: Connection) -> None:
     register(conn, an_app(cron="@daily"))
     other = JobForge("postgresql://unused")
 
@@ -87,7 +87,7 @@ def test_code_of_another_app_is_left_alone(conn: Connection) -> None:
     assert "report" in declared(conn)
 
 
-def test_a_schedule_for_every_tenant_is_for_those_too_that_come_later(conn: Connection) -> None:
+def test_a_schedule_for_all_tenants_includes_later_tenants(conn: Connection) -> None:
     engine.call(conn, "put_tenant", tenant_id=TENANT_A, settings={})
     register(conn, an_app(cron="@daily", tenant="*"))
     assert "report" in declared(conn, TENANT_A)
@@ -100,7 +100,7 @@ def test_a_schedule_for_every_tenant_is_for_those_too_that_come_later(conn: Conn
     assert rows == []
 
 
-def test_a_schedule_needs_a_tenant_that_is_there(conn: Connection) -> None:
+def test_a_schedule_needs_an_existing_tenant(conn: Connection) -> None:
     with pytest.raises(ConfigError, match="whose schedule"):
         an_app(of=None, cron="@daily").build_schedule_declaration()
     with pytest.raises(NotFound):
@@ -116,7 +116,7 @@ def test_a_schedule_needs_a_tenant_that_is_there(conn: Connection) -> None:
         ({"tz": "Europe/Berlin"}, "tz"),
     ],
 )
-def test_what_could_never_fire_is_refused_where_it_is_declared(
+def test_a_schedule_that_can_never_fire_is_refused_at_declaration(
     settings: dict[str, Any], field: str
 ) -> None:
     with pytest.raises(Invalid) as refused:
@@ -126,7 +126,7 @@ def test_what_could_never_fire_is_refused_where_it_is_declared(
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("listens", [True, False])
-async def test_a_worker_carries_a_scheduler_that_runs_what_is_declared(
+async def test_a_worker_runs_a_scheduler_for_declared_schedules(
     database: Database, conn: Connection, clock: Clock, *, listens: bool
 ) -> None:
     harness = WorkerHarness(database, conn)
@@ -155,7 +155,7 @@ async def test_a_worker_carries_a_scheduler_that_runs_what_is_declared(
 
 
 @pytest.mark.anyio
-async def test_a_scheduler_stops_before_and_after_it_runs(database: Database) -> None:
+async def test_a_scheduler_can_be_stopped_before_and_after_it_runs(database: Database) -> None:
     async with db.Database(database.url_as("worker_login")) as pool:
         scheduler = Scheduler(pool)
         scheduler.stop()

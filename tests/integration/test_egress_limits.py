@@ -1,4 +1,4 @@
-"""Servers that answer slowly, endlessly, hugely or wrongly end as the error that names it."""
+"""Responses that are slow, endless, huge or wrong fail with the error that names the reason."""
 
 import asyncio
 import gzip
@@ -114,7 +114,7 @@ ANSWERS = [
 
 @pytest.mark.attack("response bombs")
 @pytest.mark.parametrize(("answer", "error"), ANSWERS, ids=range(len(ANSWERS)))
-async def test_an_answer_that_goes_beyond_its_limits_ends_as_what_it_is(
+async def test_a_response_beyond_a_limit_fails_with_the_name_of_the_limit(
     answer: Any, error: type[EgressError]
 ) -> None:
     async with run_loopback_server(answer) as server:
@@ -124,7 +124,7 @@ async def test_an_answer_that_goes_beyond_its_limits_ends_as_what_it_is(
     assert type(ended.value) is error
 
 
-async def test_an_answer_at_the_limit_is_read_whole_and_unpacked() -> None:
+async def test_a_response_at_the_limit_is_read_whole_and_unpacked() -> None:
     body = b"0123456789abcdef" * (MIB // 16)
     for answer in (whole(body), whole(gzip.compress(body), b"content-encoding: gzip\r\n")):
         async with run_loopback_server(answer) as server:
@@ -134,14 +134,14 @@ async def test_an_answer_at_the_limit_is_read_whole_and_unpacked() -> None:
 
 
 @pytest.mark.attack("response bombs")
-async def test_the_answer_to_a_head_has_no_body_whatever_it_announces() -> None:
+async def test_the_response_to_head_has_no_body_whatever_its_headers_say() -> None:
     async with run_loopback_server(HEAD + b"content-length: 10000000000\r\n\r\n") as server:
         response = await client(server).send(EgressRequest("HEAD", server.url))
     assert (response.status, response.body) == (200, b"")
 
 
 @pytest.mark.attack("response bombs")
-async def test_a_thousand_redirects_are_three() -> None:
+async def test_redirects_end_after_the_third() -> None:
     again = b"HTTP/1.1 302 Found\r\nlocation: /again\r\ncontent-length: 0\r\n\r\n"
     async with run_loopback_server(again) as server:
         with pytest.raises(TooManyRedirects):
@@ -149,7 +149,7 @@ async def test_a_thousand_redirects_are_three() -> None:
     assert len(server.requests) == 4
 
 
-async def test_nobody_there_is_unreachable() -> None:
+async def test_a_closed_port_is_unreachable() -> None:
     async with run_loopback_server(b"") as server:
         pass
     with pytest.raises(Unreachable) as error:
@@ -157,7 +157,7 @@ async def test_nobody_there_is_unreachable() -> None:
     assert "Errno" not in str(error.value)
 
 
-async def test_tls_that_cannot_be_trusted_is_refused(tmp_path: Path) -> None:
+async def test_untrusted_tls_is_refused(tmp_path: Path) -> None:
     for name, days in (("127.0.0.1", 1), ("other.example.com", 1), ("127.0.0.1", -1)):
         async with run_loopback_server(
             whole(b"ok"), create_certificate(tmp_path, name, days=days)
@@ -173,7 +173,7 @@ async def test_tls_that_cannot_be_trusted_is_refused(tmp_path: Path) -> None:
                 await client(server, ssl_context=trusting).send(request)
 
 
-async def test_a_server_without_tls_is_no_secure_one() -> None:
+async def test_a_server_without_tls_is_not_secure() -> None:
     async with run_loopback_server(whole(b"plain"), answers_before_reading=True) as server:
         with pytest.raises(TlsError):
             await client(server).send(EgressRequest("GET", f"https://127.0.0.1:{server.port}/"))

@@ -1,4 +1,4 @@
-"""What docs/events.md and examples/events show works as it stands."""
+"""docs/events.md and examples/events work as shown."""
 
 import json
 import re
@@ -54,7 +54,7 @@ def test_the_python_of_the_page_runs(database: Database, conn: Connection) -> No
     assert [row["name"] for row in emitted] == ["order.paid", "order.sent"]
 
 
-def test_the_templates_and_the_filter_of_the_page_do_what_it_says() -> None:
+def test_the_templates_and_the_filter_of_the_page_work_as_described() -> None:
     text = PAGE.read_text(encoding="utf-8")
     rows = re.findall(r'^\| `("\{\{.*?|"order .*?)` \| (?:the text )?`(.*?)`', text, re.MULTILINE)
     assert len(rows) == 5

@@ -1,4 +1,4 @@
-"""Events from the transaction that emits them to the jobs that triggers make of them."""
+"""Events, from the transaction that emits them to the jobs that triggers create."""
 
 import asyncio
 import json
@@ -40,7 +40,7 @@ ENQUEUED, DEDUPLICATED, FILTERED, FAILED = DeliveryOutcome
 
 
 class EventTenant:
-    """A tenant of a database that all tests here share: its triggers, events and jobs."""
+    """A tenant with its triggers, events and jobs, in a database that all tests here share."""
 
     def __init__(self, database: Database, conn: Connection) -> None:
         self.database = database
@@ -106,7 +106,7 @@ def tenant_data(open_shop: tuple[Database, Connection]) -> EventTenant:
 
 @pytest.fixture(scope="module")
 def clock(open_shop: tuple[Database, Connection]) -> Clock:
-    """Moves the time of the shared database, for all the tests that come after."""
+    """Move the time of the shared database, for all later tests too."""
     return Clock(open_shop[1])
 
 
@@ -124,7 +124,7 @@ async def dispatch_all(line: MonitoredLink) -> None:
         pass
 
 
-async def test_an_event_makes_a_job_that_tells_where_it_comes_from(
+async def test_an_event_creates_a_job_that_names_its_source(
     tenant_data: EventTenant, line: MonitoredLink
 ) -> None:
     trigger = tenant_data.trigger(
@@ -152,7 +152,7 @@ async def test_an_event_makes_a_job_that_tells_where_it_comes_from(
     assert not found.is_pending
 
 
-async def test_what_one_trigger_cannot_do_leaves_the_others_alone(
+async def test_a_failing_trigger_does_not_affect_the_others(
     tenant_data: EventTenant, line: MonitoredLink
 ) -> None:
     tenant_data.define("strict", {"parameters": {"type": "object", "required": ["to"]}})
@@ -179,7 +179,7 @@ async def test_what_one_trigger_cannot_do_leaves_the_others_alone(
         assert (by_trigger[trigger].reason or "").startswith(reason)
 
 
-async def test_a_full_queue_fails_the_deliveries_that_find_no_room(
+async def test_a_full_queue_fails_the_deliveries_that_exceed_it(
     tenant_data: EventTenant, line: MonitoredLink
 ) -> None:
     db.run(tenant_data.conn, calls.put_tenant(tenant_data.tenant_id, {"max_pending": 2}))
@@ -190,7 +190,7 @@ async def test_a_full_queue_fails_the_deliveries_that_find_no_room(
     assert [tenant_data.outcomes(event) for event in events] == [[ENQUEUED], [ENQUEUED], [FAILED]]
 
 
-async def test_only_triggers_of_the_tenant_that_listen_are_asked(
+async def test_only_matching_triggers_of_the_tenant_react(
     tenant_data: EventTenant, line: MonitoredLink
 ) -> None:
     other = EventTenant(tenant_data.database, tenant_data.conn)
@@ -210,7 +210,7 @@ async def test_only_triggers_of_the_tenant_that_listen_are_asked(
     assert other.jobs() == []
 
 
-async def test_the_same_again_within_the_window_is_left_out(
+async def test_a_duplicate_within_the_window_is_left_out(
     tenant_data: EventTenant, line: MonitoredLink, clock: Clock
 ) -> None:
     tenant_data.trigger(payload={"folder": "{{event.folder}}"})
@@ -229,7 +229,7 @@ async def test_the_same_again_within_the_window_is_left_out(
     assert tenant_data.outcomes(later) == [ENQUEUED]
 
 
-async def test_events_with_different_keys_make_a_job_each_although_their_payloads_are_equal(
+async def test_events_with_different_keys_create_a_job_each_although_their_payloads_are_equal(
     tenant_data: EventTenant, line: MonitoredLink
 ) -> None:
     tenant_data.trigger(payload={"amount": "{{event.amount}}"})
@@ -242,7 +242,7 @@ async def test_events_with_different_keys_make_a_job_each_although_their_payload
     assert len({job["id"] for job in tenant_data.jobs()}) == 4
 
 
-async def test_events_with_the_same_key_make_one_job_long_after_the_window(
+async def test_events_with_the_same_key_create_one_job_even_long_after_the_window(
     tenant_data: EventTenant, line: MonitoredLink, clock: Clock
 ) -> None:
     tenant_data.trigger(payload={"try": "{{event.try}}"})
@@ -264,7 +264,7 @@ async def test_events_with_the_same_key_make_one_job_long_after_the_window(
     assert tenant_data.event(again).key == "payment-1"
 
 
-async def test_a_replay_of_an_event_with_a_key_makes_its_job_again(
+async def test_a_replay_of_an_event_with_a_key_creates_its_job_again(
     tenant_data: EventTenant, line: MonitoredLink
 ) -> None:
     tenant_data.trigger()
@@ -292,14 +292,14 @@ async def test_a_trigger_counts_and_lists_the_events_that_it_deduplicated(
     assert len(tenant_data.deliveries(trigger)) == 5
 
 
-def test_a_key_of_an_event_is_a_line_of_text(tenant_data: EventTenant) -> None:
+def test_an_event_key_is_one_line_of_text(tenant_data: EventTenant) -> None:
     for key in ("", "a\nb", "x" * 256):
         with pytest.raises(errors.Invalid) as caught:
             tenant_data.emit(key=key)
         assert caught.value.field == "key"
 
 
-async def test_the_key_of_a_trigger_says_what_is_the_same(
+async def test_the_key_template_of_a_trigger_defines_duplicates(
     tenant_data: EventTenant, line: MonitoredLink
 ) -> None:
     tenant_data.trigger(payload={"n": "{{event.n}}"}, dedupe_key="{{event.customer}}")
@@ -315,7 +315,7 @@ async def test_the_key_of_a_trigger_says_what_is_the_same(
     ]
 
 
-async def test_a_replay_makes_the_jobs_again_and_says_so(
+async def test_a_replay_creates_the_jobs_again_and_marks_them(
     tenant_data: EventTenant, line: MonitoredLink
 ) -> None:
     tenant_data.trigger()
@@ -332,7 +332,7 @@ async def test_a_replay_makes_the_jobs_again_and_says_so(
     assert len({each.job_id for each in deliveries}) == len(tenant_data.jobs()) == 3
 
 
-async def test_an_event_is_dispatched_by_whoever_takes_it_out_of_the_outbox(
+async def test_the_process_that_takes_an_event_from_the_outbox_dispatches_it(
     tenant_data: EventTenant, line: MonitoredLink, clock: Clock
 ) -> None:
     trigger = tenant_data.trigger()
@@ -349,7 +349,7 @@ async def test_an_event_is_dispatched_by_whoever_takes_it_out_of_the_outbox(
     assert len(tenant_data.jobs()) == 1
 
 
-async def test_what_the_engine_cannot_take_fails_alone(
+async def test_a_delivery_that_the_engine_refuses_fails_alone(
     tenant_data: EventTenant, line: MonitoredLink
 ) -> None:
     trigger = tenant_data.trigger()
@@ -360,11 +360,11 @@ async def test_what_the_engine_cannot_take_fails_alone(
         Dispatched(pending.events[0].id, [Reaction(trigger, ENQUEUED, job=job)]),
         Dispatched(pending.events[1].id, [Reaction(trigger, "lost")]),  # type: ignore[arg-type]
     ]
-    await Dispatcher()._record(line, dispatched)  # noqa: SLF001 - nothing that we know leads there
+    await Dispatcher()._record(line, dispatched)  # noqa: SLF001 - no known input reaches this code
     assert (tenant_data.outcomes(good), tenant_data.outcomes(bad)) == ([ENQUEUED], [FAILED])
 
 
-async def test_an_event_that_cannot_even_fail_holds_up_nobody(
+async def test_an_event_whose_failure_cannot_be_stored_does_not_block_others(
     tenant_data: EventTenant, line: MonitoredLink
 ) -> None:
     tenant_data.trigger(dedupe_window_s=0)
@@ -382,7 +382,7 @@ async def test_an_event_that_cannot_even_fail_holds_up_nobody(
     assert tenant_data.outcomes(bad) == [ENQUEUED]
 
 
-async def test_an_event_for_a_job_that_somebody_holds_holds_up_nobody(
+async def test_an_event_for_a_locked_job_does_not_block_others(
     tenant_data: EventTenant, line: MonitoredLink
 ) -> None:
     tenant_data.trigger()
@@ -406,7 +406,7 @@ async def test_an_event_for_a_job_that_somebody_holds_holds_up_nobody(
     assert engine.state_of(tenant_data.conn, tenant_data.tenant_id, job) == "queued"
 
 
-async def test_an_event_whose_day_is_gone_leaves_the_outbox(
+async def test_an_event_whose_partition_is_gone_leaves_the_outbox(
     tenant_data: EventTenant, line: MonitoredLink
 ) -> None:
     tenant_data.trigger()
@@ -502,7 +502,7 @@ async def _emit(jf: JobForge, opener: Opener, url: str, *, then: Exception | Non
         return event
 
 
-async def test_what_a_job_emits_belongs_together_with_it(tenant_data: EventTenant) -> None:
+async def test_events_of_a_job_share_its_correlation(tenant_data: EventTenant) -> None:
     request = JobRequest(
         "ship", {}, correlation_id="order-7", queue=str(tenant_data.tenant_id)[:30]
     )
@@ -520,9 +520,7 @@ async def test_what_a_job_emits_belongs_together_with_it(tenant_data: EventTenan
 
 
 @pytest.mark.parametrize("login", ["service_login", "client_login"])
-async def test_an_app_emits_on_its_own_connections_too(
-    tenant_data: EventTenant, login: str
-) -> None:
+async def test_an_app_can_emit_on_its_own_connections(tenant_data: EventTenant, login: str) -> None:
     jf = JobForge(tenant_data.database.url_as(login), tenant=tenant_data.tenant_id)
     first = jf.emit("order.paid", {"id": 7}, correlation_id="order-7")
     second = await jf.aemit("order.paid")

@@ -154,7 +154,7 @@ def test_a_server_that_cannot_start_reports_the_reason(folder: Path) -> None:
         _embedded(folder, no_such_setting="1").start()
 
 
-def test_a_folder_with_other_things_in_it_is_left_alone(folder: Path) -> None:
+def test_a_folder_with_other_files_is_left_unchanged(folder: Path) -> None:
     (folder / "pg").mkdir()
     (folder / "pg" / "thesis.txt").write_text("years of work")
     with pytest.raises(EmbeddedError, match="holds no Postgres data"):

@@ -1,4 +1,4 @@
-"""The connection next to libpq: whatever happens to a call on it, the next one is answered."""
+"""The fast connection next to libpq: after any failure of a call, the next call works."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -34,7 +34,7 @@ def _others(conn: Connection, condition: str = "true") -> int:
 
 
 async def _waiting(swift: db.Database, conn: Connection) -> "asyncio.Task[None]":
-    """A call on the wire that cannot go on until `conn` lets go of its lock."""
+    """Return a call on the fast connection that waits for a lock of `conn`."""
     conn.execute("select pg_advisory_lock(1)")
     task = asyncio.create_task(swift.run_fast(HELD))
     waits = "wait_event = 'advisory'"
@@ -42,7 +42,7 @@ async def _waiting(swift: db.Database, conn: Connection) -> "asyncio.Task[None]"
     return task
 
 
-async def test_calls_use_one_connection_and_a_refused_one_does_not_cost_it(
+async def test_calls_share_one_connection_that_survives_a_refused_call(
     swift: db.Database,
 ) -> None:
     backend = await swift.run_fast(BACKEND)
@@ -51,20 +51,20 @@ async def test_calls_use_one_connection_and_a_refused_one_does_not_cost_it(
     assert await swift.run_fast(BACKEND) == backend
 
 
-async def test_what_a_session_has_forgotten_is_prepared_again(swift: db.Database) -> None:
+async def test_a_statement_that_the_session_has_lost_is_prepared_again(swift: db.Database) -> None:
     forget: Call[None] = Call("discard all", (), lambda _: None)
     backend = await swift.run_fast(BACKEND)
     await swift.run_fast(forget)
     assert await swift.run_fast(BACKEND) == backend
 
 
-async def test_what_no_socket_takes_at_once_is_sent_whole(swift: db.Database) -> None:
+async def test_a_message_larger_than_the_socket_buffer_is_sent_whole(swift: db.Database) -> None:
     size = 20_000_000
     length: Call[int] = Call("select length(%s)", ("x" * size,), rows.value)
     assert await swift.run_fast(length) == size
 
 
-async def test_while_the_wire_is_taken_calls_go_through_the_pool(
+async def test_while_the_connection_is_busy_calls_use_the_pool(
     swift: db.Database, conn: Connection
 ) -> None:
     wire = await swift.run_fast(BACKEND)
@@ -75,18 +75,18 @@ async def test_while_the_wire_is_taken_calls_go_through_the_pool(
     assert await swift.run_fast(BACKEND) == wire
 
 
-async def test_a_connection_that_was_cut_while_idle_is_not_noticed(
+async def test_a_connection_cut_while_idle_causes_no_error(
     swift: db.Database, conn: Connection
 ) -> None:
     await swift.run_fast(BACKEND)
     cut_connections(conn)
-    wait_until(lambda: _others(conn) == 0)  # and our loop has not looked yet
+    wait_until(lambda: _others(conn) == 0)  # and the event loop has not noticed it yet
     assert await swift.run_fast(BACKEND)
 
 
-async def test_a_connection_may_come_back_to_a_wire(database: Database) -> None:
+async def test_a_connection_can_return_to_a_fast_connection(database: Database) -> None:
     async with db.Database(database.url, size=2) as opened:
-        async with opened.connection():  # so the other one is all that a wire can get
+        async with opened.connection():  # so the fast connection can only use the other one
             backends = set()
             for _ in range(2):
                 wire = FastConnection(opened._pool)  # noqa: SLF001 - a wire of its own
@@ -95,7 +95,7 @@ async def test_a_connection_may_come_back_to_a_wire(database: Database) -> None:
         assert len(backends) == 1
 
 
-async def test_a_call_that_was_cut_fails_and_the_next_connects_again(
+async def test_a_cut_call_fails_and_the_next_one_reconnects(
     swift: db.Database, conn: Connection
 ) -> None:
     waiting = await _waiting(swift, conn)
@@ -105,7 +105,7 @@ async def test_a_call_that_was_cut_fails_and_the_next_connects_again(
     assert await swift.run_fast(BACKEND)
 
 
-async def test_who_gives_up_leaves_the_next_an_answer_of_its_own(
+async def test_after_a_canceled_call_the_next_one_gets_its_own_result(
     swift: db.Database, conn: Connection
 ) -> None:
     waiting = await _waiting(swift, conn)
@@ -115,9 +115,7 @@ async def test_who_gives_up_leaves_the_next_an_answer_of_its_own(
     assert await swift.run_fast(BACKEND)
 
 
-async def test_a_database_that_is_closed_leaves_no_connection(
-    database: Database, conn: Connection
-) -> None:
+async def test_a_closed_database_leaves_no_connection(database: Database, conn: Connection) -> None:
     async with db.Database(database.url, size=2) as opened:
         await opened.run_fast(BACKEND)
     await asyncio.to_thread(wait_until, lambda: _others(conn) == 0)

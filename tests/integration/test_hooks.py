@@ -1,4 +1,4 @@
-"""Hooks (R19): before the handler in every attempt, and once after a job's end, however it came."""
+"""Hooks (R19): before the handler in every attempt, and once after a job ends for any reason."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -87,7 +87,7 @@ def test_on_success_runs_once_with_the_result(kit: Kit) -> None:
     ]
 
 
-def test_on_fail_runs_once_at_death_with_the_error(kit: Kit) -> None:
+def test_on_fail_runs_once_with_the_error_when_a_job_is_dead(kit: Kit) -> None:
     work.enqueue("badly")
     assert kit.drain().dead == 1
     assert _hook_calls("success", "fail", "end") == [
@@ -96,13 +96,13 @@ def test_on_fail_runs_once_at_death_with_the_error(kit: Kit) -> None:
     ]
 
 
-def test_a_handler_that_cancels_itself_is_told_to_on_end_alone(kit: Kit) -> None:
+def test_a_handler_that_cancels_itself_runs_only_on_end(kit: Kit) -> None:
     work.enqueue("cancel")
     assert kit.drain().canceled == 1
     assert _hook_calls("success", "fail", "end") == [("end", State.CANCELED)]
 
 
-def test_a_job_that_never_started_is_told_to_on_end_when_it_is_canceled(kit: Kit) -> None:
+def test_a_job_canceled_before_its_start_runs_on_end(kit: Kit) -> None:
     handle = work.using(delay=3600).enqueue()
     with db.connect(kit.url) as conn:
         db.run(conn, calls.cancel_job(handle.id, tenant_id=handle.tenant_id))
@@ -110,14 +110,14 @@ def test_a_job_that_never_started_is_told_to_on_end_when_it_is_canceled(kit: Kit
     assert noted == [("end", State.CANCELED)]
 
 
-def test_a_job_that_expired_is_told_to_on_end(kit: Kit) -> None:
+def test_an_expired_job_runs_on_end(kit: Kit) -> None:
     work.using(expires_in=60).enqueue()
     kit.travel(61)
     kit.drain()
     assert noted == [("end", State.CANCELED)]
 
 
-def test_a_snooze_ends_nothing(kit: Kit) -> None:
+def test_a_snooze_runs_no_end_hook(kit: Kit) -> None:
     work.enqueue("snooze")
     kit.drain(limit=1)
     assert _hook_calls("success", "fail", "end") == []
@@ -125,7 +125,7 @@ def test_a_snooze_ends_nothing(kit: Kit) -> None:
     assert _hook_calls("end") == [("end", State.SUCCEEDED)]
 
 
-def test_a_revived_job_is_told_of_its_second_end_too(kit: Kit) -> None:
+def test_a_retried_job_runs_its_hooks_at_its_second_end_too(kit: Kit) -> None:
     handle = work.enqueue("badly")
     kit.drain()
     with db.connect(kit.url) as conn:
@@ -134,7 +134,7 @@ def test_a_revived_job_is_told_of_its_second_end_too(kit: Kit) -> None:
     assert _hook_calls("end") == [("end", State.DEAD)] * 2
 
 
-def test_hooks_of_the_app_run_after_those_of_the_job_and_for_every_job(jf_test: Kit) -> None:
+def test_hooks_of_the_app_run_for_every_job_after_those_of_the_job(jf_test: Kit) -> None:
     app = JobForge()
     order: list[str] = []
 
@@ -164,13 +164,13 @@ def test_hooks_have_no_hooks(kit: Kit) -> None:
     assert len(kit.enqueued()) == 2
 
 
-def test_a_definition_without_hooks_makes_no_job_for_them(kit: Kit) -> None:
+def test_a_definition_without_hooks_creates_no_hook_job(kit: Kit) -> None:
     plain.enqueue()
     kit.drain()
     assert [job.definition for job in kit.enqueued()] == ["plain"]
 
 
-def test_a_hook_that_fails_is_repeated_and_leaves_the_job_as_it_is(jf_test: Kit) -> None:
+def test_a_failed_hook_is_retried_and_does_not_change_the_job(jf_test: Kit) -> None:
     app = JobForge()
     calls_of_hook: list[int] = []
 
@@ -191,7 +191,7 @@ def test_a_hook_that_fails_is_repeated_and_leaves_the_job_as_it_is(jf_test: Kit)
     assert [ran.state for ran in drained.hooks] == [State.SCHEDULED, State.SUCCEEDED]
 
 
-def test_an_on_start_that_fails_does_not_fail_the_attempt(jf_test: Kit) -> None:
+def test_a_failed_on_start_does_not_fail_the_attempt(jf_test: Kit) -> None:
     app = JobForge()
 
     @app.job

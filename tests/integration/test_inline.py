@@ -1,4 +1,4 @@
-"""Handlers in the worker's loop: they begin at once, and are Tasks like any other all the same."""
+"""Inline handlers: they start at once, and still behave like other asyncio tasks."""
 
 import asyncio
 import io
@@ -28,7 +28,7 @@ VARIABLE: ContextVar[str] = ContextVar("VARIABLE", default="untouched")
 
 
 class InlineHost:
-    """A host that writes down what it is told, and the reports that come in."""
+    """A host that records notes, requests and reports."""
 
     def __init__(self) -> None:
         self.worker_id = uuid4()
@@ -39,10 +39,10 @@ class InlineHost:
 
     def note(
         self,
-        job: ClaimedJob,  # noqa: ARG002 - of a host
+        job: ClaimedJob,  # noqa: ARG002 - required by the protocol of a host
         kind: str,
         data: dict[str, Json],
-        scope: RedactionScope,  # noqa: ARG002 - of a host
+        scope: RedactionScope,  # noqa: ARG002 - required by the protocol of a host
     ) -> None:
         self.notes.append((kind, data))
 
@@ -56,7 +56,7 @@ class InlineHost:
         raise NotFound(name)
 
     def start(self, definition: Definition[..., Any], **payload: Json) -> InlineRun | UUID:
-        """The run, or the id of a job that has ended already."""
+        """Start a job; return its run, or its ID if it has finished already."""
         job = definition.fake_claimed_job(payload, uuid4())
         run = self.runner.start(job, definition, self._keep)
         if isinstance(run, InlineRun):
@@ -70,7 +70,7 @@ class InlineHost:
         return run
 
     def outcome(self, definition: Definition[..., Any], **payload: Json) -> Outcome:
-        """Of a handler that never waits."""
+        """Return the outcome of a handler that never waits."""
         job_id = self.start(definition, **payload)
         assert isinstance(job_id, UUID)
         return _outcome(self.reports[job_id])
@@ -97,7 +97,7 @@ def _outcome(report: Report) -> Outcome:
     return report.verdict.outcome
 
 
-async def test_a_handler_that_never_waits_has_ended_when_it_was_started(host: InlineHost) -> None:
+async def test_a_handler_that_never_waits_finishes_during_its_start(host: InlineHost) -> None:
     @host.app.job(isolation="inline")
     async def double(number: int) -> int:
         return number * 2
@@ -109,7 +109,7 @@ async def test_a_handler_that_never_waits_has_ended_when_it_was_started(host: In
     assert (verdict.outcome, verdict.result) == (Outcome.SUCCEEDED, 42)
 
 
-async def test_whatever_a_handler_raises_is_how_its_attempt_ended(host: InlineHost) -> None:
+async def test_the_exception_of_a_handler_decides_the_outcome(host: InlineHost) -> None:
     @host.app.job(isolation="inline")
     async def leave(*, wait: bool) -> None:
         if wait:
@@ -120,7 +120,7 @@ async def test_whatever_a_handler_raises_is_how_its_attempt_ended(host: InlineHo
     assert _outcome(await host.ended(host.begin(leave, wait=True))) is Outcome.FAILED
 
 
-async def test_handlers_that_never_wait_need_no_task_each(host: InlineHost) -> None:
+async def test_handlers_that_never_wait_need_no_separate_task(host: InlineHost) -> None:
     tasks: list[asyncio.Task[Any] | None] = []
 
     @host.app.job(isolation="inline")
@@ -133,7 +133,7 @@ async def test_handlers_that_never_wait_need_no_task_each(host: InlineHost) -> N
     assert tasks[0] is not asyncio.current_task()
 
 
-async def test_a_handler_that_waits_keeps_its_task_from_the_first_line_to_the_last(
+async def test_a_waiting_handler_has_one_task_from_start_to_end(
     host: InlineHost,
 ) -> None:
     seen: dict[str, list[asyncio.Task[Any] | None]] = {"a": [], "b": []}
@@ -150,7 +150,7 @@ async def test_a_handler_that_waits_keeps_its_task_from_the_first_line_to_the_la
     assert seen["a"][0] is not seen["b"][0]
 
 
-async def test_a_timeout_in_a_handler_hits_that_handler_alone(host: InlineHost) -> None:
+async def test_a_timeout_within_a_handler_affects_only_that_handler(host: InlineHost) -> None:
     @host.app.job(isolation="inline")
     async def wait_for_ever() -> str:
         try:
@@ -179,9 +179,7 @@ async def test_a_task_group_works_in_a_handler(host: InlineHost) -> None:
 
 
 @pytest.mark.parametrize("waits", [False, True])
-async def test_context_variables_do_not_pass_from_job_to_job(
-    host: InlineHost, *, waits: bool
-) -> None:
+async def test_context_variables_do_not_leak_between_jobs(host: InlineHost, *, waits: bool) -> None:
     seen: list[str] = []
 
     @host.app.job(isolation="inline")
@@ -236,7 +234,7 @@ async def test_a_handler_that_cancels_itself_and_then_waits_is_cancelled(host: I
         (StopReason.SHUTDOWN, Outcome.RELEASED),
     ],
 )
-async def test_a_stopped_handler_ends_by_what_stopped_it(
+async def test_a_stopped_handler_ends_with_the_reason_of_the_stop(
     host: InlineHost, why: StopReason, outcome: Outcome
 ) -> None:
     @host.app.job(isolation="inline")
@@ -249,7 +247,7 @@ async def test_a_stopped_handler_ends_by_what_stopped_it(
     assert _outcome(await host.ended(run)) is outcome
 
 
-async def test_a_stop_cancels_what_the_handler_waits_for(host: InlineHost) -> None:
+async def test_a_stop_cancels_what_the_handler_awaits(host: InlineHost) -> None:
     inner: list[asyncio.Task[Any]] = []
 
     @host.app.job(isolation="inline")
@@ -263,7 +261,7 @@ async def test_a_stop_cancels_what_the_handler_waits_for(host: InlineHost) -> No
     assert inner[0].cancelled()
 
 
-async def test_there_is_nothing_to_report_of_a_handler_that_has_lost_its_lease(
+async def test_a_handler_without_its_lease_reports_nothing(
     host: InlineHost,
 ) -> None:
     @host.app.job(isolation="inline")
@@ -276,7 +274,7 @@ async def test_there_is_nothing_to_report_of_a_handler_that_has_lost_its_lease(
     assert (await host.ended(run)).verdict is None
 
 
-async def test_a_handler_that_finishes_in_spite_of_a_stop_has_succeeded(host: InlineHost) -> None:
+async def test_a_handler_that_finishes_despite_a_stop_has_succeeded(host: InlineHost) -> None:
     @host.app.job(isolation="inline")
     async def finish(ctx: Context) -> bool:
         try:
@@ -292,7 +290,9 @@ async def test_a_handler_that_finishes_in_spite_of_a_stop_has_succeeded(host: In
     assert (report.verdict.outcome, report.verdict.result) == (Outcome.SUCCEEDED, True)
 
 
-async def test_a_handler_that_will_not_stop_is_abandoned_after_its_grace(host: InlineHost) -> None:
+async def test_a_handler_that_ignores_a_stop_is_abandoned_after_its_grace_period(
+    host: InlineHost,
+) -> None:
     is_over = asyncio.Event()
 
     @host.app.job(isolation="inline", grace=0.01)
@@ -310,7 +310,7 @@ async def test_a_handler_that_will_not_stop_is_abandoned_after_its_grace(host: I
 
 
 @pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt(), ValueError("bad")])
-async def test_whatever_a_handler_raises_fails_its_own_job_only(
+async def test_any_exception_of_a_handler_fails_only_its_own_job(
     host: InlineHost, error: BaseException
 ) -> None:
     @host.app.job(isolation="inline")
@@ -320,7 +320,7 @@ async def test_whatever_a_handler_raises_fails_its_own_job_only(
     assert host.outcome(fail) is Outcome.FAILED
 
 
-async def test_an_invalid_payload_is_final(host: InlineHost) -> None:
+async def test_an_invalid_payload_is_a_final_failure(host: InlineHost) -> None:
     @host.app.job(isolation="inline")
     async def double(number: int) -> int:
         return number * 2
@@ -332,7 +332,7 @@ async def test_an_invalid_payload_is_final(host: InlineHost) -> None:
     assert (verdict.outcome, verdict.final) == (Outcome.FAILED, True)
 
 
-async def test_start_hooks_run_before_the_handler_and_a_failing_one_does_not_matter(
+async def test_start_hooks_run_before_the_handler_and_may_fail(
     host: InlineHost, caplog: pytest.LogCaptureFixture
 ) -> None:
     order: list[str] = []
@@ -359,7 +359,7 @@ async def test_start_hooks_run_before_the_handler_and_a_failing_one_does_not_mat
     assert "fail" in caplog.text
 
 
-async def test_jobs_that_a_handler_enqueues_are_of_its_own_tenant(host: InlineHost) -> None:
+async def test_jobs_enqueued_by_a_handler_belong_to_its_tenant(host: InlineHost) -> None:
     seen: list[Any] = []
 
     @host.app.job(isolation="inline")
@@ -374,7 +374,7 @@ async def test_jobs_that_a_handler_enqueues_are_of_its_own_tenant(host: InlineHo
         choose_tenant(None, lambda: None)
 
 
-async def test_what_json_cannot_hold_is_said_in_words(host: InlineHost) -> None:
+async def test_values_that_json_cannot_hold_are_replaced_by_text(host: InlineHost) -> None:
     @host.app.job(isolation="inline")
     async def say(ctx: Context) -> None:
         ctx.log.info("counted", n=2**80)
@@ -387,7 +387,7 @@ async def test_what_json_cannot_hold_is_said_in_words(host: InlineHost) -> None:
     ]
 
 
-async def test_what_a_handler_logs_names_its_job(host: InlineHost) -> None:
+async def test_log_lines_of_a_handler_name_its_job(host: InlineHost) -> None:
     written = io.StringIO()
     logs.configure(format="json", stream=written)
     try:
@@ -405,7 +405,7 @@ async def test_what_a_handler_logs_names_its_job(host: InlineHost) -> None:
     assert "job_id" not in of_nobody
 
 
-async def test_what_a_handler_says_reaches_the_host(host: InlineHost) -> None:
+async def test_notes_of_a_handler_reach_the_host(host: InlineHost) -> None:
     @host.app.job(isolation="inline")
     async def talk(ctx: Context) -> None:
         await ctx.progress(1, 2, "half")

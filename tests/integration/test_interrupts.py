@@ -1,7 +1,7 @@
 """Ctrl-C and SIGTERM at any moment of a command.
 
-A few moments of each command here; JOBFORGE_LONG=1 tries 200 of each, and JOBFORGE_SEED picks
-others.
+These tests try a few moments of each command; JOBFORGE_LONG=1 tries 200 of each, and JOBFORGE_SEED
+picks others.
 """
 
 import os
@@ -49,14 +49,14 @@ async def inline() -> None: ...
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """When the signal comes: so long after the start, at a call, or after a line of output."""
+    """When the signal is sent: after a delay, at a function call, or after a line of output."""
 
     after_s: float | None = None
     call: int | None = None
     line: int | None = None
     signal: int = signal.SIGINT
-    again_after_s: float | None = None  # and once more
-    to_group: bool = True  # as a terminal sends it; otherwise to the process alone
+    again_after_s: float | None = None  # the delay of a second signal
+    to_group: bool = True  # to the process group, as a terminal does; otherwise only to the process
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ class CommandEnd:
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """`begun` is a word of the output after which the command ends in its own orderly way."""
+    """`begun` is output after which the command shuts down in its own way."""
 
     words: tuple[str, ...]
     lasts_s: float
@@ -109,7 +109,7 @@ COMMANDS = {
 
 
 def _moments(command: Command, name: str) -> Iterator[Moment]:
-    chance = random.Random(f"{SEED} {name}")  # noqa: S311 - no secret
+    chance = random.Random(f"{SEED} {name}")  # noqa: S311 - not used for secrets
     for number in range(MOMENTS):
         moment = Moment(to_group=chance.random() < 0.5)
         match number % 4:
@@ -132,7 +132,7 @@ def _moments(command: Command, name: str) -> Iterator[Moment]:
 
 @dataclass(frozen=True, slots=True)
 class CommandScene:
-    """Where the commands run."""
+    """Folder, job and environment of the commands."""
 
     folder: Path
     job_id: str
@@ -166,7 +166,7 @@ def test_a_signal_at_any_moment_ends_the_command(name: str, setting: CommandScen
         seen[ended.code] += 1
     assert sum(seen.values()) == MOMENTS
     if IS_LONG:
-        print(f"{name}: {dict(seen)}")  # noqa: T201 - the figures of the long form
+        print(f"{name}: {dict(seen)}")  # noqa: T201 - output of the long run
 
 
 def _interrupted(setting: CommandScene, command: Command, moment: Moment) -> CommandEnd:
@@ -191,7 +191,7 @@ def _interrupted(setting: CommandScene, command: Command, moment: Moment) -> Com
         os.close(begun)
         os.close(stdout)
         try:
-            os.read(received, 1)  # it handles signals from here on
+            os.read(received, 1)  # from here on, the command handles signals
             _send(process, moment, command, read, received)
             code = process.wait(timeout=ENDS_WITHIN_S)
         except subprocess.TimeoutExpired:
@@ -214,7 +214,7 @@ def _send(
     if moment.line is not None:
         enough = moment.line
         wait_until(lambda: read().count("\n") >= enough or process.poll() is not None)
-    # A command that is idle may never make that many calls; a second signal would not be orderly.
+    # An idle command may never make that many calls; a second signal would change what is tested.
     may_take_s = 3 * command.lasts_s + 2
     if moment.call is not None and select.select([received], [], [], may_take_s)[0]:
         return
@@ -238,12 +238,12 @@ def _kill(process: "subprocess.Popen[bytes]", moment: Moment) -> None:
 
 @contextmanager
 def _output(*, on_terminal: bool) -> Iterator[tuple[int, Callable[[], str]]]:
-    """A descriptor to write to, and what was written there."""
+    """Return a descriptor to write to, and the data that was written to it."""
     ours, theirs = pty.openpty() if on_terminal else os.pipe()
     printed: list[bytes] = []
 
     def listen() -> None:
-        with suppress(OSError):  # a terminal that nobody has open any more
+        with suppress(OSError):  # a terminal without open descriptors
             while piece := os.read(ours, 65_536):
                 printed.append(piece)
 
@@ -257,7 +257,7 @@ def _output(*, on_terminal: bool) -> Iterator[tuple[int, Callable[[], str]]]:
 
 
 def _marked(mark: str) -> list[str]:
-    """Processes that the command has started, by their environment."""
+    """Return processes that the command has started, found by their environment."""
     found = []
     for folder in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
@@ -266,8 +266,8 @@ def _marked(mark: str) -> list[str]:
     return found
 
 
-def test_ctrl_c_is_heard_where_the_shell_has_it_ignored(setting: CommandScene) -> None:
-    """As a shell without job control starts whatever is to run in the background."""
+def test_ctrl_c_works_where_the_shell_ignores_it(setting: CommandScene) -> None:
+    """A shell without job control starts background commands like this."""
     shell = Terminal(setting.folder, **setting.variables)
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
@@ -325,7 +325,7 @@ except KeyboardInterrupt:
     program.close()
 
 
-def test_a_library_that_swallows_ctrl_c_does_not_keep_the_command_going() -> None:
+def test_a_library_that_swallows_ctrl_c_does_not_keep_the_command_running() -> None:
     program = _program(
         """
 with interrupts.enforce_exit():
@@ -343,7 +343,7 @@ with interrupts.enforce_exit():
     program.close()
 
 
-def test_the_second_ctrl_c_does_not_wait_for_the_clean_up() -> None:
+def test_the_second_ctrl_c_does_not_wait_for_the_cleanup() -> None:
     program = _program(
         """
 try:
@@ -363,7 +363,7 @@ finally:
     program.close()
 
 
-def test_a_stop_request_is_set_also_by_a_signal_during_its_setting() -> None:
+def test_a_stop_request_is_also_set_by_a_signal_that_arrives_meanwhile() -> None:
     request = StopRequest()
     before = signal.signal(signal.SIGALRM, lambda *_: request.set())
     try:
@@ -377,7 +377,7 @@ def test_a_stop_request_is_set_also_by_a_signal_during_its_setting() -> None:
     assert request.is_set
 
 
-def test_ctrl_c_is_a_key_of_the_screen_too(setting: CommandScene) -> None:
+def test_ctrl_c_also_works_as_a_key_in_the_screen(setting: CommandScene) -> None:
     ours, theirs = pty.openpty()
     with _reading(ours) as read:
         process = subprocess.Popen(
@@ -396,7 +396,7 @@ def test_ctrl_c_is_a_key_of_the_screen_too(setting: CommandScene) -> None:
             process.kill()
             process.wait()
             os.close(theirs)
-        wait_until(lambda: "\x1b[?1049l" in read())  # the terminal is as it was
+        wait_until(lambda: "\x1b[?1049l" in read())  # the terminal settings are restored
     os.close(ours)
 
 

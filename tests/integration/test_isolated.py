@@ -1,4 +1,4 @@
-"""Jobs in processes of their own: what the process is like, what it says, how it is stopped."""
+"""Isolated jobs: their process, their output, and how they are stopped."""
 
 import asyncio
 import os
@@ -64,7 +64,7 @@ def test_a_result_comes_back_from_an_async_handler(rig: IsolationRig) -> None:
     assert rig.result("add_async", a=2, b=3) == 5
 
 
-def test_an_error_comes_back_with_the_users_part_of_its_traceback(rig: IsolationRig) -> None:
+def test_an_error_has_the_users_part_of_its_traceback(rig: IsolationRig) -> None:
     report = rig.run("fail", message="no such mailbox")
     assert outcome(report) is Outcome.FAILED
     assert error(report)["type"] == "RuntimeError"
@@ -73,7 +73,7 @@ def test_an_error_comes_back_with_the_users_part_of_its_traceback(rig: Isolation
     assert "child.py" not in error(report)["traceback"]
 
 
-def test_a_payload_that_does_not_fit_is_final(rig: IsolationRig) -> None:
+def test_an_invalid_payload_is_a_final_failure(rig: IsolationRig) -> None:
     report = rig.run("add", a=2, c=3)
     assert outcome(report) is Outcome.FAILED
     assert report.verdict is not None
@@ -81,12 +81,12 @@ def test_a_payload_that_does_not_fit_is_final(rig: IsolationRig) -> None:
     assert error(report)["type"] == "InvalidPayload"
 
 
-def test_a_payload_larger_than_a_sockets_buffer_arrives_and_returns(rig: IsolationRig) -> None:
+def test_a_payload_larger_than_a_socket_buffer_is_passed_and_returned(rig: IsolationRig) -> None:
     value = {"text": "ä" * 3_000_000, "number": 2**53 + 1}
     assert rig.result("echo", value=value) == value
 
 
-def test_a_message_that_is_no_text_changes_nothing_else_of_what_was_said(rig: IsolationRig) -> None:
+def test_a_log_message_that_is_not_a_string_does_not_affect_others(rig: IsolationRig) -> None:
     later = rig.run("ask_for_later", message="busy").verdict
     assert later is not None
     assert (later.outcome, later.retry_in_s) == (Outcome.FAILED, 600)
@@ -95,12 +95,12 @@ def test_a_message_that_is_no_text_changes_nothing_else_of_what_was_said(rig: Is
     assert (given_up.outcome, given_up.reason) == (Outcome.CANCELED, "gone\ufffd?")
 
 
-def test_a_job_enqueues_for_no_other_tenant_around_it_either(rig: IsolationRig) -> None:
+def test_a_job_cannot_enqueue_for_another_tenant_by_a_tenant_block(rig: IsolationRig) -> None:
     report = rig.run("enqueue_for", tenant="00000000-0000-0000-0000-000000000007")
     assert error(report)["type"] == "Denied"
 
 
-def test_the_tenant_inside_a_job_is_the_jobs(rig: IsolationRig) -> None:
+def test_the_ambient_tenant_within_a_job_is_the_jobs_tenant(rig: IsolationRig) -> None:
     async def named() -> bool:
         job = rig.start("name_tenant")
         verdict = (await job.report()).verdict
@@ -109,15 +109,15 @@ def test_the_tenant_inside_a_job_is_the_jobs(rig: IsolationRig) -> None:
     assert rig.run_in_loop(named())
 
 
-def test_an_integer_of_many_digits_arrives_exactly(rig: IsolationRig) -> None:
+def test_an_integer_of_many_digits_is_passed_exactly(rig: IsolationRig) -> None:
     report = rig.run("echo", value=10**30)
-    # It cannot be returned, as Python's JSON has no room for it; but it was read.
+    # The number cannot be returned, because Python's JSON limits its length; but it was read.
     assert error(report)["type"] == "InvalidResult"
 
 
 @pytest.fixture(scope="module")
 def described(rig: IsolationRig) -> dict[str, Any]:
-    """What a job's process is like, from within."""
+    """Return a description of a job's process from within."""
     found: dict[str, Any] = rig.result("describe")
     return found
 
@@ -138,7 +138,7 @@ def test_a_job_cannot_read_the_workers_environment_from_its_own_process(
     assert described["shown"] == f"JOBFORGE_JOB={described['mark']}"
 
 
-def test_a_jobs_folder_is_its_own_and_is_removed(described: dict[str, Any]) -> None:
+def test_a_jobs_folder_is_private_and_is_removed(described: dict[str, Any]) -> None:
     environ = described["environ"]
     assert described["cwd"] == environ["HOME"] == environ["TMPDIR"] == described["tempdir"]
     assert described["cwd_mode"] == 0o700
@@ -153,21 +153,21 @@ def test_a_jobs_process_has_limits_and_no_privileges(described: dict[str, Any]) 
     assert described["oom"] == "1000"
 
 
-def test_a_jobs_process_leads_a_session_of_its_own(
+def test_a_jobs_process_leads_a_separate_session(
     rig: IsolationRig, described: dict[str, Any]
 ) -> None:
     assert described["session"] == described["pid"]
     assert described["parent"] == rig.runner.zygote_pid
 
 
-def test_a_jobs_process_inherits_nothing_that_is_open(described: dict[str, Any]) -> None:
+def test_a_jobs_process_inherits_no_open_descriptors(described: dict[str, Any]) -> None:
     assert described["stdin"] == ""
     assert described["threads"] == 1
-    # Its standard streams, the socket to the worker, and the folder it is listing.
+    # Its standard streams, the socket to the worker, and the folder that it is listing.
     assert described["descriptors"] == 5
 
 
-def test_each_job_has_random_numbers_of_its_own(rig: IsolationRig) -> None:
+def test_each_job_has_different_random_numbers(rig: IsolationRig) -> None:
     assert len({rig.result("describe")["random"] for _ in range(3)}) == 3
 
 
@@ -193,7 +193,7 @@ def test_a_job_cannot_take_descriptors_of_the_worker_the_zygote_or_another_job(
     assert rig.run_in_loop(errors()) == [[EPERM, EPERM]] * 3
 
 
-def test_an_app_is_imported_with_the_workers_environment_but_no_way_to_the_database(
+def test_an_app_is_imported_with_the_workers_environment_but_without_database_credentials(
     rig: IsolationRig,
 ) -> None:
     environ = rig.result("recall_environment")
@@ -207,7 +207,7 @@ def test_files_that_a_job_leaves_are_removed(rig: IsolationRig) -> None:
     wait_until(lambda: not folder.exists())
 
 
-def test_folders_that_a_job_forbids_to_write_to_are_removed_and_links_are_not_followed(
+def test_write_protected_folders_are_removed_and_links_are_not_followed(
     rig: IsolationRig, tmp_path: Path
 ) -> None:
     tmp_path.chmod(0o750)
@@ -218,7 +218,7 @@ def test_folders_that_a_job_forbids_to_write_to_are_removed_and_links_are_not_fo
     assert tmp_path.stat().st_mode & 0o777 == 0o750
 
 
-def test_jobs_have_folders_also_after_a_cleaner_has_taken_the_one_around_them(
+def test_jobs_have_folders_although_a_cleaner_has_removed_the_parent_folder(
     rig: IsolationRig,
 ) -> None:
     around = Path(rig.result("leave_files")).parent
@@ -227,7 +227,7 @@ def test_jobs_have_folders_also_after_a_cleaner_has_taken_the_one_around_them(
     assert Path(rig.result("leave_files")).parent == around
 
 
-def test_what_is_no_utf_8_is_said_in_other_words(rig: IsolationRig) -> None:
+def test_output_that_is_not_utf_8_is_escaped(rig: IsolationRig) -> None:
     async def said() -> list[tuple[str, dict[str, Any]]]:
         started = rig.start("tell_half_a_character")
         assert outcome(await started.report()) is Outcome.SUCCEEDED
@@ -239,7 +239,7 @@ def test_what_is_no_utf_8_is_said_in_other_words(rig: IsolationRig) -> None:
     ]
 
 
-def test_of_what_is_very_long_the_worker_is_told_the_beginning(rig: IsolationRig) -> None:
+def test_the_worker_gets_the_beginning_of_very_long_notes(rig: IsolationRig) -> None:
     async def said() -> list[tuple[str, dict[str, Any]]]:
         started = rig.start("tell_much")
         assert outcome(await started.report()) is Outcome.SUCCEEDED
@@ -249,20 +249,20 @@ def test_of_what_is_very_long_the_worker_is_told_the_beginning(rig: IsolationRig
     assert bodies == ["x" * 8_000, ('["x",' + '"x",' * 2_000)[:8_000]]
 
 
-def test_a_handler_that_puts_something_else_in_the_place_of_its_output_can_answer(
+def test_a_handler_that_replaces_its_output_can_return(
     rig: IsolationRig,
 ) -> None:
     assert rig.result("replace_output") == "still here"
 
 
-def test_a_task_that_somebody_else_cancelled_is_no_request_to_stop(rig: IsolationRig) -> None:
+def test_a_task_canceled_by_other_code_is_not_a_stop_request(rig: IsolationRig) -> None:
     report = rig.run("await_the_cancelled")
     assert outcome(report) is Outcome.FAILED
     assert error(report)["type"] == "asyncio.exceptions.CancelledError"
     assert "isolated_app.py" in error(report)["traceback"]
 
 
-def test_what_a_job_says_reaches_the_host_in_order(rig: IsolationRig) -> None:
+def test_notes_of_a_job_reach_the_host_in_order(rig: IsolationRig) -> None:
     async def told() -> tuple[StartedJob, Report]:
         started = rig.start("tell")
         return started, await started.report()
@@ -279,22 +279,22 @@ def test_what_a_job_says_reaches_the_host_in_order(rig: IsolationRig) -> None:
 
 
 @pytest.mark.attack("terminal escapes")
-def test_output_cannot_command_a_terminal(rig: IsolationRig) -> None:
+def test_output_cannot_control_a_terminal(rig: IsolationRig) -> None:
     report = rig.run("show", text="\x1b[2Jred\x07 \xff\n")
     assert report.stdout_tail == "␛[2Jred␇ �\n"
 
 
-def test_a_secret_is_given_and_hidden_from_the_output(rig: IsolationRig) -> None:
+def test_a_secret_is_passed_to_the_job_and_hidden_in_its_output(rig: IsolationRig) -> None:
     assert rig.result("tell_secret", name="api") == "s3cr3t-value"
 
 
-def test_a_secret_that_does_not_exist_is_an_error_of_the_job(rig: IsolationRig) -> None:
+def test_an_unknown_secret_is_an_error_of_the_job(rig: IsolationRig) -> None:
     report = rig.run("tell_secret", name="other")
     assert error(report)["type"] == "NotFound"
     assert error(report)["message"] == "there is no secret other"
 
 
-def test_steps_are_stored_by_the_worker_and_a_wait_is_told_to_it(rig: IsolationRig) -> None:
+def test_the_worker_stores_steps_and_receives_waits(rig: IsolationRig) -> None:
     report = rig.run("walk")
     kinds = {kind: data for _, kind, data in rig.host.requests}
     assert kinds["save_step"] == {"name": "measure", "index": 0, "result": 4}
@@ -331,7 +331,7 @@ def _stopped(rig: IsolationRig, definition: str, why: StopReason, **payload: obj
     return rig.run_in_loop(stopped())
 
 
-def test_a_handler_that_sees_the_cancel_may_finish(rig: IsolationRig) -> None:
+def test_a_handler_that_sees_the_cancel_request_may_finish(rig: IsolationRig) -> None:
     report = _stopped(rig, "heed", StopReason.CANCEL)
     assert report.verdict is not None
     assert (report.verdict.outcome, report.verdict.result) == (Outcome.SUCCEEDED, "cleaned up")
@@ -346,7 +346,7 @@ def test_a_check_ends_a_canceled_job(rig: IsolationRig) -> None:
     ("why", "expected"),
     [(StopReason.CANCEL, Outcome.CANCELED), (StopReason.TIMEOUT, Outcome.TIMED_OUT)],
 )
-def test_a_handler_that_does_not_look_is_interrupted(
+def test_a_handler_that_does_not_check_is_interrupted(
     rig: IsolationRig, definition: str, why: StopReason, expected: Outcome
 ) -> None:
     report = _stopped(rig, definition, why)
@@ -355,7 +355,7 @@ def test_a_handler_that_does_not_look_is_interrupted(
     assert report.stdout_tail == "interrupted\n"
 
 
-def test_a_handler_that_resists_is_killed_after_its_grace(rig: IsolationRig) -> None:
+def test_a_handler_that_resists_is_killed_after_its_grace_period(rig: IsolationRig) -> None:
     report = _stopped(rig, "resist", StopReason.TIMEOUT)
     assert outcome(report) is Outcome.TIMED_OUT
     assert report.exit_code == -signal.SIGKILL
@@ -371,7 +371,7 @@ def test_a_job_is_released_at_shutdown(rig: IsolationRig) -> None:
     assert outcome(_stopped(rig, "wait_blindly", StopReason.SHUTDOWN)) is Outcome.RELEASED
 
 
-def test_a_lost_lease_overtakes_a_cancel(rig: IsolationRig) -> None:
+def test_a_lost_lease_takes_precedence_over_a_cancel_request(rig: IsolationRig) -> None:
     async def stopped() -> Report:
         started = await rig.start("heed_by_check").wait_for_note()
         started.stop(StopReason.LOST)
@@ -381,7 +381,7 @@ def test_a_lost_lease_overtakes_a_cancel(rig: IsolationRig) -> None:
     assert rig.run_in_loop(stopped()).verdict is None
 
 
-def test_a_sigterm_of_somebody_else_does_not_stop_a_job(rig: IsolationRig, tmp_path: Path) -> None:
+def test_a_sigterm_from_outside_does_not_stop_a_job(rig: IsolationRig, tmp_path: Path) -> None:
     fifo = tmp_path / "gate"
     os.mkfifo(fifo)
 
@@ -398,11 +398,11 @@ def test_a_sigterm_of_somebody_else_does_not_stop_a_job(rig: IsolationRig, tmp_p
     assert report.verdict.result == "unhurt"
 
 
-def test_programs_that_a_job_runs_heed_signals(rig: IsolationRig) -> None:
+def test_programs_started_by_a_job_react_to_signals(rig: IsolationRig) -> None:
     assert rig.result("interrupt_program") == -signal.SIGINT
 
 
-def test_processes_of_a_jobs_own_can_be_ended_by_it(rig: IsolationRig) -> None:
+def test_a_job_can_end_its_own_child_processes(rig: IsolationRig) -> None:
     async def left() -> Report:
         async with asyncio.timeout(10):
             return await rig.start("leave_a_pool").report()
@@ -410,7 +410,7 @@ def test_processes_of_a_jobs_own_can_be_ended_by_it(rig: IsolationRig) -> None:
     assert outcome(rig.run_in_loop(left())) is Outcome.SUCCEEDED
 
 
-def test_a_killed_child_is_noticed_at_once(rig: IsolationRig) -> None:
+def test_a_job_notices_a_killed_child_at_once(rig: IsolationRig) -> None:
     async def killed() -> Report:
         started = await rig.start("wait_blindly").wait_for_note()
         for pid in live_processes_of(started.mark):
@@ -422,10 +422,10 @@ def test_a_killed_child_is_noticed_at_once(rig: IsolationRig) -> None:
     assert error(report)["message"] == "killed by SIGKILL"
 
 
-def test_stopping_a_job_ends_its_whole_tree(rig: IsolationRig) -> None:
+def test_stopping_a_job_ends_its_whole_process_tree(rig: IsolationRig) -> None:
     async def stopped() -> tuple[StartedJob, Report]:
         started = await rig.start("multiply", processes=20).wait_for_note()
-        # Those in between may be on their way out.
+        # The processes in between may still be exiting.
         await asyncio.to_thread(wait_until, lambda: len(live_processes_of(started.mark)) == 21)
         started.stop(StopReason.LOST)
         return started, await started.report()
@@ -434,7 +434,7 @@ def test_stopping_a_job_ends_its_whole_tree(rig: IsolationRig) -> None:
     wait_until(lambda: not live_processes_of(started.mark))
 
 
-def test_jobs_run_beside_each_other(rig: IsolationRig, tmp_path: Path) -> None:
+def test_jobs_run_concurrently(rig: IsolationRig, tmp_path: Path) -> None:
     fifo = tmp_path / "gate"
     os.mkfifo(fifo)
 
@@ -447,7 +447,7 @@ def test_jobs_run_beside_each_other(rig: IsolationRig, tmp_path: Path) -> None:
     assert [outcome(report) for report in rig.run_in_loop(together())] == [Outcome.SUCCEEDED] * 5
 
 
-def test_many_jobs_at_once_all_end(rig: IsolationRig) -> None:
+def test_many_concurrent_jobs_all_end(rig: IsolationRig) -> None:
     async def many() -> list[Report]:
         started = [rig.start("add", a=number, b=0) for number in range(60)]
         return [await each.report() for each in started]
@@ -470,7 +470,7 @@ def test_an_app_that_ends_the_process_is_refused(tmp_path: Path) -> None:
         asyncio.run(_open(str(app)))
 
 
-def test_an_app_that_starts_threads_is_warned_of(
+def test_an_app_that_starts_threads_causes_a_warning(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     app = tmp_path / "threaded.py"
@@ -490,7 +490,7 @@ def test_an_app_that_starts_threads_is_warned_of(
     assert "busy" in caplog.text
 
 
-def test_a_system_without_such_processes_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_system_without_process_isolation_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(process_runner, "sys", type("sys", (), {"platform": "win32"}))
     with pytest.raises(ConfigError, match="win32"):
         asyncio.run(_open(APP))
@@ -500,7 +500,7 @@ async def _open(target: str) -> None:
     await ProcessRunner(target, RecordingHost(), environment=os.environ).open()
 
 
-def test_closing_ends_what_still_runs() -> None:
+def test_closing_the_runner_ends_running_jobs() -> None:
     rig = IsolationRig()
 
     async def started() -> StartedJob:
@@ -516,7 +516,7 @@ def test_closing_ends_what_still_runs() -> None:
     rig.loop.close()
 
 
-def test_jobs_of_a_zygote_that_dies_have_crashed_and_the_next_ones_run(rig: IsolationRig) -> None:
+def test_jobs_of_a_dead_zygote_have_crashed_and_later_jobs_run(rig: IsolationRig) -> None:
     async def killed() -> tuple[StartedJob, Report]:
         started = await rig.start("multiply", processes=3).wait_for_note()
         assert rig.runner.zygote_pid is not None
@@ -530,7 +530,7 @@ def test_jobs_of_a_zygote_that_dies_have_crashed_and_the_next_ones_run(rig: Isol
     assert rig.result("add", a=1, b=1) == 2
 
 
-def test_a_zygote_that_is_stopped_is_woken(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_zygote_that_is_stopped_by_a_signal_is_continued(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(zygote_client, "_CHECK_INTERVAL_S", 0.1)
     monkeypatch.setattr(zygote_client, "_MAX_MISSED_CHECKS", 1_000)
     rig = IsolationRig()
@@ -542,7 +542,7 @@ def test_a_zygote_that_is_stopped_is_woken(monkeypatch: pytest.MonkeyPatch) -> N
     rig.close()
 
 
-def test_a_zygote_that_does_not_answer_is_ended_and_the_next_one_runs_jobs(
+def test_an_unresponsive_zygote_is_killed_and_the_next_one_runs_jobs(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(zygote_client, "_CHECK_INTERVAL_S", 0.1)
@@ -580,7 +580,7 @@ def test_a_job_that_waits_for_the_next_zygote_can_be_stopped(rig: IsolationRig) 
     assert second.pid is None
 
 
-def test_nothing_survives_a_worker_that_is_killed() -> None:
+def test_no_process_survives_a_killed_worker() -> None:
     with _script("isolated_worker.py", APP) as it:
         assert it.stdout is not None
         zygote, mark = it.stdout.readline().split()
@@ -593,7 +593,7 @@ def test_nothing_survives_a_worker_that_is_killed() -> None:
     assert not folder.exists()
 
 
-def test_a_worker_that_is_killed_while_the_app_is_imported_leaves_nothing(tmp_path: Path) -> None:
+def test_a_worker_killed_during_the_import_of_the_app_leaves_no_process(tmp_path: Path) -> None:
     fifo = tmp_path / "importing"
     os.mkfifo(fifo)
     app = tmp_path / "slow.py"
@@ -611,13 +611,13 @@ def test_a_worker_that_is_killed_while_the_app_is_imported_leaves_nothing(tmp_pa
 
 
 def _opened(fifo: Path) -> BinaryIO:
-    """For writing; as a reader too, so that nobody has to be waited for."""
+    """Open for reading and writing, so that the open does not wait for a peer."""
     return os.fdopen(os.open(fifo, os.O_RDWR), "r+b", buffering=0)
 
 
 @contextmanager
 def _script(name: str, *arguments: str) -> "Iterator[subprocess.Popen[str]]":
-    """The running script; it is killed at the end, also when the test fails."""
+    """Run the script; kill it at the end, also when the test fails."""
     script = Path(__file__).with_name(name)
     with subprocess.Popen(
         [sys.executable, str(script), *arguments],

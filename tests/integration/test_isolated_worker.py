@@ -1,4 +1,4 @@
-"""Processes under the real worker and a real database: what is recorded of them."""
+"""Isolated jobs with a real worker and database: what is recorded of them."""
 
 import os
 import signal
@@ -46,7 +46,7 @@ async def _working(harness: WorkerHarness, login: str = "worker_login") -> Async
 async def _last(
     harness: WorkerHarness, definition: str, **payload: Any
 ) -> tuple[JobHistory, Attempt]:
-    """A job that has one attempt only, after its end."""
+    """Return a job with a single attempt, after its end."""
     job_id = harness.enqueue(definition, payload, max_attempts=1)
     ends = {State.SUCCEEDED, State.DEAD, State.CANCELED}
     await eventually(lambda: harness.state(job_id) in ends)
@@ -54,7 +54,7 @@ async def _last(
     return history, history.attempts[-1]
 
 
-async def test_what_became_of_each_process_is_recorded(harness: WorkerHarness) -> None:
+async def test_the_end_of_each_process_is_recorded(harness: WorkerHarness) -> None:
     async with _working(harness):
         history, attempt = await _last(harness, "tell")
         assert history.job.state is State.SUCCEEDED
@@ -80,7 +80,7 @@ async def test_what_became_of_each_process_is_recorded(harness: WorkerHarness) -
         assert history.job.result == {"exit_code": 0}
 
 
-async def test_a_cancel_reaches_a_process(harness: WorkerHarness) -> None:
+async def test_a_cancel_request_stops_a_process(harness: WorkerHarness) -> None:
     async with _working(harness):
         job_id = harness.enqueue("heed_by_check")
         await eventually(lambda: _has_said(harness.history(job_id)))
@@ -91,14 +91,14 @@ async def test_a_cancel_reaches_a_process(harness: WorkerHarness) -> None:
         assert harness.outcomes(job_id) == [Outcome.CANCELED]
 
 
-async def test_a_timeout_reaches_a_process(harness: WorkerHarness) -> None:
+async def test_a_timeout_stops_a_process(harness: WorkerHarness) -> None:
     async with _working(harness):
         job_id = harness.enqueue("resist", max_attempts=1, timeout_s=1)
         await harness.wait_for_state(job_id, State.DEAD)
         assert harness.outcomes(job_id) == [Outcome.TIMED_OUT]
 
 
-async def test_a_killed_worker_hands_back_its_processes(harness: WorkerHarness) -> None:
+async def test_a_stopped_worker_releases_its_isolated_jobs(harness: WorkerHarness) -> None:
     async with _working(harness):
         job_id = harness.enqueue("wait_blindly")
         await eventually(lambda: _has_said(harness.history(job_id)))
@@ -110,7 +110,7 @@ async def test_a_killed_worker_hands_back_its_processes(harness: WorkerHarness) 
 
 
 @pytest.mark.attack("starvation")
-async def test_a_constant_flood_of_log_lines_keeps_no_other_job_from_ending(
+async def test_a_constant_flood_of_log_lines_does_not_delay_other_jobs(
     harness: WorkerHarness, tmp_path: Path
 ) -> None:
     async with _working(harness):
@@ -125,7 +125,7 @@ async def test_a_constant_flood_of_log_lines_keeps_no_other_job_from_ending(
 
 
 def _lines(harness: WorkerHarness, job_id: UUID) -> int:
-    """The number of stored log lines."""
+    """Return the number of stored log lines."""
     query = "select from jobforge.job_events where job_id = %s and kind = 'log'"
     return harness.conn.execute(query, [job_id]).rowcount
 
@@ -134,7 +134,9 @@ def _has_said(history: JobHistory) -> bool:
     return any(event.kind == "progress" for event in history.events)
 
 
-async def test_what_a_job_may_not_enqueue_is_named_as_it_was_given(harness: WorkerHarness) -> None:
+async def test_a_refused_enqueue_names_the_option_as_the_job_wrote_it(
+    harness: WorkerHarness,
+) -> None:
     async with _working(harness, login="server_login"):
         _, attempt = await _last(harness, "enqueue_for_long", timeout=10**9)
     assert attempt.error is not None

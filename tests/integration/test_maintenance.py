@@ -1,4 +1,4 @@
-"""What a scheduler keeps in order by itself, without anybody asking."""
+"""The maintenance that a scheduler runs automatically."""
 
 from datetime import timedelta
 from typing import Any, get_args
@@ -32,7 +32,7 @@ def counts(conn: Connection, *tables: str) -> dict[str, int]:
     return {table: engine.count(conn, table) for table in tables}
 
 
-async def test_a_scheduler_clears_away_what_is_old_and_makes_partitions(
+async def test_a_scheduler_deletes_old_rows_and_creates_partitions(
     database: Database, conn: Connection, clock: Clock
 ) -> None:
     engine.definition(conn)
@@ -59,7 +59,8 @@ async def test_a_scheduler_clears_away_what_is_old_and_makes_partitions(
         )
     clock.travel(days=20)
     end(conn)
-    # All of it is older than the history, and the dead job and its note than theirs.
+    # All rows are older than the history retention, and the dead job and its note older than
+    # theirs.
     assert engine.count(conn, "attempts_default") == 1
     async with running_scheduler(database, history_days=7, dead_days=10):
         await eventually(lambda: engine.count(conn, "api_keys") == 1)
@@ -88,14 +89,16 @@ async def test_a_scheduler_frees_blocked_jobs_whose_parents_have_all_ended(
     assert engine.state_of(conn, TENANT_A, waiting) == "blocked"
 
 
-async def test_a_scheduler_adds_up_what_ends(database: Database, conn: Connection) -> None:
+async def test_a_scheduler_aggregates_finished_attempts(
+    database: Database, conn: Connection
+) -> None:
     engine.definition(conn)
     end(conn)
     async with running_scheduler(database):
         await eventually(lambda: engine.count(conn, "minute_statistics") == 1)
 
 
-async def test_a_note_about_a_failure_stays_while_a_job_is_dead_of_it(
+async def test_a_note_about_a_failure_group_is_kept_while_it_has_a_dead_job(
     conn: Connection, clock: Clock
 ) -> None:
     engine.definition(conn)
@@ -110,7 +113,7 @@ async def test_a_note_about_a_failure_stays_while_a_job_is_dead_of_it(
     assert (gone["dead_jobs"], gone["failure_notes"]) == (1, 0)
 
 
-async def test_what_is_more_than_one_call_takes_is_cleared_away_and_added_up_in_one_turn(
+async def test_more_rows_than_one_call_handles_are_deleted_and_aggregated_in_one_run(
     database: Database, conn: Connection, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(maintenance, "_REMOVED_AT_ONCE", 1)
@@ -131,7 +134,9 @@ def died(conn: Connection) -> int:
     return int(row["n"])
 
 
-async def test_retention_may_take_its_time(database: Database, conn: Connection) -> None:
+async def test_retention_may_take_longer_than_other_calls(
+    database: Database, conn: Connection
+) -> None:
     answer = "'partitions', jobforge_private.drop_history("
     told = f"'bound', current_setting('statement_timeout'), {answer}"
     mutate(conn, "apply_retention", answer, told)
@@ -139,7 +144,7 @@ async def test_retention_may_take_its_time(database: Database, conn: Connection)
         assert (await pool.run(calls.apply_retention()))["bound"] == "10min"
 
 
-async def test_a_killed_session_loses_one_sweep_and_none_of_the_others(
+async def test_a_killed_session_aborts_one_sweep_and_no_other(
     database: Database, conn: Connection, clock: Clock
 ) -> None:
     engine.definition(conn)
@@ -176,7 +181,7 @@ def sleepers(conn: Connection) -> list[int]:
     return [row["pid"] for row in rows]
 
 
-def test_all_kinds_together_are_the_kinds_that_maintenance_calls(conn: Connection) -> None:
+def test_the_kinds_of_sweeps_cover_all_of_maintenance(conn: Connection) -> None:
     together = engine.call_for_value(conn, "apply_retention")
     apart = [
         engine.call_for_value(conn, "apply_retention", kind=kind)

@@ -1,4 +1,6 @@
-"""A logical upgrade from the oldest Postgres to this one, by the steps of docs/operations.md."""
+"""A logical upgrade from the oldest Postgres to the current one, by the steps of
+docs/operations.md.
+"""
 
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -22,7 +24,8 @@ pytestmark = [
     pytest.mark.skipif(not POSTGRES_15.exists(), reason="Debian's Postgres 15 is not installed"),
 ]
 
-# Of the database that has only JobForge; its own subscriber needs one with everything.
+# The publication of a database that contains only JobForge; a database's own subscriber needs one
+# with everything.
 PUBLICATION = (
     "create publication everything for tables in schema jobforge"
     " with (publish_via_partition_root = true)"
@@ -30,7 +33,7 @@ PUBLICATION = (
 
 
 class AppOnServer(WorkerHarness):
-    """The application with its workers, on one of the two servers."""
+    """The application and its workers, on one of the two servers."""
 
     def __init__(self, database: Database, conn: Connection) -> None:
         super().__init__(database, conn)
@@ -57,7 +60,7 @@ def old_and_new() -> Iterator[tuple[AppOnServer, AppOnServer]]:
         )
 
 
-async def test_jobs_go_on_after_a_logical_upgrade(
+async def test_jobs_continue_after_a_logical_upgrade(
     old_and_new: tuple[AppOnServer, AppOnServer],
 ) -> None:
     old, new = old_and_new
@@ -66,7 +69,7 @@ async def test_jobs_go_on_after_a_logical_upgrade(
     old.register()
     before = enqueue(source, TENANT_A, 20, definition="work")
 
-    # The new server follows the old one, whose workers go on.
+    # The new server follows the old one, whose workers continue.
     source.execute(PUBLICATION.encode())
     prepare_target(target)
     subscription = Subscription.create(source, target, options=", run_as_owner = true")
@@ -75,7 +78,7 @@ async def test_jobs_go_on_after_a_logical_upgrade(
         for job in (*before, *during):
             await old.wait_for_state(job)
 
-    # The workers are stopped, and one was killed. There is work left.
+    # The workers are stopped, one of them by a kill. Unfinished jobs remain.
     [held] = _claimed_by_a_worker_that_is_killed(source)
     lost = held["job_id"]
     waiting = enqueue(source, TENANT_A, 5, definition="work")
@@ -84,7 +87,7 @@ async def test_jobs_go_on_after_a_logical_upgrade(
     once: dict[str, Any] = {"definition": "work", "key": "once", "delay_s": 3600}
     later = enqueue_one(source, TENANT_A, **once)
 
-    # The switch.
+    # The switch
     subscription.wait()
     assert subscription.differences() == {}
     subscription.drop()

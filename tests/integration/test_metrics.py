@@ -1,4 +1,4 @@
-"""What a worker shows to Prometheus: each metric that the docs name is there, and moves."""
+"""Metrics of a worker: each documented metric exists and changes."""
 
 import asyncio
 import os
@@ -49,19 +49,19 @@ OF_A_MOMENT = (
     "jobforge_worker_slots",
     "jobforge_reconnects_total",
 )
-# What is 0 while all is well.
+# Metrics that are 0 while all is well.
 STATES = {"jobforge_worker_unsettled_jobs", "jobforge_worker_disconnected"}
 
 
 def documented(*headings: str) -> set[str]:
-    """The metrics that the tables under these headings name."""
+    """Return the metrics in the tables under these headings."""
     parts = {part.partition("\n")[0]: part for part in PAGE.split("\n## ")}
     named = re.compile(r"^\| `(jobforge_\w+)` \|", re.MULTILINE)
     return {name for heading in headings for name in named.findall(parts[heading])}
 
 
 def names(page: str) -> set[str]:
-    """As the docs have them: counters by the name of their samples, histograms by their own."""
+    """Return the documented names: counters by their sample name, histograms by their own name."""
     return {
         family.name + {"counter": "_total", "info": "_info"}.get(family.type, "")
         for family in text_string_to_metric_families(page)
@@ -70,7 +70,7 @@ def names(page: str) -> set[str]:
 
 
 def totals(meters: Meters) -> Samples:
-    """The sum over all labels, of histograms of how many they have seen."""
+    """Return the sum over all labels; for histograms the number of observations."""
     found: Samples = {}
     page = prometheus.render_page(prometheus.collect_families(meters)).decode()
     for family in text_string_to_metric_families(page):
@@ -81,7 +81,7 @@ def totals(meters: Meters) -> Samples:
     return found
 
 
-async def test_the_docs_name_what_a_server_shows_and_nothing_else(database: Database) -> None:
+async def test_the_docs_list_exactly_the_metrics_of_a_server(database: Database) -> None:
     traffic = RequestMetrics()
     traffic.add("GET", None, 404, 0.1)
     async with db.Database(database.url_as("server_login")) as pool:
@@ -89,7 +89,7 @@ async def test_the_docs_name_what_a_server_shows_and_nothing_else(database: Data
     assert names(page) == documented("The server")
 
 
-async def test_every_metric_of_a_worker_is_documented_and_moves(
+async def test_every_metric_of_a_worker_is_documented_and_changes(
     database: Database, conn: Connection
 ) -> None:
     harness, meters = WorkerHarness(database, conn), Meters()
@@ -136,7 +136,7 @@ def _expire(conn: Connection, job_id: UUID) -> None:
 
 
 async def _run_processes(database: Database, conn: Connection, meters: Meters) -> None:
-    """One that ends by a signal."""
+    """Run a process that ends by a signal."""
     harness = WorkerHarness(database, conn)
     harness.app = load_app(APP)
     harness.register()
@@ -166,7 +166,7 @@ async def _run_scheduler(harness: WorkerHarness, meters: Meters) -> None:
         await running
 
 
-async def test_the_port_answers_metrics_and_health_and_nothing_else() -> None:
+async def test_the_port_serves_only_metrics_and_health() -> None:
     async with serve_metrics(Meters(), "127.0.0.1", 0) as port:
         status, body = await _ask(port, b"GET /metrics HTTP/1.1\r\n\r\n")
         assert (status, b"jobforge_claim_seconds_count 0.0" in body) == (200, True)
@@ -191,7 +191,7 @@ async def _ask(port: int, request: bytes) -> tuple[int, bytes]:
     return 0, b""
 
 
-def test_a_histogram_counts_each_value_under_the_bound_that_holds_it() -> None:
+def test_a_histogram_counts_each_value_in_its_bucket() -> None:
     histogram = Histogram((1, 2, 5))
     for value in (0.5, 1, 1.5, 9):
         histogram.add(value)
@@ -203,7 +203,7 @@ def test_a_histogram_counts_each_value_under_the_bound_that_holds_it() -> None:
     assert (many.counts, many.total) == (histogram.counts, histogram.total)
 
 
-def test_a_worker_process_shows_what_it_did_on_the_port_that_it_names(
+def test_a_worker_process_serves_its_metrics_on_the_port_that_it_logs(
     database: Database, conn: Connection, tmp_path: Path
 ) -> None:
     (tmp_path / "app.py").write_text(QUICK)
@@ -221,7 +221,7 @@ def test_a_worker_process_shows_what_it_did_on_the_port_that_it_names(
 
 
 @pytest.mark.attack("sessions")
-async def test_with_a_token_the_metrics_of_a_worker_are_not_for_everybody(
+async def test_with_a_token_the_metrics_of_a_worker_are_not_public(
     attempts: Attempts,
 ) -> None:
     token = "t" * 32

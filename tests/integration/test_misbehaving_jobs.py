@@ -1,4 +1,4 @@
-"""Jobs that misbehave: each ends as the right outcome, and a job beside it does not notice."""
+"""Jobs that misbehave: each ends with the right outcome, and a concurrent job is not affected."""
 
 import os
 import resource
@@ -18,7 +18,7 @@ from jobforge.worker.isolation.output_tail import TAIL_BYTES
 from jobforge.worker.runner import Report, StopReason
 
 MIB = 1024**2
-# Beyond what can be read; with a number of many digits, which is read in another way.
+# Nested too deeply to be parsed; with a long number, which selects another parser.
 TOO_DEEP = "[1234567890123456789012," + "[" * 10_000
 
 
@@ -74,7 +74,7 @@ class ConcurrentRun:
         ("close_everything", 70, "ended with exit code 70 and no outcome"),
     ],
 )
-def test_a_process_that_ends_without_a_word_has_crashed(
+def test_a_process_that_exits_without_a_message_has_crashed(
     concurrent: ConcurrentRun, definition: str, exit_code: int, message: str
 ) -> None:
     report = concurrent.run(definition)
@@ -83,7 +83,7 @@ def test_a_process_that_ends_without_a_word_has_crashed(
     assert error(report)["message"] == message
 
 
-def test_a_handler_that_exits_politely_has_failed(concurrent: ConcurrentRun) -> None:
+def test_a_handler_that_calls_sys_exit_has_failed(concurrent: ConcurrentRun) -> None:
     report = concurrent.run("exit_politely")
     assert outcome(report) is Outcome.FAILED
     assert error(report)["type"] == "SystemExit"
@@ -100,7 +100,7 @@ def test_a_handler_that_exits_politely_has_failed(concurrent: ConcurrentRun) -> 
     ],
     ids=["its own", "shared", "in all its processes", "for its payload"],
 )
-def test_a_job_over_its_memory_limit_has_crashed_for_that(
+def test_a_job_over_its_memory_limit_has_crashed_with_that_reason(
     concurrent: ConcurrentRun, definition: str, payload: dict[str, Any]
 ) -> None:
     report = concurrent.run(definition, **payload)
@@ -109,7 +109,7 @@ def test_a_job_over_its_memory_limit_has_crashed_for_that(
 
 
 @pytest.mark.attack("hostile handlers")
-def test_a_payload_beyond_all_measure_has_crashed(concurrent: ConcurrentRun) -> None:
+def test_an_oversized_payload_has_crashed_its_process(concurrent: ConcurrentRun) -> None:
     report = concurrent.run("take_payload", text="x" * (40 * MIB))
     assert outcome(report) is Outcome.CRASHED
     assert error(report)["reason"] == "memory"
@@ -120,7 +120,7 @@ def test_a_job_within_its_memory_limit_succeeds(rig: IsolationRig) -> None:
 
 
 @pytest.mark.parametrize("definition", ["spin", "spin_on"])
-def test_a_job_over_its_cpu_limit_has_crashed_for_that(
+def test_a_job_over_its_cpu_limit_has_crashed_with_that_reason(
     concurrent: ConcurrentRun, definition: str
 ) -> None:
     report = concurrent.run(definition)
@@ -134,13 +134,13 @@ def test_a_file_over_its_limit_is_an_error_of_the_handler(concurrent: Concurrent
     assert error(report)["type"] == "OSError"
 
 
-def test_a_handler_without_output_can_still_answer(concurrent: ConcurrentRun) -> None:
+def test_a_handler_with_closed_output_can_return(concurrent: ConcurrentRun) -> None:
     report = concurrent.run("close_output")
     assert outcome(report) is Outcome.SUCCEEDED
 
 
 @pytest.mark.attack("forged frames")
-def test_a_handler_that_writes_where_it_should_not_has_crashed(concurrent: ConcurrentRun) -> None:
+def test_a_handler_that_writes_to_the_channel_has_crashed(concurrent: ConcurrentRun) -> None:
     report = concurrent.run("speak_out_of_turn")
     assert outcome(report) is Outcome.CRASHED
     assert error(report)["message"] == "wrote to the socket that is for its worker"
@@ -165,12 +165,14 @@ def test_a_handler_that_forges_a_verdict_has_crashed(
     assert error(report)["message"] == "wrote to the socket that is for its worker"
 
 
-def test_the_end_of_a_process_is_reported_whatever_it_said_last(concurrent: ConcurrentRun) -> None:
+def test_the_end_of_a_process_is_reported_whatever_its_last_message_was(
+    concurrent: ConcurrentRun,
+) -> None:
     assert outcome(concurrent.run("forge_behind_a_flood", body=TOO_DEEP)) is Outcome.CRASHED
 
 
 @pytest.mark.attack("forged frames")
-def test_a_handler_that_asks_and_never_listens_has_crashed(
+def test_a_handler_that_sends_requests_and_never_reads_has_crashed(
     concurrent: ConcurrentRun, rig: IsolationRig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("jobforge.worker.isolation.job_process.MAX_FRAME_BYTES", MIB)
@@ -182,7 +184,7 @@ def test_a_handler_that_asks_and_never_listens_has_crashed(
     )
 
 
-def test_a_job_is_told_that_its_answer_is_too_large_to_be_passed(
+def test_a_job_gets_an_error_for_a_response_that_is_too_large(
     concurrent: ConcurrentRun, rig: IsolationRig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(rig.host, "request", _answering("x" * MAX_FRAME_BYTES))
@@ -199,7 +201,7 @@ def _answering(answer: str) -> Callable[..., Awaitable[str]]:
 
 
 @pytest.mark.attack("hostile handlers")
-def test_a_flood_of_output_leaves_its_end_and_no_more(concurrent: ConcurrentRun) -> None:
+def test_only_the_end_of_a_flood_of_output_is_kept(concurrent: ConcurrentRun) -> None:
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     report = concurrent.run("flood", size=200)
     after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -212,7 +214,7 @@ def test_a_flood_of_output_leaves_its_end_and_no_more(concurrent: ConcurrentRun)
 
 @pytest.mark.attack("hostile handlers")
 @pytest.mark.parametrize("hide", [False, True], ids=["marked", "without its environment"])
-def test_a_daemon_does_not_outlive_its_job_nor_hold_it_up(
+def test_a_daemon_does_not_outlive_its_job_nor_delay_it(
     concurrent: ConcurrentRun,
     hide: bool,  # noqa: FBT001 - a parameter of the test
 ) -> None:
@@ -239,7 +241,7 @@ def test_a_handler_that_ignores_all_signals_is_killed(concurrent: ConcurrentRun)
 
 
 @pytest.mark.attack("hostile handlers")
-def test_a_crowd_of_processes_ends_with_its_job(concurrent: ConcurrentRun) -> None:
+def test_many_child_processes_end_with_their_job(concurrent: ConcurrentRun) -> None:
     assert (
         outcome(concurrent.run("multiply", processes=60, stop=StopReason.TIMEOUT))
         is Outcome.TIMED_OUT
@@ -254,7 +256,7 @@ def test_a_crowd_of_processes_ends_with_its_job(concurrent: ConcurrentRun) -> No
         ("return_nan", {}, "InvalidResult", "the number nan"),
     ],
 )
-def test_a_result_that_cannot_be_kept_is_final(
+def test_a_result_that_cannot_be_stored_is_a_final_failure(
     concurrent: ConcurrentRun, definition: str, payload: dict[str, Any], kind: str, words: str
 ) -> None:
     report = concurrent.run(definition, **payload)
@@ -276,7 +278,7 @@ def test_a_job_cannot_kill_the_zygote(rig: IsolationRig) -> None:
     assert rig.runner.zygote_pid == before
 
 
-def test_nothing_is_left_in_the_zygote_after_all_that(rig: IsolationRig) -> None:
+def test_the_zygote_keeps_no_resources_of_all_these_jobs(rig: IsolationRig) -> None:
     zygote = rig.runner.zygote_pid
     assert zygote is not None
     rig.result("add", a=1, b=1)

@@ -1,6 +1,6 @@
-"""Every public function once on the oldest Postgres that is supported.
+"""Every public function once on the oldest supported Postgres.
 
-The whole suite runs there too (`make test-15`); this is what an ordinary run can afford.
+The whole suite also runs there (`make test-15`); this is what an ordinary run can afford.
 """
 
 import shutil
@@ -44,7 +44,7 @@ def conn() -> Iterator[Connection]:
 
 @dataclass(frozen=True, slots=True)
 class CallRecorder:
-    """Calls functions for one tenant, and remembers which."""
+    """Calls functions for one tenant, and records which."""
 
     conn: Connection
     clock: Clock
@@ -52,7 +52,7 @@ class CallRecorder:
     called: set[str] = field(default_factory=set)
 
     def call(self, function: str, **arguments: Any) -> Any:
-        """The answer: a value when it is one, else rows."""
+        """Return the result: a value if it is one, otherwise rows."""
         self.called.add(function)
         rows = call(self.conn, function, **arguments)
         if len(rows) == 1 and len(rows[0]) == 1:
@@ -69,14 +69,14 @@ class CallRecorder:
         return self.call(function, job_id=job, tenant_id=TENANT_A, **arguments)
 
     def run(self, **options: Any) -> dict[str, Any]:
-        """A new job, claimed."""
+        """Return a new job that is claimed."""
         job = self.enqueue(**options)
         [row] = self.call("claim_jobs", worker_id=self.worker, queues=["default"], limits=[1])
         assert row["job_id"] == job
         return dict(row)
 
     def end(self, outcome: str, **fields: Any) -> UUID:
-        """A job that was run to this outcome."""
+        """Return a job that ended with this outcome."""
         row = self.run()
         outcomes = Jsonb([token(row) | {"outcome": outcome} | fields])
         [answer] = self.call("complete_jobs", worker_id=self.worker, outcomes=outcomes)
@@ -90,7 +90,7 @@ class CallRecorder:
         return row["job"]["state"]
 
 
-def test_this_is_the_oldest(conn: Connection) -> None:
+def test_this_is_the_oldest_supported_version(conn: Connection) -> None:
     assert conn.info.server_version // 10000 == OLDEST_MAJOR
 
 

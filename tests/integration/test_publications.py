@@ -1,4 +1,6 @@
-"""Logical replication: a publication of all tables stops no function, and a subscriber gets all."""
+"""Logical replication: a publication of all tables breaks no function, and a subscriber gets all
+rows.
+"""
 
 from collections.abc import Iterator
 from datetime import UTC
@@ -21,7 +23,7 @@ from jobforge.embedded import PostgresServer
 EVERYTHING = "create publication everything for all tables"
 VIA_ROOT = " with (publish_via_partition_root = true)"
 
-# The last part of the tour drops history by age and erases the tenant.
+# The last part of the calls deletes history by age and erases the tenant.
 *DAY, UPKEEP = PARTS
 
 
@@ -54,7 +56,7 @@ def engine(source: Connection) -> CallRecorder:
 
 @pytest.fixture
 def subscriptions(source: Connection) -> Iterator[list[Subscription]]:
-    """Those that a test made; their slots would keep the source from being dropped."""
+    """Drop the test's subscriptions at its end; their slots would prevent dropping the source."""
     made: list[Subscription] = []
     yield made
     for each in made:
@@ -78,19 +80,19 @@ def subscribe(
 
 
 def finish(engine: CallRecorder) -> str:
-    """A failed and a succeeded attempt of one job; answers their day."""
+    """Complete a failed and a succeeded attempt of one job; return their day."""
     engine.end("failed")
     engine.end("succeeded")
     return f"{engine.clock.now().astimezone(UTC):%Y%m%d}"
 
 
-def test_a_publication_of_all_tables_stops_no_function(engine: CallRecorder) -> None:
+def test_every_function_works_with_a_publication_of_all_tables(engine: CallRecorder) -> None:
     engine.conn.execute(EVERYTHING.encode())
     for part in (*DAY, UPKEEP):
         part(engine)
 
 
-def test_a_subscriber_receives_what_was_there_and_a_day_of_work(
+def test_a_subscriber_receives_existing_rows_and_a_day_of_work(
     engine: CallRecorder, target: Connection, subscriptions: list[Subscription]
 ) -> None:
     first, *others = DAY
@@ -125,7 +127,7 @@ def test_a_subscriber_by_table_needs_no_partitions_of_later_days(
     assert count(target, "attempts_default") == count(engine.conn, "attempts")
 
 
-def test_rows_that_leave_the_default_partition_stay_with_a_subscriber_by_table(
+def test_rows_moved_out_of_the_default_partition_stay_with_a_subscriber_by_table(
     engine: CallRecorder, target: Connection, subscriptions: list[Subscription]
 ) -> None:
     first, *_ = DAY
@@ -140,7 +142,7 @@ def test_rows_that_leave_the_default_partition_stay_with_a_subscriber_by_table(
     assert subscription.differences() == {}
 
 
-def test_a_subscriber_by_partition_receives_later_days_when_it_has_their_partitions(
+def test_a_subscriber_by_partition_receives_later_days_if_it_has_their_partitions(
     engine: CallRecorder, target: Connection, subscriptions: list[Subscription]
 ) -> None:
     first, *_ = DAY

@@ -1,4 +1,4 @@
-"""The Python of the README does what it says."""
+"""The Python of the README runs."""
 
 import re
 from pathlib import Path
@@ -11,7 +11,7 @@ from jobforge import JobForge
 
 ROOT = Path(__file__).parent.parent.parent
 
-# What the README leaves to its reader.
+# The code that the README leaves to its reader.
 AROUND = """
 def send_mail(to: str, text: str) -> str:
     return text
@@ -35,7 +35,7 @@ def test_the_python_of_the_readme_runs(database: Database, conn: Connection) -> 
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text("utf-8"), re.DOTALL)
     there: dict[str, Any] = {}
     for block in (blocks[0], AROUND, *blocks[1:]):
-        exec(block, there)  # noqa: S102 - the README is ours
+        exec(block, there)  # noqa: S102 - the README is part of the project
     jf: JobForge = there["jf"]
     with jf.connected_to(database.url), jf.tenant("acme"):
         jf.register()

@@ -47,7 +47,7 @@ def test_an_interrupted_bench_drops_its_database(
     assert _is_gone(conn, program.output)
 
 
-def test_a_login_without_createdb_is_told_the_missing_right(
+def test_a_login_without_createdb_gets_the_statement_that_grants_it(
     database: Database, tmp_path: Path
 ) -> None:
     shell = InProcessTerminal(tmp_path, JOBFORGE_DATABASE_URL=database.url_as("admin_login"))

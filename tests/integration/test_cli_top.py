@@ -61,7 +61,7 @@ def _said(screen: TopApp) -> str:
 
 
 @pytest.mark.parametrize("every", ["0", "0.01s"])
-def test_the_refresh_interval_cannot_be_zero(tmp_path: Path, every: str) -> None:
+def test_the_refresh_interval_has_a_minimum(tmp_path: Path, every: str) -> None:
     shell = InProcessTerminal(tmp_path, JOBFORGE_DATABASE_URL="postgresql://127.0.0.1:1/app")
     result = shell.run("top", "--every", every)
     assert result.returncode == 2

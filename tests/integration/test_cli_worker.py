@@ -146,7 +146,7 @@ def test_jobs_that_outlast_a_drain_are_released(shell: Terminal) -> None:
     assert _state(shell, job_id) == "queued"
 
 
-def test_threads_of_abandoned_jobs_do_not_keep_the_process_running(shell: Terminal) -> None:
+def test_abandoned_jobs_do_not_keep_the_process_running(shell: Terminal) -> None:
     (shell.folder / "app.py").write_text(STUBBORN)
     with shell.start("worker", "app.py", "--drain-timeout", "0.1s") as worker:
         worker.wait_for(STARTED)

@@ -187,7 +187,7 @@ async def test_listening_through_a_pooler_needs_a_direct_url(
         assert await anext(channels) == "jobforge:default"
 
 
-async def test_an_inspection_returns_the_rights_of_the_login_and_the_server_version(
+async def test_an_inspection_returns_the_rights_of_the_login_and_the_settings_of_the_server(
     database: Database,
 ) -> None:
     async with db.Database(database.url) as pool:

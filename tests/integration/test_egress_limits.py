@@ -173,7 +173,7 @@ async def test_untrusted_tls_is_refused(tmp_path: Path) -> None:
                 await client(server, ssl_context=trusting).send(request)
 
 
-async def test_a_server_without_tls_is_not_secure() -> None:
+async def test_https_to_a_server_without_tls_is_refused() -> None:
     async with run_loopback_server(whole(b"plain"), answers_before_reading=True) as server:
         with pytest.raises(TlsError):
             await client(server).send(EgressRequest("GET", f"https://127.0.0.1:{server.port}/"))

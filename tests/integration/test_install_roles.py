@@ -103,7 +103,7 @@ def test_a_member_of_the_owner_upgrades_an_installation_of_another_login(
         check(conn)
 
 
-def test_a_login_of_another_database_is_told_the_missing_right(
+def test_a_login_of_another_database_gets_an_error_with_the_missing_right(
     installed: InstalledCluster,
 ) -> None:
     with connect_to(installed.server.url()) as admin:

@@ -1,4 +1,4 @@
-"""The connection that is kept before a pool: whatever happens to it, the next call is answered."""
+"""The connection that a database keeps outside its pool: after any failure, the next call works."""
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -33,7 +33,7 @@ def _others(conn: Connection, condition: str = "true") -> int:
     return len(found.fetchall())
 
 
-def test_calls_use_one_connection_and_a_refused_one_does_not_cost_it(pool: db.Pool) -> None:
+def test_calls_share_one_connection_that_survives_a_refused_call(pool: db.Pool) -> None:
     backend = pool.run(BACKEND)
     with pytest.raises(Invalid):
         pool.run(REFUSED)
@@ -43,25 +43,21 @@ def test_calls_use_one_connection_and_a_refused_one_does_not_cost_it(pool: db.Po
         assert pool.run(BACKEND) != backend
 
 
-def test_a_transaction_that_was_left_open_is_nobody_elses(pool: db.Pool) -> None:
+def test_an_open_transaction_does_not_reach_the_next_call(pool: db.Pool) -> None:
     with pool.connection() as conn:
         conn.execute("begin")
     with pool.connection() as conn:
         assert conn.pgconn.transaction_status == TransactionStatus.IDLE
 
 
-def test_a_connection_that_was_cut_while_idle_is_not_noticed(
-    pool: db.Pool, conn: Connection
-) -> None:
+def test_a_connection_cut_while_idle_causes_no_error(pool: db.Pool, conn: Connection) -> None:
     pool.run(BACKEND)
     cut_connections(conn)
     wait_until(lambda: _others(conn) == 0)
     assert pool.run(BACKEND)
 
 
-def test_a_call_that_was_cut_fails_and_the_next_connects_again(
-    pool: db.Pool, conn: Connection
-) -> None:
+def test_a_cut_call_fails_and_the_next_one_reconnects(pool: db.Pool, conn: Connection) -> None:
     conn.execute("select pg_advisory_lock(1)")
     with ThreadPoolExecutor() as thread:
         held = thread.submit(pool.run, HELD)
@@ -72,7 +68,7 @@ def test_a_call_that_was_cut_fails_and_the_next_connects_again(
     assert pool.run(BACKEND)
 
 
-def test_who_waits_gets_the_connection_that_is_given_back_first(pool: db.Pool) -> None:
+def test_a_waiting_call_gets_the_first_connection_that_is_returned(pool: db.Pool) -> None:
     def waiting() -> int:
         return pool._pool.get_stats().get("requests_waiting", 0)  # noqa: SLF001 - nobody else knows
 
@@ -84,7 +80,7 @@ def test_who_waits_gets_the_connection_that_is_given_back_first(pool: db.Pool) -
         assert answer.result() == backend
 
 
-def test_a_pool_that_is_closed_leaves_no_connection(database: Database, conn: Connection) -> None:
+def test_a_closed_pool_leaves_no_connection(database: Database, conn: Connection) -> None:
     pool = db.Pool(database.url, size=2)
     pool.open()
     with pool.connection():

@@ -1,4 +1,4 @@
-"""Attacks on redaction by tenants, with a server that sends back what they choose."""
+"""Attacks on redaction by tenants, with a server that returns what they choose."""
 
 import base64
 import io
@@ -41,7 +41,7 @@ TEXT_TYPE = b"content-type: text/plain\r\n"
 
 
 class TwoTenantHarness(ConnectorHarness):
-    """A shop for two tenants."""
+    """A harness for two tenants."""
 
     def request_of(self, tenant_id: UUID, definition: str, payload: dict[str, Any]) -> UUID:
         call = calls.enqueue_job(JobRequest(definition, payload), tenant_id=tenant_id)
@@ -77,7 +77,7 @@ def harness(database: Database, conn: Connection) -> TwoTenantHarness:
 
 @pytest.fixture(autouse=True)
 def _secrets_of_the_worker(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Register what `jobforge worker` registers when it starts."""
+    """Register the secrets that `jobforge worker` registers at startup."""
     monkeypatch.setenv("SMTP_PASSWORD", MAIL)
     worker_process._register_secrets(  # noqa: SLF001 - as the worker does
         Config(
@@ -88,8 +88,8 @@ def _secrets_of_the_worker(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     )
     yield
     for registry in (scope.OPERATOR_SECRETS, scope.JOB_SECRETS, scope.APP_SECRETS):
-        registry._values.clear()  # noqa: SLF001 - other tests begin without them
-        registry._index = None  # noqa: SLF001 - as above
+        registry._values.clear()  # noqa: SLF001 - other tests start without them
+        registry._index = None  # noqa: SLF001 - other tests start without them
 
 
 @pytest.mark.attack("redaction")
@@ -107,13 +107,13 @@ async def test_the_secrets_of_a_tenant_do_not_change_the_results_of_others(
         other = await harness.result_of(TENANT_B, url=server.url)
     attempts(len(words))
     assert other["json"] == json.loads(body)
-    # Its own result is still JSON with all its names.
+    # The tenant's own result is still JSON with all its names.
     assert own["json"] == {"amount": 1250, "status": MARKER, "ready": True}
 
 
 @pytest.mark.attack("redaction")
 @pytest.mark.parametrize("kind", ["json", "text", "base64", "header", "error"])
-async def test_an_echo_does_not_tell_a_secret_of_others_from_a_guess(
+async def test_an_echo_does_not_reveal_whether_a_guess_is_a_secret_of_others(
     harness: TwoTenantHarness, attempts: Attempts, kind: str
 ) -> None:
     foreign = f"billing-{secrets.token_hex(12)}"
@@ -145,7 +145,7 @@ async def test_an_echo_does_not_tell_a_secret_of_others_from_a_guess(
 
 
 @pytest.mark.attack("redaction")
-async def test_many_secrets_of_a_tenant_do_not_push_out_those_of_the_worker(
+async def test_many_secrets_of_a_tenant_do_not_displace_those_of_the_worker(
     harness: TwoTenantHarness, attempts: Attempts
 ) -> None:
     async with run_loopback_server(answer(b"ok")) as server, harness.running_worker_for(server):
@@ -163,7 +163,7 @@ async def test_many_secrets_of_a_tenant_do_not_push_out_those_of_the_worker(
 
 
 @pytest.mark.attack("redaction")
-async def test_secrets_made_to_be_slow_do_not_hold_up_the_worker(
+async def test_secrets_designed_to_be_slow_do_not_delay_the_worker(
     harness: TwoTenantHarness, attempts: Attempts
 ) -> None:
     values = ["a" * (8_000 + number) for number in range(10)]
@@ -183,7 +183,7 @@ async def test_secrets_made_to_be_slow_do_not_hold_up_the_worker(
 
 
 class RedactionWatch:
-    """In which threads long texts were redacted."""
+    """The threads in which long strings were redacted."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.was_main: list[bool] = []
@@ -199,7 +199,7 @@ class RedactionWatch:
 
 
 @pytest.mark.attack("redaction")
-async def test_long_answers_and_notes_are_redacted_outside_of_the_event_loop(
+async def test_long_responses_and_notes_are_redacted_outside_of_the_event_loop(
     harness: TwoTenantHarness, monkeypatch: pytest.MonkeyPatch, attempts: Attempts
 ) -> None:
     watch = RedactionWatch(monkeypatch)
@@ -239,7 +239,7 @@ def test_a_long_output_is_redacted_outside_of_the_event_loop(
 
 @pytest.mark.attack("redaction")
 @pytest.mark.parametrize("is_right", [True, False])
-async def test_a_job_that_repeats_its_payload_does_not_confirm_a_guess_of_its_secret(
+async def test_a_job_that_repeats_its_payload_does_not_confirm_a_guess_of_a_secret(
     harness: TwoTenantHarness, *, is_right: bool
 ) -> None:
     secret = f"smtp-{secrets.token_hex(8)}"
@@ -260,7 +260,7 @@ async def test_a_job_that_repeats_its_payload_does_not_confirm_a_guess_of_its_se
 
 
 @pytest.mark.attack("secrets")
-async def test_a_secret_is_hidden_in_the_output_of_the_job_that_was_given_it_alone(
+async def test_a_secret_is_hidden_only_in_the_output_of_the_job_that_received_it(
     harness: TwoTenantHarness,
 ) -> None:
     secret = f"smtp-{secrets.token_hex(8)}"
@@ -286,7 +286,7 @@ async def test_a_secret_is_hidden_in_the_output_of_the_job_that_was_given_it_alo
 
 @pytest.mark.attack("secrets")
 @pytest.mark.parametrize("form", ["{}_TOKEN", "{}-token", "{}.token"])
-def test_a_job_cannot_ask_for_the_secret_of_a_tenant(form: str) -> None:
+def test_a_job_cannot_request_the_secret_of_a_tenant(form: str) -> None:
     environ = {f"JOBFORGE_SECRET_{TENANT_A.hex.upper()}_TOKEN": "of-tenant-a"}
     found = Secrets(None, environ)
     assert found.lookup_for_tenant("env:TOKEN", TENANT_A) == "of-tenant-a"
@@ -295,7 +295,7 @@ def test_a_job_cannot_ask_for_the_secret_of_a_tenant(form: str) -> None:
             found.lookup(name)
 
 
-def test_a_worker_warns_of_a_password_that_it_cannot_hide() -> None:
+def test_a_worker_warns_about_a_password_that_it_cannot_hide() -> None:
     output = io.StringIO()
     logs.configure(format="json", stream=output)
     try:

@@ -1,4 +1,4 @@
-"""What examples/reports shows works as it stands, and the pages name what there is."""
+"""The example of examples/reports works as shown, and the pages are complete."""
 
 import csv
 import re
@@ -17,7 +17,7 @@ EXAMPLE = ROOT / "examples" / "reports"
 
 
 def _commands() -> Iterator[tuple[str | None, str]]:
-    """Each with the variable that keeps what it prints."""
+    """Return the commands, each with the variable that stores its output."""
     text = (EXAMPLE / "README.md").read_text(encoding="utf-8")
     lines = re.findall(r"^\$ (?:(\w+)=\$\()?jobforge (.*?)\)?$", text, re.MULTILINE)
     yield from ((name or None, words) for name, words in lines)

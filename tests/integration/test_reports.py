@@ -1,4 +1,4 @@
-"""`connector.report.generate` in a real worker: from where rows may come, and what is made."""
+"""`connector.report.generate` in a real worker: the sources of rows, and the generated files."""
 
 import csv
 import io
@@ -77,7 +77,7 @@ def _content(artifacts: Artifacts, job: Job) -> bytes:
     return found
 
 
-async def test_rows_of_the_payload_become_each_kind_of_file(
+async def test_rows_of_the_payload_are_written_as_each_kind_of_file(
     working: WorkerHarness, artifacts: Artifacts
 ) -> None:
     rows = [{"a": "=1+1", "b": {"c": 2}}, {"a": "<b>", "b": None}]
@@ -95,10 +95,10 @@ async def test_rows_of_the_payload_become_each_kind_of_file(
     assert document["rows"] == [{"a": "=1+1", "Deep": 2}, {"a": "<b>", "Deep": None}]
 
 
-async def test_the_result_of_a_job_is_reported_small_or_large(
+async def test_a_small_or_large_result_of_a_job_can_be_reported(
     working: WorkerHarness, artifacts: Artifacts
 ) -> None:
-    for n in (3, 30_000):  # the second lies in the store
+    for n in (3, 30_000):  # the second result is in the store
         job_id = working.enqueue("sell", {"n": n})
         await working.wait_for_state(job_id)
         source = {"job_id": str(job_id), "path": "rows"}
@@ -108,10 +108,10 @@ async def test_the_result_of_a_job_is_reported_small_or_large(
         assert (len(lines), made.result["rows"]) == (n + 1, n)
 
 
-async def test_a_large_payload_stays_named_when_its_report_is_made(
+async def test_a_large_payload_stays_referenced_after_its_report(
     working: WorkerHarness, artifacts: Artifacts
 ) -> None:
-    """Whatever no job names is swept after some days, and a retry would miss it."""
+    """An artifact without a job is swept after some days, and a retry would miss it."""
     source = {"rows": [{"text": "x" * 1_000}] * 400}
     request = JobRequest(REPORT, {"format": "csv", "source": source}, max_attempts=1)
     [named] = artifacts.put_payloads(TENANT_A, [request])
@@ -124,7 +124,7 @@ async def test_a_large_payload_stays_named_when_its_report_is_made(
     assert len(b"".join(artifacts.store.open(made.path))) == job.result["bytes"]
 
 
-async def test_a_list_of_jobs_is_the_tenants_own(
+async def test_a_list_of_jobs_has_only_jobs_of_the_tenant(
     working: WorkerHarness, artifacts: Artifacts
 ) -> None:
     foreign = JobRequest("sell", {"n": 1}, tags=["of-b"])
@@ -139,7 +139,7 @@ async def test_a_list_of_jobs_is_the_tenants_own(
     assert b"there are more" in _content(artifacts, cut)
 
 
-async def test_rows_of_an_artifact_are_read_whole_or_by_the_line(
+async def test_rows_of_an_artifact_are_read_whole_or_line_by_line(
     working: WorkerHarness, artifacts: Artifacts
 ) -> None:
     first = await _report(working, {"rows": [{"n": n} for n in range(5)]})
@@ -152,7 +152,7 @@ async def test_rows_of_an_artifact_are_read_whole_or_by_the_line(
     assert _content(artifacts, made).endswith(b"\r\n9999\r\n")
 
 
-async def test_what_is_foreign_missing_or_no_rows_is_refused(
+async def test_foreign_missing_and_invalid_sources_are_refused(
     working: WorkerHarness, artifacts: Artifacts
 ) -> None:
     theirs = JobRequest("sell", {"n": 1})

@@ -1,4 +1,4 @@
-"""A logical backup, restored by the commands of docs/operations.md into a new cluster."""
+"""A logical backup, restored into a new cluster by the commands of docs/operations.md."""
 
 import os
 import re
@@ -27,13 +27,14 @@ POSTGRES_15 = Path("/usr/lib/postgresql/15/bin")
 VERSIONS = {"default": BINARIES} | ({} if BINARIES == POSTGRES_15 else {"15": POSTGRES_15})
 PAGE = Path(__file__).parents[2] / "docs" / "operations.md"
 
-# Transactions that the first cluster has had more than a new one: a restore takes a few thousand.
+# How many more transactions the first cluster has had than a new one: a restore takes a few
+# thousand.
 AHEAD = 30_000
 
 
 @dataclass(frozen=True, slots=True)
 class Postgres:
-    """A cluster of its own, with its programs."""
+    """A separate cluster with its programs."""
 
     server: PostgresServer
     programs: Path
@@ -44,7 +45,7 @@ class Postgres:
     def run(
         self, command: str, folder: Path, *, database: str, user: str, fails: bool = False
     ) -> str:
-        """A command line of the documentation, in a folder, for one database and login."""
+        """Run a command line of the documentation in a folder, for one database and login."""
         done = subprocess.run(
             ["/bin/sh", "-c", command],
             cwd=folder,
@@ -67,7 +68,7 @@ class Postgres:
 
 @dataclass(frozen=True, slots=True)
 class Backup:
-    """What the dump holds of the jobs: those that ended, and one that was running."""
+    """The jobs of the dump: finished jobs, and a running one."""
 
     postgres: Postgres
     folder: Path
@@ -75,7 +76,7 @@ class Backup:
 
 
 def _commands(heading: str) -> list[str]:
-    """The commands of the first console block under a heading of the page."""
+    """Return the commands of the first console block under a heading of the page."""
     section = PAGE.read_text(encoding="utf-8").split(f"### {heading}\n")[1]
     block = re.findall(r"^ *```console\n(.*?)^ *```", section, re.MULTILINE | re.DOTALL)[0]
     return [line.strip()[2:] for line in block.splitlines()]
@@ -108,7 +109,7 @@ def former(request: pytest.FixtureRequest) -> Iterator[Postgres]:
 
 @pytest.fixture(scope="module")
 def backup(former: Postgres, tmp_path_factory: pytest.TempPathFactory) -> Backup:
-    """A dump of a database in use, made by a login that is in jobforge_backup alone."""
+    """Dump a database in use, with a login that is a member of jobforge_backup only."""
     folder = tmp_path_factory.mktemp("backup")
     with former.connect("postgres") as admin:
         admin.execute("create database app")
@@ -138,7 +139,7 @@ def _run_jobs(conn: Connection, n: int) -> None:
 
 @pytest.fixture
 def fresh(former: Postgres) -> Iterator[Postgres]:
-    """A cluster that has never had JobForge in it, of the same version."""
+    """Return a cluster of the same version that has never contained JobForge."""
     version = None if former.programs == find_binaries(BINARIES).folder else former.programs
     yield from _started(make_folder("jobforge-fresh-"), version or BINARIES)
 
@@ -149,7 +150,7 @@ def _restore(backup: Backup, fresh: Postgres, user: str) -> None:
 
 
 def _make_admin(fresh: Postgres) -> str:
-    """As a managed service gives it: no superuser, no BYPASSRLS."""
+    """Create an admin like that of a managed service: neither superuser nor BYPASSRLS."""
     with fresh.connect("postgres") as superuser:
         superuser.execute("create role admin login createrole createdb")
     return "admin"
@@ -172,7 +173,7 @@ def test_a_dump_is_restored_by_the_documented_commands(
     _restore(backup, fresh, user)
     with fresh.connect("app", user) as conn:
         assert rights(conn) == _installed(fresh, user)
-        # What every application does, with the rights of an application.
+        # An operation of every application, with an application's rights.
         conn.execute("create role client login in role jobforge_client")
         conn.execute("create role worker login in role jobforge_worker")
     with fresh.connect("app", "client") as client, fresh.connect("app", "worker") as worker:
@@ -186,7 +187,7 @@ def test_a_dump_is_restored_by_the_documented_commands(
             client.execute("select * from jobforge.api_keys")
 
 
-def test_statistics_and_the_stream_go_on_in_a_cluster_with_fewer_transactions(
+def test_statistics_and_the_stream_continue_in_a_cluster_with_fewer_transactions(
     backup: Backup, fresh: Postgres
 ) -> None:
     _restore(backup, fresh, _make_admin(fresh))
@@ -199,7 +200,7 @@ def test_statistics_and_the_stream_go_on_in_a_cluster_with_fewer_transactions(
         _run_jobs(conn, 4)
         call(conn, "roll_up_statistics")
         assert _counted(conn) == 9
-        # The numbers of the former cluster are used again.
+        # The new cluster reuses the transaction IDs of the former one.
         conn.execute(
             f"do $$ begin for i in 1..{2 * AHEAD} loop "
             "perform pg_current_xact_id(); commit; end loop; end $$".encode()
@@ -213,7 +214,7 @@ def test_statistics_and_the_stream_go_on_in_a_cluster_with_fewer_transactions(
         assert len(seen) == 5
 
 
-def test_a_worker_alone_notes_that_the_history_is_of_another_cluster(
+def test_a_worker_without_a_repair_detects_the_history_of_another_cluster(
     backup: Backup, fresh: Postgres
 ) -> None:
     """A superuser's complete restore needs no repair."""
@@ -245,7 +246,7 @@ def test_a_job_that_was_running_runs_again_under_a_greater_lease(
 
 
 def test_a_restore_without_the_roles_is_repaired(backup: Backup, fresh: Postgres) -> None:
-    """What pg_restore does by itself: hundreds of errors, no policy, functions of a superuser."""
+    """pg_restore alone leaves hundreds of errors, no policy, and functions owned by a superuser."""
     user = "postgres"
     fresh.run("createdb", backup.folder, database="app", user=user)
     said = fresh.run(
@@ -269,7 +270,7 @@ def test_a_restore_without_the_roles_is_repaired(backup: Backup, fresh: Postgres
         assert _counted(conn) == 5
 
 
-def test_a_restore_by_a_login_that_may_not_give_functions_away_is_repaired(
+def test_a_restore_by_a_login_that_cannot_change_owners_is_repaired(
     backup: Backup, fresh: Postgres
 ) -> None:
     """pg_restore changes the owner of a function before it grants CREATE on the schema."""
@@ -293,7 +294,7 @@ def test_a_restore_by_a_login_that_may_not_give_functions_away_is_repaired(
 
 
 def _counted(conn: Connection) -> Any:
-    """Attempts in the statistics."""
+    """Return the number of attempts in the statistics."""
     query = "select coalesce(sum(succeeded), 0)::integer as n from jobforge.minute_statistics"
     [row] = conn.execute(query.encode()).fetchall()
     return row["n"]

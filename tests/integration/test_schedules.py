@@ -1,4 +1,6 @@
-"""What a scheduler makes of schedules: their times, their jobs, and why there is none."""
+"""Schedules: the times that a scheduler plans, the jobs it creates, and the reasons why it creates
+none.
+"""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -31,7 +33,7 @@ def harness(database: Database, conn: Connection, clock: Clock) -> ScheduleHarne
     return ScheduleHarness(database, conn, clock)
 
 
-def test_a_schedule_fires_at_its_time_and_is_due_again_at_the_next(
+def test_a_schedule_fires_at_its_time_and_is_planned_for_the_next_one(
     harness: ScheduleHarness,
 ) -> None:
     made = harness.add("0 * * * *", payload={"at": "{{schedule.fire_at}}", "n": 1}, priority=3)
@@ -58,7 +60,7 @@ def test_a_schedule_fires_at_its_time_and_is_due_again_at_the_next(
         ("all", 3, [SKIPPED, ENQUEUED, ENQUEUED, ENQUEUED]),
     ],
 )
-def test_after_downtime_a_schedule_catches_up_as_it_says(
+def test_a_schedule_catches_up_after_downtime_by_its_policy(
     harness: ScheduleHarness, catch_up: str, limit: int, expected: list[FiringOutcome]
 ) -> None:
     made = harness.add("0 * * * *", catch_up=catch_up, catch_up_limit=limit)
@@ -75,7 +77,7 @@ def test_after_downtime_a_schedule_catches_up_as_it_says(
         assert first.isoformat() in str(firings[0].reason)
 
 
-def test_a_firing_that_is_only_late_was_not_missed(harness: ScheduleHarness) -> None:
+def test_a_late_firing_is_not_missed(harness: ScheduleHarness) -> None:
     made = harness.add("0 * * * *", catch_up="none")
     harness.travel_to_next(made, seconds=45)
     harness.fire_due()
@@ -95,7 +97,7 @@ def test_a_firing_that_is_only_late_was_not_missed(harness: ScheduleHarness) -> 
         ("cancel_running", "running", (ENQUEUED, ["running", "queued"])),
     ],
 )
-def test_a_firing_meets_the_unfinished_job_of_the_one_before(
+def test_the_overlap_policy_applies_to_the_unfinished_previous_job(
     harness: ScheduleHarness, overlap: str, state: str, expected: tuple[FiringOutcome, list[str]]
 ) -> None:
     made = harness.add("0 * * * *", overlap=overlap)
@@ -117,7 +119,7 @@ def test_a_firing_meets_the_unfinished_job_of_the_one_before(
         assert str(first["id"]) in str(harness.firings(made)[-1].reason)
 
 
-def test_schedules_that_cannot_make_a_job_say_why_and_hold_up_nobody(
+def test_schedules_that_cannot_create_a_job_give_the_reason_and_do_not_delay_others(
     harness: ScheduleHarness,
 ) -> None:
     conn = harness.conn
@@ -159,8 +161,10 @@ def test_a_schedule_that_cannot_be_read_is_disabled_with_the_reason(
     assert trigger.next_run_at is not None
 
 
-def test_a_plan_that_was_overtaken_is_left_alone(harness: ScheduleHarness) -> None:
-    """Two schedulers have read the same, and somebody edits meanwhile: forced, not hoped for."""
+def test_an_outdated_plan_is_ignored(harness: ScheduleHarness) -> None:
+    """Two schedulers have read the same schedule, and an edit comes in between; the test forces
+    this order.
+    """
     fired, edited = harness.add(catch_up="all"), harness.add()
     harness.travel_to_next(fired, hours=2)
     due = db.run(harness.conn, calls.due_schedules())
@@ -174,7 +178,7 @@ def test_a_plan_that_was_overtaken_is_left_alone(harness: ScheduleHarness) -> No
     assert [job["payload"] for job in harness.jobs(edited)] == [{"new": True}]
 
 
-def test_while_one_scheduler_acts_the_others_get_nothing(harness: ScheduleHarness) -> None:
+def test_while_one_scheduler_fires_the_others_get_nothing(harness: ScheduleHarness) -> None:
     harness.travel_to_next(harness.add())
     with harness.conn.transaction():
         assert db.run(harness.conn, calls.record_firings([])) == 0
@@ -182,7 +186,7 @@ def test_while_one_scheduler_acts_the_others_get_nothing(harness: ScheduleHarnes
     assert harness.fire_due() == 1
 
 
-def test_what_is_asked_for_by_hand_is_made_whatever_the_policy(harness: ScheduleHarness) -> None:
+def test_a_manual_run_creates_a_job_whatever_the_policy(harness: ScheduleHarness) -> None:
     made = harness.add(overlap="skip", enabled=False)
     fire_at = db.run(harness.conn, calls.run_trigger(made, tenant_id=TENANT_A))
     assert harness.outcomes(made) == [FiringOutcome.PENDING]
@@ -194,7 +198,7 @@ def test_what_is_asked_for_by_hand_is_made_whatever_the_policy(harness: Schedule
     assert len(harness.jobs(made)) == 2
 
 
-def test_a_backfill_makes_each_time_of_a_range_once(harness: ScheduleHarness) -> None:
+def test_a_backfill_creates_each_run_of_a_range_once(harness: ScheduleHarness) -> None:
     made = harness.add("0 * * * *", payload={"for": "{{schedule.scheduled_for}}"})
     end = datetime(2026, 1, 1, 6, tzinfo=UTC)
     times = [end - timedelta(hours=n) for n in range(6)]
@@ -211,8 +215,8 @@ def test_a_backfill_makes_each_time_of_a_range_once(harness: ScheduleHarness) ->
         db.run(harness.conn, future)
 
 
-def test_a_backfill_of_a_time_that_is_due_makes_it_once(harness: ScheduleHarness) -> None:
-    """After a downtime both the operator and the schedule itself catch up."""
+def test_a_backfill_of_a_due_time_creates_its_job_once(harness: ScheduleHarness) -> None:
+    """After a downtime, both the operator and the schedule catch up."""
     made, other = harness.add(), harness.add()
     due = harness.travel_to_next(made)
     assert db.run(harness.conn, calls.backfill_trigger(made, [due], tenant_id=TENANT_A)) == 1
@@ -228,15 +232,15 @@ def test_a_backfill_of_a_time_that_is_due_makes_it_once(harness: ScheduleHarness
         {"ends_at": "9999-12-31T23:59:59-12:00"},
     ],
 )
-def test_a_time_that_no_calendar_has_is_refused(
+def test_a_time_outside_the_calendar_is_refused(
     harness: ScheduleHarness, settings: dict[str, Any]
 ) -> None:
-    """Schedulers that cannot read it would fire nothing of anybody's."""
+    """A scheduler that cannot read the time would fire no schedule of any tenant."""
     with pytest.raises(Invalid, match="is not a point in time"):
         harness.add(**settings)
 
 
-def test_a_schedule_starts_and_ends_when_it_is_told_to(harness: ScheduleHarness) -> None:
+def test_a_schedule_starts_and_ends_at_its_bounds(harness: ScheduleHarness) -> None:
     start = (harness.clock.now() + timedelta(hours=10)).replace(minute=0, second=0, microsecond=0)
     made = harness.add(
         starts_at=start.isoformat(),
@@ -261,7 +265,7 @@ def test_time_spent_disabled_is_not_caught_up(harness: ScheduleHarness) -> None:
     assert harness.fire_due() == 1
 
 
-def test_a_tenants_schedule_follows_the_tenants_clocks(harness: ScheduleHarness) -> None:
+def test_a_tenants_schedule_uses_the_tenants_time_zone(harness: ScheduleHarness) -> None:
     engine.call(harness.conn, "put_tenant", tenant_id=TENANT_A, settings={})
     made = harness.add("0 9 * * *", timezone="tenant")
     before = harness.get(made)
@@ -289,7 +293,7 @@ def test_jitter_is_the_same_for_every_scheduler(harness: ScheduleHarness) -> Non
     assert (job["state"], job["run_at"]) == ("scheduled", one.run_at)
 
 
-def test_what_a_trigger_cannot_be_is_refused(harness: ScheduleHarness) -> None:
+def test_an_invalid_trigger_is_refused(harness: ScheduleHarness) -> None:
     with pytest.raises(UnknownDefinition):
         harness.add(definition="nothing")
     wrong: dict[str, Any] = {
@@ -310,8 +314,8 @@ def test_what_a_trigger_cannot_be_is_refused(harness: ScheduleHarness) -> None:
         harness.add(starts_at="2026-01-02T00:00:00Z", ends_at="2026-01-01T00:00:00Z")
 
 
-def test_a_time_that_the_zones_rules_have_moved_is_planned_anew(harness: ScheduleHarness) -> None:
-    """Between a release of the zones and the next, a time that was found may be none any more."""
+def test_a_time_moved_by_new_zone_rules_is_planned_again(harness: ScheduleHarness) -> None:
+    """After a release of the time zone data, a planned time may not exist any more."""
     made = harness.add("0 * * * *", catch_up="all")
     harness.conn.execute(
         "update jobforge.triggers set next_run_at = %(at)s, due_at = %(at)s",
@@ -324,7 +328,7 @@ def test_a_time_that_the_zones_rules_have_moved_is_planned_anew(harness: Schedul
     assert [firing.fire_at.minute for firing in harness.firings(made)][-1] == 0
 
 
-def test_one_schedule_that_cannot_be_planned_holds_up_nobody(
+def test_a_schedule_that_cannot_be_planned_does_not_delay_others(
     harness: ScheduleHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     broken, sound = harness.add(), harness.add()
@@ -342,7 +346,7 @@ def test_one_schedule_that_cannot_be_planned_holds_up_nobody(
     assert "ZeroDivisionError" in str(harness.get(broken).fault)
 
 
-def test_one_schedule_whose_firings_cannot_be_recorded_holds_up_nobody(
+def test_a_schedule_whose_firings_cannot_be_recorded_does_not_delay_others(
     harness: ScheduleHarness,
 ) -> None:
     broken, sound = harness.add(), harness.add()
@@ -360,8 +364,10 @@ def test_one_schedule_whose_firings_cannot_be_recorded_holds_up_nobody(
     assert harness.outcomes(broken) == [ENQUEUED]
 
 
-def test_large_schedules_that_cannot_be_recorded_hold_up_nobody(harness: ScheduleHarness) -> None:
-    """They fill the first answer of due_schedules, and come first again in the next."""
+def test_large_schedules_that_cannot_be_recorded_do_not_delay_others(
+    harness: ScheduleHarness,
+) -> None:
+    """They fill the first result of due_schedules, and come first again in the next one."""
     harness.add(payload={"x": "y" * 250_000})
     sound = harness.add()
     harness.conn.execute(
@@ -389,10 +395,10 @@ def test_large_schedules_that_cannot_be_recorded_hold_up_nobody(harness: Schedul
     assert harness.fire_due() == 40
 
 
-def test_a_schedule_whose_job_somebody_holds_holds_up_nobody(
+def test_a_schedule_with_a_locked_job_does_not_delay_others(
     harness: ScheduleHarness, connect: Connect
 ) -> None:
-    """It is to cancel the job, which its own worker completes in a transaction that lasts."""
+    """The schedule has to cancel a job that its worker completes in a long transaction."""
     held = harness.add(overlap="cancel_running")
     harness.travel_to_next(held)
     harness.fire_due()
@@ -407,7 +413,7 @@ def test_a_schedule_whose_job_somebody_holds_holds_up_nobody(
     assert harness.outcomes(held) == [ENQUEUED, ENQUEUED]
 
 
-def test_a_tenant_has_a_hundred_schedules_at_most(harness: ScheduleHarness) -> None:
+def test_a_tenant_has_at_most_a_hundred_schedules(harness: ScheduleHarness) -> None:
     settings = {"label": "l", "definition": "test", "cron": "@daily"}
     call = calls.create_trigger(TriggerType.SCHEDULE, settings, tenant_id=TENANT_A)
     made = [db.run(harness.conn, call) for _ in range(100)]
@@ -426,7 +432,9 @@ def test_a_tenant_has_a_hundred_schedules_at_most(harness: ScheduleHarness) -> N
     assert len(listed) == 100
 
 
-def test_old_firings_and_deleted_triggers_are_forgotten(harness: ScheduleHarness) -> None:
+def test_old_firings_and_deleted_triggers_are_deleted_by_maintenance(
+    harness: ScheduleHarness,
+) -> None:
     made = harness.add()
     harness.travel_to_next(made)
     harness.fire_due()

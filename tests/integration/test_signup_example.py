@@ -1,4 +1,6 @@
-"""The sign-up sequence of examples/ in time travel: an event or none, and a day's sleep."""
+"""The sign-up sequence of examples/ with a moved clock: with and without an event, and a day's
+sleep.
+"""
 
 from collections.abc import Iterator
 from typing import Any
@@ -38,7 +40,7 @@ def sign_up(app: JobForge) -> Definition[..., Any]:
 
 
 def confirm(kit: Kit, address: str, tenant_id: UUID) -> None:
-    """What the dispatch of the event does."""
+    """Emit the event and dispatch it to the job's wait."""
     with psycopg.connect(kit.url, user="postgres", options="") as conn:
         conn.execute(
             "select jobforge_private.resume_waits(%s, %s, 'address.confirmed', %s)",
@@ -46,7 +48,7 @@ def confirm(kit: Kit, address: str, tenant_id: UUID) -> None:
         )
 
 
-def test_a_sign_up_settles_in_after_a_day_or_is_given_up(
+def test_a_sign_up_is_finished_after_a_day_or_abandoned(
     kit: Kit, sign_up: Definition[..., Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
     jobs = {

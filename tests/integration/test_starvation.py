@@ -1,4 +1,4 @@
-"""Jobs and tenants that use up what all jobs of a worker share: each hurts only itself."""
+"""Jobs and tenants that exhaust a shared resource of a worker affect only themselves."""
 
 import asyncio
 import threading
@@ -30,7 +30,7 @@ def rig() -> Iterator[IsolationRig]:
     made.close()
 
 
-def test_a_flood_of_log_lines_costs_only_the_job_that_writes_them(
+def test_a_flood_of_log_lines_delays_only_its_own_job(
     rig: IsolationRig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     notes = NoteBuffer()
@@ -54,7 +54,7 @@ def test_a_flood_of_log_lines_costs_only_the_job_that_writes_them(
     assert [line["number"] for line in lines[flooder][1:]] == list(range(dropped, FLOOD))
 
 
-def test_a_job_that_asks_without_reading_is_ended_before_its_questions_pile_up(
+def test_a_job_that_sends_requests_without_reading_is_ended_early(
     rig: IsolationRig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def run() -> int:
@@ -63,7 +63,7 @@ def test_a_job_that_asks_without_reading_is_ended_before_its_questions_pile_up(
         async def ask(_job: ClaimedJob, _kind: str, _data: Json) -> Json:
             nonlocal asked
             asked += 1
-            await asyncio.Event().wait()  # as behind a database that does not answer
+            await asyncio.Event().wait()  # as with a database that does not respond
 
         monkeypatch.setattr(rig.host, "request", ask)
         report = await rig.start("ask_at_once", questions=5_000).report()
@@ -77,7 +77,7 @@ def test_a_job_that_asks_without_reading_is_ended_before_its_questions_pile_up(
 
 
 class NameServers:
-    """Name servers: those for names that end in .dead do not answer until `answer` is set."""
+    """Fake name servers: those of names that end in .dead do not respond until `answer` is set."""
 
     def __init__(self) -> None:
         self.answer = threading.Event()
@@ -94,7 +94,7 @@ class NameServers:
 async def _asked_for(
     resolver: Resolver, tenant_id: UUID, hosts: Sequence[str]
 ) -> AsyncIterator[list["asyncio.Task[Sequence[str]]"]]:
-    """Lookups as the jobs of a tenant make them."""
+    """Start lookups as jobs of a tenant do."""
     job = cast("ClaimedJob", SimpleNamespace(tenant_id=tenant_id))
     token = CURRENT_JOB.set(job)
     tasks = [asyncio.create_task(cast("Any", resolver.resolve(host, 443))) for host in hosts]
@@ -103,7 +103,7 @@ async def _asked_for(
     await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def test_names_that_no_server_answers_for_delay_their_own_tenant_only(
+async def test_names_without_a_responding_server_delay_only_their_own_tenant(
     attempts: Attempts,
 ) -> None:
     names = NameServers()
@@ -120,7 +120,7 @@ async def test_names_that_no_server_answers_for_delay_their_own_tenant_only(
         assert len(await asyncio.gather(*dead)) == 64
 
 
-async def test_a_lookup_is_given_up_and_still_counts_until_its_thread_is_free() -> None:
+async def test_an_abandoned_lookup_counts_until_its_thread_is_free() -> None:
     names = NameServers()
     resolver = Resolver(names.look_up, threads=8, share=2, timeout_s=0.05)
     tenant = uuid4()

@@ -1,4 +1,6 @@
-"""Durable steps under real workers: killed, frozen out of their lease, cut off, with one slot."""
+"""Durable steps under real workers that are killed, lose a lease or a connection, or
+have one slot.
+"""
 
 import asyncio
 from datetime import UTC, datetime, timedelta
@@ -33,14 +35,14 @@ def harness(database: Database, conn: Connection) -> WorkerHarness:
 EVERYWHERE = [1, 2, 3, 4, 5, 6, 7]
 
 
-def test_finished_steps_survive_the_death_of_their_process_anywhere(
+def test_finished_steps_survive_the_death_of_their_process_at_every_point(
     database: Database, conn: Connection, clock: Clock, folder: Path
 ) -> None:
     effects = folder / "effects"
     with open_killable_workers(database, conn, clock, folder) as ward, ward.worker():
         handle = ward.enqueue("walk_apart", path=str(effects), deaths=EVERYWHERE)
         assert handle.result(60) == len(EVERYWHERE) + 1
-    # Each ran again once: it had its effect, and was killed before it was stored.
+    # Each step ran again once: it had its effect and was killed before its result was stored.
     assert effects.read_text().split() == ["0", "0", "1", "1", "2", "2"]
 
 
@@ -60,7 +62,7 @@ def test_finished_steps_survive_the_death_of_their_worker(
     assert effects.read_text().split() == ["0", "1", "1", "2"]
 
 
-async def test_who_sleeps_or_waits_leaves_the_only_slot_to_others(
+async def test_a_sleeping_or_waiting_job_releases_the_only_slot(
     harness: WorkerHarness, clock: Clock
 ) -> None:
     @harness.app.job(isolation="inline")
@@ -97,7 +99,7 @@ async def test_who_sleeps_or_waits_leaves_the_only_slot_to_others(
     assert steps == ["sleep", "event"]
 
 
-async def test_an_event_that_comes_before_the_wait_is_found_by_the_scheduler_of_the_worker(
+async def test_an_event_emitted_before_the_wait_is_found_by_the_scheduler_of_the_worker(
     harness: WorkerHarness,
 ) -> None:
     @harness.app.job(isolation="inline")
@@ -119,7 +121,7 @@ async def test_an_event_that_comes_before_the_wait_is_found_by_the_scheduler_of_
     assert history.job.result == ["sea", "rail"]
 
 
-async def test_a_worker_that_has_lost_the_lease_stores_no_step(harness: WorkerHarness) -> None:
+async def test_a_worker_without_the_lease_stores_no_step(harness: WorkerHarness) -> None:
     may_go, told = asyncio.Event(), list[type[BaseException]]()
 
     @harness.app.job(isolation="inline", retry=Retry(base=3600))
@@ -135,14 +137,15 @@ async def test_a_worker_that_has_lost_the_lease_stores_no_step(harness: WorkerHa
     async with harness.running_worker(heartbeat_s=30, lease_s=60):
         job_id = harness.enqueue("late")
         await harness.wait_for_state(job_id, State.RUNNING)
-        harness.conn.execute("update jobforge.jobs set lease = lease + 1")  # somebody else's by now
+        # another worker's lease by now
+        harness.conn.execute("update jobforge.jobs set lease = lease + 1")
         may_go.set()
         await eventually(lambda: bool(told))
-    assert told == [asyncio.CancelledError]  # as whenever a lease is lost
+    assert told == [asyncio.CancelledError]  # as after any loss of a lease
     assert not harness.conn.execute("select from jobforge.steps").rowcount
 
 
-async def test_a_step_outlasts_an_outage_of_the_database(harness: WorkerHarness) -> None:
+async def test_a_step_survives_an_outage_of_the_database(harness: WorkerHarness) -> None:
     may_go, runs = asyncio.Event(), list[int]()
 
     @harness.app.job(isolation="inline", retry=1)
@@ -163,7 +166,7 @@ async def test_a_step_outlasts_an_outage_of_the_database(harness: WorkerHarness)
     assert runs == [1]
 
 
-async def test_a_step_that_cannot_be_read_does_not_take_others_along(
+async def test_an_invalid_step_does_not_affect_others(
     harness: WorkerHarness,
 ) -> None:
     @harness.app.job(isolation="inline")

@@ -1,4 +1,4 @@
-"""Traces: from whoever enqueues through attempts, steps and processes, to whoever is asked."""
+"""Traces from the enqueuing code through attempts, steps and processes to external requests."""
 
 import io
 import json
@@ -92,7 +92,7 @@ def harness(database: Database, conn: Connection) -> WorkerHarness:
     return WorkerHarness(database, conn)
 
 
-async def test_one_trace_leads_from_the_caller_into_the_steps_of_an_inline_job(
+async def test_one_trace_leads_from_the_caller_to_the_steps_of_an_inline_job(
     harness: WorkerHarness, recorder: SpanRecorder
 ) -> None:
     said = io.StringIO()
@@ -167,7 +167,7 @@ async def test_an_attempt_that_fails_is_a_failed_span_of_the_same_trace(
     assert second.status.status_code is StatusCode.UNSET
 
 
-async def test_jobs_that_are_made_together_are_in_one_trace(
+async def test_jobs_enqueued_together_share_a_trace(
     harness: WorkerHarness, recorder: SpanRecorder, conn: Connection
 ) -> None:
     @harness.app.job(isolation="inline")
@@ -182,7 +182,7 @@ async def test_jobs_that_are_made_together_are_in_one_trace(
     assert parents == [f"{context.span_id:016x}"] * 3
 
 
-async def test_what_is_not_recorded_where_it_was_enqueued_is_not_recorded_in_the_job(
+async def test_an_unsampled_trace_is_not_sampled_in_the_job(
     harness: WorkerHarness, recorder: SpanRecorder
 ) -> None:
     carried: list[str | None] = []
@@ -205,7 +205,7 @@ async def test_what_is_not_recorded_where_it_was_enqueued_is_not_recorded_in_the
     assert not int(traceparent.flags, 16) & 1
 
 
-def test_what_is_made_together_carries_the_span_in_which_it_was_added(
+def test_jobs_of_a_workflow_continue_the_span_in_which_they_were_added(
     harness: WorkerHarness, recorder: SpanRecorder
 ) -> None:
     @harness.app.job
@@ -228,7 +228,7 @@ def test_what_is_made_together_carries_the_span_in_which_it_was_added(
     harness.app.close()
 
 
-async def test_a_request_to_others_tells_them_the_span_that_it_is_made_in(
+async def test_an_external_request_carries_its_span(
     recorder: SpanRecorder,
 ) -> None:
     async with run_loopback_server(b"HTTP/1.1 404 Nowhere\r\ncontent-length: 0\r\n\r\n") as server:
@@ -248,7 +248,7 @@ async def test_a_request_to_others_tells_them_the_span_that_it_is_made_in(
     assert f"{second.context.span_id:016x}" not in sent[1]
 
 
-def test_an_application_with_an_exporter_of_its_own_uses_it_in_every_process(
+def test_an_applications_exporter_is_used_in_every_process(
     database: Database, conn: Connection, tmp_path: Path
 ) -> None:
     (tmp_path / "app.py").write_text(OWN)
@@ -267,7 +267,7 @@ def test_an_application_with_an_exporter_of_its_own_uses_it_in_every_process(
     assert '"name": "run order"' in in_worker
 
 
-def test_a_worker_sends_what_its_jobs_do_in_processes_of_their_own(
+def test_a_worker_sends_the_spans_of_isolated_jobs(
     database: Database, conn: Connection, recorder: SpanRecorder, tmp_path: Path
 ) -> None:
     (tmp_path / "app.py").write_text(APP)
@@ -316,7 +316,7 @@ def test_a_worker_sends_what_its_jobs_do_in_processes_of_their_own(
     }
 
 
-def test_jobs_of_which_nothing_is_asked_are_told_of_by_the_same_ids(
+def test_jobs_without_spans_still_pass_their_trace_on(
     database: Database, conn: Connection, tmp_path: Path
 ) -> None:
     (tmp_path / "app.py").write_text(APP)

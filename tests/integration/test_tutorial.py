@@ -1,4 +1,4 @@
-"""Whoever follows docs/tutorial.md sees what it says: its files and commands run in order."""
+"""The files and commands of docs/tutorial.md, run in order, have the described results."""
 
 import io
 import re
@@ -24,7 +24,7 @@ PORT = "8900"
 
 
 class Reader:
-    """Somebody in a folder with the page's files, who types what follows a `$`."""
+    """A reader in a folder with the page's files, who types what follows a `$`."""
 
     def __init__(self, folder: Path, **settings: str) -> None:
         self._folder = folder
@@ -40,7 +40,7 @@ class Reader:
         return self._runs(words)
 
     def _runs(self, words: list[str]) -> str:
-        """Within this process, as QuickTerminal does, for the same reason."""
+        """Run within this process, as InProcessTerminal does, to save time."""
         with pytest.MonkeyPatch.context() as patch, redirect_stdout(io.StringIO()) as out:
             patch.chdir(self._folder)
             patch.syspath_prepend(self._folder)
@@ -70,7 +70,9 @@ class Reader:
             program.close()
 
 
-def test_the_tutorial_does_what_it_says(database: Database, conn: Connection, folder: Path) -> None:
+def test_the_tutorial_works_as_described(
+    database: Database, conn: Connection, folder: Path
+) -> None:
     conn.execute("select jobforge.put_tenant(%s, %s)", [TENANT_A, '{"slug": "acme"}'])
     port = _free_port()
     _write_files(folder, port)
@@ -111,7 +113,7 @@ def _results(conn: Connection) -> set[str]:
 
 
 def _follow(reader: Reader, port: str) -> "CommandOutputs":
-    """What each command said. The receiver is started where the page says so."""
+    """Return the output of each command. The receiver starts where the page says so."""
     outputs = CommandOutputs()
     before, after = PAGE.split("$ WEBHOOK_SECRET=whsec_… python receiver.py\n")
     for line in _lines(before, port):
@@ -125,7 +127,7 @@ def _follow(reader: Reader, port: str) -> "CommandOutputs":
 
 
 class CommandOutputs:
-    """Answers by the beginning of the command."""
+    """Outputs by the beginning of their command."""
 
     def __init__(self) -> None:
         self._answers: list[tuple[str, str]] = []
@@ -138,7 +140,9 @@ class CommandOutputs:
 
 
 def _lines(text: str, port: str) -> Iterator[str]:
-    """The commands, but for those that make the surroundings, which the test does by itself."""
+    """Return the commands, without those that prepare the environment, which the
+    test does itself.
+    """
     ours = ("mkdir", "pip", "export", "jobforge dev")
     for line in re.findall(r"^\$ (.*)$", text, re.MULTILINE):
         if not line.startswith(ours):
@@ -146,7 +150,7 @@ def _lines(text: str, port: str) -> Iterator[str]:
 
 
 def _write_files(folder: Path, port: str) -> None:
-    """The blocks of the page, each in the file that its first line names."""
+    """Write each block of the page to the file that its first line names."""
     parts: dict[str, list[str]] = defaultdict(list)
     for name, block in re.findall(
         r"^```python\n# (\S+)\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL

@@ -1,4 +1,4 @@
-"""What docs/webhooks.md and examples/webhooks show works as it stands."""
+"""docs/webhooks.md and examples/webhooks work as shown."""
 
 import json
 import os
@@ -35,15 +35,17 @@ def _blocks(language: str) -> list[str]:
 
 
 def _signed() -> tuple[str, dict[str, str]]:
-    """A secret, and headers that were signed during a rotation."""
+    """Return a secret, and headers that were signed during a rotation."""
     secret = make_secret()
     return secret_text(secret), sign_headers(uuid4(), BODY, [make_secret(), secret])
 
 
-def test_the_python_of_the_page_tells_genuine_messages(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_python_of_the_page_accepts_only_genuine_messages(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     names: dict[str, Any] = {}
     for block in _blocks("python"):
-        exec(compile(block, "webhooks.md", "exec"), names)  # noqa: S102 - our own page
+        exec(compile(block, "webhooks.md", "exec"), names)  # noqa: S102 - the project's own page
     secret, headers = _signed()
     names["receive"](secret, headers, BODY)
     assert capsys.readouterr().out == "job.succeeded 7\n"
@@ -60,7 +62,7 @@ def test_the_python_of_the_page_tells_genuine_messages(capsys: pytest.CaptureFix
             names["receive"](*forgery)
 
 
-def test_the_typescript_of_the_page_tells_genuine_messages(tmp_path: Path) -> None:
+def test_the_typescript_of_the_page_accepts_only_genuine_messages(tmp_path: Path) -> None:
     [block] = _blocks("typescript")
     secret, headers = _signed()
     body = f"Buffer.from({json.dumps(BODY.decode())})"
@@ -74,7 +76,7 @@ def test_the_typescript_of_the_page_tells_genuine_messages(tmp_path: Path) -> No
     assert said.stdout == "true false\n"
 
 
-def test_the_page_has_the_schedule_that_is_kept() -> None:
+def test_the_page_lists_the_actual_retry_schedule() -> None:
     units = {"s": 1, "min": 60, "h": 3600}
     [row] = re.findall(r"^\| after the one before \| at once \| (.*) \|$", PAGE, re.MULTILINE)
     waits = [int(number) * units[unit] for number, unit in re.findall(r"(\d+) (\w+)", row)]
@@ -83,7 +85,7 @@ def test_the_page_has_the_schedule_that_is_kept() -> None:
 
 @contextmanager
 def _receiver(secret: str) -> Iterator[tuple[RunningProgram, str]]:
-    """The example's receiver as a program, and its URL."""
+    """Run the example's receiver; return its URL."""
     process = subprocess.Popen(
         [sys.executable, str(EXAMPLE / "receiver.py"), "0"],
         stdout=subprocess.PIPE,
@@ -101,7 +103,9 @@ def _receiver(secret: str) -> Iterator[tuple[RunningProgram, str]]:
         program.close()
 
 
-def test_the_example_hears_of_a_job_and_refuses_strangers(database: Database, folder: Path) -> None:
+def test_the_example_receives_a_job_event_and_refuses_forged_ones(
+    database: Database, folder: Path
+) -> None:
     settings = {
         "JOBFORGE_DATABASE_URL": database.url,
         "JOBFORGE_TENANT": str(TENANT_A),
@@ -114,7 +118,7 @@ def test_the_example_hears_of_a_job_and_refuses_strangers(database: Database, fo
     with _receiver(made["secret"]) as (receiver, url):
         settings["JOBFORGE_EGRESS_ALLOW"] = url.split("/")[2]
         quick = InProcessTerminal(folder, **settings)
-        # The receiver has another origin, so the edit needs the secret again.
+        # The receiver has another origin, so the change needs the secret again.
         moved = ("webhooks", "edit", made["id"], "--url", url, "--secret")
         given(folder, settings, made["secret"], *moved)
         with Terminal(folder, **settings).start("worker", str(EXAMPLE / "app.py")) as worker:

@@ -1,4 +1,4 @@
-"""Webhooks from the end of a job to the receiver, by a real worker, over loopback."""
+"""Webhooks, from the end of a job to the receiver, with a real worker over loopback."""
 
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
@@ -34,7 +34,7 @@ T = TypeVar("T")
 
 
 class WebhookHarness(WorkerHarness):
-    """Workers that deliver, and one endpoint of tenant A. `greet` succeeds at once."""
+    """Workers that deliver, and one endpoint of tenant A. The job `greet` succeeds at once."""
 
     def __init__(self, database: Database, conn: Connection, receiver: WebhookReceiver) -> None:
         super().__init__(database, conn)
@@ -61,7 +61,7 @@ class WebhookHarness(WorkerHarness):
 
     @property
     def deliveries(self) -> list[Delivery]:
-        """Newest first."""
+        """Return the deliveries, newest first."""
         return self.run(calls.list_deliveries(self.webhook_id))
 
     @property
@@ -72,7 +72,9 @@ class WebhookHarness(WorkerHarness):
         return self.enqueue("greet", {"name": "Ada"})
 
     async def wait_for_attempts(self, times: int = 1) -> Delivery:
-        """The newest delivery once it was tried so often and its job has been settled."""
+        """Wait until the newest delivery has this many attempts and a settled job; return the
+        delivery.
+        """
         await eventually(lambda: self.delivery.attempts == times)
         job_id = self.delivery.job_id
         assert job_id is not None
@@ -95,7 +97,7 @@ def harness(database: Database, conn: Connection, receiver: WebhookReceiver) -> 
 async def sent_greeting(
     harness: WebhookHarness, *answers: PlannedResponse
 ) -> AsyncIterator[Delivery]:
-    """A job that ended, its message tried once, and a worker that goes on."""
+    """Run a job whose message was sent once, with a worker that continues."""
     if answers:
         harness.receiver.responses[:] = answers
     before = len(harness.deliveries)
@@ -105,7 +107,7 @@ async def sent_greeting(
         yield await harness.wait_for_attempts()
 
 
-async def test_the_end_of_a_job_arrives_signed(harness: WebhookHarness) -> None:
+async def test_the_end_of_a_job_is_delivered_signed(harness: WebhookHarness) -> None:
     harness.run(calls.edit_webhook(harness.webhook_id, {"events": ["start", "end"]}))
     async with harness.running_worker():
         job_id = harness.enqueue("greet", {"name": "Ada"}, traceparent="00-ab-cd-01")
@@ -127,7 +129,7 @@ async def test_the_end_of_a_job_arrives_signed(harness: WebhookHarness) -> None:
         )
 
 
-async def test_a_retry_has_the_same_id_and_comes_when_the_schedule_says(
+async def test_a_retry_has_the_same_id_and_follows_the_schedule(
     harness: WebhookHarness,
 ) -> None:
     async with sent_greeting(
@@ -153,7 +155,7 @@ async def test_a_retry_has_the_same_id_and_comes_when_the_schedule_says(
         one.verify(harness.secret)
 
 
-async def test_both_secrets_sign_while_a_rotation_overlaps(harness: WebhookHarness) -> None:
+async def test_both_secrets_sign_during_the_overlap_of_a_rotation(harness: WebhookHarness) -> None:
     key = db.run(
         harness.conn, open_vault(harness.receiver.worker_config).build_tenant_key_call(TENANT_A)
     )
@@ -175,7 +177,9 @@ async def test_both_secrets_sign_while_a_rotation_overlaps(harness: WebhookHarne
             received.verify(old)
 
 
-async def test_gone_disables_the_endpoint_and_the_job_is_dead(harness: WebhookHarness) -> None:
+async def test_status_410_disables_the_endpoint_and_the_job_is_dead(
+    harness: WebhookHarness,
+) -> None:
     async with sent_greeting(harness, PlannedResponse(410)) as gone:
         assert (gone.state, gone.status) == (DeliveryState.FAILED, 410)
         assert gone.job_id is not None
@@ -192,7 +196,7 @@ async def test_a_redirect_is_a_failure_and_is_not_followed(harness: WebhookHarne
     assert len(harness.receiver.received) == 1
 
 
-async def test_a_slow_receiver_is_given_up_on(
+async def test_a_slow_receiver_times_out(
     harness: WebhookHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(webhook_deliver, "DEADLINE_S", 0.3)
@@ -201,7 +205,7 @@ async def test_a_slow_receiver_is_given_up_on(
         assert (late.error or "").startswith("deadline_exceeded: ")
 
 
-async def test_an_endless_answer_is_not_read_to_its_end(harness: WebhookHarness) -> None:
+async def test_an_endless_response_is_not_read_to_its_end(harness: WebhookHarness) -> None:
     async with sent_greeting(harness, PlannedResponse(200, b"x" * 60_000, endless=True)) as huge:
         assert (huge.state, huge.status) == (DeliveryState.DELIVERED, 200)
         assert huge.response == "x" * 4096
@@ -216,7 +220,7 @@ async def test_an_endless_answer_is_not_read_to_its_end(harness: WebhookHarness)
         PlannedResponse(200, b"5\r\nhe", {"transfer-encoding": "chunked"}),
     ],
 )
-async def test_a_message_has_arrived_also_when_the_answer_cannot_be_read(
+async def test_a_message_is_delivered_although_the_response_is_unreadable(
     harness: WebhookHarness, answer: PlannedResponse
 ) -> None:
     async with sent_greeting(harness, answer) as delivered:
@@ -224,7 +228,7 @@ async def test_a_message_has_arrived_also_when_the_answer_cannot_be_read(
     assert len(harness.receiver.received) == 1
 
 
-async def test_a_receiver_that_does_not_end_its_answer_has_the_message(
+async def test_a_message_is_delivered_although_the_response_does_not_end(
     harness: WebhookHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("jobforge.connectors.egress.response_body._GLIMPSE_S", 0.2)
@@ -233,7 +237,7 @@ async def test_a_receiver_that_does_not_end_its_answer_has_the_message(
         assert (delivered.state, delivered.response) == (DeliveryState.DELIVERED, "wait")
 
 
-async def test_what_a_receiver_answers_is_made_fit_to_be_shown(harness: WebhookHarness) -> None:
+async def test_responses_of_a_receiver_are_sanitized_for_display(harness: WebhookHarness) -> None:
     said = b"\x1b[2J\x00\xff" + "\u202e".encode() + b"\nAuthorization: Bearer abcdefghijklmnop\n"
     async with sent_greeting(harness, PlannedResponse(500, said + "ä".encode() * 5000)) as shown:
         response = shown.response or ""
@@ -243,7 +247,7 @@ async def test_what_a_receiver_answers_is_made_fit_to_be_shown(harness: WebhookH
     assert response.endswith("ä")
 
 
-async def test_an_address_that_is_not_allowed_is_never_connected_to(
+async def test_a_forbidden_address_is_never_connected_to(
     harness: WebhookHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config = Config(secret_key=harness.receiver.worker_config.secret_key, egress_http=True)
@@ -260,10 +264,10 @@ async def test_an_address_that_is_not_allowed_is_never_connected_to(
     assert harness.receiver.received == []
 
 
-async def test_a_message_that_was_delivered_is_not_sent_again_by_another_worker(
+async def test_a_delivered_message_is_not_sent_again_by_another_worker(
     harness: WebhookHarness,
 ) -> None:
-    """The worker that sent it was killed before it could settle its job."""
+    """The worker that sent the message was killed before it could settle its job."""
     async with harness.running_worker(queues={"default": 1}):
         await harness.wait_for_state(harness.greet())
     delivery = harness.delivery
@@ -274,7 +278,7 @@ async def test_a_message_that_was_delivered_is_not_sent_again_by_another_worker(
     assert harness.receiver.received == []
 
 
-async def test_what_waits_for_a_deleted_or_disabled_endpoint_is_canceled(
+async def test_pending_deliveries_of_a_deleted_or_disabled_endpoint_are_canceled(
     harness: WebhookHarness,
 ) -> None:
     async with harness.running_worker(queues={"default": 1}):
@@ -290,7 +294,7 @@ async def test_what_waits_for_a_deleted_or_disabled_endpoint_is_canceled(
     assert harness.receiver.received == []
 
 
-async def test_a_test_message_is_tried_once_and_leaves_no_dead_job(harness: WebhookHarness) -> None:
+async def test_a_test_message_is_sent_once_and_leaves_no_dead_job(harness: WebhookHarness) -> None:
     harness.run(calls.edit_webhook(harness.webhook_id, {"enabled": False}))
     harness.receiver.responses[:] = [PlannedResponse(500)]
     async with harness.running_worker():

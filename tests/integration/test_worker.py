@@ -1,4 +1,4 @@
-"""The worker against a real database: what it claims, how it runs, what it records."""
+"""The worker with a real database: what it claims, how it runs jobs, and what it records."""
 
 import asyncio
 from datetime import timedelta
@@ -23,7 +23,7 @@ def harness(database: Database, conn: Connection) -> WorkerHarness:
     return WorkerHarness(database, conn)
 
 
-async def test_a_job_succeeds_and_its_result_is_kept(harness: WorkerHarness) -> None:
+async def test_a_job_succeeds_and_its_result_is_stored(harness: WorkerHarness) -> None:
     @harness.app.job(isolation="inline")
     async def double(number: int) -> int:
         return number * 2
@@ -37,7 +37,7 @@ async def test_a_job_succeeds_and_its_result_is_kept(harness: WorkerHarness) -> 
 
 
 @pytest.mark.attack("payloads")
-async def test_a_payload_that_cannot_be_sent_ends_its_job_and_no_other(
+async def test_a_payload_that_cannot_be_sent_fails_only_its_own_job(
     harness: WorkerHarness, conn: Connection
 ) -> None:
     @harness.app.job(isolation="inline")
@@ -72,7 +72,7 @@ async def test_a_payload_that_cannot_be_sent_ends_its_job_and_no_other(
         (Cancel("enough"), State.CANCELED, Outcome.CANCELED, 1),
     ],
 )
-async def test_what_a_handler_raises_is_recorded(
+async def test_the_exception_of_a_handler_is_recorded(
     harness: WorkerHarness, error: Exception, state: State, outcome: Outcome, attempt: int
 ) -> None:
     @harness.app.job(isolation="inline", retry=Retry(base=3600))
@@ -87,7 +87,7 @@ async def test_what_a_handler_raises_is_recorded(
     assert history.job.attempt == attempt
 
 
-async def test_a_job_is_dead_when_its_attempts_are_used_up(harness: WorkerHarness) -> None:
+async def test_a_job_is_dead_after_its_last_attempt(harness: WorkerHarness) -> None:
     @harness.app.job(isolation="inline", retry=Retry(max_attempts=3))
     async def fail() -> None:
         raise Retry(after=0)
@@ -128,7 +128,7 @@ async def test_a_result_that_json_cannot_hold_is_dead_without_a_retry(
     assert history.job.error["type"] == "InvalidResult"
 
 
-async def test_a_job_that_takes_longer_than_its_timeout_is_stopped(harness: WorkerHarness) -> None:
+async def test_a_job_is_stopped_after_its_timeout(harness: WorkerHarness) -> None:
     @harness.app.job(isolation="inline", timeout=1, retry=1)
     async def wait() -> None:
         await asyncio.Event().wait()
@@ -140,7 +140,7 @@ async def test_a_job_that_takes_longer_than_its_timeout_is_stopped(harness: Work
     assert harness.outcomes(job_id) == [Outcome.TIMED_OUT]
 
 
-async def test_no_more_jobs_run_than_there_are_slots(
+async def test_a_worker_runs_at_most_as_many_jobs_as_it_has_slots(
     harness: WorkerHarness, conn: Connection
 ) -> None:
     may_end = asyncio.Event()
@@ -174,7 +174,7 @@ async def test_no_more_jobs_run_than_there_are_slots(
     assert most == 5
 
 
-async def test_what_ends_during_a_settle_goes_together_in_the_next(
+async def test_jobs_that_end_during_a_settle_are_settled_together_next(
     harness: WorkerHarness, conn: Connection
 ) -> None:
     gates = {"first": asyncio.Event(), "others": asyncio.Event()}
@@ -206,7 +206,7 @@ async def test_what_ends_during_a_settle_goes_together_in_the_next(
 
 
 def hold_settles(conn: Connection) -> None:
-    """Settles wait in the database as long as public.gate has a row. No lock can hold them."""
+    """Make settles wait in the database while public.gate has a row. No lock can delay them."""
     conn.execute(
         """
         create table public.gate as select;
@@ -234,7 +234,7 @@ def _is_settling(conn: Connection) -> bool:
     return waiting.rowcount > 0
 
 
-async def test_what_a_job_said_is_recorded_in_order_before_its_end(harness: WorkerHarness) -> None:
+async def test_notes_of_a_job_are_stored_in_order_before_its_end(harness: WorkerHarness) -> None:
     @harness.app.job(isolation="inline")
     async def talk(ctx: Context) -> None:
         for number in range(3):
@@ -247,12 +247,12 @@ async def test_what_a_job_said_is_recorded_in_order_before_its_end(harness: Work
     async with harness.running_worker():
         await harness.wait_for_state(job_id)
     notes = db.run(harness.conn, calls.list_notes(job_id, tenant_id=TENANT_A))
-    # Of the progress of one batch only the latest is kept.
+    # Of several progress notes in one batch only the latest is stored.
     assert [note.kind for note in notes] == ["progress", "log", "event"]
     assert notes[0].data["done"] == 2
 
 
-async def test_a_job_enqueued_for_a_running_one_is_of_its_tenant_and_correlation(
+async def test_a_job_enqueued_by_a_running_one_has_its_tenant_and_correlation(
     harness: WorkerHarness,
 ) -> None:
     @harness.app.job(isolation="inline")
@@ -271,7 +271,7 @@ async def test_a_job_enqueued_for_a_running_one_is_of_its_tenant_and_correlation
     assert child.traceparent == "00-ab-cd-01"
 
 
-async def test_what_a_job_in_the_loop_enqueues_is_of_its_correlation_and_trace(
+async def test_a_job_enqueued_by_an_inline_job_has_its_correlation_and_trace(
     harness: WorkerHarness,
 ) -> None:
     @harness.app.job(isolation="inline")
@@ -294,7 +294,7 @@ async def test_what_a_job_in_the_loop_enqueues_is_of_its_correlation_and_trace(
     }
 
 
-async def test_what_a_job_in_the_loop_makes_is_of_its_correlation_and_trace(
+async def test_jobs_created_by_an_inline_job_have_its_correlation_and_trace(
     harness: WorkerHarness,
 ) -> None:
     @harness.app.job(isolation="inline")
@@ -324,7 +324,7 @@ async def test_what_a_job_in_the_loop_makes_is_of_its_correlation_and_trace(
     ]
 
 
-async def test_what_a_worker_makes_for_a_job_is_of_its_correlation_and_trace(
+async def test_jobs_that_a_worker_creates_for_a_job_have_its_correlation_and_trace(
     harness: WorkerHarness,
 ) -> None:
     @harness.app.job(isolation="inline")
@@ -350,7 +350,7 @@ async def test_what_a_worker_makes_for_a_job_is_of_its_correlation_and_trace(
 
 
 def _origins(harness: WorkerHarness) -> list[tuple[int, str | None, str | None]]:
-    """Of the jobs `child`: number, correlation and trace."""
+    """Return number, correlation and trace of the jobs `child`."""
     rows = harness.conn.execute(
         """
         select (payload ->> 'number')::integer as number, correlation_id, traceparent
@@ -390,7 +390,7 @@ async def test_a_definition_without_a_runner_is_not_served(harness: WorkerHarnes
         {"lease_s": 7200},
     ],
 )
-async def test_settings_that_cannot_work_are_refused(
+async def test_invalid_settings_are_refused(
     harness: WorkerHarness, options: dict[str, Any]
 ) -> None:
     @harness.app.job(isolation="inline")
@@ -402,7 +402,7 @@ async def test_settings_that_cannot_work_are_refused(
             pass
 
 
-async def test_a_debug_log_shows_what_jobs_say_and_how_they_end(
+async def test_a_debug_log_shows_notes_and_ends_of_jobs(
     harness: WorkerHarness, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("DEBUG", logger="jobforge")
@@ -421,7 +421,7 @@ async def test_a_debug_log_shows_what_jobs_say_and_how_they_end(
     assert str(job_id) in caplog.text
 
 
-async def test_a_worker_that_was_stopped_before_it_ran_does_nothing(
+async def test_a_worker_stopped_before_it_ran_does_nothing(
     harness: WorkerHarness, conn: Connection
 ) -> None:
     @harness.app.job(isolation="inline")

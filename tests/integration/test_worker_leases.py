@@ -1,4 +1,4 @@
-"""Leases: kept while a job runs, given up in time, and never acted upon when they are gone."""
+"""Leases: extended while a job runs, given up in time, and not used after their loss."""
 
 from uuid import UUID, uuid4
 
@@ -50,7 +50,7 @@ async def test_a_lease_is_extended_while_its_job_runs(
 async def test_a_cancel_reaches_a_running_job(harness: WorkerHarness, *, listens: bool) -> None:
     waiters = WaitingJobs(harness)
     job_id = harness.enqueue("wait")
-    # Without notifications the next heartbeat brings it; with them it must not have to.
+    # Without notifications the next heartbeat delivers the request; with them it must come earlier.
     heartbeat_s = 30.0 if listens else 0.1
     async with harness.running_worker(listens=listens, heartbeat_s=heartbeat_s, lease_s=90):
         await eventually(lambda: waiters.running == 1)
@@ -86,13 +86,13 @@ async def test_a_job_whose_lease_was_lost_is_stopped_at_the_next_heartbeat(
 
 
 def _expire(harness: WorkerHarness, clock: Clock, job_id: UUID) -> None:
-    """The lease runs out, and somebody else's reaper ends it."""
+    """Let the lease expire, and let another process reap it."""
     clock.travel(hours=1)
     reaped = db.run(harness.conn, calls.reap_jobs())
     assert job_id in {each.job_id for each in reaped}
 
 
-async def test_a_job_whose_lease_cannot_be_extended_is_stopped_by_the_workers_own_clock(
+async def test_a_worker_stops_a_job_by_its_own_clock_when_the_lease_cannot_be_extended(
     harness: WorkerHarness, conn: Connection
 ) -> None:
     waiters = WaitingJobs(harness)
@@ -105,7 +105,7 @@ async def test_a_job_whose_lease_cannot_be_extended_is_stopped_by_the_workers_ow
         allow_connections(conn, are_allowed=True)
 
 
-async def test_a_heartbeat_that_hangs_does_not_keep_a_job_beyond_its_lease(
+async def test_a_blocked_heartbeat_does_not_keep_a_job_beyond_its_lease(
     harness: WorkerHarness, connect: Connect
 ) -> None:
     waiters = WaitingJobs(harness)
@@ -120,20 +120,21 @@ async def test_a_heartbeat_that_hangs_does_not_keep_a_job_beyond_its_lease(
         holder.rollback()
 
 
-async def test_a_worker_goes_on_with_a_job_whose_lease_cannot_be_extended_and_soon_beats_again(
+async def test_a_worker_continues_a_job_whose_lease_cannot_be_extended_and_retries_soon(
     harness: WorkerHarness, connect: Connect, conn: Connection
 ) -> None:
     waiters = WaitingJobs(harness)
     job_id = harness.enqueue("wait")
     holder = connect(autocommit=False)
-    # The regular heartbeat would come too late for the test; the one after `held` does not.
+    # The regular heartbeat would come too late for the test; the one after `held` comes in time.
     async with harness.running_worker(heartbeat_s=60, lease_s=120) as worker:
         await eventually(lambda: waiters.running == 1)
         holder.execute(
             "insert into jobforge.heartbeats (tenant_id, job_id, worker_id, lease, expires_at)"
             " select tenant_id, id, worker_id, lease, lease_expires_at from jobforge.jobs"
         )
-        # It rings the worker, whose heartbeat is then held: it cannot say that there is a cancel.
+        # The notification triggers a heartbeat, which is then blocked, so it cannot deliver the
+        # request.
         db.run(harness.conn, calls.cancel_job(job_id, tenant_id=TENANT_A))
         await eventually(lambda: _beats(conn, worker.worker_id) == 1)
         assert waiters.cancelled == 0
@@ -144,14 +145,14 @@ async def test_a_worker_goes_on_with_a_job_whose_lease_cannot_be_extended_and_so
 
 
 def _beats(conn: Connection, worker_id: UUID) -> int:
-    """1 when the worker has told that it runs a job, as only a heartbeat does."""
+    """Return 1 if the worker has reported a running job, which only a heartbeat does."""
     query = "select running from jobforge.workers where id = %s"
     [row] = conn.execute(query, [worker_id]).fetchall()
     assert isinstance(row["running"], int)
     return row["running"]
 
 
-async def test_a_worker_that_the_database_has_forgotten_registers_again(
+async def test_a_worker_that_the_database_has_deleted_registers_again(
     harness: WorkerHarness, conn: Connection
 ) -> None:
     WaitingJobs(harness)
@@ -160,10 +161,10 @@ async def test_a_worker_that_the_database_has_forgotten_registers_again(
         await eventually(lambda: conn.execute("select from jobforge.workers").rowcount == 1)
 
 
-async def test_a_claim_registers_a_worker_that_the_database_has_forgotten(
+async def test_a_claim_registers_a_worker_that_the_database_has_deleted(
     harness: WorkerHarness,
 ) -> None:
-    """Without waiting for a heartbeat, which is minutes away here."""
+    """The claim must not wait for a heartbeat, which is minutes away here."""
 
     @harness.app.job(isolation="inline")
     async def work() -> None:

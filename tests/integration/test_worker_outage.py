@@ -1,4 +1,4 @@
-"""When the database goes away: a worker keeps what it has and goes on when it is back."""
+"""Database outages: a worker keeps its jobs and outcomes, and continues afterwards."""
 
 import asyncio
 from collections import Counter
@@ -31,7 +31,7 @@ async def test_no_job_is_lost_or_run_twice_in_one_attempt_when_connections_are_c
 ) -> None:
     entered: Counter[tuple[UUID, int]] = Counter()
 
-    # A claim whose answer was cut off costs an attempt.
+    # A claim with a lost response costs an attempt.
     @harness.app.job(isolation="inline", retry=Retry(max_attempts=20, base=0.1, cap=1))
     async def work(ctx: Context) -> None:
         entered[ctx.job_id, ctx.attempt] += 1
@@ -54,7 +54,7 @@ def _has(entered: Counter[tuple[UUID, int]], least: int) -> bool:
     return len(entered) >= least
 
 
-async def test_an_outcome_is_kept_until_the_database_is_back(
+async def test_an_outcome_is_kept_until_the_database_is_available_again(
     harness: WorkerHarness, conn: Connection, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO")
@@ -70,7 +70,7 @@ async def test_an_outcome_is_kept_until_the_database_is_back(
         await harness.wait_for_state(job_id)
         await eventually(lambda: "database.back" in caplog.text)
     assert harness.outcomes(job_id) == [Outcome.SUCCEEDED]
-    # A connection that was idle may notice only later that it was cut too.
+    # A connection that was idle may notice only later that it was cut.
     assert caplog.text.count("database.lost") == caplog.text.count("database.back")
 
 
@@ -95,9 +95,9 @@ async def test_an_outage_longer_than_the_lease_uses_no_attempt(
         await eventually(lambda: len(running) == 1)
         allow_connections(conn, are_allowed=False)
         cut_connections(conn)
-        # It gives the job up by its own clock. Another worker may have it by then.
+        # The worker gives up the job by its own clock. Another worker may have the job by then.
         await eventually(given_up.is_set)
-        # As the reaper notes it: the workers have a minute and a second.
+        # As the reaper records it: the workers have a minute and a second.
         conn.execute(
             "update jobforge.reaper set outage_from = now() - interval '1 minute',"
             " outage_until = now() + interval '1 minute', reaped_at = now()"
@@ -108,7 +108,7 @@ async def test_an_outage_longer_than_the_lease_uses_no_attempt(
     assert running == [1, 1]
 
 
-async def test_a_worker_ends_in_spite_of_an_outage(
+async def test_a_worker_exits_despite_an_outage(
     harness: WorkerHarness, conn: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("jobforge.worker.worker._FLUSH_S", 0.1)

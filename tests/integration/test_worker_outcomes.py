@@ -1,4 +1,4 @@
-"""Outcomes that cannot be sent as they are, and those that have to wait."""
+"""Outcomes that cannot be sent unchanged, and outcomes that have to wait."""
 
 from collections.abc import Callable
 from typing import Any
@@ -38,10 +38,10 @@ class ExitCodeRunner:
     level = None
 
     async def open(self) -> None:
-        """Nothing to prepare."""
+        """Prepare nothing."""
 
     async def close(self) -> None:
-        """Nothing to end."""
+        """Close nothing."""
 
     def start(self, job: ClaimedJob, definition: Definition[..., Any], on_end: OnEnd) -> Report:
         del definition, on_end
@@ -49,7 +49,7 @@ class ExitCodeRunner:
 
 
 class UnstartableRunner(ExitCodeRunner):
-    """A runner that cannot start some."""
+    """A runner that cannot start some jobs."""
 
     def start(self, job: ClaimedJob, definition: Definition[..., Any], on_end: OnEnd) -> Report:
         if job.payload["exit_code"]:
@@ -64,7 +64,7 @@ def _by(runner: Callable[[], ExitCodeRunner]) -> Any:
     return {"inline": make}
 
 
-async def test_an_outcome_that_the_engine_cannot_read_takes_no_other_with_it(
+async def test_an_outcome_that_the_engine_cannot_read_does_not_affect_others(
     harness: WorkerHarness, caplog: pytest.LogCaptureFixture
 ) -> None:
     codes = [0, 1, 2**40, 2, 3, 2**41, 4]
@@ -87,7 +87,7 @@ async def test_a_job_that_cannot_be_started_has_failed_and_the_others_run(
         await eventually(lambda: harness.outcomes(bad)[:1] == [Outcome.FAILED])
 
 
-async def test_a_job_that_somebody_has_locked_does_not_keep_others_from_being_settled(
+async def test_a_locked_job_does_not_prevent_others_from_being_settled(
     harness: WorkerHarness, connect: Connect
 ) -> None:
     waiters = WaitingJobs(harness)
@@ -130,7 +130,7 @@ async def test_a_job_whose_child_is_locked_for_longer_than_its_lease_runs_once(
     assert harness.state(child) is State.QUEUED
 
 
-async def test_a_job_that_an_application_holds_for_longer_than_its_lease_runs_once(
+async def test_a_job_locked_by_an_application_for_longer_than_its_lease_runs_once(
     harness: WorkerHarness, conn: Connection, connect: Connect
 ) -> None:
     waiters = WaitingJobs(harness)
@@ -139,7 +139,7 @@ async def test_a_job_that_an_application_holds_for_longer_than_its_lease_runs_on
     timeouts = driver.Timeouts(lock_s=0.05)
     async with harness.running_worker(timeouts=timeouts, lease_s=2, heartbeat_s=0.5) as worker:
         await eventually(lambda: waiters.running == 1)
-        # Locks the job that is named as parent until the application commits.
+        # Locks the parent job until the application commits.
         engine.enqueue_one(
             application, TENANT_A, definition="wait", queue="later", after=[str(held)]
         )
@@ -163,7 +163,7 @@ def _last_beat(conn: Connection, worker: Worker) -> float:
     return float(row["at"])
 
 
-async def test_a_busy_job_is_named_when_its_worker_ends_without_having_settled_it(
+async def test_a_worker_that_stops_logs_a_locked_job_that_it_could_not_settle(
     harness: WorkerHarness,
     connect: Connect,
     caplog: pytest.LogCaptureFixture,
@@ -182,7 +182,7 @@ async def test_a_busy_job_is_named_when_its_worker_ends_without_having_settled_i
 
 
 class LockingRunner(ExitCodeRunner):
-    """A runner whose job is locked by another transaction before it ends."""
+    """A runner whose job another transaction locks before the job ends."""
 
     def __init__(self, holder: Connection) -> None:
         self._holder = holder

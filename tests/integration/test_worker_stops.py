@@ -1,4 +1,4 @@
-"""How a worker ends: drained, killed, from here and from afar."""
+"""How a worker stops: drained or stopped, locally and remotely."""
 
 import asyncio
 
@@ -34,7 +34,7 @@ async def test_a_drain_lets_running_jobs_finish_and_claims_no_more(harness: Work
     assert info.state == "stopped"
 
 
-async def test_what_a_drain_does_not_wait_for_is_handed_back_without_an_attempt(
+async def test_jobs_that_outlast_a_drain_are_released_without_an_attempt(
     harness: WorkerHarness,
 ) -> None:
     waiters = WaitingJobs(harness)
@@ -51,7 +51,7 @@ async def test_what_a_drain_does_not_wait_for_is_handed_back_without_an_attempt(
     assert waiters.cancelled == 1
 
 
-async def test_a_second_stop_hands_back_at_once(harness: WorkerHarness) -> None:
+async def test_a_second_stop_releases_jobs_at_once(harness: WorkerHarness) -> None:
     waiters = WaitingJobs(harness)
     job_id = harness.enqueue("wait")
     async with db.Database(harness.database.url_as("worker_login")) as pool:
@@ -73,7 +73,7 @@ async def test_a_second_stop_cuts_a_drain_short(harness: WorkerHarness) -> None:
         run = asyncio.create_task(worker.run())
         await eventually(lambda: waiters.running == 3)
         worker.stop()
-        # A drain goes on as long as the jobs do; its claims have ended then.
+        # A drain lasts as long as its jobs; its claims have ended by then.
         await eventually(lambda: worker.is_draining)
         assert not run.done()
         worker.stop()
@@ -81,7 +81,7 @@ async def test_a_second_stop_cuts_a_drain_short(harness: WorkerHarness) -> None:
     assert {harness.state(job_id) for job_id in jobs} == {State.QUEUED}
 
 
-async def test_a_handler_that_will_not_stop_does_not_keep_the_worker(
+async def test_a_handler_that_ignores_a_stop_does_not_keep_the_worker_running(
     harness: WorkerHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("jobforge.worker.worker._KILL_S", 0.05)
@@ -111,7 +111,7 @@ async def test_a_handler_that_will_not_stop_does_not_keep_the_worker(
     is_over.set()
 
 
-async def test_a_worker_is_drained_from_afar(harness: WorkerHarness) -> None:
+async def test_a_worker_is_drained_remotely(harness: WorkerHarness) -> None:
     waiters = WaitingJobs(harness)
     job_id = harness.enqueue("wait")
     async with db.Database(harness.database.url_as("worker_login")) as pool:
@@ -126,12 +126,13 @@ async def test_a_worker_is_drained_from_afar(harness: WorkerHarness) -> None:
 
 
 @pytest.mark.parametrize("listens", [True, False])
-async def test_a_worker_is_stopped_from_afar(harness: WorkerHarness, *, listens: bool) -> None:
+async def test_a_worker_is_stopped_remotely(harness: WorkerHarness, *, listens: bool) -> None:
     waiters = WaitingJobs(harness)
     job_id = harness.enqueue("wait")
     url = harness.database.url_as("worker_login")
     async with db.Database(url, behind_pooler=not listens) as pool:
-        # Without notifications the next heartbeat brings it; with them it must not have to.
+        # Without notifications the next heartbeat delivers the command; with them it must come
+        # earlier.
         heartbeat_s = 30.0 if listens else 0.1
         worker = harness.worker(pool, heartbeat_s=heartbeat_s, lease_s=90, drain_s=3600)
         run = asyncio.create_task(worker.run())

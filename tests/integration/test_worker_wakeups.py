@@ -1,4 +1,4 @@
-"""Being woken, and finding work without it."""
+"""Wakeups by notifications, and polling without them."""
 
 import pytest
 from cluster import Connection, Database
@@ -19,7 +19,7 @@ def harness(database: Database, conn: Connection) -> WorkerHarness:
     return made
 
 
-async def test_a_notification_wakes_a_worker_that_would_not_look_for_long(
+async def test_a_notification_wakes_a_worker_before_its_next_poll(
     harness: WorkerHarness, conn: Connection
 ) -> None:
     async with harness.running_worker(poll_s=3600):
@@ -48,7 +48,7 @@ async def test_a_worker_listens_again_after_its_connection_was_cut(
         await harness.wait_for_state(harness.enqueue("work"))
 
 
-async def test_a_job_that_was_enqueued_while_nobody_listened_is_not_left_to_the_poll(
+async def test_a_job_enqueued_without_listeners_is_found_before_the_next_poll(
     harness: WorkerHarness, conn: Connection
 ) -> None:
     async with harness.running_worker(poll_s=3600):
@@ -62,7 +62,7 @@ async def test_a_job_that_was_enqueued_while_nobody_listened_is_not_left_to_the_
 
 
 def _is_resting(conn: Connection) -> bool:
-    """Its last claim was longer ago than any pause but that of a poll."""
+    """Return whether the last claim was longer ago than any pause except that of a poll."""
     row = conn.execute(
         """
         select count(*) as n from pg_stat_activity

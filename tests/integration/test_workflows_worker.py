@@ -1,4 +1,4 @@
-"""Workflows under the real worker: what its jobs ask of it, in processes and in its loop."""
+"""Workflows with the real worker: requests of isolated and inline jobs."""
 
 import os
 from pathlib import Path
@@ -37,7 +37,7 @@ async def test_the_etl_example_runs_in_processes(database: Database, conn: Conne
         assert nightly.result() == {"report": "2026-11-15: 4 rows"}
 
 
-async def test_a_job_in_the_loop_adds_to_its_workflow_and_hears_its_parents(
+async def test_an_inline_job_adds_to_its_workflow_and_reads_the_results_of_its_parents(
     database: Database, conn: Connection
 ) -> None:
     harness = WorkerHarness(database, conn)
@@ -67,7 +67,7 @@ async def test_a_job_in_the_loop_adds_to_its_workflow_and_hears_its_parents(
     await app.aclose()
 
 
-async def test_a_job_that_has_ended_is_told_nothing(database: Database, conn: Connection) -> None:
+async def test_a_finished_job_gets_no_response(database: Database, conn: Connection) -> None:
     harness = WorkerHarness(database, conn)
 
     @harness.app.job(isolation="inline")

@@ -129,7 +129,7 @@ def test_an_error_names_the_missing_right_to_create_roles(new_cluster: PostgresS
     assert "CREATEROLE" in str(caught.value.hint)
 
 
-def test_an_error_names_the_missing_right_on_the_database(database: Database) -> None:
+def test_an_error_names_the_missing_membership_in_the_owner_role(database: Database) -> None:
     with connect_to(database.url_as("client_login")) as conn:
         with pytest.raises(MigrationError) as caught:
             check(conn)

@@ -86,7 +86,7 @@ def test_a_payload_larger_than_a_socket_buffer_is_passed_and_returned(rig: Isola
     assert rig.result("echo", value=value) == value
 
 
-def test_a_log_message_that_is_not_a_string_does_not_affect_others(rig: IsolationRig) -> None:
+def test_an_exception_message_that_is_not_valid_text_keeps_the_verdict(rig: IsolationRig) -> None:
     later = rig.run("ask_for_later", message="busy").verdict
     assert later is not None
     assert (later.outcome, later.retry_in_s) == (Outcome.FAILED, 600)
@@ -239,7 +239,7 @@ def test_output_that_is_not_utf_8_is_escaped(rig: IsolationRig) -> None:
     ]
 
 
-def test_the_worker_gets_the_beginning_of_very_long_notes(rig: IsolationRig) -> None:
+def test_very_long_note_values_are_cut_to_their_beginning(rig: IsolationRig) -> None:
     async def said() -> list[tuple[str, dict[str, Any]]]:
         started = rig.start("tell_much")
         assert outcome(await started.report()) is Outcome.SUCCEEDED

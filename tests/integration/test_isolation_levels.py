@@ -104,7 +104,7 @@ def test_a_worker_does_not_start_at_an_impossible_level(tmp_path: Path) -> None:
         asyncio.run(start())
 
 
-def test_a_user_id_that_changes_nothing_is_never_used() -> None:
+def test_the_user_id_that_means_no_change_is_refused() -> None:
     with pytest.raises(ValueError, match="not a range of user IDs"):
         UserPool(2**32 - 2, 2**32 - 1)
 

@@ -134,7 +134,7 @@ def died(conn: Connection) -> int:
     return int(row["n"])
 
 
-async def test_retention_may_take_longer_than_other_calls(
+async def test_retention_has_a_longer_statement_timeout(
     database: Database, conn: Connection
 ) -> None:
     answer = "'partitions', jobforge_private.drop_history("

@@ -109,7 +109,7 @@ def test_a_job_over_its_memory_limit_has_crashed_with_that_reason(
 
 
 @pytest.mark.attack("hostile handlers")
-def test_an_oversized_payload_has_crashed_its_process(concurrent: ConcurrentRun) -> None:
+def test_a_payload_beyond_the_memory_limit_crashes_its_process(concurrent: ConcurrentRun) -> None:
     report = concurrent.run("take_payload", text="x" * (40 * MIB))
     assert outcome(report) is Outcome.CRASHED
     assert error(report)["reason"] == "memory"
@@ -140,7 +140,7 @@ def test_a_handler_with_closed_output_can_return(concurrent: ConcurrentRun) -> N
 
 
 @pytest.mark.attack("forged frames")
-def test_a_handler_that_writes_to_the_channel_has_crashed(concurrent: ConcurrentRun) -> None:
+def test_a_handler_that_writes_to_the_worker_socket_has_crashed(concurrent: ConcurrentRun) -> None:
     report = concurrent.run("speak_out_of_turn")
     assert outcome(report) is Outcome.CRASHED
     assert error(report)["message"] == "wrote to the socket that is for its worker"

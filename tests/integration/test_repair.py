@@ -182,7 +182,7 @@ def test_a_function_with_a_changed_signature_is_dropped(conn: Connection, tmp_pa
     assert _overloads(conn, "store_heads") == 1
 
 
-def test_a_function_used_by_an_application_is_not_dropped_with_its_users(
+def test_a_function_that_an_application_uses_is_not_dropped(
     conn: Connection, tmp_path: Path
 ) -> None:
     conn.execute("create function jobforge.earlier() returns int language sql return 1")

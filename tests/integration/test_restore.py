@@ -214,7 +214,7 @@ def test_statistics_and_the_stream_continue_in_a_cluster_with_fewer_transactions
         assert len(seen) == 5
 
 
-def test_a_worker_without_a_repair_detects_the_history_of_another_cluster(
+def test_maintenance_alone_detects_that_the_history_is_of_another_cluster(
     backup: Backup, fresh: Postgres
 ) -> None:
     """A superuser's complete restore needs no repair."""

@@ -125,7 +125,7 @@ WRONG: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("option", WRONG)
-async def test_an_invalid_option_is_reported_under_its_python_name(
+async def test_an_invalid_option_is_reported_under_the_name_that_the_caller_used(
     ajf: JobForge, option: str
 ) -> None:
     add = ajf.definitions["add"]

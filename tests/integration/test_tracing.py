@@ -205,7 +205,7 @@ async def test_an_unsampled_trace_is_not_sampled_in_the_job(
     assert not int(traceparent.flags, 16) & 1
 
 
-def test_jobs_of_a_workflow_continue_the_span_in_which_they_were_added(
+def test_workflows_batches_and_events_continue_the_span_in_which_they_were_created(
     harness: WorkerHarness, recorder: SpanRecorder
 ) -> None:
     @harness.app.job
@@ -316,7 +316,7 @@ def test_a_worker_sends_the_spans_of_isolated_jobs(
     }
 
 
-def test_jobs_without_spans_still_pass_their_trace_on(
+def test_log_lines_and_spans_of_a_job_share_their_trace_id(
     database: Database, conn: Connection, tmp_path: Path
 ) -> None:
     (tmp_path / "app.py").write_text(APP)

@@ -67,7 +67,9 @@ async def test_an_inline_job_adds_to_its_workflow_and_reads_the_results_of_its_p
     await app.aclose()
 
 
-async def test_a_finished_job_gets_no_response(database: Database, conn: Connection) -> None:
+async def test_a_request_for_a_finished_job_is_refused(
+    database: Database, conn: Connection
+) -> None:
     harness = WorkerHarness(database, conn)
 
     @harness.app.job(isolation="inline")

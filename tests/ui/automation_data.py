@@ -1,4 +1,4 @@
-"""What makes jobs by itself, added to the scene: workflows, triggers, events, webhooks."""
+"""Workflows, triggers, events and webhooks of the dashboard's data."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -7,12 +7,12 @@ from cluster import wait_until
 from integration.webhook_receiver import PlannedResponse
 from ui.dashboard_data import DashboardData
 
-PHOTOS = 24  # more than a graph shows one by one
+PHOTOS = 24  # more than a graph shows separately
 
 
 @dataclass(frozen=True, slots=True)
 class AutomationData:
-    """`ids` are by what is to be seen of them."""
+    """`ids` has the ID of each object by a name that says what it shows."""
 
     dashboard: DashboardData
     ids: dict[str, str] = field(default_factory=dict)
@@ -148,7 +148,7 @@ def _has_fired(ui_data: AutomationData) -> bool:
 
 
 def _make_webhook(ui_data: AutomationData) -> None:
-    """It heard of one job, and has no answer to another."""
+    """Create a webhook that accepted one job event and refused another."""
     refusing = ui_data.dashboard.refusing
     refusing.responses = [
         PlannedResponse(204),
@@ -164,7 +164,7 @@ def _make_webhook(ui_data: AutomationData) -> None:
     path = f"/webhooks/{ui_data.ids['webhook']}/deliveries"
     for count, order in enumerate((4798, 4799), 1):
         ui_data.dashboard.enqueue("charge_card", {"order": order})
-        wait_until(lambda: _attempts(ui_data, path) >= count)  # noqa: B023 - it ends in the loop
+        wait_until(lambda: _attempts(ui_data, path) >= count)  # noqa: B023 - the loop waits for it
 
 
 def _attempts(ui_data: AutomationData, path: str) -> int:

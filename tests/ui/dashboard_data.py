@@ -1,4 +1,4 @@
-"""What the dashboard's tests look at: a server, a worker, two tenants and what happened to them."""
+"""The data of the dashboard's tests: a server, a worker, and two tenants with their history."""
 
 import os
 import shutil
@@ -16,21 +16,23 @@ from integration.webhook_receiver import WebhookReceiver, run_webhook_receiver
 from psycopg.types.json import Jsonb
 
 SHOP = Path(__file__).parent / "shop.py"
-# So that tracebacks name the file and not where it lies: they are seen in pictures.
+# With this, tracebacks name the file without its folder, because pictures show them.
 APP = 'exec(compile(open("shop.py").read(), "shop.py", "exec"))\n'
 STALE = "0198f3c2-0000-7000-8000-000000000001"
-UNSAFE_INTEGER = 9_007_199_254_740_993  # one more than JavaScript's numbers can tell apart
+# the smallest integer that a JavaScript number cannot represent
+UNSAFE_INTEGER = 9_007_199_254_740_993
 
 
 @dataclass(frozen=True, slots=True)
 class DashboardData:
-    """Tenant A is acme, with jobs in every state; B is globex, which asks for much."""
+    """Tenant A is acme, with jobs in every state; tenant B is globex, which uses much."""
 
     server: ApiServer
     folder: Path
-    receiver: WebhookReceiver  # of webhooks; the other one is told what to refuse
+    receiver: WebhookReceiver  # receives webhooks; the tests plan the responses of `refusing`
     refusing: WebhookReceiver
-    jobs: dict[str, str] = field(default_factory=dict)  # ids, by what is to be seen of them
+    # job IDs, by a name that says what the job shows
+    jobs: dict[str, str] = field(default_factory=dict)
 
     @property
     def url(self) -> str:
@@ -127,7 +129,7 @@ def _make_history(dashboard: DashboardData) -> None:
     groups = dashboard.server.client("viewer").get("/failures").json()["items"]
     jobs["fingerprint"] = max(groups, key=lambda group: int(group["jobs"]))["fingerprint"]
     jobs["later"] = dashboard.enqueue("send_welcome", {"to": "eve@example.com"}, delay_s=7200)
-    # A queue that no worker serves: what waits there can be explained.
+    # A queue without a worker: the explanation of its waiting jobs can be tested.
     jobs["waiting"] = dashboard.enqueue("make_report", {"month": "2026-10"}, queue="exports")
     report = {"month": "2026-11", "pages": 300, "page_s": 1.5}
     jobs["running"] = dashboard.enqueue("make_report", report)
@@ -158,7 +160,7 @@ def _make_stale_worker(opened: ApiServer) -> None:
     )
 
 
-# As a roll-up leaves it: an hour of attempts, with a bad quarter in it, of which B asked for more.
+# As a roll-up leaves it: an hour of attempts with one bad quarter; tenant B requested more of them.
 _PAST = """
 insert into jobforge.minute_statistics
 select w.tenant, date_bin('1 minute', now(), 'epoch') - make_interval(mins => m), w.n - f.n, f.n, 0,
@@ -179,7 +181,7 @@ select w.tenant, date_bin('1 minute', now(), 'epoch') - make_interval(mins => m)
 """
 
 
-# Jobs that died of the same did so over the day.
+# The times over the day at which jobs failed with the same error.
 _DEATHS = """
 update jobforge.jobs as j
    set queued_at = j.queued_at - d.ago,
@@ -195,7 +197,7 @@ update jobforge.jobs as j
 def _create_statistics(opened: ApiServer) -> None:
     opened.conn.execute(_PAST, {"a": opened.a.tenant_id, "b": opened.b.tenant_id})
     opened.conn.execute(_DEATHS)
-    # The build that mended it.
+    # The build that fixed the failure.
     opened.conn.execute(
         "update jobforge.workers set started_at = now() - interval '17 minutes' "
         "where build = '2026.11.2'"
@@ -226,6 +228,6 @@ def _create_missed_runs(opened: ApiServer) -> None:
 
 
 def find_browser() -> str | None:
-    """Debian's Chromium, or the one that is named."""
+    """Return Debian's Chromium, or the configured one."""
     path = os.environ.get("JOBFORGE_CHROMIUM", "/usr/bin/chromium")
     return path if Path(path).exists() else None

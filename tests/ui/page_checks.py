@@ -1,7 +1,7 @@
-"""A page in both themes, on a screen and on a phone: nothing breaks, everybody can use it.
+"""Checks of a page in both themes, on a screen and on a phone: layout and accessibility.
 
-With JOBFORGE_SHOTS the pictures of the documentation are written to that folder; with
-JOBFORGE_SHOTS_OF=all those of every page.
+JOBFORGE_SHOTS is a folder for the pictures of the documentation; with JOBFORGE_SHOTS_OF=all, every
+page is pictured.
 """
 
 import os
@@ -18,8 +18,8 @@ _TAKES_ALL_PICTURES = os.environ.get("JOBFORGE_SHOTS_OF") == "all"
 
 @dataclass(frozen=True, slots=True)
 class PageView:
-    """`words` are there when it has loaded; {…} in the path is a thing of the scene. The
-    documentation has pictures of the sizes in `shown`.
+    """`expected_text` is visible when the page has loaded; {…} in the path is an ID of the data.
+    The documentation has pictures of the sizes in `picture_sizes`.
     """
 
     name: str
@@ -32,7 +32,7 @@ def check_page(session: PageSession, view: PageView, things: Mapping[str, str]) 
     session.navigate(view.path.format(**things))
     session.expect_text(view.expected_text)
     expect(session.page.locator("figure:not(:has(canvas))")).to_have_count(0)
-    # What is around every page is looked at once. In each size all rules come first, and then those
+    # The frame of all pages is checked once. In each size all rules come first, and then the rules
     # that another theme can break.
     part = "body" if view.path == "/" else "main"
     session.check_fits(view.name)

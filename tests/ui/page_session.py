@@ -1,4 +1,4 @@
-"""A person at the browser: signed in, and noticing everything that goes wrong in the page."""
+"""A signed-in browser page that records every complaint of the browser."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -12,9 +12,9 @@ from ui.dashboard_data import DashboardData
 WIDE, NARROW = (1280, 800), (390, 844)
 _WITHIN_MS = 30_000
 _AXE = {"resultTypes": ["violations"], "preload": False, "iframes": False, "selectors": False}
-# All that another theme can break: it moves nothing.
+# The rules that another theme can break: a theme moves nothing.
 THEME_RULES = ["color-contrast", "link-in-text-block"]
-# Rows after the first ones are like those before, and each takes axe as long as the others.
+# Rows after the first ones are like them, and each would take axe equally long.
 _REPEATED_ROWS = [
     "[role=log] > :nth-child(n+7)",
     "tr:nth-child(n+7)",
@@ -25,7 +25,7 @@ _REPEATED_ROWS = [
 
 @dataclass(slots=True)
 class PageSession:
-    """A page, and what the browser complained about."""
+    """A page, and the browser's complaints about it."""
 
     page: Page
     base: str
@@ -35,9 +35,10 @@ class PageSession:
         self.page.goto(self.base + path)
 
     def navigate(self, path: str) -> None:
-        """As a link in the page does: nothing is loaded that is there already.
+        """Navigate as a link in the page does, without loading resources again.
 
-        By way of a page that is not there, so that nothing of the last one is taken for this one.
+        It goes through a page that does not exist, so that content of the previous page cannot be
+        mistaken for the new one.
         """
         if self.page.url == "about:blank":
             self.load(path)
@@ -54,7 +55,9 @@ class PageSession:
         self.page.get_by_role(role, name=name, exact=exact).first.click()  # type: ignore[arg-type]
 
     def check_fits(self, name: str) -> None:
-        """Nothing makes the page itself wider than the screen, once it has followed that."""
+        """Check that no element makes the page wider than the screen, once the layout has followed
+        its size.
+        """
 
         def overhang() -> int:
             return int(
@@ -68,7 +71,7 @@ class PageSession:
         )
 
     def check_access(self, part: str = "body", *, rules: Sequence[str] = ()) -> None:
-        """What axe finds wrong for people who see, hear or move otherwise, by all rules or some."""
+        """Check accessibility with axe, by all rules or by some."""
         if not self.page.evaluate("'axe' in window"):
             self.page.evaluate(AXE_SCRIPT)
         context = {"include": [part], "exclude": _REPEATED_ROWS}
@@ -89,7 +92,7 @@ def open_page(
     *,
     size: tuple[int, int] = WIDE,
 ) -> Iterator[PageSession]:
-    """Signed in with the key; at the end nothing must have gone wrong in the page."""
+    """Open a page signed in with the key; at the end, the browser must have no complaints."""
     context = browser.contexts[0] if browser.contexts else _context(browser)
     if key is not None:
         answer = context.request.post(f"{dashboard.url}/api/v1/session", data={"key": key})
@@ -110,7 +113,9 @@ def open_page(
 
 
 def _context(browser: Browser) -> BrowserContext:
-    """The one of a module: files are loaded once, and what a test leaves is cleared away."""
+    """Create the context of a test module: files are loaded once, and each test's
+    state is cleared.
+    """
     context = browser.new_context(
         reduced_motion="reduce", locale="en-GB", timezone_id="Europe/Berlin"
     )

@@ -1,6 +1,7 @@
 """A tenant that writes a script into every field that it controls.
 
-Each form sets a variable of the page, or asks an address elsewhere, if a browser takes it for code.
+If a browser treats the string as code, each form sets a variable of the page or requests an
+external address.
 """
 
 from dataclasses import dataclass, field
@@ -51,7 +52,7 @@ FORMS = (
     f"\uff1cscript\uff1e{RUN}\uff1c/script\uff1e",
     f"\u202e<script>{RUN}</script>\u200b",
 )
-# What some libraries take for an element, or for properties of every object.
+# Keys that some libraries treat as an element, or as properties of every object.
 OBJECTS: dict[str, Any] = {
     "$$typeof": "Symbol(react.element)",
     "type": "script",
@@ -64,7 +65,9 @@ OBJECTS: dict[str, Any] = {
 
 @dataclass
 class InjectedTenant:
-    """Its ids are by form: `ids["job"][n]` is that of FORMS[n], where the form was accepted."""
+    """The tenant; `ids["job"][n]` is the ID of the job with FORMS[n], if the API accepted that
+    form.
+    """
 
     server: ApiServer
     ids: dict[str, dict[int, str]] = field(default_factory=dict)
@@ -72,7 +75,9 @@ class InjectedTenant:
     refused: int = 0
 
     def post(self, kind: str, number: int, path: str, body: dict[str, Any]) -> dict[str, Any]:
-        """Plant by the HTTP API; a form that is not accepted there is refused, and not an error."""
+        """Inject over the HTTP API; a form that the API does not accept must be refused without a
+        server error.
+        """
         return self._send("POST", kind, number, path, body)
 
     def patch(self, path: str, body: dict[str, Any]) -> None:
@@ -93,7 +98,7 @@ class InjectedTenant:
         return tenant
 
     def run(self, call: Any) -> Any:
-        """Plant by SQL, as a worker or an operator does."""
+        """Inject through SQL, as a worker or an operator does."""
         self.injected += 1
         try:
             return db.run(self.server.conn, call)
@@ -113,7 +118,7 @@ def inject_scripts(house: ApiServer) -> InjectedTenant:
 
 
 def _plant_shared(tenant: InjectedTenant, number: int, form: str) -> None:
-    """What operators and workers name."""
+    """Inject into names that operators and workers choose."""
     schema = {
         "type": "object",
         "title": form,
@@ -169,7 +174,7 @@ def _plant_automation(tenant: InjectedTenant, number: int, form: str) -> None:
 
 
 def _plant_firing(tenant: InjectedTenant, number: int, form: str) -> None:
-    """A reason that a scheduler gives may quote what a tenant has written."""
+    """Inject into the reason of a firing, which may quote a tenant's input."""
     trigger = tenant.ids.get("schedule", {}).get(number)
     if trigger is not None:
         tenant.server.conn.execute(
@@ -182,7 +187,7 @@ def _plant_firing(tenant: InjectedTenant, number: int, form: str) -> None:
 def _plant_job(
     tenant: InjectedTenant, number: int, form: str, definition: str, *, is_dead: bool = False
 ) -> None:
-    """A job, and all that its worker can say about it."""
+    """Inject into a job, and into everything that its worker can report about it."""
     kind = "dead" if is_dead else "job"
     request = {
         "definition": definition,
@@ -193,7 +198,7 @@ def _plant_job(
         "correlation_id": form,
     }
     tenant.post(kind, number, "/jobs", request)
-    if number not in tenant.ids.get(kind, {}):  # a form that cannot be a key
+    if number not in tenant.ids.get(kind, {}):  # a form that is not a valid key
         del request["key"], request["correlation_id"], request["tags"]
         tenant.post(kind, number, "/jobs", request)
     worker = uuid4()

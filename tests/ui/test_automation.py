@@ -1,5 +1,6 @@
-"""Workflows, triggers, events, webhooks and connectors: each page is sound, and what people do
-there works."""
+"""Workflows, triggers, events, webhooks and connectors: each page passes the checks, and its
+actions work.
+"""
 
 import re
 
@@ -30,7 +31,7 @@ PAGES = [
     PageView("connectors", "/settings?tab=connectors", "billing"),
     PageView("job-steps", "/jobs/{shipping}", "print the label", "wide"),
 ]
-# Of these a viewer's are looked at: one for each kind of action.
+# The pages that a viewer's test covers: one for each kind of action.
 LOOKED_AT = {
     *("workflow", "triggers", "trigger-schedule", "trigger-event"),
     *("event", "webhook", "connectors"),
@@ -46,14 +47,14 @@ def _admin(made: AutomationData) -> str:
     return made.dashboard.server.a.keys["tenant_admin"]
 
 
-@pytest.mark.timeout(300)  # it is many pages
-def test_every_page_is_sound(shop_at_work: AutomationData, browser: Browser) -> None:
+@pytest.mark.timeout(300)  # it covers many pages
+def test_every_page_passes_the_checks(shop_at_work: AutomationData, browser: Browser) -> None:
     with open_page(browser, shop_at_work.dashboard, _admin(shop_at_work)) as session:
         for view in PAGES:
             check_page(session, view, shop_at_work.ids)
 
 
-def test_a_cron_trigger_is_made_with_its_next_runs_in_sight(
+def test_a_cron_trigger_is_created_with_a_preview_of_its_next_runs(
     shop_at_work: AutomationData, browser: Browser
 ) -> None:
     with open_page(browser, shop_at_work.dashboard, _admin(shop_at_work)) as session:
@@ -78,13 +79,13 @@ def test_a_cron_trigger_is_made_with_its_next_runs_in_sight(
         session.complaints[:] = [each for each in session.complaints if "422" not in each]
 
 
-def test_a_workflow_is_seen_as_a_graph_and_retried(
+def test_a_workflow_is_shown_as_a_graph_and_retried(
     shop_at_work: AutomationData, browser: Browser
 ) -> None:
     with open_page(browser, shop_at_work.dashboard, _admin(shop_at_work)) as session:
         session.load("/workflows?kind=workflow")
         session.click("album winter", role="link")
-        # Many alike nodes are one.
+        # Many nodes of one definition are shown as one.
         expect(session.page.locator("[data-node]")).to_have_count(5)
         session.click(f"{PHOTOS} \N{MULTIPLICATION SIGN} resize")
         session.expect_text(f"{PHOTOS} succeeded")
@@ -99,9 +100,7 @@ def test_a_workflow_is_seen_as_a_graph_and_retried(
         expect(session.page.get_by_role("main")).to_contain_text(re.compile("Failed"))
 
 
-def test_what_runs_in_a_workflow_is_followed(
-    shop_at_work: AutomationData, browser: Browser
-) -> None:
+def test_a_running_workflow_is_followed(shop_at_work: AutomationData, browser: Browser) -> None:
     payload = {"month": "2026-11", "pages": 3000}
     nodes = [{"name": "read", "definition": "make_report", "payload": payload}]
     made = shop_at_work.post("/workflows", {"name": "long", "nodes": nodes})["id"]
@@ -114,7 +113,7 @@ def test_what_runs_in_a_workflow_is_followed(
     shop_at_work.post(f"/workflows/{made}/cancel")
 
 
-def test_the_secret_of_a_webhook_is_seen_once(
+def test_the_secret_of_a_webhook_is_shown_once(
     shop_at_work: AutomationData, browser: Browser
 ) -> None:
     with open_page(browser, shop_at_work.dashboard, _admin(shop_at_work)) as session:
@@ -144,7 +143,7 @@ def test_the_secret_of_a_webhook_is_seen_once(
         session.expect_text(shop_at_work.dashboard.refusing.url)
 
 
-def test_an_event_is_sent_and_shows_what_it_caused(
+def test_an_event_is_sent_and_shows_its_effects(
     shop_at_work: AutomationData, browser: Browser
 ) -> None:
     with open_page(browser, shop_at_work.dashboard, _admin(shop_at_work)) as session:
@@ -161,7 +160,7 @@ def test_an_event_is_sent_and_shows_what_it_caused(
         _sees_no_secret(session)
 
 
-def test_a_trigger_shows_how_many_events_it_deduplicated_and_the_job_that_covers_each(
+def test_a_trigger_shows_its_deduplicated_events_and_the_job_that_covers_each(
     shop_at_work: AutomationData, browser: Browser
 ) -> None:
     made = shop_at_work
@@ -188,9 +187,7 @@ def _sees_no_secret(session: PageSession) -> None:
     assert "s3cr3t-of-billing" not in session.page.content()
 
 
-def test_a_viewer_looks_and_is_offered_no_action(
-    shop_at_work: AutomationData, browser: Browser
-) -> None:
+def test_a_viewer_is_offered_no_action(shop_at_work: AutomationData, browser: Browser) -> None:
     made = shop_at_work
     viewer = made.dashboard.server.a.keys["viewer"]
     actions = re.compile(

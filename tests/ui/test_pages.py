@@ -1,4 +1,4 @@
-"""Every page of a tenant and of an operator."""
+"""Every page of a tenant and of an operator passes the page checks."""
 
 import pytest
 from playwright.sync_api import Browser
@@ -33,15 +33,19 @@ ADMIN_PAGES = [
 ]
 
 
-@pytest.mark.timeout(300)  # it is many pages
-def test_every_page_of_a_tenant_is_sound(dashboard: DashboardData, browser: Browser) -> None:
+@pytest.mark.timeout(300)  # it covers many pages
+def test_every_page_of_a_tenant_passes_the_checks(
+    dashboard: DashboardData, browser: Browser
+) -> None:
     with open_page(browser, dashboard, dashboard.server.a.keys["tenant_admin"]) as session:
         for view in TENANT_PAGES:
             check_page(session, view, dashboard.jobs)
 
 
-@pytest.mark.timeout(300)  # it is many pages
-def test_every_page_of_an_operator_is_sound(dashboard: DashboardData, browser: Browser) -> None:
+@pytest.mark.timeout(300)  # it covers many pages
+def test_every_page_of_an_operator_passes_the_checks(
+    dashboard: DashboardData, browser: Browser
+) -> None:
     with open_page(browser, dashboard, dashboard.server.super_key) as session:
         for view in ADMIN_PAGES:
             check_page(session, view, dashboard.jobs)
@@ -50,7 +54,7 @@ def test_every_page_of_an_operator_is_sound(dashboard: DashboardData, browser: B
         session.check_access()
 
 
-def test_the_page_to_sign_in_is_sound(dashboard: DashboardData, browser: Browser) -> None:
+def test_the_sign_in_page_passes_the_checks(dashboard: DashboardData, browser: Browser) -> None:
     with open_page(browser, dashboard, None) as session:
         session.load("/sign-in")
         session.expect_text("Sign in to JobForge")

@@ -1,4 +1,4 @@
-"""What people come to the dashboard for, from the first click to the last."""
+"""The tasks of dashboard users, from the first click to the last."""
 
 import ast
 import json
@@ -26,7 +26,7 @@ def _state(session: PageSession, state: str) -> None:
     expect(session.page.locator("[data-state]")).to_have_attribute("data-state", state)
 
 
-def test_a_deep_link_asks_for_a_key_and_leads_back(
+def test_a_deep_link_asks_for_a_key_and_returns_to_its_page(
     dashboard: DashboardData, browser: Browser
 ) -> None:
     with open_page(browser, dashboard, None) as session:
@@ -41,7 +41,7 @@ def test_a_deep_link_asks_for_a_key_and_leads_back(
         expect(session.page.get_by_role("region", name="Payload")).to_contain_text(
             str(UNSAFE_INTEGER)
         )
-        # The browser tells of the key that was refused, and of the session that was not there.
+        # The browser complains about the refused key, and about the missing session.
         assert all("401" in each for each in session.complaints)
         session.complaints.clear()
 
@@ -79,7 +79,7 @@ def test_an_api_key_in_a_link_does_not_sign_in(
 
 
 @pytest.mark.attack("sessions")
-def test_a_ticket_replaces_a_live_session_only_when_its_holder_agrees(
+def test_a_ticket_replaces_a_live_session_only_with_consent(
     dashboard: DashboardData, browser: Browser
 ) -> None:
     key = parse_api_key(dashboard.server.super_key)
@@ -101,9 +101,7 @@ def test_a_ticket_replaces_a_live_session_only_when_its_holder_agrees(
             assert request.get(f"{served.url}/api/v1/session").json()["role"] == role
 
 
-def test_a_job_is_watched_while_it_runs_and_canceled(
-    dashboard: DashboardData, browser: Browser
-) -> None:
+def test_a_running_job_is_watched_and_canceled(dashboard: DashboardData, browser: Browser) -> None:
     with open_page(browser, dashboard, _admin(dashboard)) as session:
         job = dashboard.enqueue("make_report", {"month": "2026-09", "pages": 3000})
         session.load(f"/jobs/{job}")
@@ -150,7 +148,9 @@ def test_a_double_click_retries_once(dashboard: DashboardData, browser: Browser)
     assert len(found.json()["items"]) == 2
 
 
-def test_an_address_without_a_page_leads_on(dashboard: DashboardData, browser: Browser) -> None:
+def test_an_unknown_path_links_to_existing_pages(
+    dashboard: DashboardData, browser: Browser
+) -> None:
     with open_page(browser, dashboard, _admin(dashboard)) as session:
         session.load("/nowhere")
         session.expect_text("There is no such page")
@@ -158,7 +158,7 @@ def test_an_address_without_a_page_leads_on(dashboard: DashboardData, browser: B
         session.expect_text("make_report")
 
 
-def test_a_page_not_seen_before_waits_for_a_server_that_is_away(
+def test_an_uncached_page_waits_for_an_unreachable_server(
     dashboard: DashboardData, browser: Browser
 ) -> None:
     with open_page(browser, dashboard, _admin(dashboard)) as session:
@@ -170,10 +170,10 @@ def test_a_page_not_seen_before_waits_for_a_server_that_is_away(
         session.page.unroute("**/*")
         session.click("Try again")
         session.expect_text("Done in the background")
-        session.complaints.clear()  # what could not be had
+        session.complaints.clear()  # failed requests
 
 
-def test_a_dialog_stays_while_text_is_marked_and_hands_the_focus_back(
+def test_a_dialog_stays_open_while_text_is_selected_and_returns_the_focus(
     dashboard: DashboardData, browser: Browser
 ) -> None:
     with open_page(browser, dashboard, _admin(dashboard)) as session:
@@ -208,7 +208,7 @@ def test_two_attempts_show_how_their_errors_differ(
         )
 
 
-def test_the_figures_of_a_definition_lead_to_its_jobs(
+def test_the_figures_of_a_definition_link_to_its_jobs(
     dashboard: DashboardData, browser: Browser
 ) -> None:
     with open_page(browser, dashboard, _admin(dashboard)) as session:
@@ -225,7 +225,7 @@ def test_the_figures_of_a_definition_lead_to_its_jobs(
         session.expect_text("ConnectionError")
 
 
-def test_a_group_of_failures_is_run_again_behind_a_canary(
+def test_a_failure_group_is_redriven_behind_a_canary(
     dashboard: DashboardData, browser: Browser
 ) -> None:
     with open_page(browser, dashboard, _admin(dashboard)) as session, dashboard.bank_is_down():
@@ -246,7 +246,7 @@ def test_a_group_of_failures_is_run_again_behind_a_canary(
         ).to_have_count(0)
 
 
-def test_all_that_match_are_canceled_in_the_background(
+def test_all_matching_jobs_are_canceled_in_the_background(
     dashboard: DashboardData, browser: Browser
 ) -> None:
     jobs = [
@@ -268,7 +268,7 @@ def test_all_that_match_are_canceled_in_the_background(
         session.expect_text("Canceled")
 
 
-def test_the_filter_box_writes_the_address(dashboard: DashboardData, browser: Browser) -> None:
+def test_the_filter_box_updates_the_url(dashboard: DashboardData, browser: Browser) -> None:
     with open_page(browser, dashboard, _admin(dashboard)) as session:
         session.load("/jobs")
         session.expect_text("make_report")
@@ -291,7 +291,7 @@ def test_the_filter_box_writes_the_address(dashboard: DashboardData, browser: Br
         expect(session.page).to_have_url(re.compile("/failures$"))
 
 
-def test_a_table_is_sorted_by_its_address_and_walked_by_keys(
+def test_a_table_is_sorted_by_its_url_and_navigated_with_keys(
     dashboard: DashboardData, browser: Browser
 ) -> None:
     with open_page(browser, dashboard, _admin(dashboard)) as session:
@@ -350,7 +350,7 @@ def test_tabs_share_one_stream_and_rows_stay_under_the_pointer(
         expect(session.page.locator(f"[data-job='{made}']")).to_be_visible()
 
 
-def test_a_list_says_all_of_a_job_in_a_row_and_begins_with_the_oldest_when_asked(
+def test_a_list_shows_each_job_in_one_row_and_can_start_with_the_oldest(
     dashboard: DashboardData, browser: Browser
 ) -> None:
     with open_page(browser, dashboard, _admin(dashboard)) as session:
@@ -367,7 +367,7 @@ def test_a_list_says_all_of_a_job_in_a_row_and_begins_with_the_oldest_when_asked
         expect(row).to_have_attribute("data-job", oldest["id"])
 
 
-def test_a_table_is_saved_from_the_palette(dashboard: DashboardData, browser: Browser) -> None:
+def test_a_table_is_exported_from_the_palette(dashboard: DashboardData, browser: Browser) -> None:
     with open_page(browser, dashboard, _admin(dashboard)) as session:
         session.load("/queues")
         session.expect_text("payments")
@@ -400,7 +400,7 @@ def test_a_queue_is_paused_and_resumed_by_an_operator(
         expect(session.page.get_by_role("button", name="Pause mail")).to_be_visible()
 
 
-def test_an_operator_sees_which_times_made_no_job_and_who_acts(
+def test_an_operator_sees_missed_runs_and_running_schedulers(
     dashboard: DashboardData, browser: Browser
 ) -> None:
     with open_page(browser, dashboard, dashboard.server.super_key) as session:
@@ -417,7 +417,9 @@ def test_an_operator_sees_which_times_made_no_job_and_who_acts(
         session.expect_text("the job of the time before has not ended")
 
 
-def test_an_operator_sees_who_has_fallen_silent(dashboard: DashboardData, browser: Browser) -> None:
+def test_an_operator_sees_workers_without_heartbeats(
+    dashboard: DashboardData, browser: Browser
+) -> None:
     with open_page(browser, dashboard, dashboard.server.super_key) as session:
         session.load("/admin/workers")
         expect(session.page.get_by_role("alert")).to_contain_text("not heard from for a minute")
@@ -435,7 +437,7 @@ def test_a_deployment_is_marked_in_the_chart(dashboard: DashboardData, browser: 
         assert "2026.11.1" not in str(chart.get_attribute("aria-label"))
 
 
-def test_viewing_as_a_tenant_changes_nothing_unless_asked(
+def test_viewing_as_a_tenant_changes_nothing_without_confirmation(
     dashboard: DashboardData, browser: Browser
 ) -> None:
     with open_page(browser, dashboard, dashboard.server.super_key) as session:
@@ -449,7 +451,7 @@ def test_viewing_as_a_tenant_changes_nothing_unless_asked(
         expect(session.page.get_by_role("button", name="Retry", exact=True)).to_be_visible()
 
 
-def test_a_tenant_opens_no_job_of_another(dashboard: DashboardData, browser: Browser) -> None:
+def test_a_tenant_cannot_open_a_job_of_another(dashboard: DashboardData, browser: Browser) -> None:
     with open_page(browser, dashboard, _admin(dashboard)) as session:
         for path in (f"/jobs/{dashboard.jobs['foreign']}", f"/jobs/{uuid4()}"):
             session.load(path)
@@ -467,7 +469,7 @@ def test_a_tenant_has_no_admin_area(dashboard: DashboardData, browser: Browser) 
         session.complaints[:] = [each for each in session.complaints if "403" not in each]
 
 
-def test_a_viewer_is_offered_nothing_that_would_be_refused(
+def test_a_viewer_is_offered_no_forbidden_action(
     dashboard: DashboardData, browser: Browser
 ) -> None:
     viewer = dashboard.server.a.keys["viewer"]
@@ -494,7 +496,7 @@ def test_long_names_fit_a_phone(dashboard: DashboardData, browser: Browser) -> N
             session.check_fits(path)
 
 
-# What is written on canvases, and how far down.
+# The strings drawn on canvases, and their vertical positions.
 WRITTEN = """
 window.written = new Set();
 const write = CanvasRenderingContext2D.prototype.fillText;
@@ -505,7 +507,7 @@ CanvasRenderingContext2D.prototype.fillText = function (text, x, y) {
 """
 
 
-def test_a_new_tenant_is_offered_what_works_and_sees_an_empty_chart(
+def test_a_new_tenant_is_offered_working_actions_and_sees_an_empty_chart(
     dashboard: DashboardData, browser: Browser
 ) -> None:
     key = dashboard.server.create_key("tenant_admin", uuid4())
@@ -520,12 +522,12 @@ def test_a_new_tenant_is_offered_what_works_and_sees_an_empty_chart(
 
 
 def _times(session: PageSession) -> list[str]:
-    """Labels of the axis that has times."""
+    """Return the labels of the time axis."""
     written = [json.loads(each)[0] for each in session.page.evaluate("[...written]")]
     return sorted(text for text in written if text.endswith(" ms"))
 
 
-def test_a_copied_job_is_python_whatever_its_payload_is_called(
+def test_a_job_copied_as_python_is_valid_whatever_its_payload_fields_are_called(
     dashboard: DashboardData, browser: Browser
 ) -> None:
     dashboard.server.conn.execute("select jobforge.put_definition('import_order', 1)")

@@ -1,7 +1,7 @@
 """Scripts in every field that a tenant, a worker or a job fills: none runs on any page.
 
-The browser ignores the Content-Security-Policy, which would stop most of them: pages must be safe
-without it, too.
+The browser ignores the Content-Security-Policy, which would stop most of them, because pages must
+be safe without it.
 """
 
 from collections.abc import Iterator
@@ -26,7 +26,7 @@ from ui.script_injection import (
 from jobforge.embedded import PostgresServer
 
 _WITHIN_MS = 60_000
-# Elements and attributes that no page has unless a text became markup.
+# Elements and attributes that no page has unless a string became markup.
 _FOUND = """
 () => {
   const found = window.hostileRan === undefined ? [] : ["a script ran"];
@@ -48,7 +48,7 @@ _FOUND = """
 
 @dataclass
 class Visitor:
-    """A page, and everything that must not happen in it."""
+    """A page, and the violations found in it."""
 
     page: Page
     base: str
@@ -56,7 +56,7 @@ class Visitor:
     visited: int = 0
 
     def visit(self, path: str, text: str = "") -> None:
-        """With this text on it: as text."""
+        """Visit a page that must show this string as text."""
         push = "url => history.pushState({}, '', url)"
         if self.page.url == "about:blank":
             self.page.goto(self.base + path)
@@ -105,9 +105,10 @@ def hostile(server: PostgresServer) -> Iterator[InjectedTenant]:
         yield made
 
 
-def test_the_browser_would_notice(browser: Browser) -> None:
-    """Most forms do something in a page that does not escape its text: the others need a place in
-    an attribute or a template, or a click."""
+def test_the_browser_would_detect_an_injected_script(browser: Browser) -> None:
+    """Most forms have an effect in a page that does not escape text; the others need a place in an
+    attribute or a template, or a click.
+    """
     unnoticed = []
     with visiting(browser, "http://page.test", None) as visitor:
         for number, form in enumerate(FORMS):
@@ -116,7 +117,7 @@ def test_the_browser_would_notice(browser: Browser) -> None:
             visitor.page.route(f"http://page.test/{number}", answer)
             visitor.page.route(f"http://{ELSEWHERE}/**", partial(_answer, page=""))
             visitor.found.clear()
-            with suppress(Error):  # some forms take the browser to another page
+            with suppress(Error):  # some forms navigate the browser to another page
                 visitor.page.goto(f"http://page.test/{number}", wait_until="domcontentloaded")
                 visitor.found += visitor.page.evaluate(_FOUND)
             if not visitor.found:
@@ -158,8 +159,8 @@ def _needle(form: str) -> str:
 
 
 @pytest.mark.attack("XSS")
-@pytest.mark.timeout(600)  # it is many pages
-def test_no_list_runs_what_a_tenant_has_written(
+@pytest.mark.timeout(600)  # it covers many pages
+def test_no_list_runs_a_tenants_script(
     hostile: InjectedTenant, browser: Browser, attempts: Attempts
 ) -> None:
     with visiting(browser, hostile.server.url, hostile.server.a.keys["tenant_admin"]) as visitor:
@@ -175,9 +176,9 @@ def test_no_list_runs_what_a_tenant_has_written(
 
 
 @pytest.mark.attack("XSS")
-@pytest.mark.timeout(600)  # it is many pages
+@pytest.mark.timeout(600)  # it covers many pages
 @pytest.mark.parametrize("kind", DETAILS)
-def test_no_page_of_one_thing_runs_what_a_tenant_has_written(
+def test_no_detail_page_runs_a_tenants_script(
     hostile: InjectedTenant, browser: Browser, attempts: Attempts, kind: str
 ) -> None:
     with visiting(browser, hostile.server.url, hostile.server.a.keys["tenant_admin"]) as visitor:
@@ -188,8 +189,8 @@ def test_no_page_of_one_thing_runs_what_a_tenant_has_written(
 
 
 @pytest.mark.attack("XSS")
-@pytest.mark.timeout(600)  # it is many pages
-def test_no_page_of_an_operator_runs_what_a_tenant_has_written(
+@pytest.mark.timeout(600)  # it covers many pages
+def test_no_operator_page_runs_a_tenants_script(
     hostile: InjectedTenant, browser: Browser, attempts: Attempts
 ) -> None:
     with visiting(browser, hostile.server.url, hostile.server.super_key) as visitor:

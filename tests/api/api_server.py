@@ -67,7 +67,7 @@ class ApiServer:
 
     def create_key(self, role: str, tenant_id: UUID | None, **options: Any) -> str:
         key = generate_api_key()
-        made = calls.create_api_key(
+        created = calls.create_api_key(
             f"{role} of a test",
             Role(role),
             lookup=key.lookup,
@@ -76,7 +76,7 @@ class ApiServer:
             **options,
         )
         with db.connect(self.database.url) as conn:
-            db.run(conn, made)
+            db.run(conn, created)
         return key.text
 
 

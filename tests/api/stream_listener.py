@@ -25,7 +25,7 @@ class StreamListener:
         return [UUID(data["job_id"]) for name, data in self.events if name == kind]
 
     def data_of(self, name: str) -> list[Any]:
-        return [data for heard, data in self.events if heard == name]
+        return [data for received, data in self.events if received == name]
 
     async def until(self, condition: Callable[["StreamListener"], bool]) -> None:
         async with asyncio.timeout(30):

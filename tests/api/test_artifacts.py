@@ -44,14 +44,14 @@ def _folder(factory: pytest.TempPathFactory) -> Path:
     return factory.getbasetemp() / "artifacts-of-the-api"
 
 
-def _settled(api: ApiServer, result: Any, **more: Any) -> UUID:
+def _create_succeeded_job(api: ApiServer, result: Any, **more: Any) -> UUID:
     """Return a succeeded job of tenant A."""
     admin, worker = api.client("tenant_admin"), uuid4()
-    made = admin.post("/jobs", json={"definition": "plain", "queue": "own"}).json()["id"]
+    created = admin.post("/jobs", json={"definition": "plain", "queue": "own"}).json()["id"]
     (job,) = db.run(api.conn, calls.claim_jobs(worker, {"own": 1}))
     report = OutcomeReport(*job.token, Outcome.SUCCEEDED, job.started_at, result, **more)
     db.run(api.conn, calls.complete_jobs(worker, [report]))
-    return UUID(made)
+    return UUID(created)
 
 
 def test_the_server_stores_a_payload_too_large_for_a_row(
@@ -61,13 +61,13 @@ def test_the_server_stores_a_payload_too_large_for_a_row(
     payload = {"to": "ä" * 200_000}
     wish = {"definition": "mail", "payload": payload}
     small = {"definition": "mail", "payload": {"to": "ada"}}
-    made = [
+    created = [
         admin.post("/jobs", json=wish),
         admin.post("/jobs", json=wish, headers={"idempotency-key": "large"}),
         admin.post("/jobs/batch", json={"jobs": [small, wish, small]}),
     ]
-    assert [answer.status_code for answer in made] == [201] * 3
-    ids = [made[0].json()["id"], made[1].json()["id"], made[2].json()["items"][1]["id"]]
+    assert [answer.status_code for answer in created] == [201] * 3
+    ids = [created[0].json()["id"], created[1].json()["id"], created[2].json()["items"][1]["id"]]
     refs = []
     for job_id in ids:
         job = admin.get(f"/jobs/{job_id}").json()["job"]
@@ -75,7 +75,7 @@ def test_the_server_stores_a_payload_too_large_for_a_row(
         assert refs[-1] == job["payload"]["$artifact"]["ref"]
         assert admin.get(f"/jobs/{job_id}/artifact").json() == payload
         assert admin.get(f"/jobs/{job_id}/artifact?of=payload").json() == payload
-    plain = admin.get(f"/jobs/{made[2].json()['items'][0]['id']}").json()["job"]
+    plain = admin.get(f"/jobs/{created[2].json()['items'][0]['id']}").json()["job"]
     assert (plain["payload"], plain["artifact_ref"]) == ({"to": "ada"}, None)
     assert artifacts.store.size(refs[-1].removeprefix("artifact:")) > 400_000
 
@@ -92,7 +92,7 @@ def test_a_browser_saves_an_artifact_and_shows_nothing_of_it(
 ) -> None:
     page = b"<script>alert(1)</script>"
     marker = artifacts.put(new_key(api.a.tenant_id, uuid4(), "report.html"), page)
-    job_id = _settled(api, {"artifact": marker.ref}, artifact_ref=marker.ref)
+    job_id = _create_succeeded_job(api, {"artifact": marker.ref}, artifact_ref=marker.ref)
     answer = api.client("tenant_admin").get(f"/jobs/{job_id}/artifact")
     assert (answer.status_code, answer.content) == (200, page)
     headers = answer.headers
@@ -107,7 +107,7 @@ def test_only_the_tenant_itself_reads_an_artifact_and_no_viewer(
     api: ApiServer, artifacts: Artifacts
 ) -> None:
     marker = artifacts.put(new_key(api.a.tenant_id, uuid4(), "report.csv"), b"a")
-    job_id = _settled(api, None, artifact_ref=marker.ref)
+    job_id = _create_succeeded_job(api, None, artifact_ref=marker.ref)
     path = f"/jobs/{job_id}/artifact"
     assert api.client("tenant_admin").get(path).status_code == 200
     assert api.client("viewer").get(path).status_code == 403
@@ -122,7 +122,7 @@ def test_an_artifact_that_is_missing_or_foreign_is_not_found(
     escape = f"artifact:{api.a.tenant_id}/2026-01-01/{uuid4()}/../{foreign.ref}"
     for ref in (None, foreign.ref, gone, escape, "file:///etc/passwd", "artifact:"):
         for result in (None, {"artifact": ref}):
-            job_id = _settled(api, result, artifact_ref=ref)
+            job_id = _create_succeeded_job(api, result, artifact_ref=ref)
             answer = api.client("tenant_admin").get(f"/jobs/{job_id}/artifact")
             assert (answer.status_code, answer.json()["code"]) == (404, "artifact_not_found")
 
@@ -138,7 +138,7 @@ def test_the_result_of_a_job_is_the_same_over_http_as_from_a_database(
 
     result = b'["' + b"x" * 2_000_000 + b'"]'
     marker = artifacts.put(new_key(api.a.tenant_id, uuid4(), "result-1.json"), result)
-    job_id = _settled(api, marker.to_json(), artifact_ref=marker.ref)
+    job_id = _create_succeeded_job(api, marker.to_json(), artifact_ref=marker.ref)
     job = app.client.get_job(api.a.tenant_id, job_id)
     assert app.client.get_result(job) == ["x" * 2_000_000]
     app.close()
@@ -173,7 +173,7 @@ def test_the_command_line_stores_and_saves_with_a_database_and_with_a_server(
 
 def test_clients_read_an_artifact_in_pieces(api: ApiServer, artifacts: Artifacts) -> None:
     marker = artifacts.put(new_key(api.a.tenant_id, uuid4(), "report.csv"), b"a,b\r\n" * 100_000)
-    job_id = _settled(api, None, artifact_ref=marker.ref)
+    job_id = _create_succeeded_job(api, None, artifact_ref=marker.ref)
     with Client(api.url, api.a.keys["tenant_admin"]) as client:
         with client.open_artifact(job_id) as pieces:
             assert sum(map(len, pieces)) == marker.bytes
@@ -200,7 +200,7 @@ def test_deleting_a_tenant_deletes_its_artifacts(api: ApiServer, artifacts: Arti
 def test_erasing_a_job_deletes_its_artifacts(api: ApiServer, artifacts: Artifacts) -> None:
     tenant_id, folder = api.a.tenant_id, uuid4()
     marker = artifacts.put(new_key(tenant_id, folder, "a.csv"), b"secret")
-    job_id = _settled(api, None, artifact_ref=marker.ref)
+    job_id = _create_succeeded_job(api, None, artifact_ref=marker.ref)
     admin = api.client("tenant_admin")
     assert api.client("viewer").post(f"/jobs/{job_id}/erase").status_code == 403
     assert admin.post(f"/jobs/{job_id}/erase").status_code == 204
@@ -223,7 +223,7 @@ def test_a_download_redirects_to_the_bucket_when_links_are_on(api: ApiServer) ->
         marker = artifacts_in_bucket(url).put(
             new_key(api.a.tenant_id, uuid4(), "report.csv"), b"a,b"
         )
-        job_id = _settled(api, None, artifact_ref=marker.ref)
+        job_id = _create_succeeded_job(api, None, artifact_ref=marker.ref)
         config = Config(
             database_url=api.database.url_as("server_login"),
             artifacts=url,

@@ -56,13 +56,13 @@ def test_a_request_needs_a_valid_key(api: ApiServer, attempts: Attempts) -> None
 
 def test_a_revoked_key_stops_at_once_and_an_expired_key_at_its_time(api: ApiServer) -> None:
     admin = api.client("tenant_admin")
-    made = admin.post("/keys", json={"name": "short", "role": "viewer"}).json()
-    headers = _bearer(made["key"])
+    created = admin.post("/keys", json={"name": "short", "role": "viewer"}).json()
+    headers = _bearer(created["key"])
     assert api.client(None).get("/session", headers=headers).json()["role"] == "viewer"
-    assert admin.delete(f"/keys/{made['id']}").status_code == 204
+    assert admin.delete(f"/keys/{created['id']}").status_code == 204
     assert api.client(None).get("/session", headers=headers).status_code == 401
     # revoking it twice is not an error
-    assert admin.delete(f"/keys/{made['id']}").status_code == 204
+    assert admin.delete(f"/keys/{created['id']}").status_code == 204
 
     past = datetime.now(UTC) - timedelta(days=1)
     refused = admin.post(
@@ -81,8 +81,8 @@ def test_a_rotated_key_works_during_the_overlap(api: ApiServer) -> None:
     admin = api.client("tenant_admin")
     old = admin.post("/keys", json={"name": "turning", "role": "viewer"}).json()
     new = admin.post(f"/keys/{old['id']}/rotate", json={"overlap_s": 60}).json()
-    for made in (old, new):
-        assert api.client(None).get("/session", headers=_bearer(made["key"])).status_code == 200
+    for created in (old, new):
+        assert api.client(None).get("/session", headers=_bearer(created["key"])).status_code == 200
     last = admin.post(f"/keys/{new['id']}/rotate").json()
     assert api.client(None).get("/session", headers=_bearer(new["key"])).status_code == 401
     assert api.client(None).get("/session", headers=_bearer(last["key"])).status_code == 200
@@ -104,11 +104,11 @@ def test_a_narrow_key_cannot_take_over_a_wider_key(api: ApiServer, attempts: Att
 
 def test_the_secret_of_a_key_is_shown_once_and_stored_nowhere(api: ApiServer) -> None:
     admin = api.client("tenant_admin")
-    made = admin.post("/keys", json={"name": "once", "role": "worker"}).json()["key"]
+    created = admin.post("/keys", json={"name": "once", "role": "worker"}).json()["key"]
     listed = admin.get("/keys", params={"limit": 200})
-    assert made not in listed.text
+    assert created not in listed.text
     assert "hash" not in listed.json()["items"][0]
-    secret = made.split("_", 2)[2]
+    secret = created.split("_", 2)[2]
     rows = api.conn.execute("select to_jsonb(k)::text as row from jobforge.api_keys as k")
     assert not [row for row in rows if secret in row["row"]]
     used = [key["last_used_at"] for key in listed.json()["items"] if key["role"] == "tenant_admin"]
@@ -127,22 +127,22 @@ def _cookie(answer: httpx2.Response) -> str:
 
 def test_a_session_cookie_holds_no_key_and_ends_with_its_key(api: ApiServer) -> None:
     admin = api.client("tenant_admin")
-    made = admin.post("/keys", json={"name": "for people", "role": "tenant_admin"}).json()
-    begun = _login(api, made["key"])
+    created = admin.post("/keys", json={"name": "for people", "role": "tenant_admin"}).json()
+    begun = _login(api, created["key"])
     assert begun.status_code == 201
     set_cookie = begun.headers["set-cookie"]
     assert "HttpOnly" in set_cookie
     assert "SameSite=lax" in set_cookie
-    assert made["key"].split("_", 2)[2] not in set_cookie
+    assert created["key"].split("_", 2)[2] not in set_cookie
 
     cookie = {"cookie": _cookie(begun)}
     client = api.client(None)
-    assert client.get("/session", headers=cookie).json()["key_id"] == made["id"]
+    assert client.get("/session", headers=cookie).json()["key_id"] == created["id"]
     ended = client.delete("/session", headers=cookie)
     assert 'jobforge_session="";' in ended.headers["set-cookie"]
-    assert admin.delete(f"/keys/{made['id']}").status_code == 204
+    assert admin.delete(f"/keys/{created['id']}").status_code == 204
     assert client.get("/session", headers=cookie).status_code == 401
-    assert _login(api, made["key"]).status_code == 401
+    assert _login(api, created["key"]).status_code == 401
 
 
 @pytest.mark.attack("sessions")
@@ -227,17 +227,17 @@ def test_a_key_cannot_create_a_key_that_expires_later(api: ApiServer, attempts: 
     admin = api.client("tenant_admin")
     lasting = admin.post("/keys", json={"name": "lasting", "role": "viewer"}).json()
     own = short.get("/session").json()["key_id"]
-    made = [
+    created = [
         short.post("/keys", json=new),
         short.post("/keys", json={**new, "expires_at": end.isoformat()}),
         short.post(f"/keys/{lasting['id']}/rotate"),
         short.post(f"/keys/{own}/rotate", json={"overlap_s": 60}),
     ]
     ends = {each["id"]: each["expires_at"] for each in admin.get("/keys").json()["items"]}
-    for answer in made:
+    for answer in created:
         assert answer.status_code == 201, answer.text
         assert datetime.fromisoformat(ends[answer.json()["id"]]) == end
-    attempts(len(made) + 1)
+    attempts(len(created) + 1)
 
 
 @pytest.mark.attack("sessions")

@@ -130,13 +130,13 @@ def test_every_bad_request_has_its_status_and_its_code(api: ApiServer, attempts:
         answer = client.request(
             case.method, case.path, content=case.body or None, headers=case.headers
         )
-        said = f"{case.about}: {answer.status_code} {answer.text}"
+        output = f"{case.about}: {answer.status_code} {answer.text}"
         problem = answer.json()
-        assert "code" in problem, said
-        assert (answer.status_code, problem["code"]) == (case.status, case.code), said
-        assert answer.headers["content-type"] == "application/problem+json", said
-        assert problem["request_id"] == answer.headers["x-request-id"], said
-        assert ("allow" in answer.headers) == (case.status == 405), said
+        assert "code" in problem, output
+        assert (answer.status_code, problem["code"]) == (case.status, case.code), output
+        assert answer.headers["content-type"] == "application/problem+json", output
+        assert problem["request_id"] == answer.headers["x-request-id"], output
+        assert ("allow" in answer.headers) == (case.status == 405), output
         assert set(problem) == {
             *("type", "title", "status", "code", "detail", "errors", "facts", "request_id")
         }

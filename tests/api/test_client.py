@@ -104,18 +104,18 @@ def _requested_schedule(api: ApiServer, tenant_id: UUID) -> UUID:
     """Create a schedule with a requested run."""
     settings = {"label": "nightly", "definition": "plain", "cron": "@daily", "payload": {"n": 1}}
     create = calls.create_trigger(TriggerType.SCHEDULE, settings, tenant_id=tenant_id)
-    made = db.run(api.conn, create)
-    db.run(api.conn, calls.run_trigger(made, tenant_id=tenant_id))
-    return made
+    created = db.run(api.conn, create)
+    db.run(api.conn, calls.run_trigger(created, tenant_id=tenant_id))
+    return created
 
 
 def _tested_webhook(api: ApiServer, tenant_id: UUID) -> UUID:
     """Create a webhook endpoint to which a test message was sent."""
     settings = {"url": "https://example.com/", "definitions": ["plain"]}
-    made = calls.create_webhook(
+    created = calls.create_webhook(
         generate_webhook_id(), settings, secret=bytes(61), tenant_id=tenant_id
     )
-    webhook = db.run(api.conn, made)
+    webhook = db.run(api.conn, created)
     db.run(api.conn, calls.test_webhook(webhook, tenant_id=tenant_id))
     return webhook
 
@@ -134,8 +134,8 @@ def test_read_methods_return_what_the_database_returns(
     billing = calls.create_connector_config(uuid4(), {"name": "billing"}, tenant_id=tenant_id)
     connector = db.run(api.conn, billing)
     schedule = _requested_schedule(api, tenant_id)
-    made = WorkflowRequest("w", [{"name": "a", "definition": "plain", "delay_s": 600}])
-    workflow = db.run(api.conn, calls.enqueue_workflow(made, tenant_id=tenant_id)).id
+    created = WorkflowRequest("w", [{"name": "a", "definition": "plain", "delay_s": 600}])
+    workflow = db.run(api.conn, calls.enqueue_workflow(created, tenant_id=tenant_id)).id
     batch = db.run(api.conn, calls.create_batch(tenant_id=tenant_id)).id
     reads: list[Call[Any]] = [
         calls.get_workflow(workflow, tenant_id=tenant_id),
@@ -256,12 +256,12 @@ def test_changes_reach_the_database(
 def test_a_key_is_created_rotated_and_revoked_and_shown_once(
     api: ApiServer, client: Client
 ) -> None:
-    made = client.create_key("reports", Role.VIEWER, scopes=["jobs:read"], expires_at=LATER)
-    assert made.text not in repr(made)
-    with Client(api.url, made.text) as reports:
-        assert made.text not in repr(reports)
+    created = client.create_key("reports", Role.VIEWER, scopes=["jobs:read"], expires_at=LATER)
+    assert created.text not in repr(created)
+    with Client(api.url, created.text) as reports:
+        assert created.text not in repr(reports)
         assert reports.whoami().scopes == ["jobs:read"]
-        rotated = client.rotate_key(made.id)
+        rotated = client.rotate_key(created.id)
         with Client(api.url, rotated.text) as successor:
             assert successor.list_jobs(limit=1) is not None
         client.revoke_api_key(rotated.id)
@@ -272,15 +272,15 @@ def test_a_key_is_created_rotated_and_revoked_and_shown_once(
 def test_an_error_has_the_class_that_the_database_would_raise(
     api: ApiServer, client: Client
 ) -> None:
-    theirs = enqueue_one(api.conn, api.b.tenant_id, definition="plain")
+    foreign = enqueue_one(api.conn, api.b.tenant_id, definition="plain")
     refusals: list[tuple[type[errors.JobForgeError], Callable[[], object]]] = [
-        (errors.NotFound, lambda: client.get_job(theirs)),
+        (errors.NotFound, lambda: client.get_job(foreign)),
         (errors.UnknownDefinition, lambda: client.enqueue_job(JobRequest("nothing", {}))),
         (errors.InvalidPayload, lambda: client.enqueue_job(JobRequest("mail", {"to": 3}))),
         (errors.Forbidden, client.list_tenants),
         (errors.Forbidden, lambda: client.list_jobs(tenant_id=api.b.tenant_id)),
         (errors.Conflict, lambda: client.run(calls.cancel_jobs(JobFilter()))),
-        (errors.Invalid, lambda: client.edit_job(uuid4(), {"job_id": str(theirs)})),
+        (errors.Invalid, lambda: client.edit_job(uuid4(), {"job_id": str(foreign)})),
     ]
     for kind, ask in refusals:
         with pytest.raises(kind) as caught:
@@ -303,11 +303,11 @@ def test_jobs_are_created_once_although_the_response_was_lost(
     before = len(db.run(api.conn, calls.list_jobs(limit=200, tenant_id=api.b.tenant_id)))
     proxy.faults.extend(["lose", "busy"])
     with Client(proxy.url, api.b.keys["tenant_admin"]) as client:
-        made = client.enqueue_jobs([JobRequest("plain", {}), JobRequest("plain", {"n": 2})])
+        created = client.enqueue_jobs([JobRequest("plain", {}), JobRequest("plain", {"n": 2})])
     assert proxy.requests == ["POST /api/v1/jobs/batch"] * 3
     after = db.run(api.conn, calls.list_jobs(limit=200, tenant_id=api.b.tenant_id))
     assert len(after) == before + 2
-    assert {each.job_id for each in made} <= {job.id for job in after}
+    assert {each.job_id for each in created} <= {job.id for job in after}
 
 
 def test_a_client_does_not_retry_before_the_server_allows_it() -> None:
@@ -343,8 +343,8 @@ def test_a_server_that_does_not_respond_is_reported(proxy: FaultyProxy) -> None:
 @pytest.mark.anyio
 async def test_async_code_awaits_the_same_methods(api: ApiServer) -> None:
     async with AsyncClient(api.url, api.super_key, tenant="tenant-b") as client:
-        made = await client.enqueue_job(JobRequest("plain", {"n": 2**60}))
-        history = await client.get_job(made.job_id)
+        created = await client.enqueue_job(JobRequest("plain", {"n": 2**60}))
+        history = await client.get_job(created.job_id)
         assert (history.job.tenant_id, history.job.payload) == (api.b.tenant_id, {"n": 2**60})
         with pytest.raises(errors.UnknownDefinition):
             await client.enqueue_job(JobRequest("nothing", {}))
@@ -352,11 +352,11 @@ async def test_async_code_awaits_the_same_methods(api: ApiServer) -> None:
 
 @pytest.mark.anyio
 async def test_a_stream_resumes_after_its_last_event(api: ApiServer) -> None:
-    heard: list[StreamEvent] = []
+    received: list[StreamEvent] = []
 
     async def listen(client: AsyncClient, after: str | None) -> None:
         async for event in client.stream(definitions=["streamed"], after=after):
-            heard.append(event)  # noqa: PERF401 - the list is read while it grows
+            received.append(event)  # noqa: PERF401 - the list is read while it grows
 
     def end_one() -> UUID:
         job_id = enqueue_one(api.conn, api.b.tenant_id, definition="streamed")
@@ -365,18 +365,18 @@ async def test_a_stream_resumes_after_its_last_event(api: ApiServer) -> None:
         return job_id
 
     def jobs() -> list[str]:
-        return [event.data["job_id"] for event in heard if event.name == "attempt"]
+        return [event.data["job_id"] for event in received if event.name == "attempt"]
 
     db.run(api.conn, calls.put_definition("streamed", 1))
     async with AsyncClient(api.url, api.b.keys["viewer"]) as client:
         listening = asyncio.create_task(listen(client, None))
         # The stream starts with a snapshot; every later change is delivered.
-        await eventually(lambda: bool(heard))
+        await eventually(lambda: bool(received))
         first = end_one()
         await eventually(lambda: jobs() == [str(first)])
         listening.cancel()
-        after = heard[-1].id
-        heard.clear()
+        after = received[-1].id
+        received.clear()
         second = end_one()
         listening = asyncio.create_task(listen(client, after))
         await eventually(lambda: jobs() == [str(second)])

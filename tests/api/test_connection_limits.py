@@ -40,7 +40,7 @@ def short(server: PostgresServer) -> Iterator[ApiServer]:
 
 
 @contextmanager
-def connected(url: str, source: str = "127.0.0.1") -> Iterator[socket.socket]:
+def open_socket(url: str, source: str = "127.0.0.1") -> Iterator[socket.socket]:
     port = httpx2.URL(url).port
     assert port is not None
     with socket.create_connection(
@@ -77,19 +77,19 @@ def post(key: str, length: int, *more: str) -> bytes:
 def test_headers_that_do_not_arrive_in_time_end_the_connection(
     short: ApiServer, attempts: Attempts
 ) -> None:
-    with connected(short.url) as silent:
+    with open_socket(short.url) as silent:
         assert until_closed(silent) == ""
     line = b"GET /health HTTP/1.1\r\n"
     for begun in (b"G", line, line + b"Host: here\r\nX-A: "):
-        with connected(short.url) as slow:
+        with open_socket(short.url) as slow:
             slow.sendall(begun)
             assert code_of(until_closed(slow)) == "request_timeout"
-    with connected(short.url) as kept:
+    with open_socket(short.url) as kept:
         kept.sendall(b"GET /health HTTP/1.1\r\nHost: here\r\n\r\n")
         assert kept.recv(65_536).startswith(b"HTTP/1.1 200")
         kept.sendall(b"\r\n")  # no request yet, but no longer idle
         assert until_closed(kept) == ""
-    with connected(short.url) as dripping:
+    with open_socket(short.url) as dripping:
         dripping.sendall(b"GET /health HTTP/1.1\r\n")
         dripping.settimeout(0.02)
         assert drip(dripping, b"X-A: b\r\n").startswith("HTTP/1.1 408")
@@ -112,15 +112,15 @@ def test_a_body_that_makes_no_progress_ends_the_connection(
     short: ApiServer, attempts: Attempts
 ) -> None:
     key = short.a.keys["tenant_admin"]
-    with connected(short.url) as stopped:
+    with open_socket(short.url) as stopped:
         stopped.sendall(post(key, 50_000) + b'{"definition": ')
         assert code_of(until_closed(stopped)) == "request_timeout"
-    with connected(short.url) as dripping:
+    with open_socket(short.url) as dripping:
         dripping.sendall(post(key, 50_000) + b'{"definition": ')
         dripping.settimeout(0.05)
         assert drip(dripping, b" ").startswith("HTTP/1.1 408")
     # the response was sent, and the body may continue indefinitely
-    with connected(short.url) as refused:
+    with open_socket(short.url) as refused:
         refused.sendall(post("wrong", 50_000))
         answer = until_closed(refused)
         assert answer.startswith("HTTP/1.1 401")
@@ -186,7 +186,7 @@ class ManualTransport(asyncio.Transport):
 @pytest.mark.attack("limits")
 def test_an_idle_connection_is_closed(short: ApiServer) -> None:
     config = Config(database_url=short.database.url_as("server_login"), keep_alive_s=1)
-    with serve_in_thread(config) as url, connected(url) as idle:
+    with serve_in_thread(config) as url, open_socket(url) as idle:
         idle.sendall(b"GET /health HTTP/1.1\r\nHost: here\r\n\r\n")
         answer = until_closed(idle)
     assert answer.startswith("HTTP/1.1 200")
@@ -203,15 +203,15 @@ def test_one_address_cannot_use_up_the_connections_of_others(
         open_api_server(database, **limits) as api,
         ExitStack() as stack,
     ):
-        kept = [stack.enter_context(connected(api.url, UNTRUSTED_CLIENT)) for _ in range(4)]
+        kept = [stack.enter_context(open_socket(api.url, UNTRUSTED_CLIENT)) for _ in range(4)]
         for _ in range(20):
-            with connected(api.url, UNTRUSTED_CLIENT) as one_more:
+            with open_socket(api.url, UNTRUSTED_CLIENT) as one_more:
                 assert code_of(until_closed(one_more)) == "too_many_connections"
-        with connected(api.url, "127.0.0.3") as other:
+        with open_socket(api.url, "127.0.0.3") as other:
             other.sendall(b"GET /health HTTP/1.1\r\nHost: here\r\nConnection: close\r\n\r\n")
             assert until_closed(other).startswith("HTTP/1.1 200")
         kept.pop().close()
-        with connected(api.url, UNTRUSTED_CLIENT) as again:
+        with open_socket(api.url, UNTRUSTED_CLIENT) as again:
             again.sendall(b"GET /health HTTP/1.1\r\nHost: here\r\nConnection: close\r\n\r\n")
             assert until_closed(again).startswith("HTTP/1.1 200")
     attempts(20)
@@ -229,9 +229,9 @@ def test_the_total_number_of_connections_is_limited(
     ):
         for address in range(2, 8):
             for _ in range(4):
-                stack.enter_context(connected(api.url, f"127.0.0.{address}"))
+                stack.enter_context(open_socket(api.url, f"127.0.0.{address}"))
         for source in ("127.0.0.9", "127.0.0.1"):
-            with connected(api.url, source) as one_more:
+            with open_socket(api.url, source) as one_more:
                 assert code_of(until_closed(one_more)) == "too_many_connections"
     attempts(2)
 

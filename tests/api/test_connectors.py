@@ -24,9 +24,9 @@ def body(name: str, **more: Any) -> dict[str, Any]:
 def test_a_secret_is_never_returned(api: ApiServer) -> None:
     admin = api.client("tenant_admin")
     secrets = {"token": {"value": SECRET}, "user": {"from": "env:BILLING_USER"}}
-    made = admin.post("/connectors", json=body("billing", secrets=secrets))
-    assert made.status_code == 201, made.text
-    path = f"/connectors/{made.json()['id']}"
+    created = admin.post("/connectors", json=body("billing", secrets=secrets))
+    assert created.status_code == 201, created.text
+    path = f"/connectors/{created.json()['id']}"
     shown = admin.get(path).json()
     assert shown["secrets"] == {"token": "sealed", "user": "env:BILLING_USER"}
     assert shown["settings"]["url"] == "https://api.example.com/v1/"
@@ -34,8 +34,8 @@ def test_a_secret_is_never_returned(api: ApiServer) -> None:
     assert admin.patch(path, json=changes).status_code == 204
     [listed] = admin.get("/connectors").json()["items"]
     assert (listed["name"], listed["secrets"]) == ("paying", {"token": "sealed", "other": "sealed"})
-    said = "".join(admin.get(where).text for where in (path, "/connectors", "/audit"))
-    assert SECRET not in said + made.text
+    output = "".join(admin.get(where).text for where in (path, "/connectors", "/audit"))
+    assert SECRET not in output + created.text
     kept = api.conn.execute("select c::text as row from jobforge.connector_configs as c").fetchall()
     assert SECRET not in str(kept)
     assert admin.post("/connectors", json=body("paying")).status_code == 409
@@ -46,8 +46,8 @@ def test_a_secret_is_never_returned(api: ApiServer) -> None:
 @pytest.mark.attack("connectors")
 def test_a_write_only_key_cannot_send_a_secret_elsewhere(api: ApiServer) -> None:
     admin = api.client("tenant_admin")
-    made = admin.post("/connectors", json=body("moved", secrets={"token": {"value": SECRET}}))
-    path = f"/connectors/{made.json()['id']}"
+    created = admin.post("/connectors", json=body("moved", secrets={"token": {"value": SECRET}}))
+    path = f"/connectors/{created.json()['id']}"
     writer = api.create_key("tenant_admin", api.a.tenant_id, scopes=["connectors:write"])
     writing = api.client_with_headers({"authorization": f"Bearer {writer}"})
     evil = {"url": "https://evil.example/", "headers": body("")["settings"]["headers"]}
@@ -67,8 +67,8 @@ def test_a_viewer_sees_that_a_header_is_set_but_not_its_value(api: ApiServer) ->
         "url": "https://hooks.example.com/services/T0/hunter-2?key=hunter-3",
         "headers": {"Authorization": "Bearer hunter-4", "X-Plain": "hunter-5"},
     }
-    made = admin.post("/connectors", json={"name": "literal", "settings": settings})
-    path = f"/connectors/{made.json()['id']}"
+    created = admin.post("/connectors", json={"name": "literal", "settings": settings})
+    path = f"/connectors/{created.json()['id']}"
     assert admin.get(path).json()["settings"] == settings
     shown = viewer.get(path).json()
     assert shown["settings"] == {
@@ -147,19 +147,19 @@ def test_the_command_line_does_the_same_over_the_server(api: ApiServer, tmp_path
     key = api.a.keys["tenant_admin"]
     shell = InProcessTerminal(tmp_path, JOBFORGE_SERVER=api.url, JOBFORGE_KEY=key)
     words = ("--header", "X-User: {{secret.user}}", "--secret-from", "user=env:USER")
-    made = shell.read("connectors", "create", "remote", "https://x.example/", *words)
+    created = shell.read("connectors", "create", "remote", "https://x.example/", *words)
     moved = ("connectors", "edit", "remote", "--url", "https://y.example/")
     refused = shell.run(*moved)
     assert (refused.returncode, "secrets are required" in refused.stderr) == (2, True)
     shell.read(*moved, "--secret-from", "user=env:USER")
-    shown = shell.read_json("connectors", "show", made)
+    shown = shell.read_json("connectors", "show", created)
     assert (shown["settings"]["url"], shown["secrets"]) == (
         "https://y.example/",
         {"user": "env:USER"},
     )
     assert shown["settings"]["headers"] == {"X-User": "{{secret.user}}"}
-    assert made in shell.read("connectors", "list", "-q").split()
+    assert created in shell.read("connectors", "list", "-q").split()
     for url in ("https://10.0.0.1/", "ftp://x.example/"):
         assert shell.run("connectors", "create", "bad", url).returncode == 2
     shell.read("connectors", "delete", "remote", "--yes")
-    assert shell.run("connectors", "show", made).returncode == 3
+    assert shell.run("connectors", "show", created).returncode == 3

@@ -88,14 +88,14 @@ def test_the_app_can_be_mounted_under_any_path(api: ApiServer) -> None:
     with TestClient(outer) as client:
         page = client.get("/background/ui/jobs")
         block = re.findall(r'<script type="application/json" id="config">(.*?)</script>', page.text)
-        told = json.loads(block[0])
-        assert (told["base"], told["api"]) == ("/background/ui", "/background/api/v1")
+        reported = json.loads(block[0])
+        assert (reported["base"], reported["api"]) == ("/background/ui", "/background/api/v1")
         sources = re.findall(r'(?:src|href)="([^"]+)"', page.text)
         assert sources
         assert all(client.get(source).status_code == 200 for source in sources)
         key = api.a.keys["viewer"]
-        assert client.post(f"{told['api']}/session", json={"key": key}).status_code == 201
-        assert client.get(f"{told['api']}/session").json()["role"] == "viewer"
+        assert client.post(f"{reported['api']}/session", json={"key": key}).status_code == 201
+        assert client.get(f"{reported['api']}/session").json()["role"] == "viewer"
 
 
 def test_a_build_without_the_dashboard_says_so(tmp_path: Path) -> None:

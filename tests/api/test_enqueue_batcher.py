@@ -56,20 +56,22 @@ async def _gather(
 async def test_concurrent_jobs_are_stored_together(
     creations: EnqueueBatcher, conn: Connection
 ) -> None:
-    made = await _gather(creations, uuid4(), [PLAIN] * 100)
-    assert len({each.job_id for each in made if isinstance(each, Enqueued)}) == 100
+    created = await _gather(creations, uuid4(), [PLAIN] * 100)
+    assert len({each.job_id for each in created if isinstance(each, Enqueued)}) == 100
     assert _transactions(conn) == 2  # the first job, and all jobs that arrived in the meantime
 
 
 async def test_a_refused_job_does_not_affect_the_others(creations: EnqueueBatcher) -> None:
     taken = PLAIN._replace(key="once", on_conflict="raise")
     unknown = JobRequest("nobody")
-    made = await _gather(creations, uuid4(), [PLAIN, unknown, PLAIN, taken, taken, PLAIN, unknown])
-    kinds = [type(each) for each in made]
+    created = await _gather(
+        creations, uuid4(), [PLAIN, unknown, PLAIN, taken, taken, PLAIN, unknown]
+    )
+    kinds = [type(each) for each in created]
     assert kinds.count(Enqueued) == 4
     assert [kinds[1], kinds[6]] == [UnknownDefinition, UnknownDefinition]
     assert kinds.count(DuplicateKey) == 1
-    assert made[0] != made[2]
+    assert created[0] != created[2]
 
 
 async def test_jobs_of_different_tenants_are_stored_separately(
@@ -77,11 +79,11 @@ async def test_jobs_of_different_tenants_are_stored_separately(
 ) -> None:
     tenants = [uuid4() for _ in range(3)]
     wishes = [creations.enqueue(tenant, PLAIN) for tenant in tenants for _ in range(5)]
-    made = await asyncio.gather(*wishes)
+    created = await asyncio.gather(*wishes)
     rows = conn.execute("select id, tenant_id from jobforge.jobs").fetchall()
     owners = {row["id"]: row["tenant_id"] for row in rows}
     asked = [tenant for tenant in tenants for _ in range(5)]
-    assert [owners[each.job_id] for each in made] == asked
+    assert [owners[each.job_id] for each in created] == asked
 
 
 async def test_a_canceled_request_does_not_affect_the_others(

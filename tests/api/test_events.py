@@ -25,9 +25,9 @@ def listener(api: ApiServer) -> UUID:
 
 def test_an_event_is_emitted_listed_shown_and_replayed(api: ApiServer, listener: UUID) -> None:
     admin = api.client("tenant_admin")
-    made = admin.post("/events", json={"name": "order.paid", "data": {"password": "x", "n": 7}})
-    assert made.status_code == 201
-    event = made.json()["id"]
+    created = admin.post("/events", json={"name": "order.paid", "data": {"password": "x", "n": 7}})
+    assert created.status_code == 201
+    event = created.json()["id"]
     path = f"/events/{event}"
     shown = admin.get(path).json()
     assert (shown["name"], shown["is_pending"], shown["deliveries"]) == ("order.paid", True, [])

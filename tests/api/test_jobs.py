@@ -12,9 +12,9 @@ from cluster import wait_until
 
 def test_a_job_is_created_read_changed_and_canceled(api: ApiServer) -> None:
     admin = api.client("tenant_admin")
-    made = admin.post("/jobs", json={"definition": "mail", "payload": {"to": "ada"}})
-    assert (made.status_code, made.json()["status"]) == (201, "created")
-    path = f"/jobs/{made.json()['id']}"
+    created = admin.post("/jobs", json={"definition": "mail", "payload": {"to": "ada"}})
+    assert (created.status_code, created.json()["status"]) == (201, "created")
+    path = f"/jobs/{created.json()['id']}"
     job = admin.get(path).json()["job"]
     assert (job["state"], job["payload"], job["queue"]) == ("queued", {"to": "ada"}, "mail")
     assert job["created_by"].startswith("key:")
@@ -46,9 +46,9 @@ def test_pages_cover_the_whole_list(api: ApiServer) -> None:
     admin = api.client("tenant_admin")
     tag = {"tag": uuid4().hex}
     jobs = [{"definition": "plain", "tags": [tag["tag"]]} for _ in range(5)]
-    made = admin.post("/jobs/batch", json={"jobs": jobs})
-    assert made.status_code == 201
-    ids = [job["id"] for job in made.json()["items"]]
+    created = admin.post("/jobs/batch", json={"jobs": jobs})
+    assert created.status_code == 201
+    ids = [job["id"] for job in created.json()["items"]]
     found, cursor = [], None
     for _ in range(3):
         params: dict[str, Any] = {**tag, "limit": 2, **({"cursor": cursor} if cursor else {})}

@@ -24,12 +24,12 @@ def api(server: PostgresServer) -> Iterator[ApiServer]:
         yield opened
 
 
-def scraped(api: ApiServer, **headers: str) -> httpx2.Response:
+def scrape(api: ApiServer, **headers: str) -> httpx2.Response:
     return api.client_with_headers(headers).get(f"{api.url}/metrics")
 
 
 def samples(api: ApiServer) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
-    page = scraped(api, authorization=f"Bearer {TOKEN}")
+    page = scrape(api, authorization=f"Bearer {TOKEN}")
     assert page.status_code == 200, page.text
     return {
         (sample.name, tuple(sorted(sample.labels.items()))): sample.value
@@ -39,11 +39,11 @@ def samples(api: ApiServer) -> dict[tuple[str, tuple[tuple[str, str], ...]], flo
 
 
 def test_only_the_configured_token_reads_metrics(api: ApiServer) -> None:
-    page = scraped(api, authorization=f"Bearer {TOKEN}")
+    page = scrape(api, authorization=f"Bearer {TOKEN}")
     assert page.status_code == 200
     assert page.headers["content-type"].startswith("text/plain; version=0.0.4")
-    assert scraped(api, authorization=f"Bearer {TOKEN}x").status_code == 401
-    assert scraped(api).status_code == 401
+    assert scrape(api, authorization=f"Bearer {TOKEN}x").status_code == 401
+    assert scrape(api).status_code == 401
     assert api.client("super_admin").get(f"{api.url}/metrics").status_code == 200
     assert api.client("tenant_admin").get(f"{api.url}/metrics").status_code == 403
 

@@ -69,7 +69,7 @@ def history(api: ApiServer, party: TenantKeys, job_id: UUID) -> JobHistory:
 async def working(app: JobForge, url: str, key: str, **options: Any) -> AsyncIterator[Worker]:
     """Run a worker in this loop until the end of the block."""
     given = {"queues": {"default": 10}, "lease_s": 4.0, "heartbeat_s": 0.5}
-    async with reached(url, key) as server, asyncio.TaskGroup() as group:
+    async with open_server_database(url, key) as server, asyncio.TaskGroup() as group:
         worker = Worker(app, server, poll_s=server.poll_s, **{**given, **options})
         running = group.create_task(worker.run())
         try:
@@ -81,7 +81,7 @@ async def working(app: JobForge, url: str, key: str, **options: Any) -> AsyncIte
 
 
 @asynccontextmanager
-async def reached(url: str, key: str) -> AsyncIterator[HttpEngine]:
+async def open_server_database(url: str, key: str) -> AsyncIterator[HttpEngine]:
     server = HttpEngine(server_address(url, key))
     try:
         await server.open()
@@ -115,7 +115,7 @@ async def test_a_tenants_worker_runs_jobs_of_its_tenant_like_any_worker(api: Api
         await may_end.wait()
 
     register(api, app)
-    theirs = enqueue_one(api.conn, api.b.tenant_id, definition="echo", payload={"n": 1})
+    foreign = enqueue_one(api.conn, api.b.tenant_id, definition="echo", payload={"n": 1})
     own = [
         enqueue_one(api.conn, api.a.tenant_id, definition=name, payload=payload)
         for name, payload in (
@@ -142,7 +142,7 @@ async def test_a_tenants_worker_runs_jobs_of_its_tenant_like_any_worker(api: Api
     error = history(api, api.a, own[2]).job.error
     assert error is not None
     assert error["type"] == "ValueError"
-    assert state_of(api.conn, api.b.tenant_id, theirs) == "queued"
+    assert state_of(api.conn, api.b.tenant_id, foreign) == "queued"
     [worker] = [each for each in db.run(api.conn, calls.list_workers()) if each.state == "stopped"]
     assert worker.memory_bytes
     assert worker.clock_skew_s is not None
@@ -221,14 +221,14 @@ async def test_a_worker_is_refused_by_another_role_and_by_unknown_definitions(
     api: ApiServer,
 ) -> None:
     with pytest.raises(errors.Denied, match="viewer"):
-        async with reached(api.url, api.a.keys["viewer"]):
+        async with open_server_database(api.url, api.a.keys["viewer"]):
             pytest.fail("it must not start")
     app = JobForge("postgresql://nowhere.example.com/none")
 
     @app.job(isolation="inline")
     async def unheard_of() -> None: ...
 
-    async with reached(api.url, api.a.keys["worker"]) as server:
+    async with open_server_database(api.url, api.a.keys["worker"]) as server:
         worker = Worker(app, server, queues={"default": 1})
         with pytest.raises(errors.Denied, match="unheard_of"):
             await worker.run()

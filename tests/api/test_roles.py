@@ -54,16 +54,16 @@ def test_every_route_admits_exactly_the_roles_of_its_row(
     for rule in RULES.values():
         for role in EVERYBODY:
             status, code = _ask(api, rule, role)
-            said = f"{rule.method} {rule.path} as {role}: {status} {code}"
+            output = f"{rule.method} {rule.path} as {role}: {status} {code}"
             if rule.roles is None:
-                assert status not in {401, 403} or code == "unauthenticated", said
+                assert status not in {401, 403} or code == "unauthenticated", output
             elif role is None:
-                assert (status, code) == (401, "unauthenticated"), said
+                assert (status, code) == (401, "unauthenticated"), output
             elif role in rule.roles:
-                assert status not in {401, 403}, said
+                assert status not in {401, 403}, output
             else:
-                assert (status, code) == (403, "forbidden"), said
-            assert status < 500, said
+                assert (status, code) == (403, "forbidden"), output
+            assert status < 500, output
 
 
 def test_a_route_without_a_row_cannot_be_added() -> None:

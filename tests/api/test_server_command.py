@@ -151,23 +151,23 @@ def test_an_unreachable_database_is_reported(tmp_path: Path) -> None:
 
 def test_keys_are_created_listed_rotated_and_revoked(shell: Terminal) -> None:
     tenant = shell.read("tenants", "create", "key-holder")
-    made = shell.read_json(
+    created = shell.read_json(
         *("keys", "create", "reader", "--role", "viewer", "--tenant", tenant),
         *("--scope", "jobs:read", "--expires-in", "90d"),
     )
-    assert made["key"].startswith("jf_")
+    assert created["key"].startswith("jf_")
     (listed,) = shell.read_json("keys", "list", "--tenant", tenant)
     assert (listed["id"], listed["scopes"], listed["role"]) == (
-        made["id"],
+        created["id"],
         ["jobs:read"],
         "viewer",
     )
-    new = shell.read_json("keys", "rotate", made["id"], "--overlap", "1h")
-    assert new["key"] != made["key"]
+    new = shell.read_json("keys", "rotate", created["id"], "--overlap", "1h")
+    assert new["key"] != created["key"]
     shell.read("keys", "revoke", new["id"], "--yes")
     revoked = {key["id"]: key["revoked_at"] for key in shell.read_json("keys", "list")}
     assert revoked[new["id"]]
-    assert not revoked[made["id"]]
+    assert not revoked[created["id"]]
     worker = shell.read_json("keys", "create", "fleet", "--role", "worker", "--every-tenant")
     assert worker["key"].startswith("jf_")
     assert shell.run("keys", "create", "x", "--role", "god", "--tenant", tenant).returncode == 2

@@ -12,7 +12,7 @@ HOUR = timedelta(hours=1)
 
 
 @pytest.fixture(scope="module")
-def counted(api: ApiServer) -> ApiServer:
+def api_with_attempts(api: ApiServer) -> ApiServer:
     """Store two attempts of tenant A and one of tenant B, as a roll-up does."""
     add(api, api.a, "mail", 2)
     add(api, api.b, "of_b", 1)
@@ -31,8 +31,8 @@ def add(api: ApiServer, party: TenantKeys, definition: str, n: int) -> None:
     )
 
 
-def test_a_viewer_sees_the_statistics_of_its_tenant(counted: ApiServer) -> None:
-    viewer = counted.client("viewer")
+def test_a_viewer_sees_the_statistics_of_its_tenant(api_with_attempts: ApiServer) -> None:
+    viewer = api_with_attempts.client("viewer")
     [item] = viewer.get("/statistics", params={"by": "definition", "step_s": 3600}).json()["items"]
     assert (item["definition"], item["attempts"], item["succeeded"]) == ("mail", 2, 2)
     assert 512 <= item["run_p95_ms"] < 1024
@@ -40,11 +40,11 @@ def test_a_viewer_sees_the_statistics_of_its_tenant(counted: ApiServer) -> None:
         assert viewer.get("/statistics", params=nothing).json()["items"] == []
 
 
-def test_a_super_admin_sees_the_sum_or_one_tenant(counted: ApiServer) -> None:
-    operator = counted.client("super_admin")
+def test_a_super_admin_sees_the_sum_or_one_tenant(api_with_attempts: ApiServer) -> None:
+    operator = api_with_attempts.client("super_admin")
     [item] = operator.get("/statistics", params={"step_s": 86_400}).json()["items"]
     assert (item["definition"], item["attempts"]) == (None, 3)
-    one = {"X-JobForge-Tenant": str(counted.b.tenant_id)}
+    one = {"X-JobForge-Tenant": str(api_with_attempts.b.tenant_id)}
     [item] = operator.get("/statistics", params={"step_s": 86_400}, headers=one).json()["items"]
     assert item["attempts"] == 1
 
@@ -66,10 +66,10 @@ def test_invalid_ranges_are_refused(api: ApiServer, wrong: dict[str, str]) -> No
     assert (answer.status_code, answer.json()["code"]) == (422, "invalid")
 
 
-def test_usage_by_tenant_is_json_or_csv(counted: ApiServer) -> None:
-    operator = counted.client("super_admin")
+def test_usage_by_tenant_is_json_or_csv(api_with_attempts: ApiServer) -> None:
+    operator = api_with_attempts.client("super_admin")
     used = {UUID(each["tenant_id"]): each for each in operator.get("/usage").json()["items"]}
-    mine = used[counted.a.tenant_id]
+    mine = used[api_with_attempts.a.tenant_id]
     assert (mine["attempts"], mine["run_s"], mine["cpu_s"]) == (2, 3, 1.5)
     assert mine["peak_memory_bytes"] == 4096
     asked = [
@@ -80,16 +80,16 @@ def test_usage_by_tenant_is_json_or_csv(counted: ApiServer) -> None:
         assert answer.headers["content-type"].startswith("text/csv")
         header, *lines = answer.text.splitlines()
         assert header == "tenant_id,slug,attempts,run_s,cpu_s,peak_memory_bytes"
-        assert any(line.startswith(str(counted.b.tenant_id)) for line in lines)
+        assert any(line.startswith(str(api_with_attempts.b.tenant_id)) for line in lines)
 
 
-def test_the_client_returns_what_the_engine_returns(counted: ApiServer) -> None:
+def test_the_client_returns_what_the_engine_returns(api_with_attempts: ApiServer) -> None:
     since = datetime.now(UTC) - HOUR
-    with Client(counted.url.removesuffix(API), counted.super_key) as client:
+    with Client(api_with_attempts.url.removesuffix(API), api_with_attempts.super_key) as client:
         [statistic] = client.get_statistics(
-            since, step_s=86_400, definition="mail", tenant_id=counted.a.tenant_id
+            since, step_s=86_400, definition="mail", tenant_id=api_with_attempts.a.tenant_id
         )
         used = {each.tenant_id: each for each in client.meter_tenants(since)}
     assert (statistic.attempts, statistic.run_ms) == (2, 3000)
     assert statistic.at.tzinfo is not None
-    assert used[counted.b.tenant_id].run_s == 3
+    assert used[api_with_attempts.b.tenant_id].run_s == 3

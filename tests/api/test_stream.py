@@ -60,9 +60,9 @@ async def test_a_client_receives_ends_events_and_queue_counts(
         assert (attempt["outcome"], attempt["state"], attempt["error"]) == ("failed", "dead", error)
         assert [event["name"] for event in listener.data_of("event")] == ["progress", "event"]
         assert "hunter2" not in str(listener.events)
-        await listener.until(lambda it: _counted(it).get("dead") == 1)
+        await listener.until(lambda it: _queue_counts(it).get("dead") == 1)
         enqueue(api.conn, api.a.tenant_id, 3, definition="plain", delay_s=3600)
-        await listener.until(lambda it: _counted(it).get("scheduled") == 3)
+        await listener.until(lambda it: _queue_counts(it).get("scheduled") == 3)
 
 
 async def test_each_of_20_clients_receives_late_commits_exactly_once(
@@ -190,7 +190,7 @@ async def test_a_slow_reader_is_disconnected_and_can_resume(
     hub_setup: HubSetup,
 ) -> None:
     jobs = running(hub_setup.api, hub_setup.api.a, 1)
-    frames = stream_events(hub_setup.hub, hub_setup.watch, None, _allowed)
+    frames = stream_events(hub_setup.hub, hub_setup.watch, None, _allow)
     first = await anext(frames)
     position = first.decode().partition("id: ")[2].strip()
     # The reader gets its events in parts; the second subscriber, which never reads, shows when the
@@ -203,12 +203,12 @@ async def test_a_slow_reader_is_disconnected_and_can_resume(
     assert b'event: cut\ndata: {"reason":"slow_reader"}' in last
     with pytest.raises(StopAsyncIteration):
         await anext(frames)
-    again = stream_events(hub_setup.hub, hub_setup.watch, position, _allowed)
-    heard = b""
+    again = stream_events(hub_setup.hub, hub_setup.watch, position, _allow)
+    received = b""
     async with asyncio.timeout(30):
-        while heard.count(b"event: event\n") < 1500:
-            heard += await anext(again)
-    assert heard.count(b"event: event\n") == 1500
+        while received.count(b"event: event\n") < 1500:
+            received += await anext(again)
+    assert received.count(b"event: event\n") == 1500
     await again.aclose()
     assert hub_setup.hub.position is None  # without subscribers the hub reads nothing
 
@@ -238,30 +238,30 @@ def _was_reset(connection: socket.socket) -> bool:
 
 async def test_nothing_is_lost_when_the_database_connections_are_cut(hub_setup: HubSetup) -> None:
     jobs = running(hub_setup.api, hub_setup.api.a, 2)
-    frames = stream_events(hub_setup.hub, hub_setup.watch, None, _allowed)
+    frames = stream_events(hub_setup.hub, hub_setup.watch, None, _allow)
     await anext(frames)
     complete(hub_setup.api.conn, WORKER, jobs[:1])
     cut_connections(hub_setup.api.conn)
     complete(hub_setup.api.conn, WORKER, jobs[1:])
-    heard = b""
+    received = b""
     async with asyncio.timeout(30):
-        while heard.count(b"event: attempt\n") < 2:
-            heard += await anext(frames)
-    assert all(str(job_id).encode() in heard for job_id in ids(jobs))
+        while received.count(b"event: attempt\n") < 2:
+            received += await anext(frames)
+    assert all(str(job_id).encode() in received for job_id in ids(jobs))
     await frames.aclose()
 
 
 async def test_a_restored_database_without_the_position_disconnects_clients_which_then_resume(
     hub_setup: HubSetup,
 ) -> None:
-    frames = stream_events(hub_setup.hub, hub_setup.watch, None, _allowed)
+    frames = stream_events(hub_setup.hub, hub_setup.watch, None, _allow)
     await anext(frames)
     of_another_cluster = f"{2**62}:1"
     hub_setup.hub._position = of_another_cluster  # noqa: SLF001 - a real restore needs a second cluster
     async with asyncio.timeout(30):
-        heard = [frame async for frame in frames]
-    assert heard[-1] == b'event: cut\ndata: {"reason":"unavailable"}\n\n'
-    frames = stream_events(hub_setup.hub, hub_setup.watch, of_another_cluster, _allowed)
+        received = [frame async for frame in frames]
+    assert received[-1] == b'event: cut\ndata: {"reason":"unavailable"}\n\n'
+    frames = stream_events(hub_setup.hub, hub_setup.watch, of_another_cluster, _allow)
     assert b"event: reset\n" in await anext(frames)
     complete(hub_setup.api.conn, WORKER, running(hub_setup.api, hub_setup.api.a, 1))
     async with asyncio.timeout(30):
@@ -274,17 +274,17 @@ async def test_a_client_with_a_revoked_key_is_disconnected(
     hub_setup: HubSetup, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(feeding, "HEARTBEAT_S", 0.01)
-    frames = stream_events(hub_setup.hub, hub_setup.watch, None, _refused)
-    heard = [frame async for frame in frames]
-    assert heard[-1] == b'event: cut\ndata: {"reason":"unauthenticated"}\n\n'
+    frames = stream_events(hub_setup.hub, hub_setup.watch, None, _refuse)
+    received = [frame async for frame in frames]
+    assert received[-1] == b'event: cut\ndata: {"reason":"unauthenticated"}\n\n'
 
 
 async def test_a_stopping_server_notifies_its_clients(hub_setup: HubSetup) -> None:
-    frames = stream_events(hub_setup.hub, hub_setup.watch, None, _allowed)
+    frames = stream_events(hub_setup.hub, hub_setup.watch, None, _allow)
     await anext(frames)
     hub_setup.hub.stop()
-    heard = [frame async for frame in frames]
-    assert heard[-1] == b'event: cut\ndata: {"reason":"server_stopping"}\n\n'
+    received = [frame async for frame in frames]
+    assert received[-1] == b'event: cut\ndata: {"reason":"server_stopping"}\n\n'
 
 
 def note_many(conn: Connection, jobs: list[Row], n: int) -> None:
@@ -308,7 +308,7 @@ def _end_out_of_order(api: ApiServer, jobs: list[Row]) -> None:
             conn.close()
 
 
-def _counted(listener: StreamListener) -> dict[str, int]:
+def _queue_counts(listener: StreamListener) -> dict[str, int]:
     snapshots = listener.data_of("snapshot")
     if not snapshots:
         return {}
@@ -320,9 +320,9 @@ def _messages(listener: StreamListener) -> list[str]:
     return [data["data"]["message"] for data in listener.data_of("log")]
 
 
-async def _allowed() -> None:
+async def _allow() -> None:
     """Allow the subscription."""
 
 
-async def _refused() -> None:
+async def _refuse() -> None:
     raise Unauthenticated

@@ -58,16 +58,18 @@ def foreign(api: ApiServer) -> TenantObjects:
 
 
 @pytest.fixture(scope="module")
-def own(api: ApiServer) -> dict[str, str]:
+def own_objects(api: ApiServer) -> dict[str, str]:
     """Return the objects of tenant A."""
     admin = api.client("tenant_admin")
     trigger = {"type": "event", "label": "of A", "definition": "plain", "event": "of-a.*"}
-    made: dict[str, tuple[str, dict[str, Any]]] = {
+    created: dict[str, tuple[str, dict[str, Any]]] = {
         "batch_id": ("/batches", {"jobs": [{"definition": "plain"}], "open": True}),
         "endpoint_id": ("/webhooks", {"url": "https://of-a.example/"}),
         "trigger_id": ("/triggers", trigger),
     }
-    return {name: admin.post(path, json=body).json()["id"] for name, (path, body) in made.items()}
+    return {
+        name: admin.post(path, json=body).json()["id"] for name, (path, body) in created.items()
+    }
 
 
 def _rules_with_ids(foreign: TenantObjects) -> Iterator[tuple[Rule, str, list[str]]]:
@@ -112,11 +114,11 @@ def test_foreign_ids_get_the_response_of_unknown_ids(
         if role == "super_admin" and not _is_of_a_tenant(rule):
             continue
         for ids in itertools.product(*(foreign.path_values[name] for name in names)):
-            told = _ask(client, rule, path, ids)
+            reported = _ask(client, rule, path, ids)
             allowed = rule.roles is not None and role in rule.roles
-            assert told[0] == (404 if allowed else 403), f"{path}: {told}"
-            assert not [one for one in foreign.ids if one in told[1]], path
-            assert told == _ask(client, rule, path, list(map(_unknown, ids))), path
+            assert reported[0] == (404 if allowed else 403), f"{path}: {reported}"
+            assert not [one for one in foreign.ids if one in reported[1]], path
+            assert reported == _ask(client, rule, path, list(map(_unknown, ids))), path
             tried += 1
     assert tried > 20
     attempts(tried)
@@ -137,21 +139,27 @@ def _is_of_a_tenant(rule: Rule) -> bool:
 @pytest.mark.attack("HTTP routes, with another tenant's IDs")
 @pytest.mark.parametrize("mention", MENTIONS)
 def test_a_foreign_id_next_to_an_own_one_gets_the_response_of_an_unknown_id(
-    api: ApiServer, foreign: TenantObjects, own: dict[str, str], mention: str, attempts: Attempts
+    api: ApiServer,
+    foreign: TenantObjects,
+    own_objects: dict[str, str],
+    mention: str,
+    attempts: Attempts,
 ) -> None:
     name, path, body = MENTIONS[mention]
     before = list(rows_of(api.conn, foreign.tenant_id))
 
     def ask(one: str) -> tuple[int, str]:
         sent = json.loads(json.dumps(body).replace("{id}", one))
-        answer = api.client("tenant_admin").post(path.format(**own, id=one), json=sent or None)
+        answer = api.client("tenant_admin").post(
+            path.format(**own_objects, id=one), json=sent or None
+        )
         return _comparable(answer, [one])
 
     attempts(len(foreign.path_values[name]))
     for one in foreign.path_values[name]:
-        told = ask(one)
-        assert told[0] == 404, told
-        assert told == ask(_unknown(one))
+        reported = ask(one)
+        assert reported[0] == 404, reported
+        assert reported == ask(_unknown(one))
     assert list(rows_of(api.conn, foreign.tenant_id)) == before
 
 
@@ -165,11 +173,14 @@ def test_a_key_may_name_its_own_tenant_and_learns_nothing_about_others(
     def ask(tenant: str) -> httpx2.Response:
         return client.get("/jobs", headers={"X-JobForge-Tenant": tenant})
 
-    assert [ask(own).status_code for own in (str(api.a.tenant_id), "tenant-a")] == [200, 200]
+    assert [ask(own_objects).status_code for own_objects in (str(api.a.tenant_id), "tenant-a")] == [
+        200,
+        200,
+    ]
     refused = [ask(other) for other in (str(api.b.tenant_id), "tenant-b", "nobody", "x" * 201)]
     attempts(len(refused))
-    told = {(each.status_code, each.json()["detail"]) for each in refused}
-    assert told == {(403, "this key is of another tenant")}
+    reported = {(each.status_code, each.json()["detail"]) for each in refused}
+    assert reported == {(403, "this key is of another tenant")}
 
 
 @pytest.mark.attack("HTTP routes, with another tenant's IDs")
@@ -191,9 +202,9 @@ def test_no_list_of_a_tenant_has_objects_of_another(
             attempts(1)
             answer = admin.get(path, params=params)
             assert answer.status_code == 200, f"{path}: {answer.text}"
-            told = _without_accesses(answer.json()) if path == "/audit" else answer.text
-            assert not [one for one in foreign.ids if one in told], path
-            assert "known to B" not in told, path
+            reported = _without_accesses(answer.json()) if path == "/audit" else answer.text
+            assert not [one for one in foreign.ids if one in reported], path
+            assert "known to B" not in reported, path
 
 
 def _without_accesses(audit: dict[str, Any]) -> str:

@@ -33,8 +33,8 @@ def test_a_job_continues_the_trace_of_its_request(
     api: ApiServer, header: str, named: str | None, kept: str | None
 ) -> None:
     body = {"definition": "plain", "traceparent": named}
-    made = api.client("tenant_admin").post("/jobs", json=body, headers={"traceparent": header})
-    assert _traceparent(api, made.json()["id"]) == kept
+    created = api.client("tenant_admin").post("/jobs", json=body, headers={"traceparent": header})
+    assert _traceparent(api, created.json()["id"]) == kept
 
 
 def test_all_jobs_of_a_request_continue_its_trace(api: ApiServer) -> None:
@@ -45,8 +45,8 @@ def test_all_jobs_of_a_request_continue_its_trace(api: ApiServer) -> None:
     inner = {"name": "inner", "workflow": {"name": "inner", "nodes": [{"name": "a", **job}]}}
     flow = {"name": "outer", "nodes": [{"name": "b", **job}, inner]}
     nodes = admin.post("/workflows", json=flow, headers=headers).json()["nodes"]
-    made = [each["id"] for each in (*jobs, *batch)] + [each["job_id"] for each in nodes]
-    assert [_traceparent(api, job_id) for job_id in made] == [TRACEPARENT] * 4
+    created = [each["id"] for each in (*jobs, *batch)] + [each["job_id"] for each in nodes]
+    assert [_traceparent(api, job_id) for job_id in created] == [TRACEPARENT] * 4
     event = admin.post("/events", json={"name": "paid"}, headers=headers).json()["id"]
     assert admin.get(f"/events/{event}").json()["traceparent"] == TRACEPARENT
 
@@ -57,7 +57,7 @@ def test_a_request_is_a_span_between_its_caller_and_the_job(api: ApiServer) -> N
         Client(api.url, api.a.keys["tenant_admin"]) as client,
     ):
         with recorder.tracer.start_as_current_span("sign up"):
-            made = client.enqueue_job(JobRequest("plain"))
+            created = client.enqueue_job(JobRequest("plain"))
         # the span ends after the response
         wait_until(lambda: "POST /api/v1/jobs" in recorder.names())
         span = recorder.span_named("POST /api/v1/jobs")
@@ -65,7 +65,7 @@ def test_a_request_is_a_span_between_its_caller_and_the_job(api: ApiServer) -> N
     assert span.kind is SpanKind.SERVER
     assert span.attributes is not None
     assert span.attributes["http.response.status_code"] == 201
-    assert f"{span.context.span_id:016x}" in _traceparent(api, str(made.job_id))
+    assert f"{span.context.span_id:016x}" in _traceparent(api, str(created.job_id))
 
 
 def test_with_a_tracing_framework_a_request_has_one_span(

@@ -23,9 +23,9 @@ DAILY = {
 
 @pytest.fixture
 def schedule(api: ApiServer) -> dict[str, Any]:
-    made = api.client("tenant_admin").post("/triggers", json=DAILY)
-    assert made.status_code == 201, made.text
-    found: dict[str, Any] = api.client("viewer").get(f"/triggers/{made.json()['id']}").json()
+    created = api.client("tenant_admin").post("/triggers", json=DAILY)
+    assert created.status_code == 201, created.text
+    found: dict[str, Any] = api.client("viewer").get(f"/triggers/{created.json()['id']}").json()
     return found
 
 
@@ -72,9 +72,9 @@ def test_an_error_names_the_field(
     api: ApiServer, schedule: dict[str, Any], change: dict[str, Any], field: str
 ) -> None:
     admin = api.client("tenant_admin")
-    made = admin.post("/triggers", json={**DAILY, **change})
+    created = admin.post("/triggers", json={**DAILY, **change})
     changed = admin.patch(f"/triggers/{schedule['id']}", json=change)
-    for refused in (made, changed):
+    for refused in (created, changed):
         assert refused.status_code == 422, refused.text
         assert field in refused.text
 
@@ -126,8 +126,8 @@ def test_a_preview_uses_the_tenants_zone_and_the_fields_of_an_event(api: ApiServ
     assert shown["timezone"] == "Asia/Kathmandu"
     assert shown["runs"][0]["local"].endswith("09:00:00+05:45")
     event = {"name": "file.came", "data": {"path": "/in"}}
-    made = admin.post("/events", json=event).json()["id"]
-    body = {"payload": {"path": "{{event.path}}", "by": "{{meta.name}}"}, "event_id": made}
+    created = admin.post("/events", json=event).json()["id"]
+    body = {"payload": {"path": "{{event.path}}", "by": "{{meta.name}}"}, "event_id": created}
     shown = admin.post("/triggers/preview", json=body).json()
     assert shown["payload"] == {"path": "/in", "by": "file.came"}
 
@@ -152,9 +152,9 @@ def test_firings_are_requested_and_listed(api: ApiServer, schedule: dict[str, An
 def test_the_client_has_all_trigger_methods(api: ApiServer) -> None:
     with Client(api.url, api.a.keys["tenant_admin"]) as client:
         settings = {name: value for name, value in DAILY.items() if name != "type"}
-        made = client.create_trigger(TriggerType.SCHEDULE, settings)
-        client.edit_trigger(made, {"jitter_s": 60})
-        trigger = client.get_trigger(made)
+        created = client.create_trigger(TriggerType.SCHEDULE, settings)
+        client.edit_trigger(created, {"jitter_s": 60})
+        trigger = client.get_trigger(created)
         assert (trigger.jitter_s, trigger.zone, trigger.type) == (
             60,
             "Europe/Berlin",
@@ -162,15 +162,15 @@ def test_the_client_has_all_trigger_methods(api: ApiServer) -> None:
         )
         which = TriggerFilter(type=TriggerType.SCHEDULE, enabled=True)
         assert trigger in client.list_triggers(which)
-        fire_at = client.run_trigger(made)
+        fire_at = client.run_trigger(created)
         yesterday = datetime.now(UTC) - timedelta(days=1)
-        assert client.backfill_trigger(made, [yesterday]) == 1
-        now, past = client.list_firings(made)
+        assert client.backfill_trigger(created, [yesterday]) == 1
+        now, past = client.list_firings(created)
         assert (now.fire_at, now.kind) == (fire_at, FiringKind.MANUAL)
         assert (past.fire_at, past.outcome) == (yesterday, FiringOutcome.PENDING)
-        client.delete_trigger(made)
+        client.delete_trigger(created)
         with pytest.raises(NotFound):
-            client.get_trigger(made)
+            client.get_trigger(created)
         with pytest.raises(Invalid):
             client.create_trigger(TriggerType.SCHEDULE, {**settings, "cron": "nonsense"})
 
@@ -186,18 +186,18 @@ def test_a_tenants_worker_declares_schedules_only_for_its_tenant(api: ApiServer)
 
     own, everybody = api.a.keys["worker"], api.create_key("worker", None)
     assert declare(own, "*") == 204
-    assert _declared(api) == {api.a.tenant_id}
+    assert _declared_schedules(api) == {api.a.tenant_id}
     assert declare(own, str(api.b.tenant_id)) == 403
     assert declare(everybody, "*") == 204
-    assert _declared(api) >= {api.a.tenant_id, api.b.tenant_id}
+    assert _declared_schedules(api) >= {api.a.tenant_id, api.b.tenant_id}
     assert declare(own) == 204
-    assert api.a.tenant_id not in _declared(api)
-    assert api.b.tenant_id in _declared(api)
+    assert api.a.tenant_id not in _declared_schedules(api)
+    assert api.b.tenant_id in _declared_schedules(api)
     assert declare(everybody) == 204
-    assert _declared(api) == set()
+    assert _declared_schedules(api) == set()
 
 
-def _declared(api: ApiServer) -> set[UUID]:
+def _declared_schedules(api: ApiServer) -> set[UUID]:
     rows: list[engine.Row] = api.conn.execute(
         "select tenant_id from jobforge.triggers where declared is not null and deleted_at is null"
     ).fetchall()

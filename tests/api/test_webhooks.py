@@ -16,42 +16,42 @@ def make(api: ApiServer, **settings: Any) -> dict[str, Any]:
         "/webhooks", json={"url": "https://example.com/hook", **settings}
     )
     assert answer.status_code == 201, answer.text
-    made: dict[str, Any] = answer.json()
-    return made
+    created: dict[str, Any] = answer.json()
+    return created
 
 
 def test_a_secret_is_shown_once_and_stored_sealed(api: ApiServer) -> None:
     admin = api.client("tenant_admin")
-    made = make(api, events=["end"], definitions=["mail"])
-    shown = admin.get(f"/webhooks/{made['id']}").json()
+    created = make(api, events=["end"], definitions=["mail"])
+    shown = admin.get(f"/webhooks/{created['id']}").json()
     assert (shown["events"], shown["definitions"], shown["enabled"]) == (["end"], ["mail"], True)
-    said = admin.get("/webhooks").text + admin.get("/audit").text + str(shown)
-    assert made["secret"] not in said
-    assert "whsec_" not in said
+    output = admin.get("/webhooks").text + admin.get("/audit").text + str(shown)
+    assert created["secret"] not in output
+    assert "whsec_" not in output
     [row] = api.conn.execute(
-        "select id, secret from jobforge.webhook_endpoints where id = %s", [made["id"]]
+        "select id, secret from jobforge.webhook_endpoints where id = %s", [created["id"]]
     ).fetchall()
     vault = Vault(SECRET_KEY)
     with db.connect(api.database.url) as conn:
         key = db.run(conn, vault.build_tenant_key_call(api.a.tenant_id))
-    assert secret_text(open_secret(key, row["id"], row["secret"])) == made["secret"]
+    assert secret_text(open_secret(key, row["id"], row["secret"])) == created["secret"]
 
 
 @pytest.mark.attack("connectors")
 def test_a_url_with_another_origin_needs_the_secret(api: ApiServer) -> None:
-    admin, made = api.client("tenant_admin"), make(api)
-    path, moved = f"/webhooks/{made['id']}", {"url": "https://evil.example/"}
+    admin, created = api.client("tenant_admin"), make(api)
+    path, moved = f"/webhooks/{created['id']}", {"url": "https://evil.example/"}
     refused = admin.patch(path, json=moved)
     assert (refused.status_code, refused.json()["code"]) == (422, "secrets_required")
     assert admin.patch(path, json={**moved, "secret": "whsec_short"}).status_code == 422
     assert admin.get(path).json()["url"] == "https://example.com/hook"
-    assert admin.patch(path, json={**moved, "secret": made["secret"]}).status_code == 204
+    assert admin.patch(path, json={**moved, "secret": created["secret"]}).status_code == 204
     [row] = api.conn.execute(
-        "select id, secret from jobforge.webhook_endpoints where id = %s", [made["id"]]
+        "select id, secret from jobforge.webhook_endpoints where id = %s", [created["id"]]
     ).fetchall()
     with db.connect(api.database.url) as conn:
         key = db.run(conn, Vault(SECRET_KEY).build_tenant_key_call(api.a.tenant_id))
-    assert secret_text(open_secret(key, row["id"], row["secret"])) == made["secret"]
+    assert secret_text(open_secret(key, row["id"], row["secret"])) == created["secret"]
 
 
 @pytest.mark.attack("secrets")
@@ -68,10 +68,10 @@ def test_a_viewer_does_not_see_the_token_in_a_url(api: ApiServer) -> None:
 
 
 def test_the_old_secret_stays_valid_during_the_overlap(api: ApiServer) -> None:
-    admin, made = api.client("tenant_admin"), make(api)
-    path = f"/webhooks/{made['id']}"
+    admin, created = api.client("tenant_admin"), make(api)
+    path = f"/webhooks/{created['id']}"
     rotated = admin.post(f"{path}/rotate").json()
-    assert rotated["secret"] != made["secret"]
+    assert rotated["secret"] != created["secret"]
     assert admin.get(path).json()["previous_secret_until"] is not None
     admin.post(f"{path}/rotate", json={"overlap_s": 0})
     assert admin.get(path).json()["previous_secret_until"] is None
@@ -100,17 +100,17 @@ def test_the_old_secret_stays_valid_during_the_overlap(api: ApiServer) -> None:
     ],
 )
 def test_a_forbidden_address_is_refused_when_it_is_saved(api: ApiServer, url: str) -> None:
-    admin, made = api.client("tenant_admin"), make(api)
+    admin, created = api.client("tenant_admin"), make(api)
     assert admin.post("/webhooks", json={"url": url}).status_code == 422
-    changed = admin.patch(f"/webhooks/{made['id']}", json={"url": url})
+    changed = admin.patch(f"/webhooks/{created['id']}", json={"url": url})
     assert changed.status_code == 422
     assert changed.json()["code"] in {"invalid", "address_not_allowed"}
 
 
 def test_an_endpoint_is_tested_edited_redelivered_and_deleted(api: ApiServer) -> None:
     api.conn.execute("select jobforge.put_definition('connector.webhook.deliver', 1)")
-    admin, made = api.client("tenant_admin"), make(api)
-    path = f"/webhooks/{made['id']}"
+    admin, created = api.client("tenant_admin"), make(api)
+    path = f"/webhooks/{created['id']}"
     sent = admin.post(f"{path}/test")
     assert sent.status_code == 202
     delivery_id = sent.json()["delivery_id"]

@@ -60,18 +60,18 @@ def no_jobs(api: ApiServer) -> None:
 
 @pytest.fixture
 def worker(api: ApiServer) -> HttpWorker:
-    made = HttpWorker(api.client("worker"))
-    made.register()
-    return made
+    created = HttpWorker(api.client("worker"))
+    created.register()
+    return created
 
 
 @pytest.fixture
 def roaming(api: ApiServer) -> HttpWorker:
     """Return a worker of the installation, which serves all tenants."""
     key = api.create_key("worker", None)
-    made = HttpWorker(api.client_with_headers({"authorization": f"Bearer {key}"}))
-    made.register()
-    return made
+    created = HttpWorker(api.client_with_headers({"authorization": f"Bearer {key}"}))
+    created.register()
+    return created
 
 
 def test_a_job_is_claimed_extended_and_settled_without_a_database(
@@ -89,19 +89,19 @@ def test_a_job_is_claimed_extended_and_settled_without_a_database(
         *("plain", 1, 1),
         3600,
     )
-    said = {"kind": "log", "data": {"message": "hello"}}
-    assert worker.tell("jobs/notes", notes=[token(job) | said])["items"][0]["status"] == "ok"
+    output = {"kind": "log", "data": {"message": "hello"}}
+    assert worker.tell("jobs/notes", notes=[token(job) | output])["items"][0]["status"] == "ok"
     beats = worker.tell("jobs/heartbeat", jobs=[token(job)])
     assert (beats["command"], beats["items"][0]["status"]) == ("ok", "ok")
     child = worker.tell("jobs/enqueue", job=token(job), jobs=[{"definition": "plain"}])
-    assert [made["status"] for made in child["items"]] == ["created"]
+    assert [created["status"] for created in child["items"]] == ["created"]
     outcome = token(job) | {"outcome": "succeeded", "result": {"done": 2**60}}
     for state in ("succeeded", None):  # a repeated report has the same result
         [settled] = worker.tell("jobs/complete", outcomes=[outcome])["items"]
         assert (settled["status"], settled["state"]) == ("ok", state)
-    told = history(api, job)
-    assert told["job"]["state"] == "succeeded"
-    assert told["attempts"][0]["worker_id"] == str(worker.worker_id)
+    reported = history(api, job)
+    assert reported["job"]["state"] == "succeeded"
+    assert reported["attempts"][0]["worker_id"] == str(worker.worker_id)
     [row] = api.conn.execute(
         "select result::text from jobforge.finished_jobs where id = %s", [job_id]
     ).fetchall()
@@ -164,8 +164,8 @@ def test_a_payload_that_cannot_be_sent_fails_only_its_own_job(
             [numbers, bad],
         )
     assert [job["job_id"] for job in remote.claim(2)] == [str(good)]
-    told = history(api, {"job_id": bad, "tenant_id": api.a.tenant_id})["job"]
-    assert (told["state"], told["error"]["type"]) == ("dead", "UnreadablePayload")
+    reported = history(api, {"job_id": bad, "tenant_id": api.a.tenant_id})["job"]
+    assert (reported["state"], reported["error"]["type"]) == ("dead", "UnreadablePayload")
 
 
 def test_a_worker_of_the_installation_serves_all_tenants(
@@ -180,8 +180,8 @@ def test_a_worker_of_the_installation_serves_all_tenants(
     )
     assert [each["status"] for each in settled["items"]] == ["ok", "ok"]
     new = {"key": f"made_{uuid4().hex[:8]}", "version": 1, "settings": {"timeout_s": 9}}
-    [made] = _put(roaming, new)
-    assert made["status"] == "registered"
+    [created] = _put(roaming, new)
+    assert created["status"] == "registered"
     assert roaming.client.post("/worker/partitions").json().keys() == {"made"}
 
 
@@ -308,8 +308,8 @@ def test_steps_are_stored_under_a_lease_and_returned_by_the_next_claim(api: ApiS
     [late] = remote.tell("jobs/steps", steps=[token(job) | step | {"lease": 1}])["items"]
     assert late["status"] == "lost"
     children = {"name": "plain", "jobs": [{"definition": "plain"}]}
-    made = remote.tell("jobs/children", job=token(job), **children)["items"]
-    assert remote.tell("jobs/children", job=token(job), **children)["items"] == made
+    created = remote.tell("jobs/children", job=token(job), **children)["items"]
+    assert remote.tell("jobs/children", job=token(job), **children)["items"] == created
     [release] = remote.tell("release", jobs=[token(job)])["items"]
     assert release["status"] == "ok"
     [again] = [each for each in remote.claim(2) if each["job_id"] == job["job_id"]]

@@ -19,9 +19,11 @@ NODES: list[dict[str, Json]] = [
 
 def test_a_workflow_is_created_read_canceled_and_retried(api: ApiServer) -> None:
     admin = api.client("tenant_admin")
-    made = admin.post("/workflows", json={"name": "nightly", "nodes": NODES, "input": {"day": 1}})
-    assert made.status_code == 201, made.text
-    path = f"/workflows/{made.json()['id']}"
+    created = admin.post(
+        "/workflows", json={"name": "nightly", "nodes": NODES, "input": {"day": 1}}
+    )
+    assert created.status_code == 201, created.text
+    path = f"/workflows/{created.json()['id']}"
     shown = admin.get(path).json()
     assert shown["workflow"]["input"] == {"day": 1}
     assert [node["state"] for node in shown["nodes"]] == ["queued", "blocked"]
@@ -76,13 +78,13 @@ def test_a_job_enqueued_over_http_waits_for_its_parent(api: ApiServer) -> None:
 
 def test_the_client_has_all_workflow_methods(api: ApiServer) -> None:
     with Client(api.url, api.a.keys["tenant_admin"]) as client:
-        made = client.enqueue_workflow(WorkflowRequest("by client", NODES))
-        detail = client.get_workflow(made.id)
-        assert {node.node: node.job_id for node in detail.nodes} == made.jobs
-        assert client.cancel_workflow(made.id) is WorkflowState.CANCELED
-        assert client.retry_workflow(made.id) == 2
+        created = client.enqueue_workflow(WorkflowRequest("by client", NODES))
+        detail = client.get_workflow(created.id)
+        assert {node.node: node.job_id for node in detail.nodes} == created.jobs
+        assert client.cancel_workflow(created.id) is WorkflowState.CANCELED
+        assert client.retry_workflow(created.id) == 2
         [listed] = client.list_workflows(WorkflowFilter(name="by client"))
-        assert listed.id == made.id
+        assert listed.id == created.id
         batch = client.create_batch(BatchRequest(open=True), [JobRequest("plain")])
         [added] = client.add_to_batch(batch.id, [JobRequest("plain")])
         assert isinstance(added.job_id, UUID)

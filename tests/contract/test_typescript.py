@@ -44,8 +44,8 @@ def test_the_suite_of_the_sdk_passes(
     texts = tmp_path / "texts.json"
     texts.write_text(json.dumps(redacted_samples() if file == "contract" else []))
     environment = {"JOBFORGE_TEST_URLS": urls_of(database), "JOBFORGE_TEST_TEXTS": str(texts)}
-    said = run_node(f"tests/{file}.test.ts", environment=environment)
-    attempts(int(re.findall(r"^\S pass (\d+)$", said, re.MULTILINE)[-1]))
+    output = run_node(f"tests/{file}.test.ts", environment=environment)
+    attempts(int(re.findall(r"^\S pass (\d+)$", output, re.MULTILINE)[-1]))
 
 
 def test_the_suite_of_the_http_client_passes_on_a_real_server(database: Database) -> None:
@@ -81,9 +81,9 @@ def test_workers_of_both_languages_share_one_queue(database: Database, tmp_path:
         _serving([*worker_command("faults_app.ts"), *queues], tmp_path, environment),
     ):
         wait_until(lambda: len(db.run(conn, calls.list_workers())) == len(_LANGUAGES), within_s=60)
-        made = db.run(conn, calls.enqueue_jobs(requests, tenant_id=ACME))
+        created = db.run(conn, calls.enqueue_jobs(requests, tenant_id=ACME))
         wait_until(lambda: conn.execute(_UNFINISHED).fetchone() == (0,), within_s=60)
-        jobs = [db.run(conn, calls.get_job(each.job_id, tenant_id=ACME)).job for each in made]
+        jobs = [db.run(conn, calls.get_job(each.job_id, tenant_id=ACME)).job for each in created]
 
     assert {(job.state, job.attempt) for job in jobs} == {("succeeded", 1)}
     served = {(job.worker_id, job.definition) for job in jobs}
@@ -99,8 +99,8 @@ def test_events_with_one_key_create_one_job_and_events_with_two_keys_create_two(
     with db.connect(database.url) as conn:
         db.run(conn, calls.put_definition("ship", 1))
         db.run(conn, calls.create_trigger(TriggerType.EVENT, paid, tenant_id=ACME))
-        said = run_node("--input-type=module", "-e", _EMIT, environment=environment)
-        events = [UUID(each) for each in json.loads(said)]
+        output = run_node("--input-type=module", "-e", _EMIT, environment=environment)
+        events = [UUID(each) for each in json.loads(output)]
 
         def deliveries() -> list[EventDelivery]:
             found = [db.run(conn, calls.get_event(each, tenant_id=ACME)) for each in events]

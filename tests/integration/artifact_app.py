@@ -39,8 +39,8 @@ def define(app: JobForge, notes: list[Any] | None = None) -> ArtifactJobs:
 
     @app.job()
     def count_own(ctx: Context) -> list[int]:
-        made = ctx.enqueue(repeat, text="r" * 10_000, times=120)
-        return list(map(len, ctx.gather([made])))
+        created = ctx.enqueue(repeat, text="r" * 10_000, times=120)
+        return list(map(len, ctx.gather([created])))
 
     if notes is not None:
 

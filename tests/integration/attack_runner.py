@@ -62,10 +62,10 @@ class AttackListener:
         with selectors.DefaultSelector() as selector:
             selector.register(self._connection, selectors.EVENT_READ)
             while selector.select(_KILLED_WITHIN_S):
-                heard = self._connection.recv(4096)
-                if not heard:
+                received = self._connection.recv(4096)
+                if not received:
                     return False
-                if b"!" in heard:
+                if b"!" in received:
                     return True
         return True
 

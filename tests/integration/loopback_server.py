@@ -83,7 +83,7 @@ def create_certificate(folder: Path, name: str = "127.0.0.1", *, days: int = 1) 
     key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
     now = dt.datetime.now(dt.UTC)
-    made = (
+    created = (
         x509.CertificateBuilder()
         .subject_name(subject)
         .issuer_name(subject)
@@ -99,7 +99,7 @@ def create_certificate(folder: Path, name: str = "127.0.0.1", *, days: int = 1) 
     private = key.private_bytes(
         pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
-    (folder / "cert.pem").write_bytes(made.public_bytes(pem))
+    (folder / "cert.pem").write_bytes(created.public_bytes(pem))
     (folder / "key.pem").write_bytes(private)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(folder / "cert.pem", folder / "key.pem")

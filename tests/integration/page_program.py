@@ -54,8 +54,8 @@ def _blocks(text: str) -> list[str]:
 def _with_database(block: str) -> str:
     """Return the block with its URLs replaced by the URL of this run's database."""
     for scheme in ("postgresql", "postgresql+psycopg"):
-        theirs = f"{scheme}://app@db.example.com/app"
-        block = block.replace(theirs, URL.replace("postgresql", scheme, 1))
+        foreign = f"{scheme}://app@db.example.com/app"
+        block = block.replace(foreign, URL.replace("postgresql", scheme, 1))
     return block
 
 

@@ -52,7 +52,7 @@ def install(server: PostgresServer) -> None:
 
 
 @contextmanager
-def installed(server: PostgresServer) -> Iterator[Connection]:
+def open_installed_database(server: PostgresServer) -> Iterator[Connection]:
     """Create a database with the schema."""
     name = f"test_{uuid4().hex[:16]}"
     with closing(connect_to(server.url())) as admin:
@@ -140,11 +140,11 @@ class Subscription:
 
     def differences(self) -> dict[str, tuple[object, object]]:
         """Return the tables that differ, with the rows of each side."""
-        mine, theirs = contents(self.source), contents(self.target)
+        mine, foreign = contents(self.source), contents(self.target)
         return {
-            table: (mine.get(table), theirs.get(table))
-            for table in {*mine, *theirs}
-            if mine.get(table) != theirs.get(table)
+            table: (mine.get(table), foreign.get(table))
+            for table in {*mine, *foreign}
+            if mine.get(table) != foreign.get(table)
         }
 
     def _errors(self) -> str:

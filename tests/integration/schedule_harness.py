@@ -27,9 +27,9 @@ class ScheduleHarness:
         """Add and plan a schedule of definition `test`, in UTC unless `settings` say otherwise."""
         given = {"label": "a test", "definition": "test", "timezone": "UTC", "cron": cron}
         call = calls.create_trigger(TriggerType.SCHEDULE, {**given, **settings}, tenant_id=tenant)
-        made = db.run(self.conn, call)
+        created = db.run(self.conn, call)
         self.fire_due()
-        return made
+        return created
 
     def travel_to_next(self, trigger_id: UUID, **beyond: float) -> datetime:
         """Move the clock to the next run, or beyond it; return the time of that run."""

@@ -84,9 +84,9 @@ def test_without_a_setting_worker_and_command_write_no_files(
         (shell.folder / "payload.json").write_text(json.dumps({"text": "x" * 300_000, "times": 1}))
         refused = shell.run("enqueue", "repeat", "@payload.json", "--json")
         assert refused.returncode == 2
-        told = json.loads(refused.stderr)["error"]
-        assert told["code"] == "no_artifact_store"
-        assert "JOBFORGE_ARTIFACTS" in told["message"]
+        reported = json.loads(refused.stderr)["error"]
+        assert reported["code"] == "no_artifact_store"
+        assert "JOBFORGE_ARTIFACTS" in reported["message"]
         worker.signal(signal.SIGTERM)
         assert worker.wait_for_exit() == 0
     assert not (shell.folder / ".jobforge").exists()
@@ -129,11 +129,11 @@ def test_without_a_setting_a_server_refuses_large_payloads(
     shell: Terminal, conn: Connection
 ) -> None:
     db.run(conn, calls.put_definition("mail", 1))
-    made = shell.read_json("keys", "create", "ci", "--tenant", "acme", "--role", "tenant_admin")
+    created = shell.read_json("keys", "create", "ci", "--tenant", "acme", "--role", "tenant_admin")
     with shell.start("server", "--port", "0", "--log-format", "json") as server:
         server.wait_for('"server.listening"')
         url = re.findall(r'"url": ?"(http://[^"]+)"', server.output)[0]
-        headers = {"authorization": f"Bearer {made['key']}", "x-jobforge-tenant": "acme"}
+        headers = {"authorization": f"Bearer {created['key']}", "x-jobforge-tenant": "acme"}
         with httpx2.Client(headers=headers, trust_env=False) as client:
             jobs = f"{url}/api/v1/jobs"
             large = {"definition": "mail", "payload": {"to": "x" * 300_000}}
@@ -155,8 +155,8 @@ def test_dev_keeps_a_folder_next_to_its_database(folder: Path) -> None:
         dev.wait_for_dev()
         url = shell.read("db", "url")
         # An application that is configured only with the database URL.
-        told = Terminal(folder, JOBFORGE_TENANT="acme", JOBFORGE_DATABASE_URL=url)
-        for terminal in (shell, told):
+        reported = Terminal(folder, JOBFORGE_TENANT="acme", JOBFORGE_DATABASE_URL=url)
+        for terminal in (shell, reported):
             job_id = _enqueue(terminal, "repeat", text="x" * 600_000, times=2)
             assert terminal.run("jobs", "wait", job_id).returncode == 0
         assert len(list(store.glob("*/*/*/payload.json"))) == 2

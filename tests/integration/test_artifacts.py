@@ -67,10 +67,10 @@ def notes() -> list[Any]:
 
 @pytest.fixture
 async def harness(database: Database, conn: Connection) -> AsyncIterator[WorkerHarness]:
-    made = WorkerHarness(database, conn)
-    made.app = JobForge(database.url, tenant=TENANT_A)
-    yield made
-    await made.app.aclose()
+    created = WorkerHarness(database, conn)
+    created.app = JobForge(database.url, tenant=TENANT_A)
+    yield created
+    await created.app.aclose()
 
 
 @pytest.fixture
@@ -188,9 +188,9 @@ class SlowStore(Artifacts):
 @pytest.fixture
 def slow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SlowStore]:
     monkeypatch.setenv("JOBFORGE_ARTIFACTS", str(tmp_path))
-    made = SlowStore(tmp_path)
-    yield made
-    made.may_go_on.set()
+    created = SlowStore(tmp_path)
+    yield created
+    created.may_go_on.set()
 
 
 async def test_a_job_keeps_its_lease_until_its_result_is_in_a_slow_store(

@@ -34,7 +34,7 @@ def run(*arguments: str) -> str:
     return result.stdout
 
 
-def kept(folder: Path) -> dict[str, Any]:
+def stored_results(folder: Path) -> dict[str, Any]:
     """Return the stored results of each workload, by name."""
     files = {path.stem: json.loads(path.read_text()) for path in folder.glob("*.json")}
     del files["about"]
@@ -61,7 +61,7 @@ def test_jobforge_is_measured_and_the_page_is_written(tmp_path: Path) -> None:
     page = Path(shutil.copy(ROOT / "docs" / "benchmarks.md", tmp_path))
     choice = ("--rivals", "", "--only", ",".join({*MEASURED, *KEPT}))
     run("--size", "tiny", "--results", str(tmp_path), "--page", str(page), *choice)
-    workloads = kept(tmp_path)
+    workloads = stored_results(tmp_path)
     assert set(workloads) == {*MEASURED, *KEPT}
     assert {name: workloads[name] for name in KEPT} == KEPT
     for name, results in workloads.items():
@@ -77,11 +77,13 @@ def test_jobforge_is_measured_and_the_page_is_written(tmp_path: Path) -> None:
 
 @pytest.mark.timeout(600)
 def test_each_other_system_is_measured(tmp_path: Path, subtests: pytest.Subtests) -> None:
-    found = installed()
+    found = installed_systems()
     if found:
         choice = ("--only", "drain,crowd,steady_500,isolated", "--rivals", ",".join(found))
         run("--size", "tiny", "--no-install", "--results", str(tmp_path), *choice)
-    results = {name: figures for each in kept_or_none(tmp_path) for name, figures in each.items()}
+    results = {
+        name: figures for each in stored_results_or_none(tmp_path) for name, figures in each.items()
+    }
     for rival in RIVALS:
         with subtests.test(rival):
             if rival not in found:
@@ -90,11 +92,11 @@ def test_each_other_system_is_measured(tmp_path: Path, subtests: pytest.Subtests
                 assert results[figure][rival][0] > 0
 
 
-def kept_or_none(folder: Path) -> list[dict[str, Any]]:
-    return list(kept(folder).values()) if (folder / "about.json").exists() else []
+def stored_results_or_none(folder: Path) -> list[dict[str, Any]]:
+    return list(stored_results(folder).values()) if (folder / "about.json").exists() else []
 
 
-def installed() -> list[str]:
+def installed_systems() -> list[str]:
     """Return the names of the other systems whose environments exist."""
     lines = run("--list").splitlines()
     return [line.split()[0] for line in lines if line.endswith(": installed")]

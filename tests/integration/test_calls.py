@@ -285,8 +285,8 @@ def test_notes_that_cannot_be_stored_are_replaced_by_text_and_others_stay(
     run: RunCall,
 ) -> None:
     job, tenant = _claim_one(run), str(TENANT_A)
-    said: list[Json] = [{"mean": float("nan"), "text": "\0"}, {"tenant": TENANT_A}]
-    run(calls.note_jobs(WORKER, [Note(*job.token, "log", data) for data in said]))
+    output: list[Json] = [{"mean": float("nan"), "text": "\0"}, {"tenant": TENANT_A}]
+    run(calls.note_jobs(WORKER, [Note(*job.token, "log", data) for data in output]))
     bad, good = run(calls.list_notes(job.job_id).for_tenant(TENANT_A))
     assert bad.data == {"mean": "<float>", "text": "\ufffd", "lease": job.lease}
     assert good.data == {"tenant": tenant, "lease": job.lease}

@@ -230,5 +230,5 @@ def test_the_user_file_and_its_profile_are_shown_as_origins(tmp_path: Path) -> N
 def test_a_misspelled_variable_is_reported_at_startup(tmp_path: Path, command: str) -> None:
     (tmp_path / "app.py").write_text("from jobforge import JobForge\njf = JobForge()\n")
     variables = {"JOBFORGE_DATABASE_URL": NOWHERE, "JOBFORGE_LOG_LEVLE": "debug"}
-    said = Terminal(tmp_path, **variables).run(command).stderr
-    assert "JOBFORGE_LOG_LEVLE sets nothing; did you mean JOBFORGE_LOG_LEVEL?" in said
+    output = Terminal(tmp_path, **variables).run(command).stderr
+    assert "JOBFORGE_LOG_LEVLE sets nothing; did you mean JOBFORGE_LOG_LEVEL?" in output

@@ -16,7 +16,7 @@ import pytest
 from api.api_server import SECRET_KEY, open_api_server
 from cluster import Connection, Database, connect_to, fresh_database
 from integration.terminal import COMMANDS, InProcessTerminal
-from integration.transcripts import exit_codes, played
+from integration.transcripts import exit_codes, play
 
 from jobforge import calls, db
 from jobforge.db.outage import MonitoredLink, Outage
@@ -181,7 +181,7 @@ def test_commands_print_what_their_transcript_says(
             names |= {"server": api.url, "super_admin": api.super_key, **keys}
             settings = {}
         shell = InProcessTerminal(folder, JOBFORGE_DATABASE_URL=url, **settings)
-        said = played(transcript, shell, names)
+        said = play(transcript, shell, names)
     if os.environ.get("JOBFORGE_SNAPSHOTS") == "write":
         transcript.write_text(said, encoding="utf-8")
         return

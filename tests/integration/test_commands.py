@@ -15,9 +15,9 @@ from jobforge.worker.runner import Report, StopReason
 
 @pytest.fixture(scope="module")
 def rig() -> Iterator[IsolationRig]:
-    made = IsolationRig()
-    yield made
-    made.close()
+    created = IsolationRig()
+    yield created
+    created.close()
 
 
 @pytest.mark.attack("argv")

@@ -47,8 +47,8 @@ def test_the_example_ships_an_order_at_the_second_attempt(
             },
             "secrets": seal_secrets({"token": {"value": service["TOKEN"]}}, config_id, key),
         }
-        made = calls.create_connector_config(config_id, config).for_tenant(tenant)
-        db.run(conn, made)
+        created = calls.create_connector_config(config_id, config).for_tenant(tenant)
+        db.run(conn, created)
         try:
             with Terminal(tmp_path, **shell).start("worker", str(EXAMPLE / "app.py")) as worker:
                 wait_until(lambda: '"worker.started"' in worker.output)

@@ -167,10 +167,10 @@ def _by_all_files(url: str, canary: str, folder: Path) -> Setting:
 def unwritable() -> Iterator[Path]:
     """Return a folder for the app that the processes cannot write to, nor to its parent folders."""
     around = Path("/run") if os.getuid() == 0 and Path("/run").is_dir() else None
-    made = Path(tempfile.mkdtemp(prefix="jobforge-tests-", dir=around))
-    made.chmod(0o755)
-    yield made
-    shutil.rmtree(made)
+    created = Path(tempfile.mkdtemp(prefix="jobforge-tests-", dir=around))
+    created.chmod(0o755)
+    yield created
+    shutil.rmtree(created)
 
 
 @dataclass
@@ -214,7 +214,7 @@ class Site:
         self.operator.read("jobs", "wait", job_id)
         shown = self.operator.read_json("jobs", "show", job_id)
         assert shown["job"]["state"] == "succeeded", shown
-        return self._found(shown["job"]["result"])
+        return self._parse_findings(shown["job"]["result"])
 
     def scan_from_outside(self, pids: list[int]) -> "Scan":
         """Return where a process finds the canary that has the same user but is not a job."""
@@ -225,9 +225,9 @@ class Site:
             check=True,
             env=environment(),
         )
-        return self._found(json.loads(said.stdout))
+        return self._parse_findings(json.loads(said.stdout))
 
-    def _found(self, result: dict[str, Any]) -> "Scan":
+    def _parse_findings(self, result: dict[str, Any]) -> "Scan":
         hits = {place for place, hit in result["found"] if hit in {"", self.canary[::-1]}}
         return Scan(sorted(hits), result["tried"])
 

@@ -70,7 +70,7 @@ def test_an_error_about_a_url_shows_no_part_of_its_password(shape: str, attempts
         finally:
             await database.close()
 
-    said: list[str] = []
+    output: list[str] = []
     for attempt in (
         lambda: asyncio.run(open_database()),
         lambda: connect(url),
@@ -79,9 +79,9 @@ def test_an_error_about_a_url_shows_no_part_of_its_password(shape: str, attempts
         try:
             attempt()
         except JobForgeError as error:
-            said.append(f"{error} {error.hint} {error.detail}")
-    assert said
-    assert SECRET not in "".join(said)
+            output.append(f"{error} {error.hint} {error.detail}")
+    assert output
+    assert SECRET not in "".join(output)
     attempts(3)
 
 
@@ -90,10 +90,10 @@ def test_an_error_about_a_url_shows_no_part_of_its_password(shape: str, attempts
 def test_config_show_shows_no_part_of_a_password(shape: str, tmp_path: Path) -> None:
     shell = InProcessTerminal(tmp_path, JOBFORGE_DATABASE_URL=URLS[shape])
     for form in ([], ["--json"]):
-        said = shell.read("config", "show", *form)
-        assert "database_url" in said
+        output = shell.read("config", "show", *form)
+        assert "database_url" in output
         # The port is not a credential.
-        assert SECRET not in said or shape == "as a port"
+        assert SECRET not in output or shape == "as a port"
 
 
 SETTINGS = {

@@ -66,7 +66,7 @@ async def test_a_statement_that_the_session_has_lost_is_prepared_again(
         async with pool.connection() as mine:
             await mine.execute("discard all")
         await pool.run(call)
-    with _opened(url) as sync:
+    with _open(url) as sync:
         sync.run(call)
         with sync.connection() as own:
             own.execute("discard all")
@@ -85,7 +85,7 @@ REFUSED = {
 async def test_a_prepared_call_raises_like_any_other(database: Database) -> None:
     url = database.url_as("service_login")
     async with db.Database(url, size=1) as pool:
-        with _opened(url) as sync, db.connect(url) as own:
+        with _open(url) as sync, db.connect(url) as own:
             for name, request in REFUSED.items():
                 call = calls.enqueue_job(request, tenant_id=TENANT_A)
                 with pytest.raises(JobForgeError) as expected:
@@ -98,7 +98,7 @@ async def test_a_prepared_call_raises_like_any_other(database: Database) -> None
 
 
 @contextmanager
-def _opened(url: str) -> Iterator[db.Pool]:
+def _open(url: str) -> Iterator[db.Pool]:
     pool = db.Pool(url, size=1)
     pool.open()
     yield pool

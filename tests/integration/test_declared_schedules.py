@@ -42,38 +42,42 @@ def test_a_declared_schedule_follows_the_code(conn: Connection) -> None:
     register(
         conn, an_app(cron="0 9 * * *", tz="Europe/Berlin", payload={"day": "{{schedule.date}}"})
     )
-    made = declared(conn)["report"]
-    assert (made.cron, made.timezone, made.definition) == ("0 9 * * *", "Europe/Berlin", "report")
+    created = declared(conn)["report"]
+    assert (created.cron, created.timezone, created.definition) == (
+        "0 9 * * *",
+        "Europe/Berlin",
+        "report",
+    )
     register(
         conn, an_app(cron="0 9 * * *", tz="Europe/Berlin", payload={"day": "{{schedule.date}}"})
     )
-    assert declared(conn)["report"] == made
+    assert declared(conn)["report"] == created
 
     register(conn, an_app(cron="30 8 * * *", overlap="skip", jitter=300))
     changed = declared(conn)["report"]
-    assert (changed.id, changed.cron, changed.timezone) == (made.id, "30 8 * * *", "tenant")
+    assert (changed.id, changed.cron, changed.timezone) == (created.id, "30 8 * * *", "tenant")
     assert (changed.overlap, changed.jitter_s, changed.payload) == ("skip", 300, {})
 
-    db.run(conn, calls.run_trigger(made.id, tenant_id=TENANT_A))
+    db.run(conn, calls.run_trigger(created.id, tenant_id=TENANT_A))
     register(conn, an_app())
     assert declared(conn) == {}
-    [asked] = db.run(conn, calls.list_firings(made.id, tenant_id=TENANT_A))
+    [asked] = db.run(conn, calls.list_firings(created.id, tenant_id=TENANT_A))
     assert (asked.outcome, asked.reason) == ("skipped", "the trigger was deleted")
     register(conn, an_app(cron="@daily"))
-    assert declared(conn)["report"].id == made.id
+    assert declared(conn)["report"].id == created.id
 
 
 def test_changes_by_operators_are_kept(conn: Connection) -> None:
     register(conn, an_app(cron="@daily"))
-    made = declared(conn)["report"].id
-    db.run(conn, calls.edit_trigger(made, {"enabled": False}, tenant_id=TENANT_A))
+    created = declared(conn)["report"].id
+    db.run(conn, calls.edit_trigger(created, {"enabled": False}, tenant_id=TENANT_A))
     register(conn, an_app(cron="@hourly"))
     trigger = declared(conn)["report"]
     assert (trigger.cron, trigger.enabled) == ("@hourly", False)
     with pytest.raises(Conflict, match="declared in code"):
-        db.run(conn, calls.edit_trigger(made, {"cron": "@weekly"}, tenant_id=TENANT_A))
+        db.run(conn, calls.edit_trigger(created, {"cron": "@weekly"}, tenant_id=TENANT_A))
     with pytest.raises(Conflict, match="declared in code"):
-        db.run(conn, calls.delete_trigger(made, tenant_id=TENANT_A))
+        db.run(conn, calls.delete_trigger(created, tenant_id=TENANT_A))
 
 
 def test_schedules_of_another_app_are_unchanged(conn: Connection) -> None:
@@ -130,7 +134,7 @@ async def test_a_worker_runs_a_scheduler_for_declared_schedules(
     database: Database, conn: Connection, clock: Clock, *, listens: bool
 ) -> None:
     harness = WorkerHarness(database, conn)
-    told = []
+    reported = []
 
     @harness.app.job(
         isolation="inline",
@@ -140,18 +144,18 @@ async def test_a_worker_runs_a_scheduler_for_declared_schedules(
         payload={"at": "{{schedule.fire_at}}"},
     )
     async def hourly(at: str) -> None:
-        told.append(at)
+        reported.append(at)
 
     async with db.Database(database.url_as("worker_login"), behind_pooler=not listens) as pool:
         scheduler = Scheduler(pool, poll_s=0.05)
         async with harness.running_worker(scheduler=scheduler, listens=listens):
             table = ScheduleHarness(database, conn, clock)
-            [made] = [trigger.id for trigger in declared(conn).values()]
-            await eventually(lambda: table.get(made).next_run_at is not None)
-            due = table.travel_to_next(made)
+            [created] = [trigger.id for trigger in declared(conn).values()]
+            await eventually(lambda: table.get(created).next_run_at is not None)
+            due = table.travel_to_next(created)
             conn.execute("select jobforge_private.wake_scheduler()")
-            await eventually(lambda: bool(told))
-    assert told == [due.isoformat()]
+            await eventually(lambda: bool(reported))
+    assert reported == [due.isoformat()]
 
 
 @pytest.mark.anyio

@@ -65,13 +65,13 @@ def order(ctx: Context) -> str:
 
 @jf.job(retry=Retry(max_attempts=3, base=1), isolation="inline")
 async def greet(ctx: Context) -> list[str]:
-    said = await asyncio.gather(*(ctx.step("notify", notify, to) for to in ("ada", "bob")))
+    output = await asyncio.gather(*(ctx.step("notify", notify, to) for to in ("ada", "bob")))
     receipt = await ctx.astep("charge", charge, 1)
     odd = await ctx.astep("odd", lambda: notify("eve"))
     fails("after")
     assert receipt == Receipt(1, datetime(2026, 1, 2, tzinfo=UTC))
-    assert isinstance(said[0], tuple)
-    return [to for to, _ in said] + [odd[0]]
+    assert isinstance(output[0], tuple)
+    return [to for to, _ in output] + [odd[0]]
 
 
 @jf.job

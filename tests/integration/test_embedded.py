@@ -28,7 +28,7 @@ print(server.started_here)
 """
 
 
-def _embedded(folder: Path, **settings: str) -> Embedded:
+def _create_embedded(folder: Path, **settings: str) -> Embedded:
     return Embedded(folder / "pg", settings={**SETTINGS, **settings})
 
 
@@ -40,7 +40,7 @@ def _value(url: str, query: str) -> object:
 
 
 def test_a_running_server_is_joined_and_not_started_again(folder: Path) -> None:
-    first, second = _embedded(folder), _embedded(folder)
+    first, second = _create_embedded(folder), _create_embedded(folder)
     url = first.start()
     assert second.start() == url
     assert (first.started_here, second.started_here) == (True, False)
@@ -59,7 +59,7 @@ def test_of_two_concurrent_processes_one_starts_and_the_other_joins(folder: Path
 
 
 def test_stop_ends_the_server_and_is_harmless_without_one(folder: Path) -> None:
-    server = _embedded(folder)
+    server = _create_embedded(folder)
     server.stop()
     server.start()
     server.stop()
@@ -68,14 +68,14 @@ def test_stop_ends_the_server_and_is_harmless_without_one(folder: Path) -> None:
 
 
 def test_data_survives_a_restart(folder: Path) -> None:
-    server = _embedded(folder)
+    server = _create_embedded(folder)
     _value(server.start(), "create table kept (n) as values (1); select 1")
     server.stop()
     assert _value(server.start(), "select count(*) from kept") == 1
 
 
 def test_a_killed_server_is_started_again(folder: Path) -> None:
-    server = _embedded(folder, fsync="on", synchronous_commit="on")
+    server = _create_embedded(folder, fsync="on", synchronous_commit="on")
     with psycopg.connect(server.start(), autocommit=True) as conn:
         conn.execute("create table kept as select 1")
         running = server.running()
@@ -86,7 +86,7 @@ def test_a_killed_server_is_started_again(folder: Path) -> None:
 
 
 def test_the_lock_file_of_a_zombie_does_not_stop_a_start(folder: Path) -> None:
-    server = _embedded(folder)
+    server = _create_embedded(folder)
     server.start()
     lock_file = folder / "pg" / "postmaster.pid"
     text = lock_file.read_text()
@@ -104,7 +104,7 @@ def test_the_lock_file_of_a_zombie_does_not_stop_a_start(folder: Path) -> None:
 
 def test_a_long_or_unusual_path_gets_a_reachable_socket(folder: Path) -> None:
     for name in ("long" * 30, "it's, odd 100%"):
-        server = _embedded(folder / name)
+        server = _create_embedded(folder / name)
         url = server.start()
         assert _value(url, "select 1") == 1
         running = server.running()
@@ -115,11 +115,11 @@ def test_a_long_or_unusual_path_gets_a_reachable_socket(folder: Path) -> None:
 
 def test_a_path_with_shell_characters_is_refused(folder: Path) -> None:
     with pytest.raises(EmbeddedError, match="may not contain"):
-        _embedded(folder / "$(touch here)").start()
+        _create_embedded(folder / "$(touch here)").start()
 
 
 def test_only_the_owner_can_enter_the_folder_with_the_socket(folder: Path) -> None:
-    server = _embedded(folder)
+    server = _create_embedded(folder)
     server.start()
     running = server.running()
     assert running is not None
@@ -138,7 +138,7 @@ def test_tcp_requires_the_password(folder: Path) -> None:
 
 
 def test_without_tcp_there_is_no_port_to_connect_to(folder: Path) -> None:
-    server = _embedded(folder)
+    server = _create_embedded(folder)
     url = server.start()
     assert _value(url, "show listen_addresses") == ""
     with pytest.raises(EmbeddedError, match="does not listen on TCP"):
@@ -146,24 +146,24 @@ def test_without_tcp_there_is_no_port_to_connect_to(folder: Path) -> None:
 
 
 def test_settings_are_applied_to_the_server(folder: Path) -> None:
-    assert _value(_embedded(folder, work_mem="7MB").start(), "show work_mem") == "7MB"
+    assert _value(_create_embedded(folder, work_mem="7MB").start(), "show work_mem") == "7MB"
 
 
 def test_a_server_that_cannot_start_reports_the_reason(folder: Path) -> None:
     with pytest.raises(EmbeddedError, match=r"FATAL.*no_such_setting"):
-        _embedded(folder, no_such_setting="1").start()
+        _create_embedded(folder, no_such_setting="1").start()
 
 
 def test_a_folder_with_other_files_is_left_unchanged(folder: Path) -> None:
     (folder / "pg").mkdir()
     (folder / "pg" / "thesis.txt").write_text("years of work")
     with pytest.raises(EmbeddedError, match="holds no Postgres data"):
-        _embedded(folder).start()
+        _create_embedded(folder).start()
     assert (folder / "pg" / "thesis.txt").read_text() == "years of work"
 
 
 def test_data_of_another_major_version_is_refused_with_the_version(folder: Path) -> None:
-    server = _embedded(folder)
+    server = _create_embedded(folder)
     server.start()
     server.stop()
     (folder / "pg" / "PG_VERSION").write_text("14\n")
@@ -199,7 +199,7 @@ def test_without_programs_the_error_says_how_to_install_them(
 
 @needs_root
 def test_root_runs_the_server_as_another_user(folder: Path) -> None:
-    server = _embedded(folder)
+    server = _create_embedded(folder)
     server.start()
     running = server.running()
     assert running is not None

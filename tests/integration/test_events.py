@@ -53,11 +53,11 @@ class EventTenant:
     def trigger(self, **settings: Any) -> UUID:
         given = {"label": "a trigger", "definition": "ship", "event": "order.paid", **settings}
         with self._as_tenant():
-            made = self.conn.execute(
+            created = self.conn.execute(
                 "select jobforge.create_trigger('event', %s) as id", [json.dumps(given)]
             ).fetchone()
-        assert made
-        return UUID(str(made["id"]))
+        assert created
+        return UUID(str(created["id"]))
 
     def emit(self, name: str = "order.paid", data: Any = None, **options: Any) -> UUID:
         return self._run(calls.emit_event(name, data, **options))
@@ -205,8 +205,8 @@ async def test_only_matching_triggers_of_the_tenant_react(
     ]
     event = tenant_data.emit(data={"total": 99})
     await dispatch_all(line)
-    made = {each.trigger_id: each.outcome for each in tenant_data.event(event).deliveries}
-    assert made == dict(zip(listening, [ENQUEUED, ENQUEUED, FILTERED], strict=True))
+    created = {each.trigger_id: each.outcome for each in tenant_data.event(event).deliveries}
+    assert created == dict(zip(listening, [ENQUEUED, ENQUEUED, FILTERED], strict=True))
     assert other.jobs() == []
 
 

@@ -75,7 +75,7 @@ class InlineHost:
         assert isinstance(job_id, UUID)
         return _outcome(self.reports[job_id])
 
-    async def ended(self, run: InlineRun) -> Report:
+    async def wait_for_end(self, run: InlineRun) -> Report:
         await eventually(lambda: run.job.job_id in self.reports)
         return self.reports[run.job.job_id]
 
@@ -86,10 +86,10 @@ class InlineHost:
 
 @pytest.fixture
 async def host() -> AsyncIterator[InlineHost]:
-    made = InlineHost()
-    await made.runner.open()
-    yield made
-    await made.runner.close()
+    created = InlineHost()
+    await created.runner.open()
+    yield created
+    await created.runner.close()
 
 
 def _outcome(report: Report) -> Outcome:
@@ -117,7 +117,7 @@ async def test_the_exception_of_a_handler_decides_the_outcome(host: InlineHost) 
         raise GeneratorExit
 
     assert host.outcome(leave, wait=False) is Outcome.FAILED
-    assert _outcome(await host.ended(host.begin(leave, wait=True))) is Outcome.FAILED
+    assert _outcome(await host.wait_for_end(host.begin(leave, wait=True))) is Outcome.FAILED
 
 
 async def test_handlers_that_never_wait_need_no_separate_task(host: InlineHost) -> None:
@@ -145,7 +145,7 @@ async def test_a_waiting_handler_has_one_task_from_start_to_end(
         seen[name].append(asyncio.current_task())
 
     for run in [host.begin(look, name="a"), host.begin(look, name="b")]:
-        await host.ended(run)
+        await host.wait_for_end(run)
     assert len(set(seen["a"])) == len(set(seen["b"])) == 1
     assert seen["a"][0] is not seen["b"][0]
 
@@ -160,7 +160,7 @@ async def test_a_timeout_within_a_handler_affects_only_that_handler(host: Inline
             return "timed out"
         return "woke up"
 
-    report = await host.ended(host.begin(wait_for_ever))
+    report = await host.wait_for_end(host.begin(wait_for_ever))
     assert report.verdict is not None
     assert report.verdict.result == "timed out"
     assert asyncio.current_task() is not None
@@ -173,7 +173,7 @@ async def test_a_task_group_works_in_a_handler(host: InlineHost) -> None:
             tasks = [group.create_task(asyncio.sleep(0, number)) for number in (1, 2, 3)]
         return sum(task.result() for task in tasks)
 
-    report = await host.ended(host.begin(spread))
+    report = await host.wait_for_end(host.begin(spread))
     assert report.verdict is not None
     assert report.verdict.result == 6
 
@@ -193,7 +193,7 @@ async def test_context_variables_do_not_leak_between_jobs(host: InlineHost, *, w
     for value in ("one", "two"):
         run = host.start(mark, value=value)
         if isinstance(run, InlineRun):
-            await host.ended(run)
+            await host.wait_for_end(run)
     assert seen == ["untouched", "one", "untouched", "two"]
     assert VARIABLE.get() == "untouched"
 
@@ -212,7 +212,7 @@ async def test_a_handler_that_cancels_its_own_task_does_not_cancel_the_next(
         await asyncio.sleep(0)
 
     host.start(cancel_myself)
-    assert _outcome(await host.ended(host.begin(wait))) is Outcome.SUCCEEDED
+    assert _outcome(await host.wait_for_end(host.begin(wait))) is Outcome.SUCCEEDED
 
 
 async def test_a_handler_that_cancels_itself_and_then_waits_is_cancelled(host: InlineHost) -> None:
@@ -223,7 +223,7 @@ async def test_a_handler_that_cancels_itself_and_then_waits_is_cancelled(host: I
         task.cancel()
         await asyncio.Event().wait()
 
-    assert _outcome(await host.ended(host.begin(cancel_myself))) is Outcome.FAILED
+    assert _outcome(await host.wait_for_end(host.begin(cancel_myself))) is Outcome.FAILED
 
 
 @pytest.mark.parametrize(
@@ -244,7 +244,7 @@ async def test_a_stopped_handler_ends_with_the_reason_of_the_stop(
     run = host.begin(wait)
     run.stop(why)
     run.stop(why)
-    assert _outcome(await host.ended(run)) is outcome
+    assert _outcome(await host.wait_for_end(run)) is outcome
 
 
 async def test_a_stop_cancels_what_the_handler_awaits(host: InlineHost) -> None:
@@ -257,7 +257,7 @@ async def test_a_stop_cancels_what_the_handler_awaits(host: InlineHost) -> None:
 
     run = host.begin(wait)
     run.stop(StopReason.CANCEL)
-    await host.ended(run)
+    await host.wait_for_end(run)
     assert inner[0].cancelled()
 
 
@@ -271,7 +271,7 @@ async def test_a_handler_without_its_lease_reports_nothing(
     run = host.begin(wait)
     run.stop(StopReason.CANCEL)
     run.stop(StopReason.LOST)
-    assert (await host.ended(run)).verdict is None
+    assert (await host.wait_for_end(run)).verdict is None
 
 
 async def test_a_handler_that_finishes_despite_a_stop_has_succeeded(host: InlineHost) -> None:
@@ -285,7 +285,7 @@ async def test_a_handler_that_finishes_despite_a_stop_has_succeeded(host: Inline
 
     run = host.begin(finish)
     run.stop(StopReason.CANCEL)
-    report = await host.ended(run)
+    report = await host.wait_for_end(run)
     assert report.verdict is not None
     assert (report.verdict.outcome, report.verdict.result) == (Outcome.SUCCEEDED, True)
 
@@ -305,7 +305,7 @@ async def test_a_handler_that_ignores_a_stop_is_abandoned_after_its_grace_period
 
     run = host.begin(refuse)
     run.stop(StopReason.TIMEOUT)
-    assert (await host.ended(run)).verdict is None
+    assert (await host.wait_for_end(run)).verdict is None
     is_over.set()
 
 

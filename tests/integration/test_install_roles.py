@@ -87,7 +87,7 @@ def test_a_member_of_the_owner_installs_a_second_database(installed: InstalledCl
         check(conn)
         conn.execute("select jobforge.put_definition('mail', 1)")
     with installed.connect("client", "second") as conn:
-        assert _enqueued(conn, TENANT_A) == "created"
+        assert _enqueue_job(conn, TENANT_A) == "created"
 
 
 def test_a_member_of_the_owner_upgrades_an_installation_of_another_login(
@@ -119,8 +119,8 @@ def test_a_login_of_another_database_gets_an_error_with_the_missing_right(
 def test_the_isolation_script_passes_and_leaves_no_rows(installed: InstalledCluster) -> None:
     with installed.connect("migrator") as conn:
         before = _everything(conn)
-    said = installed.run_file(SQL / "rls_test.sql", "migrator")
-    assert "tenant isolation holds" in said
+    output = installed.run_file(SQL / "rls_test.sql", "migrator")
+    assert "tenant isolation holds" in output
     with installed.connect("migrator") as conn:
         assert _everything(conn) == before
 
@@ -263,7 +263,7 @@ def _request(conn: Connection, claims: str, role: str = "client") -> Iterator[No
         yield
 
 
-def _enqueued(conn: Connection, tenant: UUID) -> Any:
+def _enqueue_job(conn: Connection, tenant: UUID) -> Any:
     with conn.transaction():
         conn.execute("select set_config('app.tenant_id', %s, true)", [str(tenant)])
         return _one(conn, "select status from jobforge.enqueue_job('mail', %s)", Jsonb({}))

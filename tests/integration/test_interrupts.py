@@ -156,20 +156,20 @@ def test_a_signal_at_any_moment_ends_the_command(name: str, setting: CommandScen
     command = COMMANDS[name]
     seen: Counter[int] = Counter()
     for moment in _moments(command, name):
-        ended = _interrupted(setting, command, moment)
-        told = f"{moment} → {ended.code}\n{ended.output}"
-        assert ended.code in command.allowed(moment, ended.output), told
+        ended = _interrupt_command(setting, command, moment)
+        reported = f"{moment} → {ended.code}\n{ended.output}"
+        assert ended.code in command.allowed(moment, ended.output), reported
         for word in ("Traceback", "KeyboardInterrupt", "Exception ignored", "never awaited"):
-            assert word not in ended.output, told
+            assert word not in ended.output, reported
         if command is DEV:
-            assert Embedded(setting.folder / ".jobforge" / "pg").running() is None, told
+            assert Embedded(setting.folder / ".jobforge" / "pg").running() is None, reported
         seen[ended.code] += 1
     assert sum(seen.values()) == MOMENTS
     if IS_LONG:
         print(f"{name}: {dict(seen)}")  # noqa: T201 - output of the long run
 
 
-def _interrupted(setting: CommandScene, command: Command, moment: Moment) -> CommandEnd:
+def _interrupt_command(setting: CommandScene, command: Command, moment: Moment) -> CommandEnd:
     mark = uuid4().hex
     variables = {**setting.variables, "INTERRUPTS_TEST": mark}
     if command is DEV:
@@ -200,7 +200,10 @@ def _interrupted(setting: CommandScene, command: Command, moment: Moment) -> Com
             os.close(received)
             process.kill()
             process.wait()
-    wait_until(lambda: not _marked(mark), why=lambda: f"{moment}: {_marked(mark)} goes on")
+    wait_until(
+        lambda: not _marked_processes(mark),
+        why=lambda: f"{moment}: {_marked_processes(mark)} goes on",
+    )
     return CommandEnd(code, read())
 
 
@@ -239,7 +242,7 @@ def _kill(process: "subprocess.Popen[bytes]", moment: Moment) -> None:
 @contextmanager
 def _output(*, on_terminal: bool) -> Iterator[tuple[int, Callable[[], str]]]:
     """Return a descriptor to write to, and the data that was written to it."""
-    ours, theirs = pty.openpty() if on_terminal else os.pipe()
+    ours, foreign = pty.openpty() if on_terminal else os.pipe()
     printed: list[bytes] = []
 
     def listen() -> None:
@@ -250,13 +253,13 @@ def _output(*, on_terminal: bool) -> Iterator[tuple[int, Callable[[], str]]]:
     thread = threading.Thread(target=listen, daemon=True)
     thread.start()
     try:
-        yield theirs, lambda: b"".join(printed).decode(errors="replace")
+        yield foreign, lambda: b"".join(printed).decode(errors="replace")
         thread.join(timeout=ENDS_WITHIN_S)
     finally:
         os.close(ours)
 
 
-def _marked(mark: str) -> list[str]:
+def _marked_processes(mark: str) -> list[str]:
     """Return processes that the command has started, found by their environment."""
     found = []
     for folder in Path("/proc").glob("[0-9]*"):
@@ -378,13 +381,13 @@ def test_a_stop_request_is_also_set_by_a_signal_that_arrives_meanwhile() -> None
 
 
 def test_ctrl_c_also_works_as_a_key_in_the_screen(setting: CommandScene) -> None:
-    ours, theirs = pty.openpty()
+    ours, foreign = pty.openpty()
     with _reading(ours) as read:
         process = subprocess.Popen(
             [sys.executable, "-m", "jobforge", *TOP.words],
-            stdin=theirs,
-            stdout=theirs,
-            stderr=theirs,
+            stdin=foreign,
+            stdout=foreign,
+            stderr=foreign,
             cwd=setting.folder,
             env=environment(**setting.variables, TERM="xterm-256color", COLUMNS="80", LINES="24"),
         )
@@ -395,7 +398,7 @@ def test_ctrl_c_also_works_as_a_key_in_the_screen(setting: CommandScene) -> None
         finally:
             process.kill()
             process.wait()
-            os.close(theirs)
+            os.close(foreign)
         wait_until(lambda: "\x1b[?1049l" in read())  # the terminal settings are restored
     os.close(ours)
 

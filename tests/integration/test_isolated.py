@@ -44,9 +44,9 @@ ENVIRONMENT = {
 
 @pytest.fixture(scope="module")
 def rig() -> Iterator[IsolationRig]:
-    made = IsolationRig(ENVIRONMENT)
-    yield made
-    made.close()
+    created = IsolationRig(ENVIRONMENT)
+    yield created
+    created.close()
 
 
 def test_a_result_comes_back_from_a_sync_handler(rig: IsolationRig) -> None:
@@ -116,55 +116,55 @@ def test_an_integer_of_many_digits_is_passed_exactly(rig: IsolationRig) -> None:
 
 
 @pytest.fixture(scope="module")
-def described(rig: IsolationRig) -> dict[str, Any]:
+def description(rig: IsolationRig) -> dict[str, Any]:
     """Return a description of a job's process from within."""
     found: dict[str, Any] = rig.result("describe")
     return found
 
 
-def test_a_jobs_environment_is_built(described: dict[str, Any]) -> None:
-    environ = described["environ"]
+def test_a_jobs_environment_is_built(description: dict[str, Any]) -> None:
+    environ = description["environ"]
     assert set(environ) == {
         *("PATH", "LANG", "LC_ALL", "TZ", "HOME", "TMPDIR"),
         *("JOBFORGE_JOB", "JOBFORGE_JOB_ID", "LET_THROUGH"),
     }
-    assert environ["JOBFORGE_JOB"] == described["mark"]
+    assert environ["JOBFORGE_JOB"] == description["mark"]
     assert "canary" not in environ.values()
 
 
 def test_a_job_cannot_read_the_workers_environment_from_its_own_process(
-    described: dict[str, Any],
+    description: dict[str, Any],
 ) -> None:
-    assert described["shown"] == f"JOBFORGE_JOB={described['mark']}"
+    assert description["shown"] == f"JOBFORGE_JOB={description['mark']}"
 
 
-def test_a_jobs_folder_is_private_and_is_removed(described: dict[str, Any]) -> None:
-    environ = described["environ"]
-    assert described["cwd"] == environ["HOME"] == environ["TMPDIR"] == described["tempdir"]
-    assert described["cwd_mode"] == 0o700
-    wait_until(lambda: not Path(described["cwd"]).exists())
+def test_a_jobs_folder_is_private_and_is_removed(description: dict[str, Any]) -> None:
+    environ = description["environ"]
+    assert description["cwd"] == environ["HOME"] == environ["TMPDIR"] == description["tempdir"]
+    assert description["cwd_mode"] == 0o700
+    wait_until(lambda: not Path(description["cwd"]).exists())
 
 
-def test_a_jobs_process_has_limits_and_no_privileges(described: dict[str, Any]) -> None:
-    assert described["umask"] == 0o077
-    assert described["core"] == 0
-    assert described["files"] == 1024
-    assert described["no_new_privs"]
-    assert described["oom"] == "1000"
+def test_a_jobs_process_has_limits_and_no_privileges(description: dict[str, Any]) -> None:
+    assert description["umask"] == 0o077
+    assert description["core"] == 0
+    assert description["files"] == 1024
+    assert description["no_new_privs"]
+    assert description["oom"] == "1000"
 
 
 def test_a_jobs_process_leads_a_separate_session(
-    rig: IsolationRig, described: dict[str, Any]
+    rig: IsolationRig, description: dict[str, Any]
 ) -> None:
-    assert described["session"] == described["pid"]
-    assert described["parent"] == rig.runner.zygote_pid
+    assert description["session"] == description["pid"]
+    assert description["parent"] == rig.runner.zygote_pid
 
 
-def test_a_jobs_process_inherits_no_open_descriptors(described: dict[str, Any]) -> None:
-    assert described["stdin"] == ""
-    assert described["threads"] == 1
+def test_a_jobs_process_inherits_no_open_descriptors(description: dict[str, Any]) -> None:
+    assert description["stdin"] == ""
+    assert description["threads"] == 1
     # Its standard streams, the socket to the worker, and the folder that it is listing.
-    assert described["descriptors"] == 5
+    assert description["descriptors"] == 5
 
 
 def test_each_job_has_different_random_numbers(rig: IsolationRig) -> None:
@@ -228,24 +228,24 @@ def test_jobs_have_folders_although_a_cleaner_has_removed_the_parent_folder(
 
 
 def test_output_that_is_not_utf_8_is_escaped(rig: IsolationRig) -> None:
-    async def said() -> list[tuple[str, dict[str, Any]]]:
+    async def output() -> list[tuple[str, dict[str, Any]]]:
         started = rig.start("tell_half_a_character")
         assert outcome(await started.report()) is Outcome.SUCCEEDED
         return rig.host.notes_of(started.job.job_id)
 
-    assert rig.run_in_loop(said()) == [
+    assert rig.run_in_loop(output()) == [
         ("progress", {"done": 1, "total": 2, "message": "caf?"}),
         ("log", {"name": "caf?", "level": "info", "message": "read"}),
     ]
 
 
 def test_very_long_note_values_are_cut_to_their_beginning(rig: IsolationRig) -> None:
-    async def said() -> list[tuple[str, dict[str, Any]]]:
+    async def output() -> list[tuple[str, dict[str, Any]]]:
         started = rig.start("tell_much")
         assert outcome(await started.report()) is Outcome.SUCCEEDED
         return rig.host.notes_of(started.job.job_id)
 
-    bodies = [data["body"] for _, data in rig.run_in_loop(said()) if data["status"] == 200]
+    bodies = [data["body"] for _, data in rig.run_in_loop(output()) if data["status"] == 200]
     assert bodies == ["x" * 8_000, ('["x",' + '"x",' * 2_000)[:8_000]]
 
 
@@ -263,11 +263,11 @@ def test_a_task_canceled_by_other_code_is_not_a_stop_request(rig: IsolationRig) 
 
 
 def test_notes_of_a_job_reach_the_host_in_order(rig: IsolationRig) -> None:
-    async def told() -> tuple[StartedJob, Report]:
+    async def reported() -> tuple[StartedJob, Report]:
         started = rig.start("tell")
         return started, await started.report()
 
-    started, report = rig.run_in_loop(told())
+    started, report = rig.run_in_loop(reported())
     assert outcome(report) is Outcome.SUCCEEDED
     assert rig.host.notes_of(started.job.job_id) == [
         ("progress", {"done": 1, "total": 10, "message": "begun"}),
@@ -321,7 +321,7 @@ def test_a_job_enqueues_through_its_worker_for_its_own_tenant(rig: IsolationRig)
     assert set(rig.host.tenants) == {started.job.tenant_id}
 
 
-def _stopped(rig: IsolationRig, definition: str, why: StopReason, **payload: object) -> Report:
+def _stop_job(rig: IsolationRig, definition: str, why: StopReason, **payload: object) -> Report:
     async def stopped() -> Report:
         started = await rig.start(definition, **payload).wait_for_note()
         started.stop(why)
@@ -332,13 +332,13 @@ def _stopped(rig: IsolationRig, definition: str, why: StopReason, **payload: obj
 
 
 def test_a_handler_that_sees_the_cancel_request_may_finish(rig: IsolationRig) -> None:
-    report = _stopped(rig, "heed", StopReason.CANCEL)
+    report = _stop_job(rig, "heed", StopReason.CANCEL)
     assert report.verdict is not None
     assert (report.verdict.outcome, report.verdict.result) == (Outcome.SUCCEEDED, "cleaned up")
 
 
 def test_a_check_ends_a_canceled_job(rig: IsolationRig) -> None:
-    assert outcome(_stopped(rig, "heed_by_check", StopReason.CANCEL)) is Outcome.CANCELED
+    assert outcome(_stop_job(rig, "heed_by_check", StopReason.CANCEL)) is Outcome.CANCELED
 
 
 @pytest.mark.parametrize("definition", ["wait_blindly", "wait_blindly_async"])
@@ -349,26 +349,26 @@ def test_a_check_ends_a_canceled_job(rig: IsolationRig) -> None:
 def test_a_handler_that_does_not_check_is_interrupted(
     rig: IsolationRig, definition: str, why: StopReason, expected: Outcome
 ) -> None:
-    report = _stopped(rig, definition, why)
+    report = _stop_job(rig, definition, why)
     assert outcome(report) is expected
     assert report.exit_code == 0
     assert report.stdout_tail == "interrupted\n"
 
 
 def test_a_handler_that_resists_is_killed_after_its_grace_period(rig: IsolationRig) -> None:
-    report = _stopped(rig, "resist", StopReason.TIMEOUT)
+    report = _stop_job(rig, "resist", StopReason.TIMEOUT)
     assert outcome(report) is Outcome.TIMED_OUT
     assert report.exit_code == -signal.SIGKILL
 
 
 def test_a_job_whose_lease_is_lost_is_killed_and_reports_nothing(rig: IsolationRig) -> None:
-    report = _stopped(rig, "wait_blindly", StopReason.LOST)
+    report = _stop_job(rig, "wait_blindly", StopReason.LOST)
     assert report.verdict is None
     assert report.exit_code == -signal.SIGKILL
 
 
 def test_a_job_is_released_at_shutdown(rig: IsolationRig) -> None:
-    assert outcome(_stopped(rig, "wait_blindly", StopReason.SHUTDOWN)) is Outcome.RELEASED
+    assert outcome(_stop_job(rig, "wait_blindly", StopReason.SHUTDOWN)) is Outcome.RELEASED
 
 
 def test_a_lost_lease_takes_precedence_over_a_cancel_request(rig: IsolationRig) -> None:
@@ -389,7 +389,7 @@ def test_a_sigterm_from_outside_does_not_stop_a_job(rig: IsolationRig, tmp_path:
         started = await rig.start("wait", fifo=str(fifo)).wait_for_note()
         for pid in live_processes_of(started.mark):
             os.kill(pid, signal.SIGTERM)
-        with _opened(fifo) as gate:
+        with _open_fifo(fifo) as gate:
             os.write(gate.fileno(), b".")
             return await started.report()
 
@@ -440,7 +440,7 @@ def test_jobs_run_concurrently(rig: IsolationRig, tmp_path: Path) -> None:
 
     async def together() -> list[Report]:
         started = [await rig.start("wait", fifo=str(fifo)).wait_for_note() for _ in range(5)]
-        with _opened(fifo) as gate:
+        with _open_fifo(fifo) as gate:
             os.write(gate.fileno(), b"." * 5)
             return [await each.report() for each in started]
 
@@ -610,7 +610,7 @@ def test_a_worker_killed_during_the_import_of_the_app_leaves_no_process(tmp_path
     wait_until(lambda: not is_alive(zygote))
 
 
-def _opened(fifo: Path) -> BinaryIO:
+def _open_fifo(fifo: Path) -> BinaryIO:
     """Open for reading and writing, so that the open does not wait for a peer."""
     return os.fdopen(os.open(fifo, os.O_RDWR), "r+b", buffering=0)
 

@@ -26,10 +26,10 @@ pytestmark = pytest.mark.anyio
 
 @pytest.fixture
 async def harness(database: Database, conn: Connection) -> WorkerHarness:
-    made = WorkerHarness(database, conn)
-    made.app = load_app(APP)
-    made.register()
-    return made
+    created = WorkerHarness(database, conn)
+    created.app = load_app(APP)
+    created.register()
+    return created
 
 
 @asynccontextmanager

@@ -49,11 +49,11 @@ def test_a_level_prevents_the_attacks_that_the_page_lists(
         assert not IS_ALL_REQUIRED, found
         assert level not in REQUIRED, found
         pytest.skip(found)
-    said = attack_table.read()[level]
+    output = attack_table.read()[level]
     if level == "process" and not landlock.confines_signals():
         found = {name: can for name, can in found.items() if name not in BY_LANDLOCK}
-        said = {name: can for name, can in said.items() if name not in BY_LANDLOCK}
-    assert found == said
+        output = {name: can for name, can in output.items() if name not in BY_LANDLOCK}
+    assert found == output
     attempts(sum(not can for can in found.values()))
 
 

@@ -138,8 +138,8 @@ async def test_retention_has_a_longer_statement_timeout(
     database: Database, conn: Connection
 ) -> None:
     answer = "'partitions', jobforge_private.drop_history("
-    told = f"'bound', current_setting('statement_timeout'), {answer}"
-    mutate(conn, "apply_retention", answer, told)
+    reported = f"'bound', current_setting('statement_timeout'), {answer}"
+    mutate(conn, "apply_retention", answer, reported)
     async with db.Database(database.url_as("worker_login")) as pool:
         assert (await pool.run(calls.apply_retention()))["bound"] == "10min"
 

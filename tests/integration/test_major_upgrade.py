@@ -9,7 +9,13 @@ from typing import Any
 import pytest
 from cluster import Connection, Database
 from integration.call_setup import TENANT_A
-from integration.replicas import Subscription, cluster, install, installed, prepare_target
+from integration.replicas import (
+    Subscription,
+    cluster,
+    install,
+    open_installed_database,
+    prepare_target,
+)
 from integration.test_postgres15 import POSTGRES_15
 from integration.worker_harness import WorkerHarness
 from sql.engine import Row, call, claim, complete, count, enqueue, enqueue_one, new_worker
@@ -21,7 +27,9 @@ from jobforge.types.jobs import Outcome, State
 
 pytestmark = [
     pytest.mark.anyio,
-    pytest.mark.skipif(not POSTGRES_15.exists(), reason="Debian's Postgres 15 is not installed"),
+    pytest.mark.skipif(
+        not POSTGRES_15.exists(), reason="Debian's Postgres 15 is not installed"
+    ),
 ]
 
 # The publication of a database that contains only JobForge; a database's own subscriber needs one
@@ -51,7 +59,7 @@ def old_and_new() -> Iterator[tuple[AppOnServer, AppOnServer]]:
         for binaries in (POSTGRES_15, None):
             server = stack.enter_context(cluster(binaries))
             install(server)
-            conn = stack.enter_context(installed(server))
+            conn = stack.enter_context(open_installed_database(server))
             sides.append((server, conn))
         (old, source), (new, target) = sides
         yield (
@@ -79,7 +87,7 @@ async def test_jobs_continue_after_a_logical_upgrade(
             await old.wait_for_state(job)
 
     # The workers are stopped, one of them by a kill. Unfinished jobs remain.
-    [held] = _claimed_by_a_worker_that_is_killed(source)
+    [held] = _claim_by_a_killed_worker(source)
     lost = held["job_id"]
     waiting = enqueue(source, TENANT_A, 5, definition="work")
     parent = enqueue_one(source, TENANT_A, definition="work")
@@ -107,7 +115,7 @@ async def test_jobs_continue_after_a_logical_upgrade(
     assert complete(target, held["worker_id"], [held])[0]["status"] == "lost"
 
 
-def _claimed_by_a_worker_that_is_killed(conn: Connection) -> list[Row]:
+def _claim_by_a_killed_worker(conn: Connection) -> list[Row]:
     enqueue_one(conn, TENANT_A, definition="work")
     worker = new_worker()
     return [{**row, "worker_id": worker} for row in claim(conn, worker, lease_s=1)]

@@ -53,7 +53,7 @@ OF_A_MOMENT = (
 STATES = {"jobforge_worker_unsettled_jobs", "jobforge_worker_disconnected"}
 
 
-def documented(*headings: str) -> set[str]:
+def documented_metrics(*headings: str) -> set[str]:
     """Return the metrics in the tables under these headings."""
     parts = {part.partition("\n")[0]: part for part in PAGE.split("\n## ")}
     named = re.compile(r"^\| `(jobforge_\w+)` \|", re.MULTILINE)
@@ -86,7 +86,7 @@ async def test_the_docs_list_exactly_the_metrics_of_a_server(database: Database)
     traffic.add("GET", None, 404, 0.1)
     async with db.Database(database.url_as("server_login")) as pool:
         page = (await MetricsCollector(pool, traffic).render()).decode()
-    assert names(page) == documented("The server")
+    assert names(page) == documented_metrics("The server")
 
 
 async def test_every_metric_of_a_worker_is_documented_and_changes(
@@ -119,7 +119,7 @@ async def test_every_metric_of_a_worker_is_documented_and_changes(
     await _run_processes(database, conn, meters)
     await _run_scheduler(harness, meters)
     found = totals(meters) | {name: busy[name] for name in OF_A_MOMENT}
-    assert set(found) == documented("Workers and schedulers")
+    assert set(found) == documented_metrics("Workers and schedulers")
     assert {name for name, value in found.items() if not value} == STATES
     assert meters.attempts == {("fail", "failed"): 2, ("segfault", "crashed"): 1}
     assert (meters.retries["fail"], meters.dead["fail"]) == (1, 1)

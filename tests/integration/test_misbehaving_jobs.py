@@ -24,9 +24,9 @@ TOO_DEEP = "[1234567890123456789012," + "[" * 10_000
 
 @pytest.fixture(scope="module")
 def rig() -> Iterator[IsolationRig]:
-    made = IsolationRig()
-    yield made
-    made.close()
+    created = IsolationRig()
+    yield created
+    created.close()
 
 
 @pytest.fixture

@@ -67,7 +67,7 @@ def pooler(database: Database, mail: None, folder: Path) -> Iterator[Pooler]:  #
     (folder / "users.txt").write_text("".join(f'"{login}" ""\n' for login in LOGINS))
     if account:
         account.take_ownership(folder)
-    made = Pooler(folder, database)
+    created = Pooler(folder, database)
     with subprocess.Popen(
         [str(PGBOUNCER), "-q", str(config)],
         user=account.uid if account else None,
@@ -76,8 +76,8 @@ def pooler(database: Database, mail: None, folder: Path) -> Iterator[Pooler]:  #
         stdin=subprocess.DEVNULL,
     ) as process:
         try:
-            wait_until(lambda: _answers(made.url("client_login")))
-            yield made
+            wait_until(lambda: _answers(created.url("client_login")))
+            yield created
         finally:
             process.terminate()
 
@@ -218,9 +218,9 @@ def test_a_typescript_worker_works_through_it(
     with subprocess.Popen(command, env=node().environment() | settings) as worker:
         try:
             wait_until(lambda: len(db.run(conn, calls.list_workers())) == 1, within_s=60)
-            made = db.run(conn, calls.enqueue_jobs(requests, tenant_id=TENANT_A))
+            created = db.run(conn, calls.enqueue_jobs(requests, tenant_id=TENANT_A))
             finished = "select count(*) as count from jobforge.finished_jobs"
-            wait_until(lambda: conn.execute(finished).fetchone() == {"count": len(made)})
+            wait_until(lambda: conn.execute(finished).fetchone() == {"count": len(created)})
         finally:
             worker.terminate()
             worker.wait(60)

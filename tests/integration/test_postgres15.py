@@ -197,8 +197,8 @@ def _steps(engine: CallRecorder) -> None:
     [saved] = engine.call("save_steps", worker_id=engine.worker, steps=Jsonb([step]))
     assert saved["status"] == "ok"
     held = {"worker_id": engine.worker, "job_id": row["job_id"], "tenant_id": TENANT_A}
-    made = {"name": "job", "index": 0, "jobs": [{"definition": "job", "queue": "idle"}]}
-    [child] = engine.call("enqueue_children", **held, lease=row["lease"], **made)
+    created = {"name": "job", "index": 0, "jobs": [{"definition": "job", "queue": "idle"}]}
+    [child] = engine.call("enqueue_children", **held, lease=row["lease"], **created)
     engine.of("cancel_job", child["job_id"])
     waits: list[dict[str, Any]] = [
         {"kind": "event", "name": "paid", "index": 0, "match": {"n": 1}},
@@ -366,8 +366,8 @@ def _events(engine: CallRecorder) -> None:
         {"trigger_id": str(trigger), "outcome": "enqueued", "job": {"definition": "job"}},
         {"trigger_id": str(uuid4()), "outcome": "enqueued", "job": {"definition": "none"}},
     ]
-    made = [{"id": str(event), "deliveries": reactions}]
-    counts = engine.call("record_deliveries", deliveries=made)
+    created = [{"id": str(event), "deliveries": reactions}]
+    counts = engine.call("record_deliveries", deliveries=created)
     assert counts == {"events": 1, "enqueued": 1, "failed": 1}
     [found] = engine.call("get_event", id=event, tenant_id=TENANT_A)
     assert [each["outcome"] for each in found["deliveries"]] == ["enqueued", "failed"]
@@ -501,8 +501,8 @@ def _workflows(engine: CallRecorder) -> None:
         {"name": "second", "definition": "job", "queue": "flow", "after": ["first"]},
     ]
     document = {"name": "flow", "nodes": nodes}
-    made = engine.call("enqueue_workflow", workflow=document, tenant_id=TENANT_A)
-    workflow = made[0]["workflow_id"]
+    created = engine.call("enqueue_workflow", workflow=document, tenant_id=TENANT_A)
+    workflow = created[0]["workflow_id"]
     [row] = engine.call("claim_jobs", worker_id=engine.worker, queues=["flow"], limits=[1])
     held = {"worker_id": engine.worker, "job_id": row["job_id"], "lease": row["lease"]}
     more = [{"name": "third", "definition": "job", "queue": "flow"}]
@@ -520,8 +520,8 @@ def _workflows(engine: CallRecorder) -> None:
     assert sorted(node["state"] for node in shown["nodes"]) == ["blocked", "queued", "succeeded"]
     assert engine.call("list_workflows", tenant_id=TENANT_A)["name"] == "flow"
     job = {"definition": "job", "queue": "flow"}
-    made = engine.call("create_batch", batch={"open": True}, jobs=[job], tenant_id=TENANT_A)
-    batch = made[0]["batch_id"]
+    created = engine.call("create_batch", batch={"open": True}, jobs=[job], tenant_id=TENANT_A)
+    batch = created[0]["batch_id"]
     engine.call("add_to_batch", id=batch, jobs=[job], tenant_id=TENANT_A)
     assert engine.call("close_batch", id=batch, tenant_id=TENANT_A) == "running"
     assert engine.call("cancel_batch", id=batch, tenant_id=TENANT_A) == "canceled"

@@ -12,7 +12,7 @@ from integration.replicas import (
     cluster,
     drop_slots,
     install,
-    installed,
+    open_installed_database,
     prepare_target,
 )
 from integration.test_postgres15 import PARTS, CallRecorder
@@ -36,13 +36,13 @@ def publisher() -> Iterator[PostgresServer]:
 
 @pytest.fixture
 def source(publisher: PostgresServer) -> Iterator[Connection]:
-    with installed(publisher) as conn:
+    with open_installed_database(publisher) as conn:
         yield conn
 
 
 @pytest.fixture
 def target(publisher: PostgresServer) -> Iterator[Connection]:
-    with installed(publisher) as conn:
+    with open_installed_database(publisher) as conn:
         prepare_target(conn)
         yield conn
 
@@ -57,9 +57,9 @@ def engine(source: Connection) -> CallRecorder:
 @pytest.fixture
 def subscriptions(source: Connection) -> Iterator[list[Subscription]]:
     """Drop the test's subscriptions at its end; their slots would prevent dropping the source."""
-    made: list[Subscription] = []
-    yield made
-    for each in made:
+    created: list[Subscription] = []
+    yield created
+    for each in created:
         each.drop()
     drop_slots(source)
 
@@ -74,9 +74,9 @@ def subscribe(
     engine.conn.execute((EVERYTHING + options).encode())
     target.execute("create table public.test_clock (offset_interval interval)")
     run_as_owner = ", run_as_owner = true" if target.info.server_version >= 160000 else ""
-    made = Subscription.create(engine.conn, target, options=run_as_owner)
-    subscriptions.append(made)
-    return made
+    created = Subscription.create(engine.conn, target, options=run_as_owner)
+    subscriptions.append(created)
+    return created
 
 
 def finish(engine: CallRecorder) -> str:

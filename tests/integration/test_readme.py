@@ -43,8 +43,8 @@ def test_the_python_of_the_readme_runs(database: Database, conn: Connection) -> 
         there["nightly"]("2026-11-15")
         there["pay"](7, "ada@example.com")
         there["onboard"].enqueue(email="ada@example.com")
-    made = conn.execute("select definition, state from jobforge.jobs order by 1, 2").fetchall()
-    assert [(job["definition"], job["state"]) for job in made] == [
+    created = conn.execute("select definition, state from jobforge.jobs order by 1, 2").fetchall()
+    assert [(job["definition"], job["state"]) for job in created] == [
         ("load", "queued"),
         ("load", "queued"),
         ("onboard", "queued"),

@@ -216,8 +216,8 @@ async def test_long_responses_and_notes_are_redacted_outside_of_the_event_loop(
     job_id = harness.enqueue("tell")
     async with harness.running_worker():
         history = await harness.wait_for_state(job_id)
-    told = [event.data for event in history.events if event.kind == "event"]
-    assert [each["data"]["n"] for each in told] == [0, 1, 2]
+    reported = [event.data for event in history.events if event.kind == "event"]
+    assert [each["data"]["n"] for each in reported] == [0, 1, 2]
     assert len(watch.was_main) >= 4
     assert not any(watch.was_main)
     attempts(2)

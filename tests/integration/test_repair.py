@@ -138,7 +138,7 @@ def test_a_migration_removes_what_the_release_does_not_list(
     before = rights(conn)
     for damage in ("a function for clients", "a stray policy", "a column for clients"):
         conn.execute(DAMAGES[damage].encode())
-    migrate(conn, root=_changed(tmp_path))
+    migrate(conn, root=_changed_schema(tmp_path))
     assert rights(conn) == before
 
 
@@ -190,7 +190,7 @@ def test_a_function_that_an_application_uses_is_not_dropped(
     with pytest.raises(
         MigrationError, match=r"view public\.mine depends on function jobforge\.earlier"
     ):
-        migrate(conn, root=_changed(tmp_path))
+        migrate(conn, root=_changed_schema(tmp_path))
     assert conn.execute("select n from public.mine").fetchone() == {"n": 1}
     conn.execute("drop view public.mine")
     migrate(conn)
@@ -202,7 +202,7 @@ def test_a_function_that_an_application_uses_is_not_dropped(
 def test_an_older_release_does_not_replace_newer_functions(
     conn: Connection, database: Database, tmp_path: Path
 ) -> None:
-    older = _changed(tmp_path / "older")
+    older = _changed_schema(tmp_path / "older")
     (older / "revision").write_text("0 x", encoding="utf-8")
     body = "select prosrc from pg_proc where oid = 'jobforge_private.now()'::regprocedure"
     before = conn.execute(body).fetchone()
@@ -222,7 +222,7 @@ def test_an_older_release_does_not_replace_newer_functions(
 
 
 def test_an_older_release_does_not_write_into_a_newer_folder(tmp_path: Path) -> None:
-    older = _changed(tmp_path / "older")
+    older = _changed_schema(tmp_path / "older")
     (older / "revision").write_text("0 x", encoding="utf-8")
     written = write_supabase(tmp_path / "supabase")
     with pytest.raises(MigrationError, match="newer than this release"):
@@ -242,7 +242,7 @@ def _copy(folder: Path) -> Path:
     return folder / "sql"
 
 
-def _changed(folder: Path) -> Path:
+def _changed_schema(folder: Path) -> Path:
     """Copy the schema, with another body of one function."""
     root = _copy(folder)
     with (root / "functions" / "foundation" / "now.sql").open("a", encoding="utf-8") as function:

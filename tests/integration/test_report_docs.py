@@ -31,16 +31,16 @@ def test_the_example_reports_its_sales(database: Database, conn: Connection, fol
         "JOBFORGE_ARTIFACTS": str(folder / "artifacts"),
     }
     shell = InProcessTerminal(folder, **settings)
-    said: dict[str, str] = {}
+    output: dict[str, str] = {}
     with Terminal(folder, **settings).start("worker", str(EXAMPLE / "app.py")) as worker:
         worker.wait_for("worker.started")
         (_, dev), *commands = _commands()
         assert dev == "dev examples/reports/app.py"
         for name, words in commands:
             known = re.sub(
-                r"\$(\w+)", lambda found: said[found[1]], words.replace("'$JOB'", "$JOB")
+                r"\$(\w+)", lambda found: output[found[1]], words.replace("'$JOB'", "$JOB")
             )
-            said[name or "shown"] = shell.read(*shlex.split(known))
+            output[name or "shown"] = shell.read(*shlex.split(known))
     with (folder / "sales.csv").open(encoding="utf-8", newline="") as file:
         lines = list(csv.reader(file))
     assert len(lines) == 20_001

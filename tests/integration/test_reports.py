@@ -34,15 +34,15 @@ def artifacts(tmp_path: Path) -> Artifacts:
 
 @pytest.fixture
 async def harness(database: Database, conn: Connection) -> WorkerHarness:
-    made = WorkerHarness(database, conn)
-    made.app = JobForge(database.url)
+    created = WorkerHarness(database, conn)
+    created.app = JobForge(database.url)
 
-    @made.app.job(isolation="inline")
+    @created.app.job(isolation="inline")
     async def sell(n: int) -> dict[str, Any]:
         rows = [{"order": number, "customer": {"name": "=Ada"}} for number in range(n)]
         return {"rows": rows, "password": "hidden"}
 
-    return made
+    return created
 
 
 @pytest.fixture
@@ -85,9 +85,9 @@ async def test_rows_of_the_payload_are_written_as_each_kind_of_file(
         "columns": ["a", {"field": "b.c", "title": "Deep"}],
         "title": "Of <mine>",
     }
-    made = await _report(working, {"rows": rows}, "csv", **choice)
-    assert _content(artifacts, made) == b"a,Deep\r\n'=1+1,2\r\n<b>,\r\n"
-    assert (made.result["rows"], made.result["truncated"]) == (2, False)
+    created = await _report(working, {"rows": rows}, "csv", **choice)
+    assert _content(artifacts, created) == b"a,Deep\r\n'=1+1,2\r\n<b>,\r\n"
+    assert (created.result["rows"], created.result["truncated"]) == (2, False)
     page = _content(artifacts, await _report(working, {"rows": rows}, "html", **choice))
     assert b"<h1>Of &lt;mine&gt;</h1>" in page
     assert b"<b>" not in page
@@ -102,10 +102,10 @@ async def test_a_small_or_large_result_of_a_job_can_be_reported(
         job_id = working.enqueue("sell", {"n": n})
         await working.wait_for_state(job_id)
         source = {"job_id": str(job_id), "path": "rows"}
-        made = await _report(working, source, "csv", columns=["order", "customer.name"])
-        lines = list(csv.reader(io.StringIO(_content(artifacts, made).decode())))
+        created = await _report(working, source, "csv", columns=["order", "customer.name"])
+        lines = list(csv.reader(io.StringIO(_content(artifacts, created).decode())))
         assert (lines[0], lines[1]) == (["order", "customer.name"], ["0", "'=Ada"])
-        assert (len(lines), made.result["rows"]) == (n + 1, n)
+        assert (len(lines), created.result["rows"]) == (n + 1, n)
 
 
 async def test_a_large_payload_stays_referenced_after_its_report(
@@ -118,10 +118,10 @@ async def test_a_large_payload_stays_referenced_after_its_report(
     enqueued = db.run(working.conn, calls.enqueue_job(named, tenant_id=TENANT_A))
     job = (await working.wait_for_state(enqueued.job_id)).job
     assert job.artifact_ref == named.artifact_ref
-    made = find_artifact_key(job)
-    assert made.ref == job.result["artifact"]
-    assert made.folder == job.id
-    assert len(b"".join(artifacts.store.open(made.path))) == job.result["bytes"]
+    created = find_artifact_key(job)
+    assert created.ref == job.result["artifact"]
+    assert created.folder == job.id
+    assert len(b"".join(artifacts.store.open(created.path))) == job.result["bytes"]
 
 
 async def test_a_list_of_jobs_has_only_jobs_of_the_tenant(
@@ -130,10 +130,10 @@ async def test_a_list_of_jobs_has_only_jobs_of_the_tenant(
     foreign = JobRequest("sell", {"n": 1}, tags=["of-b"])
     db.run(working.conn, calls.enqueue_jobs([foreign] * 3, tenant_id=TENANT_B))
     own = [JobRequest("sell", {"n": 0}, tags=["own"])] * 450
-    made = db.run(working.conn, calls.enqueue_jobs(own, tenant_id=TENANT_A))
+    created = db.run(working.conn, calls.enqueue_jobs(own, tenant_id=TENANT_A))
     which = {"jobs": {"definition": "sell"}}
     listed = json.loads(_content(artifacts, await _report(working, which, columns=["id", "tags"])))
-    assert {row["id"] for row in listed["rows"]} == {str(each.job_id) for each in made}
+    assert {row["id"] for row in listed["rows"]} == {str(each.job_id) for each in created}
     cut = await _report(working, which, "html", max_rows=10)
     assert (cut.result["rows"], cut.result["truncated"]) == (10, True)
     assert b"there are more" in _content(artifacts, cut)
@@ -147,9 +147,9 @@ async def test_rows_of_an_artifact_are_read_whole_or_line_by_line(
     assert _content(artifacts, again) == b"n\r\n0\r\n1\r\n2\r\n3\r\n4\r\n"
     lines = (b'{"n": %d, "pad": "%b"}\n' % (number, b"x" * 990) for number in range(10_000))
     large = artifacts.put(new_key(TENANT_A, uuid4(), "rows.jsonl"), lines)
-    made = await _report(working, {"artifact": large.ref}, "csv", columns=["n"])
-    assert made.result["rows"] == 10_000
-    assert _content(artifacts, made).endswith(b"\r\n9999\r\n")
+    created = await _report(working, {"artifact": large.ref}, "csv", columns=["n"])
+    assert created.result["rows"] == 10_000
+    assert _content(artifacts, created).endswith(b"\r\n9999\r\n")
 
 
 async def test_foreign_missing_and_invalid_sources_are_refused(

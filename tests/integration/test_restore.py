@@ -87,7 +87,7 @@ def _login(heading: str) -> str:
     return str(re.findall(r"^```sql\n(.*?)^```", section, re.MULTILINE | re.DOTALL)[0])
 
 
-def _started(folder: Path, binaries: Path | None) -> Iterator[Postgres]:
+def _start_cluster(folder: Path, binaries: Path | None) -> Iterator[Postgres]:
     if binaries is not None and not binaries.exists():
         pytest.skip(f"there is no Postgres in {binaries}")
     embedded = Embedded(folder / "pg", bin_dir=binaries, settings=SETTINGS)
@@ -104,7 +104,7 @@ def _started(folder: Path, binaries: Path | None) -> Iterator[Postgres]:
 @pytest.fixture(scope="module")
 def former(request: pytest.FixtureRequest) -> Iterator[Postgres]:
     version: str = getattr(request, "param", "default")
-    yield from _started(make_folder("jobforge-former-"), VERSIONS[version])
+    yield from _start_cluster(make_folder("jobforge-former-"), VERSIONS[version])
 
 
 @pytest.fixture(scope="module")
@@ -141,7 +141,7 @@ def _run_jobs(conn: Connection, n: int) -> None:
 def fresh(former: Postgres) -> Iterator[Postgres]:
     """Return a cluster of the same version that has never contained JobForge."""
     version = None if former.programs == find_binaries(BINARIES).folder else former.programs
-    yield from _started(make_folder("jobforge-fresh-"), version or BINARIES)
+    yield from _start_cluster(make_folder("jobforge-fresh-"), version or BINARIES)
 
 
 def _restore(backup: Backup, fresh: Postgres, user: str) -> None:
@@ -156,7 +156,7 @@ def _make_admin(fresh: Postgres) -> str:
     return "admin"
 
 
-def _installed(fresh: Postgres, user: str) -> set[str]:
+def _install(fresh: Postgres, user: str) -> set[str]:
     with fresh.connect("postgres", user) as conn:
         conn.execute("create database installed")
     with fresh.connect("installed", user) as conn:
@@ -172,7 +172,7 @@ def test_a_dump_is_restored_by_the_documented_commands(
     user = "postgres" if login == "superuser" else _make_admin(fresh)
     _restore(backup, fresh, user)
     with fresh.connect("app", user) as conn:
-        assert rights(conn) == _installed(fresh, user)
+        assert rights(conn) == _install(fresh, user)
         # An operation of every application, with an application's rights.
         conn.execute("create role client login in role jobforge_client")
         conn.execute("create role worker login in role jobforge_worker")
@@ -195,11 +195,11 @@ def test_statistics_and_the_stream_continue_in_a_cluster_with_fewer_transactions
         oldest = "select min(txid::text::bigint) > %s as is_ahead from jobforge.all_attempts"
         assert conn.execute(oldest, [AHEAD]).fetchone() == {"is_ahead": True}
         assert _next_transaction(conn) < AHEAD
-        assert _counted(conn) == 5
+        assert _count_attempts(conn) == 5
         position = call(conn, "read_stream")[-1]["place"]
         _run_jobs(conn, 4)
         call(conn, "roll_up_statistics")
-        assert _counted(conn) == 9
+        assert _count_attempts(conn) == 9
         # The new cluster reuses the transaction IDs of the former one.
         conn.execute(
             f"do $$ begin for i in 1..{2 * AHEAD} loop "
@@ -207,7 +207,7 @@ def test_statistics_and_the_stream_continue_in_a_cluster_with_fewer_transactions
         )
         _run_jobs(conn, 1)
         call(conn, "roll_up_statistics")
-        assert _counted(conn) == 10
+        assert _count_attempts(conn) == 10
         seen = [
             row for row in call(conn, "read_stream", after=position) if row["kind"] == "attempt"
         ]
@@ -226,7 +226,7 @@ def test_maintenance_alone_detects_that_the_history_is_of_another_cluster(
         _run_jobs(conn, 4)
         call(conn, "roll_up_statistics")
         call(conn, "roll_up_statistics")
-        assert _counted(conn) == 9
+        assert _count_attempts(conn) == 9
 
 
 def test_a_job_that_was_running_runs_again_under_a_greater_lease(
@@ -249,25 +249,25 @@ def test_a_restore_without_the_roles_is_repaired(backup: Backup, fresh: Postgres
     """pg_restore alone leaves hundreds of errors, no policy, and functions owned by a superuser."""
     user = "postgres"
     fresh.run("createdb", backup.folder, database="app", user=user)
-    said = fresh.run(
+    output = fresh.run(
         "pg_restore --dbname=app jobforge.dump",
         backup.folder,
         database="app",
         user=user,
         fails=True,
     )
-    assert 'role "jobforge_engine" does not exist' in said
+    assert 'role "jobforge_engine" does not exist' in output
     for command in ("migrate", "check", "status"):
-        said = fresh.run(
+        output = fresh.run(
             f"jobforge db {command}", backup.folder, database="app", user=user, fails=True
         )
-        assert "jobforge db migrate --repair" in said
-    said = fresh.run("jobforge doctor", backup.folder, database="app", user=user, fails=True)
-    assert "jobforge db migrate --repair" in said
+        assert "jobforge db migrate --repair" in output
+    output = fresh.run("jobforge doctor", backup.folder, database="app", user=user, fails=True)
+    assert "jobforge db migrate --repair" in output
     fresh.run("jobforge db migrate --repair", backup.folder, database="app", user=user)
     with fresh.connect("app") as conn:
-        assert rights(conn) == _installed(fresh, user)
-        assert _counted(conn) == 5
+        assert rights(conn) == _install(fresh, user)
+        assert _count_attempts(conn) == 5
 
 
 def test_a_restore_by_a_login_that_cannot_change_owners_is_repaired(
@@ -277,23 +277,23 @@ def test_a_restore_by_a_login_that_cannot_change_owners_is_repaired(
     user = _make_admin(fresh)
     fresh.run("createdb", backup.folder, database="app", user=user)
     fresh.run("jobforge db migrate --roles-only", backup.folder, database="app", user=user)
-    said = fresh.run(
+    output = fresh.run(
         "pg_restore --dbname=app jobforge.dump",
         backup.folder,
         database="app",
         user=user,
         fails=True,
     )
-    assert "permission denied for schema jobforge" in said
+    assert "permission denied for schema jobforge" in output
     with fresh.connect("app", user) as conn:
         with pytest.raises(MigrationError) as caught:
             check(conn)
         assert "--repair" in str(caught.value.hint)
         repair(conn)
-        assert rights(conn) == _installed(fresh, user)
+        assert rights(conn) == _install(fresh, user)
 
 
-def _counted(conn: Connection) -> Any:
+def _count_attempts(conn: Connection) -> Any:
     """Return the number of attempts in the statistics."""
     query = "select coalesce(sum(succeeded), 0)::integer as n from jobforge.minute_statistics"
     [row] = conn.execute(query.encode()).fetchall()

@@ -36,18 +36,18 @@ def harness(database: Database, conn: Connection, clock: Clock) -> ScheduleHarne
 def test_a_schedule_fires_at_its_time_and_is_planned_for_the_next_one(
     harness: ScheduleHarness,
 ) -> None:
-    made = harness.add("0 * * * *", payload={"at": "{{schedule.fire_at}}", "n": 1}, priority=3)
+    created = harness.add("0 * * * *", payload={"at": "{{schedule.fire_at}}", "n": 1}, priority=3)
     assert harness.fire_due() == 0
-    due = harness.travel_to_next(made)
+    due = harness.travel_to_next(created)
     assert harness.fire_due() == 1
     assert harness.fire_due() == 0
-    [firing] = harness.firings(made)
+    [firing] = harness.firings(created)
     assert (firing.fire_at, firing.outcome, firing.kind) == (due, ENQUEUED, FiringKind.SCHEDULE)
-    [job] = harness.jobs(made)
+    [job] = harness.jobs(created)
     assert job["id"] == firing.job_id
     assert job["payload"] == {"at": due.isoformat(), "n": 1}
     assert (job["priority"], job["source"], job["state"]) == (3, "schedule", "queued")
-    trigger = harness.get(made)
+    trigger = harness.get(created)
     assert (trigger.last_fired_at, trigger.next_run_at) == (due, due + timedelta(hours=1))
 
 
@@ -63,25 +63,25 @@ def test_a_schedule_fires_at_its_time_and_is_planned_for_the_next_one(
 def test_a_schedule_catches_up_after_downtime_by_its_policy(
     harness: ScheduleHarness, catch_up: str, limit: int, expected: list[FiringOutcome]
 ) -> None:
-    made = harness.add("0 * * * *", catch_up=catch_up, catch_up_limit=limit)
-    first = harness.travel_to_next(made, hours=4, minutes=30)
+    created = harness.add("0 * * * *", catch_up=catch_up, catch_up_limit=limit)
+    first = harness.travel_to_next(created, hours=4, minutes=30)
     harness.fire_due()
-    assert harness.outcomes(made) == expected
-    firings = harness.firings(made)
+    assert harness.outcomes(created) == expected
+    firings = harness.firings(created)
     assert all(f.reason and "missed" in f.reason for f in firings if f.outcome is SKIPPED)
     latest = first + timedelta(hours=4)
     assert firings[-1].fire_at == latest
-    assert harness.get(made).next_run_at == latest + timedelta(hours=1)
+    assert harness.get(created).next_run_at == latest + timedelta(hours=1)
     if limit == 3:
         assert firings[0].fire_at == first + timedelta(hours=1)
         assert first.isoformat() in str(firings[0].reason)
 
 
 def test_a_late_firing_is_not_missed(harness: ScheduleHarness) -> None:
-    made = harness.add("0 * * * *", catch_up="none")
-    harness.travel_to_next(made, seconds=45)
+    created = harness.add("0 * * * *", catch_up="none")
+    harness.travel_to_next(created, seconds=45)
     harness.fire_due()
-    assert harness.outcomes(made) == [ENQUEUED]
+    assert harness.outcomes(created) == [ENQUEUED]
 
 
 @pytest.mark.parametrize(
@@ -100,23 +100,23 @@ def test_a_late_firing_is_not_missed(harness: ScheduleHarness) -> None:
 def test_the_overlap_policy_applies_to_the_unfinished_previous_job(
     harness: ScheduleHarness, overlap: str, state: str, expected: tuple[FiringOutcome, list[str]]
 ) -> None:
-    made = harness.add("0 * * * *", overlap=overlap)
-    harness.travel_to_next(made)
+    created = harness.add("0 * * * *", overlap=overlap)
+    harness.travel_to_next(created)
     harness.fire_due()
-    [first] = harness.jobs(made)
+    [first] = harness.jobs(created)
     if state != "queued":
         jobs = engine.claim(harness.conn, WORKER, lease_s=3600)
         if state == "dead":
             engine.complete(harness.conn, WORKER, jobs, "failed", final=True)
-    harness.travel_to_next(made)
+    harness.travel_to_next(created)
     harness.fire_due()
-    jobs = harness.jobs(made)
-    assert (harness.outcomes(made)[-1], [job["state"] for job in jobs]) == expected
+    jobs = harness.jobs(created)
+    assert (harness.outcomes(created)[-1], [job["state"] for job in jobs]) == expected
     if overlap == "cancel_running":
         was_asked = jobs[0]["id"] != first["id"] or jobs[0]["cancel_requested_at"]
         assert was_asked
     if expected[0] is SKIPPED:
-        assert str(first["id"]) in str(harness.firings(made)[-1].reason)
+        assert str(first["id"]) in str(harness.firings(created)[-1].reason)
 
 
 def test_schedules_that_cannot_create_a_job_give_the_reason_and_do_not_delay_others(
@@ -139,24 +139,24 @@ def test_schedules_that_cannot_create_a_job_give_the_reason_and_do_not_delay_oth
     full = [harness.add(tenant=TENANT_B) for _ in range(2)]
     harness.travel_to_next(next(iter(reasons)))
     assert harness.fire_due() == 6
-    for made, (outcome, word) in reasons.items():
-        [firing] = harness.firings(made)
+    for created, (outcome, word) in reasons.items():
+        [firing] = harness.firings(created)
         assert firing.outcome is outcome
         assert word in str(firing.reason)
-    of_b = [harness.firings(made, TENANT_B)[0] for made in full]
+    of_b = [harness.firings(created, TENANT_B)[0] for created in full]
     assert sorted(firing.outcome for firing in of_b) == [ENQUEUED, FAILED]
 
 
 def test_a_schedule_that_cannot_be_read_is_disabled_with_the_reason(
     harness: ScheduleHarness,
 ) -> None:
-    made = harness.add("61 * * * *")
-    trigger = harness.get(made)
+    created = harness.add("61 * * * *")
+    trigger = harness.get(created)
     assert not trigger.enabled
     assert "61 does not lie between 0 and 59" in str(trigger.fault)
-    harness.edit(made, cron="1 * * * *", enabled=True)
+    harness.edit(created, cron="1 * * * *", enabled=True)
     harness.fire_due()
-    trigger = harness.get(made)
+    trigger = harness.get(created)
     assert (trigger.fault, trigger.enabled) == (None, True)
     assert trigger.next_run_at is not None
 
@@ -187,42 +187,42 @@ def test_while_one_scheduler_fires_the_others_get_nothing(harness: ScheduleHarne
 
 
 def test_a_manual_run_creates_a_job_whatever_the_policy(harness: ScheduleHarness) -> None:
-    made = harness.add(overlap="skip", enabled=False)
-    fire_at = db.run(harness.conn, calls.run_trigger(made, tenant_id=TENANT_A))
-    assert harness.outcomes(made) == [FiringOutcome.PENDING]
-    db.run(harness.conn, calls.run_trigger(made, tenant_id=TENANT_A))
+    created = harness.add(overlap="skip", enabled=False)
+    fire_at = db.run(harness.conn, calls.run_trigger(created, tenant_id=TENANT_A))
+    assert harness.outcomes(created) == [FiringOutcome.PENDING]
+    db.run(harness.conn, calls.run_trigger(created, tenant_id=TENANT_A))
     assert harness.fire_due() == 2
-    first = harness.firings(made)[0]
+    first = harness.firings(created)[0]
     assert (first.fire_at, first.kind, first.outcome) == (fire_at, FiringKind.MANUAL, ENQUEUED)
     assert first.created_by is not None
-    assert len(harness.jobs(made)) == 2
+    assert len(harness.jobs(created)) == 2
 
 
 def test_a_backfill_creates_each_run_of_a_range_once(harness: ScheduleHarness) -> None:
-    made = harness.add("0 * * * *", payload={"for": "{{schedule.scheduled_for}}"})
+    created = harness.add("0 * * * *", payload={"for": "{{schedule.scheduled_for}}"})
     end = datetime(2026, 1, 1, 6, tzinfo=UTC)
     times = [end - timedelta(hours=n) for n in range(6)]
-    call = calls.backfill_trigger(made, times, tenant_id=TENANT_A)
+    call = calls.backfill_trigger(created, times, tenant_id=TENANT_A)
     assert db.run(harness.conn, call) == 6
     assert harness.fire_due() == 6
     assert db.run(harness.conn, call) == 0
     assert harness.fire_due() == 0
-    found = [job["payload"]["for"] for job in harness.jobs(made)]
+    found = [job["payload"]["for"] for job in harness.jobs(created)]
     assert sorted(found) == sorted(time.isoformat() for time in times)
-    assert harness.get(made).last_fired_at is None
-    future = calls.backfill_trigger(made, [end + timedelta(days=9999)], tenant_id=TENANT_A)
+    assert harness.get(created).last_fired_at is None
+    future = calls.backfill_trigger(created, [end + timedelta(days=9999)], tenant_id=TENANT_A)
     with pytest.raises(Invalid):
         db.run(harness.conn, future)
 
 
 def test_a_backfill_of_a_due_time_creates_its_job_once(harness: ScheduleHarness) -> None:
     """After a downtime, both the operator and the schedule catch up."""
-    made, other = harness.add(), harness.add()
-    due = harness.travel_to_next(made)
-    assert db.run(harness.conn, calls.backfill_trigger(made, [due], tenant_id=TENANT_A)) == 1
+    created, other = harness.add(), harness.add()
+    due = harness.travel_to_next(created)
+    assert db.run(harness.conn, calls.backfill_trigger(created, [due], tenant_id=TENANT_A)) == 1
     assert harness.fire_due() == 2
-    assert (harness.outcomes(made), harness.outcomes(other)) == ([ENQUEUED], [ENQUEUED])
-    assert len(harness.jobs(made)) == 1
+    assert (harness.outcomes(created), harness.outcomes(other)) == ([ENQUEUED], [ENQUEUED])
+    assert len(harness.jobs(created)) == 1
 
 
 @pytest.mark.parametrize(
@@ -242,46 +242,46 @@ def test_a_time_outside_the_calendar_is_refused(
 
 def test_a_schedule_starts_and_ends_at_its_bounds(harness: ScheduleHarness) -> None:
     start = (harness.clock.now() + timedelta(hours=10)).replace(minute=0, second=0, microsecond=0)
-    made = harness.add(
+    created = harness.add(
         starts_at=start.isoformat(),
         ends_at=(start + timedelta(hours=2)).isoformat(),
         catch_up="all",
     )
-    assert harness.travel_to_next(made, hours=20) == start
+    assert harness.travel_to_next(created, hours=20) == start
     harness.fire_due()
-    fired = [firing.fire_at for firing in harness.firings(made)]
+    fired = [firing.fire_at for firing in harness.firings(created)]
     assert fired == [start, start + timedelta(hours=1)]
-    assert harness.get(made).next_run_at is None
+    assert harness.get(created).next_run_at is None
 
 
 def test_time_spent_disabled_is_not_caught_up(harness: ScheduleHarness) -> None:
-    made = harness.add(catch_up="all")
-    harness.edit(made, enabled=False)
-    assert harness.get(made).next_run_at is None
+    created = harness.add(catch_up="all")
+    harness.edit(created, enabled=False)
+    assert harness.get(created).next_run_at is None
     harness.clock.travel(hours=5)
-    harness.edit(made, enabled=True)
+    harness.edit(created, enabled=True)
     assert harness.fire_due() == 0
-    harness.travel_to_next(made)
+    harness.travel_to_next(created)
     assert harness.fire_due() == 1
 
 
 def test_a_tenants_schedule_uses_the_tenants_time_zone(harness: ScheduleHarness) -> None:
     engine.call(harness.conn, "put_tenant", tenant_id=TENANT_A, settings={})
-    made = harness.add("0 9 * * *", timezone="tenant")
-    before = harness.get(made)
+    created = harness.add("0 9 * * *", timezone="tenant")
+    before = harness.get(created)
     assert before.zone == "UTC"
     settings = {"timezone": "Asia/Kolkata"}
     engine.call(harness.conn, "put_tenant", tenant_id=TENANT_A, settings=settings)
     harness.fire_due()
-    after = harness.get(made)
+    after = harness.get(created)
     assert after.zone == "Asia/Kolkata"
     assert after.next_run_at is not None
     assert (after.next_run_at.astimezone(UTC).hour, after.next_run_at.minute) == (3, 30)
 
 
 def test_jitter_is_the_same_for_every_scheduler(harness: ScheduleHarness) -> None:
-    made = harness.add(jitter_s=600)
-    due = harness.travel_to_next(made)
+    created = harness.add(jitter_s=600)
+    due = harness.travel_to_next(created)
     [schedule] = _due(harness)
     target = schedules.TargetDefinition("test", is_active=True, validator=None)
     [one], [other] = (schedules.plan_schedule(schedule, due, target).firings for _ in range(2))
@@ -289,7 +289,7 @@ def test_jitter_is_the_same_for_every_scheduler(harness: ScheduleHarness) -> Non
     assert one.run_at is not None
     assert due < one.run_at < due + timedelta(minutes=10)
     harness.fire_due()
-    [job] = harness.jobs(made)
+    [job] = harness.jobs(created)
     assert (job["state"], job["run_at"]) == ("scheduled", one.run_at)
 
 
@@ -316,16 +316,16 @@ def test_an_invalid_trigger_is_refused(harness: ScheduleHarness) -> None:
 
 def test_a_time_moved_by_new_zone_rules_is_planned_again(harness: ScheduleHarness) -> None:
     """After a release of the time zone data, a planned time may not exist any more."""
-    made = harness.add("0 * * * *", catch_up="all")
+    created = harness.add("0 * * * *", catch_up="all")
     harness.conn.execute(
         "update jobforge.triggers set next_run_at = %(at)s, due_at = %(at)s",
         {"at": harness.clock.now().replace(minute=7, second=0, microsecond=0) - timedelta(hours=3)},
     )
     harness.fire_due()
-    after = harness.get(made).next_run_at
+    after = harness.get(created).next_run_at
     assert after is not None
     assert after.minute == 0
-    assert [firing.fire_at.minute for firing in harness.firings(made)][-1] == 0
+    assert [firing.fire_at.minute for firing in harness.firings(created)][-1] == 0
 
 
 def test_a_schedule_that_cannot_be_planned_does_not_delay_others(
@@ -416,41 +416,41 @@ def test_a_schedule_with_a_locked_job_does_not_delay_others(
 def test_a_tenant_has_at_most_a_hundred_schedules(harness: ScheduleHarness) -> None:
     settings = {"label": "l", "definition": "test", "cron": "@daily"}
     call = calls.create_trigger(TriggerType.SCHEDULE, settings, tenant_id=TENANT_A)
-    made = [db.run(harness.conn, call) for _ in range(100)]
+    created = [db.run(harness.conn, call) for _ in range(100)]
     with pytest.raises(Conflict):
         db.run(harness.conn, call)
-    db.run(harness.conn, calls.delete_trigger(made[0], tenant_id=TENANT_A))
+    db.run(harness.conn, calls.delete_trigger(created[0], tenant_id=TENANT_A))
     db.run(harness.conn, call)
     with pytest.raises(NotFound):
-        harness.get(made[0])
-    assert harness.firings(made[0]) == []
+        harness.get(created[0])
+    assert harness.firings(created[0]) == []
     listed = db.run(
         harness.conn,
         calls.list_triggers(TriggerFilter(enabled=True), limit=200, tenant_id=TENANT_A),
     )
-    assert made[0] not in {trigger.id for trigger in listed}
+    assert created[0] not in {trigger.id for trigger in listed}
     assert len(listed) == 100
 
 
 def test_old_firings_and_deleted_triggers_are_deleted_by_maintenance(
     harness: ScheduleHarness,
 ) -> None:
-    made = harness.add()
-    harness.travel_to_next(made)
+    created = harness.add()
+    harness.travel_to_next(created)
     harness.fire_due()
-    db.run(harness.conn, calls.delete_trigger(made, tenant_id=TENANT_A))
+    db.run(harness.conn, calls.delete_trigger(created, tenant_id=TENANT_A))
     harness.clock.travel(days=15)
     gone = db.run(harness.conn, calls.apply_retention())
     assert gone["firings"] == 1
     with pytest.raises(NotFound):
-        harness.firings(made)
+        harness.firings(created)
 
 
 def test_a_schedule_of_every_minute_costs_little_after_years(harness: ScheduleHarness) -> None:
-    made = harness.add("* * * * *", catch_up="all", catch_up_limit=100)
+    created = harness.add("* * * * *", catch_up="all", catch_up_limit=100)
     harness.clock.travel(days=1000)
     assert harness.fire_due() == 101
-    assert harness.outcomes(made) == [SKIPPED, *[ENQUEUED] * 100]
+    assert harness.outcomes(created) == [SKIPPED, *[ENQUEUED] * 100]
 
 
 def _due(harness: ScheduleHarness) -> list[DueSchedule]:

@@ -223,9 +223,9 @@ def way(request: pytest.FixtureRequest, app: JobForge) -> LibraryTransaction:
 @pytest.fixture
 def app(database: Database) -> JobForge:
     """Return an app without connections of its own: its URL has no server."""
-    made = make_app("postgresql://nobody@127.0.0.1:1/none")
-    register(made, database)
-    return made
+    created = make_app("postgresql://nobody@127.0.0.1:1/none")
+    register(created, database)
+    return created
 
 
 @pytest.fixture(autouse=True)
@@ -493,8 +493,8 @@ async def test_an_unknown_database_alias_is_refused_and_not_repeated(
         for enqueue in (wrong.aenqueue, _run_async(wrong.enqueue)):
             with pytest.raises(errors.Invalid) as refusal:
                 await enqueue(1, 2)
-            told = "".join(traceback.format_exception(refusal.value))
-            assert (refusal.value.field, "hunter2" in told) == ("conn", False)
+            reported = "".join(traceback.format_exception(refusal.value))
+            assert (refusal.value.field, "hunter2" in reported) == ("conn", False)
 
 
 def _run_async(function: Callable[..., object]) -> Callable[..., Awaitable[object]]:

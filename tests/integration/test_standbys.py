@@ -10,7 +10,7 @@ from urllib.parse import quote
 import psycopg
 import pytest
 from cluster import Clock, Connection, Database, connect_to, wait_until
-from integration.replicas import cluster, contents, copy_of, flush, install, installed
+from integration.replicas import cluster, contents, copy_of, flush, install, open_installed_database
 from integration.worker_harness import WaitingJobs, WorkerHarness, eventually
 from sql.engine import (
     TENANT_A,
@@ -60,7 +60,7 @@ def primary() -> Iterator[PostgresServer]:
 @pytest.fixture
 def conn(primary: PostgresServer) -> Iterator[Connection]:
     """Create a database on the primary, with the definition `test`."""
-    with installed(primary) as conn:
+    with open_installed_database(primary) as conn:
         definition(conn)
         yield conn
 

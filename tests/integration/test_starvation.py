@@ -25,9 +25,9 @@ FLOOD = 20_000
 
 @pytest.fixture(scope="module")
 def rig() -> Iterator[IsolationRig]:
-    made = IsolationRig()
-    yield made
-    made.close()
+    created = IsolationRig()
+    yield created
+    created.close()
 
 
 def test_a_flood_of_log_lines_delays_only_its_own_job(
@@ -91,7 +91,7 @@ class NameServers:
 
 
 @asynccontextmanager
-async def _asked_for(
+async def _start_lookups(
     resolver: Resolver, tenant_id: UUID, hosts: Sequence[str]
 ) -> AsyncIterator[list["asyncio.Task[Sequence[str]]"]]:
     """Start lookups as jobs of a tenant do."""
@@ -110,9 +110,9 @@ async def test_names_without_a_responding_server_delay_only_their_own_tenant(
     resolver = Resolver(names.look_up, threads=32, share=4, timeout_s=600)
     slow = [f"{number}.dead" for number in range(64)]
     attempts(len(slow))
-    async with _asked_for(resolver, uuid4(), slow) as dead:
+    async with _start_lookups(resolver, uuid4(), slow) as dead:
         others = [f"{number}.live" for number in range(64)]
-        async with _asked_for(resolver, uuid4(), others) as live:
+        async with _start_lookups(resolver, uuid4(), others) as live:
             assert await asyncio.gather(*live) == [["93.184.216.34"]] * 64
         assert names.waiting["dead"] == 4
         assert not any(task.done() for task in dead)
@@ -125,12 +125,12 @@ async def test_an_abandoned_lookup_counts_until_its_thread_is_free() -> None:
     resolver = Resolver(names.look_up, threads=8, share=2, timeout_s=0.05)
     tenant = uuid4()
     for _ in range(3):
-        async with _asked_for(resolver, tenant, ["a.dead", "b.dead", "c.dead"]) as dead:
+        async with _start_lookups(resolver, tenant, ["a.dead", "b.dead", "c.dead"]) as dead:
             for task in dead:
                 with pytest.raises(DeadlineExceeded, match="not resolved within"):
                     await task
     assert names.waiting["dead"] == 2
     names.answer.set()
     patient = Resolver(names.look_up, threads=8, share=2)
-    async with _asked_for(patient, tenant, ["a.live"]) as live:
+    async with _start_lookups(patient, tenant, ["a.live"]) as live:
         assert await live[0] == ["93.184.216.34"]

@@ -122,7 +122,7 @@ async def test_an_event_emitted_before_the_wait_is_found_by_the_scheduler_of_the
 
 
 async def test_a_worker_without_the_lease_stores_no_step(harness: WorkerHarness) -> None:
-    may_go, told = asyncio.Event(), list[type[BaseException]]()
+    may_go, reported = asyncio.Event(), list[type[BaseException]]()
 
     @harness.app.job(isolation="inline", retry=Retry(base=3600))
     async def late(ctx: Context) -> None:
@@ -130,7 +130,7 @@ async def test_a_worker_without_the_lease_stores_no_step(harness: WorkerHarness)
         try:
             await ctx.astep("late", lambda: None)
         except BaseException as error:
-            told.append(type(error))
+            reported.append(type(error))
             raise
 
     harness.register()
@@ -140,8 +140,8 @@ async def test_a_worker_without_the_lease_stores_no_step(harness: WorkerHarness)
         # another worker's lease by now
         harness.conn.execute("update jobforge.jobs set lease = lease + 1")
         may_go.set()
-        await eventually(lambda: bool(told))
-    assert told == [asyncio.CancelledError]  # as after any loss of a lease
+        await eventually(lambda: bool(reported))
+    assert reported == [asyncio.CancelledError]  # as after any loss of a lease
     assert not harness.conn.execute("select from jobforge.steps").rowcount
 
 

@@ -291,28 +291,28 @@ def test_a_worker_sends_the_spans_of_isolated_jobs(
             worker.signal(signal.SIGTERM)
             assert worker.wait_for_exit() == 0
     app.close()
-    told = {each.name: each for each in collector.spans}
+    reported = {each.name: each for each in collector.spans}
     enqueued = recorder.span_named("enqueue order")
     assert enqueued.context is not None
     way = ("run order", "step pay", "charge")
-    parents = [told[name].parent_id for name in way]
-    ids = [told[name].span_id for name in way]
+    parents = [reported[name].parent_id for name in way]
+    ids = [reported[name].span_id for name in way]
     assert parents == [f"{enqueued.context.span_id:016x}", *ids[:-1]]
-    assert told["enqueue receipt"].parent_id == told["run order"].span_id
-    assert told["run receipt"].parent_id == told["enqueue receipt"].span_id
+    assert reported["enqueue receipt"].parent_id == reported["run order"].span_id
+    assert reported["run receipt"].parent_id == reported["enqueue receipt"].span_id
     assert {each.trace_id for each in collector.spans} == {f"{enqueued.context.trace_id:032x}"}
     assert {each.service for each in collector.spans} == {"jobforge-worker"}
-    assert told["charge"].attributes == {"card.token": "[redacted]"}
-    assert told["run order"].attributes["jobforge.outcome"] == "succeeded"
-    assert told["run receipt"].attributes["jobforge.outcome"] == "succeeded"
-    assert told["run receipt"].attributes["paper"] == "thick"
+    assert reported["charge"].attributes == {"card.token": "[redacted]"}
+    assert reported["run order"].attributes["jobforge.outcome"] == "succeeded"
+    assert reported["run receipt"].attributes["jobforge.outcome"] == "succeeded"
+    assert reported["run receipt"].attributes["paper"] == "thick"
     lines = [json.loads(line) for line in worker.output.splitlines()]
     spans = {
         line["definition"]: line["span_id"] for line in lines if line["event"] == "job.finished"
     }
     assert spans == {
-        "order@1": told["run order"].span_id,
-        "receipt@1": told["run receipt"].span_id,
+        "order@1": reported["run order"].span_id,
+        "receipt@1": reported["run receipt"].span_id,
     }
 
 
@@ -334,11 +334,11 @@ def test_log_lines_and_spans_of_a_job_share_their_trace_id(
             worker.wait_for('"job.dead"')
             worker.signal(signal.SIGTERM)
             assert worker.wait_for_exit() == 0
-    told = {each.name: each for each in collector.spans}
-    assert told["run count"].parent_id == ""
-    assert told["enqueue refuse"].parent_id == told["run count"].span_id
-    assert told["run refuse"].parent_id == told["enqueue refuse"].span_id
+    reported = {each.name: each for each in collector.spans}
+    assert reported["run count"].parent_id == ""
+    assert reported["enqueue refuse"].parent_id == reported["run count"].span_id
+    assert reported["run refuse"].parent_id == reported["enqueue refuse"].span_id
     assert len({each.trace_id for each in collector.spans}) == 1
     (dead,) = (line for line in map(json.loads, worker.output.splitlines()) if "job_id" in line)
-    assert dead["trace_id"] == told["run refuse"].trace_id
-    assert dead["span_id"] == told["run refuse"].span_id
+    assert dead["trace_id"] == reported["run refuse"].trace_id
+    assert dead["span_id"] == reported["run refuse"].span_id

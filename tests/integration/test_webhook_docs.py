@@ -34,7 +34,7 @@ def _blocks(language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
 
 
-def _signed() -> tuple[str, dict[str, str]]:
+def _sign_message() -> tuple[str, dict[str, str]]:
     """Return a secret, and headers that were signed during a rotation."""
     secret = make_secret()
     return secret_text(secret), sign_headers(uuid4(), BODY, [make_secret(), secret])
@@ -46,7 +46,7 @@ def test_the_python_of_the_page_accepts_only_genuine_messages(
     names: dict[str, Any] = {}
     for block in _blocks("python"):
         exec(compile(block, "webhooks.md", "exec"), names)  # noqa: S102 - the project's own page
-    secret, headers = _signed()
+    secret, headers = _sign_message()
     names["receive"](secret, headers, BODY)
     assert capsys.readouterr().out == "job.succeeded 7\n"
     assert names["is_genuine"](secret, headers, BODY)
@@ -64,7 +64,7 @@ def test_the_python_of_the_page_accepts_only_genuine_messages(
 
 def test_the_typescript_of_the_page_accepts_only_genuine_messages(tmp_path: Path) -> None:
     [block] = _blocks("typescript")
-    secret, headers = _signed()
+    secret, headers = _sign_message()
     body = f"Buffer.from({json.dumps(BODY.decode())})"
     given = f"{json.dumps(secret)}, {json.dumps(headers)}"
     asked = [f"isGenuine({given}, {body})", f"isGenuine({given}, Buffer.from('{{}}'))"]
@@ -112,15 +112,15 @@ def test_the_example_receives_a_job_event_and_refuses_forged_ones(
         "JOBFORGE_SECRET_KEY": secret_text(make_secret()),
         "JOBFORGE_EGRESS_HTTP": "true",
     }
-    made = InProcessTerminal(folder, **settings).read_json(
+    created = InProcessTerminal(folder, **settings).read_json(
         "webhooks", "create", "https://example.com/", "--event", "end"
     )
-    with _receiver(made["secret"]) as (receiver, url):
+    with _receiver(created["secret"]) as (receiver, url):
         settings["JOBFORGE_EGRESS_ALLOW"] = url.split("/")[2]
         quick = InProcessTerminal(folder, **settings)
         # The receiver has another origin, so the change needs the secret again.
-        moved = ("webhooks", "edit", made["id"], "--url", url, "--secret")
-        given(folder, settings, made["secret"], *moved)
+        moved = ("webhooks", "edit", created["id"], "--url", url, "--secret")
+        given(folder, settings, created["secret"], *moved)
         with Terminal(folder, **settings).start("worker", str(EXAMPLE / "app.py")) as worker:
             worker.wait_for("worker.started")
             quick.read("enqueue", "settle_invoice", "number:=7")
@@ -128,7 +128,7 @@ def test_the_example_receives_a_job_event_and_refuses_forged_ones(
             receiver.wait_for("job.succeeded {")
             receiver.wait_for("job.dead {")
         assert '"number": 7' in receiver.output
-        _check_the_shell_of_the_page(made["secret"], url, receiver)
+        _check_the_shell_of_the_page(created["secret"], url, receiver)
 
 
 def _check_the_shell_of_the_page(secret: str, url: str, receiver: RunningProgram) -> None:

@@ -238,8 +238,8 @@ async def test_a_message_is_delivered_although_the_response_does_not_end(
 
 
 async def test_responses_of_a_receiver_are_sanitized_for_display(harness: WebhookHarness) -> None:
-    said = b"\x1b[2J\x00\xff" + "\u202e".encode() + b"\nAuthorization: Bearer abcdefghijklmnop\n"
-    async with sent_greeting(harness, PlannedResponse(500, said + "ä".encode() * 5000)) as shown:
+    output = b"\x1b[2J\x00\xff" + "\u202e".encode() + b"\nAuthorization: Bearer abcdefghijklmnop\n"
+    async with sent_greeting(harness, PlannedResponse(500, output + "ä".encode() * 5000)) as shown:
         response = shown.response or ""
     assert len(response.encode()) <= 4096
     assert not set("\x1b\x00\u202e") & set(response)

@@ -287,8 +287,8 @@ async def test_a_job_enqueued_by_an_inline_job_has_its_correlation_and_trace(
     harness.register()
     job_id = harness.enqueue("parent", correlation_id="order-1", traceparent="00-ab-cd-01")
     async with harness.running_worker(login="admin_login"):
-        made = [UUID(each) for each in (await harness.wait_for_state(job_id)).job.result]
-        children = [harness.history(each).job for each in made]
+        created = [UUID(each) for each in (await harness.wait_for_state(job_id)).job.result]
+        children = [harness.history(each).job for each in created]
     assert {(each.correlation_id, each.traceparent) for each in children} == {
         ("order-1", "00-ab-cd-01")
     }
@@ -344,8 +344,8 @@ async def test_jobs_that_a_worker_creates_for_a_job_have_its_correlation_and_tra
             "workflow": {"name": "inner", "nodes": [{"name": "b"} | request(2)]},
         }
         await ask("enqueue_workflow", {"name": "w", "nodes": [{"name": "a"} | request(1), inner]})
-        made = await ask("create_batch", {"batch": {"open": True}, "jobs": [request(3)]})
-        await ask("add_to_batch", {"id": made["id"], "jobs": [request(4)]})
+        created = await ask("create_batch", {"batch": {"open": True}, "jobs": [request(3)]})
+        await ask("add_to_batch", {"id": created["id"], "jobs": [request(4)]})
     assert _origins(harness)[1:] == [(number, "order-1", "00-ab-cd-01") for number in (1, 2, 3, 4)]
 
 

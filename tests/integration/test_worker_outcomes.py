@@ -22,14 +22,14 @@ pytestmark = pytest.mark.anyio
 
 @pytest.fixture
 def harness(database: Database, conn: Connection) -> WorkerHarness:
-    made = WorkerHarness(database, conn)
+    created = WorkerHarness(database, conn)
 
-    @made.app.job(isolation="inline")
+    @created.app.job(isolation="inline")
     async def work(exit_code: int) -> None:
         del exit_code
 
-    made.register()
-    return made
+    created.register()
+    return created
 
 
 class ExitCodeRunner:

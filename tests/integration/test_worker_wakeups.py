@@ -9,14 +9,14 @@ pytestmark = pytest.mark.anyio
 
 @pytest.fixture
 def harness(database: Database, conn: Connection) -> WorkerHarness:
-    made = WorkerHarness(database, conn)
+    created = WorkerHarness(database, conn)
 
-    @made.app.job(isolation="inline")
+    @created.app.job(isolation="inline")
     async def work() -> None:
         return None
 
-    made.register()
-    return made
+    created.register()
+    return created
 
 
 async def test_a_notification_wakes_a_worker_before_its_next_poll(

@@ -68,7 +68,7 @@ def exit_codes(transcript: Path) -> Iterator[tuple[Case, int]]:
         yield Case.read(block.splitlines()[0]), int(code[1]) if code else 0
 
 
-def played(transcript: Path, shell: Terminal, names: Mapping[str, str]) -> str:
+def play(transcript: Path, shell: Terminal, names: Mapping[str, str]) -> str:
     """Return the file as this run would write it."""
     known = dict(names)
     lines = []
@@ -81,7 +81,7 @@ def played(transcript: Path, shell: Terminal, names: Mapping[str, str]) -> str:
 
 
 def _play(case: Case, shell: Terminal, names: dict[str, str]) -> Iterator[str]:
-    words = [_filled(word, names) for word in case.words]
+    words = [_fill(word, names) for word in case.words]
     with pytest.MonkeyPatch.context() as patch:
         if case.is_watched:
             patch.setattr(output, "is_terminal", lambda: True)
@@ -97,7 +97,7 @@ def _play(case: Case, shell: Terminal, names: dict[str, str]) -> Iterator[str]:
         yield f"  = {said.returncode}"
 
 
-def _filled(word: str, names: Mapping[str, str]) -> str:
+def _fill(word: str, names: Mapping[str, str]) -> str:
     for name, value in names.items():
         word = word.replace(f"{{{name}}}", value).replace(f"{{{name}:18}}", value[:18])
     return word
@@ -107,10 +107,10 @@ def _tidy(text: str, names: Mapping[str, str]) -> list[str]:
     for name, value in names.items():
         text = text.replace(value, f"{{{name}}}")
     lines = _json(text) or text.splitlines()
-    return [_steady(line).rstrip() for line in lines]
+    return [_normalize_line(line).rstrip() for line in lines]
 
 
-def _steady(line: str) -> str:
+def _normalize_line(line: str) -> str:
     for pattern, name in _UNSTEADY:
         line = pattern.sub(name, line)
     return _PAUSES.sub("  ", line)
@@ -123,11 +123,11 @@ def _json(text: str) -> list[str] | None:
     except ValueError:
         return None
     if isinstance(value, list):
-        return ["[", *(f"  {_dumped(each)}" for each in value), "]"]
+        return ["[", *(f"  {_dump(each)}" for each in value), "]"]
     if isinstance(value, dict):
-        return [f"{_dumped(name)}: {_dumped(each)}" for name, each in value.items()]
+        return [f"{_dump(name)}: {_dump(each)}" for name, each in value.items()]
     return None
 
 
-def _dumped(value: Any) -> str:
+def _dump(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)

@@ -102,7 +102,9 @@ def open_page(
     session = PageSession(page, f"{dashboard.url}/ui")
     page.on(
         "console",
-        lambda said: _record_complaint(session, said.type, f"{said.text} {said.location['url']}"),
+        lambda output: _record_complaint(
+            session, output.type, f"{output.text} {output.location['url']}"
+        ),
     )
     page.on("pageerror", lambda error: _record_complaint(session, "error", str(error)))
     try:

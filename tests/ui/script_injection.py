@@ -214,15 +214,15 @@ def _plant_job(
     for note, data in notes:
         tenant.run(calls.note_jobs(worker, [Note(*job.token, note, data)]))
     tenant.run(calls.save_steps(worker, [Step(*job.token, form, 0, {form: form})]))
-    said = OutcomeReport(
+    output = OutcomeReport(
         *job.token, Outcome.SUCCEEDED, job.started_at, stdout_tail=form, stderr_tail=form
     )
     if is_dead:
         error: dict[str, Any] = {"type": form, "message": form, "traceback": form, form: form}
-        report = said._replace(outcome=Outcome.FAILED, error=error, reason=form)
+        report = output._replace(outcome=Outcome.FAILED, error=error, reason=form)
     else:
         result: dict[str, Any] = {form: form, "list": [form], **OBJECTS}
-        report = said._replace(result=result)
+        report = output._replace(result=result)
     tenant.run(calls.complete_job(worker, report))
 
 

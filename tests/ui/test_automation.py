@@ -43,8 +43,8 @@ def shop_at_work(dashboard: DashboardData) -> AutomationData:
     return create_automation(dashboard)
 
 
-def _admin(made: AutomationData) -> str:
-    return made.dashboard.server.a.keys["tenant_admin"]
+def _admin(created: AutomationData) -> str:
+    return created.dashboard.server.a.keys["tenant_admin"]
 
 
 @pytest.mark.timeout(300)  # it covers many pages
@@ -103,14 +103,14 @@ def test_a_workflow_is_shown_as_a_graph_and_retried(
 def test_a_running_workflow_is_followed(shop_at_work: AutomationData, browser: Browser) -> None:
     payload = {"month": "2026-11", "pages": 3000}
     nodes = [{"name": "read", "definition": "make_report", "payload": payload}]
-    made = shop_at_work.post("/workflows", {"name": "long", "nodes": nodes})["id"]
+    created = shop_at_work.post("/workflows", {"name": "long", "nodes": nodes})["id"]
     with open_page(browser, shop_at_work.dashboard, _admin(shop_at_work)) as session:
-        session.load(f"/workflows/{made}")
+        session.load(f"/workflows/{created}")
         session.click("Follow what runs")
         follow = session.page.get_by_role("button", name="Follow what runs")
         expect(follow).to_have_attribute("aria-pressed", "true")
         session.check_access(part="main")
-    shop_at_work.post(f"/workflows/{made}/cancel")
+    shop_at_work.post(f"/workflows/{created}/cancel")
 
 
 def test_the_secret_of_a_webhook_is_shown_once(
@@ -163,10 +163,10 @@ def test_an_event_is_sent_and_shows_its_effects(
 def test_a_trigger_shows_its_deduplicated_events_and_the_job_that_covers_each(
     shop_at_work: AutomationData, browser: Browser
 ) -> None:
-    made = shop_at_work
-    [delivery] = made.get(f"/events/{made.ids['event']}")["deliveries"]
-    with open_page(browser, made.dashboard, _admin(made)) as session:
-        session.load(f"/triggers/{made.ids['reaction']}")
+    created = shop_at_work
+    [delivery] = created.get(f"/events/{created.ids['event']}")["deliveries"]
+    with open_page(browser, created.dashboard, _admin(created)) as session:
+        session.load(f"/triggers/{created.ids['reaction']}")
         session.expect_text("Deduplicated events")
         count = session.page.locator("dt", has_text="Deduplicated events").locator("+ dd")
         expect(count).to_have_text("1")
@@ -175,7 +175,7 @@ def test_a_trigger_shows_its_deduplicated_events_and_the_job_that_covers_each(
         expect(row).to_have_count(1)
         expect(row).to_contain_text("This job covers the event.")
         job, event = row.get_by_role("link").all()
-        expect(event).to_have_attribute("href", re.compile(made.ids["duplicate"]))
+        expect(event).to_have_attribute("href", re.compile(created.ids["duplicate"]))
         job.click()
         expect(session.page).to_have_url(re.compile(f"/jobs/{delivery['job_id']}"))
 
@@ -188,16 +188,16 @@ def _sees_no_secret(session: PageSession) -> None:
 
 
 def test_a_viewer_is_offered_no_action(shop_at_work: AutomationData, browser: Browser) -> None:
-    made = shop_at_work
-    viewer = made.dashboard.server.a.keys["viewer"]
+    created = shop_at_work
+    viewer = created.dashboard.server.a.keys["viewer"]
     actions = re.compile(
         r"\b(New|Send|Edit|Delete|Cancel|Retry|Run now|Backfill|Replay|Rotate|Close it)\b"
     )
-    with open_page(browser, made.dashboard, viewer) as session:
+    with open_page(browser, created.dashboard, viewer) as session:
         for view in PAGES:
             if view.name not in LOOKED_AT:
                 continue
-            session.navigate(view.path.format(**made.ids))
+            session.navigate(view.path.format(**created.ids))
             session.expect_text(view.expected_text)
             expect(
                 session.page.get_by_role("main").get_by_role("button", name=actions)

@@ -340,14 +340,14 @@ def test_tabs_share_one_stream_and_rows_stay_under_the_pointer(
         first = session.page.locator("[data-job]").first
         first.hover()
         held = first.get_attribute("data-job")
-        made = dashboard.enqueue("send_welcome", {"to": "late@example.com"})
-        expect(second.locator(f"[data-job='{made}']")).to_be_visible()
+        created = dashboard.enqueue("send_welcome", {"to": "late@example.com"})
+        expect(second.locator(f"[data-job='{created}']")).to_be_visible()
         assert not [url for url in streams if url.endswith("/stream")]
         session.page.bring_to_front()
         expect(session.page.get_by_role("button", name="1 new")).to_be_visible()
         assert first.get_attribute("data-job") == held
         session.click("1 new")
-        expect(session.page.locator(f"[data-job='{made}']")).to_be_visible()
+        expect(session.page.locator(f"[data-job='{created}']")).to_be_visible()
 
 
 def test_a_list_shows_each_job_in_one_row_and_can_start_with_the_oldest(

@@ -100,9 +100,9 @@ def _note(visitor: Visitor, url: str, asked: str) -> None:
 @pytest.fixture(scope="module")
 def hostile(server: PostgresServer) -> Iterator[InjectedTenant]:
     with fresh_database(server) as database, open_api_server(database) as opened:
-        made = inject_scripts(opened)
-        annotate_failures(made)
-        yield made
+        created = inject_scripts(opened)
+        annotate_failures(created)
+        yield created
 
 
 def test_the_browser_would_detect_an_injected_script(browser: Browser) -> None:

@@ -126,7 +126,7 @@ def serve_in_thread(config: Config) -> Iterator[str]:
     finally:
         server.should_exit = True
         thread.join(timeout=30)
-        assert not thread.is_alive(), "the server does not end"
+        assert not thread.is_alive(), "the server does not stop"
 
 
 def _register(conn: Connection) -> None:

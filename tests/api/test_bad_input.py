@@ -286,7 +286,7 @@ def test_the_server_responds_to_others_while_it_parses_a_large_body(
     def parse_slowly(raw: bytes) -> Any:
         if len(raw) > LARGE_BYTES:
             began.set()
-            assert may_end.wait(10), "no other request was answered"
+            assert may_end.wait(10), "no other request got a response"
         return parse(raw)
 
     monkeypatch.setattr("jobforge.api.request_body.parse", parse_slowly)

@@ -222,7 +222,7 @@ async def test_a_worker_is_refused_by_another_role_and_by_unknown_definitions(
 ) -> None:
     with pytest.raises(errors.Denied, match="viewer"):
         async with open_server_database(api.url, api.a.keys["viewer"]):
-            pytest.fail("it must not start")
+            pytest.fail("the worker must not start")
     app = JobForge("postgresql://nowhere.example.com/none")
 
     @app.job(isolation="inline")

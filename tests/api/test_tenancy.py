@@ -78,7 +78,9 @@ def _rules_with_ids(foreign: TenantObjects) -> Iterator[tuple[Rule, str, list[st
         path = rule.path.removeprefix(PREFIX)
         names = re.findall(r"{(\w+)}", path)
         if set(names) - SHARED:
-            assert set(names) <= foreign.path_values.keys(), f"nobody has what {path} is about"
+            assert set(names) <= foreign.path_values.keys(), (
+                f"no object for the parameters of {path}"
+            )
             yield rule, path, names
 
 

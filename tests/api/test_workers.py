@@ -20,20 +20,20 @@ class HttpWorker:
         self.client = client
         self.worker_id = worker_id or uuid4()
 
-    def ask(self, path: str, **body: Any) -> httpx2.Response:
+    def send(self, path: str, **body: Any) -> httpx2.Response:
         given = {"worker_id": str(self.worker_id), **body}
         return self.client.post(f"/worker/{path}", json=given, timeout=30)
 
-    def tell(self, path: str, **body: Any) -> Any:
-        response = self.ask(path, **body)
+    def call(self, path: str, **body: Any) -> Any:
+        response = self.send(path, **body)
         assert response.is_success, response.text
         return response.json() if response.content else None
 
     def register(self, **more: Any) -> Any:
-        return self.tell("register", queues=["default"], slots=4, **more)
+        return self.call("register", queues=["default"], slots=4, **more)
 
     def claim(self, n: int = 1, **more: Any) -> list[Any]:
-        return list(self.tell("jobs/claim", queues={"default": n}, **more)["items"])
+        return list(self.call("jobs/claim", queues={"default": n}, **more)["items"])
 
 
 def token(job: Any) -> dict[str, Any]:
@@ -90,14 +90,14 @@ def test_a_job_is_claimed_extended_and_settled_without_a_database(
         3600,
     )
     output = {"kind": "log", "data": {"message": "hello"}}
-    assert worker.tell("jobs/notes", notes=[token(job) | output])["items"][0]["status"] == "ok"
-    beats = worker.tell("jobs/heartbeat", jobs=[token(job)])
+    assert worker.call("jobs/notes", notes=[token(job) | output])["items"][0]["status"] == "ok"
+    beats = worker.call("jobs/heartbeat", jobs=[token(job)])
     assert (beats["command"], beats["items"][0]["status"]) == ("ok", "ok")
-    child = worker.tell("jobs/enqueue", job=token(job), jobs=[{"definition": "plain"}])
+    child = worker.call("jobs/enqueue", job=token(job), jobs=[{"definition": "plain"}])
     assert [created["status"] for created in child["items"]] == ["created"]
     outcome = token(job) | {"outcome": "succeeded", "result": {"done": 2**60}}
     for state in ("succeeded", None):  # a repeated report has the same result
-        [settled] = worker.tell("jobs/complete", outcomes=[outcome])["items"]
+        [settled] = worker.call("jobs/complete", outcomes=[outcome])["items"]
         assert (settled["status"], settled["state"]) == ("ok", state)
     reported = history(api, job)
     assert reported["job"]["state"] == "succeeded"
@@ -106,21 +106,21 @@ def test_a_job_is_claimed_extended_and_settled_without_a_database(
         "select result::text from jobforge.finished_jobs where id = %s", [job_id]
     ).fetchall()
     assert str(2**60) in row["result"]
-    worker.tell("unregister")
+    worker.call("unregister")
 
 
 def test_jobs_are_settled_separately_too(api: ApiServer, worker: HttpWorker) -> None:
     enqueue(api.conn, api.a.tenant_id, 3, definition="plain")
     first, second, third = worker.claim(3)
     path = f"jobs/{first['job_id']}"
-    assert worker.tell(f"{path}/heartbeat", lease=first["lease"]) == {"status": "ok"}
-    assert worker.tell(f"{path}/complete", lease=first["lease"], result=1) == {"state": "succeeded"}
-    late = worker.ask(f"{path}/heartbeat", lease=first["lease"])
+    assert worker.call(f"{path}/heartbeat", lease=first["lease"]) == {"status": "ok"}
+    assert worker.call(f"{path}/complete", lease=first["lease"], result=1) == {"state": "succeeded"}
+    late = worker.send(f"{path}/heartbeat", lease=first["lease"])
     assert (late.status_code, late.json()["code"]) == (409, "lease_lost")
     error = {"type": "Oops", "message": "x"}
     failing = f"jobs/{second['job_id']}/fail"
-    assert worker.tell(failing, lease=second["lease"], error=error) == {"state": "scheduled"}
-    [released] = worker.tell("release", jobs=[token(third)])["items"]
+    assert worker.call(failing, lease=second["lease"], error=error) == {"state": "scheduled"}
+    [released] = worker.call("release", jobs=[token(third)])["items"]
     assert (released["status"], released["state"]) == ("ok", "queued")
 
 
@@ -128,14 +128,14 @@ def test_a_heartbeat_waits_for_a_locked_job(api: ApiServer, worker: HttpWorker) 
     enqueue(api.conn, api.a.tenant_id, 1, definition="plain")
     [job] = worker.claim(1)
     path = f"jobs/{job['job_id']}/heartbeat"
-    assert worker.tell(path, lease=job["lease"]) == {"status": "ok"}
+    assert worker.call(path, lease=job["lease"]) == {"status": "ok"}
     with connect_to(api.database.url, autocommit=False) as holder:
         holder.execute("select from jobforge.heartbeats for update")
-        assert worker.tell(path, lease=job["lease"]) == {"status": "held"}
-        [beat] = worker.tell("jobs/heartbeat", jobs=[token(job)])["items"]
+        assert worker.call(path, lease=job["lease"]) == {"status": "held"}
+        [beat] = worker.call("jobs/heartbeat", jobs=[token(job)])["items"]
         assert beat["status"] == "held"
         holder.rollback()
-    assert worker.tell(path, lease=job["lease"]) == {"status": "ok"}
+    assert worker.call(path, lease=job["lease"]) == {"status": "ok"}
 
 
 def test_a_claim_waits_for_a_job(api: ApiServer, worker: HttpWorker) -> None:
@@ -175,7 +175,7 @@ def test_a_worker_of_the_installation_serves_all_tenants(
         enqueue(api.conn, party.tenant_id, definition="plain")
     jobs = roaming.claim(2)
     assert {job["tenant_id"] for job in jobs} == {str(api.a.tenant_id), str(api.b.tenant_id)}
-    settled = roaming.tell(
+    settled = roaming.call(
         "jobs/complete", outcomes=[token(job) | {"outcome": "succeeded"} for job in jobs]
     )
     assert [each["status"] for each in settled["items"]] == ["ok", "ok"]
@@ -196,24 +196,24 @@ def test_a_tenants_worker_can_do_nothing_with_another_tenants_jobs(
     before = _rows(api, api.b)
     # The same requests from tenant A's worker, with its own worker ID and with tenant B's.
     impostor = HttpWorker(worker.client, foreign.worker_id)
-    answers = [worker.ask("jobs/claim", queues={"default": 9})]
+    answers = [worker.send("jobs/claim", queues={"default": 9})]
     tokens: list[dict[str, Any]] = [token(job), token(job) | {"tenant_id": str(api.a.tenant_id)}]
     for who in (worker, impostor):
         for each in tokens:
             answers += [
-                who.ask("jobs/heartbeat", jobs=[each]),
-                who.ask("jobs/complete", outcomes=[each | {"outcome": "succeeded"}]),
-                who.ask("jobs/notes", notes=[each | {"kind": "log", "data": {}}]),
-                who.ask("release", jobs=[each]),
-                who.ask("jobs/enqueue", job=each, jobs=[{"definition": "plain"}]),
+                who.send("jobs/heartbeat", jobs=[each]),
+                who.send("jobs/complete", outcomes=[each | {"outcome": "succeeded"}]),
+                who.send("jobs/notes", notes=[each | {"kind": "log", "data": {}}]),
+                who.send("release", jobs=[each]),
+                who.send("jobs/enqueue", job=each, jobs=[{"definition": "plain"}]),
             ]
             one = {"lease": each["lease"], "tenant_id": each["tenant_id"]}
             for verb in ("heartbeat", "complete", "fail"):
-                answers.append(who.ask(f"jobs/{job['job_id']}/{verb}", **one))
+                answers.append(who.send(f"jobs/{job['job_id']}/{verb}", **one))
     answers += [
-        impostor.ask("register", queues=["default"], slots=1),
-        impostor.ask("jobs/claim", queues={"default": 1}),
-        impostor.ask("unregister"),
+        impostor.send("register", queues=["default"], slots=1),
+        impostor.send("jobs/claim", queues={"default": 1}),
+        impostor.send("unregister"),
         worker.client.post("/worker/jobs/reap"),
     ]
     for answer in answers:
@@ -223,7 +223,7 @@ def test_a_tenants_worker_can_do_nothing_with_another_tenants_jobs(
         statuses = {item.get("status") for item in body.get("items", [])}
         assert statuses <= {"lost"}, answer.text
     assert _rows(api, api.b) == before
-    assert foreign.tell("jobs/heartbeat", jobs=[token(job)])["items"][0]["status"] == "ok"
+    assert foreign.call("jobs/heartbeat", jobs=[token(job)])["items"][0]["status"] == "ok"
 
 
 def test_a_worker_belongs_to_the_key_that_registered_it(api: ApiServer, worker: HttpWorker) -> None:
@@ -233,11 +233,11 @@ def test_a_worker_belongs_to_the_key_that_registered_it(api: ApiServer, worker: 
     )
     nobodys = HttpWorker(other.client)
     for stranger in (other, nobodys):
-        assert stranger.ask("jobs/claim", queues={"default": 1}).status_code == 404
-        assert stranger.ask("unregister").status_code == 404
-        assert stranger.tell("jobs/heartbeat", jobs=[]) == {"command": "unknown", "items": []}
-    assert other.ask("register", queues=["default"], slots=1).status_code == 404
-    assert worker.tell("jobs/heartbeat", jobs=[])["command"] == "ok"
+        assert stranger.send("jobs/claim", queues={"default": 1}).status_code == 404
+        assert stranger.send("unregister").status_code == 404
+        assert stranger.call("jobs/heartbeat", jobs=[]) == {"command": "unknown", "items": []}
+    assert other.send("register", queues=["default"], slots=1).status_code == 404
+    assert worker.call("jobs/heartbeat", jobs=[])["command"] == "ok"
 
 
 def test_a_tenants_worker_registers_no_definitions(api: ApiServer, worker: HttpWorker) -> None:
@@ -264,7 +264,7 @@ def test_a_worker_reaps_the_jobs_of_its_tenant(api: ApiServer, worker: HttpWorke
 
 def test_a_worker_receives_the_drain_command(api: ApiServer, worker: HttpWorker) -> None:
     call(api.conn, "drain_worker", worker_id=worker.worker_id)
-    assert worker.tell("jobs/heartbeat", jobs=[])["command"] == "drain"
+    assert worker.call("jobs/heartbeat", jobs=[])["command"] == "drain"
 
 
 def _put(worker: HttpWorker, *definitions: dict[str, Any]) -> list[Any]:
@@ -303,14 +303,14 @@ def test_steps_are_stored_under_a_lease_and_returned_by_the_next_claim(api: ApiS
     [job] = remote.claim()
     assert job["steps"] is None
     step = {"name": "send", "index": 0, "result": {"n": 1}}
-    [saved] = remote.tell("jobs/steps", steps=[token(job) | step])["items"]
+    [saved] = remote.call("jobs/steps", steps=[token(job) | step])["items"]
     assert saved["status"] == "ok"
-    [late] = remote.tell("jobs/steps", steps=[token(job) | step | {"lease": 1}])["items"]
+    [late] = remote.call("jobs/steps", steps=[token(job) | step | {"lease": 1}])["items"]
     assert late["status"] == "lost"
     children = {"name": "plain", "jobs": [{"definition": "plain"}]}
-    created = remote.tell("jobs/children", job=token(job), **children)["items"]
-    assert remote.tell("jobs/children", job=token(job), **children)["items"] == created
-    [release] = remote.tell("release", jobs=[token(job)])["items"]
+    created = remote.call("jobs/children", job=token(job), **children)["items"]
+    assert remote.call("jobs/children", job=token(job), **children)["items"] == created
+    [release] = remote.call("release", jobs=[token(job)])["items"]
     assert release["status"] == "ok"
     [again] = [each for each in remote.claim(2) if each["job_id"] == job["job_id"]]
     assert [(each["kind"], each["name"]) for each in again["steps"]] == [
@@ -319,7 +319,7 @@ def test_steps_are_stored_under_a_lease_and_returned_by_the_next_claim(api: ApiS
     ]
     wait = {"kind": "sleep", "name": "sleep", "index": 0}
     outcome = token(again) | {"outcome": "snoozed", "retry_in_s": 60, "wait": wait}
-    [settled] = remote.tell("jobs/complete", outcomes=[outcome])["items"]
+    [settled] = remote.call("jobs/complete", outcomes=[outcome])["items"]
     assert settled["state"] == "scheduled"
     reasons = api.client("viewer").get(f"/jobs/{job['job_id']}/explain").json()["items"]
     assert reasons[0]["code"] == "sleeping"
@@ -334,15 +334,15 @@ def test_a_tenants_worker_cannot_store_or_create_anything_for_another_tenant(
     remote = HttpWorker(api.client("worker"), worker)
     remote.register()
     step = {"name": "send", "index": 0, "result": 1}
-    [saved] = remote.tell("jobs/steps", steps=[token(job) | step])["items"]
+    [saved] = remote.call("jobs/steps", steps=[token(job) | step])["items"]
     assert saved["status"] == "lost"
     children = {"name": "plain", "jobs": [{"definition": "plain"}]}
-    refused = remote.ask("jobs/children", job=token(job), **children)
+    refused = remote.send("jobs/children", job=token(job), **children)
     node = {"name": "more", "definition": "plain"}
     for answer in (
         refused,
-        remote.ask("jobs/parents", job=token(job)),
-        remote.ask("jobs/nodes", job=token(job), nodes=[node]),
+        remote.send("jobs/parents", job=token(job)),
+        remote.send("jobs/nodes", job=token(job), nodes=[node]),
     ):
         assert (answer.status_code, answer.json()["code"]) == (409, "lease_lost"), answer.text
     assert api.conn.execute("select from jobforge.jobs").rowcount == 1

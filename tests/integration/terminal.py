@@ -222,4 +222,4 @@ def _wait_or_show_output(program: RunningProgram, condition: Callable[[], bool])
     try:
         wait_until(condition)
     except AssertionError as error:
-        raise AssertionError(f"it has not said so, but:\n{program.output}") from error
+        raise AssertionError(f"the expected output is missing in:\n{program.output}") from error

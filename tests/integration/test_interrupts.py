@@ -67,36 +67,42 @@ class CommandEnd:
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """`begun` is output after which the command shuts down in its own way."""
+    """`started_output` is output after which the command shuts down in its own way."""
 
     words: tuple[str, ...]
     lasts_s: float
     calls: int
     lines: int = 0
-    begun: str | None = None
+    started_output: str | None = None
     on_terminal: bool = False
-    ends_alone: bool = False
+    ends_by_itself: bool = False
 
-    def allowed(self, moment: Moment, printed: str) -> set[int]:
-        if self.begun is None:
-            return {130, 0} if self.ends_alone else {130}
+    def allowed_codes(self, moment: Moment, printed: str) -> set[int]:
+        if self.started_output is None:
+            return {130, 0} if self.ends_by_itself else {130}
         orderly = {0, 1} if moment.again_after_s is not None else {0}
-        if self.begun in printed:
+        if self.started_output in printed:
             return orderly
         return orderly | {130, -signal.SIGTERM if moment.signal == signal.SIGTERM else 130}
 
 
 WAIT = Command(("enqueue", "mail", "--wait"), lasts_s=1.2, calls=680_000, lines=1)
 TAIL = Command(("jobs", "tail", "JOB"), lasts_s=1.2, calls=680_000)
-TOP_ONCE = Command(("top", "--once"), lasts_s=0.8, calls=650_000, ends_alone=True)
+TOP_ONCE = Command(("top", "--once"), lasts_s=0.8, calls=650_000, ends_by_itself=True)
 TOP = Command(("top", "--every", "0.2s"), lasts_s=2.0, calls=2_000_000, on_terminal=True)
 WORKER = Command(
-    ("worker", "app.py"), lasts_s=2.5, calls=850_000, lines=1, begun='"worker.started"'
+    ("worker", "app.py"), lasts_s=2.5, calls=850_000, lines=1, started_output='"worker.started"'
 )
 SERVER = Command(
-    ("server", "--port", "0"), lasts_s=2.5, calls=2_000_000, lines=1, begun='"server.listening"'
+    ("server", "--port", "0"),
+    lasts_s=2.5,
+    calls=2_000_000,
+    lines=1,
+    started_output='"server.listening"',
 )
-DEV = Command(("dev", "app.py"), lasts_s=5.0, calls=2_000_000, lines=8, begun="embedded in")
+DEV = Command(
+    ("dev", "app.py"), lasts_s=5.0, calls=2_000_000, lines=8, started_output="embedded in"
+)
 COMMANDS = {
     "wait": WAIT,
     "tail": TAIL,
@@ -121,9 +127,9 @@ def _moments(command: Command, name: str) -> Iterator[Moment]:
                 moment = replace(moment, line=chance.randint(1, command.lines))
             case _:
                 moment = replace(moment, after_s=chance.uniform(0, command.lasts_s))
-        if command.begun is not None and number % 4 == 3:
+        if command.started_output is not None and number % 4 == 3:
             moment = replace(moment, again_after_s=chance.uniform(0, 0.3))
-        elif command.begun is not None and chance.random() < 0.3:
+        elif command.started_output is not None and chance.random() < 0.3:
             moment = replace(moment, call=None, signal=signal.SIGTERM)
             if moment.after_s is None and moment.line is None:
                 moment = replace(moment, after_s=chance.uniform(0, command.lasts_s))
@@ -158,7 +164,7 @@ def test_a_signal_at_any_moment_ends_the_command(name: str, setting: CommandScen
     for moment in _moments(command, name):
         ended = _interrupt_command(setting, command, moment)
         reported = f"{moment} → {ended.code}\n{ended.output}"
-        assert ended.code in command.allowed(moment, ended.output), reported
+        assert ended.code in command.allowed_codes(moment, ended.output), reported
         for word in ("Traceback", "KeyboardInterrupt", "Exception ignored", "never awaited"):
             assert word not in ended.output, reported
         if command is DEV:

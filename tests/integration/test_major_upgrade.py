@@ -27,9 +27,7 @@ from jobforge.types.jobs import Outcome, State
 
 pytestmark = [
     pytest.mark.anyio,
-    pytest.mark.skipif(
-        not POSTGRES_15.exists(), reason="Debian's Postgres 15 is not installed"
-    ),
+    pytest.mark.skipif(not POSTGRES_15.exists(), reason="Debian's Postgres 15 is not installed"),
 ]
 
 # The publication of a database that contains only JobForge; a database's own subscriber needs one

@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from jobforge.sdk.batch import BatchHandle
     from jobforge.sdk.context import Context
     from jobforge.sdk.definition import Definition
+    from jobforge.sdk.definition_settings import Rate
     from jobforge.sdk.handle import Handle
-    from jobforge.sdk.retry import Cancel, Cancelled, Dead, Retry, Snooze
-    from jobforge.sdk.settings import Rate
+    from jobforge.sdk.outcome_exceptions import Cancel, Cancelled, Dead, Retry, Snooze
     from jobforge.sdk.workflow import WorkflowHandle
     from jobforge.sdk.workflow_nodes import Node
     from jobforge.security.webhook_signature import verify_webhook

@@ -9,7 +9,7 @@ import asyncio
 from starlette.responses import RedirectResponse, Response, StreamingResponse
 
 from jobforge.api.state import ServerState
-from jobforge.artifacts.marker import ArtifactSource, find_artifact_key
+from jobforge.artifacts.artifact_reference import ArtifactSource, find_artifact_key
 from jobforge.types.jobs import Job
 
 _LINK_S = 300.0

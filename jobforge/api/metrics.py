@@ -15,7 +15,7 @@ from jobforge.db import Database
 from jobforge.db.doctor import probes
 from jobforge.db.doctor.probes import VacuumBlocker
 from jobforge.observability import prometheus
-from jobforge.types.health import Gauge
+from jobforge.types.diagnostics import Gauge
 
 _FRESH_S = 1.0
 _MAX_TENANTS = 20  # with separate series; all others are summed

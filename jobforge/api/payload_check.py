@@ -13,8 +13,8 @@ from jobforge import calls
 from jobforge.api.request_body import LARGE_BYTES
 from jobforge.db import Database
 from jobforge.errors import Json, NotFound
-from jobforge.payloads import json_schema
-from jobforge.payloads.json_schema import Validator
+from jobforge.payloads import schema_validation
+from jobforge.payloads.schema_validation import Validator
 from jobforge.types.jobs import JobRequest
 
 _REMEMBERED_S = 5.0
@@ -66,7 +66,8 @@ class PayloadChecker:
         except NotFound:
             schema = None  # the engine rejects the job with the reason
         cached = _CachedValidator(
-            json_schema.compile_validator(definition, schema), time.monotonic() + _REMEMBERED_S
+            schema_validation.compile_validator(definition, schema),
+            time.monotonic() + _REMEMBERED_S,
         )
         self._cache[definition, version] = cached
         self._cache.move_to_end((definition, version))
@@ -77,4 +78,4 @@ class PayloadChecker:
 
 def _check_all(jobs: list[JobRequest], validators: list[Validator | None], path: str) -> None:
     for index, (job, validator) in enumerate(zip(jobs, validators, strict=True)):
-        json_schema.check_payload(validator, job.payload or {}, path.format(index))
+        schema_validation.check_payload(validator, job.payload or {}, path.format(index))

@@ -2,15 +2,15 @@
 
 from functools import cached_property
 
-from jobforge.api.auth.access_audit import AccessAuditor
 from jobforge.api.auth.authentication import Authentication
-from jobforge.api.auth.rate_limit import RateLimiter
+from jobforge.api.auth.operator_audit import AccessAuditor
 from jobforge.api.enqueue_batcher import EnqueueBatcher
 from jobforge.api.live.hub import Hub
 from jobforge.api.live.stream_limits import StreamLimiter
 from jobforge.api.metrics import MetricsCollector
 from jobforge.api.operations_loop import OperationsLoop
 from jobforge.api.payload_check import PayloadChecker
+from jobforge.api.rate_limit import RateLimiter
 from jobforge.api.request_metrics import RequestMetrics
 from jobforge.api.workers.ownership import RemoteWorkers
 from jobforge.artifacts import open_artifacts
@@ -19,7 +19,7 @@ from jobforge.artifacts.sweep import ArtifactSweeper
 from jobforge.config import Config
 from jobforge.connectors.egress import Policy, policy_from_config, read_url
 from jobforge.db import Database
-from jobforge.db.loop import BackgroundLoop
+from jobforge.db.background_loop import BackgroundLoop
 from jobforge.errors import Unavailable
 from jobforge.sdk.tenancy import TenantIdCache
 from jobforge.security.vault import Vault, open_vault

@@ -5,9 +5,9 @@ names (keys.py), which documents are too large for a row (payloads/size.py), the
 to a document from a row (marker.py), and the deletion of unused files (sweep.py).
 """
 
+from jobforge.artifacts.artifact_reference import marker_from_json
 from jobforge.artifacts.artifacts import Artifacts, open_artifacts
 from jobforge.artifacts.keys import ArtifactKey
-from jobforge.artifacts.marker import marker_from_json
 from jobforge.artifacts.store import Store
 
 __all__ = ["ArtifactKey", "Artifacts", "Store", "marker_from_json", "open_artifacts"]

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import UUID, uuid4
 
+from jobforge.artifacts.artifact_reference import Marker
 from jobforge.artifacts.folder_store import FolderStore
 from jobforge.artifacts.keys import ArtifactKey, new_key, read_ref
-from jobforge.artifacts.marker import Marker
 from jobforge.artifacts.store import Store
 from jobforge.errors import (
     ArtifactNotFound,

@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from jobforge import calls
 from jobforge.artifacts.artifacts import Artifacts
 from jobforge.calls import Call
-from jobforge.db.loop import BackgroundLoop
+from jobforge.db.background_loop import BackgroundLoop
 from jobforge.db.protocols import RunCall
 from jobforge.observability import logs
-from jobforge.types.health import StoreKind, StoreUser
+from jobforge.types.diagnostics import StoreKind, StoreUser
 
 # list_artifact_stores omits workers and servers without a record in the last two hours.
 _EVERY_S = 1800.0

@@ -39,7 +39,12 @@ if TYPE_CHECKING:
         resume_tenant,
         stop_worker,
     )
-    from jobforge.calls.artifacts import (
+    from jobforge.calls.api_access import (
+        enqueue_jobs_once,
+        note_access,
+        take_request,
+    )
+    from jobforge.calls.artifact_stores import (
         list_artifact_stores,
         record_artifact_store,
         start_artifact_sweep,
@@ -56,12 +61,20 @@ if TYPE_CHECKING:
         open_connector_config,
         rewrap_tenant_key,
     )
+    from jobforge.calls.database_logins import bind_login, list_bound_logins, unbind_login
     from jobforge.calls.definitions import (
         get_definition,
         list_audit,
         list_definitions,
         list_holders,
         list_queues,
+    )
+    from jobforge.calls.diagnostics import (
+        find_problems,
+        find_unreadable,
+        list_migrations,
+        list_missed_firings,
+        read_gauges,
     )
     from jobforge.calls.events import (
         emit_event,
@@ -75,18 +88,6 @@ if TYPE_CHECKING:
     from jobforge.calls.failures import (
         annotate_failure,
         list_failures,
-    )
-    from jobforge.calls.health import (
-        find_problems,
-        find_unreadable,
-        list_migrations,
-        list_missed_firings,
-        read_gauges,
-    )
-    from jobforge.calls.http import (
-        enqueue_jobs_once,
-        note_access,
-        take_request,
     )
     from jobforge.calls.jobs import (
         cancel_job,
@@ -116,7 +117,6 @@ if TYPE_CHECKING:
         rotate_api_key,
         touch_api_key,
     )
-    from jobforge.calls.logins import bind_login, list_bound_logins, unbind_login
     from jobforge.calls.operations import (
         advance_operations,
         cancel_operation,

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from jobforge.calls import rows
 from jobforge.calls.call import Call
-from jobforge.calls.encoding import encode_alike, encode_jobs
+from jobforge.calls.json_arguments import encode_alike, encode_jobs
 from jobforge.calls.rows import STATUSES, Rows, make_reader
 from jobforge.errors import Invalid, Json
 from jobforge.types.job_history import (

@@ -8,7 +8,7 @@ from uuid import UUID
 from jobforge.calls import rows
 from jobforge.calls.binary_arrays import pack_documents, pack_tokens
 from jobforge.calls.call import Call
-from jobforge.calls.encoding import (
+from jobforge.calls.json_arguments import (
     encode_notes,
     encode_report,
     encode_reports,

@@ -6,7 +6,7 @@ from uuid import UUID
 
 from jobforge.calls import rows
 from jobforge.calls.call import Call
-from jobforge.calls.encoding import encode_jobs
+from jobforge.calls.json_arguments import encode_jobs
 from jobforge.calls.rows import STATUSES, Rows, make_reader, read_lineage
 from jobforge.errors import Json
 from jobforge.types.jobs import Enqueued, JobRequest, Token

@@ -27,7 +27,7 @@ from jobforge.process import interrupts
 
 if TYPE_CHECKING:
     from jobforge.artifacts import Artifacts
-    from jobforge.artifacts.marker import ArtifactSource
+    from jobforge.artifacts.artifact_reference import ArtifactSource
     from jobforge.calls import Call
     from jobforge.client.address import ServerAddress
     from jobforge.client.transport import Transport
@@ -102,7 +102,7 @@ class DirectEngine:
     def _check_payload(self, job: "JobRequest") -> None:
         """As a server does. What cannot be seen is left to the engine and the worker."""
         from jobforge import calls
-        from jobforge.payloads import json_schema
+        from jobforge.payloads import schema_validation
 
         key, _, version = job.definition.partition("@")
         if version and not version.isdecimal():
@@ -112,8 +112,8 @@ class DirectEngine:
         except (Denied, NotFound):
             return
         try:
-            json_schema.check_payload(
-                json_schema.compile_validator(key, found.parameters), job.payload
+            schema_validation.check_payload(
+                schema_validation.compile_validator(key, found.parameters), job.payload
             )
         except InvalidPayload as error:
             hint = f"jobforge definitions schema {job.definition}"
@@ -122,7 +122,7 @@ class DirectEngine:
     @contextmanager
     def open_artifact(self, job: "Job", of: "ArtifactSource | None") -> "Iterator[Iterator[bytes]]":
         """The pieces of a job's artifact."""
-        from jobforge.artifacts.marker import find_artifact_key
+        from jobforge.artifacts.artifact_reference import find_artifact_key
 
         path = find_artifact_key(job, of).path  # also without a store, a job may have none
         yield self._open_artifacts().store.open(path)
@@ -202,7 +202,7 @@ class RemoteEngine:
 
     def own_tenant(self) -> UUID | None:
         """That of the key, if it is of one."""
-        from jobforge.client.requests import whoami
+        from jobforge.client.http_only_requests import whoami
 
         return self.transport.run(whoami()).tenant_id
 
@@ -226,7 +226,7 @@ class RemoteEngine:
         expires_at: datetime | None,
         tenant_id: UUID | None,
     ) -> KeyIdAndText:
-        from jobforge.client.requests import create_key
+        from jobforge.client.http_only_requests import create_key
 
         made = self.transport.run(
             create_key(name, role, scopes=scopes, expires_at=expires_at, tenant_id=tenant_id)
@@ -244,7 +244,7 @@ class RemoteEngine:
         return False
 
     def rotate_key(self, key_id: UUID, *, overlap_s: float) -> KeyIdAndText:
-        from jobforge.client.requests import rotate_key
+        from jobforge.client.http_only_requests import rotate_key
 
         made = self.transport.run(rotate_key(key_id, overlap_s=overlap_s))
         return made.id, made.text

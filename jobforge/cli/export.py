@@ -6,7 +6,7 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from jobforge.cli import job_view, output
-from jobforge.cli.tables import parse_field_names
+from jobforge.cli.listing_output import parse_field_names
 from jobforge.errors import Json, NotFound
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from uuid import UUID
 
 import httpx2
 
-from jobforge.artifacts.marker import ArtifactSource
+from jobforge.artifacts.artifact_reference import ArtifactSource
 from jobforge.client.errors import error_from_response, error_from_transport
 from jobforge.client.request import TENANT_HEADER
 from jobforge.client.transport import AsyncTransport, Transport

@@ -11,9 +11,9 @@ from typing import Any, Generic, ParamSpec, Self, TypeVar, overload
 from uuid import UUID
 
 from jobforge import calls
-from jobforge.artifacts.marker import ArtifactSource
+from jobforge.artifacts.artifact_reference import ArtifactSource
 from jobforge.calls import Call
-from jobforge.client import artifact, requests, stream
+from jobforge.client import artifact, http_only_requests, stream
 from jobforge.client.address import server_address
 from jobforge.client.request import ApiRequest
 from jobforge.client.stream import StreamEvent
@@ -93,7 +93,7 @@ class ClientOperations:
     list_events = ClientMethod(calls.list_events)
     replay_event = ClientMethod(calls.replay_event)
     list_event_deliveries = ClientMethod(calls.list_event_deliveries)
-    try_trigger = ClientMethod(requests.try_trigger)
+    try_trigger = ClientMethod(http_only_requests.try_trigger)
 
     create_trigger = ClientMethod(calls.create_trigger)
     edit_trigger = ClientMethod(calls.edit_trigger)
@@ -140,13 +140,13 @@ class ClientOperations:
     resume_tenant = ClientMethod(calls.resume_tenant)
     delete_tenant = ClientMethod(calls.delete_tenant)
 
-    create_key = ClientMethod(requests.create_key)
-    rotate_key = ClientMethod(requests.rotate_key)
+    create_key = ClientMethod(http_only_requests.create_key)
+    rotate_key = ClientMethod(http_only_requests.rotate_key)
     revoke_api_key = ClientMethod(calls.revoke_api_key)
     list_api_keys = ClientMethod(calls.list_api_keys)
-    whoami = ClientMethod(requests.whoami)
-    create_webhook = ClientMethod(requests.create_webhook)
-    rotate_webhook = ClientMethod(requests.rotate_webhook)
+    whoami = ClientMethod(http_only_requests.whoami)
+    create_webhook = ClientMethod(http_only_requests.create_webhook)
+    rotate_webhook = ClientMethod(http_only_requests.rotate_webhook)
     get_webhook = ClientMethod(calls.get_webhook)
     list_webhooks = ClientMethod(calls.list_webhooks)
     edit_webhook = ClientMethod(calls.edit_webhook)

@@ -12,8 +12,14 @@ from uuid import UUID, uuid4
 
 from jobforge.calls import Call
 from jobforge.calls.rows import Rows
-from jobforge.client.params import TENANT, ParameterSpec, encode_body, name_parameters, query
 from jobforge.client.request import IDEMPOTENCY_KEY_HEADER, TENANT_HEADER, ApiRequest
+from jobforge.client.request_encoding import (
+    TENANT,
+    ParameterSpec,
+    encode_body,
+    name_parameters,
+    query,
+)
 from jobforge.client.rows import (
     RowReader,
     created_batch,

@@ -11,7 +11,7 @@ from uuid import UUID
 import httpx2
 
 from jobforge.client.errors import error_from_response, error_from_transport
-from jobforge.client.params import query
+from jobforge.client.request_encoding import query
 from jobforge.errors import Json, TooManyRequests, Unavailable
 from jobforge.types.jsonb import decode
 

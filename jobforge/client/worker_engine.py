@@ -18,8 +18,8 @@ from jobforge.calls import Call, PendingResult
 from jobforge.calls.binary_arrays import unpack_documents, unpack_tokens
 from jobforge.calls.rows import Rows
 from jobforge.client.address import ServerAddress
-from jobforge.client.params import RawJson, encode_body
-from jobforge.client.requests import whoami
+from jobforge.client.http_only_requests import whoami
+from jobforge.client.request_encoding import RawJson, encode_body
 from jobforge.client.routes import ROUTES, Route, Routes
 from jobforge.client.rows import RowReader, created_jobs, heartbeat, items, no_rows, single_value
 from jobforge.client.transport import AsyncTransport

@@ -16,7 +16,7 @@ from jobforge.connectors.connector import ConnectorJob
 from jobforge.connectors.egress.headers import check_headers
 from jobforge.errors import Invalid, InvalidPayload, Json, NotFound
 from jobforge.redact import CURRENT_SCOPE, NO_SECRETS, RedactionScope, connector_scope
-from jobforge.sdk.retry import Dead
+from jobforge.sdk.outcome_exceptions import Dead
 
 if TYPE_CHECKING:
     from jobforge.connectors.egress import Policy

@@ -14,11 +14,11 @@ from jobforge.errors import Json
 from jobforge.payloads.signature import Parameters, Shape
 from jobforge.redact import connector_scope
 from jobforge.sdk.definition import Definition
+from jobforge.sdk.definition_settings import DefinitionSettings
 from jobforge.sdk.engine_client import EngineClient
 from jobforge.sdk.enqueue import EnqueueTarget
 from jobforge.sdk.hooks import Hooks
-from jobforge.sdk.retry import Retry
-from jobforge.sdk.settings import DefinitionSettings
+from jobforge.sdk.outcome_exceptions import Retry
 from jobforge.types.current_job import CURRENT_JOB
 from jobforge.types.jobs import ClaimedJob
 

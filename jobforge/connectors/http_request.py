@@ -20,7 +20,7 @@ from jobforge.connectors.egress.headers import FORBIDDEN_HEADERS_PATTERN
 from jobforge.errors import Invalid, InvalidPayload, Json, UnexpectedStatus
 from jobforge.redact import RedactionScope, hide_values
 from jobforge.redact.background import run_off_loop
-from jobforge.sdk.retry import Dead
+from jobforge.sdk.outcome_exceptions import Dead
 from jobforge.types.jsonb import decode, encode
 
 if TYPE_CHECKING:

@@ -34,7 +34,7 @@ from jobforge.connectors.report import (
 )
 from jobforge.errors import Conflict, Invalid, InvalidPayload, Json, NotFound, PayloadTooLarge
 from jobforge.redact import mask
-from jobforge.sdk.retry import Dead
+from jobforge.sdk.outcome_exceptions import Dead
 from jobforge.types.jobs import Job, JobFilter, JobListing, State
 from jobforge.types.jsonb import decode
 

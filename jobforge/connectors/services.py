@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 from jobforge.artifacts import Artifacts, open_artifacts
 from jobforge.calls import Call
 from jobforge.config import Config
-from jobforge.security.secrets import Secrets
+from jobforge.security.secret_lookup import Secrets
 
 if TYPE_CHECKING:
     from jobforge.connectors.egress import EgressClient

@@ -18,7 +18,7 @@ from jobforge.errors import EgressError, Invalid, Json
 from jobforge.observability import logs
 from jobforge.redact import mask_text
 from jobforge.redact.background import run_off_loop
-from jobforge.sdk.retry import Cancel, Dead, Retry
+from jobforge.sdk.outcome_exceptions import Cancel, Dead, Retry
 from jobforge.security.webhook_signature import sign_headers
 from jobforge.types.webhooks import TEST_EVENT, OpenDelivery
 

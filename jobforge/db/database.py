@@ -29,9 +29,9 @@ from jobforge.db.driver import (
     Timeouts,
     build_connect_kwargs,
 )
+from jobforge.db.fast_connection import FastConnection
 from jobforge.db.link import DedicatedConnection
 from jobforge.db.prepared import AsyncPreparedConnection
-from jobforge.db.watched import FastConnection
 from jobforge.errors import ConfigError, Conflict
 
 T = TypeVar("T")

@@ -5,8 +5,8 @@ from typing import Any, TypeVar
 from jobforge.calls import Call, PendingResult
 from jobforge.db.connection import asend
 from jobforge.db.driver import DriverErrorTranslator
+from jobforge.db.fast_connection import WatchedConnection
 from jobforge.db.prepared import AsyncPreparedConnection
-from jobforge.db.watched import WatchedConnection
 
 T = TypeVar("T")
 

@@ -30,7 +30,7 @@ from jobforge.db.schema_files import (
     read_scripts,
 )
 from jobforge.errors import JobForgeError, MigrationError, Unavailable
-from jobforge.types.health import AppliedFile
+from jobforge.types.diagnostics import AppliedFile
 
 LOCK_TIMEOUT = "5s"
 

@@ -15,7 +15,7 @@ from jobforge.db.outage import MonitoredLink
 from jobforge.errors import Contended, Denied, JobForgeError, Json, Unavailable
 from jobforge.observability import logs
 from jobforge.observability.metrics import Meters
-from jobforge.payloads.json_schema import Validator, compile_validator
+from jobforge.payloads.schema_validation import Validator, compile_validator
 from jobforge.scheduler import reaction
 from jobforge.scheduler.reaction import ParsedTrigger, TriggeringEvent
 from jobforge.types.events import (

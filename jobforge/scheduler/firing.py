@@ -16,8 +16,8 @@ from jobforge import calls
 from jobforge.db.protocols import Link
 from jobforge.errors import Denied, Invalid, JobForgeError, Json, Unavailable
 from jobforge.observability import logs
-from jobforge.payloads import json_schema
-from jobforge.payloads.json_schema import Validator
+from jobforge.payloads import schema_validation
+from jobforge.payloads.schema_validation import Validator
 from jobforge.scheduler import cron, template
 from jobforge.scheduler.cron import Cron
 from jobforge.types.triggers import (
@@ -236,7 +236,7 @@ class _PayloadRenderer:
         payload = self.payload_template.render(
             {"schedule": build_template_values(self.schedule, fire_at, previous)}
         )
-        json_schema.check_payload(self.definition.validator, payload)
+        schema_validation.check_payload(self.definition.validator, payload)
         return payload
 
 
@@ -338,7 +338,7 @@ def _build_target(name: tuple[str, int | None], definition: NamedDefinition) -> 
     key, version = name
     text = key if version is None else f"{key}@{version}"
     return TargetDefinition(
-        text, definition.is_active, json_schema.compile_validator(text, definition.parameters)
+        text, definition.is_active, schema_validation.compile_validator(text, definition.parameters)
     )
 
 

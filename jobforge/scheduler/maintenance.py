@@ -16,7 +16,7 @@ from typing import get_args
 from jobforge import calls
 from jobforge.calls.admin import RetentionKind
 from jobforge.calls.statistics import MaintenanceTask
-from jobforge.db.loop import BackgroundLoop
+from jobforge.db.background_loop import BackgroundLoop
 from jobforge.db.protocols import RunCall
 from jobforge.errors import JobForgeError
 from jobforge.observability import logs

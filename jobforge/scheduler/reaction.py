@@ -15,8 +15,8 @@ from uuid import UUID
 import orjson
 
 from jobforge.errors import JobForgeError, Json
-from jobforge.payloads import json_schema
-from jobforge.payloads.json_schema import Validator, compile_validator
+from jobforge.payloads import schema_validation
+from jobforge.payloads.schema_validation import Validator, compile_validator
 from jobforge.scheduler import event_filter, template
 from jobforge.scheduler.event_filter import ROOTS, Condition
 from jobforge.scheduler.template import Template
@@ -91,7 +91,7 @@ class ParsedTrigger:
         if not event_filter.matches(self.conditions, values):
             return Reaction(self.trigger.id, DeliveryOutcome.FILTERED)
         payload = self.payload.render(values) if self.payload else {}
-        json_schema.check_payload(self.validator, payload)
+        schema_validation.check_payload(self.validator, payload)
         job = {
             "definition": self.trigger.definition,
             "version": self.trigger.version,

@@ -19,15 +19,15 @@ from jobforge.sdk.batch import Batch, BatchHandle
 from jobforge.sdk.command import Command
 from jobforge.sdk.decorator import JobDecorator
 from jobforge.sdk.definition import CallableDefinition, Definition
+from jobforge.sdk.definition_settings import DefinitionSettings, Rate, Size, read_settings
 from jobforge.sdk.duration import Duration
 from jobforge.sdk.engine_client import EngineClient
+from jobforge.sdk.engine_location import AppLocation, DatabaseAddress
 from jobforge.sdk.enqueue import AnyArgs, Enqueuer
+from jobforge.sdk.enqueue_options import Options, TenantRef
 from jobforge.sdk.hooks import Hook, Hooks
-from jobforge.sdk.location import AppLocation, DatabaseAddress
-from jobforge.sdk.options import Options, TenantRef
+from jobforge.sdk.outcome_exceptions import Retry
 from jobforge.sdk.pools import Pools
-from jobforge.sdk.retry import Retry
-from jobforge.sdk.settings import DefinitionSettings, Rate, Size, read_settings
 from jobforge.sdk.tenancy import TenantScope
 from jobforge.sdk.transaction import Transaction
 from jobforge.sdk.workflow import Workflow, WorkflowHandle

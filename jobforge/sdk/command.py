@@ -16,9 +16,9 @@ from jobforge.errors import ConfigError, Invalid, InvalidPayload, Json
 from jobforge.payloads.signature import Arguments, Parameters, Shape, error_from_validation
 from jobforge.sdk.command_argv import ArgvTemplate, read_template
 from jobforge.sdk.definition import Definition
+from jobforge.sdk.definition_settings import DefinitionSettings
 from jobforge.sdk.engine_client import EngineClient
 from jobforge.sdk.hooks import Hooks
-from jobforge.sdk.settings import DefinitionSettings
 from jobforge.sdk.verdict import ProcessExit, Verdict
 from jobforge.types.jobs import Outcome
 from jobforge.types.jsonb import decode

@@ -18,8 +18,8 @@ from jobforge.integrations import run_on
 from jobforge.redact import redact_text
 from jobforge.sdk import durable
 from jobforge.sdk.durable import NO_OP, DurableContext, NoOpAwaitable
+from jobforge.sdk.outcome_exceptions import Cancelled
 from jobforge.sdk.parents import LazyLineage, OwnWorkflow, Parents
-from jobforge.sdk.retry import Cancelled
 from jobforge.types.jobs import ClaimedJob, Enqueued, JobRequest, Outcome, OutcomeReport, State
 
 _LONGEST_MESSAGE = 8_000

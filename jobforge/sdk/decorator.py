@@ -12,10 +12,16 @@ from uuid import UUID
 
 from jobforge.errors import Invalid, Json
 from jobforge.sdk.definition import CallableDefinition
+from jobforge.sdk.definition_settings import (
+    DefinitionSettings,
+    Isolation,
+    Rate,
+    Size,
+    read_settings,
+)
 from jobforge.sdk.duration import Duration
-from jobforge.sdk.retry import Retry
+from jobforge.sdk.outcome_exceptions import Retry
 from jobforge.sdk.schedule import CatchUpOption, OverlapOption
-from jobforge.sdk.settings import DefinitionSettings, Isolation, Rate, Size, read_settings
 
 if TYPE_CHECKING:
     from jobforge.sdk.context import Context

@@ -22,11 +22,11 @@ from jobforge.payloads.signature import (
     read_result,
 )
 from jobforge.redact import job_scope
+from jobforge.sdk.definition_settings import DefinitionSettings
 from jobforge.sdk.engine_client import EngineClient
 from jobforge.sdk.enqueue import Enqueuer, EnqueueTarget
+from jobforge.sdk.enqueue_options import Options
 from jobforge.sdk.hooks import Hook, Hooks, run_start_hooks
-from jobforge.sdk.options import Options
-from jobforge.sdk.settings import DefinitionSettings
 from jobforge.types.jobs import ClaimedJob, encode_timestamp
 from jobforge.types.jsonb import decode, encode
 

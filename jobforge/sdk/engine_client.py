@@ -28,7 +28,9 @@ from jobforge.errors import (
 )
 from jobforge.observability import tracing
 from jobforge.sdk import enqueue_calls
-from jobforge.sdk.job_scope import (
+from jobforge.sdk.enqueue_options import TenantRef, rename_error_field
+from jobforge.sdk.pools import Pools
+from jobforge.sdk.running_job import (
     LoopJobServices,
     TenantEnqueued,
     check_own_tenant,
@@ -40,8 +42,6 @@ from jobforge.sdk.job_scope import (
     refuse_inside_job,
     refuse_to_emit,
 )
-from jobforge.sdk.options import TenantRef, rename_error_field
-from jobforge.sdk.pools import Pools
 from jobforge.sdk.tenancy import TenantIdCache, choose_tenant, parse_tenant_uuid
 from jobforge.types.current_job import CURRENT_JOB
 from jobforge.types.jobs import Enqueued, Job, JobRequest

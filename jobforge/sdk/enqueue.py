@@ -8,10 +8,10 @@ from uuid import UUID
 from jobforge.errors import Invalid, Json
 from jobforge.observability import tracing
 from jobforge.payloads.signature import Parameters, Shape
+from jobforge.sdk.definition_settings import DefinitionSettings
 from jobforge.sdk.duration import Duration
 from jobforge.sdk.engine_client import EngineClient
-from jobforge.sdk.handle import Handle
-from jobforge.sdk.options import (
+from jobforge.sdk.enqueue_options import (
     EMPTY_REQUEST,
     Dedupe,
     OnConflict,
@@ -22,7 +22,7 @@ from jobforge.sdk.options import (
     merge_requests,
     read_options,
 )
-from jobforge.sdk.settings import DefinitionSettings
+from jobforge.sdk.handle import Handle
 from jobforge.sdk.workflow_nodes import Node, Nodes, WorkflowItem, get_current_nodes
 from jobforge.types.jobs import Enqueued, JobRequest, UniformJobs
 

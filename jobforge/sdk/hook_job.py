@@ -14,9 +14,9 @@ from pydantic import BaseModel
 from jobforge.errors import Json
 from jobforge.payloads.signature import Arguments
 from jobforge.sdk.definition import Definition
+from jobforge.sdk.definition_settings import DefinitionSettings, ProcessLimits
 from jobforge.sdk.engine_client import EngineClient
 from jobforge.sdk.hooks import Hook, Hooks, run_hook
-from jobforge.sdk.settings import DefinitionSettings, ProcessLimits
 from jobforge.types.jobs import State
 from jobforge.types.jsonb import encode
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:  # imported on first use: a job's process needs none of them
 
     from jobforge.client.transport import AsyncTransport, Transport
     from jobforge.db import Database, Pool
-from jobforge.sdk.location import DatabaseAddress
+from jobforge.sdk.engine_location import DatabaseAddress
 
 _NO_SERVER = "this app has a database, and asks no server"
 _NO_CONNECTION = "over HTTP there is no database connection, and no transaction of the app's own"

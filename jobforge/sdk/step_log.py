@@ -17,7 +17,7 @@ from uuid import UUID
 from jobforge.errors import Invalid, InvalidResult, Json
 from jobforge.payloads.signature import Shape, read_result
 from jobforge.sdk.duration import Duration, to_seconds
-from jobforge.sdk.retry import AttemptSuspended
+from jobforge.sdk.outcome_exceptions import AttemptSuspended
 from jobforge.types.jsonb import decode, encode
 
 R = TypeVar("R")

@@ -7,7 +7,7 @@ from types import TracebackType
 from uuid import UUID
 
 from jobforge.errors import Invalid, TenantRequired
-from jobforge.sdk.options import TenantRef
+from jobforge.sdk.enqueue_options import TenantRef
 from jobforge.types.current_job import CURRENT_JOB
 
 _REMEMBERED_S = 60.0

@@ -5,7 +5,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from jobforge.sdk.engine_client import EngineClient
-from jobforge.sdk.options import TenantRef
+from jobforge.sdk.enqueue_options import TenantRef
 from jobforge.sdk.tenancy import TenantScope
 
 if TYPE_CHECKING:

@@ -24,8 +24,8 @@ from jobforge.errors import (
     NoArtifactStore,
 )
 from jobforge.redact import redact, redact_head, redact_tail
-from jobforge.sdk.retry import AttemptSuspended, Cancel, Dead, Retry, Snooze
-from jobforge.sdk.settings import DefinitionSettings
+from jobforge.sdk.definition_settings import DefinitionSettings
+from jobforge.sdk.outcome_exceptions import AttemptSuspended, Cancel, Dead, Retry, Snooze
 from jobforge.types.jobs import Outcome
 
 # The engine stores errors of up to 64 KiB without truncating them.
@@ -215,7 +215,12 @@ def _shorten_traceback(text: str) -> str:
 
 
 def _format_type_name(kind: type[BaseException]) -> str:
-    if kind.__module__ in {"builtins", "__main__", "jobforge.sdk.retry", "jobforge.errors"}:
+    if kind.__module__ in {
+        "builtins",
+        "__main__",
+        "jobforge.sdk.outcome_exceptions",
+        "jobforge.errors",
+    }:
         return kind.__qualname__
     return f"{kind.__module__}.{kind.__qualname__}"
 

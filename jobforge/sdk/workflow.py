@@ -16,9 +16,9 @@ from jobforge.errors import Conflict, JobFailed, Json
 from jobforge.sdk.duration import Duration
 from jobforge.sdk.engine_client import CallBuilder, EngineClient, Submission
 from jobforge.sdk.enqueue import AnyArgs, request_from_args
+from jobforge.sdk.enqueue_options import OnParentFailure, Parent, TenantRef, read_parents
 from jobforge.sdk.handle import WaitTarget, apoll_until, poll_until
-from jobforge.sdk.job_scope import inherit_from_current_job, inherit_into_workflow
-from jobforge.sdk.options import OnParentFailure, Parent, TenantRef, read_parents
+from jobforge.sdk.running_job import inherit_from_current_job, inherit_into_workflow
 from jobforge.sdk.workflow_nodes import CURRENT_NODES, Nodes, WorkflowItem
 from jobforge.types.workflows import (
     MadeWorkflow,

@@ -21,10 +21,10 @@ from jobforge.redact import register_secret
 from jobforge.sdk.command import Command
 from jobforge.sdk.context import Context
 from jobforge.sdk.definition import Definition
+from jobforge.sdk.definition_settings import DefinitionSettings
 from jobforge.sdk.hooks import Hook
-from jobforge.sdk.job_scope import inherit_correlation, set_process_channel
-from jobforge.sdk.retry import AttemptSuspended, Cancelled
-from jobforge.sdk.settings import DefinitionSettings
+from jobforge.sdk.outcome_exceptions import AttemptSuspended, Cancelled
+from jobforge.sdk.running_job import inherit_correlation, set_process_channel
 from jobforge.sdk.tenancy import TenantScope
 from jobforge.sdk.verdict import (
     Verdict,
@@ -32,7 +32,7 @@ from jobforge.sdk.verdict import (
     verdict_from_invalid_result,
     verdict_from_result,
 )
-from jobforge.security.secrets import Secrets
+from jobforge.security.secret_lookup import Secrets
 from jobforge.testing.command import run_program
 from jobforge.testing.event_loop import HandlerLoop
 from jobforge.testing.notes import Notes

@@ -12,14 +12,14 @@ from uuid import UUID, uuid4
 
 from jobforge import calls, db
 from jobforge.artifacts import Artifacts
+from jobforge.artifacts.artifact_reference import is_marked
 from jobforge.artifacts.keys import new_key
-from jobforge.artifacts.marker import is_marked
 from jobforge.calls import Call
 from jobforge.errors import Invalid, Json
 from jobforge.payloads.size import RESULT_LIMIT, fits
 from jobforge.scheduler import firing
 from jobforge.sdk.definition import Definition
-from jobforge.sdk.retry import AttemptSuspended, Cancel, Dead, Retry, Snooze
+from jobforge.sdk.outcome_exceptions import AttemptSuspended, Cancel, Dead, Retry, Snooze
 from jobforge.sdk.verdict import Verdict
 from jobforge.testing.attempt import AttemptRunner
 from jobforge.testing.database import KitDatabase

@@ -16,7 +16,7 @@ from uuid import UUID
 from jobforge import calls
 from jobforge.calls import Call, PendingResult
 from jobforge.calls.worker import is_unreadable
-from jobforge.db.loop import BackgroundLoop
+from jobforge.db.background_loop import BackgroundLoop
 from jobforge.db.outage import MonitoredLink
 from jobforge.errors import JobForgeError, NotFound
 from jobforge.observability.metrics import Meters

@@ -18,7 +18,7 @@ from contextvars import Context as Variables
 from contextvars import copy_context
 from typing import Any
 
-from jobforge.artifacts.marker import read_artifact_ref
+from jobforge.artifacts.artifact_reference import read_artifact_ref
 from jobforge.errors import Conflict, Invalid, Json, NotCommitted
 from jobforge.payloads.signature import Arguments
 from jobforge.redact import CURRENT_SCOPE
@@ -31,7 +31,7 @@ from jobforge.sdk.verdict import (
 )
 from jobforge.types.current_job import CURRENT_JOB
 from jobforge.types.jobs import ClaimedJob, Enqueued, JobRequest
-from jobforge.worker.runner import SUCCEEDED, JobServices, OnEnd, Report, StopReason
+from jobforge.worker.runner_protocol import SUCCEEDED, JobServices, OnEnd, Report, StopReason
 
 HandlerCoroutine = Coroutine[Any, Any, Report]
 

@@ -17,9 +17,9 @@ from jobforge.errors import Invalid, Json
 from jobforge.observability import logs
 from jobforge.payloads.size import may_have_large_payload
 from jobforge.redact import NOT_HIDDEN_WARNING, RedactionScope, can_be_hidden, redact
-from jobforge.sdk.job_scope import inherit_correlation
-from jobforge.sdk.options import rename_error_field
-from jobforge.security.secrets import Secrets
+from jobforge.sdk.enqueue_options import rename_error_field
+from jobforge.sdk.running_job import inherit_correlation
+from jobforge.security.secret_lookup import Secrets
 from jobforge.types.jobs import ClaimedJob, Enqueued, JobRequest
 from jobforge.worker.notes import NoteBuffer
 from jobforge.worker.payload_downloads import download_parent_results

@@ -6,18 +6,18 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from jobforge.artifacts import Artifacts
-from jobforge.db.loop import BackgroundLoop
+from jobforge.db.background_loop import BackgroundLoop
 from jobforge.errors import ConfigError
 from jobforge.observability import logs, tracing
 from jobforge.sdk.definition import Definition
-from jobforge.sdk.settings import Isolation
+from jobforge.sdk.definition_settings import Isolation
 from jobforge.sdk.verdict import verdict_from_error
 from jobforge.types.jobs import ClaimedJob
 from jobforge.worker.claim_buffer import ClaimBuffer
 from jobforge.worker.clock import now
 from jobforge.worker.leases import LeaseTable
 from jobforge.worker.payload_downloads import PayloadDownload, needs_download
-from jobforge.worker.runner import RELEASED, OnEnd, Report, Run, Runner, StopReason
+from jobforge.worker.runner_protocol import RELEASED, OnEnd, Report, Run, Runner, StopReason
 
 if TYPE_CHECKING:
     from jobforge.observability.tracing.attempt_spans import AttemptSpans

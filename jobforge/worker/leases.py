@@ -14,7 +14,7 @@ from uuid import UUID
 
 from jobforge.types.jobs import Beat, BeatStatus, ClaimedJob, Token
 from jobforge.worker.clock import now
-from jobforge.worker.runner import Run, StopReason
+from jobforge.worker.runner_protocol import Run, StopReason
 
 LeaseKey = tuple[UUID, int]
 

@@ -12,7 +12,7 @@ from typing import Any
 from uuid import UUID
 
 from jobforge.artifacts import Artifacts
-from jobforge.artifacts.marker import (
+from jobforge.artifacts.artifact_reference import (
     MARKER_PREFIX,
     Marker,
     is_marked,
@@ -24,7 +24,7 @@ from jobforge.sdk.definition import Definition
 from jobforge.sdk.verdict import ProcessExit, verdict_from_error, verdict_from_exit
 from jobforge.types.jobs import ClaimedJob
 from jobforge.types.jsonb import decode, encode
-from jobforge.worker.runner import OnEnd, Report, Run, Runner, StopReason
+from jobforge.worker.runner_protocol import OnEnd, Report, Run, Runner, StopReason
 
 _NO_STORE = "a document lies in an artifact store, and this worker has none: set artifacts"
 _MARK = '"$artifact"'

@@ -9,14 +9,14 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from jobforge.artifacts import Artifacts
+from jobforge.artifacts.artifact_reference import is_marked
 from jobforge.artifacts.keys import new_key
-from jobforge.artifacts.marker import is_marked
 from jobforge.errors import ArtifactUnavailable, JobForgeError
 from jobforge.sdk.verdict import Verdict
 from jobforge.types.jobs import ClaimedJob, Outcome
 from jobforge.worker.clock import now
 from jobforge.worker.leases import LeaseTable
-from jobforge.worker.runner import RELEASED, Report, StopReason
+from jobforge.worker.runner_protocol import RELEASED, Report, StopReason
 
 # With this many concurrent uploads, the worker stops claiming.
 _MAX_UPLOADS = 8

@@ -18,7 +18,7 @@ import orjson
 
 from jobforge import calls
 from jobforge.calls import Call
-from jobforge.db.loop import BackgroundLoop
+from jobforge.db.background_loop import BackgroundLoop
 from jobforge.db.outage import MonitoredLink
 from jobforge.errors import Contended, Denied, Invalid, Json, NotCommitted, Unavailable
 from jobforge.observability import logs
@@ -42,7 +42,7 @@ from jobforge.worker.clock import now
 from jobforge.worker.leases import LeaseKey, LeaseTable
 from jobforge.worker.notes import NoteBuffer
 from jobforge.worker.result_uploads import ResultUploads
-from jobforge.worker.runner import SUCCEEDED, Report
+from jobforge.worker.runner_protocol import SUCCEEDED, Report
 
 _LARGEST_BATCH = 2_000
 _MAX_BATCH_BYTES = 16 * 1024**2

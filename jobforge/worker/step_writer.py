@@ -12,7 +12,7 @@ from uuid import UUID
 
 from jobforge import calls
 from jobforge.calls import Call
-from jobforge.db.loop import BackgroundLoop
+from jobforge.db.background_loop import BackgroundLoop
 from jobforge.db.outage import MonitoredLink
 from jobforge.errors import Contended, InvalidResult, Json, LeaseLost, Unavailable
 from jobforge.types.jobs import ClaimedJob, Enqueued, SaveStatus, Step

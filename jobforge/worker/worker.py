@@ -22,7 +22,7 @@ from jobforge import calls
 from jobforge.artifacts import Artifacts
 from jobforge.artifacts.store_identity import StoreRecorder
 from jobforge.artifacts.sweep import ArtifactSweeper
-from jobforge.db.loop import BackgroundLoop
+from jobforge.db.background_loop import BackgroundLoop
 from jobforge.db.outage import MonitoredLink, Outage
 from jobforge.db.protocols import Engine
 from jobforge.errors import ConfigError, JobForgeError
@@ -31,10 +31,11 @@ from jobforge.observability.metrics import Meters
 from jobforge.scheduler.scheduler import Scheduler
 from jobforge.sdk.app import JobForge, build_registration_call
 from jobforge.sdk.definition import Definition
-from jobforge.sdk.settings import Isolation
-from jobforge.security.secrets import Secrets
+from jobforge.sdk.definition_settings import Isolation
+from jobforge.security.secret_lookup import Secrets
 from jobforge.types.jobs import ClaimedJob, WorkerCommand
 from jobforge.worker.claim_buffer import ClaimBuffer
+from jobforge.worker.claim_coalescing import Pacer
 from jobforge.worker.claimer import Claimer
 from jobforge.worker.heartbeat import HeartbeatLoop
 from jobforge.worker.inline import InlineRunner
@@ -43,9 +44,8 @@ from jobforge.worker.launcher import Launcher, map_served_definitions
 from jobforge.worker.leases import LeaseTable
 from jobforge.worker.listener import JobListener
 from jobforge.worker.notes import NoteBuffer
-from jobforge.worker.pacing import Pacer
 from jobforge.worker.result_uploads import ResultUploads
-from jobforge.worker.runner import RELEASED, JobServices, Report, Runner, StopReason
+from jobforge.worker.runner_protocol import RELEASED, JobServices, Report, Runner, StopReason
 from jobforge.worker.settler import Settler
 from jobforge.worker.slots import Slots
 from jobforge.worker.step_writer import StepWriter

@@ -11,7 +11,7 @@ from jobforge import calls
 from jobforge.calls import Call
 from jobforge.calls.rows import Rows
 from jobforge.errors import Invalid, Json
-from jobforge.sdk.job_scope import (
+from jobforge.sdk.running_job import (
     inherit_into_batch,
     inherit_into_workflow,
     inherit_trace,

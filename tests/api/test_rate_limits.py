@@ -12,13 +12,13 @@ from attacks import Attempts
 from cluster import fresh_database
 
 from jobforge.api.auth.principal import Principal
-from jobforge.api.auth.rate_limit import RateLimiter
+from jobforge.api.rate_limit import RateLimiter
 from jobforge.calls import Call
 from jobforge.config import Config
 from jobforge.embedded import PostgresServer
 from jobforge.security.api_keys import generate_api_key
+from jobforge.types.api_access import Allowance
 from jobforge.types.api_keys import Role
-from jobforge.types.http import Allowance
 
 RATES: dict[str, Any] = {"request_rate": 5, "tenant_request_rate": 10}
 
@@ -94,7 +94,7 @@ def test_requests_without_a_valid_key_count_by_address(
 ) -> None:
     now = time.monotonic()
     clock = SimpleNamespace(monotonic=lambda: now)
-    monkeypatch.setattr("jobforge.api.auth.rate_limit.time", clock)
+    monkeypatch.setattr("jobforge.api.rate_limit.time", clock)
     config = Config(
         database_url=strict.database.url_as("server_login"), request_rate=5, access_log=False
     )

@@ -16,9 +16,9 @@ from integration.worker_harness import cut_connections, eventually
 from sql.engine import Row, claim, complete, enqueue, new_worker, note
 
 from jobforge import db
-from jobforge.api.live import feed as feeding
+from jobforge.api.live import client_stream as feeding
 from jobforge.api.live import sse
-from jobforge.api.live.feed import stream_events
+from jobforge.api.live.client_stream import stream_events
 from jobforge.api.live.hub import Hub
 from jobforge.api.live.subscription import StreamFilter
 from jobforge.config import Config

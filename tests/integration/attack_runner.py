@@ -25,7 +25,7 @@ from integration.isolation_rig import IsolationRig
 from jobforge.errors import ConfigError
 from jobforge.types.jobs import Outcome
 from jobforge.worker.isolation import namespaces, proc
-from jobforge.worker.runner import Report
+from jobforge.worker.runner_protocol import Report
 
 APP = str(Path(__file__).with_name("attack_app.py"))
 # Long enough for a slow machine; killed processes usually disappear at once.

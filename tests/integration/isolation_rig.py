@@ -23,7 +23,7 @@ from jobforge.types.jobs import (
 )
 from jobforge.worker.isolation import proc
 from jobforge.worker.isolation.runner import ProcessRunner
-from jobforge.worker.runner import Report, StopReason
+from jobforge.worker.runner_protocol import Report, StopReason
 
 APP = str(Path(__file__).with_name("isolated_app.py"))
 COMMANDS = (

@@ -16,7 +16,7 @@ import time
 
 from cluster import wait_until
 
-from jobforge.sdk.settings import ProcessLimits
+from jobforge.sdk.definition_settings import ProcessLimits
 from jobforge.worker.isolation import proc
 from jobforge.worker.isolation.children import Child, ChildTable
 

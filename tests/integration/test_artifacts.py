@@ -31,16 +31,16 @@ from integration.worker_harness import WorkerHarness, eventually
 
 from jobforge import JobForge, calls, db, errors
 from jobforge.artifacts import ArtifactKey, Artifacts
+from jobforge.artifacts.artifact_reference import Marker, marker_from_json
 from jobforge.artifacts.erasure import erase_artifacts
 from jobforge.artifacts.keys import new_key
-from jobforge.artifacts.marker import Marker, marker_from_json
 from jobforge.artifacts.sweep import sweep_artifacts
 from jobforge.payloads.size import PAYLOAD_LIMIT, fits
 from jobforge.types.jobs import JobRequest, Outcome, State
 from jobforge.worker import Worker
 from jobforge.worker.inline import InlineRunner
 from jobforge.worker.isolation.runner import ProcessRunner
-from jobforge.worker.runner import JobServices
+from jobforge.worker.runner_protocol import JobServices
 
 pytestmark = pytest.mark.anyio
 

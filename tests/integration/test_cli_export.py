@@ -21,7 +21,7 @@ from cluster import Connection, Database
 from integration.terminal import InProcessTerminal, Terminal, environment
 
 from jobforge import calls, db
-from jobforge.cli import export, output, tables
+from jobforge.cli import export, listing_output, output
 from jobforge.cli.engine import DirectEngine
 from jobforge.cli.tenant_session import TenantSession
 from jobforge.types.jobs import JobRequest, Outcome, OutcomeReport
@@ -91,14 +91,14 @@ class Item:
 @pytest.mark.parametrize(
     "form",
     [
-        tables.ListingFormat(as_json=False, as_json_lines=False, field_names=None),
-        tables.ListingFormat(as_json=True, as_json_lines=False, field_names=None),
-        tables.ListingFormat(as_json=False, as_json_lines=True, field_names="name"),
+        listing_output.ListingFormat(as_json=False, as_json_lines=False, field_names=None),
+        listing_output.ListingFormat(as_json=True, as_json_lines=False, field_names=None),
+        listing_output.ListingFormat(as_json=False, as_json_lines=True, field_names="name"),
     ],
     ids=["table", "json", "jsonl"],
 )
 def test_a_page_is_printed_before_the_next_one_is_requested(
-    capsys: pytest.CaptureFixture[str], form: tables.ListingFormat
+    capsys: pytest.CaptureFixture[str], form: listing_output.ListingFormat
 ) -> None:
     def pages() -> Iterator[list[Item]]:
         yield [Item(uuid4(), "first")]
@@ -106,7 +106,7 @@ def test_a_page_is_printed_before_the_next_one_is_requested(
         yield [Item(uuid4(), "second")]
         assert "second" in capsys.readouterr().out
 
-    tables.print_pages(pages(), Item, form=form)
+    listing_output.print_pages(pages(), Item, form=form)
 
 
 def test_pages_of_a_table_share_its_titles_and_their_widths(

@@ -10,7 +10,7 @@ import pytest
 from integration.isolation_rig import IsolationRig, error, outcome
 
 from jobforge.types.jobs import Outcome
-from jobforge.worker.runner import Report, StopReason
+from jobforge.worker.runner_protocol import Report, StopReason
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ from integration.worker_harness import cut_connections
 
 from jobforge import db
 from jobforge.calls import Call, rows
-from jobforge.db.watched import FastConnection
+from jobforge.db.fast_connection import FastConnection
 from jobforge.errors import Invalid, Unavailable
 
 pytestmark = pytest.mark.anyio

@@ -20,7 +20,7 @@ from jobforge.sdk.definition import Definition
 from jobforge.sdk.tenancy import choose_tenant
 from jobforge.types.jobs import ClaimedJob, Enqueued, JobRequest, Outcome
 from jobforge.worker.inline import InlineRun, InlineRunner
-from jobforge.worker.runner import Report, StopReason
+from jobforge.worker.runner_protocol import Report, StopReason
 
 pytestmark = pytest.mark.anyio
 

@@ -30,7 +30,7 @@ from jobforge.types.jobs import Outcome
 from jobforge.worker.isolation import landlock, zygote_client
 from jobforge.worker.isolation import runner as process_runner
 from jobforge.worker.isolation.runner import ProcessRunner
-from jobforge.worker.runner import Report, StopReason
+from jobforge.worker.runner_protocol import Report, StopReason
 
 ENVIRONMENT = {
     **os.environ,

@@ -19,7 +19,7 @@ from jobforge.types.job_history import Attempt, JobHistory
 from jobforge.types.jobs import Outcome, State
 from jobforge.worker import Worker
 from jobforge.worker.isolation.runner import ProcessRunner
-from jobforge.worker.runner import JobServices
+from jobforge.worker.runner_protocol import JobServices
 
 pytestmark = pytest.mark.anyio
 

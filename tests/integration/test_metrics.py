@@ -30,7 +30,7 @@ from jobforge.sdk.loader import load_app
 from jobforge.types.jobs import JobRequest, State
 from jobforge.types.triggers import TriggerType
 from jobforge.worker.isolation.runner import ProcessRunner
-from jobforge.worker.runner import JobServices
+from jobforge.worker.runner_protocol import JobServices
 
 pytestmark = pytest.mark.anyio
 

@@ -15,7 +15,7 @@ from jobforge.types.jobs import Outcome
 from jobforge.worker.isolation import landlock, proc
 from jobforge.worker.isolation.frames import MAX_FRAME_BYTES, FrameKind
 from jobforge.worker.isolation.output_tail import TAIL_BYTES
-from jobforge.worker.runner import Report, StopReason
+from jobforge.worker.runner_protocol import Report, StopReason
 
 MIB = 1024**2
 # Nested too deeply to be parsed; with a long number, which selects another parser.

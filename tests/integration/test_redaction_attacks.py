@@ -27,7 +27,7 @@ from jobforge.errors import NotFound
 from jobforge.observability import logs
 from jobforge.redact import MARKER, RedactionScope, log_scope, scope
 from jobforge.redact.background import LARGE
-from jobforge.security.secrets import Secrets
+from jobforge.security.secret_lookup import Secrets
 from jobforge.security.vault import Vault
 from jobforge.types.job_history import JobHistory
 from jobforge.types.jobs import JobRequest, State

@@ -17,8 +17,8 @@ from integration.worker_harness import WorkerHarness
 
 from jobforge import JobForge, calls, connectors, db
 from jobforge.artifacts import Artifacts
+from jobforge.artifacts.artifact_reference import find_artifact_key
 from jobforge.artifacts.keys import new_key, read_ref
-from jobforge.artifacts.marker import find_artifact_key
 from jobforge.config import Config
 from jobforge.types.jobs import Job, JobRequest, State
 

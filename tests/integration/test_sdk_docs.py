@@ -9,8 +9,8 @@ from integration.call_setup import TENANT_A
 from integration.page_runner import run_page
 
 from jobforge import Context, Handle
+from jobforge.sdk.definition_settings import read_settings
 from jobforge.sdk.enqueue import Enqueuer
-from jobforge.sdk.settings import read_settings
 
 ROOT = Path(__file__).parent.parent.parent
 PAGE = ROOT / "docs" / "python.md"

@@ -13,7 +13,7 @@ import pytest
 from attacks import Attempts
 from integration.isolation_rig import IsolationRig, error, outcome
 
-from jobforge.connectors.egress.resolver import Resolver
+from jobforge.connectors.egress.dns_thread_pool import Resolver
 from jobforge.errors import DeadlineExceeded, Json
 from jobforge.types.current_job import CURRENT_JOB
 from jobforge.types.jobs import ClaimedJob, Outcome

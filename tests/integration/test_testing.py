@@ -15,7 +15,7 @@ from pydantic import BaseModel
 from jobforge import Cancel, Context, Dead, JobForge, Retry, Snooze
 from jobforge.embedded import PostgresServer
 from jobforge.errors import ConfigError, Denied, Invalid, InvalidPayload, NotFound
-from jobforge.sdk.settings import Rate
+from jobforge.sdk.definition_settings import Rate
 from jobforge.testing import Kit, drain
 from jobforge.testing.cluster import Postgres
 from jobforge.testing.kit import open_kit

@@ -14,7 +14,7 @@ from jobforge.sdk.definition import Definition
 from jobforge.sdk.verdict import verdict_from_result
 from jobforge.types.jobs import ClaimedJob, Outcome, State
 from jobforge.worker import worker as worker_module
-from jobforge.worker.runner import JobServices, OnEnd, Report
+from jobforge.worker.runner_protocol import JobServices, OnEnd, Report
 from jobforge.worker.worker import Worker
 
 pytestmark = pytest.mark.anyio

@@ -14,7 +14,7 @@ from jobforge.errors import LeaseLost
 from jobforge.types.jobs import Token
 from jobforge.types.workflows import WorkflowState
 from jobforge.worker.isolation.runner import ProcessRunner
-from jobforge.worker.runner import JobServices
+from jobforge.worker.runner_protocol import JobServices
 
 pytestmark = pytest.mark.anyio
 

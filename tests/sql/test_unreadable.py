@@ -22,7 +22,7 @@ from unit.test_doctor import WELL
 
 from jobforge.db.doctor.checks import diagnose
 from jobforge.embedded import PostgresServer
-from jobforge.types.health import Trouble
+from jobforge.types.diagnostics import Trouble
 
 
 @pytest.fixture(scope="module")

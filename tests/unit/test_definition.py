@@ -343,7 +343,7 @@ def test_inside_a_job_enqueue_goes_through_the_door(
     jf: JobForge, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     count, _ = make_hooked(jf)
-    monkeypatch.setattr("jobforge.sdk.job_scope._process_channel", door := Door())
+    monkeypatch.setattr("jobforge.sdk.running_job._process_channel", door := Door())
     handle = count.using(priority=3).enqueue()
     asyncio.run(count.using(tenant=TENANT).aenqueue())
     count.enqueue_many([count.args(), count.args()])
@@ -376,7 +376,7 @@ def test_options_that_make_no_sense_are_refused_by_name(
 
 
 def test_later_options_go_over_earlier_ones(jf: JobForge, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("jobforge.sdk.job_scope._process_channel", door := Door())
+    monkeypatch.setattr("jobforge.sdk.running_job._process_channel", door := Door())
     first = jf.job(_nothing).using(priority=1, queue="slow", key="k")
     first.using(priority=2, dedupe="active").enqueue()
     (job,) = door.jobs

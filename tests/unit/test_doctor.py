@@ -17,7 +17,7 @@ from jobforge.db.doctor.probes import (
     VacuumBlocker,
 )
 from jobforge.db.doctor.server_facts import Inspection
-from jobforge.types.health import Trouble
+from jobforge.types.diagnostics import Trouble
 from jobforge.types.workers import WorkerInfo
 
 NOW = datetime.now(UTC)

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from jobforge.sdk.settings import MIB
+from jobforge.sdk.definition_settings import MIB
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="as Linux has it")
 
@@ -14,7 +14,7 @@ BEGIN = """
 import resource, signal, sys
 from jobforge.process.hardening import forbid_inspection
 from jobforge.worker.isolation import limits
-from jobforge.sdk.settings import ProcessLimits
+from jobforge.sdk.definition_settings import ProcessLimits
 def apply(**given):
     rlimits = limits.rlimits_from_limits(ProcessLimits(**given), limits.read_data_in_use())
     limits.apply_rlimits(rlimits)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from jobforge.worker.isolation.cleanup import remove_tree
+from jobforge.worker.isolation.remove_tree import remove_tree
 
 
 def test_a_folder_goes_with_what_nobody_may_write_to(tmp_path: Path) -> None:

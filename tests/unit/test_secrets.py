@@ -7,7 +7,7 @@ import pytest
 
 from jobforge import redact
 from jobforge.errors import Invalid, NotFound
-from jobforge.security.secrets import MAX_SECRET_BYTES, Secrets
+from jobforge.security.secret_lookup import MAX_SECRET_BYTES, Secrets
 
 
 @pytest.fixture

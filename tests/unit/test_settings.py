@@ -6,8 +6,15 @@ from typing import Any
 import pytest
 
 from jobforge.errors import Invalid
-from jobforge.sdk.retry import Retry
-from jobforge.sdk.settings import GIB, MIB, DefinitionSettings, Rate, parse_size, read_settings
+from jobforge.sdk.definition_settings import (
+    GIB,
+    MIB,
+    DefinitionSettings,
+    Rate,
+    parse_size,
+    read_settings,
+)
+from jobforge.sdk.outcome_exceptions import Retry
 
 
 @pytest.mark.parametrize(

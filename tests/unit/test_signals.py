@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from jobforge.errors import Invalid
-from jobforge.sdk.retry import Cancel, Cancelled, Dead, Retry, Snooze
+from jobforge.sdk.outcome_exceptions import Cancel, Cancelled, Dead, Retry, Snooze
 
 
 def test_a_retry_is_an_outcome_with_its_delay() -> None:

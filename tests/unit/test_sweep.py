@@ -12,7 +12,7 @@ CHAIN = """
 import os, select, time
 from jobforge.worker.isolation import limits, proc
 from jobforge.worker.isolation.children import Child, Family
-from jobforge.sdk.settings import Limits
+from jobforge.sdk.definition_settings import Limits
 
 limits.adopt_orphans()
 family = Family(None, 1024)

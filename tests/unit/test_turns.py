@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable
 
-from jobforge.worker.pacing import Pacer
+from jobforge.worker.claim_coalescing import Pacer
 from jobforge.worker.slots import Slots
 
 

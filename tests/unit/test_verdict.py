@@ -9,8 +9,8 @@ import pytest
 
 from jobforge.errors import ChildFailed, EventTimeout, Invalid, InvalidPayload, InvalidResult
 from jobforge.redact import RedactionScope, redact_text, register_secret
-from jobforge.sdk.retry import AttemptSuspended, Cancel, Cancelled, Dead, Retry, Snooze
-from jobforge.sdk.settings import DefinitionSettings
+from jobforge.sdk.definition_settings import DefinitionSettings
+from jobforge.sdk.outcome_exceptions import AttemptSuspended, Cancel, Cancelled, Dead, Retry, Snooze
 from jobforge.sdk.verdict import (
     ProcessExit,
     StopReason,

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobforge.errors import Invalid
-from jobforge.sdk.settings import ProcessLimits
+from jobforge.sdk.definition_settings import ProcessLimits
 from jobforge.worker.isolation.frames import (
     MAX_FRAME_BYTES,
     REQUEST_SIZE,

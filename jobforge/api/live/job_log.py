@@ -11,7 +11,7 @@ from uuid import UUID
 
 from jobforge import calls
 from jobforge.api.caller import CallerContext
-from jobforge.api.live.feed import AccessCheck
+from jobforge.api.live.client_stream import AccessCheck
 from jobforge.api.live.sse import HEARTBEAT_S, SseFrames, encode_event, encode_heartbeat
 from jobforge.api.live.subscription import StreamFilter
 from jobforge.errors import JobForgeError

@@ -20,7 +20,7 @@ from jobforge.db.doctor.probes import (
     TableStats,
     VacuumBlocker,
 )
-from jobforge.types.health import Gauge
+from jobforge.types.diagnostics import Gauge
 from jobforge.types.triggers import FiringKind
 
 router = create_router("database")

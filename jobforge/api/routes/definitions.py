@@ -17,7 +17,7 @@ from jobforge.api.pagination import (
 )
 from jobforge.api.responses import JsonResponse
 from jobforge.api.schemas.base_types import DefinitionKey, NulFreeText
-from jobforge.api.schemas.limits import NewDefinition, Overrides
+from jobforge.api.schemas.operator_settings import NewDefinition, Overrides
 from jobforge.types.definitions import DefinitionInfo, DefinitionListing
 
 router = create_router("definitions")

@@ -10,7 +10,7 @@ from jobforge.api.guard import create_router
 from jobforge.api.pagination import Items
 from jobforge.api.responses import JsonResponse
 from jobforge.api.schemas.base_types import QueueName
-from jobforge.api.schemas.limits import LimitsBody
+from jobforge.api.schemas.operator_settings import LimitsBody
 from jobforge.types.definitions import QueueInfo, SlotHolder
 
 router = create_router("queues")

@@ -12,7 +12,7 @@ from jobforge import calls
 from jobforge.api import masking
 from jobforge.api.caller import Caller, CallerContext
 from jobforge.api.guard import create_router
-from jobforge.api.live.feed import stream_events
+from jobforge.api.live.client_stream import stream_events
 from jobforge.api.live.job_log import JobLogFollower
 from jobforge.api.live.sse import EventStream, SseFrames
 from jobforge.api.live.subscription import StreamFilter

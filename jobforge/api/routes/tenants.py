@@ -7,8 +7,8 @@ from jobforge.api.caller import Caller
 from jobforge.api.guard import create_router
 from jobforge.api.pagination import Items
 from jobforge.api.responses import JsonResponse
-from jobforge.api.schemas.limits import NewTenant, TenantId, TenantSettings
 from jobforge.api.schemas.operations import OperationId
+from jobforge.api.schemas.operator_settings import NewTenant, TenantId, TenantSettings
 from jobforge.types.tenants import TenantInfo
 
 router = create_router("tenants")

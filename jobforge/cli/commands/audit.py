@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from jobforge.cli.engine import CliEngine, with_engine
+from jobforge.cli.listing_output import ListingFormat, print_listing, with_listing_format
 from jobforge.cli.options import LimitOption
-from jobforge.cli.tables import ListingFormat, print_listing, with_listing_format
 from jobforge.cli.tenant_session import TenantOrAllOption, find_tenant_or_all
 from jobforge.errors import Json
 

@@ -10,8 +10,8 @@ import typer
 from jobforge.cli import job_wait, output
 from jobforge.cli.bulk import Yes, confirm, read_secret
 from jobforge.cli.engine import RemoteEngine
+from jobforge.cli.listing_output import ListingFormat, print_listing, with_listing_format
 from jobforge.cli.options import AsJson, Quiet
-from jobforge.cli.tables import ListingFormat, print_listing, with_listing_format
 from jobforge.cli.tenant_session import TenantSession, with_tenant_session
 from jobforge.cli.time_args import parse_duration
 from jobforge.config import load

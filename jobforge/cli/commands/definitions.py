@@ -7,9 +7,9 @@ import typer
 
 from jobforge.cli import completions, output
 from jobforge.cli.engine import CliEngine, with_engine
+from jobforge.cli.listing_output import ListingFormat, print_listing, with_listing_format
 from jobforge.cli.options import AsJson, PayloadArgument
 from jobforge.cli.payload_args import parse_payload
-from jobforge.cli.tables import ListingFormat, print_listing, with_listing_format
 from jobforge.errors import Invalid, Json, NotFound
 
 if TYPE_CHECKING:

@@ -69,7 +69,7 @@ def _list_readable_secret_files(database_url: str | None) -> "list[Path]":
 
 
 def _check_remotely(address: "ServerAddress") -> "list[Finding]":
-    from jobforge.client.requests import read_findings
+    from jobforge.client.http_only_requests import read_findings
     from jobforge.db.doctor.checks import Finding, Grade
 
     with open_remote_engine(address) as engine:

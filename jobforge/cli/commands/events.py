@@ -9,9 +9,9 @@ import typer
 
 from jobforge.cli import output
 from jobforge.cli.engine import RemoteEngine
+from jobforge.cli.listing_output import ListingFormat, print_listing, with_listing_format
 from jobforge.cli.options import AsJson, LimitOption, PayloadArgument, Quiet, check_choice
 from jobforge.cli.payload_args import parse_payload
-from jobforge.cli.tables import ListingFormat, print_listing, with_listing_format
 from jobforge.cli.tenant_session import IdArgument, TenantSession, with_tenant_session
 from jobforge.errors import Json, NotFound
 
@@ -183,7 +183,7 @@ def deliveries(
 
 def _try_trigger(scope: TenantSession, event_id: UUID, trigger_id: UUID) -> "Reaction":
     if isinstance(scope.engine, RemoteEngine):
-        from jobforge.client.requests import try_trigger
+        from jobforge.client.http_only_requests import try_trigger
 
         request = try_trigger(trigger_id, event_id, tenant_id=scope.tenant_id)
         return scope.engine.transport.run(request)

@@ -7,8 +7,8 @@ import typer
 
 from jobforge.cli import output
 from jobforge.cli.bulk import BulkFlags, DryRun, WaitOption, Yes, run_bulk_operation
+from jobforge.cli.listing_output import ListingFormat, print_listing, with_listing_format
 from jobforge.cli.options import AsJson
-from jobforge.cli.tables import ListingFormat, print_listing, with_listing_format
 from jobforge.cli.tenant_session import TenantSession, with_tenant_session
 from jobforge.cli.time_args import parse_rate_per_second
 from jobforge.errors import Invalid, Json, NotFound

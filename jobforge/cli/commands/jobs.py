@@ -15,16 +15,16 @@ from jobforge.cli.filters import (
     run_filtered_operation,
     with_filter,
 )
+from jobforge.cli.listing_output import FieldNames, ListingFormat, print_pages, with_listing_format
 from jobforge.cli.options import AsJson, PayloadArgument, Quiet, check_choice, omit_none
 from jobforge.cli.payload_args import parse_payload
-from jobforge.cli.tables import FieldNames, ListingFormat, print_pages, with_listing_format
 from jobforge.cli.tenant_session import IdArgument, TenantSession, with_tenant_session
 from jobforge.cli.time_args import parse_duration, parse_moment
 from jobforge.cli.top_data import to_job_row
 from jobforge.errors import Conflict, Invalid
 
 if TYPE_CHECKING:
-    from jobforge.artifacts.marker import ArtifactSource
+    from jobforge.artifacts.artifact_reference import ArtifactSource
     from jobforge.types.jobs import JobFilter
 
 app = typer.Typer(help="Look at jobs and change them.", no_args_is_help=True)

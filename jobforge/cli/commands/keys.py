@@ -9,8 +9,8 @@ import typer
 from jobforge.cli import output
 from jobforge.cli.bulk import Yes, confirm
 from jobforge.cli.engine import CliEngine, with_engine
+from jobforge.cli.listing_output import ListingFormat, print_listing, with_listing_format
 from jobforge.cli.options import AsJson, Quiet, check_choice
-from jobforge.cli.tables import ListingFormat, print_listing, with_listing_format
 from jobforge.cli.tenant_session import TenantOption, find_tenant
 from jobforge.cli.time_args import parse_duration
 from jobforge.errors import Invalid, Json

@@ -7,7 +7,7 @@ import typer
 
 from jobforge.cli import completions, output
 from jobforge.cli.engine import CliEngine, with_engine
-from jobforge.cli.tables import ListingFormat, print_listing, with_listing_format
+from jobforge.cli.listing_output import ListingFormat, print_listing, with_listing_format
 from jobforge.cli.tenant_session import TenantOrAllOption, find_tenant_or_all
 from jobforge.cli.time_args import parse_rate
 from jobforge.cli.top_data import to_queue_row

@@ -62,7 +62,7 @@ class PrintingChannel:
 
     def secret(self, name: str) -> str:
         from jobforge.redact import register_secret
-        from jobforge.security.secrets import Secrets
+        from jobforge.security.secret_lookup import Secrets
 
         value = Secrets(load().secrets_dir).lookup(name)
         register_secret(value)
@@ -104,7 +104,7 @@ def _invoke(
     definition: "Definition[..., Any]", job: "ClaimedJob", arguments: dict[str, Any]
 ) -> Json:
     from jobforge.sdk.context import Context
-    from jobforge.sdk.retry import AttemptSuspended
+    from jobforge.sdk.outcome_exceptions import AttemptSuspended
 
     try:
         result = _call(definition, Context(job, PrintingChannel()), arguments)

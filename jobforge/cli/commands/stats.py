@@ -15,7 +15,7 @@ from jobforge.cli.engine import (
     open_engine,
     with_engine,
 )
-from jobforge.cli.tables import ListingFormat, print_listing, with_listing_format
+from jobforge.cli.listing_output import ListingFormat, print_listing, with_listing_format
 from jobforge.cli.tenant_session import TenantOrAllOption, find_tenant_or_all
 from jobforge.cli.time_args import parse_duration, parse_time_or_age
 from jobforge.errors import Invalid, Json

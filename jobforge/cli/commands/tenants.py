@@ -10,8 +10,8 @@ import typer
 from jobforge.cli import completions, output
 from jobforge.cli.bulk import WaitOption, Yes, confirm, watch_operation
 from jobforge.cli.engine import CliEngine, with_engine
+from jobforge.cli.listing_output import ListingFormat, print_listing, with_listing_format
 from jobforge.cli.options import AsJson, Quiet, omit_none
-from jobforge.cli.tables import ListingFormat, print_listing, with_listing_format
 from jobforge.cli.tenant_session import TenantSession, find_tenant
 from jobforge.cli.time_args import parse_rate
 from jobforge.errors import Invalid, Json, NotFound

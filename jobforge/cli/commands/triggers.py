@@ -7,8 +7,8 @@ import typer
 
 from jobforge.cli import output
 from jobforge.cli.bulk import Yes, confirm
+from jobforge.cli.listing_output import ListingFormat, print_listing, with_listing_format
 from jobforge.cli.options import AsJson, LimitOption, Quiet, check_choice
-from jobforge.cli.tables import ListingFormat, print_listing, with_listing_format
 from jobforge.cli.tenant_session import IdArgument, TenantSession, with_tenant_session
 from jobforge.cli.time_args import parse_moment
 from jobforge.cli.trigger_options import DefinitionOption, with_trigger_settings

@@ -10,8 +10,8 @@ import typer
 from jobforge.cli import output
 from jobforge.cli.bulk import Yes, confirm, read_secret
 from jobforge.cli.engine import RemoteEngine
+from jobforge.cli.listing_output import ListingFormat, print_listing, with_listing_format
 from jobforge.cli.options import AsJson, LimitOption, Quiet, check_choice, omit_none
-from jobforge.cli.tables import ListingFormat, print_listing, with_listing_format
 from jobforge.cli.tenant_session import IdArgument, TenantSession, with_tenant_session
 from jobforge.cli.time_args import parse_duration
 from jobforge.config import load
@@ -206,7 +206,7 @@ def redeliver(
 
 def _create(scope: TenantSession, settings: dict[str, Json]) -> tuple[UUID, str]:
     if isinstance(scope.engine, RemoteEngine):
-        from jobforge.client.requests import create_webhook
+        from jobforge.client.http_only_requests import create_webhook
 
         made = scope.engine.transport.run(create_webhook(settings, tenant_id=scope.tenant_id))
         return made.id, made.secret
@@ -222,7 +222,7 @@ def _create(scope: TenantSession, settings: dict[str, Json]) -> tuple[UUID, str]
 
 def _rotate(scope: TenantSession, webhook_id: UUID, overlap_s: float) -> str:
     if isinstance(scope.engine, RemoteEngine):
-        from jobforge.client.requests import rotate_webhook
+        from jobforge.client.http_only_requests import rotate_webhook
 
         request = rotate_webhook(webhook_id, overlap_s=overlap_s, tenant_id=scope.tenant_id)
         return scope.engine.transport.run(request)

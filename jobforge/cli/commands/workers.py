@@ -7,8 +7,8 @@ import typer
 
 from jobforge.cli import output
 from jobforge.cli.engine import CliEngine, with_engine
+from jobforge.cli.listing_output import ListingFormat, print_listing, with_listing_format
 from jobforge.cli.options import AsJson
-from jobforge.cli.tables import ListingFormat, print_listing, with_listing_format
 from jobforge.cli.top_data import to_worker_row
 from jobforge.errors import Invalid, NotFound
 

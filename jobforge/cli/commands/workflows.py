@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from jobforge.cli import output, workflow_graph
+from jobforge.cli.listing_output import ListingFormat, print_listing, with_listing_format
 from jobforge.cli.options import AsJson, Quiet, check_choice
-from jobforge.cli.tables import ListingFormat, print_listing, with_listing_format
 from jobforge.cli.tenant_session import IdArgument, TenantSession, with_tenant_session
 from jobforge.errors import Json
 

@@ -41,12 +41,12 @@ from jobforge.sdk import loader
 from jobforge.sdk.app import JobForge
 from jobforge.sdk.command import add_commands, filter_servable
 from jobforge.sdk.definition import Definition
-from jobforge.sdk.settings import Isolation
-from jobforge.security.secrets import Secrets
+from jobforge.sdk.definition_settings import Isolation
+from jobforge.security.secret_lookup import Secrets
 from jobforge.worker import Worker
 from jobforge.worker.inline import InlineRunner
 from jobforge.worker.isolation.runner import ProcessRunner
-from jobforge.worker.runner import JobServices, Runner
+from jobforge.worker.runner_protocol import JobServices, Runner
 
 if TYPE_CHECKING:
     from jobforge.client.worker_engine import HttpEngine

@@ -11,8 +11,8 @@ import httpcore2
 from httpcore2 import SOCKET_OPTION, AnyIOBackend, AsyncNetworkBackend, AsyncNetworkStream
 
 from jobforge.connectors.egress.addresses import IpAddress, parse_address
+from jobforge.connectors.egress.dns_thread_pool import resolve
 from jobforge.connectors.egress.policy import Policy
-from jobforge.connectors.egress.resolver import resolve
 from jobforge.errors import AddressNotAllowed, DeadlineExceeded, Unreachable
 from jobforge.observability import logs
 

@@ -17,6 +17,7 @@ from httpcore2 import AsyncNetworkBackend
 
 from jobforge.config import Config
 from jobforge.connectors.egress.backend import GuardedBackend, ProxyBackend, Resolve
+from jobforge.connectors.egress.dns_thread_pool import resolve
 from jobforge.connectors.egress.headers import (
     Headers,
     check_headers,
@@ -24,7 +25,6 @@ from jobforge.connectors.egress.headers import (
     remove_private_headers,
 )
 from jobforge.connectors.egress.policy import Policy, policy_from_config
-from jobforge.connectors.egress.resolver import resolve
 from jobforge.connectors.egress.response_body import read_body, read_body_prefix
 from jobforge.connectors.egress.url import Destination, read_url
 from jobforge.errors import (

@@ -18,7 +18,7 @@ from jobforge.db.doctor.probes import (
     VacuumBlocker,
 )
 from jobforge.db.doctor.server_facts import Inspection
-from jobforge.types.health import StoreUser, Trouble
+from jobforge.types.diagnostics import StoreUser, Trouble
 from jobforge.types.tenants import BoundLogin
 from jobforge.types.workers import WorkerInfo
 

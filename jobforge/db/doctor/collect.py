@@ -17,7 +17,7 @@ from jobforge.db.doctor import probes
 from jobforge.db.doctor.checks import Facts
 from jobforge.db.doctor.server_facts import inspect
 from jobforge.errors import Denied, JobForgeError
-from jobforge.types.health import AppliedFile
+from jobforge.types.diagnostics import AppliedFile
 
 T = TypeVar("T")
 

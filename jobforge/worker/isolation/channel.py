@@ -19,7 +19,7 @@ import orjson
 from jobforge import errors
 from jobforge.errors import Invalid, JobForgeError, Json
 from jobforge.redact import register_secret
-from jobforge.sdk.retry import Cancelled
+from jobforge.sdk.outcome_exceptions import Cancelled
 from jobforge.types.jobs import ClaimedJob, Enqueued, EnqueueStatus, JobRequest
 from jobforge.types.jsonb import decode, encode, replace_unencodable
 from jobforge.worker.isolation.frames import FrameDecoder, FrameKind, encode_frame, split_document

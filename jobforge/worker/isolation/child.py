@@ -27,9 +27,9 @@ from jobforge.sdk import verdict
 from jobforge.sdk.command import Command
 from jobforge.sdk.context import Context
 from jobforge.sdk.definition import Definition
-from jobforge.sdk.job_scope import set_process_channel
-from jobforge.sdk.retry import Cancelled
-from jobforge.sdk.settings import DefinitionSettings, ProcessLimits
+from jobforge.sdk.definition_settings import DefinitionSettings, ProcessLimits
+from jobforge.sdk.outcome_exceptions import Cancelled
+from jobforge.sdk.running_job import set_process_channel
 from jobforge.sdk.verdict import Verdict
 from jobforge.types.jsonb import encode, replace_unencodable
 from jobforge.worker.isolation import limits

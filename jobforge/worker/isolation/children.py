@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from resource import struct_rusage
 from typing import TYPE_CHECKING
 
-from jobforge.sdk.settings import ProcessLimits
+from jobforge.sdk.definition_settings import ProcessLimits
 from jobforge.worker.isolation import proc
 from jobforge.worker.isolation.frames import ExceededLimit
 from jobforge.worker.isolation.memory_watch import MIN_INTERVAL_S, MemoryWatch

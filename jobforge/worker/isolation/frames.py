@@ -11,7 +11,7 @@ from enum import IntEnum
 from typing import NamedTuple
 
 from jobforge.errors import Invalid
-from jobforge.sdk.settings import ProcessLimits
+from jobforge.sdk.definition_settings import ProcessLimits
 from jobforge.worker.isolation.proc import LONGEST_MARK
 
 # More than the engine stores of any payload or result.

@@ -43,7 +43,7 @@ from jobforge.worker.isolation.frames import (
     ZygoteRequest,
 )
 from jobforge.worker.isolation.output_tail import OutputTail
-from jobforge.worker.runner import JobServices, OnEnd, Report, StopReason
+from jobforge.worker.runner_protocol import JobServices, OnEnd, Report, StopReason
 
 # The bytes to read at a time, so that one job's output does not block the others.
 _READ = 65_536

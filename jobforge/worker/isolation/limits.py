@@ -13,7 +13,7 @@ from os import open as open_fd
 from pathlib import Path
 from resource import setrlimit
 
-from jobforge.sdk.settings import MIB, ProcessLimits
+from jobforge.sdk.definition_settings import MIB, ProcessLimits
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_DUMPABLE = 4

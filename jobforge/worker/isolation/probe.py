@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from jobforge.config import load as load_config
-from jobforge.sdk.settings import MIB, ProcessLimits
+from jobforge.sdk.definition_settings import MIB, ProcessLimits
 from jobforge.worker.isolation import landlock, limits
 from jobforge.worker.isolation.cgroups import find_cgroups
 from jobforge.worker.isolation.job_users import UserPool

@@ -24,7 +24,7 @@ from jobforge.worker.isolation import proc
 from jobforge.worker.isolation.frames import MAX_FRAME_BYTES, ChildExit, ZygoteRequest
 from jobforge.worker.isolation.job_process import JobProcess, crashed_verdict
 from jobforge.worker.isolation.zygote_client import ZygoteClient, ZygoteSettings
-from jobforge.worker.runner import JobServices, OnEnd, Report, StopReason
+from jobforge.worker.runner_protocol import JobServices, OnEnd, Report, StopReason
 
 _ZYGOTE_DIED = "the process that jobs are forked from has died"
 

@@ -11,10 +11,9 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from jobforge.sdk.settings import ProcessLimits
+from jobforge.sdk.definition_settings import ProcessLimits
 from jobforge.worker.isolation import proc
 from jobforge.worker.isolation.cgroups import Cgroup, Cgroups
-from jobforge.worker.isolation.cleanup import remove_tree
 from jobforge.worker.isolation.job_users import JobUser, UserPool, read_uid
 from jobforge.worker.isolation.levels import IsolationLevel
 from jobforge.worker.isolation.namespaces import (
@@ -23,6 +22,7 @@ from jobforge.worker.isolation.namespaces import (
     PidNamespaces,
     drop_capabilities,
 )
+from jobforge.worker.isolation.remove_tree import remove_tree
 
 Fork = Callable[[], int]
 

@@ -33,8 +33,8 @@ from jobforge.process.hardening import forbid_inspection
 from jobforge.redact import log_scope, redact_text
 from jobforge.sdk.app import JobForge
 from jobforge.sdk.command import Command, add_commands
+from jobforge.sdk.definition_settings import ProcessLimits
 from jobforge.sdk.loader import load_app
-from jobforge.sdk.settings import ProcessLimits
 from jobforge.worker.isolation import environment, limits, proc
 from jobforge.worker.isolation.channel import EX_SOFTWARE
 from jobforge.worker.isolation.child import (
@@ -252,7 +252,7 @@ class Zygote:
     def _remove_in_fork(self, folder: str) -> None:
         """Remove the folder in a separate process, because a job may leave thousands of files."""
         # Imported before the fork, so only once; most zygotes never need it.
-        from jobforge.worker.isolation.cleanup import remove_tree  # noqa: PLC0415 - rarely needed
+        from jobforge.worker.isolation.remove_tree import remove_tree  # noqa: PLC0415 - rarely needed
 
         try:
             pid = self._fork()
@@ -324,7 +324,7 @@ def main() -> None:
     except BrokenPipeError:
         sys.exit(EX_SOFTWARE)
     finally:
-        from jobforge.worker.isolation.cleanup import remove_tree  # noqa: PLC0415 - see _remove_in_fork
+        from jobforge.worker.isolation.remove_tree import remove_tree  # noqa: PLC0415 - see _remove_in_fork
 
         remove_tree(setup["folder"])
 

@@ -24,7 +24,6 @@ from jobforge.config import JOB_PROCESSES, JOB_USER_RANGE
 from jobforge.errors import ConfigError, Json
 from jobforge.observability import logs
 from jobforge.worker.isolation import environment
-from jobforge.worker.isolation.cleanup import remove_tree
 from jobforge.worker.isolation.frames import (
     ChildExit,
     FrameDecoder,
@@ -33,6 +32,7 @@ from jobforge.worker.isolation.frames import (
     ZygoteRequest,
     encode_frame,
 )
+from jobforge.worker.isolation.remove_tree import remove_tree
 
 _READ = 65_536
 _CLOSING_S = 5.0

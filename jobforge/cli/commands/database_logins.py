@@ -7,7 +7,7 @@ import typer
 
 from jobforge.cli import output
 from jobforge.cli.database import DatabaseUrlOption, connect
-from jobforge.cli.tables import ListingFormat, print_listing, with_listing_format
+from jobforge.cli.listing_output import ListingFormat, print_listing, with_listing_format
 from jobforge.errors import NotFound
 
 if TYPE_CHECKING:

@@ -2,7 +2,7 @@
 
 from jobforge.calls.call import Call
 from jobforge.calls.rows import Rows
-from jobforge.types.health import AppliedFile, Gauge, Miss, Trouble
+from jobforge.types.diagnostics import AppliedFile, Gauge, Miss, Trouble
 
 
 def read_gauges(tenants: int = 20) -> Call[list[Gauge]]:

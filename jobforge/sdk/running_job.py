@@ -12,7 +12,7 @@ from uuid import UUID
 
 from jobforge.errors import Conflict, Denied, Json
 from jobforge.sdk.enqueue_calls import join_enqueued, split_batches
-from jobforge.sdk.options import TenantRef
+from jobforge.sdk.enqueue_options import TenantRef
 from jobforge.sdk.tenancy import get_ambient_tenant, parse_tenant_uuid
 from jobforge.types.current_job import CURRENT_JOB
 from jobforge.types.jobs import ClaimedJob, Enqueued, JobRequest, UniformJobs

@@ -10,8 +10,8 @@ from typing import Any, Literal, Protocol
 from uuid import UUID
 
 from jobforge.errors import Invalid, JobForgeError
+from jobforge.sdk.definition_settings import to_whole_seconds
 from jobforge.sdk.duration import Duration, to_seconds
-from jobforge.sdk.settings import to_whole_seconds
 from jobforge.types.jobs import JobRequest
 
 TenantRef = UUID | str  # an ID, or a slug

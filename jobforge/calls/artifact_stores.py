@@ -5,7 +5,7 @@ from uuid import UUID
 
 from jobforge.calls import rows
 from jobforge.calls.call import Call
-from jobforge.types.health import StoreKind, StoreUser
+from jobforge.types.diagnostics import StoreKind, StoreUser
 
 
 def start_artifact_sweep(*, every_s: float = 3600) -> Call[bool]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from jobforge.client.address import ServerAddress, address_from_config, server_address
 from jobforge.errors import ConfigError
-from jobforge.sdk.options import TenantRef
+from jobforge.sdk.enqueue_options import TenantRef
 
 if TYPE_CHECKING:
     from jobforge.artifacts import Artifacts

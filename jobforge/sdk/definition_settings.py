@@ -11,7 +11,7 @@ from uuid import UUID
 
 from jobforge.errors import Invalid, Json
 from jobforge.sdk.duration import Duration, to_seconds
-from jobforge.sdk.retry import DEFAULT_ATTEMPTS, DEFAULT_BASE_S, DEFAULT_CAP_S, Retry
+from jobforge.sdk.outcome_exceptions import DEFAULT_ATTEMPTS, DEFAULT_BASE_S, DEFAULT_CAP_S, Retry
 from jobforge.sdk.schedule import CatchUpOption, OverlapOption, Schedule, read_schedule
 
 Isolation = Literal["process", "inline"]

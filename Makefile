@@ -41,7 +41,7 @@ faults: $(INSTALLED) system-deps ## Run fault injection: kill, freeze and discon
 	@JOBFORGE_LONG=1 $(BIN)/pytest -n 2 tests/faults $(ARGS)
 
 fuzz: $(INSTALLED) ## Fuzz the HTTP API with valid and invalid requests (about 30 minutes)
-	@JOBFORGE_LONG=1 $(BIN)/pytest -n 2 tests/api/test_contract.py $(ARGS)
+	@JOBFORGE_LONG=1 $(BIN)/pytest -n 2 tests/api/test_openapi.py $(ARGS)
 
 attacks: $(INSTALLED) ui system-deps ## Run attacks on tenancy, HTTP, egress and isolation; write their counts into docs
 	@$(BIN)/pytest -n $(TESTERS) -m attack --attack-report docs $(ARGS)

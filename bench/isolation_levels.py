@@ -17,8 +17,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
-from integration.attack_rig import show_python
-from integration.isolation import Rig
+from integration.attack_runner import show_python
+from integration.isolation_rig import IsolationRig
 
 from jobforge.worker.isolation import proc
 
@@ -29,7 +29,7 @@ AT_ONCE = 4
 ROUNDS = 9
 
 
-def measure(rig: Rig) -> tuple[float, float]:
+def measure(rig: IsolationRig) -> tuple[float, float]:
     """Return elapsed seconds per job, and CPU seconds per job of the zygote and the jobs."""
 
     async def run() -> None:
@@ -42,11 +42,11 @@ def measure(rig: Rig) -> tuple[float, float]:
         await asyncio.gather(*(run_one() for _ in range(JOBS)))
 
     cpu_before, began = cpu_s(rig), time.perf_counter()
-    rig.go(run())
+    rig.run_in_loop(run())
     return (time.perf_counter() - began) / JOBS, (cpu_s(rig) - cpu_before) / JOBS
 
 
-def cpu_s(rig: Rig) -> float:
+def cpu_s(rig: IsolationRig) -> float:
     """Return the CPU time of the zygote and of the jobs that have finished.
 
     Without root, the zygote of `namespace` is a child of the process that the worker started.
@@ -66,7 +66,7 @@ def main() -> None:
         os.setgroups([])
         os.setresgid(user, user, user)
         os.setresuid(user, user, user)
-    rigs = {level: Rig(isolation_level=level) for level in levels}
+    rigs = {level: IsolationRig(isolation_level=level) for level in levels}
     found: dict[str, list[tuple[float, float]]] = {level: [] for level in levels}
     for number in range(rounds):
         # The order rotates, so that no level always follows the same other level.

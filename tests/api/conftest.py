@@ -3,14 +3,14 @@
 from collections.abc import Iterator
 
 import pytest
-from api.house import House, house
+from api.api_server import ApiServer, open_api_server
 from cluster import fresh_database
 
 from jobforge.embedded import PostgresServer
 
 
 @pytest.fixture(scope="module")
-def api(server: PostgresServer) -> Iterator[House]:
-    """A server without limits on its rate."""
-    with fresh_database(server) as database, house(database) as opened:
+def api(server: PostgresServer) -> Iterator[ApiServer]:
+    """Return a server without rate limits."""
+    with fresh_database(server) as database, open_api_server(database) as opened:
         yield opened

@@ -8,10 +8,16 @@ from uuid import UUID, uuid4
 
 import httpx2
 import pytest
-from api.house import SECRET_KEY, House, house, served
+from api.api_server import SECRET_KEY, ApiServer, open_api_server, serve_in_thread
 from cluster import fresh_database, wait_until
-from integration.stores import CREDENTIALS, at_bucket, at_folder, new_bucket, s3_server
-from integration.terminal import QuickTerminal
+from integration.artifact_stores import (
+    CREDENTIALS,
+    artifacts_in_bucket,
+    artifacts_in_folder,
+    new_bucket,
+    s3_server,
+)
+from integration.terminal import InProcessTerminal
 
 from jobforge import JobForge, calls, db, errors
 from jobforge.artifacts import Artifacts
@@ -24,13 +30,13 @@ from jobforge.types.jobs import JobRequest, Outcome, OutcomeReport
 
 @pytest.fixture(scope="module")
 def artifacts(tmp_path_factory: pytest.TempPathFactory) -> Artifacts:
-    return at_folder(_folder(tmp_path_factory))
+    return artifacts_in_folder(_folder(tmp_path_factory))
 
 
 @pytest.fixture(scope="module")
-def api(server: PostgresServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
+def api(server: PostgresServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
     folder = str(_folder(tmp_path_factory))
-    with fresh_database(server) as database, house(database, artifacts=folder) as opened:
+    with fresh_database(server) as database, open_api_server(database, artifacts=folder) as opened:
         yield opened
 
 
@@ -38,30 +44,30 @@ def _folder(factory: pytest.TempPathFactory) -> Path:
     return factory.getbasetemp() / "artifacts-of-the-api"
 
 
-def _settled(api: House, result: Any, **more: Any) -> UUID:
-    """A job of tenant A that has succeeded."""
+def _create_succeeded_job(api: ApiServer, result: Any, **more: Any) -> UUID:
+    """Return a succeeded job of tenant A."""
     admin, worker = api.client("tenant_admin"), uuid4()
-    made = admin.post("/jobs", json={"definition": "plain", "queue": "own"}).json()["id"]
+    created = admin.post("/jobs", json={"definition": "plain", "queue": "own"}).json()["id"]
     (job,) = db.run(api.conn, calls.claim_jobs(worker, {"own": 1}))
     report = OutcomeReport(*job.token, Outcome.SUCCEEDED, job.started_at, result, **more)
     db.run(api.conn, calls.complete_jobs(worker, [report]))
-    return UUID(made)
+    return UUID(created)
 
 
-def test_a_payload_too_large_for_a_row_is_put_by_the_server(
-    api: House, artifacts: Artifacts
+def test_the_server_stores_a_payload_too_large_for_a_row(
+    api: ApiServer, artifacts: Artifacts
 ) -> None:
     admin = api.client("tenant_admin")
     payload = {"to": "ä" * 200_000}
     wish = {"definition": "mail", "payload": payload}
     small = {"definition": "mail", "payload": {"to": "ada"}}
-    made = [
+    created = [
         admin.post("/jobs", json=wish),
         admin.post("/jobs", json=wish, headers={"idempotency-key": "large"}),
         admin.post("/jobs/batch", json={"jobs": [small, wish, small]}),
     ]
-    assert [answer.status_code for answer in made] == [201] * 3
-    ids = [made[0].json()["id"], made[1].json()["id"], made[2].json()["items"][1]["id"]]
+    assert [answer.status_code for answer in created] == [201] * 3
+    ids = [created[0].json()["id"], created[1].json()["id"], created[2].json()["items"][1]["id"]]
     refs = []
     for job_id in ids:
         job = admin.get(f"/jobs/{job_id}").json()["job"]
@@ -69,12 +75,12 @@ def test_a_payload_too_large_for_a_row_is_put_by_the_server(
         assert refs[-1] == job["payload"]["$artifact"]["ref"]
         assert admin.get(f"/jobs/{job_id}/artifact").json() == payload
         assert admin.get(f"/jobs/{job_id}/artifact?of=payload").json() == payload
-    plain = admin.get(f"/jobs/{made[2].json()['items'][0]['id']}").json()["job"]
+    plain = admin.get(f"/jobs/{created[2].json()['items'][0]['id']}").json()["job"]
     assert (plain["payload"], plain["artifact_ref"]) == ({"to": "ada"}, None)
     assert artifacts.store.size(refs[-1].removeprefix("artifact:")) > 400_000
 
 
-def test_a_payload_that_is_wrong_is_refused_and_not_put(api: House, artifacts: Artifacts) -> None:
+def test_an_invalid_payload_is_refused_and_not_stored(api: ApiServer, artifacts: Artifacts) -> None:
     before = list(artifacts.store.list_folders())
     wish = {"definition": "mail", "payload": {"to": "a", "unknown": "x" * 300_000}}
     assert api.client("tenant_admin").post("/jobs", json=wish).status_code == 422
@@ -82,11 +88,11 @@ def test_a_payload_that_is_wrong_is_refused_and_not_put(api: House, artifacts: A
 
 
 def test_a_browser_saves_an_artifact_and_shows_nothing_of_it(
-    api: House, artifacts: Artifacts
+    api: ApiServer, artifacts: Artifacts
 ) -> None:
     page = b"<script>alert(1)</script>"
     marker = artifacts.put(new_key(api.a.tenant_id, uuid4(), "report.html"), page)
-    job_id = _settled(api, {"artifact": marker.ref}, artifact_ref=marker.ref)
+    job_id = _create_succeeded_job(api, {"artifact": marker.ref}, artifact_ref=marker.ref)
     answer = api.client("tenant_admin").get(f"/jobs/{job_id}/artifact")
     assert (answer.status_code, answer.content) == (200, page)
     headers = answer.headers
@@ -97,32 +103,32 @@ def test_a_browser_saves_an_artifact_and_shows_nothing_of_it(
     assert headers["cache-control"] == "private, no-store"
 
 
-def test_an_artifact_is_the_tenants_own_and_not_for_viewers(
-    api: House, artifacts: Artifacts
+def test_only_the_tenant_itself_reads_an_artifact_and_no_viewer(
+    api: ApiServer, artifacts: Artifacts
 ) -> None:
     marker = artifacts.put(new_key(api.a.tenant_id, uuid4(), "report.csv"), b"a")
-    job_id = _settled(api, None, artifact_ref=marker.ref)
+    job_id = _create_succeeded_job(api, None, artifact_ref=marker.ref)
     path = f"/jobs/{job_id}/artifact"
     assert api.client("tenant_admin").get(path).status_code == 200
     assert api.client("viewer").get(path).status_code == 403
     assert api.client("tenant_admin", api.b).get(path).status_code == 404
 
 
-def test_what_is_not_there_or_belongs_to_another_is_not_found(
-    api: House, artifacts: Artifacts
+def test_an_artifact_that_is_missing_or_foreign_is_not_found(
+    api: ApiServer, artifacts: Artifacts
 ) -> None:
     foreign = artifacts.put(new_key(api.b.tenant_id, uuid4(), "report.csv"), b"of b")
     gone = new_key(api.a.tenant_id, uuid4(), "report.csv").ref
     escape = f"artifact:{api.a.tenant_id}/2026-01-01/{uuid4()}/../{foreign.ref}"
     for ref in (None, foreign.ref, gone, escape, "file:///etc/passwd", "artifact:"):
         for result in (None, {"artifact": ref}):
-            job_id = _settled(api, result, artifact_ref=ref)
+            job_id = _create_succeeded_job(api, result, artifact_ref=ref)
             answer = api.client("tenant_admin").get(f"/jobs/{job_id}/artifact")
             assert (answer.status_code, answer.json()["code"]) == (404, "artifact_not_found")
 
 
-def test_the_result_of_a_job_comes_over_http_as_from_a_database(
-    api: House, artifacts: Artifacts
+def test_the_result_of_a_job_is_the_same_over_http_as_from_a_database(
+    api: ApiServer, artifacts: Artifacts
 ) -> None:
     app = JobForge(server=api.url, key=api.a.keys["tenant_admin"])
 
@@ -132,24 +138,24 @@ def test_the_result_of_a_job_comes_over_http_as_from_a_database(
 
     result = b'["' + b"x" * 2_000_000 + b'"]'
     marker = artifacts.put(new_key(api.a.tenant_id, uuid4(), "result-1.json"), result)
-    job_id = _settled(api, marker.to_json(), artifact_ref=marker.ref)
+    job_id = _create_succeeded_job(api, marker.to_json(), artifact_ref=marker.ref)
     job = app.client.get_job(api.a.tenant_id, job_id)
     assert app.client.get_result(job) == ["x" * 2_000_000]
     app.close()
 
 
-def test_the_command_line_puts_and_saves_by_a_database_and_by_a_server(
-    api: House, tmp_path: Path
+def test_the_command_line_stores_and_saves_with_a_database_and_with_a_server(
+    api: ApiServer, tmp_path: Path
 ) -> None:
     (tmp_path / "payload.json").write_text(json.dumps({"to": "x" * 400_000}))
     folder = {"JOBFORGE_ARTIFACTS": str(tmp_path.parent / "artifacts-of-the-api")}
-    direct = QuickTerminal(
+    direct = InProcessTerminal(
         tmp_path,
         JOBFORGE_DATABASE_URL=api.database.url_as("admin_login"),
         JOBFORGE_TENANT="tenant-a",
         **folder,
     )
-    remote = QuickTerminal(
+    remote = InProcessTerminal(
         tmp_path, JOBFORGE_SERVER=api.url, JOBFORGE_KEY=api.a.keys["tenant_admin"]
     )
     for shell in (direct, remote):
@@ -165,9 +171,9 @@ def test_the_command_line_puts_and_saves_by_a_database_and_by_a_server(
             assert sorted(path.name for path in tmp_path.iterdir()) == ["payload.json"]
 
 
-def test_clients_read_an_artifact_in_pieces(api: House, artifacts: Artifacts) -> None:
+def test_clients_read_an_artifact_in_pieces(api: ApiServer, artifacts: Artifacts) -> None:
     marker = artifacts.put(new_key(api.a.tenant_id, uuid4(), "report.csv"), b"a,b\r\n" * 100_000)
-    job_id = _settled(api, None, artifact_ref=marker.ref)
+    job_id = _create_succeeded_job(api, None, artifact_ref=marker.ref)
     with Client(api.url, api.a.keys["tenant_admin"]) as client:
         with client.open_artifact(job_id) as pieces:
             assert sum(map(len, pieces)) == marker.bytes
@@ -175,7 +181,7 @@ def test_clients_read_an_artifact_in_pieces(api: House, artifacts: Artifacts) ->
             pass
 
 
-def test_with_a_tenant_go_its_artifacts(api: House, artifacts: Artifacts) -> None:
+def test_deleting_a_tenant_deletes_its_artifacts(api: ApiServer, artifacts: Artifacts) -> None:
     tenant_id = uuid4()
     keys = [new_key(each, uuid4(), "a.csv") for each in (tenant_id, api.a.tenant_id)]
     for key in keys:
@@ -191,10 +197,10 @@ def test_with_a_tenant_go_its_artifacts(api: House, artifacts: Artifacts) -> Non
     assert artifacts.store.size(keys[1].path) == 1
 
 
-def test_with_the_data_of_a_job_go_its_artifacts(api: House, artifacts: Artifacts) -> None:
+def test_erasing_a_job_deletes_its_artifacts(api: ApiServer, artifacts: Artifacts) -> None:
     tenant_id, folder = api.a.tenant_id, uuid4()
     marker = artifacts.put(new_key(tenant_id, folder, "a.csv"), b"secret")
-    job_id = _settled(api, None, artifact_ref=marker.ref)
+    job_id = _create_succeeded_job(api, None, artifact_ref=marker.ref)
     admin = api.client("tenant_admin")
     assert api.client("viewer").post(f"/jobs/{job_id}/erase").status_code == 403
     assert admin.post(f"/jobs/{job_id}/erase").status_code == 204
@@ -203,7 +209,7 @@ def test_with_the_data_of_a_job_go_its_artifacts(api: House, artifacts: Artifact
     shown = admin.get(f"/jobs/{job_id}").json()["job"]
     assert (shown["state"], list(shown["payload"])) == ("succeeded", ["$erased"])
     with Client(api.url, api.a.keys["tenant_admin"]) as client:
-        assert client.erase_job(job_id) == []  # again: no error
+        assert client.erase_job(job_id) == []  # repeating the deletion is not an error
         with pytest.raises(errors.Conflict):
             client.retry_job(job_id)
         waiting = client.enqueue_job(JobRequest("plain", {})).job_id
@@ -211,11 +217,13 @@ def test_with_the_data_of_a_job_go_its_artifacts(api: House, artifacts: Artifact
             client.erase_job(waiting)
 
 
-def test_a_bucket_is_linked_to_when_links_are_on(api: House) -> None:
+def test_a_download_redirects_to_the_bucket_when_links_are_on(api: ApiServer) -> None:
     with s3_server() as address:
         url = new_bucket(address)
-        marker = at_bucket(url).put(new_key(api.a.tenant_id, uuid4(), "report.csv"), b"a,b")
-        job_id = _settled(api, None, artifact_ref=marker.ref)
+        marker = artifacts_in_bucket(url).put(
+            new_key(api.a.tenant_id, uuid4(), "report.csv"), b"a,b"
+        )
+        job_id = _create_succeeded_job(api, None, artifact_ref=marker.ref)
         config = Config(
             database_url=api.database.url_as("server_login"),
             artifacts=url,
@@ -226,7 +234,10 @@ def test_a_bucket_is_linked_to_when_links_are_on(api: House) -> None:
             secret_key=SECRET_KEY,
         )
         headers = {"authorization": f"Bearer {api.a.keys['tenant_admin']}"}
-        with served(config) as server, httpx2.Client(headers=headers, trust_env=False) as client:
+        with (
+            serve_in_thread(config) as server,
+            httpx2.Client(headers=headers, trust_env=False) as client,
+        ):
             path = f"{server}/api/v1/jobs/{job_id}/artifact"
             linked = client.get(path)
             assert linked.status_code == 307

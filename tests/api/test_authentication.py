@@ -1,4 +1,4 @@
-"""Who is behind a request: keys and sessions. Tokens are in test_tokens.py."""
+"""Authentication by API keys and sessions. Tokens are in test_tokens.py."""
 
 import time
 from datetime import UTC, datetime, timedelta
@@ -6,7 +6,7 @@ from uuid import UUID
 
 import httpx2
 import pytest
-from api.house import API, House, served
+from api.api_server import API, ApiServer, serve_in_thread
 from attacks import Attempts
 from cluster import wait_until
 
@@ -21,7 +21,7 @@ def _bearer(key: str) -> dict[str, str]:
 
 
 @pytest.mark.attack("API keys")
-def test_nobody_gets_in_without_a_key_that_holds(api: House, attempts: Attempts) -> None:
+def test_a_request_needs_a_valid_key(api: ApiServer, attempts: Attempts) -> None:
     good = api.a.keys["viewer"]
     unknown = generate_api_key().text
     wrong = good[:-4] + ("AAAA" if not good.endswith("AAAA") else "BBBB")
@@ -47,28 +47,29 @@ def test_nobody_gets_in_without_a_key_that_holds(api: House, attempts: Attempts)
         assert answer.status_code == 401, (headers, answer.text)
         assert answer.headers["www-authenticate"] == "Bearer"
         bodies.add((answer.json()["code"], answer.json()["detail"]) if len(headers) < 2 else None)
-    # An unknown key and a wrong one are told alike.
+    # An unknown key and a wrong key get the same response.
     assert len(bodies - {None}) == 1
     assert client.get("/jobs", headers=_bearer(good)).status_code == 200
     assert client.get(f"/jobs?key={good}").status_code == 401
     attempts(len(refused) + 1)
 
 
-def test_a_revoked_key_ends_at_once_and_an_expired_one_with_its_time(api: House) -> None:
+def test_a_revoked_key_stops_at_once_and_an_expired_key_at_its_time(api: ApiServer) -> None:
     admin = api.client("tenant_admin")
-    made = admin.post("/keys", json={"name": "short", "role": "viewer"}).json()
-    headers = _bearer(made["key"])
+    created = admin.post("/keys", json={"name": "short", "role": "viewer"}).json()
+    headers = _bearer(created["key"])
     assert api.client(None).get("/session", headers=headers).json()["role"] == "viewer"
-    assert admin.delete(f"/keys/{made['id']}").status_code == 204
+    assert admin.delete(f"/keys/{created['id']}").status_code == 204
     assert api.client(None).get("/session", headers=headers).status_code == 401
-    assert admin.delete(f"/keys/{made['id']}").status_code == 204  # again is no error
+    # revoking it twice is not an error
+    assert admin.delete(f"/keys/{created['id']}").status_code == 204
 
     past = datetime.now(UTC) - timedelta(days=1)
     refused = admin.post(
         "/keys", json={"name": "past", "role": "viewer", "expires_at": past.isoformat()}
     )
     assert refused.status_code == 422
-    soon = api.make_key("viewer", api.a.tenant_id, expires_at=past + timedelta(days=2))
+    soon = api.create_key("viewer", api.a.tenant_id, expires_at=past + timedelta(days=2))
     api.conn.execute(
         "update jobforge.api_keys set expires_at = now() - interval '1 s' where lookup = %s",
         [soon.split("_")[1]],
@@ -76,24 +77,24 @@ def test_a_revoked_key_ends_at_once_and_an_expired_one_with_its_time(api: House)
     assert api.client(None).get("/session", headers=_bearer(soon)).status_code == 401
 
 
-def test_a_rotated_key_works_during_the_overlap(api: House) -> None:
+def test_a_rotated_key_works_during_the_overlap(api: ApiServer) -> None:
     admin = api.client("tenant_admin")
     old = admin.post("/keys", json={"name": "turning", "role": "viewer"}).json()
     new = admin.post(f"/keys/{old['id']}/rotate", json={"overlap_s": 60}).json()
-    for made in (old, new):
-        assert api.client(None).get("/session", headers=_bearer(made["key"])).status_code == 200
+    for created in (old, new):
+        assert api.client(None).get("/session", headers=_bearer(created["key"])).status_code == 200
     last = admin.post(f"/keys/{new['id']}/rotate").json()
     assert api.client(None).get("/session", headers=_bearer(new["key"])).status_code == 401
     assert api.client(None).get("/session", headers=_bearer(last["key"])).status_code == 200
 
 
 @pytest.mark.attack("API keys")
-def test_a_narrow_key_cannot_turn_a_wider_one_into_its_own(api: House, attempts: Attempts) -> None:
+def test_a_narrow_key_cannot_take_over_a_wider_key(api: ApiServer, attempts: Attempts) -> None:
     admin = api.client("tenant_admin")
     wide = admin.post("/keys", json={"name": "wide", "role": "tenant_admin"}).json()
     scopes = {"name": "narrow", "role": "tenant_admin", "scopes": ["keys:write", "jobs:read"]}
     own = admin.post("/keys", json=scopes).json()
-    narrow = api.bare(_bearer(own["key"]))
+    narrow = api.client_with_headers(_bearer(own["key"]))
     assert narrow.post(f"/keys/{wide['id']}/rotate").json()["code"] == "out_of_scope"
     assert narrow.post(f"/keys/{UUID(int=2**128 - 1)}/rotate").status_code == 404
     assert api.client(None).get("/session", headers=_bearer(wide["key"])).status_code == 200
@@ -101,20 +102,20 @@ def test_a_narrow_key_cannot_turn_a_wider_one_into_its_own(api: House, attempts:
     attempts(2)
 
 
-def test_what_a_key_consists_of_is_shown_once_and_kept_nowhere(api: House) -> None:
+def test_the_secret_of_a_key_is_shown_once_and_stored_nowhere(api: ApiServer) -> None:
     admin = api.client("tenant_admin")
-    made = admin.post("/keys", json={"name": "once", "role": "worker"}).json()["key"]
+    created = admin.post("/keys", json={"name": "once", "role": "worker"}).json()["key"]
     listed = admin.get("/keys", params={"limit": 200})
-    assert made not in listed.text
+    assert created not in listed.text
     assert "hash" not in listed.json()["items"][0]
-    secret = made.split("_", 2)[2]
+    secret = created.split("_", 2)[2]
     rows = api.conn.execute("select to_jsonb(k)::text as row from jobforge.api_keys as k")
     assert not [row for row in rows if secret in row["row"]]
     used = [key["last_used_at"] for key in listed.json()["items"] if key["role"] == "tenant_admin"]
     assert any(used)
 
 
-def _login(api: House, key: str, **headers: str) -> httpx2.Response:
+def _login(api: ApiServer, key: str, **headers: str) -> httpx2.Response:
     return httpx2.post(
         f"{api.url}{API}/session", json={"key": key}, headers=headers, trust_env=False
     )
@@ -124,28 +125,28 @@ def _cookie(answer: httpx2.Response) -> str:
     return answer.headers["set-cookie"].split(";")[0]
 
 
-def test_a_session_is_a_cookie_that_holds_no_key_and_ends_with_it(api: House) -> None:
+def test_a_session_cookie_holds_no_key_and_ends_with_its_key(api: ApiServer) -> None:
     admin = api.client("tenant_admin")
-    made = admin.post("/keys", json={"name": "for people", "role": "tenant_admin"}).json()
-    begun = _login(api, made["key"])
+    created = admin.post("/keys", json={"name": "for people", "role": "tenant_admin"}).json()
+    begun = _login(api, created["key"])
     assert begun.status_code == 201
     set_cookie = begun.headers["set-cookie"]
     assert "HttpOnly" in set_cookie
     assert "SameSite=lax" in set_cookie
-    assert made["key"].split("_", 2)[2] not in set_cookie
+    assert created["key"].split("_", 2)[2] not in set_cookie
 
     cookie = {"cookie": _cookie(begun)}
     client = api.client(None)
-    assert client.get("/session", headers=cookie).json()["key_id"] == made["id"]
+    assert client.get("/session", headers=cookie).json()["key_id"] == created["id"]
     ended = client.delete("/session", headers=cookie)
     assert 'jobforge_session="";' in ended.headers["set-cookie"]
-    assert admin.delete(f"/keys/{made['id']}").status_code == 204
+    assert admin.delete(f"/keys/{created['id']}").status_code == 204
     assert client.get("/session", headers=cookie).status_code == 401
-    assert _login(api, made["key"]).status_code == 401
+    assert _login(api, created["key"]).status_code == 401
 
 
 @pytest.mark.attack("sessions")
-def test_a_session_cannot_be_forged_nor_prolonged(api: House, attempts: Attempts) -> None:
+def test_a_session_cannot_be_forged_nor_prolonged(api: ApiServer, attempts: Attempts) -> None:
     key = api.a.keys["viewer"]
     value = _cookie(_login(api, key)).partition("=")[2]
     lookup, expires, session_id, seal = value.split(".")
@@ -172,7 +173,7 @@ def test_a_session_cannot_be_forged_nor_prolonged(api: House, attempts: Attempts
 
 
 @pytest.mark.attack("sessions")
-def test_a_cookie_is_refused_after_sign_out(api: House, attempts: Attempts) -> None:
+def test_a_cookie_is_refused_after_sign_out(api: ApiServer, attempts: Attempts) -> None:
     key = api.a.keys["viewer"]
     ended, other = _cookie(_login(api, key)), _cookie(_login(api, key))
     client = api.client(None)
@@ -181,7 +182,7 @@ def test_a_cookie_is_refused_after_sign_out(api: House, attempts: Attempts) -> N
     def status(cookie: str, url: str = api.url) -> int:
         return client.get(f"{url}{API}/session", headers={"cookie": cookie}).status_code
 
-    with served(config) as elsewhere:
+    with serve_in_thread(config) as elsewhere:
         assert status(ended) == status(ended, elsewhere) == 200
         assert client.delete("/session", headers={"cookie": ended}).status_code == 204
         assert status(ended) == 401
@@ -192,8 +193,10 @@ def test_a_cookie_is_refused_after_sign_out(api: House, attempts: Attempts) -> N
 
 
 @pytest.mark.attack("sessions")
-def test_only_a_session_can_be_ended(api: House, attempts: Attempts) -> None:
-    """Anybody may ask for it, so cookies that no server has made leave no row."""
+def test_signing_out_ends_only_a_session_that_the_server_created(
+    api: ApiServer, attempts: Attempts
+) -> None:
+    """Anyone can send this request, so cookies that no server has created must not store a row."""
     own = parse_api_key(api.a.keys["viewer"])
     assert own is not None
     expires = int(time.time()) + 60
@@ -213,10 +216,10 @@ def test_only_a_session_can_be_ended(api: House, attempts: Attempts) -> None:
 
 
 @pytest.mark.attack("sessions")
-def test_a_key_creates_none_that_outlives_it(api: House, attempts: Attempts) -> None:
+def test_a_key_cannot_create_a_key_that_expires_later(api: ApiServer, attempts: Attempts) -> None:
     end = (datetime.now(UTC) + timedelta(hours=1)).replace(microsecond=0)
-    text = api.make_key("tenant_admin", api.a.tenant_id, expires_at=end)
-    short = api.bare(_bearer(text))
+    text = api.create_key("tenant_admin", api.a.tenant_id, expires_at=end)
+    short = api.client_with_headers(_bearer(text))
     later = end + timedelta(seconds=1)
     new = {"name": "child", "role": "viewer"}
     refused = short.post("/keys", json={**new, "expires_at": later.isoformat()})
@@ -224,17 +227,17 @@ def test_a_key_creates_none_that_outlives_it(api: House, attempts: Attempts) -> 
     admin = api.client("tenant_admin")
     lasting = admin.post("/keys", json={"name": "lasting", "role": "viewer"}).json()
     own = short.get("/session").json()["key_id"]
-    made = [
+    created = [
         short.post("/keys", json=new),
         short.post("/keys", json={**new, "expires_at": end.isoformat()}),
         short.post(f"/keys/{lasting['id']}/rotate"),
         short.post(f"/keys/{own}/rotate", json={"overlap_s": 60}),
     ]
     ends = {each["id"]: each["expires_at"] for each in admin.get("/keys").json()["items"]}
-    for answer in made:
+    for answer in created:
         assert answer.status_code == 201, answer.text
         assert datetime.fromisoformat(ends[answer.json()["id"]]) == end
-    attempts(len(made) + 1)
+    attempts(len(created) + 1)
 
 
 @pytest.mark.attack("sessions")
@@ -250,8 +253,8 @@ def test_a_key_creates_none_that_outlives_it(api: House, attempts: Attempts) -> 
         ({"sec-fetch-site": "same-origin"}, 201),
     ],
 )
-def test_a_session_acts_for_pages_of_the_server_only(
-    api: House, headers: dict[str, str], status: int, attempts: Attempts
+def test_only_pages_of_the_server_can_use_a_session(
+    api: ApiServer, headers: dict[str, str], status: int, attempts: Attempts
 ) -> None:
     attempts(int(status == 403))
     sent = {name: value.format(own=api.url) for name, value in headers.items()}
@@ -262,14 +265,16 @@ def test_a_session_acts_for_pages_of_the_server_only(
 
 
 @pytest.mark.attack("sessions")
-def test_another_site_cannot_log_a_browser_in(api: House) -> None:
+def test_another_site_cannot_sign_a_browser_in(api: ApiServer) -> None:
     key = api.a.keys["viewer"]
     assert _login(api, key, origin="https://evil.example").status_code == 403
     assert _login(api, key, origin=api.url).status_code == 201
 
 
 @pytest.mark.attack("sessions")
-def test_a_key_is_no_ticket_and_a_ticket_is_no_key(api: House, attempts: Attempts) -> None:
+def test_a_key_does_not_work_as_a_ticket_nor_a_ticket_as_a_key(
+    api: ApiServer, attempts: Attempts
+) -> None:
     key = api.a.keys["viewer"]
     url = f"{api.url}{API}/session"
     refused = [
@@ -285,7 +290,7 @@ def test_a_key_is_no_ticket_and_a_ticket_is_no_key(api: House, attempts: Attempt
     attempts(len(refused))
 
 
-def test_over_https_the_cookie_is_bound_to_the_host(api: House) -> None:
+def test_over_https_the_cookie_is_bound_to_the_host(api: ApiServer) -> None:
     secure = {"x-forwarded-proto": "https"}
     begun = _login(api, api.a.keys["viewer"], **secure)
     assert begun.headers["set-cookie"].startswith("__Host-jobforge_session=")
@@ -295,7 +300,7 @@ def test_over_https_the_cookie_is_bound_to_the_host(api: House) -> None:
     assert api.client(None).get("/session", headers=sent).status_code == 401
 
 
-def test_a_request_keeps_its_id_when_that_is_harmless(api: House) -> None:
+def test_a_request_keeps_its_own_id_if_the_id_is_harmless(api: ApiServer) -> None:
     client = api.client("viewer")
     kept = client.get("/jobs", headers={"x-request-id": "order-66.a"})
     assert kept.headers["x-request-id"] == "order-66.a"
@@ -303,7 +308,7 @@ def test_a_request_keeps_its_id_when_that_is_harmless(api: House) -> None:
     assert len(replaced.headers["x-request-id"]) == 32
 
 
-def test_a_key_in_a_text_is_hidden() -> None:
+def test_a_key_within_a_string_is_hidden() -> None:
     for _ in range(20):
         key = generate_api_key().text
         assert redact_text(f"used {key}, then {key}.") == "used [redacted], then [redacted]."

@@ -1,4 +1,4 @@
-"""Whatever is wrong with a request has its status and its code; none is a server error."""
+"""Each kind of invalid request has its status and error code; none causes a server error."""
 
 import gzip
 import json
@@ -13,7 +13,7 @@ from uuid import uuid4
 
 import httpx2
 import pytest
-from api.house import API, House
+from api.api_server import API, ApiServer
 from attacks import Attempts
 
 from jobforge.api.request_body import LARGE_BYTES, parse
@@ -32,7 +32,7 @@ JSON = {"content-type": "application/json"}
 
 
 class Case(NamedTuple):
-    """A request, and what it is answered with."""
+    """An invalid request with its expected status and code."""
 
     about: str
     status: int
@@ -123,27 +123,27 @@ CASES = [
 
 
 @pytest.mark.attack("malformed HTTP requests")
-def test_every_bad_request_has_its_status_and_its_code(api: House, attempts: Attempts) -> None:
+def test_every_bad_request_has_its_status_and_its_code(api: ApiServer, attempts: Attempts) -> None:
     attempts(len(CASES))
     client = api.client("tenant_admin")
     for case in CASES:
         answer = client.request(
             case.method, case.path, content=case.body or None, headers=case.headers
         )
-        said = f"{case.about}: {answer.status_code} {answer.text}"
+        output = f"{case.about}: {answer.status_code} {answer.text}"
         problem = answer.json()
-        assert "code" in problem, said
-        assert (answer.status_code, problem["code"]) == (case.status, case.code), said
-        assert answer.headers["content-type"] == "application/problem+json", said
-        assert problem["request_id"] == answer.headers["x-request-id"], said
-        assert ("allow" in answer.headers) == (case.status == 405), said
+        assert "code" in problem, output
+        assert (answer.status_code, problem["code"]) == (case.status, case.code), output
+        assert answer.headers["content-type"] == "application/problem+json", output
+        assert problem["request_id"] == answer.headers["x-request-id"], output
+        assert ("allow" in answer.headers) == (case.status == 405), output
         assert set(problem) == {
             *("type", "title", "status", "code", "detail", "errors", "facts", "request_id")
         }
     assert api.client("viewer").get("/jobs").json()["items"] == []
 
 
-def test_a_text_that_is_too_long_is_counted_in_characters(api: House) -> None:
+def test_a_too_long_string_is_measured_in_characters(api: ApiServer) -> None:
     for answer in (
         api.client("viewer").get(f"/jobs?tag={'x' * 256}"),
         api.client("tenant_admin").post("/jobs", json={"definition": "plain", "key": "k" * 256}),
@@ -156,13 +156,13 @@ def test_a_text_that_is_too_long_is_counted_in_characters(api: House) -> None:
     ("key", "status", "code"),
     [("", 422, "invalid"), ("k" * 256, 422, "invalid"), ("\x80", 422, "invalid")],
 )
-def test_a_bad_idempotency_key_is_refused(api: House, key: str, status: int, code: str) -> None:
+def test_a_bad_idempotency_key_is_refused(api: ApiServer, key: str, status: int, code: str) -> None:
     raw = {b"idempotency-key": key.encode("latin-1")}
     answer = api.client("tenant_admin").post("/jobs", json={"definition": "plain"}, headers=raw)
     assert (answer.status_code, answer.json()["code"]) == (status, code)
 
 
-def test_what_is_wrong_is_told_with_its_place_and_without_the_value(api: House) -> None:
+def test_an_error_has_the_place_of_the_mistake_and_not_the_value(api: ApiServer) -> None:
     body = {"definition": "mail", "payload": {"to": "a", "n": "hunter2-is-secret"}}
     problem = api.client("tenant_admin").post("/jobs", json=body).json()
     assert problem["errors"][0]["field"] == "payload.n"
@@ -173,7 +173,7 @@ def test_what_is_wrong_is_told_with_its_place_and_without_the_value(api: House) 
 
 
 @pytest.mark.attack("malformed HTTP requests")
-def test_what_is_no_http_is_refused_by_a_problem_too(api: House) -> None:
+def test_a_request_that_is_not_http_gets_a_problem_response(api: ApiServer) -> None:
     with closing(HTTPConnection(urlsplit(api.url).netloc)) as connection:
         connection.request("POST", "/api/v1/jobs", headers={"transfer-encoding": "none"})
         answer = connection.getresponse()
@@ -184,23 +184,24 @@ def test_what_is_no_http_is_refused_by_a_problem_too(api: House) -> None:
 
 
 @pytest.mark.attack("malformed HTTP requests")
-def test_a_head_without_an_end_is_refused(api: House) -> None:
+def test_headers_without_an_end_are_refused(api: ApiServer) -> None:
     with closing(HTTPConnection(urlsplit(api.url).netloc)) as connection:
         connection.putrequest("GET", "/health")
         connection.putheader("x-long", "a" * 4_000_000)
-        with suppress(OSError):  # the answer is lost when more of it comes than is read
+        # the response is lost if the client sends more than the server reads
+        with suppress(OSError):
             connection.endheaders()
             assert connection.getresponse().status == 400
 
 
-def test_a_refused_method_is_told_all_others_of_its_path(api: House) -> None:
+def test_a_refused_method_lists_the_allowed_methods_of_its_path(api: ApiServer) -> None:
     client = api.client("tenant_admin")
     assert client.put("/jobs").headers["allow"] == "GET, POST"
     assert client.put(f"/jobs/{uuid4()}").headers["allow"] == "GET, PATCH"
 
 
 @pytest.mark.attack("malformed HTTP requests")
-def test_a_body_of_unknown_length_is_cut_off_too(api: House) -> None:
+def test_a_body_of_unknown_length_is_limited_too(api: ApiServer) -> None:
     chunks = (b" " * 100_000 for _ in range(20))
     answer = api.client("tenant_admin").post("/jobs", content=chunks, headers=JSON)
     assert answer.status_code == 413
@@ -208,7 +209,7 @@ def test_a_body_of_unknown_length_is_cut_off_too(api: House) -> None:
 
 @pytest.mark.attack("malformed HTTP requests")
 @pytest.mark.parametrize("path", ["/jobs/batch", "/batches", "/batches/{}/jobs", "/workflows"])
-def test_bodies_of_many_jobs_may_be_larger_than_others(api: House, path: str) -> None:
+def test_bodies_of_bulk_requests_may_be_larger(api: ApiServer, path: str) -> None:
     post = partial(api.client("tenant_admin").post, path.format(uuid4()), headers=JSON)
     assert post(content="[]" + " " * 1_100_000).json()["code"] == "invalid"
     assert post(content="[]" + " " * 17_000_000).json()["code"] == "payload_too_large"
@@ -223,7 +224,7 @@ def test_bodies_of_many_jobs_may_be_larger_than_others(api: House, path: str) ->
         ("123456789012345678901234567890", 123456789012345678901234567890),
     ],
 )
-def test_sound_json_is_taken(text: str, value: Any) -> None:
+def test_valid_json_is_accepted(text: str, value: Any) -> None:
     assert value in (None, parse(text.encode()))
 
 
@@ -237,7 +238,7 @@ def test_sound_json_is_taken(text: str, value: Any) -> None:
         ("[,]", BadBody),
     ],
 )
-def test_unsound_json_is_not(text: str, error: type[BadBody]) -> None:
+def test_invalid_json_is_refused(text: str, error: type[BadBody]) -> None:
     with pytest.raises(error):
         parse(text.encode())
 
@@ -251,7 +252,7 @@ PADDINGS = {
 
 @pytest.mark.attack("malformed HTTP requests")
 @pytest.mark.parametrize("padding", list(PADDINGS))
-def test_bodies_of_all_sizes_are_held_to_the_same_rules(padding: str, attempts: Attempts) -> None:
+def test_bodies_of_all_sizes_follow_the_same_rules(padding: str, attempts: Attempts) -> None:
     before = PADDINGS[padding]
     after = "]" if "[" in before else ""
     for text, expected in {
@@ -277,15 +278,15 @@ def test_bodies_of_all_sizes_are_held_to_the_same_rules(padding: str, attempts: 
 
 
 @pytest.mark.attack("limits")
-def test_other_requests_are_answered_while_a_large_body_is_parsed(
-    api: House, monkeypatch: pytest.MonkeyPatch
+def test_the_server_responds_to_others_while_it_parses_a_large_body(
+    api: ApiServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     began, may_end = threading.Event(), threading.Event()
 
     def parse_slowly(raw: bytes) -> Any:
         if len(raw) > LARGE_BYTES:
             began.set()
-            assert may_end.wait(10), "no other request was answered"
+            assert may_end.wait(10), "no other request got a response"
         return parse(raw)
 
     monkeypatch.setattr("jobforge.api.request_body.parse", parse_slowly)
@@ -306,7 +307,7 @@ def test_other_requests_are_answered_while_a_large_body_is_parsed(
 
 
 @pytest.mark.attack("malformed HTTP requests")
-@pytest.mark.timeout(20)  # of the size of a body, not of its square
+@pytest.mark.timeout(20)  # linear in the size of the body, not quadratic
 @pytest.mark.parametrize(
     ("text", "error"),
     [
@@ -314,6 +315,6 @@ def test_other_requests_are_answered_while_a_large_body_is_parsed(
         ("{" + "".join(f'"{n}":0,' for n in range(100_000)) + '"99999":0}', DuplicateMember),
     ],
 )
-def test_no_body_takes_long_to_refuse(text: str, error: type[BadBody]) -> None:
+def test_every_invalid_body_is_refused_quickly(text: str, error: type[BadBody]) -> None:
     with pytest.raises(error):
         parse(text.encode())

@@ -1,4 +1,4 @@
-"""The client over HTTP: what the database answers, its errors, and nothing done twice."""
+"""The HTTP client: it returns what the database returns, raises its errors, and repeats nothing."""
 
 import asyncio
 import re
@@ -10,10 +10,10 @@ from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
-from api.front import Front
-from api.house import House
+from api.api_server import ApiServer
+from api.faulty_proxy import FaultyProxy
 from cluster import wait_until
-from integration.workshop import eventually
+from integration.worker_harness import eventually
 from sql.engine import claim, complete, enqueue, enqueue_one, new_worker, note, state_of
 
 from jobforge import AsyncClient, Client, Context, JobForge, calls, db, errors
@@ -39,27 +39,27 @@ def anyio_backend() -> str:
 
 
 @pytest.fixture(scope="module")
-def client(api: House) -> Iterator[Client]:
+def client(api: ApiServer) -> Iterator[Client]:
     with Client(api.url, api.a.keys["tenant_admin"]) as opened:
         yield opened
 
 
 @pytest.fixture(scope="module")
-def operator(api: House) -> Iterator[Client]:
-    """A super admin who acts for no tenant unless a call names one."""
+def operator(api: ApiServer) -> Iterator[Client]:
+    """Return a super admin's client without a tenant of its own."""
     with Client(f"{api.url}/", api.super_key) as opened:
         yield opened
 
 
 @pytest.fixture
-def front(api: House) -> Iterator[Front]:
-    with Front(api.url).opened() as opened:
+def proxy(api: ApiServer) -> Iterator[FaultyProxy]:
+    with FaultyProxy(api.url).serving() as opened:
         yield opened
 
 
 @dataclass(frozen=True, slots=True)
-class Things:
-    """What tenant A has: jobs that wait, one that is dead, one that says something."""
+class TenantData:
+    """Objects of tenant A: waiting jobs, a dead job, and a job that writes a log."""
 
     tenant_id: UUID
     waiting: list[UUID]
@@ -69,7 +69,7 @@ class Things:
 
 
 @pytest.fixture(scope="module")
-def things(api: House) -> Things:
+def tenant_data(api: ApiServer) -> TenantData:
     tenant_id = api.a.tenant_id
     enqueue(api.conn, tenant_id, 2, definition="plain", priority=5)
     dead, talking = claim(api.conn, WORKER, limit=2, tenants=[tenant_id])
@@ -80,7 +80,7 @@ def things(api: House) -> Things:
     db.run(api.conn, calls.save_steps(WORKER, [step]))
     waiting = enqueue(api.conn, tenant_id, 6, definition="plain", tags=["old"])
     [group] = db.run(api.conn, calls.list_failures(tenant_id=tenant_id))
-    return Things(
+    return TenantData(
         tenant_id,
         waiting,
         dead["job_id"],
@@ -89,8 +89,8 @@ def things(api: House) -> Things:
     )
 
 
-def _dispatched_event(api: House, tenant_id: UUID) -> tuple[UUID, UUID]:
-    """A trigger, and an event that it acted on."""
+def _dispatched_event(api: ApiServer, tenant_id: UUID) -> tuple[UUID, UUID]:
+    """Create a trigger and an event that it acted on."""
     settings = {"label": "listens", "definition": "plain", "event": "order.*"}
     kind = TriggerType.EVENT
     listener = db.run(api.conn, calls.create_trigger(kind, settings, tenant_id=tenant_id))
@@ -100,54 +100,54 @@ def _dispatched_event(api: House, tenant_id: UUID) -> tuple[UUID, UUID]:
     return listener, event
 
 
-def _asked_schedule(api: House, tenant_id: UUID) -> UUID:
-    """A schedule that somebody wants to fire."""
+def _requested_schedule(api: ApiServer, tenant_id: UUID) -> UUID:
+    """Create a schedule with a requested run."""
     settings = {"label": "nightly", "definition": "plain", "cron": "@daily", "payload": {"n": 1}}
     create = calls.create_trigger(TriggerType.SCHEDULE, settings, tenant_id=tenant_id)
-    made = db.run(api.conn, create)
-    db.run(api.conn, calls.run_trigger(made, tenant_id=tenant_id))
-    return made
+    created = db.run(api.conn, create)
+    db.run(api.conn, calls.run_trigger(created, tenant_id=tenant_id))
+    return created
 
 
-def _told_webhook(api: House, tenant_id: UUID) -> UUID:
-    """An endpoint that was sent a test."""
+def _tested_webhook(api: ApiServer, tenant_id: UUID) -> UUID:
+    """Create a webhook endpoint to which a test message was sent."""
     settings = {"url": "https://example.com/", "definitions": ["plain"]}
-    made = calls.create_webhook(
+    created = calls.create_webhook(
         generate_webhook_id(), settings, secret=bytes(61), tenant_id=tenant_id
     )
-    webhook = db.run(api.conn, made)
+    webhook = db.run(api.conn, created)
     db.run(api.conn, calls.test_webhook(webhook, tenant_id=tenant_id))
     return webhook
 
 
-def test_what_is_read_is_what_the_database_answers(
-    api: House, operator: Client, things: Things
+def test_read_methods_return_what_the_database_returns(
+    api: ApiServer, operator: Client, tenant_data: TenantData
 ) -> None:
-    tenant_id = things.tenant_id
+    tenant_id = tenant_data.tenant_id
     cancels = OperationKind.CANCEL
     which = JobFilter(state="dead", created_after=datetime.now(UTC) - timedelta(days=1))
     operation = db.run(
         api.conn, calls.start_operation(cancels, JobFilter(tag="none"), tenant_id=tenant_id)
     )
     listener, event = _dispatched_event(api, tenant_id)
-    webhook = _told_webhook(api, tenant_id)
+    webhook = _tested_webhook(api, tenant_id)
     billing = calls.create_connector_config(uuid4(), {"name": "billing"}, tenant_id=tenant_id)
     connector = db.run(api.conn, billing)
-    schedule = _asked_schedule(api, tenant_id)
-    made = WorkflowRequest("w", [{"name": "a", "definition": "plain", "delay_s": 600}])
-    workflow = db.run(api.conn, calls.enqueue_workflow(made, tenant_id=tenant_id)).id
+    schedule = _requested_schedule(api, tenant_id)
+    created = WorkflowRequest("w", [{"name": "a", "definition": "plain", "delay_s": 600}])
+    workflow = db.run(api.conn, calls.enqueue_workflow(created, tenant_id=tenant_id)).id
     batch = db.run(api.conn, calls.create_batch(tenant_id=tenant_id)).id
     reads: list[Call[Any]] = [
         calls.get_workflow(workflow, tenant_id=tenant_id),
         calls.list_workflows(WorkflowFilter(name="w"), tenant_id=tenant_id),
         calls.get_batch(batch, tenant_id=tenant_id),
         calls.list_batches(limit=1, tenant_id=tenant_id),
-        calls.get_job(things.dead, tenant_id=tenant_id),
+        calls.get_job(tenant_data.dead, tenant_id=tenant_id),
         calls.list_jobs(which, tenant_id=tenant_id),
-        calls.list_jobs(limit=2, before=things.waiting[3], tenant_id=tenant_id),
-        calls.list_notes(things.talking, tenant_id=tenant_id),
-        calls.list_steps(things.talking, tenant_id=tenant_id),
-        calls.explain_job(things.dead, tenant_id=tenant_id),
+        calls.list_jobs(limit=2, before=tenant_data.waiting[3], tenant_id=tenant_id),
+        calls.list_notes(tenant_data.talking, tenant_id=tenant_id),
+        calls.list_steps(tenant_data.talking, tenant_id=tenant_id),
+        calls.explain_job(tenant_data.dead, tenant_id=tenant_id),
         calls.summarize(window_s=3600, tenant_id=tenant_id),
         calls.list_failures(tenant_id=tenant_id),
         calls.count_jobs(OperationKind.DISCARD, which, tenant_id=tenant_id),
@@ -186,14 +186,14 @@ def test_what_is_read_is_what_the_database_answers(
     assert {key.id for key in operator.run(keys)} == {key.id for key in db.run(api.conn, keys)}
     changes = {name for name, route in ROUTES.items() if not route.endpoint.startswith("GET ")}
     named = {call.function for call in [*reads, keys]}
-    assert named >= ROUTES.keys() - changes  # what changes something is tried below
+    assert named >= ROUTES.keys() - changes  # other tests cover methods that change something
 
 
-def test_what_is_changed_is_changed_in_the_database(
-    api: House, client: Client, operator: Client, things: Things
+def test_changes_reach_the_database(
+    api: ApiServer, client: Client, operator: Client, tenant_data: TenantData
 ) -> None:
-    first, second, third, fourth, *_ = things.waiting
-    tenant_id = things.tenant_id
+    first, second, third, fourth, *_ = tenant_data.waiting
+    tenant_id = tenant_data.tenant_id
 
     def job(job_id: UUID) -> Any:
         return db.run(api.conn, calls.get_job(job_id, tenant_id=tenant_id)).job
@@ -212,12 +212,12 @@ def test_what_is_changed_is_changed_in_the_database(
         2,
     )
 
-    client.annotate_failure(things.fingerprint, {"note": "known"})
+    client.annotate_failure(tenant_data.fingerprint, {"note": "known"})
     assert [group.note for group in client.list_failures()] == ["known"]
-    # Its canary is not run, so it waits.
+    # Its canary job does not run, so the operation waits.
     started = client.start_operation(
         OperationKind.REDRIVE,
-        JobFilter(state="dead", fingerprint=things.fingerprint),
+        JobFilter(state="dead", fingerprint=tenant_data.fingerprint),
         OperationOptions(reason="again", canary=1),
     )
     assert client.get_operation(started).options == {"reason": "again", "canary": 1}
@@ -244,7 +244,7 @@ def test_what_is_changed_is_changed_in_the_database(
     operator.enqueue_job(JobRequest("plain", {}), tenant_id=guest)
     operation = operator.delete_tenant(guest)
     wait_until(lambda: operator.get_operation(operation, tenant_id=guest).finished_at is not None)
-    assert operator.get_operation(operation, tenant_id=guest).done >= 2  # its job and settings
+    assert operator.get_operation(operation, tenant_id=guest).done >= 2  # its job and its settings
     with pytest.raises(errors.TenantErased):
         operator.enqueue_job(JobRequest("plain", {}), tenant_id=guest)
     for tell in (operator.drain_worker, operator.stop_worker):
@@ -253,13 +253,15 @@ def test_what_is_changed_is_changed_in_the_database(
     assert state_of(api.conn, tenant_id, fourth) == "queued"
 
 
-def test_a_key_is_made_rotated_and_revoked_and_shown_once(api: House, client: Client) -> None:
-    made = client.create_key("reports", Role.VIEWER, scopes=["jobs:read"], expires_at=LATER)
-    assert made.text not in repr(made)
-    with Client(api.url, made.text) as reports:
-        assert made.text not in repr(reports)
+def test_a_key_is_created_rotated_and_revoked_and_shown_once(
+    api: ApiServer, client: Client
+) -> None:
+    created = client.create_key("reports", Role.VIEWER, scopes=["jobs:read"], expires_at=LATER)
+    assert created.text not in repr(created)
+    with Client(api.url, created.text) as reports:
+        assert created.text not in repr(reports)
         assert reports.whoami().scopes == ["jobs:read"]
-        rotated = client.rotate_key(made.id)
+        rotated = client.rotate_key(created.id)
         with Client(api.url, rotated.text) as successor:
             assert successor.list_jobs(limit=1) is not None
         client.revoke_api_key(rotated.id)
@@ -267,16 +269,18 @@ def test_a_key_is_made_rotated_and_revoked_and_shown_once(api: House, client: Cl
             reports.list_jobs()
 
 
-def test_a_refusal_is_the_error_that_the_database_would_raise(api: House, client: Client) -> None:
-    theirs = enqueue_one(api.conn, api.b.tenant_id, definition="plain")
+def test_an_error_has_the_class_that_the_database_would_raise(
+    api: ApiServer, client: Client
+) -> None:
+    foreign = enqueue_one(api.conn, api.b.tenant_id, definition="plain")
     refusals: list[tuple[type[errors.JobForgeError], Callable[[], object]]] = [
-        (errors.NotFound, lambda: client.get_job(theirs)),
+        (errors.NotFound, lambda: client.get_job(foreign)),
         (errors.UnknownDefinition, lambda: client.enqueue_job(JobRequest("nothing", {}))),
         (errors.InvalidPayload, lambda: client.enqueue_job(JobRequest("mail", {"to": 3}))),
         (errors.Forbidden, client.list_tenants),
         (errors.Forbidden, lambda: client.list_jobs(tenant_id=api.b.tenant_id)),
         (errors.Conflict, lambda: client.run(calls.cancel_jobs(JobFilter()))),
-        (errors.Invalid, lambda: client.edit_job(uuid4(), {"job_id": str(theirs)})),
+        (errors.Invalid, lambda: client.edit_job(uuid4(), {"job_id": str(foreign)})),
     ]
     for kind, ask in refusals:
         with pytest.raises(kind) as caught:
@@ -293,18 +297,20 @@ def test_a_refusal_is_the_error_that_the_database_would_raise(api: House, client
         assert "a\nb" not in str(caught.value)
 
 
-def test_jobs_whose_answer_got_lost_are_made_once(api: House, front: Front) -> None:
+def test_jobs_are_created_once_although_the_response_was_lost(
+    api: ApiServer, proxy: FaultyProxy
+) -> None:
     before = len(db.run(api.conn, calls.list_jobs(limit=200, tenant_id=api.b.tenant_id)))
-    front.faults.extend(["lose", "busy"])
-    with Client(front.url, api.b.keys["tenant_admin"]) as client:
-        made = client.enqueue_jobs([JobRequest("plain", {}), JobRequest("plain", {"n": 2})])
-    assert front.seen == ["POST /api/v1/jobs/batch"] * 3
+    proxy.faults.extend(["lose", "busy"])
+    with Client(proxy.url, api.b.keys["tenant_admin"]) as client:
+        created = client.enqueue_jobs([JobRequest("plain", {}), JobRequest("plain", {"n": 2})])
+    assert proxy.requests == ["POST /api/v1/jobs/batch"] * 3
     after = db.run(api.conn, calls.list_jobs(limit=200, tenant_id=api.b.tenant_id))
     assert len(after) == before + 2
-    assert {each.job_id for each in made} <= {job.id for job in after}
+    assert {each.job_id for each in created} <= {job.id for job in after}
 
 
-def test_nobody_comes_back_before_the_server_says_so() -> None:
+def test_a_client_does_not_retry_before_the_server_allows_it() -> None:
     request = request_from_call(calls.get_job(uuid4()), ROUTES)
     patience = RetryPolicy(retries=2)
     refusal = errors.TooManyRequests(detail={"retry_after_s": 7.5})
@@ -314,43 +320,43 @@ def test_nobody_comes_back_before_the_server_says_so() -> None:
     assert RetryPolicy(retries=0).next_pause_s(request, refusal) is None
 
 
-def test_what_might_be_done_twice_is_not_repeated(api: House, front: Front) -> None:
+def test_a_request_that_could_act_twice_is_not_repeated(api: ApiServer, proxy: FaultyProxy) -> None:
     ended = enqueue_one(api.conn, api.b.tenant_id, definition="plain")
-    with Client(front.url, api.b.keys["tenant_admin"]) as client:
+    with Client(proxy.url, api.b.keys["tenant_admin"]) as client:
         client.cancel_job(ended)
-        front.faults.append("lose")
+        proxy.faults.append("lose")
         with pytest.raises(errors.Unavailable):
             client.retry_job(ended)
     again = db.run(api.conn, calls.list_jobs(limit=200, tenant_id=api.b.tenant_id))
     assert [job.retry_of for job in again].count(ended) == 1
-    assert front.seen.count(f"POST /api/v1/jobs/{ended}/retry") == 1
+    assert proxy.requests.count(f"POST /api/v1/jobs/{ended}/retry") == 1
 
 
-def test_a_server_that_does_not_answer_is_told(front: Front) -> None:
-    front.always = "down"
-    client = Client(front.url, "jf_any", retries=1)
+def test_a_server_that_does_not_respond_is_reported(proxy: FaultyProxy) -> None:
+    proxy.always = "down"
+    client = Client(proxy.url, "jf_any", retries=1)
     with client, pytest.raises(errors.Unavailable, match="does not answer"):
         client.list_jobs()
-    assert len(front.seen) == 2
+    assert len(proxy.requests) == 2
 
 
 @pytest.mark.anyio
-async def test_async_code_awaits_the_same_methods(api: House) -> None:
+async def test_async_code_awaits_the_same_methods(api: ApiServer) -> None:
     async with AsyncClient(api.url, api.super_key, tenant="tenant-b") as client:
-        made = await client.enqueue_job(JobRequest("plain", {"n": 2**60}))
-        history = await client.get_job(made.job_id)
+        created = await client.enqueue_job(JobRequest("plain", {"n": 2**60}))
+        history = await client.get_job(created.job_id)
         assert (history.job.tenant_id, history.job.payload) == (api.b.tenant_id, {"n": 2**60})
         with pytest.raises(errors.UnknownDefinition):
             await client.enqueue_job(JobRequest("nothing", {}))
 
 
 @pytest.mark.anyio
-async def test_a_stream_goes_on_after_its_last_event(api: House) -> None:
-    heard: list[StreamEvent] = []
+async def test_a_stream_resumes_after_its_last_event(api: ApiServer) -> None:
+    received: list[StreamEvent] = []
 
     async def listen(client: AsyncClient, after: str | None) -> None:
         async for event in client.stream(definitions=["streamed"], after=after):
-            heard.append(event)  # noqa: PERF401 - it is read while it grows
+            received.append(event)  # noqa: PERF401 - the list is read while it grows
 
     def end_one() -> UUID:
         job_id = enqueue_one(api.conn, api.b.tenant_id, definition="streamed")
@@ -359,25 +365,25 @@ async def test_a_stream_goes_on_after_its_last_event(api: House) -> None:
         return job_id
 
     def jobs() -> list[str]:
-        return [event.data["job_id"] for event in heard if event.name == "attempt"]
+        return [event.data["job_id"] for event in received if event.name == "attempt"]
 
     db.run(api.conn, calls.put_definition("streamed", 1))
     async with AsyncClient(api.url, api.b.keys["viewer"]) as client:
         listening = asyncio.create_task(listen(client, None))
-        # The first word is a snapshot: from then on nothing is missed.
-        await eventually(lambda: bool(heard))
+        # The stream starts with a snapshot; every later change is delivered.
+        await eventually(lambda: bool(received))
         first = end_one()
         await eventually(lambda: jobs() == [str(first)])
         listening.cancel()
-        after = heard[-1].id
-        heard.clear()
+        after = received[-1].id
+        received.clear()
         second = end_one()
         listening = asyncio.create_task(listen(client, after))
         await eventually(lambda: jobs() == [str(second)])
         listening.cancel()
 
 
-def test_an_app_makes_jobs_without_a_database(api: House) -> None:
+def test_an_app_creates_jobs_without_a_database(api: ApiServer) -> None:
     jf = JobForge(server=api.url, key=api.a.keys["tenant_admin"])
 
     @jf.job(key="remote")
@@ -405,7 +411,7 @@ def test_an_app_makes_jobs_without_a_database(api: House) -> None:
 
 
 @pytest.mark.anyio
-async def test_an_operators_app_names_the_tenant(api: House) -> None:
+async def test_an_operators_app_names_the_tenant(api: ApiServer) -> None:
     jf = JobForge(server=api.url, key=api.super_key)
 
     @jf.job
@@ -421,7 +427,7 @@ async def test_an_operators_app_names_the_tenant(api: House) -> None:
     await jf.aclose()
 
 
-def test_the_examples_of_the_guide_run(api: House, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_examples_of_the_guide_run(api: ApiServer, monkeypatch: pytest.MonkeyPatch) -> None:
     page = Path(__file__).parents[2] / "docs" / "http.md"
     text = page.read_text(encoding="utf-8").replace("https://jobs.example.com", api.url)
     blocks = re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
@@ -429,13 +435,13 @@ def test_the_examples_of_the_guide_run(api: House, monkeypatch: pytest.MonkeyPat
     db.run(api.conn, calls.put_definition("send_welcome", 1, {"queue": "mail"}))
     names: dict[str, Any] = {"__name__": "guide"}
     for block in blocks:
-        exec(compile(block, page.name, "exec"), names)  # noqa: S102 - it is what we test
+        exec(compile(block, page.name, "exec"), names)  # noqa: S102 - the test runs this code
     asyncio.run(names["follow"]())
     assert len(blocks) == 3
     assert names["handle"].job().payload == {"to": "ada@example.com", "name": "Ada"}
     names["jf"].close()
 
 
-def test_an_app_has_a_server_or_a_database() -> None:
+def test_an_app_takes_a_server_or_a_database_but_not_both() -> None:
     with pytest.raises(errors.ConfigError):
         JobForge("postgresql://db.example.com/app", server="https://jobs.example.com")

@@ -1,11 +1,11 @@
-"""Configurations of connectors over HTTP: their secrets go in, and never come out."""
+"""Connector configurations over HTTP: the API stores their secrets and never returns them."""
 
 from pathlib import Path
 from typing import Any
 
 import pytest
-from api.house import House
-from integration.terminal import QuickTerminal
+from api.api_server import ApiServer
+from integration.terminal import InProcessTerminal
 
 from jobforge import calls, db
 from jobforge.connectors.http_request import HTTP_REQUEST
@@ -21,12 +21,12 @@ def body(name: str, **more: Any) -> dict[str, Any]:
     return {"name": name, "settings": settings, **more}
 
 
-def test_a_secret_is_never_answered(api: House) -> None:
+def test_a_secret_is_never_returned(api: ApiServer) -> None:
     admin = api.client("tenant_admin")
     secrets = {"token": {"value": SECRET}, "user": {"from": "env:BILLING_USER"}}
-    made = admin.post("/connectors", json=body("billing", secrets=secrets))
-    assert made.status_code == 201, made.text
-    path = f"/connectors/{made.json()['id']}"
+    created = admin.post("/connectors", json=body("billing", secrets=secrets))
+    assert created.status_code == 201, created.text
+    path = f"/connectors/{created.json()['id']}"
     shown = admin.get(path).json()
     assert shown["secrets"] == {"token": "sealed", "user": "env:BILLING_USER"}
     assert shown["settings"]["url"] == "https://api.example.com/v1/"
@@ -34,8 +34,8 @@ def test_a_secret_is_never_answered(api: House) -> None:
     assert admin.patch(path, json=changes).status_code == 204
     [listed] = admin.get("/connectors").json()["items"]
     assert (listed["name"], listed["secrets"]) == ("paying", {"token": "sealed", "other": "sealed"})
-    said = "".join(admin.get(where).text for where in (path, "/connectors", "/audit"))
-    assert SECRET not in said + made.text
+    output = "".join(admin.get(where).text for where in (path, "/connectors", "/audit"))
+    assert SECRET not in output + created.text
     kept = api.conn.execute("select c::text as row from jobforge.connector_configs as c").fetchall()
     assert SECRET not in str(kept)
     assert admin.post("/connectors", json=body("paying")).status_code == 409
@@ -44,12 +44,12 @@ def test_a_secret_is_never_answered(api: House) -> None:
 
 
 @pytest.mark.attack("connectors")
-def test_a_key_that_only_writes_cannot_send_a_secret_elsewhere(api: House) -> None:
+def test_a_write_only_key_cannot_send_a_secret_elsewhere(api: ApiServer) -> None:
     admin = api.client("tenant_admin")
-    made = admin.post("/connectors", json=body("moved", secrets={"token": {"value": SECRET}}))
-    path = f"/connectors/{made.json()['id']}"
-    writer = api.make_key("tenant_admin", api.a.tenant_id, scopes=["connectors:write"])
-    writing = api.bare({"authorization": f"Bearer {writer}"})
+    created = admin.post("/connectors", json=body("moved", secrets={"token": {"value": SECRET}}))
+    path = f"/connectors/{created.json()['id']}"
+    writer = api.create_key("tenant_admin", api.a.tenant_id, scopes=["connectors:write"])
+    writing = api.client_with_headers({"authorization": f"Bearer {writer}"})
     evil = {"url": "https://evil.example/", "headers": body("")["settings"]["headers"]}
     refused = writing.patch(path, json={"settings": evil})
     assert (refused.status_code, refused.json()["code"]) == (422, "secrets_required")
@@ -61,14 +61,14 @@ def test_a_key_that_only_writes_cannot_send_a_secret_elsewhere(api: House) -> No
 
 
 @pytest.mark.attack("secrets")
-def test_a_viewer_sees_that_a_header_is_set_and_not_its_value(api: House) -> None:
+def test_a_viewer_sees_that_a_header_is_set_but_not_its_value(api: ApiServer) -> None:
     admin, viewer = api.client("tenant_admin"), api.client("viewer")
     settings = {
         "url": "https://hooks.example.com/services/T0/hunter-2?key=hunter-3",
         "headers": {"Authorization": "Bearer hunter-4", "X-Plain": "hunter-5"},
     }
-    made = admin.post("/connectors", json={"name": "literal", "settings": settings})
-    path = f"/connectors/{made.json()['id']}"
+    created = admin.post("/connectors", json={"name": "literal", "settings": settings})
+    path = f"/connectors/{created.json()['id']}"
     assert admin.get(path).json()["settings"] == settings
     shown = viewer.get(path).json()
     assert shown["settings"] == {
@@ -105,8 +105,8 @@ WRONG: list[tuple[str, dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize(("field", "wrong"), WRONG)
-def test_what_no_request_could_be_made_by_is_refused(
-    api: House, field: str, wrong: dict[str, Any]
+def test_a_configuration_that_allows_no_request_is_refused(
+    api: ApiServer, field: str, wrong: dict[str, Any]
 ) -> None:
     answer = api.client("tenant_admin").post("/connectors", json={**body("wrong"), **wrong})
     assert answer.status_code == 422, answer.text
@@ -129,7 +129,7 @@ BAD_REQUESTS: list[dict[str, Any]] = [
 ]
 
 
-def test_payloads_of_a_connector_are_checked_when_they_are_enqueued(api: House) -> None:
+def test_payloads_of_a_connector_are_checked_when_they_are_enqueued(api: ApiServer) -> None:
     schema = HTTP_REQUEST.payload.model_json_schema()
     with db.connect(api.database.url) as conn:
         db.run(conn, calls.put_definition(HTTP_REQUEST.key, 1, {"parameters": schema}))
@@ -143,23 +143,23 @@ def test_payloads_of_a_connector_are_checked_when_they_are_enqueued(api: House) 
     assert admin.post("/jobs", json=job).status_code == 201
 
 
-def test_the_command_line_does_the_same_over_the_server(api: House, tmp_path: Path) -> None:
+def test_the_command_line_does_the_same_over_the_server(api: ApiServer, tmp_path: Path) -> None:
     key = api.a.keys["tenant_admin"]
-    shell = QuickTerminal(tmp_path, JOBFORGE_SERVER=api.url, JOBFORGE_KEY=key)
+    shell = InProcessTerminal(tmp_path, JOBFORGE_SERVER=api.url, JOBFORGE_KEY=key)
     words = ("--header", "X-User: {{secret.user}}", "--secret-from", "user=env:USER")
-    made = shell.read("connectors", "create", "remote", "https://x.example/", *words)
+    created = shell.read("connectors", "create", "remote", "https://x.example/", *words)
     moved = ("connectors", "edit", "remote", "--url", "https://y.example/")
     refused = shell.run(*moved)
     assert (refused.returncode, "secrets are required" in refused.stderr) == (2, True)
     shell.read(*moved, "--secret-from", "user=env:USER")
-    shown = shell.read_json("connectors", "show", made)
+    shown = shell.read_json("connectors", "show", created)
     assert (shown["settings"]["url"], shown["secrets"]) == (
         "https://y.example/",
         {"user": "env:USER"},
     )
     assert shown["settings"]["headers"] == {"X-User": "{{secret.user}}"}
-    assert made in shell.read("connectors", "list", "-q").split()
+    assert created in shell.read("connectors", "list", "-q").split()
     for url in ("https://10.0.0.1/", "ftp://x.example/"):
         assert shell.run("connectors", "create", "bad", url).returncode == 2
     shell.read("connectors", "delete", "remote", "--yes")
-    assert shell.run("connectors", "show", made).returncode == 3
+    assert shell.run("connectors", "show", created).returncode == 3

@@ -1,4 +1,4 @@
-"""How the dashboard is served: what browsers may do with it, and for how long they keep it."""
+"""How the server serves the dashboard: security headers and caching."""
 
 import gzip
 import json
@@ -10,7 +10,7 @@ from typing import Any
 
 import httpx2
 import pytest
-from api.house import House
+from api.api_server import ApiServer
 from fastapi import FastAPI
 from starlette.testclient import TestClient
 
@@ -28,11 +28,11 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-def _get(api: House, path: str, **headers: str) -> httpx2.Response:
+def _get(api: ApiServer, path: str, **headers: str) -> httpx2.Response:
     return httpx2.get(f"{api.url}{path}", headers=headers, trust_env=False)
 
 
-def test_a_page_may_run_its_own_scripts_and_no_others(api: House) -> None:
+def test_a_page_may_run_its_own_scripts_and_no_others(api: ApiServer) -> None:
     page = _get(api, "/ui/")
     assert page.status_code == 200
     policy = page.headers["content-security-policy"]
@@ -48,14 +48,14 @@ def test_a_page_may_run_its_own_scripts_and_no_others(api: House) -> None:
     assert "style=" not in page.text
 
 
-def test_every_address_is_the_page_and_the_page_is_always_asked_for(api: House) -> None:
+def test_every_path_serves_the_page_which_is_always_revalidated(api: ApiServer) -> None:
     page = _get(api, "/ui/")
     deep = _get(api, "/ui/t/acme/jobs/4711")
     assert deep.text == page.text
     assert page.headers["cache-control"] == "no-cache"
 
 
-def test_files_with_a_hash_are_kept_for_ever_and_sent_small(api: House) -> None:
+def test_files_with_a_hash_are_cached_forever_and_sent_compressed(api: ApiServer) -> None:
     path = re.findall(r'src="(/ui/assets/[^"]+)"', _get(api, "/ui/").text)[0]
     packed = _get(api, path, **{"accept-encoding": "gzip"})
     assert "immutable" in packed.headers["cache-control"]
@@ -66,15 +66,15 @@ def test_files_with_a_hash_are_kept_for_ever_and_sent_small(api: House) -> None:
     assert _get(api, "/ui/assets/no-such.js").status_code == 404
 
 
-def test_files_are_only_read(api: House) -> None:
+def test_static_files_accept_only_reads(api: ApiServer) -> None:
     refused = httpx2.post(f"{api.url}/ui/", trust_env=False)
     assert (refused.status_code, refused.headers["allow"]) == (405, "GET, HEAD")
     assert _get(api, "/ui/../pyproject.toml").status_code == 404
     assert "[project]" not in _get(api, "/ui/%2e%2e/%2e%2e/pyproject.toml").text
-    assert ".stamp" not in Dashboard()._files  # noqa: SLF001 - the folder has more than is served
+    assert ".stamp" not in Dashboard()._files  # noqa: SLF001 - the folder has more files than are served
 
 
-def test_it_can_be_mounted_anywhere(api: House) -> None:
+def test_the_app_can_be_mounted_under_any_path(api: ApiServer) -> None:
     config = Config(database_url=api.database.url_as("server_login"), access_log=False)
     jobs = create_app(config)
 
@@ -88,17 +88,17 @@ def test_it_can_be_mounted_anywhere(api: House) -> None:
     with TestClient(outer) as client:
         page = client.get("/background/ui/jobs")
         block = re.findall(r'<script type="application/json" id="config">(.*?)</script>', page.text)
-        told = json.loads(block[0])
-        assert (told["base"], told["api"]) == ("/background/ui", "/background/api/v1")
+        reported = json.loads(block[0])
+        assert (reported["base"], reported["api"]) == ("/background/ui", "/background/api/v1")
         sources = re.findall(r'(?:src|href)="([^"]+)"', page.text)
         assert sources
         assert all(client.get(source).status_code == 200 for source in sources)
         key = api.a.keys["viewer"]
-        assert client.post(f"{told['api']}/session", json={"key": key}).status_code == 201
-        assert client.get(f"{told['api']}/session").json()["role"] == "viewer"
+        assert client.post(f"{reported['api']}/session", json={"key": key}).status_code == 201
+        assert client.get(f"{reported['api']}/session").json()["role"] == "viewer"
 
 
-def test_a_build_without_it_says_so(tmp_path: Path) -> None:
+def test_a_build_without_the_dashboard_says_so(tmp_path: Path) -> None:
     app = FastAPI()
     app.mount("/ui", Dashboard(tmp_path))
     with TestClient(app) as client:
@@ -120,7 +120,7 @@ def test_the_first_load_is_small() -> None:
     assert size < MOST_AT_FIRST, f"{size} bytes, compressed"
 
 
-def test_the_root_leads_to_the_dashboard(api: House) -> None:
+def test_the_root_redirects_to_the_dashboard(api: ApiServer) -> None:
     answer = _get(api, "/")
     assert (answer.status_code, answer.headers["location"]) == (307, "/ui/")
     app = FastAPI()
@@ -129,7 +129,7 @@ def test_the_root_leads_to_the_dashboard(api: House) -> None:
     assert mounted.headers["location"] == "/background/ui/"
 
 
-def test_a_ticket_stands_for_its_key_once_and_not_for_long() -> None:
+def test_a_ticket_replaces_its_key_once_and_for_a_short_time() -> None:
     tickets, key = LoginTickets(), generate_api_key()
     ticket = tickets.create(key)
     assert key.text not in ticket
@@ -139,7 +139,7 @@ def test_a_ticket_stands_for_its_key_once_and_not_for_long() -> None:
     assert tickets.redeem(key.text) is None
 
 
-def test_a_ticket_that_nobody_made_is_nobody(api: House) -> None:
+def test_an_unknown_ticket_is_refused(api: ApiServer) -> None:
     refused = httpx2.post(
         f"{api.url}/api/v1/session", json={"ticket": "jfticket_" + "A" * 43}, trust_env=False
     )

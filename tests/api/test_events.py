@@ -1,9 +1,9 @@
-"""Events over HTTP: emitted, listed, looked at, replayed, and tried on a trigger."""
+"""Events over HTTP: emit, list, get and replay them, and test a trigger on an event."""
 
 from uuid import UUID, uuid4
 
 import pytest
-from api.house import House
+from api.api_server import ApiServer
 
 from jobforge import calls, db
 from jobforge.types.events import DeliveryOutcome, Dispatched, Reaction
@@ -11,7 +11,7 @@ from jobforge.types.triggers import TriggerType
 
 
 @pytest.fixture(scope="module")
-def listener(api: House) -> UUID:
+def listener(api: ApiServer) -> UUID:
     settings = {
         "label": "mail the buyer",
         "definition": "mail",
@@ -23,11 +23,11 @@ def listener(api: House) -> UUID:
     return db.run(api.conn, call)
 
 
-def test_an_event_is_emitted_listed_shown_and_replayed(api: House, listener: UUID) -> None:
+def test_an_event_is_emitted_listed_shown_and_replayed(api: ApiServer, listener: UUID) -> None:
     admin = api.client("tenant_admin")
-    made = admin.post("/events", json={"name": "order.paid", "data": {"password": "x", "n": 7}})
-    assert made.status_code == 201
-    event = made.json()["id"]
+    created = admin.post("/events", json={"name": "order.paid", "data": {"password": "x", "n": 7}})
+    assert created.status_code == 201
+    event = created.json()["id"]
     path = f"/events/{event}"
     shown = admin.get(path).json()
     assert (shown["name"], shown["is_pending"], shown["deliveries"]) == ("order.paid", True, [])
@@ -53,7 +53,7 @@ def test_an_event_is_emitted_listed_shown_and_replayed(api: House, listener: UUI
 
 
 def test_a_deduplicated_event_is_counted_and_names_the_job_that_covers_it(
-    api: House, listener: UUID
+    api: ApiServer, listener: UUID
 ) -> None:
     admin = api.client("tenant_admin")
     paid = {"name": "order.paid", "data": {"to": "ada", "total": 120}, "key": "order-7"}
@@ -81,8 +81,8 @@ def test_a_deduplicated_event_is_counted_and_names_the_job_that_covers_it(
         ({"to": 7, "total": 120}, "failed", "payload.to: "),
     ],
 )
-def test_a_trigger_is_tried_on_an_event_and_nothing_comes_of_it(
-    api: House, listener: UUID, data: dict[str, object], outcome: str, reason: str | None
+def test_testing_a_trigger_on_an_event_creates_no_job(
+    api: ApiServer, listener: UUID, data: dict[str, object], outcome: str, reason: str | None
 ) -> None:
     admin = api.client("tenant_admin")
     event = admin.post("/events", json={"name": "order.paid", "data": data}).json()["id"]
@@ -99,7 +99,9 @@ def test_a_trigger_is_tried_on_an_event_and_nothing_comes_of_it(
     assert (shown["is_pending"], shown["deliveries"]) == (True, [])
 
 
-def test_a_trial_says_that_the_name_does_not_fit(api: House, listener: UUID) -> None:
+def test_a_trigger_test_reports_that_the_name_does_not_match(
+    api: ApiServer, listener: UUID
+) -> None:
     admin = api.client("tenant_admin")
     event = admin.post("/events", json={"name": "user.new"}).json()["id"]
     tried = admin.post(f"/triggers/{listener}/test", json={"event_id": event}).json()
@@ -123,7 +125,7 @@ def test_a_trial_says_that_the_name_does_not_fit(api: House, listener: UUID) -> 
         ({"name": "order.paid", "data": {"x": "y" * 262_145}}, "data"),
     ],
 )
-def test_what_is_no_event_is_refused(api: House, body: dict[str, object], field: str) -> None:
+def test_an_invalid_event_is_refused(api: ApiServer, body: dict[str, object], field: str) -> None:
     refused = api.client("tenant_admin").post("/events", json=body)
     assert refused.status_code in {413, 422}
     assert field in refused.text

@@ -1,20 +1,20 @@
-"""Jobs over HTTP: what the engine does, with the right status and nothing secret in it."""
+"""Jobs over HTTP: the engine's operations with the right status and without secrets."""
 
 import json
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 from uuid import uuid4
 
-from api.foreign import make_objects
-from api.house import House
+from api.api_server import ApiServer
+from api.tenant_objects import create_tenant_objects
 from cluster import wait_until
 
 
-def test_a_job_is_made_looked_at_changed_and_canceled(api: House) -> None:
+def test_a_job_is_created_read_changed_and_canceled(api: ApiServer) -> None:
     admin = api.client("tenant_admin")
-    made = admin.post("/jobs", json={"definition": "mail", "payload": {"to": "ada"}})
-    assert (made.status_code, made.json()["status"]) == (201, "created")
-    path = f"/jobs/{made.json()['id']}"
+    created = admin.post("/jobs", json={"definition": "mail", "payload": {"to": "ada"}})
+    assert (created.status_code, created.json()["status"]) == (201, "created")
+    path = f"/jobs/{created.json()['id']}"
     job = admin.get(path).json()["job"]
     assert (job["state"], job["payload"], job["queue"]) == ("queued", {"to": "ada"}, "mail")
     assert job["created_by"].startswith("key:")
@@ -33,7 +33,7 @@ def test_a_job_is_made_looked_at_changed_and_canceled(api: House) -> None:
     assert (canceled.status_code, canceled.json()) == (202, {"state": "canceled"})
     kinds = [event["kind"] for event in admin.get(f"{path}/events").json()["items"]]
     assert "canceled" in kinds
-    assert admin.post(f"{path}/cancel").status_code == 202  # again is no error
+    assert admin.post(f"{path}/cancel").status_code == 202  # canceling it twice is not an error
     refused = admin.post(f"{path}/reschedule", json={"run_at": None})
     assert (refused.status_code, refused.json()["code"]) == (409, "conflict")
     again = admin.post(f"{path}/retry", json={"payload": {"to": "bob"}})
@@ -42,13 +42,13 @@ def test_a_job_is_made_looked_at_changed_and_canceled(api: House) -> None:
     assert (copy["retry_of"], copy["payload"]) == (job["id"], {"to": "bob"})
 
 
-def test_pages_lead_through_the_whole_list(api: House) -> None:
+def test_pages_cover_the_whole_list(api: ApiServer) -> None:
     admin = api.client("tenant_admin")
     tag = {"tag": uuid4().hex}
     jobs = [{"definition": "plain", "tags": [tag["tag"]]} for _ in range(5)]
-    made = admin.post("/jobs/batch", json={"jobs": jobs})
-    assert made.status_code == 201
-    ids = [job["id"] for job in made.json()["items"]]
+    created = admin.post("/jobs/batch", json={"jobs": jobs})
+    assert created.status_code == 201
+    ids = [job["id"] for job in created.json()["items"]]
     found, cursor = [], None
     for _ in range(3):
         params: dict[str, Any] = {**tag, "limit": 2, **({"cursor": cursor} if cursor else {})}
@@ -62,7 +62,7 @@ def test_pages_lead_through_the_whole_list(api: House) -> None:
     assert admin.get("/jobs", params={"state": "dead", **tag}).json()["items"] == []
 
 
-def test_a_key_of_the_job_answers_the_job_that_is_there(api: House) -> None:
+def test_an_existing_idempotency_key_returns_the_existing_job(api: ApiServer) -> None:
     admin = api.client("tenant_admin")
     job = {"definition": "plain", "key": uuid4().hex}
     first, second = (admin.post("/jobs", json=job) for _ in range(2))
@@ -72,7 +72,7 @@ def test_a_key_of_the_job_answers_the_job_that_is_there(api: House) -> None:
     assert (refused.status_code, refused.json()["code"]) == (409, "duplicate_key")
 
 
-def test_a_request_that_is_repeated_with_its_key_is_done_once(api: House) -> None:
+def test_a_request_repeated_with_its_key_acts_once(api: ApiServer) -> None:
     admin = api.client("tenant_admin")
     key = {"idempotency-key": uuid4().hex}
     job = {"definition": "plain", "tags": [key["idempotency-key"]]}
@@ -98,7 +98,7 @@ def test_a_request_that_is_repeated_with_its_key_is_done_once(api: House) -> Non
     assert "idempotent-replayed" not in theirs.headers
 
 
-def test_a_tenant_sees_what_operators_have_set_for_it(api: House) -> None:
+def test_a_tenant_sees_the_limits_that_operators_have_set(api: ApiServer) -> None:
     operator, viewer = api.client("super_admin"), api.client("viewer")
     limits = {"max_running": 7, "weight": 3}
     assert operator.patch(f"/tenants/{api.a.tenant_id}", json=limits).status_code == 204
@@ -110,7 +110,7 @@ def test_a_tenant_sees_what_operators_have_set_for_it(api: House) -> None:
     assert operator.patch(f"/tenants/{api.a.tenant_id}", json=unset).status_code == 204
 
 
-def test_a_full_queue_is_told_with_its_depth(api: House) -> None:
+def test_a_full_queue_is_refused_with_its_depth(api: ApiServer) -> None:
     operator = api.client("super_admin")
     tenant = operator.post("/tenants", json={"slug": "full", "max_pending": 2}).json()["id"]
     acting = {"x-jobforge-tenant": "full"}
@@ -126,7 +126,7 @@ def test_a_full_queue_is_told_with_its_depth(api: House) -> None:
     assert (gone.status_code, gone.json()["code"]) == (410, "tenant_erased")
 
 
-def test_secrets_do_not_leave_in_views(api: House) -> None:
+def test_responses_contain_no_secrets(api: ApiServer) -> None:
     admin = api.client("tenant_admin")
     secret = "hunter2-" + uuid4().hex
     body = {"definition": "mail", "payload": {"to": "a", "password": secret}}
@@ -139,10 +139,10 @@ def test_secrets_do_not_leave_in_views(api: House) -> None:
         assert secret not in admin.get(where).text, where
 
 
-def test_dead_jobs_are_grouped_annotated_and_driven_again(api: House) -> None:
-    foreign = make_objects(api)
+def test_dead_jobs_are_grouped_annotated_and_redriven(api: ApiServer) -> None:
+    foreign = create_tenant_objects(api)
     admin = api.client("tenant_admin", api.b)
-    fingerprint = foreign.named["fingerprint"][0]
+    fingerprint = foreign.path_values["fingerprint"][0]
     (group,) = admin.get("/failures").json()["items"]
     assert (group["jobs"], group["note"]) == (1, "known to B")
     which = {"kind": "redrive", "filter": {"fingerprint": fingerprint}}
@@ -157,7 +157,7 @@ def test_dead_jobs_are_grouped_annotated_and_driven_again(api: House) -> None:
     assert admin.post("/failures/0123456789abcdef/discard").status_code == 404
 
 
-def test_an_operation_is_carried_out_by_the_server(api: House) -> None:
+def test_the_server_carries_out_an_operation(api: ApiServer) -> None:
     admin = api.client("tenant_admin")
     tag = uuid4().hex
     jobs = [{"definition": "plain", "tags": [tag], "delay_s": 3600} for _ in range(5)]
@@ -172,7 +172,7 @@ def test_an_operation_is_carried_out_by_the_server(api: House) -> None:
     assert admin.post(f"{path}/cancel").status_code == 409
 
 
-def test_operators_see_and_steer_the_installation(api: House) -> None:
+def test_operators_read_and_control_the_installation(api: ApiServer) -> None:
     operator = api.client("super_admin")
     settings = {"queue": "slow", "timeout_s": 60, "parameters": {"type": "object"}}
     assert operator.put("/definitions/made/versions/1", json=settings).status_code == 204
@@ -196,7 +196,7 @@ def test_operators_see_and_steer_the_installation(api: House) -> None:
     assert json.dumps(summary)
 
 
-def test_numbers_of_any_length_come_out_as_they_went_in(api: House) -> None:
+def test_numbers_of_any_length_are_returned_unchanged(api: ApiServer) -> None:
     digits = "1" + "0" * 40
     api.conn.execute(
         """

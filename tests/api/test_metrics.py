@@ -1,4 +1,4 @@
-"""What a server shows to Prometheus, and to whom; and how the database is."""
+"""A server's metrics for Prometheus, who may read them, and metrics of the database."""
 
 import socket
 import threading
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import httpx2
 import pytest
-from api.house import House, house
+from api.api_server import ApiServer, open_api_server
 from cluster import connect_to, fresh_database, wait_until
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -16,17 +16,20 @@ TOKEN = "what prometheus says to be let in, and nobody else"
 
 
 @pytest.fixture(scope="module")
-def api(server: PostgresServer) -> Iterator[House]:
-    with fresh_database(server) as database, house(database, metrics_token=TOKEN) as opened:
+def api(server: PostgresServer) -> Iterator[ApiServer]:
+    with (
+        fresh_database(server) as database,
+        open_api_server(database, metrics_token=TOKEN) as opened,
+    ):
         yield opened
 
 
-def scraped(api: House, **headers: str) -> httpx2.Response:
-    return api.bare(headers).get(f"{api.url}/metrics")
+def scrape(api: ApiServer, **headers: str) -> httpx2.Response:
+    return api.client_with_headers(headers).get(f"{api.url}/metrics")
 
 
-def samples(api: House) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
-    page = scraped(api, authorization=f"Bearer {TOKEN}")
+def samples(api: ApiServer) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
+    page = scrape(api, authorization=f"Bearer {TOKEN}")
     assert page.status_code == 200, page.text
     return {
         (sample.name, tuple(sorted(sample.labels.items()))): sample.value
@@ -35,17 +38,17 @@ def samples(api: House) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
     }
 
 
-def test_the_token_of_the_settings_is_enough_and_another_is_not(api: House) -> None:
-    page = scraped(api, authorization=f"Bearer {TOKEN}")
+def test_only_the_configured_token_reads_metrics(api: ApiServer) -> None:
+    page = scrape(api, authorization=f"Bearer {TOKEN}")
     assert page.status_code == 200
     assert page.headers["content-type"].startswith("text/plain; version=0.0.4")
-    assert scraped(api, authorization=f"Bearer {TOKEN}x").status_code == 401
-    assert scraped(api).status_code == 401
+    assert scrape(api, authorization=f"Bearer {TOKEN}x").status_code == 401
+    assert scrape(api).status_code == 401
     assert api.client("super_admin").get(f"{api.url}/metrics").status_code == 200
     assert api.client("tenant_admin").get(f"{api.url}/metrics").status_code == 403
 
 
-def test_what_happens_shows_in_the_next_page(api: House) -> None:
+def test_the_next_scrape_shows_what_happened(api: ApiServer) -> None:
     tenant = str(api.a.tenant_id)
     waiting = "jobforge_tenant_queued_jobs", (("tenant", tenant),)
     before = samples(api).get(waiting, 0)
@@ -60,7 +63,7 @@ def test_what_happens_shows_in_the_next_page(api: House) -> None:
     assert found["jobforge_workers", (("state", "live"),)] == 0
 
 
-def test_who_leaves_in_the_middle_of_a_body_is_counted_as_gone(api: House) -> None:
+def test_a_client_that_disconnects_within_a_body_is_counted(api: ApiServer) -> None:
     whole = api.client("tenant_admin").build_request("POST", "/jobs/batch", json={"jobs": []})
     head = "".join(f"{name}: {value}\r\n" for name, value in whole.headers.items())
     with socket.create_connection((whole.url.host, whole.url.port or 80)) as leaving:
@@ -69,15 +72,17 @@ def test_who_leaves_in_the_middle_of_a_body_is_counted_as_gone(api: House) -> No
     wait_until(lambda: samples(api).get(("jobforge_http_requests_total", route)) == 1)
 
 
-def test_an_unknown_path_adds_no_name_of_its_own(api: House) -> None:
-    api.bare({}).get(f"{api.url}/no/such/path")
+def test_an_unknown_path_adds_no_label(api: ApiServer) -> None:
+    api.client_with_headers({}).get(f"{api.url}/no/such/path")
     names = [labels for name, labels in samples(api) if name == "jobforge_http_requests_total"]
     routes = {dict(labels)["route"] for labels in names}
     assert "unknown" in routes
     assert not [route for route in routes if "such" in route]
 
 
-def test_the_page_of_the_database_has_the_findings_and_who_holds_the_horizon(api: House) -> None:
+def test_database_metrics_show_findings_and_the_holder_of_the_horizon(
+    api: ApiServer,
+) -> None:
     with connect_to(api.database.url) as holder:
         holder.autocommit = False
         holder.execute("set transaction isolation level repeatable read")
@@ -100,7 +105,7 @@ def test_the_page_of_the_database_has_the_findings_and_who_holds_the_horizon(api
     assert shown["login"] == "server_login"
 
 
-def test_the_page_of_the_database_says_who_waits_for_whose_lock(api: House) -> None:
+def test_database_metrics_show_lock_waits(api: ApiServer) -> None:
     with connect_to(api.database.url) as holder, connect_to(api.database.url) as waiter:
         holder.execute("select pg_advisory_lock(1)")
         pids = waiter.info.backend_pid, holder.info.backend_pid
@@ -114,13 +119,13 @@ def test_the_page_of_the_database_says_who_waits_for_whose_lock(api: House) -> N
     assert pids not in lock_waits(api)
 
 
-def lock_waits(api: House) -> list[tuple[int, int]]:
+def lock_waits(api: ApiServer) -> list[tuple[int, int]]:
     shown = api.client("super_admin").get("/database").json()["lock_waits"]
     assert all(each["seconds"] >= 0 for each in shown)
     return [(each["pid"], each["holder"]) for each in shown]
 
 
-def test_the_page_of_the_database_says_who_waits_and_what_does_not_go_on(api: House) -> None:
+def test_database_metrics_show_waiting_sessions_and_stalled_work(api: ApiServer) -> None:
     api.client("tenant_admin").post("/jobs", json={"definition": "plain"})
     api.conn.execute("select jobforge.start_maintenance('statistics', 0, 'here:1')")
     shown = api.client("super_admin").get("/database").json()

@@ -1,4 +1,4 @@
-"""The worker over HTTP: it runs, keeps and settles jobs with a key, and no database."""
+"""The worker over HTTP: it runs, extends and settles jobs with a key and without a database."""
 
 import asyncio
 import signal
@@ -9,11 +9,11 @@ from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
-from api.front import Fault, Front
-from api.house import House, Party
+from api.api_server import ApiServer, TenantKeys
+from api.faulty_proxy import Fault, FaultyProxy
 from cluster import wait_until
 from integration.terminal import Terminal
-from integration.workshop import eventually
+from integration.worker_harness import eventually
 from sql.engine import call_for_value, enqueue_one, state_of
 
 from jobforge import Context, JobForge, Retry, calls, db, errors
@@ -56,20 +56,20 @@ def anyio_backend() -> str:
 
 
 @pytest.fixture
-def front(api: House) -> Iterator[Front]:
-    with Front(api.url).opened() as opened:
+def proxy(api: ApiServer) -> Iterator[FaultyProxy]:
+    with FaultyProxy(api.url).serving() as opened:
         yield opened
 
 
-def history(api: House, party: Party, job_id: UUID) -> JobHistory:
+def history(api: ApiServer, party: TenantKeys, job_id: UUID) -> JobHistory:
     return db.run(api.conn, calls.get_job(job_id, tenant_id=party.tenant_id))
 
 
 @asynccontextmanager
 async def working(app: JobForge, url: str, key: str, **options: Any) -> AsyncIterator[Worker]:
-    """A worker in this loop, until the end of the block."""
+    """Run a worker in this loop until the end of the block."""
     given = {"queues": {"default": 10}, "lease_s": 4.0, "heartbeat_s": 0.5}
-    async with reached(url, key) as server, asyncio.TaskGroup() as group:
+    async with open_server_database(url, key) as server, asyncio.TaskGroup() as group:
         worker = Worker(app, server, poll_s=server.poll_s, **{**given, **options})
         running = group.create_task(worker.run())
         try:
@@ -81,7 +81,7 @@ async def working(app: JobForge, url: str, key: str, **options: Any) -> AsyncIte
 
 
 @asynccontextmanager
-async def reached(url: str, key: str) -> AsyncIterator[HttpEngine]:
+async def open_server_database(url: str, key: str) -> AsyncIterator[HttpEngine]:
     server = HttpEngine(server_address(url, key))
     try:
         await server.open()
@@ -90,13 +90,13 @@ async def reached(url: str, key: str) -> AsyncIterator[HttpEngine]:
         await server.close()
 
 
-def register(api: House, app: JobForge) -> None:
+def register(api: ApiServer, app: JobForge) -> None:
     for call in app.registrations():
         db.run(api.conn, call)
 
 
 @pytest.mark.anyio
-async def test_a_tenants_worker_runs_its_tenants_jobs_as_any_worker_does(api: House) -> None:
+async def test_a_tenants_worker_runs_jobs_of_its_tenant_like_any_worker(api: ApiServer) -> None:
     app = JobForge("postgresql://nowhere.example.com/none")
     may_end = asyncio.Event()
 
@@ -115,7 +115,7 @@ async def test_a_tenants_worker_runs_its_tenants_jobs_as_any_worker_does(api: Ho
         await may_end.wait()
 
     register(api, app)
-    theirs = enqueue_one(api.conn, api.b.tenant_id, definition="echo", payload={"n": 1})
+    foreign = enqueue_one(api.conn, api.b.tenant_id, definition="echo", payload={"n": 1})
     own = [
         enqueue_one(api.conn, api.a.tenant_id, definition=name, payload=payload)
         for name, payload in (
@@ -130,10 +130,11 @@ async def test_a_tenants_worker_runs_its_tenants_jobs_as_any_worker_does(api: Ho
         return [state_of(api.conn, api.a.tenant_id, job_id) for job_id in own]
 
     async with working(app, api.url, api.a.keys["worker"]):
-        # No result is as long as the first, so it fails for good.
+        # No result may be that long, so the job fails permanently.
         await eventually(lambda: states() == ["dead", "succeeded", "dead", "running"])
         db.run(api.conn, calls.cancel_job(own[3], tenant_id=api.a.tenant_id))
-        await eventually(lambda: states()[3] == "canceled")  # the next heartbeat tells
+        # the next heartbeat delivers the cancel request
+        await eventually(lambda: states()[3] == "canceled")
     echoed = history(api, api.a, own[1])
     assert echoed.job.result == 2
     notes = db.run(api.conn, calls.list_notes(own[1], tenant_id=api.a.tenant_id))
@@ -141,7 +142,7 @@ async def test_a_tenants_worker_runs_its_tenants_jobs_as_any_worker_does(api: Ho
     error = history(api, api.a, own[2]).job.error
     assert error is not None
     assert error["type"] == "ValueError"
-    assert state_of(api.conn, api.b.tenant_id, theirs) == "queued"
+    assert state_of(api.conn, api.b.tenant_id, foreign) == "queued"
     [worker] = [each for each in db.run(api.conn, calls.list_workers()) if each.state == "stopped"]
     assert worker.memory_bytes
     assert worker.clock_skew_s is not None
@@ -149,7 +150,7 @@ async def test_a_tenants_worker_runs_its_tenants_jobs_as_any_worker_does(api: Ho
 
 
 @pytest.mark.anyio
-async def test_steps_waits_and_children_work_without_a_database(api: House) -> None:
+async def test_steps_waits_and_children_work_without_a_database(api: ApiServer) -> None:
     app = JobForge("postgresql://nowhere.example.com/none")
     done: list[str] = []
 
@@ -189,8 +190,8 @@ async def test_steps_waits_and_children_work_without_a_database(api: House) -> N
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("fault", ["down", "throttled"])
-async def test_what_ended_while_the_server_was_away_is_settled_when_it_is_back(
-    api: House, front: Front, fault: Fault
+async def test_jobs_finished_during_a_server_outage_are_settled_afterwards(
+    api: ApiServer, proxy: FaultyProxy, fault: Fault
 ) -> None:
     app = JobForge("postgresql://nowhere.example.com/none")
     started, may_end = asyncio.Event(), asyncio.Event()
@@ -202,70 +203,72 @@ async def test_what_ended_while_the_server_was_away_is_settled_when_it_is_back(
         return "done"
 
     register(api, app)
-    async with working(app, front.url, api.make_key("worker", None), lease_s=30.0):
+    async with working(app, proxy.url, api.create_key("worker", None), lease_s=30.0):
         job_id = enqueue_one(api.conn, api.b.tenant_id, definition="cut")
         await asyncio.wait_for(started.wait(), 30)
-        front.always = fault
-        asked = len(front.seen)
+        proxy.always = fault
+        asked = len(proxy.requests)
         may_end.set()
-        await eventually(lambda: "POST /api/v1/worker/jobs/complete" in front.seen[asked:])
-        front.always = None
+        await eventually(lambda: "POST /api/v1/worker/jobs/complete" in proxy.requests[asked:])
+        proxy.always = None
         await eventually(lambda: state_of(api.conn, api.b.tenant_id, job_id) == "succeeded")
     [attempt] = history(api, api.b, job_id).attempts
     assert attempt.outcome == "succeeded"
 
 
 @pytest.mark.anyio
-async def test_a_worker_is_refused_by_another_role_and_by_unknown_definitions(api: House) -> None:
+async def test_a_worker_is_refused_by_another_role_and_by_unknown_definitions(
+    api: ApiServer,
+) -> None:
     with pytest.raises(errors.Denied, match="viewer"):
-        async with reached(api.url, api.a.keys["viewer"]):
-            pytest.fail("it must not start")
+        async with open_server_database(api.url, api.a.keys["viewer"]):
+            pytest.fail("the worker must not start")
     app = JobForge("postgresql://nowhere.example.com/none")
 
     @app.job(isolation="inline")
     async def unheard_of() -> None: ...
 
-    async with reached(api.url, api.a.keys["worker"]) as server:
+    async with open_server_database(api.url, api.a.keys["worker"]) as server:
         worker = Worker(app, server, queues={"default": 1})
         with pytest.raises(errors.Denied, match="unheard_of"):
             await worker.run()
 
 
-def test_everything_that_a_worker_calls_has_a_route() -> None:
+def test_every_call_of_a_worker_has_a_route() -> None:
     source = Path(calls.__file__).parent.parent / "worker"
     text = "".join(path.read_text(encoding="utf-8") for path in source.glob("*.py"))
     called = {name for name in calls.__all__ if f"calls.{name}(" in text}
     # A job that creates workflows or batches needs a worker with a database.
     created = {"enqueue_workflow", "create_batch", "add_to_batch", "close_batch"}
-    # The server repeats a claim that met an unreadable payload; a worker does so on a database.
+    # The server retries a claim with an unreadable payload itself; with a database the worker does.
     repeated = {"claim_readable_jobs"}
     assert called - WORKER_ROUTES.keys() <= {"advance_operations", *created, *repeated}
 
 
-def test_the_command_runs_jobs_that_make_jobs_and_drains(api: House, tmp_path: Path) -> None:
+def test_the_command_runs_jobs_that_enqueue_jobs_and_drains(api: ApiServer, tmp_path: Path) -> None:
     (tmp_path / "app.py").write_text(APP, encoding="utf-8")
-    key = api.make_key("worker", None)
+    key = api.create_key("worker", None)
     shell = Terminal(tmp_path, JOBFORGE_SERVER=api.url, JOBFORGE_KEY=key)
-    with shell.started("worker", "app.py", "--concurrency", "2") as worker:
+    with shell.start("worker", "app.py", "--concurrency", "2") as worker:
         worker.wait_for("worker.started")
         parent = enqueue_one(api.conn, api.a.tenant_id, definition="parent", payload={"n": 1})
         enqueue_one(api.conn, api.b.tenant_id, definition="light", payload={"n": 2})
         wait_until(lambda: len(_results(api, "child")) == 2)
         worker.signal(signal.SIGTERM)
-        assert worker.end() == 0
-    assert key not in worker.said
+        assert worker.wait_for_exit() == 0
+    assert key not in worker.output
     assert sorted(_results(api, "child")) == [2, 3]
     assert history(api, api.a, parent).job.state == "succeeded"
 
 
-def _results(api: House, definition: str) -> list[Any]:
+def _results(api: ApiServer, definition: str) -> list[Any]:
     rows = api.conn.execute(
         "select result from jobforge.finished_jobs where definition = %s", [definition]
     )
     return [row["result"] for row in rows]
 
 
-def test_the_command_ends_when_the_server_does_not_take_its_key(api: House, tmp_path: Path) -> None:
+def test_the_command_exits_when_the_server_refuses_its_key(api: ApiServer, tmp_path: Path) -> None:
     (tmp_path / "app.py").write_text(APP, encoding="utf-8")
     ended = Terminal(tmp_path).run("worker", "--server", api.url, "--key", "jf_wrong")
     assert (ended.returncode, "Invalid API key" in ended.stderr) == (4, True), ended.stderr

@@ -1,10 +1,10 @@
-"""Who may use which route: the table is walked, route by route and role by role."""
+"""Which role may use which route: every route is tested with every role."""
 
 from typing import Any
 from uuid import uuid4
 
 import pytest
-from api.house import House
+from api.api_server import ApiServer
 from attacks import Attempts
 from fastapi import FastAPI
 from fastapi.routing import APIRoute
@@ -33,7 +33,7 @@ def _path(rule: Rule) -> str:
     )
 
 
-def _ask(api: House, rule: Rule, role: str | None, **options: Any) -> tuple[int, str]:
+def _ask(api: ApiServer, rule: Rule, role: str | None, **options: Any) -> tuple[int, str]:
     url = f"{api.url}{_path(rule)}" if not rule.path.startswith(PREFIX) else _path(rule)
     json = None if rule.method in {"GET", "DELETE"} else {"no_such_member": 1}
     with api.client(role).stream(rule.method, url, json=json, **options) as answer:
@@ -42,28 +42,28 @@ def _ask(api: House, rule: Rule, role: str | None, **options: Any) -> tuple[int,
         return answer.status_code, answer.json()["code"] if is_problem else body.decode()
 
 
-def test_the_table_and_the_routes_are_the_same() -> None:
+def test_the_role_table_has_exactly_the_routes() -> None:
     assert _routes(create_app(Config())) == set(RULES)
 
 
 @pytest.mark.attack("HTTP routes by role")
-def test_every_route_admits_the_roles_of_its_row_and_nobody_else(
-    api: House, attempts: Attempts
+def test_every_route_admits_exactly_the_roles_of_its_row(
+    api: ApiServer, attempts: Attempts
 ) -> None:
     attempts(len(RULES) * len(EVERYBODY))
     for rule in RULES.values():
         for role in EVERYBODY:
             status, code = _ask(api, rule, role)
-            said = f"{rule.method} {rule.path} as {role}: {status} {code}"
+            output = f"{rule.method} {rule.path} as {role}: {status} {code}"
             if rule.roles is None:
-                assert status not in {401, 403} or code == "unauthenticated", said
+                assert status not in {401, 403} or code == "unauthenticated", output
             elif role is None:
-                assert (status, code) == (401, "unauthenticated"), said
+                assert (status, code) == (401, "unauthenticated"), output
             elif role in rule.roles:
-                assert status not in {401, 403}, said
+                assert status not in {401, 403}, output
             else:
-                assert (status, code) == (403, "forbidden"), said
-            assert status < 500, said
+                assert (status, code) == (403, "forbidden"), output
+            assert status < 500, output
 
 
 def test_a_route_without_a_row_cannot_be_added() -> None:
@@ -82,11 +82,11 @@ def test_every_route_is_guarded() -> None:
         for route in app.routes
         if isinstance(route, APIRoute) and type(route) is APIRoute
     ]
-    # The document and, where the dashboard is built, the redirect to it are for everybody.
+    # The OpenAPI document and the redirect to the dashboard, if it is built, are public.
     assert [path for path in bare if path != "/"] == [f"{PREFIX}/openapi.json"]
 
 
-def test_a_viewer_changes_nothing_and_a_worker_only_works() -> None:
+def test_a_viewer_cannot_change_anything_and_a_worker_can_only_work() -> None:
     for rule in RULES.values():
         roles = rule.roles or frozenset()
         if rule.method != "GET":
@@ -98,9 +98,9 @@ def test_a_viewer_changes_nothing_and_a_worker_only_works() -> None:
 
 
 @pytest.mark.attack("API keys")
-def test_scopes_narrow_a_role_down(api: House, attempts: Attempts) -> None:
-    reader = api.make_key("tenant_admin", api.a.tenant_id, scopes=["jobs:read"])
-    client = api.bare({"authorization": f"Bearer {reader}"})
+def test_scopes_restrict_a_role(api: ApiServer, attempts: Attempts) -> None:
+    reader = api.create_key("tenant_admin", api.a.tenant_id, scopes=["jobs:read"])
+    client = api.client_with_headers({"authorization": f"Bearer {reader}"})
     assert client.get("/jobs").status_code == 200
     refused = client.post("/jobs", json={"definition": "plain"})
     assert (refused.status_code, refused.json()["code"]) == (403, "out_of_scope")
@@ -110,9 +110,9 @@ def test_scopes_narrow_a_role_down(api: House, attempts: Attempts) -> None:
 
 
 @pytest.mark.attack("API keys")
-def test_a_key_cannot_make_one_that_may_do_more(api: House, attempts: Attempts) -> None:
-    narrow = api.make_key("tenant_admin", api.a.tenant_id, scopes=["keys:write", "jobs:read"])
-    client = api.bare({"authorization": f"Bearer {narrow}"})
+def test_a_key_cannot_create_a_key_with_more_rights(api: ApiServer, attempts: Attempts) -> None:
+    narrow = api.create_key("tenant_admin", api.a.tenant_id, scopes=["keys:write", "jobs:read"])
+    client = api.client_with_headers({"authorization": f"Bearer {narrow}"})
     wish = {"name": "wider", "role": "viewer"}
     assert client.post("/keys", json=wish).json()["code"] == "out_of_scope"
     assert client.post("/keys", json={**wish, "scopes": ["jobs:write"]}).status_code == 403
@@ -124,7 +124,7 @@ def test_a_key_cannot_make_one_that_may_do_more(api: House, attempts: Attempts) 
 
 
 @pytest.mark.attack("API keys")
-def test_only_a_super_admin_may_name_another_tenant(api: House, attempts: Attempts) -> None:
+def test_only_a_super_admin_may_name_another_tenant(api: ApiServer, attempts: Attempts) -> None:
     attempts(len(TENANT_ROLES))
     header = {"x-jobforge-tenant": str(api.b.tenant_id)}
     for role in TENANT_ROLES:

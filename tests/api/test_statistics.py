@@ -1,10 +1,10 @@
-"""Statistics over HTTP: for a tenant, for all of them, and what each used."""
+"""Statistics over HTTP: for one tenant, for all tenants, and the usage of each."""
 
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
 import pytest
-from api.house import API, House, Party
+from api.api_server import API, ApiServer, TenantKeys
 
 from jobforge.client.client import Client
 
@@ -12,14 +12,14 @@ HOUR = timedelta(hours=1)
 
 
 @pytest.fixture(scope="module")
-def counted(api: House) -> House:
-    """Two attempts of A's and one of B's, as a roll-up leaves them."""
+def api_with_attempts(api: ApiServer) -> ApiServer:
+    """Store two attempts of tenant A and one of tenant B, as a roll-up does."""
     add(api, api.a, "mail", 2)
     add(api, api.b, "of_b", 1)
     return api
 
 
-def add(api: House, party: Party, definition: str, n: int) -> None:
+def add(api: ApiServer, party: TenantKeys, definition: str, n: int) -> None:
     api.conn.execute(
         """
         insert into jobforge.minute_statistics
@@ -31,8 +31,8 @@ def add(api: House, party: Party, definition: str, n: int) -> None:
     )
 
 
-def test_a_viewer_sees_the_tenants_own(counted: House) -> None:
-    viewer = counted.client("viewer")
+def test_a_viewer_sees_the_statistics_of_its_tenant(api_with_attempts: ApiServer) -> None:
+    viewer = api_with_attempts.client("viewer")
     [item] = viewer.get("/statistics", params={"by": "definition", "step_s": 3600}).json()["items"]
     assert (item["definition"], item["attempts"], item["succeeded"]) == ("mail", 2, 2)
     assert 512 <= item["run_p95_ms"] < 1024
@@ -40,11 +40,11 @@ def test_a_viewer_sees_the_tenants_own(counted: House) -> None:
         assert viewer.get("/statistics", params=nothing).json()["items"] == []
 
 
-def test_a_super_admin_sees_all_together_or_one(counted: House) -> None:
-    operator = counted.client("super_admin")
+def test_a_super_admin_sees_the_sum_or_one_tenant(api_with_attempts: ApiServer) -> None:
+    operator = api_with_attempts.client("super_admin")
     [item] = operator.get("/statistics", params={"step_s": 86_400}).json()["items"]
     assert (item["definition"], item["attempts"]) == (None, 3)
-    one = {"X-JobForge-Tenant": str(counted.b.tenant_id)}
+    one = {"X-JobForge-Tenant": str(api_with_attempts.b.tenant_id)}
     [item] = operator.get("/statistics", params={"step_s": 86_400}, headers=one).json()["items"]
     assert item["attempts"] == 1
 
@@ -61,15 +61,15 @@ def test_a_super_admin_sees_all_together_or_one(counted: House) -> None:
         {"since": "yesterday"},
     ],
 )
-def test_what_cannot_be_answered_is_refused(api: House, wrong: dict[str, str]) -> None:
+def test_invalid_ranges_are_refused(api: ApiServer, wrong: dict[str, str]) -> None:
     answer = api.client("viewer").get("/statistics", params=wrong)
     assert (answer.status_code, answer.json()["code"]) == (422, "invalid")
 
 
-def test_what_each_tenant_used_is_told_as_json_and_as_csv(counted: House) -> None:
-    operator = counted.client("super_admin")
+def test_usage_by_tenant_is_json_or_csv(api_with_attempts: ApiServer) -> None:
+    operator = api_with_attempts.client("super_admin")
     used = {UUID(each["tenant_id"]): each for each in operator.get("/usage").json()["items"]}
-    mine = used[counted.a.tenant_id]
+    mine = used[api_with_attempts.a.tenant_id]
     assert (mine["attempts"], mine["run_s"], mine["cpu_s"]) == (2, 3, 1.5)
     assert mine["peak_memory_bytes"] == 4096
     asked = [
@@ -80,16 +80,16 @@ def test_what_each_tenant_used_is_told_as_json_and_as_csv(counted: House) -> Non
         assert answer.headers["content-type"].startswith("text/csv")
         header, *lines = answer.text.splitlines()
         assert header == "tenant_id,slug,attempts,run_s,cpu_s,peak_memory_bytes"
-        assert any(line.startswith(str(counted.b.tenant_id)) for line in lines)
+        assert any(line.startswith(str(api_with_attempts.b.tenant_id)) for line in lines)
 
 
-def test_the_client_reads_them_as_the_engine_does(counted: House) -> None:
+def test_the_client_returns_what_the_engine_returns(api_with_attempts: ApiServer) -> None:
     since = datetime.now(UTC) - HOUR
-    with Client(counted.url.removesuffix(API), counted.super_key) as client:
+    with Client(api_with_attempts.url.removesuffix(API), api_with_attempts.super_key) as client:
         [statistic] = client.get_statistics(
-            since, step_s=86_400, definition="mail", tenant_id=counted.a.tenant_id
+            since, step_s=86_400, definition="mail", tenant_id=api_with_attempts.a.tenant_id
         )
         used = {each.tenant_id: each for each in client.meter_tenants(since)}
     assert (statistic.attempts, statistic.run_ms) == (2, 3000)
     assert statistic.at.tzinfo is not None
-    assert used[counted.b.tenant_id].run_s == 3
+    assert used[api_with_attempts.b.tenant_id].run_s == 3

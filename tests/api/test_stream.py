@@ -1,4 +1,4 @@
-"""The live stream: nobody misses or hears twice what ended, and nobody hears of another tenant."""
+"""The live stream: each client gets each event of its tenant once, and none of other tenants."""
 
 import asyncio
 import select
@@ -9,10 +9,10 @@ from urllib.parse import urlsplit
 from uuid import UUID
 
 import pytest
-from api.house import API, House, Party, served
-from api.listening import Listener, listening
+from api.api_server import API, ApiServer, TenantKeys, serve_in_thread
+from api.stream_listener import StreamListener, listen_to_stream
 from cluster import Connection, connect_to, wait_until
-from integration.workshop import cut, eventually
+from integration.worker_harness import cut_connections, eventually
 from sql.engine import Row, claim, complete, enqueue, new_worker, note
 
 from jobforge import db
@@ -35,8 +35,8 @@ def anyio_backend() -> str:
     return "asyncio"
 
 
-def running(api: House, party: Party, n: int, definition: str = "plain") -> list[Row]:
-    """Jobs of a tenant that run."""
+def running(api: ApiServer, party: TenantKeys, n: int, definition: str = "plain") -> list[Row]:
+    """Return running jobs of a tenant."""
     enqueue(api.conn, party.tenant_id, n, definition=definition)
     queue = "mail" if definition == "mail" else "default"
     return claim(api.conn, WORKER, queue, limit=n, tenants=[party.tenant_id])
@@ -46,33 +46,33 @@ def ids(jobs: list[Row]) -> list[UUID]:
     return [job["job_id"] for job in jobs]
 
 
-async def test_a_client_hears_what_ended_what_was_done_and_how_much_is_waiting(
-    api: House,
+async def test_a_client_receives_ends_events_and_queue_counts(
+    api: ApiServer,
 ) -> None:
     jobs = running(api, api.a, 2)
-    async with listening(api, api.a) as listener:
+    async with listen_to_stream(api, api.a) as listener:
         note(api.conn, WORKER, jobs[:1], "progress", done=1)
         note(api.conn, WORKER, jobs[:1], "event", name="seen", password="hunter2hunter2")
         error = {"type": "Oops", "message": "no answer"}
         complete(api.conn, WORKER, jobs[:1], "failed", error=error, final=True)
-        await listener.until(lambda it: len(it.jobs()) == 1 and bool(it.named("snapshot")))
-        [attempt] = listener.named("attempt")
+        await listener.until(lambda it: len(it.jobs()) == 1 and bool(it.data_of("snapshot")))
+        [attempt] = listener.data_of("attempt")
         assert (attempt["outcome"], attempt["state"], attempt["error"]) == ("failed", "dead", error)
-        assert [event["name"] for event in listener.named("event")] == ["progress", "event"]
+        assert [event["name"] for event in listener.data_of("event")] == ["progress", "event"]
         assert "hunter2" not in str(listener.events)
-        await listener.until(lambda it: _counted(it).get("dead") == 1)
+        await listener.until(lambda it: _queue_counts(it).get("dead") == 1)
         enqueue(api.conn, api.a.tenant_id, 3, definition="plain", delay_s=3600)
-        await listener.until(lambda it: _counted(it).get("scheduled") == 3)
+        await listener.until(lambda it: _queue_counts(it).get("scheduled") == 3)
 
 
-async def test_late_commits_are_neither_missed_nor_heard_twice_by_any_of_20_clients(
-    api: House,
+async def test_each_of_20_clients_receives_late_commits_exactly_once(
+    api: ApiServer,
 ) -> None:
     jobs = {party.tenant_id: running(api, party, 12) for party in (api.a, api.b)}
     async with AsyncExitStack() as stack:
         parties = [party for party in (api.a, api.b) for _ in range(10)]
         listeners = await asyncio.gather(
-            *(stack.enter_async_context(listening(api, party)) for party in parties)
+            *(stack.enter_async_context(listen_to_stream(api, party)) for party in parties)
         )
         _end_out_of_order(api, [*jobs[api.a.tenant_id], *jobs[api.b.tenant_id]])
         for party, listener in zip(parties, listeners, strict=True):
@@ -83,44 +83,44 @@ async def test_late_commits_are_neither_missed_nor_heard_twice_by_any_of_20_clie
             }
 
 
-async def test_whoever_comes_back_gets_the_rest_on_any_server(api: House) -> None:
+async def test_a_reconnected_client_gets_the_rest_from_any_server(api: ApiServer) -> None:
     jobs, others = running(api, api.a, 6), running(api, api.b, 2)
-    async with listening(api, api.a) as listener:
+    async with listen_to_stream(api, api.a) as listener:
         complete(api.conn, WORKER, jobs[:2])
         await listener.until(lambda it: len(it.jobs()) == 2)
     with connect_to(api.database.url, autocommit=False) as held:
         complete(held, WORKER, jobs[2:3])
         complete(api.conn, WORKER, [*jobs[3:5], *others])
-        async with listening(api, api.a, last_id=listener.last_id) as again:
+        async with listen_to_stream(api, api.a, last_id=listener.last_id) as again:
             held.commit()
             await again.until(lambda it: len(it.jobs()) == 3)
             complete(api.conn, WORKER, jobs[5:])
             await again.until(lambda it: len(it.jobs()) == 4)
             assert sorted(again.jobs()) == sorted(ids(jobs[2:]))
     config = Config(database_url=api.database.url_as("server_login"), access_log=False)
-    with served(config) as url:
-        async with listening(api, api.a, url=url, last_id=listener.last_id) as elsewhere:
+    with serve_in_thread(config) as url:
+        async with listen_to_stream(api, api.a, url=url, last_id=listener.last_id) as elsewhere:
             await elsewhere.until(lambda it: len(it.jobs()) == 4)
             assert elsewhere.jobs() == again.jobs()
 
 
-async def test_a_position_that_is_not_known_is_reset_and_the_stream_goes_on(api: House) -> None:
+async def test_an_unknown_position_is_reset_and_the_stream_continues(api: ApiServer) -> None:
     jobs = running(api, api.a, 3)
     wrong = {"nonsense": "unknown", "9223372036854775807:1": "unknown", "1:1": "expired"}
     for (position, reason), job in zip(wrong.items(), jobs, strict=True):
-        async with listening(api, api.a, last_id=position) as listener:
-            await listener.until(lambda it: bool(it.named("reset")))
-            assert listener.named("reset") == [{"reason": reason}]
+        async with listen_to_stream(api, api.a, last_id=position) as listener:
+            await listener.until(lambda it: bool(it.data_of("reset")))
+            assert listener.data_of("reset") == [{"reason": reason}]
             complete(api.conn, WORKER, [job])
             await listener.until(lambda it: bool(it.jobs()))
             assert listener.jobs() == [job["job_id"]]
 
 
-async def test_filters_leave_out_all_else(api: House) -> None:
+async def test_filters_exclude_all_other_events(api: ApiServer) -> None:
     plain, mail = running(api, api.a, 3), running(api, api.a, 1, "mail")
     async with AsyncExitStack() as stack:
         by_job, by_definition, by_state, failed, everybody = [
-            await stack.enter_async_context(listening(api, party, filters=filters))
+            await stack.enter_async_context(listen_to_stream(api, party, filters=filters))
             for party, filters in [
                 (api.a, {"job": [str(plain[0]["job_id"])]}),
                 (api.a, {"definition": ["mail"]}),
@@ -140,20 +140,20 @@ async def test_filters_leave_out_all_else(api: House) -> None:
         assert by_state.jobs() == ids(plain[1:2])
 
 
-async def test_a_log_is_followed_until_the_job_ends(api: House) -> None:
+async def test_a_log_is_followed_until_its_job_ends(api: ApiServer) -> None:
     [job] = jobs = running(api, api.a, 1)
     note(api.conn, WORKER, jobs, message="one")
     path = f"/jobs/{job['job_id']}/logs"
-    async with listening(api, api.a, path, filters=FOLLOW) as listener:
+    async with listen_to_stream(api, api.a, path, filters=FOLLOW) as listener:
         note(api.conn, WORKER, jobs, message="two")
-        await listener.until(lambda it: len(it.named("log")) == 2)
+        await listener.until(lambda it: len(it.data_of("log")) == 2)
         note(api.conn, WORKER, jobs, message="three")
         complete(api.conn, WORKER, jobs)
         await listener.until(lambda it: it.has_ended)
         assert _messages(listener) == ["one", "two", "three"]
-        assert listener.named("end") == [{"state": "succeeded"}]
-    async with listening(
-        api, api.a, path, filters=FOLLOW, last_id=listener.named("log")[1]["at"]
+        assert listener.data_of("end") == [{"state": "succeeded"}]
+    async with listen_to_stream(
+        api, api.a, path, filters=FOLLOW, last_id=listener.data_of("log")[1]["at"]
     ) as again:
         await again.until(lambda it: it.has_ended)
         assert _messages(again) == ["three"]
@@ -167,55 +167,58 @@ async def test_a_log_is_followed_until_the_job_ends(api: House) -> None:
     assert foreign.get(path, params=FOLLOW).status_code == 404
 
 
-class Office:
-    """A hub by itself, over a database with one tenant's jobs."""
+class HubSetup:
+    """A hub without a server, on a database with jobs of one tenant."""
 
-    def __init__(self, api: House, hub: Hub) -> None:
+    def __init__(self, api: ApiServer, hub: Hub) -> None:
         self.api = api
         self.hub = hub
         self.watch = StreamFilter(api.a.tenant_id)
 
 
 @pytest.fixture
-async def office(api: House) -> AsyncIterator[Office]:
+async def hub_setup(api: ApiServer) -> AsyncIterator[HubSetup]:
     url = api.database.url_as("server_login")
     async with db.Database(url, size=2) as database, asyncio.TaskGroup() as group:
         hub = Hub(database, poll_s=0.01)
         group.create_task(hub.run())
-        yield Office(api, hub)
+        yield HubSetup(api, hub)
         hub.stop()
 
 
-async def test_a_slow_reader_is_cut_and_can_come_back_for_what_it_missed(office: Office) -> None:
-    jobs = running(office.api, office.api.a, 1)
-    frames = stream_events(office.hub, office.watch, None, _allowed)
+async def test_a_slow_reader_is_disconnected_and_can_resume(
+    hub_setup: HubSetup,
+) -> None:
+    jobs = running(hub_setup.api, hub_setup.api.a, 1)
+    frames = stream_events(hub_setup.hub, hub_setup.watch, None, _allow)
     first = await anext(frames)
     position = first.decode().partition("id: ")[2].strip()
-    # What it reads arrives in parts; another that never reads tells when it was too much.
-    async with office.hub.subscribe(office.watch) as witness:
+    # The reader gets its events in parts; the second subscriber, which never reads, shows when the
+    # limit is exceeded.
+    async with hub_setup.hub.subscribe(hub_setup.watch) as witness:
         for _ in range(3):
-            note_many(office.api.conn, jobs, 500)
+            note_many(hub_setup.api.conn, jobs, 500)
         await eventually(lambda: witness.end_reason is not None)
     last = await anext(frames)
     assert b'event: cut\ndata: {"reason":"slow_reader"}' in last
     with pytest.raises(StopAsyncIteration):
         await anext(frames)
-    again = stream_events(office.hub, office.watch, position, _allowed)
-    heard = b""
+    again = stream_events(hub_setup.hub, hub_setup.watch, position, _allow)
+    received = b""
     async with asyncio.timeout(30):
-        while heard.count(b"event: event\n") < 1500:
-            heard += await anext(again)
-    assert heard.count(b"event: event\n") == 1500
+        while received.count(b"event: event\n") < 1500:
+            received += await anext(again)
+    assert received.count(b"event: event\n") == 1500
     await again.aclose()
-    assert office.hub.position is None  # nobody listens, nothing is read
+    assert hub_setup.hub.position is None  # without subscribers the hub reads nothing
 
 
-def test_a_reader_that_takes_nothing_is_let_go_with_all_that_waits_for_it(
-    api: House, monkeypatch: pytest.MonkeyPatch
+def test_a_client_that_reads_nothing_is_disconnected(
+    api: ApiServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     [job] = running(api, api.a, 1)
     [start] = api.conn.execute("select place from jobforge.read_stream()").fetchall()
-    for _ in range(8):  # more than the sockets of both sides hold
+    for _ in range(8):  # more than both socket buffers hold
         note(api.conn, WORKER, [job] * 300, "progress", text="x" * 8000)
     monkeypatch.setattr(sse, "SEND_TIMEOUT_S", 0.2)
     url = urlsplit(api.url)
@@ -233,63 +236,65 @@ def _was_reset(connection: socket.socket) -> bool:
     return any(what & select.POLLERR for _, what in looked.poll(0))
 
 
-async def test_nothing_is_lost_when_the_database_connections_are_cut(office: Office) -> None:
-    jobs = running(office.api, office.api.a, 2)
-    frames = stream_events(office.hub, office.watch, None, _allowed)
+async def test_nothing_is_lost_when_the_database_connections_are_cut(hub_setup: HubSetup) -> None:
+    jobs = running(hub_setup.api, hub_setup.api.a, 2)
+    frames = stream_events(hub_setup.hub, hub_setup.watch, None, _allow)
     await anext(frames)
-    complete(office.api.conn, WORKER, jobs[:1])
-    cut(office.api.conn)
-    complete(office.api.conn, WORKER, jobs[1:])
-    heard = b""
+    complete(hub_setup.api.conn, WORKER, jobs[:1])
+    cut_connections(hub_setup.api.conn)
+    complete(hub_setup.api.conn, WORKER, jobs[1:])
+    received = b""
     async with asyncio.timeout(30):
-        while heard.count(b"event: attempt\n") < 2:
-            heard += await anext(frames)
-    assert all(str(job_id).encode() in heard for job_id in ids(jobs))
+        while received.count(b"event: attempt\n") < 2:
+            received += await anext(frames)
+    assert all(str(job_id).encode() in received for job_id in ids(jobs))
     await frames.aclose()
 
 
-async def test_a_restored_database_that_lost_the_position_cuts_clients_which_then_go_on(
-    office: Office,
+async def test_a_restored_database_without_the_position_disconnects_clients_which_then_resume(
+    hub_setup: HubSetup,
 ) -> None:
-    frames = stream_events(office.hub, office.watch, None, _allowed)
+    frames = stream_events(hub_setup.hub, hub_setup.watch, None, _allow)
     await anext(frames)
     of_another_cluster = f"{2**62}:1"
-    office.hub._position = of_another_cluster  # noqa: SLF001 - a restore takes a cluster
+    hub_setup.hub._position = of_another_cluster  # noqa: SLF001 - a real restore needs a second cluster
     async with asyncio.timeout(30):
-        heard = [frame async for frame in frames]
-    assert heard[-1] == b'event: cut\ndata: {"reason":"unavailable"}\n\n'
-    frames = stream_events(office.hub, office.watch, of_another_cluster, _allowed)
+        received = [frame async for frame in frames]
+    assert received[-1] == b'event: cut\ndata: {"reason":"unavailable"}\n\n'
+    frames = stream_events(hub_setup.hub, hub_setup.watch, of_another_cluster, _allow)
     assert b"event: reset\n" in await anext(frames)
-    complete(office.api.conn, WORKER, running(office.api, office.api.a, 1))
+    complete(hub_setup.api.conn, WORKER, running(hub_setup.api, hub_setup.api.a, 1))
     async with asyncio.timeout(30):
         while b"event: attempt\n" not in await anext(frames):
             pass
     await frames.aclose()
 
 
-async def test_a_client_whose_key_was_revoked_is_cut(
-    office: Office, monkeypatch: pytest.MonkeyPatch
+async def test_a_client_with_a_revoked_key_is_disconnected(
+    hub_setup: HubSetup, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(feeding, "HEARTBEAT_S", 0.01)
-    frames = stream_events(office.hub, office.watch, None, _refused)
-    heard = [frame async for frame in frames]
-    assert heard[-1] == b'event: cut\ndata: {"reason":"unauthenticated"}\n\n'
+    frames = stream_events(hub_setup.hub, hub_setup.watch, None, _refuse)
+    received = [frame async for frame in frames]
+    assert received[-1] == b'event: cut\ndata: {"reason":"unauthenticated"}\n\n'
 
 
-async def test_a_server_that_ends_says_so_to_its_clients(office: Office) -> None:
-    frames = stream_events(office.hub, office.watch, None, _allowed)
+async def test_a_stopping_server_notifies_its_clients(hub_setup: HubSetup) -> None:
+    frames = stream_events(hub_setup.hub, hub_setup.watch, None, _allow)
     await anext(frames)
-    office.hub.stop()
-    heard = [frame async for frame in frames]
-    assert heard[-1] == b'event: cut\ndata: {"reason":"server_stopping"}\n\n'
+    hub_setup.hub.stop()
+    received = [frame async for frame in frames]
+    assert received[-1] == b'event: cut\ndata: {"reason":"server_stopping"}\n\n'
 
 
 def note_many(conn: Connection, jobs: list[Row], n: int) -> None:
     note(conn, WORKER, jobs * n, "progress", done=1)
 
 
-def _end_out_of_order(api: House, jobs: list[Row]) -> None:
-    """Each in a transaction of its own; many are open at once and commit the last first."""
+def _end_out_of_order(api: ApiServer, jobs: list[Row]) -> None:
+    """Complete each job in a separate transaction; many are open at once and commit in reverse
+    order.
+    """
     held = []
     for job in jobs[::2]:
         conn = connect_to(api.database.url, autocommit=False)
@@ -303,21 +308,21 @@ def _end_out_of_order(api: House, jobs: list[Row]) -> None:
             conn.close()
 
 
-def _counted(listener: Listener) -> dict[str, int]:
-    snapshots = listener.named("snapshot")
+def _queue_counts(listener: StreamListener) -> dict[str, int]:
+    snapshots = listener.data_of("snapshot")
     if not snapshots:
         return {}
     [queue] = [queue for queue in snapshots[-1]["queues"] if queue["queue"] == "default"]
     return dict(queue["jobs"])
 
 
-def _messages(listener: Listener) -> list[str]:
-    return [data["data"]["message"] for data in listener.named("log")]
+def _messages(listener: StreamListener) -> list[str]:
+    return [data["data"]["message"] for data in listener.data_of("log")]
 
 
-async def _allowed() -> None:
-    """May listen."""
+async def _allow() -> None:
+    """Allow the subscription."""
 
 
-async def _refused() -> None:
+async def _refuse() -> None:
     raise Unauthenticated

@@ -1,4 +1,4 @@
-"""JWTs of the host application: what is signed as configured gets in, nothing else does."""
+"""JWTs of the host application: only tokens that are signed as configured are accepted."""
 
 import base64
 import hashlib
@@ -52,13 +52,13 @@ def _part(value: dict[str, Any]) -> bytes:
 
 
 def _handmade(header: dict[str, Any], claims: dict[str, Any], key: bytes | None) -> str:
-    """A token as no library would make it."""
+    """Return a token that no library would create."""
     signed = _part(header) + b"." + _part(claims)
     seal = b"" if key is None else hmac.new(key, signed, hashlib.sha256).digest()
     return (signed + b"." + base64.urlsafe_b64encode(seal).rstrip(b"=")).decode()
 
 
-def _shared(**changes: Any) -> Config:
+def _tokens_with_secret(**changes: Any) -> Config:
     return Config(**{"jwt_algorithms": ("HS256",), "jwt_secret": SECRET, **changes})
 
 
@@ -69,8 +69,8 @@ async def _is_refused(tokens: JwtVerifier, token: str) -> bool:
 
 
 @pytest.mark.anyio
-async def test_a_token_says_who_for_whom_and_as_what() -> None:
-    tokens = JwtVerifier(_shared())
+async def test_a_token_names_user_tenant_and_role() -> None:
+    tokens = JwtVerifier(_tokens_with_secret())
     scoped = jwt.encode(_claims(scope="jobs:read queues:read"), SECRET, "HS256")
     principal = await tokens.verify(scoped)
     assert (principal.actor, principal.role) == ("jwt:ada", Role.VIEWER)
@@ -78,7 +78,9 @@ async def test_a_token_says_who_for_whom_and_as_what() -> None:
     assert principal.scopes == frozenset({"jobs:read", "queues:read"})
 
     named = JwtVerifier(
-        _shared(jwt_tenant_claim="org", jwt_role_claim="kind", jwt_roles={"boss": "super_admin"})
+        _tokens_with_secret(
+            jwt_tenant_claim="org", jwt_role_claim="kind", jwt_roles={"boss": "super_admin"}
+        )
     )
     boss = await named.verify(jwt.encode({**_claims(), "kind": "boss"}, SECRET, "HS256"))
     assert (boss.role, boss.tenant_id) == (Role.SUPER_ADMIN, None)
@@ -87,7 +89,7 @@ async def test_a_token_says_who_for_whom_and_as_what() -> None:
 @pytest.mark.anyio
 @pytest.mark.attack("sessions")
 async def test_an_empty_scope_allows_nothing(attempts: Attempts) -> None:
-    tokens = JwtVerifier(_shared())
+    tokens = JwtVerifier(_tokens_with_secret())
     rule = RULES["GET", f"{PREFIX}/jobs"]
     rule.check(await tokens.verify(jwt.encode(_claims(), SECRET, "HS256")))
     for scope in ("", " ", "profile email", "jobs:write"):
@@ -102,28 +104,28 @@ async def test_an_empty_scope_allows_nothing(attempts: Attempts) -> None:
 
 @pytest.mark.attack("tokens")
 @pytest.mark.anyio
-async def test_what_a_token_must_not_be(tmp_path: Path, attempts: Attempts) -> None:
-    tokens = JwtVerifier(_shared(jwt_issuer="me", jwt_audience="jobs"))
+async def test_invalid_tokens_are_refused(tmp_path: Path, attempts: Attempts) -> None:
+    tokens = JwtVerifier(_tokens_with_secret(jwt_issuer="me", jwt_audience="jobs"))
 
-    def made(**changes: Any) -> str:
+    def created(**changes: Any) -> str:
         return jwt.encode(_claims(iss="me", aud="jobs", **changes), SECRET, "HS256")
 
-    assert (await tokens.verify(made())).actor == "jwt:ada"
+    assert (await tokens.verify(created())).actor == "jwt:ada"
     good = _claims(iss="me", aud="jobs")
     header = {"alg": "HS256", "typ": "JWT"}
     refused = {
-        "expired": made(exp=time.time() - 120),
-        "without an end": made(exp=None),
-        "without a subject": made(sub=None),
-        "not yet": made(nbf=time.time() + 600),
+        "expired": created(exp=time.time() - 120),
+        "without an end": created(exp=None),
+        "without a subject": created(sub=None),
+        "not yet": created(nbf=time.time() + 600),
         "another's issue": jwt.encode(_claims(iss="you", aud="jobs"), SECRET, "HS256"),
         "for others": jwt.encode(_claims(iss="me", aud="mail"), SECRET, "HS256"),
         "for nobody": jwt.encode(_claims(iss="me"), SECRET, "HS256"),
-        "of no known role": made(role="god"),
-        "of a role that is not given out": made(role="super_admin"),
-        "of a role that is a list": made(role=["viewer"]),
-        "of no tenant": made(tenant_id=None),
-        "of a tenant that is none": made(tenant_id="acme"),
+        "of no known role": created(role="god"),
+        "of a role that is not given out": created(role="super_admin"),
+        "of a role that is a list": created(role=["viewer"]),
+        "of no tenant": created(tenant_id=None),
+        "of a tenant that is none": created(tenant_id="acme"),
         "of another secret": jwt.encode(good, "t" * 32, "HS256"),
         "of another algorithm": jwt.encode(good, SECRET, "HS512"),
         "unsigned": _handmade({"alg": "none"}, good, None),
@@ -140,14 +142,14 @@ async def test_what_a_token_must_not_be(tmp_path: Path, attempts: Attempts) -> N
     attempts(len(refused) + 4)
     for about, token in refused.items():
         assert await _is_refused(tokens, token), about
-    assert await _is_refused(JwtVerifier(Config()), made()), "where tokens are not configured"
+    assert await _is_refused(JwtVerifier(Config()), created()), "where tokens are not configured"
 
     pem = tmp_path / "key.pem"
     pem.write_bytes(PUBLIC_PEM)
     signed = JwtVerifier(Config(jwt_algorithms=("RS256",), jwt_public_key=pem))
     assert (await signed.verify(jwt.encode(_claims(), RSA, "RS256"))).actor == "jwt:ada"
     assert await _is_refused(signed, jwt.encode(_claims(), OTHER_RSA, "RS256"))
-    # The public key is known to all; taken for a shared secret it would sign anything.
+    # The public key is not secret; used as a shared secret, it could sign anything.
     for header in ({"alg": "HS256"}, {"alg": "RS256"}):
         assert await _is_refused(signed, _handmade(header, _claims(), PUBLIC_PEM))
 
@@ -164,7 +166,7 @@ def _jwks(**keys: Any) -> str:
 
 
 @pytest.mark.anyio
-async def test_the_keys_of_a_set_are_found_by_their_ids(tmp_path: Path) -> None:
+async def test_keys_of_a_key_set_are_found_by_id(tmp_path: Path) -> None:
     file = tmp_path / "jwks.json"
     file.write_text(_jwks(rsa=RSA, ec=EC, ed=ED))
     tokens = JwtVerifier(Config(jwt_algorithms=("RS256", "ES256", "EdDSA"), jwks_file=file))
@@ -184,7 +186,7 @@ async def test_the_keys_of_a_set_are_found_by_their_ids(tmp_path: Path) -> None:
 
 
 @contextmanager
-def _published(document: Callable[[], str]) -> Iterator[str]:
+def _serve_key_set(document: Callable[[], str]) -> Iterator[str]:
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             body = document().encode()
@@ -206,10 +208,10 @@ def _published(document: Callable[[], str]) -> Iterator[str]:
 
 
 @pytest.mark.anyio
-async def test_a_key_that_is_new_at_its_source_is_fetched(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_key_that_its_source_has_added_is_fetched(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("jobforge.api.auth.jwt._MIN_REFRESH_S", 0.0)
     published = [_jwks(rsa=RSA)]
-    with _published(lambda: published[-1]) as url:
+    with _serve_key_set(lambda: published[-1]) as url:
         tokens = JwtVerifier(Config(jwt_algorithms=("RS256",), jwks_url=url))
         old = jwt.encode(_claims(), RSA, "RS256", headers={"kid": "rsa"})
         new = jwt.encode(_claims(), OTHER_RSA, "RS256", headers={"kid": "rsa_2"})
@@ -247,6 +249,6 @@ def test_unsafe_settings_are_refused(settings: dict[str, Any], tmp_path: Path) -
         Config(jwt_algorithms=("HS256",), jwt_secret=SECRET, jwks_url="http://127.0.0.1:1/"),
     ],
 )
-def test_algorithms_need_the_one_key_that_goes_with_them(config: Config) -> None:
+def test_an_algorithm_needs_its_kind_of_key(config: Config) -> None:
     with pytest.raises(ConfigError):
         JwtVerifier(config)

@@ -1,11 +1,11 @@
-"""Traces over HTTP: what comes with a request goes on to the jobs that it makes."""
+"""Traces over HTTP: the jobs of a request continue the trace of the request."""
 
 from typing import Any
 
 import pytest
-from api.house import House
+from api.api_server import ApiServer
 from cluster import wait_until
-from integration.recorder import are_nested, recording
+from integration.span_recorder import are_nested, record_spans
 from opentelemetry import trace
 from opentelemetry.trace import SpanKind
 
@@ -16,7 +16,7 @@ TRACEPARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 OTHER = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 
 
-def _traceparent(api: House, job_id: str) -> Any:
+def _traceparent(api: ApiServer, job_id: str) -> Any:
     return api.client("viewer").get(f"/jobs/{job_id}").json()["job"]["traceparent"]
 
 
@@ -29,15 +29,15 @@ def _traceparent(api: House, job_id: str) -> Any:
         ("nonsense", None, None),
     ],
 )
-def test_a_job_is_of_the_trace_that_its_request_names(
-    api: House, header: str, named: str | None, kept: str | None
+def test_a_job_continues_the_trace_of_its_request(
+    api: ApiServer, header: str, named: str | None, kept: str | None
 ) -> None:
     body = {"definition": "plain", "traceparent": named}
-    made = api.client("tenant_admin").post("/jobs", json=body, headers={"traceparent": header})
-    assert _traceparent(api, made.json()["id"]) == kept
+    created = api.client("tenant_admin").post("/jobs", json=body, headers={"traceparent": header})
+    assert _traceparent(api, created.json()["id"]) == kept
 
 
-def test_all_that_a_request_makes_is_of_its_trace(api: House) -> None:
+def test_all_jobs_of_a_request_continue_its_trace(api: ApiServer) -> None:
     admin, headers = api.client("tenant_admin"), {"traceparent": TRACEPARENT}
     job = {"definition": "plain"}
     jobs = admin.post("/jobs/batch", json={"jobs": [job]}, headers=headers).json()["items"]
@@ -45,32 +45,33 @@ def test_all_that_a_request_makes_is_of_its_trace(api: House) -> None:
     inner = {"name": "inner", "workflow": {"name": "inner", "nodes": [{"name": "a", **job}]}}
     flow = {"name": "outer", "nodes": [{"name": "b", **job}, inner]}
     nodes = admin.post("/workflows", json=flow, headers=headers).json()["nodes"]
-    made = [each["id"] for each in (*jobs, *batch)] + [each["job_id"] for each in nodes]
-    assert [_traceparent(api, job_id) for job_id in made] == [TRACEPARENT] * 4
+    created = [each["id"] for each in (*jobs, *batch)] + [each["job_id"] for each in nodes]
+    assert [_traceparent(api, job_id) for job_id in created] == [TRACEPARENT] * 4
     event = admin.post("/events", json={"name": "paid"}, headers=headers).json()["id"]
     assert admin.get(f"/events/{event}").json()["traceparent"] == TRACEPARENT
 
 
-def test_a_request_is_a_span_between_whoever_asks_and_the_job(api: House) -> None:
+def test_a_request_is_a_span_between_its_caller_and_the_job(api: ApiServer) -> None:
     with (
-        recording() as recorder,
+        record_spans() as recorder,
         Client(api.url, api.a.keys["tenant_admin"]) as client,
     ):
         with recorder.tracer.start_as_current_span("sign up"):
-            made = client.enqueue_job(JobRequest("plain"))
-        wait_until(lambda: "POST /api/v1/jobs" in recorder.names())  # it ends after its answer
-        span = recorder.one("POST /api/v1/jobs")
-    assert are_nested(recorder.one("sign up"), span)
+            created = client.enqueue_job(JobRequest("plain"))
+        # the span ends after the response
+        wait_until(lambda: "POST /api/v1/jobs" in recorder.names())
+        span = recorder.span_named("POST /api/v1/jobs")
+    assert are_nested(recorder.span_named("sign up"), span)
     assert span.kind is SpanKind.SERVER
     assert span.attributes is not None
     assert span.attributes["http.response.status_code"] == 201
-    assert f"{span.context.span_id:016x}" in _traceparent(api, str(made.job_id))
+    assert f"{span.context.span_id:016x}" in _traceparent(api, str(created.job_id))
 
 
-def test_where_the_process_traces_a_request_is_one_span_and_not_the_frameworks_too(
-    api: House, monkeypatch: pytest.MonkeyPatch
+def test_with_a_tracing_framework_a_request_has_one_span(
+    api: ApiServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with recording() as recorder:
+    with record_spans() as recorder:
         monkeypatch.setattr(trace, "get_tracer_provider", lambda: recorder.provider)
         api.client("viewer").get("/queues").raise_for_status()
         wait_until(lambda: bool(recorder.names()))

@@ -1,11 +1,11 @@
-"""Triggers over HTTP: made, changed, tried and fired, also by the client."""
+"""Triggers over HTTP: create, change, test and fire them, also with the client."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
 import pytest
-from api.house import House
+from api.api_server import ApiServer
 from sql import engine
 
 from jobforge.client.client import Client
@@ -22,14 +22,16 @@ DAILY = {
 
 
 @pytest.fixture
-def schedule(api: House) -> dict[str, Any]:
-    made = api.client("tenant_admin").post("/triggers", json=DAILY)
-    assert made.status_code == 201, made.text
-    found: dict[str, Any] = api.client("viewer").get(f"/triggers/{made.json()['id']}").json()
+def schedule(api: ApiServer) -> dict[str, Any]:
+    created = api.client("tenant_admin").post("/triggers", json=DAILY)
+    assert created.status_code == 201, created.text
+    found: dict[str, Any] = api.client("viewer").get(f"/triggers/{created.json()['id']}").json()
     return found
 
 
-def test_a_schedule_is_made_changed_and_deleted(api: House, schedule: dict[str, Any]) -> None:
+def test_a_schedule_is_created_changed_and_deleted(
+    api: ApiServer, schedule: dict[str, Any]
+) -> None:
     admin = api.client("tenant_admin")
     assert {name: schedule[name] for name in DAILY} == DAILY
     assert (schedule["enabled"], schedule["overlap"], schedule["catch_up"]) == (
@@ -66,24 +68,24 @@ def test_a_schedule_is_made_changed_and_deleted(api: House, schedule: dict[str, 
         ({"ends_at": "2020-01-01T00:00:00Z", "starts_at": "2021-01-01T00:00:00Z"}, "ends_at"),
     ],
 )
-def test_what_is_wrong_is_refused_by_its_field(
-    api: House, schedule: dict[str, Any], change: dict[str, Any], field: str
+def test_an_error_names_the_field(
+    api: ApiServer, schedule: dict[str, Any], change: dict[str, Any], field: str
 ) -> None:
     admin = api.client("tenant_admin")
-    made = admin.post("/triggers", json={**DAILY, **change})
+    created = admin.post("/triggers", json={**DAILY, **change})
     changed = admin.patch(f"/triggers/{schedule['id']}", json=change)
-    for refused in (made, changed):
+    for refused in (created, changed):
         assert refused.status_code == 422, refused.text
         assert field in refused.text
 
 
-def test_a_position_comes_with_the_refusal(api: House) -> None:
+def test_a_syntax_error_has_its_position(api: ApiServer) -> None:
     refused = api.client("tenant_admin").post("/triggers/preview", json={"cron": "0 9 * * MON-FRO"})
     assert refused.status_code == 422
     assert refused.json()["facts"] == {"position": 12}
 
 
-def test_a_preview_shows_what_changes_of_the_clocks_do(api: House) -> None:
+def test_a_preview_shows_the_effect_of_clock_changes(api: ApiServer) -> None:
     body = {
         "cron": "30 2 * * *",
         "timezone": "America/New_York",
@@ -102,7 +104,7 @@ def test_a_preview_shows_what_changes_of_the_clocks_do(api: House) -> None:
 
 
 def test_a_viewer_sees_when_a_schedule_fires_within_its_bounds(
-    api: House, schedule: dict[str, Any]
+    api: ApiServer, schedule: dict[str, Any]
 ) -> None:
     path = f"/triggers/{schedule['id']}"
     shown = api.client("viewer").get(f"{path}/next").json()
@@ -114,7 +116,7 @@ def test_a_viewer_sees_when_a_schedule_fires_within_its_bounds(
     assert [run["at"] for run in runs] == ["2099-03-28T08:00:00Z", "2099-03-29T07:00:00Z"]
 
 
-def test_a_preview_knows_the_tenants_zone_and_what_is_known_of_an_event(api: House) -> None:
+def test_a_preview_uses_the_tenants_zone_and_the_fields_of_an_event(api: ApiServer) -> None:
     admin = api.client("tenant_admin")
     zone = {"timezone": "Asia/Kathmandu"}
     changed = api.client("super_admin").patch(f"/tenants/{api.a.tenant_id}", json=zone)
@@ -124,13 +126,13 @@ def test_a_preview_knows_the_tenants_zone_and_what_is_known_of_an_event(api: Hou
     assert shown["timezone"] == "Asia/Kathmandu"
     assert shown["runs"][0]["local"].endswith("09:00:00+05:45")
     event = {"name": "file.came", "data": {"path": "/in"}}
-    made = admin.post("/events", json=event).json()["id"]
-    body = {"payload": {"path": "{{event.path}}", "by": "{{meta.name}}"}, "event_id": made}
+    created = admin.post("/events", json=event).json()["id"]
+    body = {"payload": {"path": "{{event.path}}", "by": "{{meta.name}}"}, "event_id": created}
     shown = admin.post("/triggers/preview", json=body).json()
     assert shown["payload"] == {"path": "/in", "by": "file.came"}
 
 
-def test_firings_are_asked_for_and_listed(api: House, schedule: dict[str, Any]) -> None:
+def test_firings_are_requested_and_listed(api: ApiServer, schedule: dict[str, Any]) -> None:
     admin, path = api.client("tenant_admin"), f"/triggers/{schedule['id']}"
     asked = admin.post(f"{path}/run")
     assert asked.status_code == 202
@@ -147,12 +149,12 @@ def test_firings_are_asked_for_and_listed(api: House, schedule: dict[str, Any]) 
     assert admin.post(f"{path}/backfill", json=years).status_code == 422
 
 
-def test_the_client_does_all_of_it(api: House) -> None:
+def test_the_client_has_all_trigger_methods(api: ApiServer) -> None:
     with Client(api.url, api.a.keys["tenant_admin"]) as client:
         settings = {name: value for name, value in DAILY.items() if name != "type"}
-        made = client.create_trigger(TriggerType.SCHEDULE, settings)
-        client.edit_trigger(made, {"jitter_s": 60})
-        trigger = client.get_trigger(made)
+        created = client.create_trigger(TriggerType.SCHEDULE, settings)
+        client.edit_trigger(created, {"jitter_s": 60})
+        trigger = client.get_trigger(created)
         assert (trigger.jitter_s, trigger.zone, trigger.type) == (
             60,
             "Europe/Berlin",
@@ -160,42 +162,42 @@ def test_the_client_does_all_of_it(api: House) -> None:
         )
         which = TriggerFilter(type=TriggerType.SCHEDULE, enabled=True)
         assert trigger in client.list_triggers(which)
-        fire_at = client.run_trigger(made)
+        fire_at = client.run_trigger(created)
         yesterday = datetime.now(UTC) - timedelta(days=1)
-        assert client.backfill_trigger(made, [yesterday]) == 1
-        now, past = client.list_firings(made)
+        assert client.backfill_trigger(created, [yesterday]) == 1
+        now, past = client.list_firings(created)
         assert (now.fire_at, now.kind) == (fire_at, FiringKind.MANUAL)
         assert (past.fire_at, past.outcome) == (yesterday, FiringOutcome.PENDING)
-        client.delete_trigger(made)
+        client.delete_trigger(created)
         with pytest.raises(NotFound):
-            client.get_trigger(made)
+            client.get_trigger(created)
         with pytest.raises(Invalid):
             client.create_trigger(TriggerType.SCHEDULE, {**settings, "cron": "nonsense"})
 
 
-def test_a_tenants_worker_declares_schedules_of_its_own_tenant_alone(api: House) -> None:
+def test_a_tenants_worker_declares_schedules_only_for_its_tenant(api: ApiServer) -> None:
     settings = {"label": "plain", "definition": "plain", "cron": "@daily"}
 
     def declare(key: str, *tenants: str) -> int:
         declared = [{"name": "plain", "tenant": each, "settings": settings} for each in tenants]
         body = {"declared": declared, "definitions": ["plain"]}
-        client = api.bare({"authorization": f"Bearer {key}"})
+        client = api.client_with_headers({"authorization": f"Bearer {key}"})
         return client.post("/worker/triggers", json=body).status_code
 
-    own, everybody = api.a.keys["worker"], api.make_key("worker", None)
+    own, everybody = api.a.keys["worker"], api.create_key("worker", None)
     assert declare(own, "*") == 204
-    assert _declared(api) == {api.a.tenant_id}
+    assert _declared_schedules(api) == {api.a.tenant_id}
     assert declare(own, str(api.b.tenant_id)) == 403
     assert declare(everybody, "*") == 204
-    assert _declared(api) >= {api.a.tenant_id, api.b.tenant_id}
+    assert _declared_schedules(api) >= {api.a.tenant_id, api.b.tenant_id}
     assert declare(own) == 204
-    assert api.a.tenant_id not in _declared(api)
-    assert api.b.tenant_id in _declared(api)
+    assert api.a.tenant_id not in _declared_schedules(api)
+    assert api.b.tenant_id in _declared_schedules(api)
     assert declare(everybody) == 204
-    assert _declared(api) == set()
+    assert _declared_schedules(api) == set()
 
 
-def _declared(api: House) -> set[UUID]:
+def _declared_schedules(api: ApiServer) -> set[UUID]:
     rows: list[engine.Row] = api.conn.execute(
         "select tenant_id from jobforge.triggers where declared is not null and deleted_at is null"
     ).fetchall()

@@ -1,9 +1,9 @@
-"""Webhooks over HTTP: made with a secret that is shown once, at addresses that may be reached."""
+"""Webhooks over HTTP: a secret is returned once, and forbidden addresses are refused."""
 
 from typing import Any
 
 import pytest
-from api.house import SECRET_KEY, House
+from api.api_server import SECRET_KEY, ApiServer
 
 from jobforge import calls, db
 from jobforge.security.vault import Vault
@@ -11,51 +11,51 @@ from jobforge.security.webhook_secrets import open_secret
 from jobforge.security.webhook_signature import secret_text
 
 
-def make(api: House, **settings: Any) -> dict[str, Any]:
+def make(api: ApiServer, **settings: Any) -> dict[str, Any]:
     answer = api.client("tenant_admin").post(
         "/webhooks", json={"url": "https://example.com/hook", **settings}
     )
     assert answer.status_code == 201, answer.text
-    made: dict[str, Any] = answer.json()
-    return made
+    created: dict[str, Any] = answer.json()
+    return created
 
 
-def test_a_secret_is_shown_once_and_kept_sealed(api: House) -> None:
+def test_a_secret_is_shown_once_and_stored_sealed(api: ApiServer) -> None:
     admin = api.client("tenant_admin")
-    made = make(api, events=["end"], definitions=["mail"])
-    shown = admin.get(f"/webhooks/{made['id']}").json()
+    created = make(api, events=["end"], definitions=["mail"])
+    shown = admin.get(f"/webhooks/{created['id']}").json()
     assert (shown["events"], shown["definitions"], shown["enabled"]) == (["end"], ["mail"], True)
-    said = admin.get("/webhooks").text + admin.get("/audit").text + str(shown)
-    assert made["secret"] not in said
-    assert "whsec_" not in said
+    output = admin.get("/webhooks").text + admin.get("/audit").text + str(shown)
+    assert created["secret"] not in output
+    assert "whsec_" not in output
     [row] = api.conn.execute(
-        "select id, secret from jobforge.webhook_endpoints where id = %s", [made["id"]]
+        "select id, secret from jobforge.webhook_endpoints where id = %s", [created["id"]]
     ).fetchall()
     vault = Vault(SECRET_KEY)
     with db.connect(api.database.url) as conn:
         key = db.run(conn, vault.build_tenant_key_call(api.a.tenant_id))
-    assert secret_text(open_secret(key, row["id"], row["secret"])) == made["secret"]
+    assert secret_text(open_secret(key, row["id"], row["secret"])) == created["secret"]
 
 
 @pytest.mark.attack("connectors")
-def test_a_url_of_another_origin_needs_the_secret(api: House) -> None:
-    admin, made = api.client("tenant_admin"), make(api)
-    path, moved = f"/webhooks/{made['id']}", {"url": "https://evil.example/"}
+def test_a_url_with_another_origin_needs_the_secret(api: ApiServer) -> None:
+    admin, created = api.client("tenant_admin"), make(api)
+    path, moved = f"/webhooks/{created['id']}", {"url": "https://evil.example/"}
     refused = admin.patch(path, json=moved)
     assert (refused.status_code, refused.json()["code"]) == (422, "secrets_required")
     assert admin.patch(path, json={**moved, "secret": "whsec_short"}).status_code == 422
     assert admin.get(path).json()["url"] == "https://example.com/hook"
-    assert admin.patch(path, json={**moved, "secret": made["secret"]}).status_code == 204
+    assert admin.patch(path, json={**moved, "secret": created["secret"]}).status_code == 204
     [row] = api.conn.execute(
-        "select id, secret from jobforge.webhook_endpoints where id = %s", [made["id"]]
+        "select id, secret from jobforge.webhook_endpoints where id = %s", [created["id"]]
     ).fetchall()
     with db.connect(api.database.url) as conn:
         key = db.run(conn, Vault(SECRET_KEY).build_tenant_key_call(api.a.tenant_id))
-    assert secret_text(open_secret(key, row["id"], row["secret"])) == made["secret"]
+    assert secret_text(open_secret(key, row["id"], row["secret"])) == created["secret"]
 
 
 @pytest.mark.attack("secrets")
-def test_a_viewer_does_not_see_the_token_in_a_url(api: House) -> None:
+def test_a_viewer_does_not_see_the_token_in_a_url(api: ApiServer) -> None:
     admin, viewer = api.client("tenant_admin"), api.client("viewer")
     url = "https://hooks.example.com/services/hunter-2?key=hunter-3"
     path = f"/webhooks/{make(api, url=url)['id']}"
@@ -67,11 +67,11 @@ def test_a_viewer_does_not_see_the_token_in_a_url(api: House) -> None:
         assert "hunter" not in viewer.get(where).text, where
 
 
-def test_a_new_secret_leaves_the_old_one_its_overlap(api: House) -> None:
-    admin, made = api.client("tenant_admin"), make(api)
-    path = f"/webhooks/{made['id']}"
+def test_the_old_secret_stays_valid_during_the_overlap(api: ApiServer) -> None:
+    admin, created = api.client("tenant_admin"), make(api)
+    path = f"/webhooks/{created['id']}"
     rotated = admin.post(f"{path}/rotate").json()
-    assert rotated["secret"] != made["secret"]
+    assert rotated["secret"] != created["secret"]
     assert admin.get(path).json()["previous_secret_until"] is not None
     admin.post(f"{path}/rotate", json={"overlap_s": 0})
     assert admin.get(path).json()["previous_secret_until"] is None
@@ -99,20 +99,18 @@ def test_a_new_secret_leaves_the_old_one_its_overlap(api: House) -> None:
         "https://example.com/" + "x" * 2100,
     ],
 )
-def test_an_address_that_may_not_be_reached_is_refused_when_it_is_saved(
-    api: House, url: str
-) -> None:
-    admin, made = api.client("tenant_admin"), make(api)
+def test_a_forbidden_address_is_refused_when_it_is_saved(api: ApiServer, url: str) -> None:
+    admin, created = api.client("tenant_admin"), make(api)
     assert admin.post("/webhooks", json={"url": url}).status_code == 422
-    changed = admin.patch(f"/webhooks/{made['id']}", json={"url": url})
+    changed = admin.patch(f"/webhooks/{created['id']}", json={"url": url})
     assert changed.status_code == 422
     assert changed.json()["code"] in {"invalid", "address_not_allowed"}
 
 
-def test_an_endpoint_is_tested_edited_redelivered_to_and_deleted(api: House) -> None:
+def test_an_endpoint_is_tested_edited_redelivered_and_deleted(api: ApiServer) -> None:
     api.conn.execute("select jobforge.put_definition('connector.webhook.deliver', 1)")
-    admin, made = api.client("tenant_admin"), make(api)
-    path = f"/webhooks/{made['id']}"
+    admin, created = api.client("tenant_admin"), make(api)
+    path = f"/webhooks/{created['id']}"
     sent = admin.post(f"{path}/test")
     assert sent.status_code == 202
     delivery_id = sent.json()["delivery_id"]

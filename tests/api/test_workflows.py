@@ -3,7 +3,7 @@
 from uuid import UUID
 
 import pytest
-from api.house import House
+from api.api_server import ApiServer
 
 from jobforge import errors
 from jobforge.client.client import Client
@@ -17,11 +17,13 @@ NODES: list[dict[str, Json]] = [
 ]
 
 
-def test_a_workflow_is_made_looked_at_canceled_and_retried(api: House) -> None:
+def test_a_workflow_is_created_read_canceled_and_retried(api: ApiServer) -> None:
     admin = api.client("tenant_admin")
-    made = admin.post("/workflows", json={"name": "nightly", "nodes": NODES, "input": {"day": 1}})
-    assert made.status_code == 201, made.text
-    path = f"/workflows/{made.json()['id']}"
+    created = admin.post(
+        "/workflows", json={"name": "nightly", "nodes": NODES, "input": {"day": 1}}
+    )
+    assert created.status_code == 201, created.text
+    path = f"/workflows/{created.json()['id']}"
     shown = admin.get(path).json()
     assert shown["workflow"]["input"] == {"day": 1}
     assert [node["state"] for node in shown["nodes"]] == ["queued", "blocked"]
@@ -33,7 +35,7 @@ def test_a_workflow_is_made_looked_at_canceled_and_retried(api: House) -> None:
     assert listed["state"] == "running"
 
 
-def test_a_workflow_and_a_batch_keep_their_callbacks(api: House) -> None:
+def test_a_workflow_and_a_batch_keep_their_callbacks(api: ApiServer) -> None:
     admin = api.client("tenant_admin")
     callback = {"definition": "plain", "payload": {"n": 1}}
     workflow = admin.post(
@@ -57,13 +59,13 @@ def test_a_workflow_and_a_batch_keep_their_callbacks(api: House) -> None:
         ([], "invalid"),
     ],
 )
-def test_a_wrong_workflow_is_refused(api: House, nodes: list[object], code: str) -> None:
+def test_an_invalid_workflow_is_refused(api: ApiServer, nodes: list[object], code: str) -> None:
     answer = api.client("tenant_admin").post("/workflows", json={"name": "w", "nodes": nodes})
     assert answer.status_code in {404, 422}
     assert answer.json()["code"] == code, answer.text
 
 
-def test_a_parent_over_http_blocks_its_child(api: House) -> None:
+def test_a_job_enqueued_over_http_waits_for_its_parent(api: ApiServer) -> None:
     admin = api.client("tenant_admin")
     parent = admin.post("/jobs", json={"definition": "plain"}).json()["id"]
     child = admin.post("/jobs", json={"definition": "plain", "after": [parent]}).json()["id"]
@@ -74,15 +76,15 @@ def test_a_parent_over_http_blocks_its_child(api: House) -> None:
     assert reason["code"] == "waiting_parents"
 
 
-def test_the_client_has_all_of_it(api: House) -> None:
+def test_the_client_has_all_workflow_methods(api: ApiServer) -> None:
     with Client(api.url, api.a.keys["tenant_admin"]) as client:
-        made = client.enqueue_workflow(WorkflowRequest("by client", NODES))
-        detail = client.get_workflow(made.id)
-        assert {node.node: node.job_id for node in detail.nodes} == made.jobs
-        assert client.cancel_workflow(made.id) is WorkflowState.CANCELED
-        assert client.retry_workflow(made.id) == 2
+        created = client.enqueue_workflow(WorkflowRequest("by client", NODES))
+        detail = client.get_workflow(created.id)
+        assert {node.node: node.job_id for node in detail.nodes} == created.jobs
+        assert client.cancel_workflow(created.id) is WorkflowState.CANCELED
+        assert client.retry_workflow(created.id) == 2
         [listed] = client.list_workflows(WorkflowFilter(name="by client"))
-        assert listed.id == made.id
+        assert listed.id == created.id
         batch = client.create_batch(BatchRequest(open=True), [JobRequest("plain")])
         [added] = client.add_to_batch(batch.id, [JobRequest("plain")])
         assert isinstance(added.job_id, UUID)

@@ -1,4 +1,4 @@
-"""The cases of contract/: what they are made of, and how what is seen is compared with them."""
+"""Load the cases of contract/, and compare actual results with the expected ones."""
 
 import json
 import uuid
@@ -10,13 +10,13 @@ from typing import cast
 from jobforge.errors import Json
 
 CONTRACT = Path(__file__).parents[2] / "contract"
-_PARTIES = ("tenant", "tenant2", "worker", "worker2")
-_TABLES = {"redaction", "templates", "webhooks"}  # no steps
+_RANDOM_IDS = ("tenant", "tenant2", "worker", "worker2")
+_FILES_WITHOUT_STEPS = {"redaction", "templates", "webhooks"}  # files without steps
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """Steps that are made one after the other, in the names of its own."""
+    """Steps that run one after another, with names of their own."""
 
     file: str
     name: str
@@ -29,7 +29,7 @@ class Case:
 def cases() -> Iterator[Case]:
     files = sorted(path.stem for path in (CONTRACT / "cases").glob("*.json"))
     for file in files:
-        found = [] if file in _TABLES else read(file)["cases"]
+        found = [] if file in _FILES_WITHOUT_STEPS else read(file)["cases"]
         yield from (Case(file, case["name"], case["steps"]) for case in found)
 
 
@@ -39,14 +39,14 @@ def read(file: str) -> dict[str, Json]:
 
 
 @dataclass(slots=True)
-class Names:
-    """What stands for the braces and the references of one case."""
+class CaseNames:
+    """The values for braces and references of one case."""
 
     saved: dict[str, Json] = field(default_factory=dict)
     braces: dict[str, str] = field(
         default_factory=lambda: {
             "{case}": uuid.uuid4().hex[:10],
-            **{f"{{{name}}}": str(uuid.uuid4()) for name in _PARTIES},
+            **{f"{{{name}}}": str(uuid.uuid4()) for name in _RANDOM_IDS},
         }
     )
 
@@ -63,22 +63,22 @@ class Names:
             return {name: self.fill(each) for name, each in value.items()}
         return value
 
-    def match(self, seen: Json, expected: Json, where: str = "") -> None:
-        """Of an object only the members that are named; `$save` takes what is there."""
+    def match(self, actual: Json, expected: Json, where: str = "") -> None:
+        """Compare only the named members of an object; `$save` stores the actual value."""
         if isinstance(expected, dict) and set(expected) == {"$save"}:
-            self.saved[expected["$save"]] = seen
+            self.saved[expected["$save"]] = actual
         elif isinstance(expected, dict) and set(expected) != {"$ref"}:
-            assert isinstance(seen, dict), f"{where}: {seen}"
+            assert isinstance(actual, dict), f"{where}: {actual}"
             for name, each in expected.items():
-                self.match(seen.get(name), each, f"{where}.{name}")
+                self.match(actual.get(name), each, f"{where}.{name}")
         elif isinstance(expected, list):
-            assert len(seen) == len(expected), f"{where}: {seen}"
+            assert len(actual) == len(expected), f"{where}: {actual}"
             for index, each in enumerate(expected):
-                self.match(seen[index], each, f"{where}[{index}]")
+                self.match(actual[index], each, f"{where}[{index}]")
         else:
-            assert seen == self.fill(expected), where
+            assert actual == self.fill(expected), where
 
 
 def in_order(rows: list[Json]) -> list[Json]:
-    """For answers that come in no order, and expectations of them."""
+    """Sort rows whose order is undefined, so that they can be compared."""
     return sorted(rows, key=lambda row: str(row.get("tenant_id")))

@@ -1,4 +1,4 @@
-"""The Python SDK keeps the contract: every case of contract/cases, on a real Postgres."""
+"""The Python SDK fulfills the contract: every case of contract/cases, on a real Postgres."""
 
 import base64
 import json
@@ -12,10 +12,10 @@ from uuid import UUID
 import anyio
 import pytest
 from cluster import Connection, Database, connect_to, fresh_database
-from integration.workshop import eventually
+from integration.worker_harness import eventually
 from pydantic import StrictStr
 
-from contract.cases import CONTRACT, Case, Names, cases, in_order, read
+from contract.cases import CONTRACT, Case, CaseNames, cases, in_order, read
 from jobforge import (
     Cancel,
     Context,
@@ -45,8 +45,8 @@ Definitions = dict[str, Definition[..., Any]]
 
 
 @dataclass(frozen=True, slots=True)
-class Script:
-    """What the payload of a case makes a handler do."""
+class HandlerScript:
+    """What a handler does, as the payload of a case says."""
 
     do: str
     value: Json
@@ -54,7 +54,7 @@ class Script:
     after: float
 
 
-async def act(ctx: Context, script: Script, definitions: Definitions) -> Json:
+async def run_script(ctx: Context, script: HandlerScript, definitions: Definitions) -> Json:
     match script.do:
         case "return":
             return script.value
@@ -69,22 +69,24 @@ async def act(ctx: Context, script: Script, definitions: Definitions) -> Json:
         case "fail":
             raise RuntimeError(script.message)
         case _:
-            return await act_durably(ctx, script, definitions[ctx.definition])
+            return await run_durable_script(ctx, script, definitions[ctx.definition])
 
 
-async def act_durably(ctx: Context, script: Script, own: Definition[..., Any]) -> Json:
+async def run_durable_script(
+    ctx: Context, script: HandlerScript, own: Definition[..., Any]
+) -> Json:
     match script.do:
         case "step":
-            stored = await ctx.step("count", _answering(ctx.attempt))
+            stored = await ctx.step("count", _step_returning(ctx.attempt))
             if ctx.attempt == 1:
                 raise RuntimeError(script.message)
             return {"stored": stored, "attempt": ctx.attempt}
         case "hoard":
-            return await ctx.step("hoard", _answering("x" * 1024**2))
+            return await ctx.step("hoard", _step_returning("x" * 1024**2))
         case "sleep":
-            first = await ctx.step("turn", _answering(0))
+            first = await ctx.step("turn", _step_returning(0))
             await ctx.sleep(script.after)
-            return [first, await ctx.step("turn", _answering(1))]
+            return [first, await ctx.step("turn", _step_returning(1))]
         case "wait" | "wait_since":
             since = None if script.do == "wait" else datetime.now(UTC) - timedelta(hours=1)
             event = await ctx.wait_for_event(
@@ -101,7 +103,7 @@ async def act_durably(ctx: Context, script: Script, own: Definition[..., Any]) -
             ]
 
 
-def _answering(answer: Json) -> Callable[[], Coroutine[Any, Any, Json]]:
+def _step_returning(answer: Json) -> Callable[[], Coroutine[Any, Any, Json]]:
     async def answered() -> Json:
         return answer
 
@@ -114,17 +116,17 @@ def contract_database(server: PostgresServer) -> Iterator[Database]:
         yield fresh
 
 
-class Bench:
-    """Makes the steps of a case with this SDK."""
+class CaseRunner:
+    """Runs the steps of a case with this SDK."""
 
     def __init__(self, database: Database, conn: Connection) -> None:
         self._url = database.url
         self._conn = conn
-        self._names = Names()
+        self._names = CaseNames()
         self._definitions: Definitions = {}
         self._jf = JobForge(database.url)
 
-    async def make(self, step: dict[str, Json]) -> None:
+    async def run_step(self, step: dict[str, Json]) -> None:
         kind = next(
             each for each in ("call", "select", "define", "enqueue", "work") if each in step
         )
@@ -138,10 +140,10 @@ class Bench:
             return
         assert "code" not in step, f"it was not refused: {rows}"
         if "rows" in step:
-            seen, expected = rows, step["rows"]
+            actual, expected = rows, step["rows"]
             if step.get("unordered"):
-                seen, expected = in_order(seen), in_order(self._names.fill(expected))
-            self._names.match(seen, expected, str(step))
+                actual, expected = in_order(actual), in_order(self._names.fill(expected))
+            self._names.match(actual, expected, str(step))
 
     async def close(self) -> None:
         self._jf.close()
@@ -149,10 +151,10 @@ class Bench:
     async def _call(self, step: dict[str, Json]) -> Json:
         function, given = step["call"], self._names.fill(step["args"])
         types = _types(self._conn, function)
-        arguments = ", ".join(f"{name} => {_read(types[name])}" for name in given)
+        arguments = ", ".join(f"{name} => {_sql_placeholder(types[name])}" for name in given)
         return self._rows(
             f"select * from jobforge.{function}({arguments}) as value",
-            [_written(value) for value in given.values()],
+            [_sql_value(value) for value in given.values()],
         )
 
     async def _select(self, step: dict[str, Json]) -> Json:
@@ -179,7 +181,7 @@ class Bench:
             message: str = "failed",
             after: float = 0,
         ) -> Json:
-            return await act(ctx, Script(do, value, message, after), definitions)
+            return await run_script(ctx, HandlerScript(do, value, message, after), definitions)
 
         return handler
 
@@ -198,13 +200,15 @@ class Bench:
             worker = Worker(self._jf, database, queues=queues, poll_s=0.1)
             group.start_soon(worker.run)
             for name, expected in step["work"].items():
-                await eventually(partial(self._has_come_to, name, expected["state"]))
+                await eventually(partial(self._has_reached, name, expected["state"]))
             worker.stop()
         for name, expected in step["work"].items():
             self._names.match(self._job(name), expected, name)
 
-    def _has_come_to(self, name: str, state: str) -> bool:
-        """A job that waits has not been run yet, if it was never held."""
+    def _has_reached(self, name: str, state: str) -> bool:
+        """Return whether the job has reached this state; a waiting job has run only if it once had
+        a lease.
+        """
         job = self._job(name)
         return bool(job["state"] == state and job["lease"] != 0)
 
@@ -229,20 +233,20 @@ class Bench:
 @pytest.mark.parametrize("case", list(cases()), ids=str)
 async def test_the_case_holds(case: Case, contract_database: Database) -> None:
     with connect_to(contract_database.url) as conn:
-        bench = Bench(contract_database, conn)
+        runner = CaseRunner(contract_database, conn)
         for step in case.steps:
-            await bench.make(step)
-        await bench.close()
+            await runner.run_step(step)
+        await runner.close()
 
 
-def test_what_is_secret_is_hidden_as_the_contract_says() -> None:
+def test_secret_fields_are_hidden_as_the_contract_says() -> None:
     contract = read("redaction")
     for value in contract["registered"]:
         redact.register_secret(value)
-    for given, shown in contract["texts"]:
-        assert redact.redact_text(given) == shown
-    for given, shown in contract["values"]:
-        assert redact.redact(given) == shown
+    for given, redacted in contract["texts"]:
+        assert redact.redact_text(given) == redacted
+    for given, redacted in contract["values"]:
+        assert redact.redact(given) == redacted
     for name, is_secret in contract["names"].items():
         assert redact.is_secret_name(name) is is_secret, name
 
@@ -259,17 +263,17 @@ def test_secrets_are_hidden_where_the_contract_says(case: dict[str, Json]) -> No
         assert job.add(value)
         assert redact.register_job_secret(value)
     for name, scope in {"output": job, "other": other, "log": redact.log_scope()}.items():
-        for given, shown in case.get(name, []):
-            assert redact.redact(given, scope) == shown, name
+        for given, redacted in case.get(name, []):
+            assert redact.redact(given, scope) == redacted, name
 
 
 @pytest.fixture
 def forgotten() -> Iterator[None]:
-    """What the test registers in this process is removed afterwards."""
+    """Remove what the test registers in this process."""
     yield
     for registry in (scopes.OPERATOR_SECRETS, scopes.JOB_SECRETS, scopes.APP_SECRETS):
-        registry._values.clear()  # noqa: SLF001 - other tests begin without them
-        registry._index = None  # noqa: SLF001 - as above
+        registry._values.clear()  # noqa: SLF001 - other tests start without them
+        registry._index = None  # noqa: SLF001 - other tests start without them
 
 
 def test_templates_render_as_the_contract_says() -> None:
@@ -296,7 +300,7 @@ def test_webhooks_are_signed_as_the_contract_says() -> None:
 
 
 @pytest.mark.parametrize("reception", read("webhooks")["receptions"], ids=lambda row: row["name"])
-def test_webhooks_are_taken_as_the_contract_says(reception: dict[str, Json]) -> None:
+def test_webhooks_are_verified_as_the_contract_says(reception: dict[str, Json]) -> None:
     contract = read("webhooks")
     headers = contract["headers"] | reception.get("headers", {})
     given = {name: value for name, value in headers.items() if value is not None}
@@ -332,13 +336,13 @@ def _types(conn: Connection, function: str) -> dict[str, str]:
     return {row["name"]: row["type"] for row in rows}
 
 
-def _read(kind: str) -> str:
+def _sql_placeholder(kind: str) -> str:
     if kind.endswith("[]"):
         return f"array(select jsonb_array_elements_text(%s::text::jsonb))::{kind}"
     return f"%s::text::{kind}"
 
 
-def _written(value: Json) -> str | None:
+def _sql_value(value: Json) -> str | None:
     if value is None or isinstance(value, str):
         return value
     return json.dumps(value)

@@ -1,4 +1,4 @@
-"""The TypeScript SDK keeps the contract, and so do both languages side by side."""
+"""The TypeScript SDK fulfills the contract, and works together with the Python SDK."""
 
 import fcntl
 import importlib.util
@@ -16,11 +16,11 @@ from uuid import UUID
 
 import httpx2
 import pytest
-from api.house import house
+from api.api_server import open_api_server
 from attacks import Attempts
 from cluster import Database, wait_until
-from contract.texts import shown_texts
-from contract.typescript import ROOT, node, run_node, sdk, urls_of, worker_command
+from contract.secret_strings import redacted_samples
+from contract.typescript_sdk import ROOT, node, run_node, sdk, urls_of, worker_command
 
 from jobforge import calls, db
 from jobforge.types.events import DeliveryOutcome, EventDelivery
@@ -42,14 +42,14 @@ def test_the_suite_of_the_sdk_passes(
     file: str, database: Database, tmp_path: Path, attempts: Attempts
 ) -> None:
     texts = tmp_path / "texts.json"
-    texts.write_text(json.dumps(shown_texts() if file == "contract" else []))
+    texts.write_text(json.dumps(redacted_samples() if file == "contract" else []))
     environment = {"JOBFORGE_TEST_URLS": urls_of(database), "JOBFORGE_TEST_TEXTS": str(texts)}
-    said = run_node(f"tests/{file}.test.ts", environment=environment)
-    attempts(int(re.findall(r"^\S pass (\d+)$", said, re.MULTILINE)[-1]))
+    output = run_node(f"tests/{file}.test.ts", environment=environment)
+    attempts(int(re.findall(r"^\S pass (\d+)$", output, re.MULTILINE)[-1]))
 
 
 def test_the_suite_of_the_http_client_passes_on_a_real_server(database: Database) -> None:
-    with house(database) as served:
+    with open_api_server(database) as served:
         key = served.a.keys["tenant_admin"]
         server = json.dumps({"url": served.url, "key": key, "definition": "mail"})
         run_node("tests/http.test.ts", environment={"JOBFORGE_TEST_SERVER": server})
@@ -67,9 +67,7 @@ def test_the_types_of_the_http_api_are_those_of_its_openapi_document() -> None:
         assert types.readline() == written.mark(written.document()), _STALE
 
 
-def test_workers_of_both_languages_on_one_queue_run_what_they_serve(
-    database: Database, tmp_path: Path
-) -> None:
+def test_workers_of_both_languages_share_one_queue(database: Database, tmp_path: Path) -> None:
     app = tmp_path / "app.py"
     app.write_text(_PYTHON_APP)
     python = [sys.executable, "-m", "jobforge", "worker", str(app)]
@@ -83,9 +81,9 @@ def test_workers_of_both_languages_on_one_queue_run_what_they_serve(
         _serving([*worker_command("faults_app.ts"), *queues], tmp_path, environment),
     ):
         wait_until(lambda: len(db.run(conn, calls.list_workers())) == len(_LANGUAGES), within_s=60)
-        made = db.run(conn, calls.enqueue_jobs(requests, tenant_id=ACME))
+        created = db.run(conn, calls.enqueue_jobs(requests, tenant_id=ACME))
         wait_until(lambda: conn.execute(_UNFINISHED).fetchone() == (0,), within_s=60)
-        jobs = [db.run(conn, calls.get_job(each.job_id, tenant_id=ACME)).job for each in made]
+        jobs = [db.run(conn, calls.get_job(each.job_id, tenant_id=ACME)).job for each in created]
 
     assert {(job.state, job.attempt) for job in jobs} == {("succeeded", 1)}
     served = {(job.worker_id, job.definition) for job in jobs}
@@ -93,7 +91,7 @@ def test_workers_of_both_languages_on_one_queue_run_what_they_serve(
     assert {job.result for job in jobs} == {1, "python"}
 
 
-def test_events_with_one_key_make_one_job_and_events_with_two_keys_make_two(
+def test_events_with_one_key_create_one_job_and_events_with_two_keys_create_two(
     database: Database, tmp_path: Path
 ) -> None:
     paid = {"label": "ship it", "definition": "ship", "event": "order.paid"}
@@ -101,8 +99,8 @@ def test_events_with_one_key_make_one_job_and_events_with_two_keys_make_two(
     with db.connect(database.url) as conn:
         db.run(conn, calls.put_definition("ship", 1))
         db.run(conn, calls.create_trigger(TriggerType.EVENT, paid, tenant_id=ACME))
-        said = run_node("--input-type=module", "-e", _EMIT, environment=environment)
-        events = [UUID(each) for each in json.loads(said)]
+        output = run_node("--input-type=module", "-e", _EMIT, environment=environment)
+        events = [UUID(each) for each in json.loads(output)]
 
         def deliveries() -> list[EventDelivery]:
             found = [db.run(conn, calls.get_event(each, tenant_id=ACME)) for each in events]
@@ -119,7 +117,7 @@ def test_events_with_one_key_make_one_job_and_events_with_two_keys_make_two(
     assert first.job_id == again.job_id != other.job_id
 
 
-def test_a_worker_ends_when_it_is_told_to_whatever_its_app_keeps_open(
+def test_a_worker_exits_on_a_signal_although_its_app_keeps_the_loop_open(
     database: Database, tmp_path: Path
 ) -> None:
     app = tmp_path / "app.ts"
@@ -133,7 +131,7 @@ def test_a_worker_ends_when_it_is_told_to_whatever_its_app_keeps_open(
 
 
 @pytest.mark.parametrize("url", ["{}:notaport/db", "[{}/db", "{}:1/db", "{}:1/db?sslrootcert=/x"])
-def test_errors_at_the_start_of_a_worker_do_not_show_the_password(url: str, tmp_path: Path) -> None:
+def test_startup_errors_of_a_worker_do_not_show_the_password(url: str, tmp_path: Path) -> None:
     app = tmp_path / "app.ts"
     app.write_text(_APP_THAT_FAILS.replace("SDK", str(sdk() / "src" / "index.ts")))
     url = url.format("postgresql://app:kanari0123456789@127.0.0.1")
@@ -154,7 +152,7 @@ def test_errors_at_the_start_of_a_worker_do_not_show_the_password(url: str, tmp_
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An empty project into which the packed package was installed; one for all processes."""
+    """Return a project with only the packed package installed; all test processes share it."""
     base = tmp_path_factory.getbasetemp()
     folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "typescript"
     folder.mkdir(exist_ok=True)
@@ -203,7 +201,7 @@ def test_a_job_joins_a_transaction_of_prisma(database: Database, project: Path) 
     wanted = ("prisma@7", "@prisma/client@7", "@prisma/adapter-pg@7")
     done = node().npm(folder, "install", "--prefer-offline", "--ignore-scripts", *wanted)
     assert done.returncode == 0, done.stderr
-    # Engines, which it would load from elsewhere, are not needed to write the client.
+    # The client can be generated without the engines, which Prisma would download.
     engines = {"PRISMA_SCHEMA_ENGINE_BINARY": sys.executable}
     command = (str(folder / "node_modules/prisma/build/index.js"), "generate")
     run_node(*command, "--schema", "schema.prisma", folder=folder, environment=engines)
@@ -249,7 +247,7 @@ def _program(project: Path) -> Path:
 def _serving(
     command: list[str], folder: Path, environment: dict[str, str]
 ) -> Iterator["subprocess.Popen[str]"]:
-    """Ends in peace when it is told to."""
+    """Run a program; it must exit without an error after SIGTERM."""
     with subprocess.Popen(
         command,
         cwd=folder,
@@ -266,7 +264,7 @@ def _serving(
 
 
 def _build(folder: Path) -> Path:
-    """A copy, so that nobody's work is in the way."""
+    """Build a copy, so that the working tree stays unchanged."""
     source = sdk()
     left_out = shutil.ignore_patterns("node_modules", "dist", "tests", "codegen")
     shutil.copytree(source, folder, ignore=left_out, dirs_exist_ok=True)
@@ -281,14 +279,14 @@ def _contents(folder: Path) -> dict[str, bytes]:
 
 
 def _pack(folder: Path) -> Path:
-    """The archive; its files have no times of their own."""
+    """Pack the package; the archive's files have no timestamps."""
     done = node().npm(folder, "pack", "--json")
     assert done.returncode == 0, done.stderr
     return folder / str(json.loads(done.stdout)[0]["filename"])
 
 
 def _script(name: str) -> ModuleType:
-    node()  # which it may import
+    node()  # which the script may import
     spec = importlib.util.spec_from_file_location(name, ROOT / "scripts" / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None

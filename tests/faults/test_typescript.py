@@ -9,7 +9,7 @@ from uuid import UUID
 
 import pytest
 from cluster import wait_until
-from contract.typescript import worker_command
+from contract.typescript_sdk import worker_command
 from faults.crashable_postgres import MortalCluster
 from faults.oracle import now
 from faults.scenario import SEED, Trial, times

@@ -9,7 +9,7 @@ import pytest
 from cluster import wait_until
 from faults.producer import TENANTS
 from faults.scenario import SEED, Trial, times
-from integration.receiver import receiving, subscribe
+from integration.webhook_receiver import run_webhook_receiver, subscribe
 from sql.webhook_endpoints import CONNECTOR, unmatched_messages
 
 from jobforge import calls, db
@@ -28,11 +28,11 @@ def test_killed_workers_leave_no_end_untold_and_no_message_unsent(
 ) -> None:
     chance = random.Random(SEED)  # noqa: S311 - a seed
     under_load = 0
-    with receiving() as receiver, trial.crew() as crew, trial.producer() as producer:
+    with run_webhook_receiver() as receiver, trial.crew() as crew, trial.producer() as producer:
         subscribed = [subscribe(trial.conn, receiver, tenant) for tenant in TENANTS[:2]]
         reach = {
-            "JOBFORGE_SECRET_KEY": str(receiver.config.secret_key),
-            "JOBFORGE_EGRESS_ALLOW": ",".join(receiver.config.egress_allow),
+            "JOBFORGE_SECRET_KEY": str(receiver.worker_config.secret_key),
+            "JOBFORGE_EGRESS_ALLOW": ",".join(receiver.worker_config.egress_allow),
             "JOBFORGE_EGRESS_HTTP": "true",
         }
         trial.wait_until_ready(*(crew.start(**reach) for _ in range(CREW)))

@@ -1,4 +1,4 @@
-"""Jobs whose payloads and results are too large for a row, in processes of their own and inline."""
+"""Jobs whose payloads and results are too large for a row, isolated and inline."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -10,7 +10,7 @@ Jobs = CallableDefinition[..., Any, ..., Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Defined:
+class ArtifactJobs:
     double: Jobs
     repeat: Jobs
     pass_on: Jobs
@@ -18,8 +18,8 @@ class Defined:
     count_own: Jobs
 
 
-def define(app: JobForge, told: list[Any] | None = None) -> Defined:
-    """The same definitions on any app; what hooks are told goes into `told`."""
+def define(app: JobForge, notes: list[Any] | None = None) -> ArtifactJobs:
+    """Define the jobs on any app; hooks append their results to `notes`."""
 
     @app.job()
     def double(text: str) -> str:
@@ -39,16 +39,16 @@ def define(app: JobForge, told: list[Any] | None = None) -> Defined:
 
     @app.job()
     def count_own(ctx: Context) -> list[int]:
-        made = ctx.enqueue(repeat, text="r" * 10_000, times=120)
-        return list(map(len, ctx.gather([made])))
+        created = ctx.enqueue(repeat, text="r" * 10_000, times=120)
+        return list(map(len, ctx.gather([created])))
 
-    if told is not None:
+    if notes is not None:
 
         @repeat.on_success
         async def tell(ctx: Any, result: Any) -> None:
-            told.append((ctx.payload, result))
+            notes.append((ctx.payload, result))
 
-    return Defined(double, repeat, pass_on, count, count_own)
+    return ArtifactJobs(double, repeat, pass_on, count, count_own)
 
 
 jf = JobForge()

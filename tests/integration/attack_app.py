@@ -1,4 +1,4 @@
-"""Jobs that attack other jobs and their limits. Each returns, or shows, how far it came."""
+"""Jobs that attack other jobs and their own limits. Each returns, or shows, how far it got."""
 
 import ctypes
 import os
@@ -17,7 +17,7 @@ jf = JobForge()
 MIB = 1024**2
 MEMORY = 64 * MIB
 MOST_PROCESSES = 48
-# How long an attack lasts that nothing stops. The zygote checks at least once a second.
+# How long an attack lasts if nothing stops it. The zygote checks at least once a second.
 _PATIENCE_S = 15
 _PIDFD_OPEN, _PIDFD_GETFD = 434, 438
 
@@ -26,7 +26,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 @jf.job
 def hold(ctx: Context, token: str, listener: str) -> str:
-    """The victim: has a secret in its memory and in a file, until the listener lets it return."""
+    """Be the victim: keep a secret in memory and in a file until the listener releases this job."""
     Path("secret.txt").write_text(token, encoding="ascii")
     connection = _connect(listener)
     ctx.progress(1, 2, "holds")
@@ -36,14 +36,14 @@ def hold(ctx: Context, token: str, listener: str) -> str:
 
 @jf.job
 def read_memory(token: str) -> list[int]:
-    """The processes whose memory has the token, given backwards."""
+    """Return the processes whose memory contains the token, which is passed reversed."""
     wanted = token[::-1].encode()
     return [pid for pid in _others() if _has(pid, wanted)]
 
 
 @jf.job
 def take_sockets() -> list[str]:
-    """Descriptors taken from other processes."""
+    """Return descriptors taken from other processes."""
     taken = []
     for pid in _others():
         pidfd = _libc.syscall(_PIDFD_OPEN, pid, 0)
@@ -60,7 +60,7 @@ def take_sockets() -> list[str]:
 
 @jf.job
 def read_files(token: str) -> list[str]:
-    """Files next to the own folder that have the token, given backwards."""
+    """Return files outside the job's folder that contain the token, which is passed reversed."""
     wanted = token[::-1].encode()
     found = []
     for folder, _, names in os.walk(Path.cwd().parent):
@@ -73,7 +73,7 @@ def read_files(token: str) -> list[str]:
 
 @jf.job
 def signal_others(pids: list[int]) -> list[int]:
-    """Those of the processes that it may send signals to."""
+    """Return those of the processes that this job may signal."""
     reached = []
     for pid in pids:
         with suppress(OSError):
@@ -84,19 +84,19 @@ def signal_others(pids: list[int]) -> list[int]:
 
 @jf.job
 def see_others(pids: list[int]) -> list[int]:
-    """Those of the processes whose command line it sees."""
+    """Return those of the processes whose command line this job can read."""
     return [pid for pid in pids if Path(f"/proc/{pid}/cmdline").exists()]
 
 
 @jf.job
 def leave_chain(listener: str) -> None:
-    """Leave a process that forks and exits, as does the fork, and so on."""
+    """Leave a process that forks and exits, as each of its forks does."""
     connection = _connect(listener)
     ready, begun = os.pipe()
     if os.fork():
         os.read(ready, 1)
         return
-    os.setsid()  # before that, it would be killed with the job's group
+    os.setsid()  # earlier, it would be killed with the job's group
     _forget_environment()
     os.write(begun, b".")
     connection.send(b".")
@@ -110,7 +110,7 @@ def leave_chain(listener: str) -> None:
 
 @jf.job
 def leave_daemon(listener: str) -> None:
-    """Leave a process in a session of its own that hides whose it is."""
+    """Leave a process in a separate session that hides its origin."""
     connection = _connect(listener)
     ready, begun = os.pipe()
     if os.fork() == 0:
@@ -134,7 +134,7 @@ def leave_daemon_and_wait(listener: str) -> None:
 
 @jf.job(memory=MEMORY)
 def fill_memfd() -> str:
-    """Hold three times the limit in a file of memory that is not mapped."""
+    """Use three times the memory limit in an unmapped memfd."""
     fd = os.memfd_create("hoard")
     _fill(fd)
     time.sleep(_PATIENCE_S)
@@ -143,7 +143,7 @@ def fill_memfd() -> str:
 
 @jf.job(memory=MEMORY)
 def fill_shared_memory(name: str) -> str:
-    """The same in files of /dev/shm, of which one at a time is open."""
+    """Use three times the memory limit in files of /dev/shm; one at a time is open."""
     for number in range(3 * MEMORY // MIB):
         Path(f"/dev/shm/{name}.{number}").write_bytes(bytes(MIB))
     time.sleep(_PATIENCE_S)
@@ -152,7 +152,7 @@ def fill_shared_memory(name: str) -> str:
 
 @jf.job(memory=MEMORY)
 def fill_forks() -> str:
-    """The same in three forks, of which none may be killed."""
+    """Use three times the memory limit in three forks, each below the limit."""
     forks = []
     for _ in range(3):
         pid = os.fork()
@@ -187,7 +187,7 @@ def leave_segment(key: int) -> None:
 
 
 def _connect(listener: str) -> socket.socket:
-    """To a socket without a path, which the job can reach wherever its mounts are."""
+    """Connect to an abstract socket, which the job can reach whatever its mounts are."""
     connection = socket.socket(socket.AF_UNIX)
     connection.connect(f"\0{listener}")
     return connection
@@ -199,7 +199,7 @@ def _others() -> list[int]:
 
 
 def _has(pid: int, wanted: bytes) -> bool:
-    """Whether the process's heap has the bytes."""
+    """Return whether the process's heap contains the bytes."""
     with suppress(OSError, ValueError, OverflowError):
         areas = Path(f"/proc/{pid}/maps").read_text(encoding="utf-8").splitlines()
         with Path(f"/proc/{pid}/mem").open("rb", buffering=0) as memory:

@@ -1,6 +1,6 @@
-"""The table of attacks by level in docs/isolation.md: run the attacks, and write or read it.
+"""The table of attacks by level in docs/isolation.md: run the attacks, and write or read the table.
 
-From the folder tests, as root: `python -m integration.attack_table`.
+Run it as root from the folder tests: `python -m integration.attack_table`.
 """
 
 import json
@@ -35,14 +35,14 @@ LABELS = {
     "can_leave_system_v_memory": "leave System V shared memory",
 }
 
-Found = dict[str, bool]
+AttackResults = dict[str, bool]
 
 
-def attack(level: str, user: int | None = None) -> Found | str:
-    """Which attacks succeed at the level; or what the host lacks for it."""
+def attack(level: str, user: int | None = None) -> AttackResults | str:
+    """Return which attacks succeed at the level, or what the host lacks for that level."""
     arguments = [level] if user is None else [level, str(user)]
     done = subprocess.run(
-        [sys.executable, "-m", "integration.attack_rig", *arguments],
+        [sys.executable, "-m", "integration.attack_runner", *arguments],
         cwd=Path(__file__).parents[1],
         stdout=subprocess.PIPE,
         text=True,
@@ -54,8 +54,8 @@ def attack(level: str, user: int | None = None) -> Found | str:
     )
 
 
-def read() -> dict[str, Found]:
-    """What the page says, by level."""
+def read() -> dict[str, AttackResults]:
+    """Return the table of the page, by level."""
     _, _, rest = PAGE.read_text(encoding="utf-8").partition(HEADER + RULE)
     rows = [_cells(line) for line in rest.partition("\n\n")[0].splitlines()]
     names = {label: name for name, label in LABELS.items()}
@@ -65,7 +65,7 @@ def read() -> dict[str, Found]:
     }
 
 
-def write(found: Mapping[str, Found]) -> None:
+def write(found: Mapping[str, AttackResults]) -> None:
     rows = [
         f"| {label} | {' | '.join(ANSWERS[found[level][name]] for level in LEVELS)} |"
         for name, label in LABELS.items()
@@ -80,7 +80,7 @@ def _cells(line: str) -> list[str]:
 
 
 def main() -> None:
-    found: dict[str, Found] = {}
+    found: dict[str, AttackResults] = {}
     for level in LEVELS:
         of_level = attack(level)
         if isinstance(of_level, str):

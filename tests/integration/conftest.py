@@ -1,4 +1,4 @@
-"""Fixtures for tests of the seam."""
+"""Fixtures for tests of jobforge.calls."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
@@ -6,7 +6,7 @@ from typing import TypeVar
 
 import pytest
 from cluster import Connection, Database
-from integration.seam import Run
+from integration.call_setup import RunCall
 
 from jobforge import calls, db
 from jobforge.calls import Call
@@ -21,20 +21,20 @@ def anyio_backend() -> str:
 
 @pytest.fixture
 def mail(conn: Connection) -> None:
-    """A definition, for jobs to be enqueued."""
+    """Define `mail`, so that jobs can be enqueued."""
     conn.execute("select jobforge.put_definition('mail', 1)")
 
 
 @pytest.fixture
 async def pool(database: Database, mail: None) -> AsyncIterator[db.Database]:  # noqa: ARG001
-    """One connection for all users of the pool, so that whatever leaks is seen."""
+    """Return a pool with one connection, so that leaked session state is visible."""
     async with db.Database(database.url_as("client_login"), size=1) as opened:
         yield opened
 
 
 @pytest.fixture(params=["sync", "async"])
-def run(request: pytest.FixtureRequest, database: Database) -> Iterator[Run]:
-    """Runs a call as an operator, who may call every function, with a definition registered."""
+def run(request: pytest.FixtureRequest, database: Database) -> Iterator[RunCall]:
+    """Return a function that runs a call as an operator, with a registered definition."""
     url = database.url_as("admin_login")
     if request.param == "sync":
         with db.connect(url) as conn:

@@ -1,4 +1,4 @@
-"""An app whose jobs tell what their process is like, wait, and misbehave. Imported by zygotes."""
+"""An app whose jobs describe their process, wait, and misbehave. Zygotes import it."""
 
 import asyncio
 import ctypes
@@ -30,7 +30,7 @@ AT_IMPORT = dict(os.environ)
 NO_TEXT = "\0\ud800"
 
 
-# Ordinary jobs.
+# Ordinary jobs
 
 
 @jf.job
@@ -47,7 +47,7 @@ async def add_async(ctx: Context, a: int, b: int) -> int:
 
 @jf.job
 def describe(ctx: Context) -> dict[str, Any]:
-    """What the process is like, from within."""
+    """Describe the process from within."""
     umask = os.umask(0o077)
     status = Path("/proc/self/status").read_text(encoding="ascii")
     return {
@@ -84,7 +84,7 @@ def tell(ctx: Context) -> None:
 
 @jf.job
 async def walk(ctx: Context) -> None:
-    """A step, a child, and a wait within a group of tasks."""
+    """Run a step, a child, and a wait within a task group."""
     assert await ctx.astep("measure", len, "text") == len("text")
     await asyncio.gather(ctx.aenqueue(add, 1, 2), return_exceptions=True)
     async with asyncio.TaskGroup() as group:
@@ -174,7 +174,7 @@ def tell_much(ctx: Context) -> None:
 @jf.job
 def replace_output() -> str:
     sys.stdout = None
-    setattr(sys, "stderr", object())  # noqa: B010 - no checker lets it be assigned
+    setattr(sys, "stderr", object())  # noqa: B010 - type checkers refuse the assignment
     return "still here"
 
 
@@ -219,7 +219,7 @@ def leave_files(ctx: Context) -> str:
     return str(Path.cwd())
 
 
-# Jobs that wait until they are stopped, or told to go on by a byte in a FIFO.
+# Jobs that wait until they are stopped, or until a byte arrives in a FIFO
 
 
 @jf.job
@@ -276,7 +276,7 @@ def resist(ctx: Context) -> None:
 
 @jf.job(grace=0.2)
 def multiply(ctx: Context, processes: int) -> None:
-    """Has processes in sessions of their own, whose parents are gone."""
+    """Start processes in separate sessions, whose parents have exited."""
     reading, writing = os.pipe()
     for _ in range(processes):
         between = os.fork()
@@ -287,7 +287,7 @@ def multiply(ctx: Context, processes: int) -> None:
             os.write(writing, b".")
             while True:
                 signal.pause()
-        os.waitpid(between, 0)  # the test counts the processes: this one must be gone
+        os.waitpid(between, 0)  # the test counts the processes, and this one must have exited
     there = 0
     while there < processes:
         there += len(os.read(reading, 4096))
@@ -296,7 +296,7 @@ def multiply(ctx: Context, processes: int) -> None:
         signal.pause()
 
 
-# Jobs that no process should survive.
+# Jobs that no process should survive
 
 
 @jf.job
@@ -390,7 +390,7 @@ def speak_out_of_turn() -> None:
 
 @jf.job
 def forge(kind: int, body: str) -> None:
-    """Says that in the place of its verdict."""
+    """Send this in place of the verdict."""
     channel = find_process_channel()
     assert isinstance(channel, SocketChannel)
     channel.send(FrameKind(kind), body.encode())
@@ -399,12 +399,12 @@ def forge(kind: int, body: str) -> None:
 
 @jf.job
 def forge_behind_a_flood(body: str) -> None:
-    """By the time that the worker has come so far, this process has ended."""
+    """Send a flood first: when the worker has read it, this process has exited."""
     channel = find_process_channel()
     assert isinstance(channel, SocketChannel)
     slow = b'{"kind": "parents", "data": [' + b'{"a": 1},' * 2 * MIB + b"1]}"
     many = encode_frame(FrameKind.NOTE, b'{"kind": "progress", "data": {}}') * 3000
-    channel._write(  # noqa: SLF001 - at once
+    channel._write(  # noqa: SLF001 - without flushing
         encode_frame(FrameKind.REQUEST, slow)
         + many
         + encode_frame(FrameKind.VERDICT, body.encode())
@@ -423,11 +423,11 @@ def ask_and_never_listen() -> None:
 
 @jf.job
 def ask_at_once(questions: int) -> None:
-    """Asks without waiting for an answer, so that none is left in this process's hands."""
+    """Send requests without waiting for responses, so that none stays in this process."""
     channel = find_process_channel()
     assert isinstance(channel, SocketChannel)
     one = encode_frame(FrameKind.REQUEST, b'{"kind": "parents", "data": null}')
-    channel._write(one * questions)  # noqa: SLF001 - as above
+    channel._write(one * questions)  # noqa: SLF001 - without flushing
     signal.pause()
 
 
@@ -439,7 +439,7 @@ def log_lines(ctx: Context, count: int) -> None:
 
 @jf.job
 def log_until(ctx: Context, file: str) -> None:
-    """Writes log lines as fast as it can until the file exists."""
+    """Write log lines as fast as possible until the file exists."""
     while not Path(file).exists():
         for _ in range(1_000):
             ctx.log.info("flood")
@@ -447,7 +447,7 @@ def log_until(ctx: Context, file: str) -> None:
 
 @jf.job
 def take_descriptors(pid: int) -> list[int]:
-    """The errors of taking a descriptor of that process, by pidfd_getfd and by ptrace."""
+    """Return the errors of taking a descriptor of that process, by pidfd_getfd and by ptrace."""
     libc = ctypes.CDLL(None, use_errno=True)
     pidfd = libc.syscall(434, pid, 0)
     calls = (
@@ -472,7 +472,7 @@ def flood(size: int) -> None:
 
 @jf.job
 def leave_daemon(*, hide: bool) -> int:
-    """Returns the pid of a process that has left the tree and holds the job's output open."""
+    """Return the PID of a process that has left the tree and keeps the job's output open."""
     reading, writing = os.pipe()
     if os.fork() == 0:
         os.setsid()
@@ -491,7 +491,7 @@ def leave_daemon(*, hide: bool) -> int:
 
 @jf.job
 def leave_program() -> int:
-    """As above, in the job's own group."""
+    """Return the PID of a process that keeps the job's output open, in the job's own group."""
     return subprocess.Popen([sys.executable, "-c", "import signal; signal.pause()"]).pid
 
 
@@ -517,7 +517,7 @@ def kill_parent() -> None:
         signal.pause()
 
 
-# Commands.
+# Commands
 
 jf.command(
     "say",

@@ -1,19 +1,21 @@
-"""A worker with one job whose processes are many, to be killed: prints its zygote and the mark."""
+"""A worker with one job that has many processes, to be killed. It prints its zygote and the job's
+mark.
+"""
 
 import sys
 
-from integration.isolation import Rig
+from integration.isolation_rig import IsolationRig
 
 
 def main() -> None:
-    rig = Rig(target=sys.argv[1])
+    rig = IsolationRig(target=sys.argv[1])
 
     async def wait() -> None:
-        started = await rig.start("multiply", processes=3).speaks()
-        print(rig.runner.zygote_pid, started.mark, flush=True)  # noqa: T201 - for the test
+        started = await rig.start("multiply", processes=3).wait_for_note()
+        print(rig.runner.zygote_pid, started.mark, flush=True)  # noqa: T201 - output for the test
         await started.report()
 
-    rig.go(wait())
+    rig.run_in_loop(wait())
 
 
 if __name__ == "__main__":

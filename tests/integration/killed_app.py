@@ -1,7 +1,7 @@
-"""The application of tests whose processes are killed at the worst moment.
+"""The app of tests that kill processes at the worst moment.
 
-Each handler comes twice: in a process of its own, where it kills that one, and inline, where it
-kills the worker.
+Each handler exists twice: isolated, where it kills its own process, and inline, where it kills the
+worker.
 """
 
 import os
@@ -22,19 +22,21 @@ _NEVER = Retry(max_attempts=1)
 
 
 def transfer(ctx: Context, url: str, moment: Moment) -> None:
-    """Has its effect and completes its job in one transaction; the first attempt is killed."""
+    """Store the effect and complete the job in one transaction; the first attempt is killed."""
     with psycopg.connect(url) as conn:
         conn.execute("insert into effects values (%s, %s)", [ctx.fence, ctx.attempt])
         ctx.complete_in(conn, {"attempt": ctx.attempt})
         if ctx.attempt > 1:
             return
         if moment == "after commit":
-            _commit_unheard(conn, url, ctx.fence)
-        _die()
+            _commit_without_reply(conn, url, ctx.fence)
+        _kill_itself()
 
 
-def _commit_unheard(conn: "psycopg.Connection[tuple[object, ...]]", url: str, fence: str) -> None:
-    """The commit is done, as another connection sees, and its reply has not been read."""
+def _commit_without_reply(
+    conn: "psycopg.Connection[tuple[object, ...]]", url: str, fence: str
+) -> None:
+    """Commit, as another connection can see, without reading the reply."""
     conn.pgconn.send_query(b"commit")
     conn.pgconn.flush()
     with psycopg.connect(url, autocommit=True) as other:
@@ -42,7 +44,7 @@ def _commit_unheard(conn: "psycopg.Connection[tuple[object, ...]]", url: str, fe
             pass
 
 
-def _die() -> NoReturn:
+def _kill_itself() -> NoReturn:
     os.kill(os.getpid(), signal.SIGKILL)
     raise AssertionError("still here")
 
@@ -59,50 +61,52 @@ async def transfer_inline(ctx: Context, url: str, moment: Moment) -> None:
 
 @jf.job(retry=_NEVER)
 def die_apart() -> None:
-    _die()
+    _kill_itself()
 
 
 @jf.job(retry=_NEVER, isolation="inline")
 async def die_inline() -> None:
-    _die()
+    _kill_itself()
 
 
 @jf.job(retry=Retry(max_attempts=10, base=0.01))
 def walk_apart(ctx: Context, path: str, deaths: list[int]) -> int:
-    """Three steps with an effect each. The nth attempt is killed at the nth of these points: odd
-    ones lie before the steps and after the last, even ones within, after the effect."""
+    """Run three steps with an effect each. The nth attempt is killed at the nth of these points:
+    odd points are before the steps and after the last one, even points are within a step, after its
+    effect.
+    """
     for number in range(3):
-        _die_at(ctx, deaths, 2 * number + 1)
-        dies = _point(ctx, deaths) == 2 * number + 2
+        _kill_at(ctx, deaths, 2 * number + 1)
+        dies = _next_point(ctx, deaths) == 2 * number + 2
         ctx.step(f"step {number}", _have_effect, path, number, dies=dies)
-    _die_at(ctx, deaths, 7)
+    _kill_at(ctx, deaths, 7)
     return ctx.attempt
 
 
 @jf.job(retry=Retry(max_attempts=10, base=0.01), isolation="inline")
 async def walk_inline(ctx: Context, path: str, deaths: list[int]) -> int:
     for number in range(3):
-        _die_at(ctx, deaths, 2 * number + 1)
-        dies = _point(ctx, deaths) == 2 * number + 2
+        _kill_at(ctx, deaths, 2 * number + 1)
+        dies = _next_point(ctx, deaths) == 2 * number + 2
         await ctx.astep(f"step {number}", _have_effect, path, number, dies=dies)
-    _die_at(ctx, deaths, 7)
+    _kill_at(ctx, deaths, 7)
     return ctx.attempt
 
 
-def _point(ctx: Context, deaths: list[int]) -> int:
+def _next_point(ctx: Context, deaths: list[int]) -> int:
     return deaths[ctx.attempt - 1] if ctx.attempt <= len(deaths) else 0
 
 
-def _die_at(ctx: Context, deaths: list[int], point: int) -> None:
-    if _point(ctx, deaths) == point:
-        _die()
+def _kill_at(ctx: Context, deaths: list[int], point: int) -> None:
+    if _next_point(ctx, deaths) == point:
+        _kill_itself()
 
 
 def _have_effect(path: str, number: int, *, dies: bool) -> None:
     with Path(path).open("a", encoding="ascii") as file:
         file.write(f"{number}\n")
     if dies:
-        _die()
+        _kill_itself()
 
 
 @jf.job

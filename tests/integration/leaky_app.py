@@ -1,4 +1,4 @@
-"""An app whose jobs say everything they know, by every way there is. For test_redaction.py."""
+"""An app whose jobs write everything they know to every output. For test_redaction.py."""
 
 import base64
 import json
@@ -24,13 +24,13 @@ PARTS_OF_REDACTION: list[tuple[object, str, Callable[..., Any]]] = [
 ]
 
 if os.environ.get("LEAKY_APP") == "unredacted":
-    # The control: this process hides nothing.
+    # The control run: this process redacts nothing.
     for owner, name, stand_in in PARTS_OF_REDACTION:
         setattr(owner, name, stand_in)
 
 jf = JobForge()
 log = logging.getLogger("leaky")
-# Said by each process that imports the app: the worker, and the one that jobs are forked from.
+# Written by each process that imports the app: the worker and the zygote.
 log.warning("the database is %s", os.environ.get("JOBFORGE_DATABASE_URL"))
 log.warning("the environment is %s", {name: os.environ.get(name) for name in VARIABLES})
 
@@ -47,7 +47,7 @@ def leak_isolated(ctx: Context, end: str, data: dict[str, Any], own: dict[str, s
 
 @jf.job(key="strict", isolation="inline", retry=Retry(max_attempts=1))
 async def leak_nothing(password: int) -> None:
-    """Gets payloads that do not fit."""
+    """Receive payloads that do not match."""
 
 
 jf.command(
@@ -73,7 +73,7 @@ def mourn(ctx: Context, error: dict[str, Any]) -> None:
 
 
 def _leak(ctx: Context, end: str, data: dict[str, Any], own: dict[str, str]) -> Any:
-    """What was given, and what `own` has for one way only, under the name of that way."""
+    """Write the payload, and for each output the value of that name in `own`."""
     known = [*map(ctx.secret, SECRETS)]
     given = {name: os.environ.get(name) for name in VARIABLES}
     texts = [str(data), json.dumps(data), json.dumps(json.dumps(data)), *data["texts"]]

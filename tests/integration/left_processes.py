@@ -1,9 +1,9 @@
-"""A zygote with one job that has ended and has left a process: does a check kill what is left?
+"""A zygote whose finished job has left a process: is that process killed?
 
     python -m integration.left_processes {fork,thread}
 
-`fork`: the process forks and ends after the zygote has listed its children.
-`thread`: its first thread has ended, so the kernel shows it as a zombie, and another one runs.
+`fork`: the process forks and exits after the zygote has listed its children. `thread`: its main
+thread has exited, so the kernel shows it as a zombie, and another thread runs.
 """
 
 import contextlib
@@ -26,7 +26,7 @@ _libc = ctypes.CDLL(None)
 
 
 def _leave(way: str, go: int) -> None:
-    """The process that the job leaves. It and its forks have the write end of a pipe."""
+    """Run the process that the job leaves. It and its forks hold the write end of a pipe."""
     os.setsid()
     os.read(go, 1)
     if way == "thread":
@@ -73,7 +73,7 @@ def main() -> None:
     is_all_gone = bool(select.select([gone], [], [], 10)[0])
     with contextlib.suppress(ProcessLookupError):
         os.kill(left, 9)
-    print(is_all_gone)  # noqa: T201 - for the test
+    print(is_all_gone)  # noqa: T201 - output for the test
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Servers that replicate, for the tests of publications, standbys and upgrades."""
+"""Servers with replication, for the tests of publications, standbys and upgrades."""
 
 import shutil
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ from jobforge.embedded import SUPERUSER, Embedded, PostgresServer
 from jobforge.embedded.binaries import account_for, find_binaries
 from jobforge.testing.cluster import SETTINGS
 
-# What a server needs to send its changes to others.
+# Settings of a server that sends its changes to others.
 SENDING = {
     **SETTINGS,
     "max_connections": "50",
@@ -26,13 +26,13 @@ SENDING = {
     "wal_level": "logical",
 }
 
-# Not replicated: unlogged, and of no use to another server.
+# Not replicated: these tables are unlogged, and useless on another server.
 UNLOGGED = {"request_rates"}
 
 
 @contextmanager
 def cluster(bin_dir: Path | None = BINARIES) -> Iterator[PostgresServer]:
-    """A server that other servers can subscribe to."""
+    """Run a server that other servers can subscribe to."""
     folder = make_folder("jobforge-replicas-")
     embedded = Embedded(folder / "pg", bin_dir=bin_dir, settings=SENDING)
     try:
@@ -46,14 +46,14 @@ def cluster(bin_dir: Path | None = BINARIES) -> Iterator[PostgresServer]:
 
 
 def install(server: PostgresServer) -> None:
-    """Creates the schema in the database from which new ones are cloned."""
+    """Create the schema in the template database of new databases."""
     with closing(connect_to(server.url("template1"))) as conn:
         migrate(conn)
 
 
 @contextmanager
-def installed(server: PostgresServer) -> Iterator[Connection]:
-    """A new database with the schema."""
+def open_installed_database(server: PostgresServer) -> Iterator[Connection]:
+    """Create a database with the schema."""
     name = f"test_{uuid4().hex[:16]}"
     with closing(connect_to(server.url())) as admin:
         admin.execute(sql.SQL("create database {} strategy file_copy").format(sql.Identifier(name)))
@@ -63,7 +63,9 @@ def installed(server: PostgresServer) -> Iterator[Connection]:
 
 @contextmanager
 def copy_of(primary: PostgresServer, *, is_standby: bool) -> Iterator[PostgresServer]:
-    """A copy by pg_basebackup: a standby that follows the primary, or a backup that is restored."""
+    """Copy the server with pg_basebackup: a standby that follows the primary, or a
+    restored backup.
+    """
     folder = make_folder("jobforge-copies-")
     account = account_for(primary.socket_dir)
     if account:
@@ -74,7 +76,8 @@ def copy_of(primary: PostgresServer, *, is_standby: bool) -> Iterator[PostgresSe
         *("-p", str(primary.port), "-U", SUPERUSER, "--checkpoint=fast", "--no-sync"),
         *(["--write-recovery-conf"] if is_standby else []),
     )
-    # The socket of the primary is in its data folder, and pg_basebackup copies the socket's lock.
+    # The socket of the primary is in its data folder, and pg_basebackup copies the socket's lock
+    # file.
     for lock in (folder / "pg").glob(".s.PGSQL.*.lock"):
         lock.unlink()
     embedded = Embedded(folder / "pg", bin_dir=BINARIES, settings=SENDING)
@@ -97,10 +100,10 @@ class Subscription:
 
     @classmethod
     def create(cls, source: Connection, target: Connection, *, options: str = "") -> "Subscription":
-        """Subscribes to publication `everything`, and copies what is there."""
+        """Subscribe to publication `everything`, and copy the existing rows."""
         where = f"host={source.info.host} port={source.info.port} user={SUPERUSER}"
         where += f" dbname={source.info.dbname}"
-        # Within one server the slot cannot be created by the command itself.
+        # Within one server, the command itself cannot create the slot.
         source.execute("select pg_create_logical_replication_slot('everything', 'pgoutput')")
         target.execute(
             sql.SQL(
@@ -113,7 +116,7 @@ class Subscription:
         return subscription
 
     def refresh(self) -> None:
-        """Subscribes to tables that are new in the publication."""
+        """Subscribe to tables that were added to the publication."""
         self.target.execute("alter subscription everything refresh publication")
         self.wait_for_copy()
 
@@ -122,7 +125,7 @@ class Subscription:
         wait_until(lambda: not self.target.execute(waiting).rowcount, why=self._errors)
 
     def wait(self) -> None:
-        """Until the target has what the source has committed."""
+        """Wait until the target has all that the source has committed."""
         reached = (
             "select from pg_replication_slots"
             " where slot_name = 'everything' and confirmed_flush_lsn >= %s::pg_lsn"
@@ -136,12 +139,12 @@ class Subscription:
         self.target.execute("drop subscription everything")
 
     def differences(self) -> dict[str, tuple[object, object]]:
-        """The tables that are not equal, with the rows of each side."""
-        mine, theirs = contents(self.source), contents(self.target)
+        """Return the tables that differ, with the rows of each side."""
+        mine, foreign = contents(self.source), contents(self.target)
         return {
-            table: (mine.get(table), theirs.get(table))
-            for table in {*mine, *theirs}
-            if mine.get(table) != theirs.get(table)
+            table: (mine.get(table), foreign.get(table))
+            for table in {*mine, *foreign}
+            if mine.get(table) != foreign.get(table)
         }
 
     def _errors(self) -> str:
@@ -150,7 +153,7 @@ class Subscription:
 
 
 def drop_slots(source: Connection) -> None:
-    """Drops all slots of the server, which would keep their databases from being dropped.
+    """Drop all slots of the server, because a slot prevents dropping its database.
 
     A walsender releases its slot only when it notices that its subscriber has disconnected.
     """
@@ -162,7 +165,7 @@ def drop_slots(source: Connection) -> None:
 
 
 def flush(conn: Connection) -> str:
-    """Writes what is committed to the disk, and returns the position of its end in the WAL."""
+    """Flush committed changes to disk, and return the end position in the WAL."""
     with conn.transaction():
         conn.execute("set local synchronous_commit = on")
         conn.execute("select pg_logical_emit_message(true, 'test', '')")
@@ -171,7 +174,7 @@ def flush(conn: Connection) -> str:
 
 
 def prepare_target(target: Connection) -> None:
-    """Removes the rows that db migrate wrote, which would collide with the source's."""
+    """Remove the rows that db migrate wrote, because the source's rows would collide with them."""
     target.execute(
         "truncate jobforge.migrations, jobforge.statistics_position, jobforge.reaper,"
         " jobforge.locks, jobforge.signing_key"
@@ -179,7 +182,7 @@ def prepare_target(target: Connection) -> None:
 
 
 def contents(conn: Connection) -> dict[str, list[str]]:
-    """The rows of every table, partitions counted with their parents."""
+    """Return the rows of every table, with partitions counted as their parents."""
     tables = conn.execute(
         "select relname from pg_class where relnamespace = 'jobforge'::regnamespace"
         " and relkind in ('r', 'p') and not relispartition"

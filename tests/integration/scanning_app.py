@@ -1,4 +1,6 @@
-"""An app whose job looks for credentials wherever a process can look. Copied into a folder."""
+"""An app whose job searches for credentials wherever a process can look. Tests copy it into a
+folder.
+"""
 
 import ctypes
 import json
@@ -14,7 +16,7 @@ from jobforge import JobForge
 
 jf = JobForge()
 
-# Written so that this source, and the memory of its process, do not match it.
+# Written reversed, so that this source and its process's memory do not match.
 CANARY = re.compile(rb"kan[a]ri[0-9a-f]{16}")
 PIDFD_OPEN, PIDFD_GETFD = 434, 438
 MOST_DESCRIPTORS, LARGEST_READ = 32, 1 << 20
@@ -22,7 +24,7 @@ libc = ctypes.CDLL(None, use_errno=True)
 
 
 class Search:
-    """What was found, as the place and the canary written backwards, and how often it was tried."""
+    """The findings, as place and reversed canary, and the number of places searched."""
 
     def __init__(self) -> None:
         self.found: list[tuple[str, str]] = []
@@ -70,9 +72,11 @@ def readable(pid: str) -> Iterator[tuple[int, int]]:
 
 
 def look_around(pids: list[int], files: list[str]) -> dict[str, Any]:
-    """Environment and arguments of all processes; more of these, and these files."""
+    """Search environment and arguments of all processes, further parts of these processes, and
+    these files.
+    """
     search = Search()
-    search.tried += 2 + len(files)  # environments and arguments, of however many processes
+    search.tried += 2 + len(files)  # environments and arguments of all processes count once
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             search.read(entry / "environ")
@@ -93,5 +97,5 @@ scan_in_fleet = jf.job(key="scan_in_fleet", queue="fleet", timeout=100)(look_aro
 
 
 if __name__ == "__main__":
-    # As a process that is not a job, but runs as the same user.
-    print(json.dumps(look_around(json.loads(sys.argv[1]), [])))  # noqa: T201 - for the test
+    # Run as a process that is not a job, but has the same user.
+    print(json.dumps(look_around(json.loads(sys.argv[1]), [])))  # noqa: T201 - output for the test

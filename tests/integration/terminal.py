@@ -1,4 +1,4 @@
-"""What a user's shell does: runs `jobforge` as a program and reads what it says."""
+"""Run `jobforge` as a user's shell does, and read its output."""
 
 import io
 import json
@@ -18,12 +18,14 @@ from typer.main import get_command
 import jobforge.cli
 from jobforge.observability import logs
 
-# Typer makes all commands anew whenever it is called, which takes longer than most of them.
+# Created once: Typer would create all commands at each call, which takes longer than most commands.
 COMMANDS = get_command(jobforge.cli.app)
 
 
 def environment(**variables: str) -> dict[str, str]:
-    """Ours, without the settings of whoever runs the tests."""
+    """Return this process's environment without JOBFORGE settings of the user who
+    runs the tests.
+    """
     inherited = {name: value for name, value in os.environ.items() if "JOBFORGE" not in name}
     if BINARIES:
         variables["JOBFORGE_PG_BIN"] = str(BINARIES)
@@ -62,7 +64,7 @@ class Terminal:
         )
 
     def read(self, *arguments: str) -> str:
-        """What a command that must succeed prints."""
+        """Return what a command prints that must succeed."""
         result = self.run(*arguments)
         assert result.returncode == 0, result.stderr
         return result.stdout.strip()
@@ -71,14 +73,16 @@ class Terminal:
         return json.loads(self.read(*arguments, "--json"))
 
     @contextmanager
-    def started(self, *arguments: str) -> Iterator["Program"]:
-        """A command that goes on until it is told to stop; killed at the end if it has not."""
-        with self.started_program(sys.executable, "-u", "-m", "jobforge", *arguments) as program:
+    def start(self, *arguments: str) -> Iterator["RunningProgram"]:
+        """Start a command that runs until a signal; kill it at the end of the block if it still
+        runs.
+        """
+        with self.start_program(sys.executable, "-u", "-m", "jobforge", *arguments) as program:
             yield program
 
     @contextmanager
-    def started_program(self, *command: str) -> Iterator["Program"]:
-        """Another program, in the same way."""
+    def start_program(self, *command: str) -> Iterator["RunningProgram"]:
+        """Start another program; kill it at the end of the block if it still runs."""
         process = subprocess.Popen(
             [*self.prefix, *command],
             stdin=subprocess.DEVNULL,
@@ -88,7 +92,7 @@ class Terminal:
             cwd=self.folder,
             env=self._environment,
         )
-        program = Program(process)
+        program = RunningProgram(process)
         try:
             yield program
         finally:
@@ -102,10 +106,11 @@ class Terminal:
             program.close()
 
 
-class QuickTerminal(Terminal):
-    """Runs a command within this process: starting one takes ten times as long as most commands.
+class InProcessTerminal(Terminal):
+    """Run a command within this process, because starting one takes ten times as long as most
+    commands.
 
-    For commands that come to an end, where the process itself is not what is tested.
+    Only for commands that finish by themselves, where the process itself is not tested.
     """
 
     def run(self, *arguments: str | bytes) -> "subprocess.CompletedProcess[str]":
@@ -121,20 +126,23 @@ class QuickTerminal(Terminal):
             patch.setattr(sys, "path", list(sys.path))
             patch.setattr(sys, "stdin", nothing)
             patch.setattr(jobforge.cli, "app", COMMANDS)
-            patch.setenv("COLUMNS", "80")  # however wide the terminal of whoever runs the tests
+            patch.setenv("COLUMNS", "80")  # independent of the width of the user's terminal
             for name in {*os.environ, *self._environment}:
                 if "JOBFORGE" in name:
                     patch.delenv(name, raising=False)
                     if name in self._environment:
                         patch.setenv(name, self._environment[name])
             code = _exit_code_of_main()
-        logs.unconfigure()  # `worker` configures them; caplog would miss the lines of later tests
+        # `worker` configures logging; caplog would miss the lines of later tests
+        logs.unconfigure()
         _forget_modules(self.folder)
         return subprocess.CompletedProcess(words, code, _read(out), _read(err))
 
 
 def _forget_modules(folder: Path) -> None:
-    """Those of an app that a command has loaded: others have one of the same name."""
+    """Forget the modules of an app that a command has loaded, because other apps
+    have equal names.
+    """
     for name, module in list(sys.modules.items()):
         file = getattr(module, "__file__", None)
         if file and Path(file).is_relative_to(folder):
@@ -159,8 +167,10 @@ def _read(pipe: "io.TextIOWrapper[io.BytesIO]") -> str:
     return pipe.buffer.getvalue().decode()
 
 
-class Program:
-    """A program that runs; what it says is read all the time, so that it never waits for us."""
+class RunningProgram:
+    """A running program; a thread reads its output continuously, so that the program
+    never blocks.
+    """
 
     def __init__(self, process: "subprocess.Popen[str]") -> None:
         assert process.stdout is not None
@@ -170,12 +180,12 @@ class Program:
         self._reader.start()
 
     @property
-    def said(self) -> str:
+    def output(self) -> str:
         return "".join(self._lines)
 
     def wait_for(self, words: str, *, times: int = 1) -> None:
-        _or_show(self, lambda: self.said.count(words) >= times or self._has_ended())
-        assert self.said.count(words) >= times, self.said
+        _wait_or_show_output(self, lambda: self.output.count(words) >= times or self._has_ended())
+        assert self.output.count(words) >= times, self.output
 
     def wait_for_dev(self) -> None:
         """Wait until the worker of `jobforge dev` has started.
@@ -189,8 +199,8 @@ class Program:
     def signal(self, number: int) -> None:
         self.process.send_signal(number)
 
-    def end(self) -> int:
-        """The exit code, once it has ended by itself."""
+    def wait_for_exit(self) -> int:
+        """Return the exit code when the program has finished."""
         code = self.process.wait(timeout=60)
         self._reader.join()
         return code
@@ -208,8 +218,8 @@ class Program:
             self._lines.append(line)
 
 
-def _or_show(program: Program, condition: Callable[[], bool]) -> None:
+def _wait_or_show_output(program: RunningProgram, condition: Callable[[], bool]) -> None:
     try:
         wait_until(condition)
     except AssertionError as error:
-        raise AssertionError(f"it has not said so, but:\n{program.said}") from error
+        raise AssertionError(f"the expected output is missing in:\n{program.output}") from error

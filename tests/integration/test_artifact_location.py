@@ -1,4 +1,4 @@
-"""Where artifacts are when nothing is set, and processes that do not share a store."""
+"""The default artifact store, and processes that do not share a store."""
 
 import json
 import os
@@ -13,7 +13,12 @@ from uuid import uuid4
 import httpx2
 import pytest
 from cluster import Connection, Database, wait_until
-from integration.stores import at_bucket, at_folder, new_bucket, s3_server
+from integration.artifact_stores import (
+    artifacts_in_bucket,
+    artifacts_in_folder,
+    new_bucket,
+    s3_server,
+)
 from integration.terminal import Terminal
 
 from jobforge import JobForge, calls, db, errors
@@ -55,17 +60,17 @@ def _enqueue(shell: Terminal, key: str, **payload: Any) -> str:
 
 
 def _error(shell: Terminal, job_id: str) -> Any:
-    """The error of a job that is dead after its first attempt."""
+    """Return the error of a job that is dead after its first attempt."""
     wait_until(lambda: shell.read_json("jobs", "show", job_id)["job"]["state"] == "dead")
     found = shell.read_json("jobs", "show", job_id)
     assert found["job"]["attempt"] == 1
     return found["job"]["error"]
 
 
-def test_without_a_setting_nothing_is_written_beside_a_worker_and_a_command(
+def test_without_a_setting_worker_and_command_write_no_files(
     shell: Terminal,
 ) -> None:
-    with shell.started("worker", "app.py") as worker:
+    with shell.start("worker", "app.py") as worker:
         worker.wait_for(STARTED)
         for key in ("repeat", "repeat_inline"):
             small = _enqueue(shell, key, text="s" * 200_000, times=4)
@@ -79,11 +84,11 @@ def test_without_a_setting_nothing_is_written_beside_a_worker_and_a_command(
         (shell.folder / "payload.json").write_text(json.dumps({"text": "x" * 300_000, "times": 1}))
         refused = shell.run("enqueue", "repeat", "@payload.json", "--json")
         assert refused.returncode == 2
-        told = json.loads(refused.stderr)["error"]
-        assert told["code"] == "no_artifact_store"
-        assert "JOBFORGE_ARTIFACTS" in told["message"]
+        reported = json.loads(refused.stderr)["error"]
+        assert reported["code"] == "no_artifact_store"
+        assert "JOBFORGE_ARTIFACTS" in reported["message"]
         worker.signal(signal.SIGTERM)
-        assert worker.end() == 0
+        assert worker.wait_for_exit() == 0
     assert not (shell.folder / ".jobforge").exists()
 
 
@@ -106,7 +111,7 @@ async def _refuse_large(jf: JobForge) -> None:
 
 
 @pytest.mark.anyio
-async def test_without_a_setting_enqueues_of_every_kind_refuse_what_is_large(
+async def test_without_a_setting_all_kinds_of_enqueue_refuse_large_payloads(
     database: Database, conn: Connection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -117,18 +122,18 @@ async def test_without_a_setting_enqueues_of_every_kind_refuse_what_is_large(
     await _refuse_large(jf)
     await jf.aclose()
     assert conn.execute("select from jobforge.jobs").rowcount == 1
-    assert os.listdir(tmp_path) == []  # noqa: PTH208 - names alone are wanted
+    assert os.listdir(tmp_path) == []  # noqa: PTH208 - only the names matter
 
 
-def test_without_a_setting_a_server_refuses_what_is_large(
+def test_without_a_setting_a_server_refuses_large_payloads(
     shell: Terminal, conn: Connection
 ) -> None:
     db.run(conn, calls.put_definition("mail", 1))
-    made = shell.read_json("keys", "create", "ci", "--tenant", "acme", "--role", "tenant_admin")
-    with shell.started("server", "--port", "0", "--log-format", "json") as server:
+    created = shell.read_json("keys", "create", "ci", "--tenant", "acme", "--role", "tenant_admin")
+    with shell.start("server", "--port", "0", "--log-format", "json") as server:
         server.wait_for('"server.listening"')
-        url = re.findall(r'"url": ?"(http://[^"]+)"', server.said)[0]
-        headers = {"authorization": f"Bearer {made['key']}", "x-jobforge-tenant": "acme"}
+        url = re.findall(r'"url": ?"(http://[^"]+)"', server.output)[0]
+        headers = {"authorization": f"Bearer {created['key']}", "x-jobforge-tenant": "acme"}
         with httpx2.Client(headers=headers, trust_env=False) as client:
             jobs = f"{url}/api/v1/jobs"
             large = {"definition": "mail", "payload": {"to": "x" * 300_000}}
@@ -138,7 +143,7 @@ def test_without_a_setting_a_server_refuses_what_is_large(
             small = {"definition": "mail", "payload": {"to": "x" * 200_000}}
             assert client.post(jobs, json=small).status_code == 201
         server.signal(signal.SIGTERM)
-        assert server.end() == 0
+        assert server.wait_for_exit() == 0
     assert not (shell.folder / ".jobforge").exists()
 
 
@@ -146,24 +151,24 @@ def test_dev_keeps_a_folder_next_to_its_database(folder: Path) -> None:
     (folder / "app.py").write_text(APP)
     shell = Terminal(folder, JOBFORGE_TENANT="acme")
     store = folder / ".jobforge" / "artifacts"
-    with shell.started("dev", "app.py") as dev:
+    with shell.start("dev", "app.py") as dev:
         dev.wait_for_dev()
         url = shell.read("db", "url")
-        # An application that is configured with the database URL only.
-        told = Terminal(folder, JOBFORGE_TENANT="acme", JOBFORGE_DATABASE_URL=url)
-        for terminal in (shell, told):
+        # An application that is configured only with the database URL.
+        reported = Terminal(folder, JOBFORGE_TENANT="acme", JOBFORGE_DATABASE_URL=url)
+        for terminal in (shell, reported):
             job_id = _enqueue(terminal, "repeat", text="x" * 600_000, times=2)
             assert terminal.run("jobs", "wait", job_id).returncode == 0
         assert len(list(store.glob("*/*/*/payload.json"))) == 2
         assert len(list(store.glob("*/*/*/result-*.json"))) == 2
         dev.signal(signal.SIGINT)
-        assert dev.end() == 0
+        assert dev.wait_for_exit() == 0
     assert Embedded(folder / ".jobforge" / "pg").running() is None
 
 
 @pytest.fixture
 def terminal(database: Database, shell: Terminal) -> Callable[[str], Terminal]:
-    """The shell with the artifact store of that name."""
+    """Return the shell with the artifact store of that name."""
 
     def with_store(name: str) -> Terminal:
         return Terminal(
@@ -176,16 +181,16 @@ def terminal(database: Database, shell: Terminal) -> Callable[[str], Terminal]:
     return with_store
 
 
-def test_doctor_and_workers_name_processes_that_do_not_share_a_store(
+def test_doctor_and_workers_report_processes_that_do_not_share_a_store(
     shell: Terminal, terminal: Callable[[str], Terminal]
 ) -> None:
-    with terminal("one").started("worker", "app.py") as first:
+    with terminal("one").start("worker", "app.py") as first:
         first.wait_for(STARTED)
         wait_until(lambda: _stores(shell)["message"] == "all processes share one artifact store")
-        assert "artifacts.stores_differ" not in first.said
-        with terminal("two").started("worker", "app.py") as second:
+        assert "artifacts.stores_differ" not in first.output
+        with terminal("two").start("worker", "app.py") as second:
             second.wait_for('"artifacts.stores_differ"')
-        with terminal("two").started("server", "--port", "0") as third:
+        with terminal("two").start("server", "--port", "0") as third:
             third.wait_for('"artifacts.stores_differ"')
         found = _stores(shell)
         assert found["grade"] == "warning"
@@ -204,7 +209,7 @@ def _stores(shell: Terminal) -> dict[str, str]:
 
 
 @pytest.mark.anyio
-async def test_an_app_that_puts_a_payload_records_its_store(
+async def test_an_app_that_stores_a_payload_records_its_store(
     database: Database, conn: Connection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("JOBFORGE_ARTIFACTS", str(tmp_path / "store"))
@@ -222,12 +227,12 @@ async def test_an_app_that_puts_a_payload_records_its_store(
     await keep.aenqueue(text="x" * 300_000)
     [user] = db.run(conn, calls.list_artifact_stores())
     assert (user.kind, user.pid) == ("app", os.getpid())
-    assert user.store_id == at_folder(tmp_path / "store").store.identity()
+    assert user.store_id == artifacts_in_folder(tmp_path / "store").store.identity()
     await jf.aclose()
 
 
 @pytest.mark.anyio
-async def test_doctor_names_an_app_that_reads_results_from_another_store(
+async def test_doctor_reports_an_app_that_reads_results_from_another_store(
     database: Database,
     shell: Terminal,
     terminal: Callable[[str], Terminal],
@@ -241,7 +246,7 @@ async def test_doctor_names_an_app_that_reads_results_from_another_store(
         jf.register()
         handles.append(repeat.enqueue("l" * 200_000, times=10))
         apps.append(jf)
-    with terminal("one").started("worker", "app.py"):
+    with terminal("one").start("worker", "app.py"):
         for handle in handles:
             await handle.await_(timeout=60)
     with pytest.raises(errors.ArtifactNotFound):
@@ -266,7 +271,7 @@ def test_erasing_a_job_deletes_its_artifacts(
     shell: Terminal, terminal: Callable[[str], Terminal], conn: Connection
 ) -> None:
     erasing = terminal("store")
-    with erasing.started("worker", "app.py") as worker:
+    with erasing.start("worker", "app.py") as worker:
         worker.wait_for(STARTED)
         erased, kept = (_enqueue(erasing, "repeat", text="x" * 300_000, times=4) for _ in range(2))
         for job_id in (erased, kept):
@@ -292,18 +297,20 @@ def _files(store: Path) -> set[Path]:
     return set(store.glob("*/*/*/*.json"))
 
 
-def test_all_who_open_a_folder_at_once_read_one_id(tmp_path: Path) -> None:
+def test_processes_that_open_a_folder_at_once_read_one_id(tmp_path: Path) -> None:
     with ThreadPoolExecutor(8) as threads:
-        found = set(threads.map(lambda _: at_folder(tmp_path / "a").store.identity(), range(40)))
+        found = set(
+            threads.map(lambda _: artifacts_in_folder(tmp_path / "a").store.identity(), range(40))
+        )
     assert len(found) == 1
-    assert at_folder(tmp_path / "b").store.identity() not in found
+    assert artifacts_in_folder(tmp_path / "b").store.identity() not in found
     assert [path.name for path in (tmp_path / "a").iterdir()] == [".store-id"]
 
 
 def test_a_bucket_has_an_id_too() -> None:
     with s3_server() as address:
         one, two = new_bucket(address), new_bucket(address)
-        first = at_bucket(one).store.identity()
-        assert at_bucket(one).store.identity() == first
-        assert at_bucket(two).store.identity() != first
-        assert list(at_bucket(one).store.list_folders()) == []
+        first = artifacts_in_bucket(one).store.identity()
+        assert artifacts_in_bucket(one).store.identity() == first
+        assert artifacts_in_bucket(two).store.identity() != first
+        assert list(artifacts_in_bucket(one).store.list_folders()) == []

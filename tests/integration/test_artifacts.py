@@ -17,10 +17,17 @@ from uuid import UUID, uuid4
 import psycopg
 import pytest
 from cluster import Clock, Connection, Database
-from integration.artifact_app import Defined, define
-from integration.seam import TENANT_A, TENANT_B
-from integration.stores import CREDENTIALS, LIMIT, at_bucket, at_folder, new_bucket, s3_server
-from integration.workshop import Workshop, eventually
+from integration.artifact_app import ArtifactJobs, define
+from integration.artifact_stores import (
+    CREDENTIALS,
+    LIMIT,
+    artifacts_in_bucket,
+    artifacts_in_folder,
+    new_bucket,
+    s3_server,
+)
+from integration.call_setup import TENANT_A, TENANT_B
+from integration.worker_harness import WorkerHarness, eventually
 
 from jobforge import JobForge, calls, db, errors
 from jobforge.artifacts import ArtifactKey, Artifacts
@@ -50,46 +57,46 @@ def s3() -> Iterator[str]:
 @pytest.fixture
 def artifacts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Artifacts:
     monkeypatch.setenv("JOBFORGE_ARTIFACTS", str(tmp_path / "artifacts"))
-    return at_folder(tmp_path / "artifacts")
+    return artifacts_in_folder(tmp_path / "artifacts")
 
 
 @pytest.fixture
-def told() -> list[Any]:
+def notes() -> list[Any]:
     return []
 
 
 @pytest.fixture
-async def shop(database: Database, conn: Connection) -> AsyncIterator[Workshop]:
-    made = Workshop(database, conn)
-    made.app = JobForge(database.url, tenant=TENANT_A)
-    yield made
-    await made.app.aclose()
+async def harness(database: Database, conn: Connection) -> AsyncIterator[WorkerHarness]:
+    created = WorkerHarness(database, conn)
+    created.app = JobForge(database.url, tenant=TENANT_A)
+    yield created
+    await created.app.aclose()
 
 
 @pytest.fixture
-def jobs(shop: Workshop, told: list[Any]) -> Defined:
-    defined = define(shop.app, told)
-    shop.register()
+def jobs(harness: WorkerHarness, notes: list[Any]) -> ArtifactJobs:
+    defined = define(harness.app, notes)
+    harness.register()
     return defined
 
 
 @asynccontextmanager
 async def _working(
-    shop: Workshop, artifacts: Artifacts | None, login: str = "worker_login"
+    harness: WorkerHarness, artifacts: Artifacts | None, login: str = "worker_login"
 ) -> AsyncIterator[Worker]:
     def isolated(host: JobServices) -> ProcessRunner:
         return ProcessRunner(APP, host, environment=os.environ, isolation_level="process")
 
     runners = {"process": isolated, "inline": InlineRunner}
-    async with shop.working(runners=runners, artifacts=artifacts, login=login) as worker:
+    async with harness.running_worker(runners=runners, artifacts=artifacts, login=login) as worker:
         yield worker
 
 
-async def _round_trip(shop: Workshop, jobs: Defined, artifacts: Artifacts) -> None:
-    async with _working(shop, artifacts):
+async def _round_trip(harness: WorkerHarness, jobs: ArtifactJobs, artifacts: Artifacts) -> None:
+    async with _working(harness, artifacts):
         handle = await jobs.double.aenqueue(text=LARGE)
         assert await handle.aresult(30) == LARGE + LARGE
-    job = shop.history(handle.id).job
+    job = harness.history(handle.id).job
     payload, result = marker_from_json(job.payload), marker_from_json(job.result)
     assert payload
     assert result
@@ -98,47 +105,47 @@ async def _round_trip(shop: Workshop, jobs: Defined, artifacts: Artifacts) -> No
     assert json.loads(artifacts.read(payload, TENANT_A)) == {"text": LARGE}
 
 
-async def test_five_megabytes_go_through_an_isolated_job_by_a_folder(
-    shop: Workshop, jobs: Defined, artifacts: Artifacts
+async def test_an_isolated_job_handles_five_megabytes_with_a_folder(
+    harness: WorkerHarness, jobs: ArtifactJobs, artifacts: Artifacts
 ) -> None:
-    await _round_trip(shop, jobs, artifacts)
+    await _round_trip(harness, jobs, artifacts)
 
 
-async def test_five_megabytes_go_through_an_isolated_job_by_s3(
-    shop: Workshop, jobs: Defined, s3: str, monkeypatch: pytest.MonkeyPatch
+async def test_an_isolated_job_handles_five_megabytes_with_s3(
+    harness: WorkerHarness, jobs: ArtifactJobs, s3: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     url = new_bucket(s3)
     monkeypatch.setenv("JOBFORGE_ARTIFACTS", url)
     monkeypatch.setenv("JOBFORGE_ARTIFACTS_ACCESS_KEY", CREDENTIALS["access_key_id"])
     monkeypatch.setenv("JOBFORGE_ARTIFACTS_SECRET_KEY", CREDENTIALS["secret_access_key"])
-    await _round_trip(shop, jobs, at_bucket(url))
+    await _round_trip(harness, jobs, artifacts_in_bucket(url))
 
 
-async def test_inline_jobs_and_their_hooks_are_given_the_whole(
-    shop: Workshop, jobs: Defined, artifacts: Artifacts, told: list[Any]
+async def test_inline_jobs_and_their_hooks_get_the_whole_payload(
+    harness: WorkerHarness, jobs: ArtifactJobs, artifacts: Artifacts, notes: list[Any]
 ) -> None:
-    async with _working(shop, artifacts):
+    async with _working(harness, artifacts):
         handle = await jobs.repeat.aenqueue(text="r" * 700_000, times=2)
         assert await handle.aresult(30) == ["r" * 700_000] * 2
-        await eventually(lambda: bool(told))
-    assert told == [({"text": "r" * 700_000, "times": 2}, ["r" * 700_000] * 2)]
-    small = shop.history(handle.id).job
+        await eventually(lambda: bool(notes))
+    assert notes == [({"text": "r" * 700_000, "times": 2}, ["r" * 700_000] * 2)]
+    small = harness.history(handle.id).job
     assert len(json.dumps([small.payload, small.result])) < 1_000
 
 
-async def test_what_a_job_enqueues_may_be_large_too(
-    shop: Workshop, jobs: Defined, artifacts: Artifacts
+async def test_a_job_can_enqueue_large_payloads(
+    harness: WorkerHarness, jobs: ArtifactJobs, artifacts: Artifacts
 ) -> None:
-    async with _working(shop, artifacts, "admin_login"):
+    async with _working(harness, artifacts, "admin_login"):
         child = UUID(await (await jobs.pass_on.aenqueue(size=600_000)).aresult(30))
-        job = (await shop.ended(child)).job
-    assert await shop.app.client.aget_result(job) == "p" * 1_200_000
+        job = (await harness.wait_for_state(child)).job
+    assert await harness.app.client.aget_result(job) == "p" * 1_200_000
 
 
-async def test_jobs_are_given_all_that_others_returned(
-    shop: Workshop, jobs: Defined, artifacts: Artifacts
+async def test_jobs_get_the_large_results_of_other_jobs(
+    harness: WorkerHarness, jobs: ArtifactJobs, artifacts: Artifacts
 ) -> None:
-    async with _working(shop, artifacts):
+    async with _working(harness, artifacts):
         parent = await jobs.repeat.aenqueue(text="r" * 700_000, times=2)
         child = await jobs.count.using(after=parent).aenqueue()
         gathering = await jobs.count_own.aenqueue()
@@ -147,21 +154,23 @@ async def test_jobs_are_given_all_that_others_returned(
 
 
 @pytest.mark.usefixtures("artifacts")
-async def test_a_worker_without_a_store_says_so(shop: Workshop, jobs: Defined) -> None:
-    async with _working(shop, None):
+async def test_a_worker_without_a_store_fails_the_job_with_the_reason(
+    harness: WorkerHarness, jobs: ArtifactJobs
+) -> None:
+    async with _working(harness, None):
         large = await jobs.double.using(max_attempts=1).aenqueue(text=LARGE)
-        error = (await shop.ended(large.id, State.DEAD)).job.error
+        error = (await harness.wait_for_state(large.id, State.DEAD)).job.error
         assert error
         assert error["type"] == "ArtifactUnavailable"
         assert "set artifacts" in error["message"]
         result = await jobs.repeat.aenqueue(text="r" * 1000, times=2000)
-        error = (await shop.ended(result.id, State.DEAD)).job.error
+        error = (await harness.wait_for_state(result.id, State.DEAD)).job.error
         assert error
         assert error["type"] == "ResultTooLarge"
 
 
-class Slow(Artifacts):
-    """A store that does nothing before it may."""
+class SlowStore(Artifacts):
+    """A store that waits for permission before each operation."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(str(folder), limit=LIMIT, credentials={})
@@ -177,60 +186,60 @@ class Slow(Artifacts):
 
 
 @pytest.fixture
-def slow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Slow]:
+def slow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SlowStore]:
     monkeypatch.setenv("JOBFORGE_ARTIFACTS", str(tmp_path))
-    made = Slow(tmp_path)
-    yield made
-    made.may_go_on.set()
+    created = SlowStore(tmp_path)
+    yield created
+    created.may_go_on.set()
 
 
-async def test_a_job_is_held_until_its_result_is_in_a_slow_store(
-    shop: Workshop, jobs: Defined, slow: Slow
+async def test_a_job_keeps_its_lease_until_its_result_is_in_a_slow_store(
+    harness: WorkerHarness, jobs: ArtifactJobs, slow: SlowStore
 ) -> None:
-    async with _working(shop, slow):
+    async with _working(harness, slow):
         handle = await jobs.repeat.aenqueue(text="r" * 1000, times=2000)
-        await eventually(lambda: shop.state(handle.id) is State.RUNNING)
-        first = _expires(shop, handle.id)
-        await eventually(lambda: _expires(shop, handle.id) > first)
+        await eventually(lambda: harness.state(handle.id) is State.RUNNING)
+        first = _expires(harness, handle.id)
+        await eventually(lambda: _expires(harness, handle.id) > first)
         slow.may_go_on.set()
         assert len(await handle.aresult(30)) == 2000
-    assert len(shop.attempts(handle.id)) == 1
+    assert len(harness.attempts(handle.id)) == 1
 
 
-def _expires(shop: Workshop, job_id: UUID) -> datetime:
-    found = shop.history(job_id).job.lease_expires_at
+def _expires(harness: WorkerHarness, job_id: UUID) -> datetime:
+    found = harness.history(job_id).job.lease_expires_at
     assert found
     return found
 
 
-async def test_a_job_whose_payload_is_being_fetched_can_be_canceled_and_handed_back(
-    shop: Workshop, jobs: Defined, slow: Slow
+async def test_a_job_can_be_canceled_and_released_while_its_payload_is_fetched(
+    harness: WorkerHarness, jobs: ArtifactJobs, slow: SlowStore
 ) -> None:
-    async with _working(shop, slow):
+    async with _working(harness, slow):
         canceled, released = [await jobs.double.aenqueue(text="c" * 300_000) for _ in range(2)]
-        await eventually(lambda: shop.state(released.id) is State.RUNNING)
-        db.run(shop.conn, calls.cancel_job(canceled.id, tenant_id=TENANT_A))
-        await shop.ended(canceled.id, State.CANCELED)
-    assert shop.state(released.id) is State.QUEUED
-    assert shop.outcomes(released.id) == [Outcome.RELEASED]
+        await eventually(lambda: harness.state(released.id) is State.RUNNING)
+        db.run(harness.conn, calls.cancel_job(canceled.id, tenant_id=TENANT_A))
+        await harness.wait_for_state(canceled.id, State.CANCELED)
+    assert harness.state(released.id) is State.QUEUED
+    assert harness.outcomes(released.id) == [Outcome.RELEASED]
 
 
 @pytest.mark.usefixtures("jobs")
-async def test_a_payload_that_names_a_foreign_artifact_is_not_read(
-    shop: Workshop, artifacts: Artifacts
+async def test_a_foreign_artifact_in_a_payload_is_not_read(
+    harness: WorkerHarness, artifacts: Artifacts
 ) -> None:
     foreign = artifacts.put(new_key(TENANT_B, uuid4(), "payload.json"), b'{"text": "of b"}')
-    async with _working(shop, artifacts):
+    async with _working(harness, artifacts):
         for ref in (foreign.ref, foreign.ref.replace(str(TENANT_B), f"{TENANT_A}/../{TENANT_B}")):
             marker = {"$artifact": {"ref": ref, "bytes": foreign.bytes, "sha256": foreign.sha256}}
-            job_id = shop.enqueue("double", marker)
-            error = (await shop.ended(job_id, State.DEAD)).job.error
+            job_id = harness.enqueue("double", marker)
+            error = (await harness.wait_for_state(job_id, State.DEAD)).job.error
             assert error
             assert error["type"] == "InvalidPayload"
 
 
-async def test_enqueues_of_every_kind_put_what_is_large(
-    shop: Workshop, jobs: Defined, artifacts: Artifacts, database: Database
+async def test_all_kinds_of_enqueue_store_large_payloads(
+    harness: WorkerHarness, jobs: ArtifactJobs, artifacts: Artifacts, database: Database
 ) -> None:
     large = [jobs.double.args(text=letter * 300_000) for letter in "ab"]
     small = [jobs.double.args(text="s")] * 1_500
@@ -244,46 +253,46 @@ async def test_enqueues_of_every_kind_put_what_is_large(
     handles += jobs.double.enqueue_many([*small, *large])
     handles += await jobs.double.aenqueue_many([*large, *small])
     handles.append(jobs.double.enqueue(text="d" * 300_000))
-    counted = shop.conn.execute(
+    counted = harness.conn.execute(
         "select count(*) as jobs, count(artifact_ref) as named from jobforge.jobs"
     ).fetchone()
     assert counted == {"jobs": len(handles), "named": 10}
     assert len(list(artifacts.store.list_folders())) == 10
 
 
-async def test_what_was_rolled_back_or_killed_is_swept_and_what_is_needed_stays(
-    shop: Workshop, jobs: Defined, artifacts: Artifacts, clock: Clock
+async def test_artifacts_of_rolled_back_or_killed_enqueues_are_swept_and_others_stay(
+    harness: WorkerHarness, jobs: ArtifactJobs, artifacts: Artifacts, clock: Clock
 ) -> None:
     kept = jobs.double.enqueue(text="k" * 300_000)
-    with shop.app.transaction() as tx:
+    with harness.app.transaction() as tx:
         jobs.double.using(conn=tx).enqueue(text="r" * 300_000)
         tx.rollback()
     killed = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-c", _KILLED_BEFORE_THE_INSERT, shop.database.url, str(TENANT_A)),
+        *(sys.executable, "-c", _KILLED_BEFORE_THE_INSERT, harness.database.url, str(TENANT_A)),
         cwd=Path(__file__).parents[1],
         env={**os.environ, "PYTHONPATH": "."},
     )
     assert await killed.wait() == -signal.SIGKILL
     assert len(list(artifacts.store.list_folders())) == 3
 
-    async with db.Database(shop.database.url_as("worker_login"), size=1) as pool:
+    async with db.Database(harness.database.url_as("worker_login"), size=1) as pool:
         assert (
             await sweep_artifacts(pool.run, artifacts) == 0
         )  # their jobs might still be committed
         clock.travel(days=3)
         assert await sweep_artifacts(pool.run, artifacts) == 2
-    ref = shop.history(kept.id).job.artifact_ref
+    ref = harness.history(kept.id).job.artifact_ref
     assert [f"artifact:{folder}/payload.json" for folder in artifacts.store.list_folders()] == [ref]
 
 
-async def test_a_folder_that_cannot_be_deleted_keeps_no_other(
-    shop: Workshop,
-    jobs: Defined,
+async def test_a_folder_that_cannot_be_deleted_does_not_keep_others(
+    harness: WorkerHarness,
+    jobs: ArtifactJobs,
     artifacts: Artifacts,
     clock: Clock,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    with shop.app.transaction() as tx:
+    with harness.app.transaction() as tx:
         for _ in range(3):
             jobs.double.using(conn=tx).enqueue(text="r" * 300_000)
         tx.rollback()
@@ -297,7 +306,7 @@ async def test_a_folder_that_cannot_be_deleted_keeps_no_other(
 
     monkeypatch.setattr(artifacts.store, "delete_prefix", refuse_first)
     clock.travel(days=3)
-    async with db.Database(shop.database.url_as("worker_login"), size=1) as pool:
+    async with db.Database(harness.database.url_as("worker_login"), size=1) as pool:
         assert await sweep_artifacts(pool.run, artifacts) == 2
     assert list(artifacts.store.list_folders()) == [first]
 
@@ -312,57 +321,57 @@ jobs.double.enqueue(text="x" * 300_000)
 """
 
 
-async def test_artifacts_go_with_the_history_of_their_job_and_stay_with_dead_ones(
-    shop: Workshop, jobs: Defined, artifacts: Artifacts, clock: Clock
+async def test_artifacts_are_deleted_with_the_history_of_their_job_but_kept_for_dead_jobs(
+    harness: WorkerHarness, jobs: ArtifactJobs, artifacts: Artifacts, clock: Clock
 ) -> None:
-    async with _working(shop, None):
+    async with _working(harness, None):
         dead = await jobs.double.using(max_attempts=1).aenqueue(text="x" * 300_000)
-        await shop.ended(dead.id, State.DEAD)
-    async with _working(shop, artifacts):
+        await harness.wait_for_state(dead.id, State.DEAD)
+    async with _working(harness, artifacts):
         done = await jobs.repeat.aenqueue(text="d" * 600_000, times=2)
-        await shop.ended(done.id)
-    retried = db.run(shop.conn, calls.retry_job(done.id, tenant_id=TENANT_A))
+        await harness.wait_for_state(done.id)
+    retried = db.run(harness.conn, calls.retry_job(done.id, tenant_id=TENANT_A))
     assert retried != done.id
     assert len(list(artifacts.store.list_folders())) == 3
-    async with db.Database(shop.database.url_as("worker_login"), size=1) as pool:
+    async with db.Database(harness.database.url_as("worker_login"), size=1) as pool:
         clock.travel(days=20)
         await pool.run(calls.apply_retention())
         assert (
             await sweep_artifacts(pool.run, artifacts) == 1
-        )  # its result; a live job names its payload
-    needed = {shop.history(job_id).job.artifact_ref for job_id in (retried, dead.id)}
+        )  # its result; a live job refers to its payload
+    needed = {harness.history(job_id).job.artifact_ref for job_id in (retried, dead.id)}
     assert {f"artifact:{each}/payload.json" for each in artifacts.store.list_folders()} == needed
 
 
-async def test_a_file_that_is_written_after_the_deletion_is_gone_when_the_erasure_ends(
-    shop: Workshop, artifacts: Artifacts
+async def test_an_erasure_deletes_a_file_that_is_written_during_it(
+    harness: WorkerHarness, artifacts: Artifacts
 ) -> None:
     artifacts.put(new_key(TENANT_A, uuid4(), "payload.json"), b"before the deletion")
     kept = artifacts.put(new_key(TENANT_B, uuid4(), "payload.json"), b"of b")
-    operation = db.run(shop.conn, calls.delete_tenant(TENANT_A))
-    async with db.Database(shop.database.url_as("worker_login"), size=1) as pool:
+    operation = db.run(harness.conn, calls.delete_tenant(TENANT_A))
+    async with db.Database(harness.database.url_as("worker_login"), size=1) as pool:
         # A job that is being stopped still writes after each of the first two deletions.
         for text in (b"after the first", b"after the second", None, None, None):
             while await pool.run(calls.advance_operations()):
                 pass
             if await erase_artifacts(pool.run, artifacts) and text is not None:
                 artifacts.put(new_key(TENANT_A, uuid4(), "result.json"), text)
-    erased = db.run(shop.conn, calls.get_operation(operation).for_tenant(TENANT_A))
+    erased = db.run(harness.conn, calls.get_operation(operation).for_tenant(TENANT_A))
     left = [f"artifact:{folder}/payload.json" for folder in artifacts.store.list_folders()]
     assert (erased.state, left) == ("done", [kept.ref])
 
 
-async def test_a_file_that_is_written_after_the_erasure_is_swept_on_the_same_day(
-    shop: Workshop, artifacts: Artifacts
+async def test_a_file_that_is_written_after_an_erasure_is_swept_on_the_same_day(
+    harness: WorkerHarness, artifacts: Artifacts
 ) -> None:
-    db.run(shop.conn, calls.delete_tenant(TENANT_A))
+    db.run(harness.conn, calls.delete_tenant(TENANT_A))
     artifacts.put(new_key(TENANT_A, uuid4(), "result.json"), b"of a job that was being stopped")
-    async with db.Database(shop.database.url_as("worker_login"), size=1) as pool:
+    async with db.Database(harness.database.url_as("worker_login"), size=1) as pool:
         assert await sweep_artifacts(pool.run, artifacts) == 1
     assert list(artifacts.store.list_folders()) == []
 
 
-def test_a_killed_writer_leaves_nothing_under_its_name(tmp_path: Path) -> None:
+def test_a_killed_writer_leaves_no_file_under_the_final_name(tmp_path: Path) -> None:
     key = ArtifactKey(TENANT_A, datetime.now(UTC).date(), uuid4(), "report.csv")
     script = _WRITES_AND_WAITS.format(path=key.path)
     with subprocess.Popen(
@@ -371,7 +380,7 @@ def test_a_killed_writer_leaves_nothing_under_its_name(tmp_path: Path) -> None:
         assert writer.stdout
         assert writer.stdout.readline() == b"half\n"
         writer.kill()
-    store = at_folder(tmp_path).store
+    store = artifacts_in_folder(tmp_path).store
     with pytest.raises(errors.ArtifactNotFound):
         store.size(key.path)
     assert list(store.list_folders()) == []
@@ -412,9 +421,12 @@ _ESCAPES = (
 
 
 @pytest.mark.parametrize("escape", _ESCAPES)
-def test_no_name_leads_out_of_a_store(escape: str, tmp_path: Path, s3: str) -> None:
+def test_no_name_escapes_its_store(escape: str, tmp_path: Path, s3: str) -> None:
     path = escape.format(tenant=TENANT_A, folder=uuid4())
-    for store in (at_folder(tmp_path / "a").store, at_bucket(f"s3://none?endpoint={s3}").store):
+    for store in (
+        artifacts_in_folder(tmp_path / "a").store,
+        artifacts_in_bucket(f"s3://none?endpoint={s3}").store,
+    ):
         for use in (store.size, store.delete, store.delete_prefix):
             with pytest.raises(errors.Invalid):
                 use(path)
@@ -425,8 +437,8 @@ def test_no_name_leads_out_of_a_store(escape: str, tmp_path: Path, s3: str) -> N
     assert not (tmp_path / "a").exists()
 
 
-def test_a_bucket_keeps_and_forgets_as_a_folder_does(s3: str, tmp_path: Path) -> None:
-    for artifacts in (at_bucket(new_bucket(s3)), at_folder(tmp_path)):
+def test_a_bucket_stores_and_deletes_like_a_folder(s3: str, tmp_path: Path) -> None:
+    for artifacts in (artifacts_in_bucket(new_bucket(s3)), artifacts_in_folder(tmp_path)):
         store, folder = artifacts.store, uuid4()
         key, other = (new_key(TENANT_A, folder, name) for name in ("a.csv", "b.csv"))
         marker = artifacts.put(key, iter([b"1" * 3_000_000, b"2" * 3_000_000]))
@@ -448,8 +460,8 @@ def test_a_bucket_keeps_and_forgets_as_a_folder_does(s3: str, tmp_path: Path) ->
             store.size(key.path)
 
 
-def test_a_changed_artifact_is_not_taken_for_what_was_put(tmp_path: Path) -> None:
-    artifacts = at_folder(tmp_path)
+def test_a_changed_artifact_is_detected(tmp_path: Path) -> None:
+    artifacts = artifacts_in_folder(tmp_path)
     key = new_key(TENANT_A, uuid4(), "payload.json")
     marker = artifacts.put(key, b'{"a": 1}')
     artifacts.store.put(key.path, b'{"a": 2}')
@@ -473,7 +485,7 @@ _SHAPES = [
 
 
 @pytest.mark.parametrize("shape", range(len(_SHAPES)))
-def test_whatever_is_said_to_fit_fits(shape: int, conn: Connection) -> None:
+def test_the_size_estimate_is_never_too_small(shape: int, conn: Connection) -> None:
     document = {"a": _SHAPES[shape]}
     call = calls.enqueue_job(JobRequest("mail", document))
     row = conn.execute("select pg_column_size(%s::jsonb) as size", [call.parameters[1]]).fetchone()

@@ -1,4 +1,4 @@
-"""The bench of the HTTP API runs, with tiny counts, and the live stream is faultless in it."""
+"""The bench of the HTTP API runs, with tiny counts, and its live stream has no errors."""
 
 import json
 import subprocess
@@ -21,7 +21,7 @@ def test_the_bench_of_the_http_api_runs_every_workload(tmp_path: Path) -> None:
     )
     assert result.returncode == 0, result.stdout + result.stderr
     figures = json.loads(file.read_text())["figures"]
-    # Ten figures; whether one about time is met says nothing at this size.
+    # It prints ten figures; whether a duration meets its target says nothing at this size.
     assert result.stdout.count("(target") == len(figures) == 10
     faults = {figure["name"]: figure["value"] for figure in figures if figure["target"] == 0}
     assert list(faults.values()) == [0, 0, 0]

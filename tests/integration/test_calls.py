@@ -1,4 +1,4 @@
-"""Every public function of the engine through the seam, on sync and on async connections."""
+"""Every public function of the engine through jobforge.calls, on sync and async connections."""
 
 from dataclasses import fields
 from datetime import UTC, datetime, timedelta
@@ -6,7 +6,7 @@ from uuid import UUID, uuid4
 
 import pytest
 from cluster import Clock, Connect, Connection
-from integration.seam import A_JOB, TENANT_A, WORKER, Run, report
+from integration.call_setup import A_JOB, TENANT_A, WORKER, RunCall, report
 
 from jobforge import calls
 from jobforge.errors import Json, LeaseLost, NotFound, TenantErased
@@ -28,25 +28,25 @@ from jobforge.types.tenants import Erasure, TenantInfo
 from jobforge.types.workers import WorkerInfo
 
 
-def _enqueue(run: Run, job: JobRequest = A_JOB) -> UUID:
+def _enqueue(run: RunCall, job: JobRequest = A_JOB) -> UUID:
     return run(calls.enqueue_job(job).for_tenant(TENANT_A)).job_id
 
 
-def _claim(run: Run, limit: int = 1) -> list[ClaimedJob]:
+def _claim(run: RunCall, limit: int = 1) -> list[ClaimedJob]:
     return run(calls.claim_jobs(WORKER, {"default": limit}))
 
 
-def _claim_one(run: Run) -> ClaimedJob:
+def _claim_one(run: RunCall) -> ClaimedJob:
     _enqueue(run)
     [job] = _claim(run)
     return job
 
 
-def _job(run: Run, job_id: UUID) -> Job:
+def _job(run: RunCall, job_id: UUID) -> Job:
     return run(calls.get_job(job_id).for_tenant(TENANT_A)).job
 
 
-def _kill(run: Run) -> UUID:
+def _kill(run: RunCall) -> UUID:
     job = _claim_one(run)
     error = {"type": "Oops", "message": "no"}
     run(calls.complete_jobs(WORKER, [report(job, Outcome.FAILED, error=error, final=True)]))
@@ -77,9 +77,7 @@ def test_rows_have_the_columns_of_their_class(conn: Connection) -> None:
         assert [column.name for column in cursor.description or ()] == names
 
 
-def test_a_job_and_an_attempt_have_the_fields_that_get_job_shows(
-    run: Run, conn: Connection
-) -> None:
+def test_a_job_and_an_attempt_have_the_fields_of_get_job(run: RunCall, conn: Connection) -> None:
     job = _claim_one(run)
     run(calls.complete_jobs(WORKER, [report(job)]))
     shown = conn.execute(
@@ -91,7 +89,7 @@ def test_a_job_and_an_attempt_have_the_fields_that_get_job_shows(
     assert set(shown["attempts"][0]) == {field.name for field in fields(Attempt)}
 
 
-def test_a_job_has_every_field_it_was_enqueued_with(run: Run) -> None:
+def test_a_job_has_every_field_it_was_enqueued_with(run: RunCall) -> None:
     due = datetime.now(UTC) + timedelta(hours=1)
     request = JobRequest(
         "mail@1",
@@ -121,7 +119,7 @@ def test_a_job_has_every_field_it_was_enqueued_with(run: Run) -> None:
     assert job.expires_at > due
 
 
-def test_jobs_are_answered_in_the_order_of_the_request(run: Run) -> None:
+def test_jobs_are_returned_in_the_order_of_the_request(run: RunCall) -> None:
     first = _enqueue(run, JobRequest("mail", key="taken"))
     requests = [
         JobRequest("mail"),
@@ -135,7 +133,7 @@ def test_jobs_are_answered_in_the_order_of_the_request(run: Run) -> None:
     assert [answer.job_id == first for answer in answers] == [False, True, True, False]
 
 
-def test_a_claimed_job_carries_what_its_run_needs(run: Run) -> None:
+def test_a_claimed_job_has_what_its_attempt_needs(run: RunCall) -> None:
     _enqueue(run, A_JOB._replace(priority=2, tags=["x"]))
     [job] = _claim(run)
     assert isinstance(job.job_id, UUID)
@@ -146,7 +144,7 @@ def test_a_claimed_job_carries_what_its_run_needs(run: Run) -> None:
     )
 
 
-def test_a_claim_is_confined_to_definitions_and_tenants(run: Run) -> None:
+def test_a_claim_is_limited_to_definitions_and_tenants(run: RunCall) -> None:
     _enqueue(run)
     limits = {"other": 1, "default": 5}
     assert run(calls.claim_jobs(WORKER, limits, definitions=["mail@2"])) == []
@@ -155,7 +153,7 @@ def test_a_claim_is_confined_to_definitions_and_tenants(run: Run) -> None:
     assert len(run(only)) == 1
 
 
-def test_a_heartbeat_tells_of_each_job_and_of_the_worker(run: Run) -> None:
+def test_a_heartbeat_reports_on_each_job_and_on_the_worker(run: RunCall) -> None:
     kept, canceled = _claim_one(run), _claim_one(run)
     lost = kept.token._replace(lease=1)
     run(calls.cancel_job(canceled.job_id).for_tenant(TENANT_A))
@@ -171,7 +169,7 @@ def test_a_heartbeat_tells_of_each_job_and_of_the_worker(run: Run) -> None:
         run(calls.heartbeat_job(WORKER, lost))
 
 
-def test_a_heartbeat_that_somebody_holds_up_is_held(run: Run, connect: Connect) -> None:
+def test_a_heartbeat_waits_for_a_locked_job(run: RunCall, connect: Connect) -> None:
     token = _claim_one(run).token
     run(calls.heartbeat_job(WORKER, token))
     holder = connect(autocommit=False)
@@ -182,7 +180,7 @@ def test_a_heartbeat_that_somebody_holds_up_is_held(run: Run, connect: Connect) 
     assert run(calls.heartbeat_job(WORKER, token)) is BeatStatus.OK
 
 
-def test_outcomes_settle_jobs(run: Run) -> None:
+def test_outcomes_settle_jobs(run: RunCall) -> None:
     done, failed, lost = _claim_one(run), _claim_one(run), _claim_one(run)
     answers = run(
         calls.complete_jobs(
@@ -208,7 +206,7 @@ def test_outcomes_settle_jobs(run: Run) -> None:
     assert history.events[0].kind == "created"
 
 
-def test_a_single_outcome_raises_when_the_lease_is_lost(run: Run) -> None:
+def test_a_single_outcome_raises_when_the_lease_is_lost(run: RunCall) -> None:
     job = _claim_one(run)
     with pytest.raises(LeaseLost):
         run(calls.complete_job(WORKER, report(job)._replace(lease=1)))
@@ -216,7 +214,7 @@ def test_a_single_outcome_raises_when_the_lease_is_lost(run: Run) -> None:
     assert run(calls.complete_job(WORKER, report(job))) is None
 
 
-def test_one_result_that_cannot_be_kept_does_not_fail_the_others(run: Run) -> None:
+def test_a_result_that_cannot_be_stored_does_not_fail_other_jobs(run: RunCall) -> None:
     good, bad, single = _claim_one(run), _claim_one(run), _claim_one(run)
     reports = [report(good), report(bad, result={"mean": float("nan")})]
     assert {answer.status for answer in run(calls.complete_jobs(WORKER, reports))} == {"ok"}
@@ -229,7 +227,7 @@ def test_one_result_that_cannot_be_kept_does_not_fail_the_others(run: Run) -> No
     assert "nan" in error["message"]
 
 
-def test_output_and_errors_that_cannot_be_kept_are_put_into_words(run: Run) -> None:
+def test_output_and_errors_that_cannot_be_stored_are_replaced_by_text(run: RunCall) -> None:
     job = _claim_one(run)
     reported = report(
         job,
@@ -246,7 +244,7 @@ def test_output_and_errors_that_cannot_be_kept_are_put_into_words(run: Run) -> N
     assert (attempt.stdout_tail, attempt.stderr_tail) == ("\ufffd?", "null")
 
 
-def test_notes_of_running_jobs_are_kept_and_read_in_their_order(run: Run) -> None:
+def test_notes_of_running_jobs_are_stored_and_read_in_order(run: RunCall) -> None:
     job, lost = _claim_one(run), _claim_one(run).token._replace(lease=1)
     notes = [
         Note(*job.token, "progress", {"done": 1, "total": 2}),
@@ -272,7 +270,7 @@ def test_notes_of_running_jobs_are_kept_and_read_in_their_order(run: Run) -> Non
         run(calls.list_notes(uuid4()).for_tenant(TENANT_A))
 
 
-def test_notes_are_read_in_pages_and_by_kind(run: Run) -> None:
+def test_notes_are_read_in_pages_and_by_kind(run: RunCall) -> None:
     job = _claim_one(run)
     kinds = ["log", "progress", "log"]
     run(calls.note_jobs(WORKER, [Note(*job.token, kind, {}) for kind in kinds]))
@@ -283,25 +281,25 @@ def test_notes_are_read_in_pages_and_by_kind(run: Run) -> None:
     assert len(logs) == 2
 
 
-def test_notes_that_cannot_be_kept_are_put_into_words_and_others_stay_as_they_are(
-    run: Run,
+def test_notes_that_cannot_be_stored_are_replaced_by_text_and_others_stay(
+    run: RunCall,
 ) -> None:
     job, tenant = _claim_one(run), str(TENANT_A)
-    said: list[Json] = [{"mean": float("nan"), "text": "\0"}, {"tenant": TENANT_A}]
-    run(calls.note_jobs(WORKER, [Note(*job.token, "log", data) for data in said]))
+    output: list[Json] = [{"mean": float("nan"), "text": "\0"}, {"tenant": TENANT_A}]
+    run(calls.note_jobs(WORKER, [Note(*job.token, "log", data) for data in output]))
     bad, good = run(calls.list_notes(job.job_id).for_tenant(TENANT_A))
     assert bad.data == {"mean": "<float>", "text": "\ufffd", "lease": job.lease}
     assert good.data == {"tenant": tenant, "lease": job.lease}
 
 
-def test_released_jobs_are_queued_again(run: Run) -> None:
+def test_released_jobs_are_queued_again(run: RunCall) -> None:
     job = _claim_one(run)
     [settled] = run(calls.release_jobs(WORKER, [job.token]))
     assert (settled.status, settled.state) == ("ok", State.QUEUED)
     assert _job(run, job.job_id).attempt == 0
 
 
-def test_the_reaper_answers_whose_leases_ended(run: Run, clock: Clock) -> None:
+def test_the_reaper_returns_the_jobs_whose_leases_expired(run: RunCall, clock: Clock) -> None:
     job = _claim_one(run)
     assert run(calls.reap_jobs()) == []
     clock.travel(minutes=1)
@@ -309,7 +307,7 @@ def test_the_reaper_answers_whose_leases_ended(run: Run, clock: Clock) -> None:
     assert reaped == (TENANT_A, job.job_id, job.lease, State.SCHEDULED)
 
 
-def test_jobs_are_canceled_one_by_one_and_by_filter(run: Run) -> None:
+def test_jobs_are_canceled_separately_and_by_filter(run: RunCall) -> None:
     queued, running = _enqueue(run, A_JOB._replace(run_at=_later())), _claim_one(run)
     cancel = calls.cancel_job(queued, reason="not needed").for_tenant(TENANT_A)
     assert run(cancel) is State.CANCELED
@@ -328,7 +326,7 @@ def _later() -> datetime:
     return datetime.now(UTC) + timedelta(hours=1)
 
 
-def test_a_waiting_job_is_edited_and_rescheduled(run: Run) -> None:
+def test_a_waiting_job_is_edited_and_rescheduled(run: RunCall) -> None:
     job, later = _enqueue(run), _later()
     assert run(calls.reschedule_job(job, later).for_tenant(TENANT_A)) is State.SCHEDULED
     assert _job(run, job).run_at == later
@@ -339,7 +337,7 @@ def test_a_waiting_job_is_edited_and_rescheduled(run: Run) -> None:
     assert (edited.priority, edited.payload, edited.run_at) == (5, {"to": "bob"}, later)
 
 
-def test_a_dead_job_is_revived_and_a_finished_one_made_anew(run: Run) -> None:
+def test_a_dead_job_is_retried_and_a_finished_one_is_copied(run: RunCall) -> None:
     dead = _kill(run)
     assert _job(run, dead).fingerprint
     assert run(calls.retry_job(dead, attempts=2).for_tenant(TENANT_A)) == dead
@@ -350,7 +348,7 @@ def test_a_dead_job_is_revived_and_a_finished_one_made_anew(run: Run) -> None:
     assert (_job(run, again).retry_of, _job(run, again).payload) == (dead, {"to": "eve"})
 
 
-def test_dead_jobs_are_driven_again_by_filter(run: Run) -> None:
+def test_dead_jobs_are_redriven_by_filter(run: RunCall) -> None:
     _kill(run)
     _kill(run)
     assert run(calls.retry_jobs(dry_run=True).for_tenant(TENANT_A)) == 2
@@ -359,7 +357,7 @@ def test_dead_jobs_are_driven_again_by_filter(run: Run) -> None:
     assert run(calls.retry_jobs(limit=5).for_tenant(TENANT_A)) == 0
 
 
-def test_jobs_are_listed_in_pages(run: Run) -> None:
+def test_jobs_are_listed_in_pages(run: RunCall) -> None:
     ids = [_enqueue(run) for _ in range(3)]
     first = run(calls.list_jobs(limit=2).for_tenant(TENANT_A))
     rest = run(calls.list_jobs(limit=2, before=first[-1].id).for_tenant(TENANT_A))
@@ -370,7 +368,7 @@ def test_jobs_are_listed_in_pages(run: Run) -> None:
     assert len(run(calls.list_jobs(soon).for_tenant(TENANT_A))) == 3
 
 
-def test_a_summary_counts_by_queue_and_state(run: Run) -> None:
+def test_a_summary_counts_by_queue_and_state(run: RunCall) -> None:
     job = _claim_one(run)
     run(calls.complete_jobs(WORKER, [report(job)]))
     _enqueue(run)
@@ -382,14 +380,14 @@ def test_a_summary_counts_by_queue_and_state(run: Run) -> None:
     assert lines[0].oldest_queued_at
 
 
-def test_an_explanation_says_what_would_help(run: Run) -> None:
+def test_an_explanation_suggests_what_would_help(run: RunCall) -> None:
     [reason, *_] = run(calls.explain_job(_enqueue(run)).for_tenant(TENANT_A))
     assert reason.code == "queue_not_served"
     assert reason.detail["queue"] == "default"
     assert "--queues default" in reason.remedy
 
 
-def test_workers_are_registered_commanded_and_listed(run: Run) -> None:
+def test_workers_are_registered_commanded_and_listed(run: RunCall) -> None:
     register = calls.register_worker(
         WORKER, ["default"], slots=4, definitions=["mail@1"], host="h", pid=7, build="b"
     )
@@ -410,7 +408,7 @@ def test_workers_are_registered_commanded_and_listed(run: Run) -> None:
         run(calls.drain_worker(uuid4()))
 
 
-def test_queues_definitions_and_tenants_are_limited_and_paused(run: Run) -> None:
+def test_queues_definitions_and_tenants_are_limited_and_paused(run: RunCall) -> None:
     run(calls.put_queue("default", {"max_running": 3}))
     run(calls.put_tenant(TENANT_A, {"slug": "acme", "weight": 2}))
     run(calls.override_definition("mail", {"timeout_s": 5}))
@@ -429,14 +427,14 @@ def test_queues_definitions_and_tenants_are_limited_and_paused(run: Run) -> None
     assert claimed.timeout_s == 5
 
 
-def test_a_tenant_is_found_by_its_slug(run: Run) -> None:
+def test_a_tenant_is_found_by_its_slug(run: RunCall) -> None:
     run(calls.put_tenant(TENANT_A, {"slug": "acme"}))
     assert run(calls.find_tenant("acme")) == TENANT_A
     with pytest.raises(NotFound):
         run(calls.find_tenant("globex"))
 
 
-def test_tenants_with_settings_are_listed(run: Run) -> None:
+def test_tenants_with_settings_are_listed(run: RunCall) -> None:
     run(calls.put_tenant(TENANT_A, {"slug": "acme", "weight": 2, "max_pending": 9}))
     run(calls.pause_tenant(TENANT_A))
     [tenant] = run(calls.list_tenants())
@@ -445,7 +443,7 @@ def test_tenants_with_settings_are_listed(run: Run) -> None:
     assert tenant.paused_at
 
 
-def test_a_job_that_ended_is_followed_by_its_hooks(run: Run) -> None:
+def test_a_finished_job_is_followed_by_its_hooks(run: RunCall) -> None:
     run(calls.put_definition("mail", 1, {"hooks": True}))
     run(calls.put_definition("mail:hooks", 1))
     job = _claim_one(run)
@@ -455,7 +453,7 @@ def test_a_job_that_ended_is_followed_by_its_hooks(run: Run) -> None:
     assert (follower.payload["state"], follower.payload["result"]) == ("succeeded", "sent")
 
 
-def test_maintenance_answers_what_it_did(run: Run, clock: Clock) -> None:
+def test_maintenance_returns_what_it_did(run: RunCall, clock: Clock) -> None:
     _enqueue(run)
     swept = run(calls.regate_jobs(limit=1))
     assert not swept.is_at_end
@@ -465,7 +463,7 @@ def test_maintenance_answers_what_it_did(run: Run, clock: Clock) -> None:
     assert run(calls.apply_retention(history_days=7, dead_days=7, limit=10))["partitions"]
 
 
-def test_a_deleted_tenant_is_gone(run: Run) -> None:
+def test_a_deleted_tenant_is_not_found(run: RunCall) -> None:
     job = _enqueue(run)
     operation = run(calls.delete_tenant(TENANT_A))
     assert run(calls.delete_tenant(TENANT_A)) == operation

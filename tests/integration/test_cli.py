@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from cluster import Database, fresh_database
-from integration.terminal import QuickTerminal, Terminal, environment
+from integration.terminal import InProcessTerminal, Terminal, environment
 
 import jobforge.cli
 from jobforge.embedded import Embedded, PostgresServer
@@ -27,9 +27,9 @@ print(*(name for name in heavy if name in sys.modules))
 def _run(
     *arguments: str, folder: Path | None = None, url: str | None = None
 ) -> "subprocess.CompletedProcess[str]":
-    """In this process, which takes a tenth of the time of a new one."""
+    """Run in this process, which takes a tenth of the time of a new one."""
     variables = {"JOBFORGE_DATABASE_URL": url} if url else {}
-    return QuickTerminal(folder or Path(), **variables).run(*arguments)
+    return InProcessTerminal(folder or Path(), **variables).run(*arguments)
 
 
 def _start(*arguments: str, folder: Path | None = None) -> "subprocess.CompletedProcess[str]":
@@ -53,8 +53,8 @@ def test_help_loads_nothing_heavy() -> None:
     assert result.stdout.splitlines()[-1] == ""
 
 
-def test_no_list_of_commands_cuts_a_summary_short(tmp_path: Path) -> None:
-    shell = QuickTerminal(tmp_path)
+def test_no_list_of_commands_truncates_a_summary(tmp_path: Path) -> None:
+    shell = InProcessTerminal(tmp_path)
     groups = [[], *([str(group.name)] for group in jobforge.cli.app.registered_groups)]
     listed = [shell.read(*group, "--help").partition("Commands:")[2] for group in groups]
     assert all(listed)
@@ -75,7 +75,7 @@ def test_a_traceback_is_shown_with_debug_only() -> None:
     assert "Traceback" in _start("--debug", "db", "check", "--database-url", NOWHERE).stderr
 
 
-def test_without_any_database_the_ways_to_name_one_are_told(tmp_path: Path) -> None:
+def test_without_a_database_the_error_lists_the_ways_to_specify_one(tmp_path: Path) -> None:
     result = _run("db", "status", folder=tmp_path)
     assert result.returncode == 2
     for way in ("--database-url", "JOBFORGE_DATABASE_URL", "jobforge dev"):
@@ -95,7 +95,7 @@ def test_check_fails_before_and_passes_after_migrate(blank: Database) -> None:
 
 
 @pytest.mark.parametrize("command", ["jobs list", "worker", "enqueue mail", "top --once"])
-def test_a_database_without_the_schema_is_answered_with_how_to_install_it(
+def test_a_database_without_the_schema_gets_an_install_hint(
     blank: Database, tmp_path: Path, command: str
 ) -> None:
     app = "from jobforge import JobForge\njf = JobForge()\n@jf.job\ndef mail() -> None: ...\n"
@@ -107,13 +107,13 @@ def test_a_database_without_the_schema_is_answered_with_how_to_install_it(
 
 
 @pytest.mark.parametrize("command", ["db check", "keys list", "scheduler", "server"])
-def test_a_url_that_cannot_be_read_is_wrong_use(command: str) -> None:
+def test_an_invalid_url_is_a_usage_error(command: str) -> None:
     result = _start(*command.split(), "--database-url", "not a URL")
     assert result.returncode == 2
     assert "hint: postgresql://user@host:port/database" in result.stderr
 
 
-def test_a_login_without_rights_hears_of_roles_and_not_of_keys(database: Database) -> None:
+def test_an_error_about_missing_rights_names_roles_and_not_api_keys(database: Database) -> None:
     url = database.url_as("client_login")
     by_slug = _run("jobs", "list", "--tenant", "acme", url=url)
     assert by_slug.returncode == 4
@@ -123,7 +123,7 @@ def test_a_login_without_rights_hears_of_roles_and_not_of_keys(database: Databas
     assert "jobforge_admin for operators" in refused.stderr
 
 
-def test_a_wrong_value_is_blamed_on_the_flag_that_was_given() -> None:
+def test_an_invalid_value_is_reported_for_the_flag_that_was_used() -> None:
     assert "it is set by --port" in _run("server", "--port", "many", url=NOWHERE).stderr
 
 
@@ -138,7 +138,7 @@ def test_supabase_files_are_written_once(tmp_path: Path) -> None:
     assert _run("db", "sql", "--supabase", str(tmp_path)).stdout == ""
 
 
-def test_the_proof_of_isolation_passes_on_a_migrated_database(
+def test_the_isolation_check_passes_on_a_migrated_database(
     database: Database, tmp_path: Path
 ) -> None:
     script = tmp_path / "rls_test.sql"
@@ -146,13 +146,13 @@ def test_the_proof_of_isolation_passes_on_a_migrated_database(
     database.run_file(script)
 
 
-def test_psql_opens_the_named_database(database: Database) -> None:
+def test_psql_opens_the_specified_database(database: Database) -> None:
     query = "select current_database()"
     result = _start("psql", "--database-url", database.url, "-X", "-A", "-t", "-c", query)
     assert result.stdout.strip() == database.name
 
 
-def test_dev_serves_until_it_is_told_to_stop(folder: Path) -> None:
+def test_dev_serves_until_a_signal_stops_it(folder: Path) -> None:
     with _dev(folder) as dev:
         _read_until(dev, "Press Ctrl-C to stop.")
         assert _run("db", "check", folder=folder).returncode == 0
@@ -193,13 +193,13 @@ def _read_until(process: "subprocess.Popen[str]", words: str) -> None:
     pytest.fail(f"dev ended before it said: {words}")
 
 
-def test_the_settings_that_hold_are_shown_with_what_set_them_and_without_secrets(
+def test_effective_settings_are_shown_with_their_origin_and_without_secrets(
     tmp_path: Path,
 ) -> None:
     (tmp_path / "jobforge.toml").write_text(
         'queues = ["mail:3"]\nsession_secret = "%s"' % ("s" * 40)
     )
-    shell = QuickTerminal(
+    shell = InProcessTerminal(
         tmp_path, JOBFORGE_DATABASE_URL="postgresql://ada:hunter2@h/app", JOBFORGE_LEASE_S="60"
     )
     shown = {row["name"]: row for row in shell.read_json("config", "show")}
@@ -216,7 +216,7 @@ def test_the_settings_that_hold_are_shown_with_what_set_them_and_without_secrets
     assert "JOBFORGE_LEASE_S" in shell.read("config", "show", "--origin")
 
 
-def test_the_file_of_the_user_and_its_profile_are_named_as_origins(tmp_path: Path) -> None:
+def test_the_user_file_and_its_profile_are_shown_as_origins(tmp_path: Path) -> None:
     (tmp_path / "jobforge").mkdir()
     file = tmp_path / "jobforge" / "config.toml"
     file.write_text('tenant = "acme"\n[profiles.far]\nserver = "https://jobs.example.com"\n')
@@ -227,10 +227,8 @@ def test_the_file_of_the_user_and_its_profile_are_named_as_origins(tmp_path: Pat
 
 
 @pytest.mark.parametrize("command", ["worker", "server", "scheduler"])
-def test_a_variable_that_is_nearly_a_setting_is_told_at_the_start(
-    tmp_path: Path, command: str
-) -> None:
+def test_a_misspelled_variable_is_reported_at_startup(tmp_path: Path, command: str) -> None:
     (tmp_path / "app.py").write_text("from jobforge import JobForge\njf = JobForge()\n")
     variables = {"JOBFORGE_DATABASE_URL": NOWHERE, "JOBFORGE_LOG_LEVLE": "debug"}
-    said = Terminal(tmp_path, **variables).run(command).stderr
-    assert "unknown setting JOBFORGE_LOG_LEVLE; did you mean JOBFORGE_LOG_LEVEL?" in said
+    output = Terminal(tmp_path, **variables).run(command).stderr
+    assert "unknown setting JOBFORGE_LOG_LEVLE; did you mean JOBFORGE_LOG_LEVEL?" in output

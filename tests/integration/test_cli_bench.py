@@ -1,4 +1,4 @@
-"""`jobforge bench`: it measures, and leaves nothing behind however it ends."""
+"""`jobforge bench` measures, and drops its database however it ends."""
 
 import re
 import signal
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from cluster import Connection, Database
-from integration.terminal import QuickTerminal, Terminal
+from integration.terminal import InProcessTerminal, Terminal
 
 
 @pytest.fixture
@@ -20,7 +20,7 @@ def _is_gone(conn: Connection, said: str) -> bool:
     return not conn.execute("select from pg_database where datname = %s", [found[0]]).fetchall()
 
 
-def test_every_figure_is_measured_and_the_database_dropped(
+def test_every_figure_is_measured_and_the_database_is_dropped(
     shell: Terminal, conn: Connection
 ) -> None:
     words = ("bench", "--jobs", "50", "--workers", "1", "--tenants", "3")
@@ -39,18 +39,18 @@ def test_every_figure_is_measured_and_the_database_dropped(
 def test_an_interrupted_bench_drops_its_database(
     shell: Terminal, conn: Connection, number: signal.Signals
 ) -> None:
-    with shell.started("bench", "--jobs", "1000000") as program:
+    with shell.start("bench", "--jobs", "1000000") as program:
         program.wait_for("Starting workers")
         program.signal(number)
-        # To a shell these are the same; Python ends by the signal that came during an import.
-        assert program.end() in {130, -signal.SIGINT}, program.said
-    assert _is_gone(conn, program.said)
+        # A shell treats these alike; Python exits by the signal if it arrives during an import.
+        assert program.wait_for_exit() in {130, -signal.SIGINT}, program.output
+    assert _is_gone(conn, program.output)
 
 
-def test_a_login_that_may_not_create_databases_is_told_what_it_needs(
+def test_a_login_without_createdb_gets_the_statement_that_grants_it(
     database: Database, tmp_path: Path
 ) -> None:
-    shell = QuickTerminal(tmp_path, JOBFORGE_DATABASE_URL=database.url_as("admin_login"))
+    shell = InProcessTerminal(tmp_path, JOBFORGE_DATABASE_URL=database.url_as("admin_login"))
     refused = shell.run("bench")
     assert refused.returncode == 4
     assert 'alter role "admin_login" createdb' in refused.stderr

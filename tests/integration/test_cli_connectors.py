@@ -13,7 +13,7 @@ from uuid import uuid4
 import pytest
 from attacks import Attempts
 from cluster import Connection, Database, wait_until
-from integration.terminal import QuickTerminal, Terminal, environment
+from integration.terminal import InProcessTerminal, Terminal, environment
 
 from jobforge import calls, db
 
@@ -65,7 +65,7 @@ def variables(database: Database, conn: Connection, tmp_path: Path) -> dict[str,
 
 
 def given(folder: Path, variables: dict[str, str], text: str, *arguments: str) -> str:
-    """What a command prints that reads this text."""
+    """Return what a command prints that reads this text from its input."""
     result = subprocess.run(
         [sys.executable, "-m", "jobforge", *arguments],
         input=text,
@@ -80,7 +80,7 @@ def given(folder: Path, variables: dict[str, str], text: str, *arguments: str) -
     return result.stdout.strip()
 
 
-def test_a_configuration_goes_through_its_life_and_a_rotation(
+def test_a_configuration_is_created_changed_rotated_and_deleted(
     variables: dict[str, str], database: Database, tmp_path: Path
 ) -> None:
     with receiver() as (port, seen):
@@ -88,7 +88,7 @@ def test_a_configuration_goes_through_its_life_and_a_rotation(
         before = {**variables, **allowed, "JOBFORGE_SECRET_KEY": OLD}
         both = {**before, "JOBFORGE_SECRET_KEY": NEW, "JOBFORGE_SECRET_KEY_PREVIOUS": OLD}
         after = {**before, "JOBFORGE_SECRET_KEY": NEW}
-        shell = QuickTerminal(tmp_path, **before)
+        shell = InProcessTerminal(tmp_path, **before)
         url, header = f"http://127.0.0.1:{port}/v1/", "Authorization: Bearer {{secret.token}}"
         made = given(
             *(tmp_path, before, f"{TOKEN}\n", "connectors", "create", "billing", url),
@@ -103,23 +103,25 @@ def test_a_configuration_goes_through_its_life_and_a_rotation(
         assert (shown["settings"]["url"], shown["secrets"]) == (url, {"token": "sealed"})
         assert TOKEN not in shell.read("connectors", "show", made)
 
-        QuickTerminal(tmp_path, **both).read("secrets", "rotate")
-        again = QuickTerminal(tmp_path, **both).run("secrets", "rotate")
+        InProcessTerminal(tmp_path, **both).read("secrets", "rotate")
+        again = InProcessTerminal(tmp_path, **both).run("secrets", "rotate")
         assert again.stderr.startswith("0 tenant keys")
         working = {**after, "JOBFORGE_DATABASE_URL": database.url_as("worker_login")}
-        with Terminal(tmp_path, **working).started("worker", "app.py") as program:
-            wait_until(lambda: STARTED in program.said)
-            answer = QuickTerminal(tmp_path, **after).read_json("connectors", "test", "paying", "x")
+        with Terminal(tmp_path, **working).start("worker", "app.py") as program:
+            wait_until(lambda: STARTED in program.output)
+            answer = InProcessTerminal(tmp_path, **after).read_json(
+                "connectors", "test", "paying", "x"
+            )
         assert answer["result"]["text"] == "received"
         assert seen == [("/v1/x", f"Bearer {TOKEN}")]
-        assert TOKEN not in program.said
+        assert TOKEN not in program.output
 
         shell.read("connectors", "delete", "paying", "--yes")
         assert shell.run("connectors", "show", "paying").returncode == 3
 
 
-def test_what_cannot_be_saved_is_told(variables: dict[str, str], tmp_path: Path) -> None:
-    shell = QuickTerminal(tmp_path, **variables)
+def test_an_invalid_configuration_is_reported(variables: dict[str, str], tmp_path: Path) -> None:
+    shell = InProcessTerminal(tmp_path, **variables)
     for url in ("https://127.0.0.1/", "http://example.com/", "https://user@example.com/"):
         assert shell.run("connectors", "create", "bad", url).returncode == 2
     url = "https://example.com/"
@@ -137,22 +139,22 @@ def test_what_cannot_be_saved_is_told(variables: dict[str, str], tmp_path: Path)
     assert len(shell.read("secrets", "key")) >= 32
 
 
-def test_a_worker_leaves_connectors_to_others_when_it_is_told_so(
+def test_a_worker_can_be_told_not_to_serve_connectors(
     variables: dict[str, str], database: Database, conn: Connection, tmp_path: Path
 ) -> None:
     working = {**variables, "JOBFORGE_DATABASE_URL": database.url_as("worker_login")}
-    with Terminal(tmp_path, **working).started("worker", "app.py", "--no-connectors") as program:
-        wait_until(lambda: STARTED in program.said)
+    with Terminal(tmp_path, **working).start("worker", "app.py", "--no-connectors") as program:
+        wait_until(lambda: STARTED in program.output)
         [row] = conn.execute("select queues, definitions from jobforge.workers").fetchall()
     assert row == {"queues": ["default"], "definitions": ["own@1"]}
 
 
 @pytest.mark.attack("connectors")
-def test_on_a_database_another_origin_needs_the_secrets_too(
+def test_with_a_database_another_origin_needs_the_secrets_too(
     variables: dict[str, str], tmp_path: Path, attempts: Attempts
 ) -> None:
     sealing = {**variables, "JOBFORGE_SECRET_KEY": OLD}
-    shell = QuickTerminal(tmp_path, **sealing)
+    shell = InProcessTerminal(tmp_path, **sealing)
     token, moved = ("--secret", "token"), ("--url", "https://evil.example/")
     first = "https://example.com/"
     given(tmp_path, sealing, f"{TOKEN}\n", "connectors", "create", "billing", first, *token)

@@ -1,4 +1,4 @@
-"""`jobforge dev` with an app, as a user works with it. The commands are those of the documents."""
+"""`jobforge dev` with an app, as a user works with it. The commands are those of the docs."""
 
 import re
 import shutil
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from cluster import connect_to
-from integration.terminal import Program, Terminal, environment
+from integration.terminal import RunningProgram, Terminal, environment
 from sql import engine
 
 from jobforge.cli.processes.reloader import is_source, source_folders
@@ -43,7 +43,7 @@ def _read(page: Path, language: str) -> list[str]:
 
 
 def _commands(page: Path) -> str:
-    """What the page tells to type into the other terminal."""
+    """Return the commands that the page lists for the second terminal."""
     lines = [line[2:] for block in _read(page, "console") for line in block.splitlines()]
     return "\n".join(
         line
@@ -73,19 +73,19 @@ def _bash(folder: Path, script: str) -> "subprocess.CompletedProcess[str]":
     )
 
 
-def _end(dev: Program, folder: Path) -> None:
+def _end(dev: RunningProgram, folder: Path) -> None:
     dev.signal(signal.SIGINT)
-    assert dev.end() == 0, dev.said
-    assert "Stopped" in dev.said
+    assert dev.wait_for_exit() == 0, dev.output
+    assert "Stopped" in dev.output
     assert Embedded(folder / ".jobforge" / "pg").running() is None
 
 
 def test_the_example_does_what_its_readme_says(shell: Terminal, folder: Path) -> None:
     shutil.copy(QUICKSTART / "app.py", folder)
-    with shell.started("dev", "app.py") as dev:
+    with shell.start("dev", "app.py") as dev:
         dev.wait_for_dev()
-        assert "jobforge enqueue send_welcome to=TO name=NAME --tenant acme --wait" in dev.said
-        assert re.search(r"Dashboard http://\S+/ui/t/acme/#ticket=jfticket_\S+", dev.said)
+        assert "jobforge enqueue send_welcome to=TO name=NAME --tenant acme --wait" in dev.output
+        assert re.search(r"Dashboard http://\S+/ui/t/acme/#ticket=jfticket_\S+", dev.output)
         done = _bash(folder, _commands(QUICKSTART / "README.md"))
         assert done.returncode == 0, done.stderr
         assert "Welcome, Ada!" in done.stdout
@@ -95,24 +95,24 @@ def test_the_example_does_what_its_readme_says(shell: Terminal, folder: Path) ->
         _end(dev, folder)
 
 
-def test_a_job_of_the_example_sees_that_it_is_canceled(shell: Terminal, folder: Path) -> None:
+def test_a_job_of_the_example_notices_its_cancellation(shell: Terminal, folder: Path) -> None:
     shutil.copy(QUICKSTART / "app.py", folder)
-    with shell.started("dev") as dev:
+    with shell.start("dev") as dev:
         dev.wait_for_dev()
-        with shell.started("enqueue", "watch_folder", "--follow") as watching:
+        with shell.start("enqueue", "watch_folder", "--follow") as watching:
             watching.wait_for("watching")
-            job_id = watching.said.split()[0]
+            job_id = watching.output.split()[0]
             assert shell.read("jobs", "cancel", job_id) == f"{job_id}\tcanceling"
-            assert watching.end() == 1
-        assert "tidied up" in watching.said
-        assert "canceled" in watching.said
+            assert watching.wait_for_exit() == 1
+        assert "tidied up" in watching.output
+        assert "canceled" in watching.output
         _end(dev, folder)
 
 
-def test_the_quick_start_runs_as_it_is_written(shell: Terminal, folder: Path) -> None:
+def test_the_quick_start_runs_as_written(shell: Terminal, folder: Path) -> None:
     page = ROOT / "docs" / "quickstart.md"
     (folder / "app.py").write_text("\n\n".join(_read(page, "python")), encoding="utf-8")
-    with shell.started("dev", "app.py") as dev:
+    with shell.start("dev", "app.py") as dev:
         dev.wait_for_dev()
         done = _bash(folder, _commands(page))
         assert done.returncode == 0, done.stderr
@@ -125,28 +125,28 @@ def _outcomes(shell: Terminal, definition: str) -> list[str]:
     return [attempt["outcome"] for attempt in shell.read_json("jobs", "show", job_id)["attempts"]]
 
 
-def test_a_change_of_the_source_starts_the_worker_anew(shell: Terminal, folder: Path) -> None:
+def test_a_change_of_the_source_restarts_the_worker(shell: Terminal, folder: Path) -> None:
     app = folder / "app.py"
     shutil.copy(QUICKSTART / "app.py", app)
     source = app.read_text()
-    with shell.started("dev", "app.py") as dev:
+    with shell.start("dev", "app.py") as dev:
         dev.wait_for_dev()
         app.write_text(source + "oops(")
         dev.wait_for("SyntaxError")
         dev.wait_for("it restarts when a file changes")
-        assert "Traceback" not in dev.said
+        assert "Traceback" not in dev.output
         app.write_text(source + NEW_JOB)
         dev.wait_for(STARTED, times=2)
         assert "from the new code" in shell.read("enqueue", "added", "--wait")
         _end(dev, folder)
 
 
-def test_a_handler_that_blocks_the_worker_does_not_keep_its_mended_source_out(
+def test_a_handler_that_blocks_the_worker_does_not_prevent_a_restart_with_fixed_source(
     shell: Terminal, folder: Path
 ) -> None:
     app = folder / "app.py"
     app.write_text(AN_APP + BLOCKING_JOB)
-    with shell.started("dev", "app.py") as dev:
+    with shell.start("dev", "app.py") as dev:
         dev.wait_for_dev()
         shell.read("enqueue", "block")
         dev.wait_for("it blocks")
@@ -157,11 +157,13 @@ def test_a_handler_that_blocks_the_worker_does_not_keep_its_mended_source_out(
         _end(dev, folder)
 
 
-def test_an_app_that_is_broken_from_the_start_is_waited_for(shell: Terminal, folder: Path) -> None:
+def test_dev_waits_for_a_fix_of_an_app_that_is_broken_at_startup(
+    shell: Terminal, folder: Path
+) -> None:
     (folder / "jobs").mkdir()
     (folder / "jobs" / "mail.py").write_text("import no_such_thing")
     (folder / "app.py").write_text("from jobs.mail import jf")
-    with shell.started("dev") as dev:
+    with shell.start("dev") as dev:
         dev.wait_for("Press Ctrl-C to stop.")
         dev.wait_for("no_such_thing")
         dev.wait_for("it restarts when a file changes")
@@ -172,14 +174,14 @@ def test_an_app_that_is_broken_from_the_start_is_waited_for(shell: Terminal, fol
         _end(dev, folder)
 
 
-def test_a_missing_app_is_told_before_anything_is_started(shell: Terminal, folder: Path) -> None:
+def test_a_missing_app_is_reported_before_anything_starts(shell: Terminal, folder: Path) -> None:
     result = shell.run("dev", "no_such.py")
     assert result.returncode == 2
     assert "no_such.py" in result.stderr
     assert not (folder / ".jobforge").exists()
 
 
-def test_only_source_beneath_the_app_is_watched(tmp_path: Path) -> None:
+def test_only_source_below_the_app_is_watched(tmp_path: Path) -> None:
     for name in ("a/b", ".jobforge/pg", "__pycache__", "env/lib", "node_modules/x"):
         (tmp_path / name).mkdir(parents=True)
     (tmp_path / "env" / "pyvenv.cfg").touch()
@@ -187,7 +189,7 @@ def test_only_source_beneath_the_app_is_watched(tmp_path: Path) -> None:
     assert watched == {".", "a", "a/b"}
 
 
-def test_a_folder_that_cannot_be_read_is_not_watched(tmp_path: Path) -> None:
+def test_an_unreadable_folder_is_not_watched(tmp_path: Path) -> None:
     (tmp_path / "pgdata").mkdir(mode=0o000)
     (tmp_path / "z").mkdir()
     tmp_path.chmod(0o755)
@@ -219,8 +221,8 @@ def test_python_files_and_settings_are_source(name: str, *, is_one: bool) -> Non
     assert is_source(Path(name)) is is_one
 
 
-def test_the_database_of_dev_and_no_other_can_be_emptied(shell: Terminal, folder: Path) -> None:
-    with shell.started("dev") as dev:
+def test_only_the_database_of_dev_can_be_emptied(shell: Terminal, folder: Path) -> None:
+    with shell.start("dev") as dev:
         dev.wait_for("Schema ")
         dev.wait_for("Press Ctrl-C to stop.")
         url, key = shell.read("db", "url"), (folder / ".jobforge" / "key").read_text()
@@ -249,7 +251,7 @@ def test_the_database_of_dev_and_no_other_can_be_emptied(shell: Terminal, folder
     assert (gone.returncode, "hint: jobforge dev" in gone.stderr) == (2, True)
 
 
-def _api(dev: Program) -> str:
-    found = re.search(r"API +(http://\S+)/api/v1", dev.said)
-    assert found, dev.said
+def _api(dev: RunningProgram) -> str:
+    found = re.search(r"API +(http://\S+)/api/v1", dev.output)
+    assert found, dev.output
     return found[1]

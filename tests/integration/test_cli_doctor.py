@@ -1,4 +1,4 @@
-"""`jobforge doctor` against databases that have something wrong with them."""
+"""`jobforge doctor` on databases with problems."""
 
 import json
 from pathlib import Path
@@ -6,7 +6,7 @@ from uuid import uuid4
 
 import pytest
 from cluster import Connect, Connection, Database
-from integration.terminal import QuickTerminal, Terminal
+from integration.terminal import InProcessTerminal, Terminal
 from sql import engine
 from sql.long_json import Column, plant_long_values
 
@@ -18,11 +18,11 @@ from jobforge.types.triggers import TriggerType
 
 @pytest.fixture
 def shell(database: Database, tmp_path: Path) -> Terminal:
-    return QuickTerminal(tmp_path, JOBFORGE_DATABASE_URL=database.url_as("admin_login"))
+    return InProcessTerminal(tmp_path, JOBFORGE_DATABASE_URL=database.url_as("admin_login"))
 
 
 def findings(shell: Terminal) -> dict[str, str]:
-    """By check, what is not well with it."""
+    """Return the findings by check."""
     found = shell.run("doctor", "--json")
     assert found.stdout, found.stderr
     ill = [each for each in json.loads(found.stdout) if each["grade"] != "ok"]
@@ -30,16 +30,17 @@ def findings(shell: Terminal) -> dict[str, str]:
     return {each["check"]: each["message"] for each in ill}
 
 
-def test_a_new_installation_only_lacks_workers_and_sight_of_others(shell: Terminal) -> None:
-    # The cluster of the tests runs without fsync and autovacuum, and it is right to say so.
-    # The user who runs the tests may have a password file.
+def test_a_new_installation_only_lacks_workers_and_the_right_to_see_other_sessions(
+    shell: Terminal,
+) -> None:
+    # The test cluster runs without fsync and autovacuum, and doctor is right to report it.
     found = set(findings(shell)) - {"credentials"}
     assert found <= {"workers", "snapshots", "durability", "vacuum"}
     lines = shell.run("doctor").stdout.splitlines()
     assert lines[0].startswith("✓ server")
 
 
-def test_what_was_opened_switched_off_and_left_unserved_is_found(
+def test_opened_policies_disabled_features_and_unserved_queues_are_found(
     shell: Terminal, conn: Connection
 ) -> None:
     tenant_id = uuid4()
@@ -54,7 +55,7 @@ def test_what_was_opened_switched_off_and_left_unserved_is_found(
     assert {"access", "vacuum", "schema"} <= set(found)
 
 
-def test_partitions_that_are_missing_and_rows_that_went_astray_are_found(
+def test_missing_partitions_and_rows_in_the_default_partition_are_found(
     shell: Terminal, conn: Connection
 ) -> None:
     for row in conn.execute(
@@ -81,7 +82,7 @@ def test_partitions_that_are_missing_and_rows_that_went_astray_are_found(
     assert (engine.count(conn, "attempts_default"), engine.count(conn, "attempts")) == (0, 1)
 
 
-def test_the_session_that_holds_a_snapshot_is_named(connect: Connect, conn: Connection) -> None:
+def test_the_session_that_holds_a_snapshot_is_reported(connect: Connect, conn: Connection) -> None:
     holder = connect(autocommit=False)
     holder.execute("set transaction isolation level repeatable read")
     holder.execute("select 1")
@@ -89,7 +90,7 @@ def test_the_session_that_holds_a_snapshot_is_named(connect: Connect, conn: Conn
     assert str(holder.info.backend_pid) in [each.name for each in held if each.kind == "session"]
 
 
-def test_a_database_without_the_schema_is_told_to_install_it(
+def test_a_database_without_the_schema_gets_an_install_hint(
     conn: Connection, shell: Terminal
 ) -> None:
     conn.execute("alter schema jobforge rename to elsewhere")
@@ -99,14 +100,14 @@ def test_a_database_without_the_schema_is_told_to_install_it(
         conn.execute("alter schema elsewhere rename to jobforge")
 
 
-def test_a_schema_of_an_earlier_release_is_told_to_migrate(
+def test_a_schema_of_an_earlier_release_gets_a_migrate_hint(
     shell: Terminal, conn: Connection
 ) -> None:
     conn.execute("drop function jobforge.find_problems(), jobforge.list_migrations()")
     assert "not as this release has it" in findings(shell)["schema"]
 
 
-def test_schedules_and_events_that_nobody_handles_are_found(
+def test_schedules_and_events_without_a_scheduler_are_found(
     shell: Terminal, conn: Connection
 ) -> None:
     tenant_id = uuid4()
@@ -121,7 +122,7 @@ def test_schedules_and_events_that_nobody_handles_are_found(
     assert "events wait, 1 of them" in found["events"]
 
 
-def test_a_row_that_is_too_long_as_text_is_named_until_its_statement_has_run(
+def test_a_row_that_is_too_long_as_text_is_reported_until_its_statement_has_run(
     shell: Terminal, conn: Connection
 ) -> None:
     tenant_id = uuid4()
@@ -158,7 +159,7 @@ def test_advice_about_vacuum_has_the_tables_and_a_command_for_each_finding(
     assert "jobs\t1\t0\t\toff\n" in shell.run("db", "vacuum-advice").stdout
 
 
-def test_bound_logins_are_listed_and_those_that_are_not_confined_are_failures(
+def test_bound_logins_are_listed_and_unconfined_ones_are_failures(
     shell: Terminal, conn: Connection
 ) -> None:
     tenant = uuid4()
@@ -184,10 +185,10 @@ def test_advice_about_vacuum_needs_the_schema(conn: Connection, shell: Terminal)
         conn.execute("alter schema elsewhere rename to jobforge")
 
 
-def test_a_file_with_credentials_that_jobs_can_read_is_named(
+def test_a_file_with_credentials_that_jobs_can_read_is_reported(
     database: Database, tmp_path: Path
 ) -> None:
     file = tmp_path / "url"
     file.write_text(database.url_as("admin_login"))
-    shell = QuickTerminal(tmp_path, JOBFORGE_DATABASE_URL_FILE=str(file))
+    shell = InProcessTerminal(tmp_path, JOBFORGE_DATABASE_URL_FILE=str(file))
     assert str(file) in findings(shell)["credentials"]

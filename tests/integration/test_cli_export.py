@@ -1,4 +1,4 @@
-"""Long lists and exports: page after page, whole files, and pipes from one command to another."""
+"""Long lists and exports: pages, whole files, and pipes from one command to another."""
 
 import csv
 import io
@@ -16,9 +16,9 @@ from pathlib import Path
 from uuid import UUID, uuid4
 
 import pytest
-from api.house import house
+from api.api_server import open_api_server
 from cluster import Connection, Database
-from integration.terminal import QuickTerminal, Terminal, environment
+from integration.terminal import InProcessTerminal, Terminal, environment
 
 from jobforge import calls, db
 from jobforge.cli import export, listing_output, output
@@ -39,18 +39,18 @@ def shell(database: Database, conn: Connection, tmp_path: Path) -> Terminal:
     db.run(conn, calls.put_tenant(ACME, {"slug": "acme"}))
     db.run(conn, calls.put_definition("letter", 1, {"max_attempts": 1}))
     url = database.url_as("admin_login")
-    return QuickTerminal(tmp_path, JOBFORGE_DATABASE_URL=url, JOBFORGE_TENANT="acme")
+    return InProcessTerminal(tmp_path, JOBFORGE_DATABASE_URL=url, JOBFORGE_TENANT="acme")
 
 
 @pytest.fixture
 def remote(database: Database, shell: Terminal, tmp_path: Path) -> Iterator[Terminal]:  # noqa: ARG001
-    with house(database) as api:
-        key = api.make_key("viewer", ACME)
-        yield QuickTerminal(tmp_path, JOBFORGE_SERVER=api.url, JOBFORGE_KEY=key)
+    with open_api_server(database) as api:
+        key = api.create_key("viewer", ACME)
+        yield InProcessTerminal(tmp_path, JOBFORGE_SERVER=api.url, JOBFORGE_KEY=key)
 
 
 def _enqueue(conn: Connection, count: int, **payload: object) -> list[str]:
-    """The newest first."""
+    """Enqueue jobs; return their IDs, newest first."""
     jobs = [JobRequest("letter", {"n": n, **payload}) for n in range(count)]
     made = db.run(conn, calls.enqueue_jobs(jobs, tenant_id=ACME))
     return sorted((str(job.job_id) for job in made), reverse=True)
@@ -68,9 +68,7 @@ def _states(conn: Connection) -> list[str]:
 
 
 @pytest.mark.parametrize("form", [["-q"], ["--fields", "id"], ["--jsonl"], ["--json"]], ids=str)
-def test_all_lists_page_after_page_until_the_end(
-    shell: Terminal, conn: Connection, form: list[str]
-) -> None:
+def test_all_lists_every_page(shell: Terminal, conn: Connection, form: list[str]) -> None:
     ids = _enqueue(conn, MORE_THAN_A_PAGE)
     said = shell.read("jobs", "list", "--all", *form)
     found = {
@@ -83,8 +81,8 @@ def test_all_lists_page_after_page_until_the_end(
 
 
 @dataclass(frozen=True)
-class Thing:
-    """Something to list."""
+class Item:
+    """An item to list."""
 
     id: UUID
     name: str
@@ -99,16 +97,16 @@ class Thing:
     ],
     ids=["table", "json", "jsonl"],
 )
-def test_a_page_is_printed_before_the_next_one_is_asked_for(
+def test_a_page_is_printed_before_the_next_one_is_requested(
     capsys: pytest.CaptureFixture[str], form: listing_output.ListingFormat
 ) -> None:
-    def pages() -> Iterator[list[Thing]]:
-        yield [Thing(uuid4(), "first")]
+    def pages() -> Iterator[list[Item]]:
+        yield [Item(uuid4(), "first")]
         assert "first" in capsys.readouterr().out
-        yield [Thing(uuid4(), "second")]
+        yield [Item(uuid4(), "second")]
         assert "second" in capsys.readouterr().out
 
-    listing_output.print_pages(pages(), Thing, form=form)
+    listing_output.print_pages(pages(), Item, form=form)
 
 
 def test_pages_of_a_table_share_its_titles_and_their_widths(
@@ -120,7 +118,7 @@ def test_pages_of_a_table_share_its_titles_and_their_widths(
     assert capsys.readouterr().out == "NAME        N\na long one  1\nb           2\n"
 
 
-def test_an_array_is_printed_in_pieces_as_it_would_be_at_once(
+def test_an_array_printed_in_pieces_equals_one_printed_at_once(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     listed: list[list[output.OutputRow]] = [[], [{"a": [1, {"b": 2}]}, {"a": "x\ny"}]]
@@ -133,7 +131,7 @@ def test_an_array_is_printed_in_pieces_as_it_would_be_at_once(
 
 @pytest.fixture
 def pipes(database: Database, shell: Terminal) -> Callable[[str], str]:
-    """Runs lines of a real shell, and answers what they print."""
+    """Return a function that runs a line in a real shell and returns its output."""
     jobforge = f"{shlex.quote(sys.executable)} -m jobforge "
     url = database.url_as("admin_login")
 
@@ -150,7 +148,7 @@ def pipes(database: Database, shell: Terminal) -> Callable[[str], str]:
     return run
 
 
-def test_what_a_list_names_can_be_piped_into_a_command(
+def test_ids_from_a_list_can_be_piped_into_a_command(
     pipes: Callable[[str], str], conn: Connection
 ) -> None:
     _enqueue(conn, 3)
@@ -180,7 +178,7 @@ def test_the_examples_of_the_page_run(
 
 
 @pytest.mark.parametrize("way", ["shell", "remote"])
-def test_an_export_has_all_that_is_known_of_every_job_that_matches(
+def test_an_export_has_all_details_of_every_matching_job(
     way: str, conn: Connection, request: pytest.FixtureRequest
 ) -> None:
     terminal: Terminal = request.getfixturevalue(way)
@@ -196,7 +194,7 @@ def test_an_export_has_all_that_is_known_of_every_job_that_matches(
     assert [json.loads(terminal.read("jobs", "export", "--where", "state:succeeded"))] == [done]
 
 
-def test_fields_that_a_list_has_are_exported_without_asking_for_each_job(
+def test_fields_of_the_list_are_exported_without_a_request_per_job(
     shell: Terminal, conn: Connection
 ) -> None:
     (job_id,) = _enqueue(conn, 1)
@@ -206,7 +204,7 @@ def test_fields_that_a_list_has_are_exported_without_asking_for_each_job(
 
 
 @pytest.mark.usefixtures("shell")
-def test_a_job_that_has_gone_meanwhile_is_left_out(
+def test_a_job_that_was_deleted_in_the_meantime_is_left_out(
     conn: Connection, capsysbinary: pytest.CaptureFixture[bytes]
 ) -> None:
     there, gone = _enqueue(conn, 2)
@@ -218,7 +216,7 @@ def test_a_job_that_has_gone_meanwhile_is_left_out(
     assert json.loads(capsysbinary.readouterr().out)["id"] == there
 
 
-def test_a_csv_is_read_as_it_was_meant(shell: Terminal, conn: Connection) -> None:
+def test_a_csv_round_trips_through_a_reader(shell: Terminal, conn: Connection) -> None:
     payload = {"text": 'a "b",\r\nc', "long": 10**30}
     conn.execute(
         "select jobforge.enqueue_job('letter', %s, p_tenant_id => %s)", [json.dumps(payload), ACME]
@@ -235,7 +233,7 @@ def test_a_csv_is_read_as_it_was_meant(shell: Terminal, conn: Connection) -> Non
     assert first["created_at"] == job["created_at"]
 
 
-def test_a_file_is_replaced_only_when_told_and_only_by_a_whole_one(
+def test_a_file_is_replaced_only_on_request_and_only_by_a_complete_one(
     shell: Terminal, conn: Connection
 ) -> None:
     _enqueue(conn, 2)
@@ -255,7 +253,7 @@ def test_a_file_is_replaced_only_when_told_and_only_by_a_whole_one(
 
 
 @pytest.mark.parametrize("place", ["none/file", "folder", "pipe"])
-def test_a_place_where_no_file_can_be_is_wrong_use(shell: Terminal, place: str) -> None:
+def test_an_invalid_output_path_is_a_usage_error(shell: Terminal, place: str) -> None:
     (shell.folder / "folder").mkdir()
     os.mkfifo(shell.folder / "pipe")
     said = shell.run("jobs", "export", "--force", "--output", place)
@@ -263,7 +261,7 @@ def test_a_place_where_no_file_can_be_is_wrong_use(shell: Terminal, place: str) 
     assert place in said.stderr
 
 
-def test_who_watches_an_export_sees_how_many_jobs_it_has(
+def test_an_export_shows_its_progress_on_a_terminal(
     database: Database, shell: Terminal, conn: Connection
 ) -> None:
     _enqueue(conn, 2)
@@ -288,7 +286,7 @@ def test_who_watches_an_export_sees_how_many_jobs_it_has(
     assert seen.endswith("\r\x1b[K")
 
 
-def test_redrive_takes_its_rate_as_limits_do(shell: Terminal, conn: Connection) -> None:
+def test_redrive_accepts_rates_like_limits(shell: Terminal, conn: Connection) -> None:
     _enqueue(conn, 1)
     _end(conn, 1, Outcome.FAILED)
     for rate, per_second in (("600/m", 10), ("2/s", 2), ("0.5", 0.5)):

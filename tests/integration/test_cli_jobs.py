@@ -6,7 +6,7 @@ from uuid import UUID, uuid4
 
 import pytest
 from cluster import Connection, Database
-from integration.terminal import QuickTerminal, Terminal
+from integration.terminal import InProcessTerminal, Terminal
 
 from jobforge import calls, db
 from jobforge.types.jobs import ClaimedJob, Note, Outcome, OutcomeReport, Step
@@ -18,7 +18,7 @@ ESCAPE = "\x1b[31m"
 
 @pytest.fixture
 def tenant_id(conn: Connection) -> UUID:
-    """The tenant acme, and a definition for its jobs."""
+    """Create the tenant acme and a definition; return the tenant's ID."""
     acme = uuid4()
     db.run(conn, calls.put_tenant(acme, {"slug": "acme"}))
     db.run(conn, calls.put_definition("mail", 1, {"max_attempts": 1}))
@@ -27,7 +27,7 @@ def tenant_id(conn: Connection) -> UUID:
 
 @pytest.fixture
 def shell(database: Database, tenant_id: UUID, tmp_path: Path) -> Terminal:  # noqa: ARG001
-    return QuickTerminal(
+    return InProcessTerminal(
         tmp_path, JOBFORGE_DATABASE_URL=database.url_as("admin_login"), JOBFORGE_TENANT="acme"
     )
 
@@ -44,16 +44,14 @@ def _end(conn: Connection, outcome: Outcome, **more: object) -> ClaimedJob:
     return job
 
 
-def test_a_job_is_enqueued_and_its_id_is_all_that_is_printed(
-    shell: Terminal, conn: Connection
-) -> None:
+def test_enqueue_prints_only_the_id_of_the_job(shell: Terminal, conn: Connection) -> None:
     job_id = UUID(shell.read("enqueue", "mail", "to=ada", "n:=3", "url=http://h/?a:=b"))
     job = _claim(conn)
     assert job.job_id == job_id
     assert job.payload == {"to": "ada", "n": 3, "url": "http://h/?a:=b"}
 
 
-def test_the_options_of_enqueue_are_those_of_the_job(shell: Terminal) -> None:
+def test_the_options_of_enqueue_are_stored_with_the_job(shell: Terminal) -> None:
     words = [
         "enqueue",
         "mail",
@@ -76,7 +74,7 @@ def test_the_options_of_enqueue_are_those_of_the_job(shell: Terminal) -> None:
     assert (job["idempotency_key"], job["tags"]) == ("k", ["a", "b"])
 
 
-def test_show_tells_the_steps_of_a_job_and_explain_what_it_waits_for(
+def test_show_lists_the_steps_of_a_job_and_explain_says_what_it_waits_for(
     shell: Terminal, conn: Connection
 ) -> None:
     job_id = shell.read("enqueue", "mail")
@@ -96,19 +94,19 @@ def test_show_tells_the_steps_of_a_job_and_explain_what_it_waits_for(
     assert "for the event paid with" in shell.read("jobs", "explain", job_id)
 
 
-def test_a_payload_may_come_from_a_file_and_be_amended(shell: Terminal, conn: Connection) -> None:
+def test_a_payload_can_be_read_from_a_file_and_changed(shell: Terminal, conn: Connection) -> None:
     (shell.folder / "mail.json").write_text('{"to": "ada", "n": 1}')
     shell.read("enqueue", "mail", "@mail.json", "n:=2")
     assert _claim(conn).payload == {"to": "ada", "n": 2}
 
 
 @pytest.mark.usefixtures("tenant_id")
-def test_an_argument_that_is_not_utf_8_is_wrong_use(database: Database, tmp_path: Path) -> None:
+def test_an_argument_that_is_not_utf_8_is_a_usage_error(database: Database, tmp_path: Path) -> None:
     variables = {
         "JOBFORGE_DATABASE_URL": database.url_as("admin_login"),
         "JOBFORGE_TENANT": "acme",
     }
-    quick, real = QuickTerminal(tmp_path, **variables), Terminal(tmp_path, **variables)
+    quick, real = InProcessTerminal(tmp_path, **variables), Terminal(tmp_path, **variables)
     for shell, *arguments in (
         (real, b"enqueue", b"mail", b"to=\xff"),
         (quick, b"enqueue", b"\xff"),
@@ -123,23 +121,25 @@ def test_an_argument_that_is_not_utf_8_is_wrong_use(database: Database, tmp_path
         assert "Traceback" not in result.stderr
 
 
-def test_without_a_tenant_the_ways_to_name_one_are_told(database: Database, tmp_path: Path) -> None:
-    shell = QuickTerminal(tmp_path, JOBFORGE_DATABASE_URL=database.url_as("admin_login"))
+def test_without_a_tenant_the_error_lists_the_ways_to_specify_one(
+    database: Database, tmp_path: Path
+) -> None:
+    shell = InProcessTerminal(tmp_path, JOBFORGE_DATABASE_URL=database.url_as("admin_login"))
     result = shell.run("jobs", "list")
     assert result.returncode == 4
     for way in ("--tenant", "JOBFORGE_TENANT", "jobforge.toml"):
         assert way in result.stderr
 
 
-def test_a_tenant_is_named_by_its_slug_or_its_id(shell: Terminal, tenant_id: UUID) -> None:
+def test_a_tenant_is_specified_by_its_slug_or_its_id(shell: Terminal, tenant_id: UUID) -> None:
     job_id = shell.read("enqueue", "mail", "--tenant", str(tenant_id))
     assert shell.read("jobs", "list", "-q", "--tenant", "acme") == job_id
 
 
-def test_a_client_login_names_its_tenant_by_id(
+def test_a_client_login_specifies_its_tenant_by_id(
     database: Database, tenant_id: UUID, tmp_path: Path
 ) -> None:
-    shell = QuickTerminal(
+    shell = InProcessTerminal(
         tmp_path,
         JOBFORGE_DATABASE_URL=database.url_as("client_login"),
         JOBFORGE_TENANT=str(tenant_id),
@@ -181,10 +181,10 @@ def test_a_list_longer_than_a_page_is_complete(
     assert len(shell.read("jobs", "list", "-q", "--limit", "201").split()) == 201
 
 
-def test_a_reader_that_goes_away_ends_the_command_without_a_word(
+def test_a_reader_that_closes_the_pipe_ends_the_command_silently(
     shell: Terminal, conn: Connection, tenant_id: UUID
 ) -> None:
-    # More than a pipe holds, so that the command is still writing when its reader ends.
+    # More than a pipe holds, so that the command still writes when its reader exits.
     conn.execute(
         """
         select jobforge.enqueue_jobs((select jsonb_agg('{"definition": "mail"}'::jsonb)
@@ -200,13 +200,13 @@ def test_a_reader_that_goes_away_ends_the_command_without_a_word(
         assert (listing.wait(timeout=60), listing.stderr.read()) == (1, "")
 
 
-def test_a_unique_start_of_an_id_is_enough(shell: Terminal) -> None:
+def test_a_unique_prefix_of_an_id_is_enough(shell: Terminal) -> None:
     job_id = shell.read("enqueue", "mail")
     assert shell.read_json("jobs", "show", job_id[:8])["job"]["id"] == job_id
     assert shell.read_json("jobs", "show", job_id[:18].upper())["job"]["id"] == job_id
 
 
-def test_a_start_that_several_ids_share_is_refused(
+def test_an_ambiguous_prefix_of_an_id_is_refused(
     shell: Terminal, conn: Connection, tenant_id: UUID
 ) -> None:
     conn.execute(
@@ -220,7 +220,7 @@ def test_a_start_that_several_ids_share_is_refused(
     assert shell.read_json("jobs", "show", second)["job"]["id"] == second
 
 
-def test_secrets_and_control_characters_are_not_shown(shell: Terminal, conn: Connection) -> None:
+def test_secrets_and_control_characters_are_not_printed(shell: Terminal, conn: Connection) -> None:
     secret = "correct-horse-battery"
     job_id = shell.read("enqueue", "mail", f"password={secret}", f"note={ESCAPE}red")
     error = {"type": "Failure", "message": f"password={secret} {ESCAPE}"}
@@ -233,7 +233,7 @@ def test_secrets_and_control_characters_are_not_shown(shell: Terminal, conn: Con
     assert "red" in shell.read("jobs", "show", job_id)
 
 
-def test_a_waiting_job_is_canceled_and_a_running_one_is_asked(
+def test_a_waiting_job_is_canceled_and_a_running_one_gets_a_cancel_request(
     shell: Terminal, conn: Connection
 ) -> None:
     waiting = shell.read("enqueue", "mail", "--in", "1h")
@@ -245,7 +245,7 @@ def test_a_waiting_job_is_canceled_and_a_running_one_is_asked(
     assert shell.read_json("jobs", "show", waiting)["job"]["cancel_reason"] == "not now"
 
 
-def test_a_dead_job_is_retried_in_place_but_with_a_new_payload_as_a_new_job(
+def test_a_dead_job_is_retried_in_place_but_copied_for_a_new_payload(
     shell: Terminal, conn: Connection
 ) -> None:
     job_id = shell.read("enqueue", "mail", "to=ada")
@@ -260,14 +260,14 @@ def test_a_dead_job_is_retried_in_place_but_with_a_new_payload_as_a_new_job(
 
 def test_waiting_for_a_success_prints_its_result(shell: Terminal, conn: Connection) -> None:
     job_id = shell.read("enqueue", "mail")
-    with shell.started("jobs", "wait", job_id, "--json") as waiting:
+    with shell.start("jobs", "wait", job_id, "--json") as waiting:
         _end(conn, Outcome.SUCCEEDED, result={"sent": True})
-        assert waiting.end() == 0
-    ending = json.loads(waiting.said)
+        assert waiting.wait_for_exit() == 0
+    ending = json.loads(waiting.output)
     assert (ending["state"], ending["result"]) == ("succeeded", {"sent": True})
 
 
-def test_waiting_in_vain_exits_with_6(shell: Terminal) -> None:
+def test_a_wait_that_times_out_exits_with_6(shell: Terminal) -> None:
     job_id = shell.read("enqueue", "mail")
     result = shell.run("jobs", "wait", job_id, "--timeout", "0", "--json")
     assert result.returncode == 6
@@ -277,10 +277,10 @@ def test_waiting_in_vain_exits_with_6(shell: Terminal) -> None:
     assert shell.read("jobs", "list", "-q", "--limit", "1") == waited.stderr.split()[0]
 
 
-def test_tail_prints_what_a_job_says_until_it_ends(shell: Terminal, conn: Connection) -> None:
+def test_tail_prints_the_notes_of_a_job_until_it_ends(shell: Terminal, conn: Connection) -> None:
     job_id = shell.read("enqueue", "mail")
     job = _claim(conn)
-    with shell.started("jobs", "tail", job_id) as tail:
+    with shell.start("jobs", "tail", job_id) as tail:
         _note(conn, job, "log", {"level": "warning", "message": f"odd{ESCAPE}", "to": "ada"})
         tail.wait_for("odd")
         _note(conn, job, "progress", {"done": 2, "total": 5, "message": "half way"})
@@ -288,11 +288,11 @@ def test_tail_prints_what_a_job_says_until_it_ends(shell: Terminal, conn: Connec
         _note(conn, job, "event", {"name": "paid", "data": {"amount": 3}})
         report = OutcomeReport(*job.token, Outcome.SUCCEEDED, job.started_at)
         db.run(conn, calls.complete_job(WORKER, report))
-        assert tail.end() == 0
-    assert 'event paid {"amount": 3}' in tail.said
-    assert "warning odd" in tail.said
-    assert "\x1b" not in tail.said
-    assert f"{job_id} succeeded" in tail.said
+        assert tail.wait_for_exit() == 0
+    assert 'event paid {"amount": 3}' in tail.output
+    assert "warning odd" in tail.output
+    assert "\x1b" not in tail.output
+    assert f"{job_id} succeeded" in tail.output
     lines = [json.loads(line) for line in shell.read("jobs", "tail", job_id, "--json").splitlines()]
     assert [line["kind"] for line in lines] == ["log", "progress", "event"]
 

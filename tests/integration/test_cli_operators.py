@@ -6,7 +6,7 @@ from uuid import UUID, uuid4
 
 import pytest
 from cluster import Connection, Database
-from integration.terminal import QuickTerminal, Terminal
+from integration.terminal import InProcessTerminal, Terminal
 
 from jobforge import calls, db
 from jobforge.types.jobs import JobRequest, Outcome, OutcomeReport
@@ -25,7 +25,7 @@ def tenant_id(conn: Connection) -> UUID:
 
 @pytest.fixture
 def shell(database: Database, tenant_id: UUID, tmp_path: Path) -> Terminal:  # noqa: ARG001
-    return QuickTerminal(
+    return InProcessTerminal(
         tmp_path, JOBFORGE_DATABASE_URL=database.url_as("admin_login"), JOBFORGE_TENANT="acme"
     )
 
@@ -54,7 +54,7 @@ def test_a_group_of_dead_jobs_is_counted_redriven_and_discarded(
     assert shell.read("failures", "redrive", values, "--dry-run") == "2"
 
     asked = shell.run("failures", "redrive", values)
-    assert asked.returncode == 2  # nobody to ask
+    assert asked.returncode == 2  # stdin is not a terminal
     shell.read("failures", "redrive", values, "--canary", "0", "--yes", "--no-wait")
     shell.read("failures", "discard", "--all", "--yes", "--no-wait", "--reason", "too old")
     while db.run(conn, calls.advance_operations()) is not None:
@@ -63,11 +63,11 @@ def test_a_group_of_dead_jobs_is_counted_redriven_and_discarded(
     assert sorted(states) == ["canceled", "queued", "queued"]
 
 
-def test_an_erasure_without_a_store_says_who_has_to_delete_the_artifacts(
+def test_an_erasure_without_a_store_says_how_to_delete_the_artifacts(
     shell: Terminal, conn: Connection
 ) -> None:
     conn.execute("select jobforge.record_artifact_store(gen_random_uuid(), 'worker', 'elsewhere')")
-    with shell.started("tenants", "delete", "acme", "--yes") as waiting:
+    with shell.start("tenants", "delete", "acme", "--yes") as waiting:
         waiting.wait_for("waits for a server, a Python worker or jobforge tenants delete")
         waiting.signal(signal.SIGINT)
-        assert waiting.end() == 130
+        assert waiting.wait_for_exit() == 130

@@ -1,4 +1,4 @@
-"""What commands print on a terminal, and that each explains itself."""
+"""Output of commands on a terminal, and the help of each command."""
 
 import json
 import os
@@ -15,7 +15,7 @@ from uuid import uuid4
 import pytest
 from attacks import Attempts
 from cluster import Connection, Database, wait_until
-from integration.terminal import COMMANDS, QuickTerminal, Terminal, environment
+from integration.terminal import COMMANDS, InProcessTerminal, Terminal, environment
 
 from jobforge import calls, db
 from jobforge.cli.output import clean, format_cell, format_duration
@@ -27,8 +27,8 @@ def _paths(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]
         yield from _paths(child, (*path, name))
 
 
-def test_every_command_says_what_it_is_for(tmp_path: Path) -> None:
-    shell = QuickTerminal(tmp_path)
+def test_every_command_has_a_description(tmp_path: Path) -> None:
+    shell = InProcessTerminal(tmp_path)
     for path in _paths(COMMANDS):
         usage, purpose, *_ = shell.read(*path, "--help").split("\n\n")
         assert usage.startswith("Usage:"), path
@@ -47,7 +47,7 @@ def test_every_command_says_what_it_is_for(tmp_path: Path) -> None:
         (200_000, "2 d"),
     ],
 )
-def test_durations_are_told_in_two_figures_or_so(seconds: float, words: str) -> None:
+def test_durations_have_about_two_digits(seconds: float, words: str) -> None:
     assert format_duration(timedelta(seconds=seconds)) == words
 
 
@@ -77,7 +77,7 @@ def test_control_characters_within_structures_are_made_visible_and_stay_json() -
     assert json.loads(shown) == said
 
 
-def test_signs_that_the_locale_does_not_have_are_told_by_their_numbers(url: str) -> None:
+def test_characters_that_the_locale_lacks_are_printed_as_code_points(url: str) -> None:
     said = subprocess.run(
         [sys.executable, "-m", "jobforge", "doctor"],
         capture_output=True,
@@ -113,7 +113,7 @@ def _on_a_terminal(*arguments: str, **variables: str) -> list[str]:
             stderr=theirs,
             env=environment(**variables),
         ) as process:
-            # Before we close our copy of their end: nothing it has said can get lost.
+            # Before this process closes its copy of the other end, so that no output is lost.
             assert process.wait(timeout=60) == 0
         return os.read(ours, 65_536).decode().splitlines()
     finally:
@@ -128,9 +128,9 @@ def test_an_interrupted_wait_is_exit_code_130(url: str, conn: Connection, tmp_pa
            and query like '%jobforge.get_job(%'
     """
     shell = Terminal(tmp_path, JOBFORGE_DATABASE_URL=url, JOBFORGE_TENANT="acme")
-    with shell.started("enqueue", "mail", "--wait") as waiting:
+    with shell.start("enqueue", "mail", "--wait") as waiting:
         waiting.wait_for(" created")
-        wait_until(lambda: conn.execute(asked).rowcount == 1)  # it has looked, and waits
+        wait_until(lambda: conn.execute(asked).rowcount == 1)  # it has read the job once, and waits
         waiting.signal(signal.SIGINT)
-        assert waiting.end() == 130
-    assert "Traceback" not in waiting.said
+        assert waiting.wait_for_exit() == 130
+    assert "Traceback" not in waiting.output

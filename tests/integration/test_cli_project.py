@@ -1,4 +1,4 @@
-"""A new user's first minutes: the project of `jobforge init`, and a shell that completes words."""
+"""The project of `jobforge init`, and shell completion."""
 
 import importlib
 import os
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from cluster import Connection, Database
-from integration.terminal import QuickTerminal, environment
+from integration.terminal import InProcessTerminal, environment
 
 from jobforge import calls, db
 from jobforge.embedded import PostgresServer
@@ -29,14 +29,14 @@ completed jobforge enqueue m
 
 @pytest.fixture(scope="session")
 def jobforge_postgres(server: PostgresServer) -> Postgres:
-    """Of the fixture jf_test: the server of this run."""
+    """Run the tests of the project on this run's server."""
     return Postgres(server.url(), is_durable=False)
 
 
 def test_the_test_of_a_new_project_passes(
     jf_test: Kit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    QuickTerminal(tmp_path).read("init", "shop")
+    InProcessTerminal(tmp_path).read("init", "shop")
     monkeypatch.syspath_prepend(tmp_path / "shop")
     try:
         importlib.import_module("test_app").test_greet_returns_a_greeting(jf_test)

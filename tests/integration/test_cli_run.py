@@ -1,4 +1,4 @@
-"""`jobforge run`: a handler in the terminal's own process, without any database."""
+"""`jobforge run` runs a handler in the terminal's own process, without a database."""
 
 from pathlib import Path
 
@@ -43,7 +43,7 @@ def test_the_result_is_printed_as_json(shell: Terminal) -> None:
     assert shell.read("run", "add", "a:=40") == "42"
 
 
-def test_a_context_prints_what_the_job_says_to_stderr(shell: Terminal) -> None:
+def test_the_notes_of_a_job_are_printed_to_stderr(shell: Terminal) -> None:
     result = shell.run("run", "greet", "name=Ada", "--app", "app.py:jf")
     assert result.stdout == (f'{{"said": "hello Ada", "tenant": "{TENANT}", "secret": "sesame"}}\n')
     for words in ("greeting to=Ada", "progress 1/2 half way", "event greeted"):
@@ -58,7 +58,7 @@ def test_a_failure_shows_the_line_of_the_handler(shell: Terminal) -> None:
     assert "jobforge/cli" not in result.stderr
 
 
-def test_giving_up_is_told_as_such(shell: Terminal) -> None:
+def test_a_permanent_failure_is_reported_as_such(shell: Terminal) -> None:
     result = shell.run("run", "give_up")
     assert result.returncode == 1
     assert "no use" in result.stderr
@@ -74,7 +74,7 @@ def test_giving_up_is_told_as_such(shell: Terminal) -> None:
         (["add", "a:=1", "--app", "other.py"], 2, "other.py"),
     ],
 )
-def test_wrong_use_says_what_is_wrong(
+def test_a_usage_error_names_the_mistake(
     shell: Terminal, arguments: list[str], code: int, words: str
 ) -> None:
     result = shell.run("run", *arguments)
@@ -83,7 +83,7 @@ def test_wrong_use_says_what_is_wrong(
     assert "Traceback" not in result.stderr
 
 
-def test_without_an_app_the_ways_to_name_one_are_told(tmp_path: Path) -> None:
+def test_without_an_app_the_error_lists_the_ways_to_specify_one(tmp_path: Path) -> None:
     result = Terminal(tmp_path).run("run", "add")
     assert result.returncode == 2
     for way in ("app.py", "JOBFORGE_APP", "jobforge.toml"):

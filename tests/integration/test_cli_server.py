@@ -1,4 +1,4 @@
-"""The commands over HTTP: with --server and a key they say what they say on a database."""
+"""Commands over HTTP: with --server and a key they print the same as with a database."""
 
 import json
 import sys
@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 import pytest
-from api.house import SECRET_KEY, House, house
+from api.api_server import SECRET_KEY, ApiServer, open_api_server
 from cluster import fresh_database
 from sql.engine import claim, complete, enqueue_one, new_worker
 
@@ -22,14 +22,14 @@ from jobforge.types.triggers import TriggerType
 WORKER = new_worker()
 
 
-class Said(NamedTuple):
+class CommandResult(NamedTuple):
     returncode: int
     stdout: str
     stderr: str
 
 
-class Shell:
-    """`jobforge` in this process: a program takes a second to begin."""
+class ServerTerminal:
+    """Run `jobforge` in this process, because a program takes a second to start."""
 
     def __init__(
         self,
@@ -41,14 +41,14 @@ class Shell:
         self._capsys = capsys
         self._variables = variables
 
-    def run(self, *words: str) -> Said:
+    def run(self, *words: str) -> CommandResult:
         with self._monkeypatch.context() as patched:
             patched.setattr(sys, "argv", ["jobforge", *words])
             for name, value in self._variables.items():
                 patched.setenv(name, value)
             with pytest.raises(SystemExit) as ended:
                 main()
-        return Said(int(ended.value.code or 0), *self._capsys.readouterr())
+        return CommandResult(int(ended.value.code or 0), *self._capsys.readouterr())
 
     def read(self, *words: str) -> str:
         said = self.run(*words)
@@ -59,27 +59,29 @@ class Shell:
         return json.loads(self.read(*words, "--json"))
 
 
-Open = Callable[..., Shell]
+OpenTerminal = Callable[..., ServerTerminal]
 
 
 @pytest.fixture
-def opened(
+def open_terminal(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> Open:
-    """Opens shells in a folder of their own, with JOBFORGE_* variables set."""
+) -> OpenTerminal:
+    """Return a function that opens terminals in a new folder, with JOBFORGE_* variables set."""
     monkeypatch.chdir(tmp_path)
-    return lambda **variables: Shell(monkeypatch, capsys, variables)
+    return lambda **variables: ServerTerminal(monkeypatch, capsys, variables)
 
 
 @pytest.fixture(scope="module")
-def api(server: PostgresServer) -> Iterator[House]:
-    with fresh_database(server) as database, house(database) as opened:
-        yield opened
+def api(server: PostgresServer) -> Iterator[ApiServer]:
+    with fresh_database(server) as database, open_api_server(database) as open_terminal:
+        yield open_terminal
 
 
-def test_commands_say_over_http_what_they_say_on_the_database(api: House, opened: Open) -> None:
-    shell = opened(JOBFORGE_SERVER=api.url, JOBFORGE_KEY=api.a.keys["tenant_admin"])
-    direct = opened(
+def test_commands_print_over_http_what_they_print_with_a_database(
+    api: ApiServer, open_terminal: OpenTerminal
+) -> None:
+    shell = open_terminal(JOBFORGE_SERVER=api.url, JOBFORGE_KEY=api.a.keys["tenant_admin"])
+    direct = open_terminal(
         JOBFORGE_DATABASE_URL=api.database.url_as("admin_login"),
         JOBFORGE_TENANT=str(api.a.tenant_id),
     )
@@ -108,8 +110,8 @@ def test_commands_say_over_http_what_they_say_on_the_database(api: House, opened
     }
 
 
-def test_an_operator_works_with_a_key_alone(api: House, opened: Open) -> None:
-    shell = opened(JOBFORGE_DATABASE_URL="postgresql:///elsewhere")
+def test_an_operator_needs_only_a_key(api: ApiServer, open_terminal: OpenTerminal) -> None:
+    shell = open_terminal(JOBFORGE_DATABASE_URL="postgresql:///elsewhere")
     way = ("--server", api.url, "--api-key", api.super_key)
     guest = UUID(shell.read("tenants", "create", "guest", "--name", "A guest", *way))
     tenants = shell.read_json("tenants", "list", *way)
@@ -138,7 +140,9 @@ def test_an_operator_works_with_a_key_alone(api: House, opened: Open) -> None:
 
 
 @pytest.mark.parametrize("way", ["server", "database"])
-def test_webhooks_are_managed_alike_either_way(api: House, opened: Open, way: str) -> None:
+def test_webhook_commands_are_the_same_over_http_and_with_a_database(
+    api: ApiServer, open_terminal: OpenTerminal, way: str
+) -> None:
     ways = {
         "server": {"JOBFORGE_SERVER": api.url, "JOBFORGE_KEY": api.a.keys["tenant_admin"]},
         "database": {
@@ -148,7 +152,7 @@ def test_webhooks_are_managed_alike_either_way(api: House, opened: Open, way: st
         },
     }
     api.conn.execute("select jobforge.put_definition('connector.webhook.deliver', 1)")
-    shell = opened(**ways[way])
+    shell = open_terminal(**ways[way])
     refused = shell.run("webhooks", "create", "https://127.0.0.1/")
     assert (refused.returncode, "not allowed" in refused.stderr) == (2, True)
     made = shell.read_json("webhooks", "create", "https://example.com/", "--event", "end")
@@ -173,14 +177,16 @@ def test_webhooks_are_managed_alike_either_way(api: House, opened: Open, way: st
     assert shell.run("webhooks", "show", webhook).returncode == 3
 
 
-def test_a_server_and_a_database_exclude_each_other(api: House, opened: Open) -> None:
+def test_a_server_and_a_database_exclude_each_other(
+    api: ApiServer, open_terminal: OpenTerminal
+) -> None:
     both = ("--server", api.url, "--database-url", "postgresql:///none")
     for words in (("jobs", "list"), ("worker", "app.py")):
-        result = opened().run(*words, *both)
+        result = open_terminal().run(*words, *both)
         assert (result.returncode, "only one can be meant" in result.stderr) == (2, True)
-        keyless = opened().run(*words, "--server", api.url)
+        keyless = open_terminal().run(*words, "--server", api.url)
         assert (keyless.returncode, "no key to it" in keyless.stderr) == (2, True)
-    shell = opened(JOBFORGE_SERVER="http://127.0.0.1:1", JOBFORGE_KEY="jf_any")
+    shell = open_terminal(JOBFORGE_SERVER="http://127.0.0.1:1", JOBFORGE_KEY="jf_any")
     away = shell.run("jobs", "list", "--tenant", str(api.a.tenant_id))
     assert (away.returncode, "JOBFORGE_SERVER" in away.stderr) == (7, True)
     needy = shell.run("db", "status")
@@ -188,7 +194,9 @@ def test_a_server_and_a_database_exclude_each_other(api: House, opened: Open) ->
 
 
 @pytest.mark.parametrize("way", ["server", "database"])
-def test_events_are_sent_and_looked_at_alike_either_way(api: House, opened: Open, way: str) -> None:
+def test_event_commands_are_the_same_over_http_and_with_a_database(
+    api: ApiServer, open_terminal: OpenTerminal, way: str
+) -> None:
     ways = {
         "server": {"JOBFORGE_SERVER": api.url, "JOBFORGE_KEY": api.a.keys["tenant_admin"]},
         "database": {
@@ -196,7 +204,7 @@ def test_events_are_sent_and_looked_at_alike_either_way(api: House, opened: Open
             "JOBFORGE_TENANT": str(api.a.tenant_id),
         },
     }
-    shell = opened(**ways[way])
+    shell = open_terminal(**ways[way])
     name = f"order.{way}"
     settings = {"label": "plain", "definition": "plain", "event": name}
     call = calls.create_trigger(
@@ -223,10 +231,10 @@ def test_events_are_sent_and_looked_at_alike_either_way(api: House, opened: Open
     assert shell.run("events", "send", "no name").returncode == 2
 
 
-def test_events_are_printed_as_they_come(
-    api: House, opened: Open, monkeypatch: pytest.MonkeyPatch
+def test_events_are_printed_as_they_arrive(
+    api: ApiServer, open_terminal: OpenTerminal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    shell = opened(JOBFORGE_SERVER=api.url, JOBFORGE_KEY=api.a.keys["tenant_admin"])
+    shell = open_terminal(JOBFORGE_SERVER=api.url, JOBFORGE_KEY=api.a.keys["tenant_admin"])
     shell.read("events", "send", "tail.before")
 
     def emit_meanwhile(_: float) -> None:

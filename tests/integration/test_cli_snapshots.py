@@ -1,6 +1,6 @@
-"""What every command prints, and how it fails: transcripts in snapshots/, one for each group.
+"""Output and failures of every command: transcripts in snapshots/, one for each group.
 
-To write them over: JOBFORGE_SNAPSHOTS=write pytest tests/integration/test_cli_snapshots.py
+To write them again: JOBFORGE_SNAPSHOTS=write pytest tests/integration/test_cli_snapshots.py
 """
 
 import os
@@ -13,10 +13,10 @@ from uuid import UUID
 
 import anyio
 import pytest
-from api.house import SECRET_KEY, house
+from api.api_server import SECRET_KEY, open_api_server
 from cluster import Connection, Database, connect_to, fresh_database
-from integration.terminal import COMMANDS, QuickTerminal
-from integration.transcripts import exit_codes, played
+from integration.terminal import COMMANDS, InProcessTerminal
+from integration.transcripts import exit_codes, play
 
 from jobforge import calls, db
 from jobforge.db.outage import MonitoredLink, Outage
@@ -40,34 +40,34 @@ select %s, '2026-01-01 12:00Z', 1, 0, 0, 0, 0, 100, 3000, 1500, 4096, 'mail', 'p
 """
 NOWHERE = "postgresql://ada@127.0.0.1:1/app"
 
-# These go on until they are told to stop, need a worker, or find fault with the tests' own server:
-# what they do when they succeed is in tests of their own.
-ELSEWHERE = {
+# These commands run until a signal, need a worker, or report problems of the tests' own server;
+# other tests cover their success.
+TESTED_ELSEWHERE = {
     *(("dev",), ("server",), ("worker",), ("scheduler",), ("psql",), ("doctor",)),
     *(("db", "reset"), ("bench",)),
     *(("events", "tail"), ("connectors", "test"), ("jobs", "artifact"), ("webhooks", "redeliver")),
 }
-# Nothing about these can go wrong.
-UNFAILING = {("version",), ("openapi",), ("secrets", "key")}
+# Commands that cannot fail.
+WITHOUT_FAILURE = {("version",), ("openapi",), ("secrets", "key")}
 
 
 @dataclass(frozen=True, slots=True)
-class Scene:
-    """A database in which something of everything is there, and the ids of it."""
+class SampleDatabase:
+    """A database with some of every object, and their IDs."""
 
     database: Database
     names: dict[str, str]
 
 
 @pytest.fixture(scope="module")
-def scene(server: PostgresServer) -> Iterator[Scene]:
+def samples(server: PostgresServer) -> Iterator[SampleDatabase]:
     with fresh_database(server) as database:
         with connect_to(database.url) as conn:
-            names = _set(conn)
-        yield Scene(database, {name: str(value) for name, value in names.items()})
+            names = _fill_database(conn)
+        yield SampleDatabase(database, {name: str(value) for name, value in names.items()})
 
 
-def _set(conn: Connection) -> dict[str, object]:
+def _fill_database(conn: Connection) -> dict[str, object]:
     db.run(conn, calls.put_tenant(ACME, {"slug": "acme", "name": "Acme"}))
     settings = {"queue": "post", "max_attempts": 1, "parameters": SCHEMA, "description": "Writes."}
     db.run(conn, calls.put_definition("mail", 1, settings))
@@ -77,37 +77,37 @@ def _set(conn: Connection) -> dict[str, object]:
         conn.execute(STATISTICS, [tenant_id])
     facts: dict[str, Any] = {"host": "host", "pid": 7, "isolation": "process"}
     db.run(conn, calls.register_worker(WORKER, ["post"], slots=4, **facts))
-    # However long the tests take, nobody misses a heartbeat of it.
+    # However long the tests take, this worker must not count as lost.
     conn.execute("update jobforge.workers set heartbeat_at = heartbeat_at + interval '1 day'")
     return {
         "acme": ACME,
         "worker": WORKER,
         "nowhere": NOWHERE,
         "absent": UUID(int=7),
-        "done": _done(conn),
-        "dead": _dead(conn),
+        "done": _finish_job(conn),
+        "dead": _fail_job(conn),
         "group": db.run(conn, calls.list_failures(tenant_id=ACME))[0].fingerprint,
-        "running": _claimed(conn)[0],
-        "scheduled": _enqueued(conn, delay_s=3600),
-        "queued": _enqueued(conn, key="k", tags=["x"]),
-        **_automation(conn),
+        "running": _claim_job(conn)[0],
+        "scheduled": _enqueue_jobs(conn, delay_s=3600),
+        "queued": _enqueue_jobs(conn, key="k", tags=["x"]),
+        **_create_triggers(conn),
     }
 
 
-def _enqueued(conn: Connection, **options: Any) -> UUID:
+def _enqueue_jobs(conn: Connection, **options: Any) -> UUID:
     request = JobRequest("mail", {"to": "ada", "password": "hunter2"}, **options)
     return db.run(conn, calls.enqueue_job(request, tenant_id=ACME)).job_id
 
 
-def _claimed(conn: Connection) -> tuple[UUID, ClaimedJob]:
-    job_id = _enqueued(conn)
+def _claim_job(conn: Connection) -> tuple[UUID, ClaimedJob]:
+    job_id = _enqueue_jobs(conn)
     [job] = db.run(conn, calls.claim_jobs(WORKER, {"post": 1}, lease_s=3600))
     assert job.job_id == job_id
     return job_id, job
 
 
-def _done(conn: Connection) -> UUID:
-    job_id, job = _claimed(conn)
+def _finish_job(conn: Connection) -> UUID:
+    job_id, job = _claim_job(conn)
     note = Note(*job.token, "log", {"level": "info", "message": "sending", "to": "ada"})
     db.run(conn, calls.note_jobs(WORKER, [note]))
     db.run(conn, calls.save_steps(WORKER, [Step(*job.token, "send", 0, {"id": 7})]))
@@ -116,15 +116,15 @@ def _done(conn: Connection) -> UUID:
     return job_id
 
 
-def _dead(conn: Connection) -> UUID:
-    job_id, job = _claimed(conn)
+def _fail_job(conn: Connection) -> UUID:
+    job_id, job = _claim_job(conn)
     error = {"type": "Timeout", "message": "no answer", "traceback": "Timeout: no answer"}
     report = OutcomeReport(*job.token, Outcome.FAILED, job.started_at, error=error)
     db.run(conn, calls.complete_job(WORKER, report))
     return job_id
 
 
-def _automation(conn: Connection) -> dict[str, UUID]:
+def _create_triggers(conn: Connection) -> dict[str, UUID]:
     schedule = {"label": "nightly", "definition": "report", "cron": "0 3 * * *", "timezone": "UTC"}
     paid = {"label": "on paid", "definition": "report", "event": "order.paid"}
     nodes: list[dict[str, Any]] = [
@@ -148,7 +148,7 @@ def _automation(conn: Connection) -> dict[str, UUID]:
 
 
 def _equal_events(conn: Connection) -> dict[str, UUID]:
-    """Two events of which one job is made, because their data is equal."""
+    """Emit two events with equal data, which create one job."""
 
     async def dispatch() -> None:
         async with db.Database(conn.info.dsn, size=1) as opened:
@@ -166,22 +166,22 @@ def _equal_events(conn: Connection) -> dict[str, UUID]:
 
 
 @pytest.mark.parametrize("transcript", TRANSCRIPTS, ids=lambda path: path.stem)
-def test_commands_say_what_their_transcript_says(
-    transcript: Path, scene: Scene, server: PostgresServer, folder: Path
+def test_commands_print_what_their_transcript_says(
+    transcript: Path, samples: SampleDatabase, server: PostgresServer, folder: Path
 ) -> None:
     text = transcript.read_text(encoding="utf-8")
     with ExitStack() as stack:
-        database = stack.enter_context(fresh_database(server, template=scene.database.name))
+        database = stack.enter_context(fresh_database(server, template=samples.database.name))
         url = database.url_as("admin_login")
-        names = {"url": url, **scene.names, "folder": str(folder)}
+        names = {"url": url, **samples.names, "folder": str(folder)}
         settings = {"JOBFORGE_TENANT": "acme", "JOBFORGE_SECRET_KEY": SECRET_KEY}
         if "{server}" in text:
-            api = stack.enter_context(house(database))
-            keys = {role: api.make_key(role, ACME) for role in ("tenant_admin", "viewer")}
+            api = stack.enter_context(open_api_server(database))
+            keys = {role: api.create_key(role, ACME) for role in ("tenant_admin", "viewer")}
             names |= {"server": api.url, "super_admin": api.super_key, **keys}
             settings = {}
-        shell = QuickTerminal(folder, JOBFORGE_DATABASE_URL=url, **settings)
-        said = played(transcript, shell, names)
+        shell = InProcessTerminal(folder, JOBFORGE_DATABASE_URL=url, **settings)
+        said = play(transcript, shell, names)
     if os.environ.get("JOBFORGE_SNAPSHOTS") == "write":
         transcript.write_text(said, encoding="utf-8")
         return
@@ -189,7 +189,7 @@ def test_commands_say_what_their_transcript_says(
 
 
 def _leaves(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], set[str]]]:
-    """Every command with its options; a group that does something by itself is one too."""
+    """Return every command with its options; a group that can run by itself counts as a command."""
     children = getattr(command, "commands", {})
     if not children or getattr(command, "invoke_without_command", False):
         yield path, {option for each in command.params for option in each.opts}
@@ -201,7 +201,7 @@ LEAVES = dict(_leaves(COMMANDS))
 
 
 def _command(words: list[str]) -> tuple[str, ...]:
-    """The longest start of the words that is a command; () if none is."""
+    """Return the longest prefix of the words that is a command; () if none is."""
     starts = (tuple(words[:length]) for length in range(len(words), 0, -1))
     return next((start for start in starts if start in LEAVES), ())
 
@@ -217,24 +217,24 @@ def test_every_command_has_a_success_its_json_and_a_failure() -> None:
                 (as_json if "--json" in case.words else shown).add(command)
             if not code and "--jsonl" in case.words:
                 as_lines.add(command)
-    assert set(LEAVES) - shown - ELSEWHERE == set()
+    assert set(LEAVES) - shown - TESTED_ELSEWHERE == set()
     with_json = {command for command, options in LEAVES.items() if "--json" in options}
-    assert with_json - as_json - ELSEWHERE == set()
+    assert with_json - as_json - TESTED_ELSEWHERE == set()
     with_lines = {command for command, options in LEAVES.items() if "--jsonl" in options}
     assert {command for command in with_json if command[-1] == "list"} - with_lines == set()
     assert with_lines - as_lines == set()
-    assert set(LEAVES) - failed - UNFAILING == set()
+    assert set(LEAVES) - failed - WITHOUT_FAILURE == set()
 
 
-def test_an_option_that_does_not_exist_is_wrong_use(tmp_path: Path) -> None:
-    shell = QuickTerminal(tmp_path)
-    for command in set(LEAVES) - {("psql",)}:  # which hands it on to psql
+def test_an_unknown_option_is_a_usage_error(tmp_path: Path) -> None:
+    shell = InProcessTerminal(tmp_path)
+    for command in set(LEAVES) - {("psql",)}:  # which passes it on to psql
         said = shell.run(*command, "--no-such-option")
         assert (said.returncode, said.stdout) == (2, ""), command
         assert "No such option: --no-such-option" in said.stderr, command
 
 
-def test_a_command_that_needs_a_database_says_how_to_name_one(tmp_path: Path) -> None:
+def test_a_command_without_a_database_says_how_to_specify_one(tmp_path: Path) -> None:
     needy = {
         _command(case.words): case.words
         for path in TRANSCRIPTS
@@ -244,7 +244,7 @@ def test_a_command_that_needs_a_database_says_how_to_name_one(tmp_path: Path) ->
         and not {"--database-url", "--server"} & set(case.words)
     }
     assert len(needy) > 60
-    shell = QuickTerminal(tmp_path, JOBFORGE_TENANT="acme", JOBFORGE_SECRET_KEY=SECRET_KEY)
+    shell = InProcessTerminal(tmp_path, JOBFORGE_TENANT="acme", JOBFORGE_SECRET_KEY=SECRET_KEY)
     for words in needy.values():
         said = shell.run(*(word.replace("{made}", str(ACME)) for word in words))
         assert said.returncode == 2, (words, said.stderr)

@@ -1,11 +1,11 @@
-"""The screen of `jobforge top`, by textual's pilot, over a real database."""
+"""The screen of `jobforge top`, with textual's pilot, on a real database."""
 
 from pathlib import Path
 from uuid import UUID, uuid4
 
 import pytest
 from cluster import Connection, Database
-from integration.terminal import QuickTerminal
+from integration.terminal import InProcessTerminal
 from textual.widgets import Static
 
 from jobforge import calls, db
@@ -23,7 +23,7 @@ WORKER = uuid4()
 
 @pytest.fixture
 def read(database: Database, conn: Connection) -> OverviewReader:
-    """Acme has a job that runs and one that failed; Globex has one that waits."""
+    """Acme has a running job and a failed one; Globex has a waiting one."""
     for tenant_id, slug in ((ACME, "acme"), (GLOBEX, "globex")):
         db.run(conn, calls.put_tenant(tenant_id, {"slug": slug}))
     for key, queue in (("mail", "post"), ("report", "slow")):
@@ -61,14 +61,14 @@ def _said(screen: TopApp) -> str:
 
 
 @pytest.mark.parametrize("every", ["0", "0.01s"])
-def test_nobody_looks_without_a_pause(tmp_path: Path, every: str) -> None:
-    shell = QuickTerminal(tmp_path, JOBFORGE_DATABASE_URL="postgresql://127.0.0.1:1/app")
+def test_the_refresh_interval_has_a_minimum(tmp_path: Path, every: str) -> None:
+    shell = InProcessTerminal(tmp_path, JOBFORGE_DATABASE_URL="postgresql://127.0.0.1:1/app")
     result = shell.run("top", "--every", every)
     assert result.returncode == 2
     assert "--every must be at least 0.1 seconds" in result.stderr
 
 
-async def test_the_screen_shows_sorts_pauses_and_ends(read: OverviewReader) -> None:
+async def test_the_screen_shows_sorts_pauses_and_quits(read: OverviewReader) -> None:
     screen = TopApp(read, read(None, "running"), every_s=3600)
     async with screen.run_test(size=(160, 60)) as pilot:
         assert "1 queued, 1 running, 1 worker live" in _said(screen)
@@ -80,7 +80,7 @@ async def test_the_screen_shows_sorts_pauses_and_ends(read: OverviewReader) -> N
         assert _cells(screen, "workers")[0][1] == "live"
         assert [row[2] for row in _cells(screen, "jobs")] == ["mail@1"]
 
-        await pilot.press("s", "r")  # the queues have the focus
+        await pilot.press("s", "r")  # the queue table has the focus
         assert [row[0] for row in _cells(screen, "queues")] == ["slow", "post"]
         await pilot.press("f")
         await screen.workers.wait_for_complete()
@@ -97,7 +97,7 @@ async def test_the_screen_shows_sorts_pauses_and_ends(read: OverviewReader) -> N
     assert screen.return_code == 0
 
 
-async def test_an_outage_is_told_and_looked_through(read: OverviewReader) -> None:
+async def test_an_outage_is_shown_and_survived(read: OverviewReader) -> None:
     first = read(None, "running")
     is_away = True
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 from cluster import Clock, Connection, Database, wait_until
-from integration.pages import run_page
-from integration.seam import TENANT_A
-from integration.terminal import QuickTerminal, Terminal
-from integration.timetable import Timetable
+from integration.call_setup import TENANT_A
+from integration.page_runner import run_page
+from integration.schedule_harness import ScheduleHarness
+from integration.terminal import InProcessTerminal, Terminal
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples" / "schedules"
@@ -25,24 +25,24 @@ def settings(database: Database, conn: Connection) -> dict[str, str]:
     return {"JOBFORGE_DATABASE_URL": url, "JOBFORGE_TENANT": "acme"}
 
 
-def test_the_command_fires_what_is_due_until_it_is_told_to_stop(
+def test_the_command_fires_due_schedules_until_a_signal(
     database: Database, conn: Connection, clock: Clock, settings: dict[str, str], folder: Path
 ) -> None:
-    table = Timetable(database, conn, clock)
+    table = ScheduleHarness(database, conn, clock)
     made = table.add("0 * * * *", definition="mail")
     table.travel_to_next(made)
-    with Terminal(folder, **settings).started("scheduler") as scheduler:
+    with Terminal(folder, **settings).start("scheduler") as scheduler:
         scheduler.wait_for("scheduler.started")
         wait_until(lambda: len(table.jobs(made)) == 1)
         scheduler.signal(signal.SIGTERM)
-        assert scheduler.end() == 0
+        assert scheduler.wait_for_exit() == 0
 
 
-def test_the_example_makes_a_job_each_minute(
+def test_the_example_creates_a_job_each_minute(
     conn: Connection, clock: Clock, settings: dict[str, str], folder: Path
 ) -> None:
-    shell = QuickTerminal(folder, **settings)
-    with Terminal(folder, **settings).started("worker", str(EXAMPLE / "app.py")) as worker:
+    shell = InProcessTerminal(folder, **settings)
+    with Terminal(folder, **settings).start("worker", str(EXAMPLE / "app.py")) as worker:
         worker.wait_for("worker.started")
         clock.travel(minutes=1)
         conn.execute("select jobforge_private.wake_scheduler()")

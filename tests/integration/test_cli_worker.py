@@ -17,7 +17,7 @@ from jobforge.errors import ConfigError
 
 STARTED = '"worker.started"'
 
-# A job says that it runs, then waits until it is let go; both by a file in its app's folder.
+# A job reports that it runs, then waits for its release; both by a file in its app's folder.
 APP = """
 import asyncio, os, pathlib, time
 from jobforge import Context, JobForge
@@ -37,7 +37,7 @@ async def echo(words: str) -> str:
     return words
 """
 
-# Jobs of the loop that cannot be ended.
+# Inline jobs that cannot be ended.
 STUBBORN = """
 import asyncio, pathlib, time
 from jobforge import Context, JobForge
@@ -82,13 +82,13 @@ def _slots(jf: JobForge, queues: dict[str, int | None], concurrency: int | None)
     return count_slots(jf.definitions.values(), queues, concurrency)
 
 
-def test_without_queues_those_of_the_definitions_are_served() -> None:
+def test_without_queues_a_worker_serves_those_of_its_definitions() -> None:
     cores = len(os.sched_getaffinity(0))
     jf = _jobs([("mail", "process"), ("mail", "inline"), ("light", "inline")])
     assert _slots(jf, {}, None) == {"light": 100, "mail": 2 * cores}
 
 
-def test_a_number_of_its_own_goes_before_the_number_for_all() -> None:
+def test_a_slot_count_of_a_queue_overrides_the_common_one() -> None:
     jf = _jobs([("mail", "process")])
     assert _slots(jf, {"mail": 10, "other": None}, 3) == {"mail": 10, "other": 3}
     assert _slots(jf, {}, 7) == {"mail": 7}
@@ -101,84 +101,84 @@ def test_an_app_without_jobs_is_refused() -> None:
 
 def test_a_worker_runs_isolated_and_inline_jobs(shell: Terminal) -> None:
     (shell.folder / "a.go").touch()
-    with shell.started("worker") as worker:
+    with shell.start("worker") as worker:
         worker.wait_for(STARTED)
         assert "succeeded" in shell.read("enqueue", "hold", "name=a", "--wait")
         assert "succeeded" in shell.read("enqueue", "echo", "words=hi", "--wait")
         worker.signal(signal.SIGTERM)
-        assert worker.end() == 0
+        assert worker.wait_for_exit() == 0
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_the_first_signal_lets_running_jobs_finish(shell: Terminal, number: int) -> None:
-    with shell.started("worker", "app.py", "--queues", "default:1") as worker:
+    with shell.start("worker", "app.py", "--queues", "default:1") as worker:
         worker.wait_for(STARTED)
         running, waiting = (shell.read("enqueue", "hold", f"name={name}") for name in "ab")
         wait_until((shell.folder / "a.runs").exists)
         worker.signal(number)
         worker.wait_for('"worker.draining"')
         (shell.folder / "a.go").touch()
-        assert worker.end() == 0
+        assert worker.wait_for_exit() == 0
     assert _state(shell, running) == "succeeded"
     assert _state(shell, waiting) == "queued"
 
 
-def test_the_second_signal_hands_running_jobs_back(shell: Terminal) -> None:
-    with shell.started("worker") as worker:
+def test_the_second_signal_releases_running_jobs(shell: Terminal) -> None:
+    with shell.start("worker") as worker:
         worker.wait_for(STARTED)
         job_id = shell.read("enqueue", "hold", "name=a")
         wait_until((shell.folder / "a.runs").exists)
         worker.signal(signal.SIGTERM)
         worker.signal(signal.SIGINT)
-        assert worker.end() == 1
+        assert worker.wait_for_exit() == 1
     job = shell.read_json("jobs", "show", job_id)
     assert job["job"]["state"] == "queued"
     assert [attempt["outcome"] for attempt in job["attempts"]] == ["released"]
 
 
-def test_what_a_drain_cannot_wait_for_is_handed_back(shell: Terminal) -> None:
-    with shell.started("worker", "--drain-timeout", "0.1s") as worker:
+def test_jobs_that_outlast_a_drain_are_released(shell: Terminal) -> None:
+    with shell.start("worker", "--drain-timeout", "0.1s") as worker:
         worker.wait_for(STARTED)
         job_id = shell.read("enqueue", "hold", "name=a")
         wait_until((shell.folder / "a.runs").exists)
         worker.signal(signal.SIGTERM)
-        assert worker.end() == 0
+        assert worker.wait_for_exit() == 0
     assert _state(shell, job_id) == "queued"
 
 
-def test_what_abandoned_jobs_have_left_does_not_keep_the_process(shell: Terminal) -> None:
+def test_abandoned_jobs_do_not_keep_the_process_running(shell: Terminal) -> None:
     (shell.folder / "app.py").write_text(STUBBORN)
-    with shell.started("worker", "app.py", "--drain-timeout", "0.1s") as worker:
+    with shell.start("worker", "app.py", "--drain-timeout", "0.1s") as worker:
         worker.wait_for(STARTED)
         for name in ("thread", "loop"):
             shell.read("enqueue", f"in_{name}")
             wait_until((shell.folder / f"{name}.runs").exists)
         worker.signal(signal.SIGTERM)
         worker.wait_for('"worker.stopped"')
-        assert worker.end() == 0
+        assert worker.wait_for_exit() == 0
 
 
-def test_a_worker_drains_from_afar(shell: Terminal) -> None:
-    with shell.started("worker") as worker:
+def test_a_worker_is_drained_remotely(shell: Terminal) -> None:
+    with shell.start("worker") as worker:
         worker.wait_for(STARTED)
         (row,) = shell.read_json("workers", "list")
         shell.read("workers", "drain", row["id"])
-        assert worker.end() == 0
+        assert worker.wait_for_exit() == 0
     assert shell.read("workers", "list") == ""
 
 
 def test_every_line_of_a_worker_is_json_unless_text_is_asked_for(shell: Terminal) -> None:
-    with shell.started("worker") as worker:
+    with shell.start("worker") as worker:
         worker.wait_for(STARTED)
         worker.signal(signal.SIGTERM)
-        worker.end()
-    lines = [json.loads(line) for line in worker.said.splitlines()]
+        worker.wait_for_exit()
+    lines = [json.loads(line) for line in worker.output.splitlines()]
     assert all(UUID(line["worker_id"]) for line in lines)
-    with shell.started("worker", "--log-format", "text") as worker:
+    with shell.start("worker", "--log-format", "text") as worker:
         worker.wait_for("worker.started")
         worker.signal(signal.SIGTERM)
-        worker.end()
-    assert not worker.said.startswith("{")
+        worker.wait_for_exit()
+    assert not worker.output.startswith("{")
 
 
 @pytest.mark.parametrize("more", [[], ["--processes", "2"]])
@@ -211,7 +211,7 @@ def test_an_unreachable_database_at_the_start_is_exit_code_7(
         (["empty.py"], "no app found"),
     ],
 )
-def test_what_cannot_be_served_is_exit_code_2(
+def test_an_invalid_configuration_is_exit_code_2(
     shell: Terminal, arguments: list[str], words: str
 ) -> None:
     (shell.folder / "broken.py").write_text("jf = (")
@@ -222,34 +222,34 @@ def test_what_cannot_be_served_is_exit_code_2(
     assert "Traceback" not in result.stderr
 
 
-def test_a_worker_that_dies_is_replaced_and_all_drain_together(shell: Terminal) -> None:
-    with shell.started("worker", "--processes", "2") as fleet:
+def test_a_dead_worker_process_is_replaced_and_all_drain_together(shell: Terminal) -> None:
+    with shell.start("worker", "--processes", "2") as fleet:
         fleet.wait_for(STARTED, times=2)
         first, second = _live_pids(shell)
         os.kill(first, signal.SIGKILL)
         fleet.wait_for(STARTED, times=3)
-        assert '"worker.died"' in fleet.said
+        assert '"worker.died"' in fleet.output
         running = _live_pids(shell) - {first}
         assert len(running) == 2
         assert second in running
         fleet.signal(signal.SIGTERM)
-        assert fleet.end() == 0
+        assert fleet.wait_for_exit() == 0
     assert all(not _is_alive(pid) for pid in running)
 
 
 def test_the_second_signal_reaches_all_processes(shell: Terminal) -> None:
-    with shell.started("worker", "--processes", "2", "--queues", "default:1") as fleet:
+    with shell.start("worker", "--processes", "2", "--queues", "default:1") as fleet:
         fleet.wait_for(STARTED, times=2)
         job_ids = [shell.read("enqueue", "hold", f"name={name}") for name in "ab"]
         wait_until(lambda: all((shell.folder / f"{name}.runs").exists() for name in "ab"))
         fleet.signal(signal.SIGTERM)
         fleet.signal(signal.SIGINT)
-        assert fleet.end() == 1
+        assert fleet.wait_for_exit() == 1
     assert [_state(shell, job_id) for job_id in job_ids] == ["queued", "queued"]
 
 
-def test_workers_end_when_the_one_above_them_is_killed(shell: Terminal) -> None:
-    with shell.started("worker", "--processes", "2") as fleet:
+def test_worker_processes_exit_when_their_parent_is_killed(shell: Terminal) -> None:
+    with shell.start("worker", "--processes", "2") as fleet:
         fleet.wait_for(STARTED, times=2)
         pids = _live_pids(shell)
         fleet.signal(signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""The fixtures that all other tests stand on."""
+"""The fixtures of tests/cluster.py, which all other tests use."""
 
 from datetime import timedelta
 
@@ -9,13 +9,13 @@ def test_a_test_starts_with_no_jobs(conn: Connection) -> None:
     assert conn.execute("select count(*) as n from jobforge.jobs").fetchone() == {"n": 0}
 
 
-def test_a_login_is_the_role_it_asked_for(connect: Connect) -> None:
+def test_a_login_has_the_requested_role(connect: Connect) -> None:
     client = connect("client_login")
     row = client.execute("select session_user::text as who").fetchone()
     assert row == {"who": "client_login"}
 
 
-def test_the_clock_travels_for_every_connection_of_the_database(
+def test_the_clock_moves_for_every_connection_of_the_database(
     conn: Connection, connect: Connect, clock: Clock
 ) -> None:
     before = clock.now()

@@ -1,4 +1,4 @@
-"""Jobs that run a program: its arguments, its exit, its output, and whether it may run at all."""
+"""Jobs that run a program: its arguments, exit code and output, and whether it may run."""
 
 import asyncio
 import os
@@ -7,31 +7,31 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from integration.isolation import Rig, error, outcome
+from integration.isolation_rig import IsolationRig, error, outcome
 
 from jobforge.types.jobs import Outcome
 from jobforge.worker.runner_protocol import Report, StopReason
 
 
 @pytest.fixture(scope="module")
-def rig() -> Iterator[Rig]:
-    made = Rig()
-    yield made
-    made.close()
+def rig() -> Iterator[IsolationRig]:
+    created = IsolationRig()
+    yield created
+    created.close()
 
 
 @pytest.mark.attack("argv")
-def test_each_value_is_one_argument_and_no_shell_reads_it(rig: Rig) -> None:
+def test_each_value_is_one_argument_and_passes_through_no_shell(rig: IsolationRig) -> None:
     report = rig.run("say", first="$(id) `id` ; * \"' \n-n", second=2.5)
     assert outcome(report) is Outcome.SUCCEEDED
     assert report.stdout_tail == "$(id) `id` ; * \"' \n-n|2.5|"
 
 
-def test_a_command_that_succeeds_returns_its_exit_code(rig: Rig) -> None:
+def test_a_command_that_succeeds_returns_its_exit_code(rig: IsolationRig) -> None:
     assert rig.result("say", first="-v", second=True) == {"exit_code": 0}
 
 
-def test_a_command_that_fails_tells_its_exit_code_and_output(rig: Rig) -> None:
+def test_a_failed_command_reports_its_exit_code_and_output(rig: IsolationRig) -> None:
     report = rig.run("leave")
     assert report.verdict is not None
     assert report.verdict.outcome is Outcome.FAILED
@@ -46,7 +46,9 @@ def test_a_command_that_fails_tells_its_exit_code_and_output(rig: Rig) -> None:
 
 
 @pytest.mark.parametrize("definition", ["missing", "folder"])
-def test_a_program_that_cannot_be_run_is_a_final_failure(rig: Rig, definition: str) -> None:
+def test_a_program_that_cannot_be_run_is_a_final_failure(
+    rig: IsolationRig, definition: str
+) -> None:
     report = rig.run(definition)
     assert report.verdict is not None
     assert report.verdict.outcome is Outcome.FAILED
@@ -59,7 +61,9 @@ def test_a_program_that_cannot_be_run_is_a_final_failure(rig: Rig, definition: s
     "payload",
     [{}, {"first": 1, "second": 2}, {"first": "a", "second": 1, "third": 1}, {"first": "a\0b"}],
 )
-def test_a_payload_that_does_not_fit_is_final(rig: Rig, payload: dict[str, object]) -> None:
+def test_an_invalid_payload_is_a_final_failure(
+    rig: IsolationRig, payload: dict[str, object]
+) -> None:
     report = rig.run("say", **payload)
     assert report.verdict is not None
     assert report.verdict.final
@@ -67,7 +71,7 @@ def test_a_payload_that_does_not_fit_is_final(rig: Rig, payload: dict[str, objec
 
 
 @pytest.mark.attack("argv")
-def test_a_command_has_the_built_environment_and_nothing_else(rig: Rig) -> None:
+def test_a_command_has_only_the_built_environment(rig: IsolationRig) -> None:
     report = rig.run("tell_environment")
     assert report.stdout_tail is not None
     names = {line.partition("=")[0] for line in report.stdout_tail.splitlines()}
@@ -77,13 +81,13 @@ def test_a_command_has_the_built_environment_and_nothing_else(rig: Rig) -> None:
 
 
 @pytest.mark.attack("argv")
-def test_a_command_has_no_way_to_the_worker(rig: Rig) -> None:
+def test_a_command_cannot_reach_the_worker(rig: IsolationRig) -> None:
     assert rig.run("list_descriptors").stdout_tail == "0\n1\n2\n"
 
 
 @pytest.mark.parametrize("pause_s", [0, 0.001, 0.003])
-def test_a_command_that_is_canceled_before_its_program_runs_is_ended(
-    rig: Rig, pause_s: float
+def test_a_command_that_is_canceled_before_its_program_starts_ends(
+    rig: IsolationRig, pause_s: float
 ) -> None:
     async def canceled() -> Report:
         started = rig.start("sleep")
@@ -91,22 +95,22 @@ def test_a_command_that_is_canceled_before_its_program_runs_is_ended(
         started.stop(StopReason.CANCEL)
         return await started.report()
 
-    report = rig.go(canceled())
+    report = rig.run_in_loop(canceled())
     assert (outcome(report), report.exit_code) == (Outcome.CANCELED, -signal.SIGTERM)
 
 
-def test_a_command_of_the_configuration_runs(rig: Rig) -> None:
+def test_a_command_of_the_configuration_runs(rig: IsolationRig) -> None:
     assert rig.run("greet", name="Ada").stdout_tail == "hello Ada"
 
 
-def test_a_command_over_its_memory_limit_does_not_succeed(rig: Rig) -> None:
+def test_a_command_over_its_memory_limit_does_not_succeed(rig: IsolationRig) -> None:
     report = rig.run("hog")
     assert outcome(report) is Outcome.FAILED
     assert report.stderr_tail is not None
     assert "MemoryError" in report.stderr_tail
 
 
-def test_a_canceled_command_is_asked_first(rig: Rig, tmp_path: Path) -> None:
+def test_a_canceled_command_first_gets_sigterm(rig: IsolationRig, tmp_path: Path) -> None:
     fifo = tmp_path / "ready"
     os.mkfifo(fifo)
 
@@ -116,14 +120,14 @@ def test_a_canceled_command_is_asked_first(rig: Rig, tmp_path: Path) -> None:
         started.stop(StopReason.CANCEL)
         return await started.report()
 
-    report = rig.go(canceled())
+    report = rig.run_in_loop(canceled())
     assert outcome(report) is Outcome.CANCELED
     assert report.exit_code == 5
     assert report.stdout_tail == "asked\n"
 
 
 @pytest.mark.attack("argv")
-def test_a_command_that_the_worker_does_not_allow_is_refused(rig: Rig) -> None:
+def test_a_command_that_the_worker_does_not_allow_is_refused(rig: IsolationRig) -> None:
     report = rig.run("forbidden")
     assert outcome(report) is Outcome.FAILED
     assert error(report)["type"] == "Denied"

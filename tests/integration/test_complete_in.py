@@ -1,4 +1,4 @@
-"""Completing a job in the handler's own transaction (R21): effect and completion are one."""
+"""Completing a job in the handler's own transaction (R21): effect and completion are atomic."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -7,7 +7,7 @@ from typing import Any
 import psycopg
 import pytest
 from cluster import Clock, Connection, Database
-from integration.killing import Ward, opened_ward
+from integration.killable_workers import KillableWorkers, open_killable_workers
 
 from jobforge import Context, JobForge, Retry, calls, db
 from jobforge.embedded import PostgresServer
@@ -45,7 +45,7 @@ def pay_with(ctx: Context, url: str, result: str) -> None:
 
 @jf.job(retry=Retry(max_attempts=2))
 def pay_late(ctx: Context, url: str) -> None:
-    """Its lease passes to another while the first attempt is at work."""
+    """Its lease expires and passes to another attempt while the first one is still running."""
     with psycopg.connect(url) as conn:
         conn.execute("insert into payments values (%s)", [ctx.attempt])
         if ctx.attempt == 1:
@@ -54,7 +54,7 @@ def pay_late(ctx: Context, url: str) -> None:
 
 
 def lose_lease() -> None:
-    raise NotImplementedError  # the test puts its own in this place
+    raise NotImplementedError  # the test replaces this function
 
 
 @pytest.fixture(scope="session")
@@ -72,8 +72,10 @@ def kit(jf_test: Kit) -> Iterator[Kit]:
 
 
 @pytest.fixture
-def ward(database: Database, conn: Connection, clock: Clock, tmp_path: Path) -> Iterator[Ward]:
-    with opened_ward(database, conn, clock, tmp_path) as opened:
+def killable(
+    database: Database, conn: Connection, clock: Clock, tmp_path: Path
+) -> Iterator[KillableWorkers]:
+    with open_killable_workers(database, conn, clock, tmp_path) as opened:
         yield opened
 
 
@@ -102,7 +104,7 @@ def test_a_handler_that_does_not_commit_has_failed(kit: Kit) -> None:
 
 
 @pytest.mark.parametrize("result", ["no number", "too much"])
-def test_a_result_that_cannot_be_kept_leaves_nothing_of_the_handler(kit: Kit, result: str) -> None:
+def test_a_result_that_cannot_be_stored_rolls_the_handler_back(kit: Kit, result: str) -> None:
     pay_with.enqueue(url=kit.url, result=result)
     (ran,) = kit.drain().jobs
     assert isinstance(ran.exception, InvalidResult)
@@ -110,7 +112,7 @@ def test_a_result_that_cannot_be_kept_leaves_nothing_of_the_handler(kit: Kit, re
     assert _payments(kit) == []
 
 
-def test_a_handler_that_lost_its_lease_can_commit_nothing(
+def test_a_handler_without_its_lease_cannot_commit(
     kit: Kit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def travel_and_reap() -> None:
@@ -126,53 +128,62 @@ def test_a_handler_that_lost_its_lease_can_commit_nothing(
     assert _payments(kit) == [2]
 
 
-def test_a_job_that_no_worker_holds_cannot_be_completed(kit: Kit) -> None:
+def test_a_job_that_does_not_run_cannot_be_completed(kit: Kit) -> None:
     with pytest.raises(Invalid, match="no worker holds"):
         kit.run(pay, url=kit.url)
     assert _payments(kit) == []
 
 
-def test_a_job_s_process_killed_before_the_commit_leaves_neither(ward: Ward) -> None:
-    handle = ward.enqueue("transfer_apart", url=ward.url, moment="before commit")
-    with ward.worker():
+def test_a_process_killed_before_the_commit_leaves_neither_effect_nor_completion(
+    killable: KillableWorkers,
+) -> None:
+    handle = killable.enqueue("transfer_apart", url=killable.url, moment="before commit")
+    with killable.worker():
         job = handle.wait(60)
     assert job.result == {"attempt": 2}
-    assert ward.effects() == [2]
-    outcomes = [attempt.outcome for attempt in ward.history(handle).attempts]
+    assert killable.effects() == [2]
+    outcomes = [attempt.outcome for attempt in killable.history(handle).attempts]
     assert outcomes == [Outcome.CRASHED, Outcome.SUCCEEDED]
 
 
-def test_a_job_s_process_killed_before_the_reply_of_the_commit_leaves_both(ward: Ward) -> None:
-    handle = ward.enqueue("transfer_apart", url=ward.url, moment="after commit")
-    with ward.worker():
-        ward.settle()
-    assert ward.has_logged(handle, outcome="crashed")  # so it reported, and was not believed
-    history = ward.history(handle)
+def test_a_process_killed_before_the_reply_of_the_commit_leaves_both(
+    killable: KillableWorkers,
+) -> None:
+    handle = killable.enqueue("transfer_apart", url=killable.url, moment="after commit")
+    with killable.worker():
+        killable.wait_for_reports()
+    # it reported its completion, which the engine refused
+    assert killable.has_logged(handle, outcome="crashed")
+    history = killable.history(handle)
     assert (history.job.state, history.job.result) == (State.SUCCEEDED, {"attempt": 1})
     assert [attempt.outcome for attempt in history.attempts] == [Outcome.SUCCEEDED]
-    assert ward.effects() == [1]
+    assert killable.effects() == [1]
 
 
-def test_a_worker_killed_before_the_commit_leaves_neither(ward: Ward) -> None:
-    handle = ward.enqueue("transfer_inline", url=ward.url, moment="before commit")
-    with ward.worker() as first:
-        ward.outlive(first)
-    assert ward.effects() == []
-    with ward.worker():
+def test_a_worker_killed_before_the_commit_leaves_neither_effect_nor_completion(
+    killable: KillableWorkers,
+) -> None:
+    handle = killable.enqueue("transfer_inline", url=killable.url, moment="before commit")
+    with killable.worker() as first:
+        killable.wait_for_death(first)
+    assert killable.effects() == []
+    with killable.worker():
         job = handle.wait(60)
     assert job.result == {"attempt": 2}
-    assert ward.effects() == [2]
-    outcomes = [attempt.outcome for attempt in ward.history(handle).attempts]
+    assert killable.effects() == [2]
+    outcomes = [attempt.outcome for attempt in killable.history(handle).attempts]
     assert outcomes == [Outcome.LEASE_LOST, Outcome.SUCCEEDED]
 
 
-def test_a_worker_killed_before_the_reply_of_the_commit_leaves_both(ward: Ward) -> None:
-    handle = ward.enqueue("transfer_inline", url=ward.url, moment="after commit")
-    with ward.worker() as first:
-        ward.outlive(first)
-    with ward.worker():
-        ward.settle()
-    history = ward.history(handle)
+def test_a_worker_killed_before_the_reply_of_the_commit_leaves_both(
+    killable: KillableWorkers,
+) -> None:
+    handle = killable.enqueue("transfer_inline", url=killable.url, moment="after commit")
+    with killable.worker() as first:
+        killable.wait_for_death(first)
+    with killable.worker():
+        killable.wait_for_reports()
+    history = killable.history(handle)
     assert (history.job.state, history.job.result) == (State.SUCCEEDED, {"attempt": 1})
     assert [attempt.outcome for attempt in history.attempts] == [Outcome.SUCCEEDED]
-    assert ward.effects() == [1]
+    assert killable.effects() == [1]

@@ -1,4 +1,4 @@
-"""What examples/connectors shows works as it stands, and docs/connectors.md names what there is."""
+"""The example of examples/connectors works as shown, and docs/connectors.md is complete."""
 
 import runpy
 import threading
@@ -7,7 +7,7 @@ from pathlib import Path
 from uuid import uuid4
 
 from cluster import Connection, Database, wait_until
-from integration.terminal import QuickTerminal, Terminal
+from integration.terminal import InProcessTerminal, Terminal
 
 from jobforge import calls, db, errors
 from jobforge.connectors.configuration import seal_secrets
@@ -47,12 +47,12 @@ def test_the_example_ships_an_order_at_the_second_attempt(
             },
             "secrets": seal_secrets({"token": {"value": service["TOKEN"]}}, config_id, key),
         }
-        made = calls.create_connector_config(config_id, config).for_tenant(tenant)
-        db.run(conn, made)
+        created = calls.create_connector_config(config_id, config).for_tenant(tenant)
+        db.run(conn, created)
         try:
-            with Terminal(tmp_path, **shell).started("worker", str(EXAMPLE / "app.py")) as worker:
-                wait_until(lambda: '"worker.started"' in worker.said)
-                terminal = QuickTerminal(tmp_path, **shell)
+            with Terminal(tmp_path, **shell).start("worker", str(EXAMPLE / "app.py")) as worker:
+                wait_until(lambda: '"worker.started"' in worker.output)
+                terminal = InProcessTerminal(tmp_path, **shell)
                 paid = terminal.read_json("enqueue", "pay", "order:=7", "--wait")
                 shown = terminal.read_json("jobs", "wait", paid["result"])
         finally:

@@ -1,4 +1,4 @@
-"""`connector.http.request` in a worker: what is sent, what is kept, and how it fails."""
+"""`connector.http.request` in a worker: the request, the stored result, and failures."""
 
 import asyncio
 import base64
@@ -12,9 +12,9 @@ from uuid import UUID, uuid4
 
 import pytest
 from cluster import Connection, Database
-from integration.loopback import Loopback, loopback
-from integration.seam import TENANT_A, TENANT_B
-from integration.workshop import Workshop
+from integration.call_setup import TENANT_A, TENANT_B
+from integration.loopback_server import LoopbackServer, run_loopback_server
+from integration.worker_harness import WorkerHarness
 from sql.long_json import Column, plant_long_values
 
 from jobforge import calls, db
@@ -42,11 +42,13 @@ def answer(body: bytes, status: bytes = b"200 OK", headers: bytes = b"") -> byte
 JSON = answer(b'{"paid": true}', headers=b"content-type: application/json\r\n")
 
 
-class Shop(Workshop):
-    """A workshop whose worker serves connectors alone, and reaches one loopback server."""
+class ConnectorHarness(WorkerHarness):
+    """A harness whose worker serves only connectors and reaches one loopback server."""
 
     @asynccontextmanager
-    async def connecting(self, server: Loopback, **more: Any) -> AsyncIterator[Worker]:
+    async def running_worker_for(
+        self, server: LoopbackServer, **more: Any
+    ) -> AsyncIterator[Worker]:
         config = Config(
             egress_allow=(f"127.0.0.1:{server.port}",),
             egress_http=True,
@@ -57,13 +59,13 @@ class Shop(Workshop):
             make = partial(
                 make_connectors, services=ConnectorServices(pool, config), client=self.app.client
             )
-            async with self.working(queues={QUEUE: 4}, make_connectors=make) as worker:
+            async with self.running_worker(queues={QUEUE: 4}, make_connectors=make) as worker:
                 yield worker
 
     async def request(
         self, state: State = State.SUCCEEDED, more: Any = None, **payload: Any
     ) -> JobHistory:
-        return await self.ended(self.enqueue(REQUEST, payload, **(more or {})), state)
+        return await self.wait_for_state(self.enqueue(REQUEST, payload, **(more or {})), state)
 
     def configure(self, name: str, url: str, secrets: dict[str, Any], **settings: Any) -> UUID:
         config_id = uuid4()
@@ -78,21 +80,23 @@ class Shop(Workshop):
 
 
 def failure(job: JobHistory) -> dict[str, Any]:
-    """Of its last attempt."""
+    """Return the error of the last attempt."""
     error = job.attempts[-1].error
     assert error is not None
     return error
 
 
 @pytest.fixture
-def shop(database: Database, conn: Connection) -> Shop:
-    return Shop(database, conn)
+def harness(database: Database, conn: Connection) -> ConnectorHarness:
+    return ConnectorHarness(database, conn)
 
 
-async def test_a_request_is_made_once_and_its_answer_is_the_result(shop: Shop) -> None:
-    async with loopback(JSON) as server, shop.connecting(server):
+async def test_a_request_is_sent_once_and_its_response_is_the_result(
+    harness: ConnectorHarness,
+) -> None:
+    async with run_loopback_server(JSON) as server, harness.running_worker_for(server):
         more = {"traceparent": TRACE}
-        job = await shop.request(
+        job = await harness.request(
             more=more, url=f"{server.url}/pay?x=1", method="POST", body={"amount": 5},
             headers={"X-Own": "yes"},
         )  # fmt: skip
@@ -114,7 +118,7 @@ async def test_a_request_is_made_once_and_its_answer_is_the_result(shop: Shop) -
     assert result["headers"]["content-type"] == "application/json"
 
 
-async def test_whatever_comes_back_can_be_kept(shop: Shop) -> None:
+async def test_every_response_can_be_stored(harness: ConnectorHarness) -> None:
     json_type = b"content-type: application/json\r\n"
     deep = b"[" * 100 + b"]" * 100
     bodies = [
@@ -127,40 +131,47 @@ async def test_whatever_comes_back_can_be_kept(shop: Shop) -> None:
         (answer(b"", b"204 No Content"), {"text": ""}),
     ]
     for raw, kept in bodies:
-        async with loopback(raw) as server, shop.connecting(server):
-            result = (await shop.request(url=server.url)).job.result
+        async with run_loopback_server(raw) as server, harness.running_worker_for(server):
+            result = (await harness.request(url=server.url)).job.result
             assert {name: result.get(name) for name in kept} == kept
 
 
-async def test_a_forbidden_address_kills_the_job_at_once_and_is_not_named(shop: Shop) -> None:
-    async with loopback(JSON) as server, shop.connecting(server):
+async def test_a_forbidden_address_fails_the_job_permanently_and_is_not_named(
+    harness: ConnectorHarness,
+) -> None:
+    async with run_loopback_server(JSON) as server, harness.running_worker_for(server):
         for url in ("https://169.254.169.254/", "https://localhost/", f"{server.url}0/"):
-            job = await shop.request(State.DEAD, url=url)
+            job = await harness.request(State.DEAD, url=url)
             assert len(job.attempts) == 1
-        error = failure(await shop.request(State.DEAD, url="https://169.254.169.254/x"))
+        error = failure(await harness.request(State.DEAD, url="https://169.254.169.254/x"))
         assert error["code"] == "address_not_allowed"
         assert "169.254" not in json.dumps(error)
         assert server.requests == []
 
 
-async def test_a_status_decides_whether_the_request_is_made_again(shop: Shop) -> None:
-    async with loopback(answer(b"no such", b"404 Not Found")) as server, shop.connecting(server):
-        job = await shop.request(State.DEAD, url=server.url)
+async def test_the_status_decides_whether_the_request_is_retried(
+    harness: ConnectorHarness,
+) -> None:
+    async with (
+        run_loopback_server(answer(b"no such", b"404 Not Found")) as server,
+        harness.running_worker_for(server),
+    ):
+        job = await harness.request(State.DEAD, url=server.url)
         error = failure(job)
         assert (error["code"], error["status"]) == ("unexpected_status", 404)
         assert error["body"] == "no such"
-        assert (await shop.request(url=server.url, expected_status=[404])).job.result[
+        assert (await harness.request(url=server.url, expected_status=[404])).job.result[
             "status"
         ] == 404
     later = answer(b"", b"503 Busy", b"retry-after: 1800\r\n")
-    async with loopback(later) as server, shop.connecting(server):
-        job = await shop.request(State.SCHEDULED, url=server.url)
+    async with run_loopback_server(later) as server, harness.running_worker_for(server):
+        job = await harness.request(State.SCHEDULED, url=server.url)
         [attempt] = job.attempts
         assert attempt.ended_at is not None
         assert 1800 <= (job.job.run_at - attempt.ended_at).total_seconds() <= 1801
     never = answer(b"", b"503 Busy", b"retry-after: Mon, 01 Jan 99999999999 00:00:00 GMT\r\n")
-    async with loopback(never) as server, shop.connecting(server):
-        job = await shop.request(State.SCHEDULED, url=server.url)
+    async with run_loopback_server(never) as server, harness.running_worker_for(server):
+        job = await harness.request(State.SCHEDULED, url=server.url)
         assert failure(job)["status"] == 503
 
 
@@ -183,30 +194,30 @@ WRONG: list[dict[str, Any]] = [
 ]
 
 
-async def test_a_payload_that_is_no_request_kills_the_job_before_anything_is_sent(
-    shop: Shop,
+async def test_an_invalid_request_fails_the_job_before_anything_is_sent(
+    harness: ConnectorHarness,
 ) -> None:
-    async with loopback(JSON) as server, shop.connecting(server):
-        jobs = [shop.enqueue(REQUEST, payload) for payload in WRONG]
+    async with run_loopback_server(JSON) as server, harness.running_worker_for(server):
+        jobs = [harness.enqueue(REQUEST, payload) for payload in WRONG]
         for job_id, payload in zip(jobs, WRONG, strict=True):
-            ended = await shop.ended(job_id, State.DEAD)
+            ended = await harness.wait_for_state(job_id, State.DEAD)
             assert len(ended.attempts) == 1, payload
 
 
 @pytest.mark.parametrize("column", ["settings", "secrets"])
-async def test_a_configuration_that_is_too_long_as_text_kills_the_job(
-    shop: Shop, conn: Connection, column: str
+async def test_a_configuration_that_is_too_long_as_text_fails_the_job(
+    harness: ConnectorHarness, conn: Connection, column: str
 ) -> None:
-    async with loopback(JSON) as server, shop.connecting(server):
-        shop.configure("shop", server.url, {})
+    async with run_loopback_server(JSON) as server, harness.running_worker_for(server):
+        harness.configure("shop", server.url, {})
         plant_long_values(conn, Column("connector_configs", column))
-        job = await shop.request(State.DEAD, config="shop", url="/pay")
+        job = await harness.request(State.DEAD, config="shop", url="/pay")
         assert server.requests == []
     assert "configuration shop is too long" in failure(job)["message"]
 
 
-async def test_secrets_go_to_their_own_origin_and_are_kept_nowhere_in_clear(
-    shop: Shop, conn: Connection, tmp_path: Path
+async def test_secrets_are_sent_only_to_their_origin_and_never_stored_in_clear(
+    harness: ConnectorHarness, conn: Connection, tmp_path: Path
 ) -> None:
     folder = tmp_path / str(TENANT_A)
     folder.mkdir()
@@ -214,11 +225,14 @@ async def test_secrets_go_to_their_own_origin_and_are_kept_nowhere_in_clear(
     (tmp_path / str(TENANT_B)).mkdir()
     (tmp_path / str(TENANT_B) / "foreign").write_text("of-the-other-tenant")
     echo = answer(f"you sent {TOKEN} and ada-of-the-folder".encode())
-    async with loopback(echo) as server, shop.connecting(server, secrets_dir=tmp_path):
+    async with (
+        run_loopback_server(echo) as server,
+        harness.running_worker_for(server, secrets_dir=tmp_path),
+    ):
         secrets = {"token": {"value": TOKEN}, "user": {"from": "file:user"}}
         headers = {"Authorization": "Bearer {{secret.token}}"}
-        shop.configure("billing", f"{server.url}/v1/", secrets, headers=headers)
-        job = await shop.request(
+        harness.configure("billing", f"{server.url}/v1/", secrets, headers=headers)
+        job = await harness.request(
             config="billing", url="invoices", headers={"X-User": "{{ secret.user }}"}
         )
         [sent] = server.requests
@@ -227,18 +241,18 @@ async def test_secrets_go_to_their_own_origin_and_are_kept_nowhere_in_clear(
         assert b"X-User: ada-of-the-folder" in sent
         assert job.job.result["text"] == "you sent [redacted] and [redacted]"
 
-        away = await shop.request(State.DEAD, config="billing", url="https://example.com/")
+        away = await harness.request(State.DEAD, config="billing", url="https://example.com/")
         assert "origin" in failure(away)["message"]
-        shop.configure("foreign", server.url, {"x": {"from": "file:foreign"}})
+        harness.configure("foreign", server.url, {"x": {"from": "file:foreign"}})
         stolen = {"config": "foreign", "url": "/", "headers": {"X": "{{secret.x}}"}}
-        lost = await shop.request(State.SCHEDULED, **stolen)
+        lost = await harness.request(State.SCHEDULED, **stolen)
         assert "there is no secret" in failure(lost)["message"]
         assert len(server.requests) == 1
     assert in_clear(conn, TOKEN) == []
 
 
-async def test_secrets_are_hidden_in_bytes_and_in_the_address_of_an_answer(
-    shop: Shop, conn: Connection
+async def test_secrets_are_hidden_in_bytes_and_in_the_url_of_a_response(
+    harness: ConnectorHarness, conn: Connection
 ) -> None:
     onward = answer(b"", b"302 Found", f"location: /?token={TOKEN}\r\n".encode())
     echo = answer(b"\xff\x00" + TOKEN.encode() + b"\xff")
@@ -248,17 +262,17 @@ async def test_secrets_are_hidden_in_bytes_and_in_the_address_of_an_answer(
         writer.write(next(answers))
         await writer.drain()
 
-    async with loopback(in_turn) as server, shop.connecting(server):
+    async with run_loopback_server(in_turn) as server, harness.running_worker_for(server):
         headers = {"Authorization": "Bearer {{secret.token}}"}
-        shop.configure("billing", f"{server.url}/", {"token": {"value": TOKEN}}, headers=headers)
-        result = (await shop.request(config="billing", url="/", redirects=1)).job.result
+        harness.configure("billing", f"{server.url}/", {"token": {"value": TOKEN}}, headers=headers)
+        result = (await harness.request(config="billing", url="/", redirects=1)).job.result
     assert result["url"].endswith("/?token=[redacted]")
     assert "[redacted]" in result["base64"]
     assert in_clear(conn, TOKEN) == []
 
 
 def in_clear(conn: Connection, text: str) -> list[str]:
-    """The tables that hold the text, or the bytes of it, in any column of any row."""
+    """Return the tables with a row that contains this text or its bytes."""
     tables = conn.execute(
         """
         select c.relname as name from pg_class as c
@@ -274,13 +288,17 @@ def in_clear(conn: Connection, text: str) -> list[str]:
     return found
 
 
-async def test_the_search_for_secrets_finds_one(shop: Shop, conn: Connection) -> None:
-    async with loopback(JSON) as server, shop.connecting(server):
-        await shop.request(url=server.url, body={"token": TOKEN})
+async def test_the_search_for_secrets_finds_a_planted_one(
+    harness: ConnectorHarness, conn: Connection
+) -> None:
+    async with run_loopback_server(JSON) as server, harness.running_worker_for(server):
+        await harness.request(url=server.url, body={"token": TOKEN})
     assert in_clear(conn, TOKEN) != []
 
 
-async def test_a_request_that_is_canceled_ends_with_its_connection(shop: Shop) -> None:
+async def test_a_canceled_request_closes_its_connection(
+    harness: ConnectorHarness,
+) -> None:
     asked, closed = asyncio.Event(), asyncio.Event()
 
     async def waiting(reader: asyncio.StreamReader, _: asyncio.StreamWriter) -> None:
@@ -288,10 +306,10 @@ async def test_a_request_that_is_canceled_ends_with_its_connection(shop: Shop) -
         await reader.read()
         closed.set()
 
-    async with loopback(waiting) as server, shop.connecting(server):
-        job_id = shop.enqueue(REQUEST, {"url": server.url})
+    async with run_loopback_server(waiting) as server, harness.running_worker_for(server):
+        job_id = harness.enqueue(REQUEST, {"url": server.url})
         await asked.wait()
-        db.run(shop.conn, calls.cancel_job(job_id, tenant_id=TENANT_A))
-        await shop.ended(job_id, State.CANCELED)
+        db.run(harness.conn, calls.cancel_job(job_id, tenant_id=TENANT_A))
+        await harness.wait_for_state(job_id, State.CANCELED)
         async with asyncio.timeout(30):
             await closed.wait()

@@ -1,4 +1,4 @@
-"""The functions of the control plane through the seam: rows become what types/ says."""
+"""The functions of the control plane through jobforge.calls: rows become the classes of types/."""
 
 from collections.abc import Iterator
 from dataclasses import fields
@@ -8,7 +8,7 @@ from uuid import UUID, uuid4
 
 import pytest
 from cluster import Connection, Database
-from integration.seam import TENANT_A, WORKER, Run, report
+from integration.call_setup import TENANT_A, WORKER, RunCall, report
 
 from jobforge import calls, db
 from jobforge.calls import Call
@@ -27,8 +27,8 @@ HASH = bytes(32)
 
 
 @pytest.fixture
-def run(database: Database) -> Iterator[Run]:
-    """Runs a call as the server does for tenant a."""
+def run(database: Database) -> Iterator[RunCall]:
+    """Return a function that runs a call as the server does for tenant A."""
     with db.connect(database.url_as("server_login")) as conn:
 
         def run_as_server(call: Call[T]) -> T:
@@ -38,7 +38,7 @@ def run(database: Database) -> Iterator[Run]:
         yield run_as_server
 
 
-def kill(run: Run, n: int = 1) -> list[UUID]:
+def kill(run: RunCall, n: int = 1) -> list[UUID]:
     jobs = run(calls.enqueue_jobs([JobRequest("mail")] * n).for_tenant(TENANT_A))
     held = run(calls.claim_jobs(WORKER, {"default": n}))
     error = {"type": "Oops", "message": "no"}
@@ -66,7 +66,7 @@ def test_rows_have_the_columns_of_their_class(conn: Connection) -> None:
         assert names == [field.name for field in fields(kind)]
 
 
-def test_a_key_is_made_found_rotated_and_revoked(run: Run) -> None:
+def test_a_key_is_created_found_rotated_and_revoked(run: RunCall) -> None:
     expires_at = datetime.now(UTC) + timedelta(days=1)
     create = calls.create_api_key(
         "ci",
@@ -105,7 +105,7 @@ def test_a_key_is_made_found_rotated_and_revoked(run: Run) -> None:
         )
 
 
-def test_definitions_queues_and_the_log_are_listed(run: Run) -> None:
+def test_definitions_queues_and_the_log_are_listed(run: RunCall) -> None:
     run(calls.put_definition("mail", 2))
     run(calls.override_definition("mail", {"timeout_s": 5}).with_setting("app.actor", "key:ada"))
     [listed] = run(calls.list_definitions(prefix="ma"))
@@ -127,7 +127,7 @@ def test_definitions_queues_and_the_log_are_listed(run: Run) -> None:
     assert (entry.action, entry.tenant_id) == ("tenant.access", TENANT_A)
 
 
-def test_failures_are_grouped_and_annotated(run: Run) -> None:
+def test_failures_are_grouped_and_annotated(run: RunCall) -> None:
     jobs = kill(run, 2)
     since = FailureFilter(definition="mail", since=datetime.now(UTC) - timedelta(hours=1))
     [group] = run(calls.list_failures(since).for_tenant(TENANT_A))
@@ -141,7 +141,7 @@ def test_failures_are_grouped_and_annotated(run: Run) -> None:
     assert run(after.for_tenant(TENANT_A)) == []
 
 
-def test_an_operation_is_started_advanced_and_looked_at(run: Run) -> None:
+def test_an_operation_is_started_advanced_and_read(run: RunCall) -> None:
     kill(run, 3)
     dead = JobFilter(definition="mail")
     assert run(calls.count_jobs(OperationKind.REDRIVE, dead).for_tenant(TENANT_A)) == 3
@@ -160,7 +160,7 @@ def test_an_operation_is_started_advanced_and_looked_at(run: Run) -> None:
     assert listed.finished_at is not None
 
 
-def test_requests_are_limited_and_repeated(run: Run) -> None:
+def test_requests_are_rate_limited_and_deduplicated(run: RunCall) -> None:
     take = calls.take_request("key:1", rate=0.001, burst=1)
     assert run(take) == (True, 0)
     allowed, retry_after_s = run(take)

@@ -1,11 +1,12 @@
-"""What an isolated job finds of the credentials of the processes around it.
+"""The credentials of surrounding processes that an isolated job can find.
 
-Every kind of process with every way to configure it. The processes run as an unprivileged user, as
-jobs do: root may read everything. When the tests run as root, that user may read all files, because
-the interpreter may be in root's home. One test runs a worker as root, at the level `user`.
+The tests cover every kind of process with every way to configure it. The processes run as an
+unprivileged user, as jobs do, because root may read everything. When the tests run as root, that
+user may read all files, because the interpreter may be in root's home. One test runs a worker as
+root, at the level `user`.
 
-Files are not tested with `jobforge dev`: it keeps its keys in a folder that its user writes to, and
-docs/isolation.md says that its jobs can read them.
+Files are not tested with `jobforge dev`: it keeps its keys in a folder that its user can write to,
+and docs/isolation.md says that its jobs can read them.
 """
 
 import json
@@ -27,8 +28,8 @@ import psycopg
 import pytest
 from attacks import Attempts
 from cluster import Connection, Database, wait_until
-from contract.typescript import worker_command
-from integration.terminal import Program, QuickTerminal, Terminal, environment
+from contract.typescript_sdk import worker_command
+from integration.terminal import InProcessTerminal, RunningProgram, Terminal, environment
 
 from jobforge import calls, db
 from jobforge.db.migrate import migrate
@@ -50,7 +51,7 @@ needs_landlock = pytest.mark.skipif(
 APP = Path(__file__).with_name("scanning_app.py")
 RIGHT = "+dac_read_search"
 WORKER = ["worker", "--no-scheduler", "--no-connectors", "--queues", "default:1"]
-# Each kind of process, and what it says, how often, when it has started.
+# Each kind of process, and its output, with its number of repetitions, after it has started.
 COMMANDS = [
     (WORKER, '"worker.started"', 1),
     ([*WORKER[:-1], "fleet:1", "--processes", "2"], '"worker.started"', 2),
@@ -65,11 +66,11 @@ TYPESCRIPT = "scanning_app.ts"
 
 @dataclass
 class Setting:
-    """Where one kind of process finds its credentials."""
+    """The places where one kind of process finds its credentials."""
 
     variables: dict[str, str] = field(default_factory=dict)
     arguments: list[str] = field(default_factory=list)
-    files: dict[str, str] = field(default_factory=dict)  # contents by name
+    files: dict[str, str] = field(default_factory=dict)  # contents, by file name
 
 
 Configure = Callable[[str, str, Path], Setting]
@@ -153,10 +154,10 @@ FILES: list[Configure] = [_by_files, _by_config_file, _by_profile, _by_passfile,
 
 
 def _by_all_files(url: str, canary: str, folder: Path) -> Setting:
-    """All of these at once: a process reads each, whichever it then uses."""
+    """Set all of these at once: a process reads each of them, whichever it then uses."""
     found = [configure(url, canary, folder) for configure in FILES]
     variables = {name: value for each in found for name, value in each.variables.items()}
-    del variables["JOBFORGE_DATABASE_URL"]  # excludes the setting that names a file for it
+    del variables["JOBFORGE_DATABASE_URL"]  # excludes the setting of the corresponding file
     return Setting(
         variables, files={name: text for each in found for name, text in each.files.items()}
     )
@@ -164,17 +165,17 @@ def _by_all_files(url: str, canary: str, folder: Path) -> Setting:
 
 @pytest.fixture
 def unwritable() -> Iterator[Path]:
-    """A folder for the app that the processes cannot write to, nor to the folders around it."""
+    """Return a folder for the app that the processes cannot write to, nor to its parent folders."""
     around = Path("/run") if os.getuid() == 0 and Path("/run").is_dir() else None
-    made = Path(tempfile.mkdtemp(prefix="jobforge-tests-", dir=around))
-    made.chmod(0o755)
-    yield made
-    shutil.rmtree(made)
+    created = Path(tempfile.mkdtemp(prefix="jobforge-tests-", dir=around))
+    created.chmod(0o755)
+    yield created
+    shutil.rmtree(created)
 
 
 @dataclass
 class Site:
-    """Processes of one installation that share a way to find their credentials."""
+    """Processes of one installation with the same source of credentials."""
 
     database: Database
     conn: Connection
@@ -183,7 +184,7 @@ class Site:
 
     @property
     def url(self) -> str:
-        """Its password is the canary, which this server does not ask for."""
+        """Return a URL with the canary as password, which this server does not ask for."""
         return self.database.url.replace("postgres@", f"postgres:{self.canary}@", 1)
 
     def shell(self, setting: Setting, prefix: Sequence[str] | None = None) -> Terminal:
@@ -202,21 +203,21 @@ class Site:
 
     @property
     def operator(self) -> Terminal:
-        return QuickTerminal(
+        return InProcessTerminal(
             self.folder, JOBFORGE_DATABASE_URL=self.database.url, JOBFORGE_TENANT="acme"
         )
 
     def scan(self, job: str, pids: list[int], files: Sequence[Path] = ()) -> "Scan":
-        """What such a job finds of this site's canary."""
+        """Return where such a job finds this site's canary."""
         paths = json.dumps([str(file) for file in files])
         job_id = self.operator.read("enqueue", job, f"pids:={pids}", f"files:={paths}")
         self.operator.read("jobs", "wait", job_id)
         shown = self.operator.read_json("jobs", "show", job_id)
         assert shown["job"]["state"] == "succeeded", shown
-        return self._found(shown["job"]["result"])
+        return self._parse_findings(shown["job"]["result"])
 
     def scan_from_outside(self, pids: list[int]) -> "Scan":
-        """What a process of the same user finds that is not a job."""
+        """Return where a process finds the canary that has the same user but is not a job."""
         said = subprocess.run(
             [*_as_user(), sys.executable, str(self.folder / "app.py"), json.dumps(pids)],
             capture_output=True,
@@ -224,9 +225,9 @@ class Site:
             check=True,
             env=environment(),
         )
-        return self._found(json.loads(said.stdout))
+        return self._parse_findings(json.loads(said.stdout))
 
-    def _found(self, result: dict[str, Any]) -> "Scan":
+    def _parse_findings(self, result: dict[str, Any]) -> "Scan":
         hits = {place for place, hit in result["found"] if hit in {"", self.canary[::-1]}}
         return Scan(sorted(hits), result["tried"])
 
@@ -245,7 +246,7 @@ def site(database: Database, conn: Connection, unwritable: Path) -> Site:
 def _as_user() -> list[str]:
     if os.getuid() != 0:
         return []
-    # The server's user, for whom its socket is.
+    # The server's user, who may use its socket.
     user = pwd.getpwnam("nobody")
     return [
         *("setpriv", f"--reuid={user.pw_uid}", f"--regid={user.pw_gid}", "--clear-groups"),
@@ -254,18 +255,18 @@ def _as_user() -> list[str]:
 
 
 def _as_root() -> list[str]:
-    """Jobs have other users at the level `user`, and these must be able to read this Python."""
+    """At the level `user`, jobs have other users, who must be able to read this Python."""
     code = (
-        "import os, sys; from integration.attack_rig import show_python; show_python(); "
+        "import os, sys; from integration.attack_runner import show_python; show_python(); "
         "os.execv(sys.argv[1], sys.argv[1:])"
     )
     return [sys.executable, "-c", code]
 
 
-def _start_all(running: ExitStack, shell: Terminal, setting: Setting) -> list[Program]:
-    """One process of each kind."""
+def _start_all(running: ExitStack, shell: Terminal, setting: Setting) -> list[RunningProgram]:
+    """Start one process of each kind."""
     programs = [
-        running.enter_context(shell.started(*command, *setting.arguments))
+        running.enter_context(shell.start(*command, *setting.arguments))
         for command, _, _ in COMMANDS
     ]
     for program, (_, words, times) in zip(programs, COMMANDS, strict=True):
@@ -274,7 +275,7 @@ def _start_all(running: ExitStack, shell: Terminal, setting: Setting) -> list[Pr
 
 
 def _tree(pid: int) -> list[int]:
-    """The process and its descendants."""
+    """Return the process and its descendants."""
     found = [pid]
     for known in found:
         children = Path(f"/proc/{known}/task/{known}/children").read_text(encoding="ascii")
@@ -302,30 +303,32 @@ def test_a_job_finds_no_credentials_in_any_process(
             site.scan_from_outside(pids),
             site.scan("scan_in_typescript", [typescript.process.pid]),
         ]
-        typescript_said = typescript.said
+        typescript_said = typescript.output
     attempts(sum(scan.tried for scan in scans))
     assert [scan.places for scan in scans] == [[], [], [], []]
     assert "Debugger" not in typescript_said
     assert site.canary not in typescript_said
 
 
-def _typescript_worker(running: ExitStack, shell: Terminal, setting: Setting) -> Program:
+def _typescript_worker(running: ExitStack, shell: Terminal, setting: Setting) -> RunningProgram:
     command = [*worker_command(TYPESCRIPT), "--queues", "typescript:1", *setting.arguments]
-    program = running.enter_context(shell.started_program(*command))
+    program = running.enter_context(shell.start_program(*command))
     program.wait_for('"worker.started"')
     return program
 
 
-def _waiting_command(running: ExitStack, site: Site, shell: Terminal, setting: Setting) -> Program:
-    """A command of an operator that takes long."""
+def _waiting_command(
+    running: ExitStack, site: Site, shell: Terminal, setting: Setting
+) -> RunningProgram:
+    """Start a long-running command of an operator."""
     job_id = site.operator.read("enqueue", "scan", "pids:=[]", "files:=[]", "--in", "1h")
-    program = running.enter_context(shell.started("jobs", "wait", job_id, *setting.arguments))
+    program = running.enter_context(shell.start("jobs", "wait", job_id, *setting.arguments))
     wait_until(lambda: _is_hidden(program.process.pid, site.canary))
     return program
 
 
 def _is_hidden(pid: int, canary: str) -> bool:
-    """Whether the process has got as far as to hide what it was started with."""
+    """Return whether the process has hidden its initial environment and arguments."""
     shown = Path(f"/proc/{pid}/cmdline").read_bytes()
     with suppress(PermissionError):
         shown += Path(f"/proc/{pid}/environ").read_bytes()
@@ -338,13 +341,13 @@ def test_dev_and_its_worker_show_no_credentials(
 ) -> None:
     site = Site(database, conn, folder)
     shell = site.shell(_by_variables(site.url, site.canary, folder))
-    # Before `dev`, which joins it: to create it takes long.
+    # Started before `dev`, which joins it, because creating it takes long.
     with psycopg.connect(Embedded(folder / ".jobforge" / "pg").start(), autocommit=True) as own:
         migrate(own)
     if os.getuid() == 0:
         for path in (folder, folder / ".jobforge", *(folder / ".jobforge").glob("pg.*")):
             os.chown(path, pwd.getpwnam("nobody").pw_uid, -1)
-    with shell.started("dev", "app.py") as dev:
+    with shell.start("dev", "app.py") as dev:
         dev.wait_for("Postgres was already running.")
         dev.wait_for('"worker.started"')
         scan = site.scan_from_outside(_tree(dev.process.pid))
@@ -360,7 +363,7 @@ def test_a_job_cannot_read_the_files_with_credentials(
 ) -> None:
     setting = configure(site.url, site.canary, site.folder)
     shell = site.shell(setting)
-    with shell.started(*WORKER) as program:
+    with shell.start(*WORKER) as program:
         program.wait_for('"worker.started"')
         files = [site.folder / name for name in setting.files]
         scan = site.scan("scan", _tree(program.process.pid), files)
@@ -370,7 +373,7 @@ def test_a_job_cannot_read_the_files_with_credentials(
 
 @needs_landlock
 @pytest.mark.attack("credentials")
-def test_no_process_shows_the_credentials_that_it_has_from_files(
+def test_no_process_shows_credentials_that_it_reads_from_files(
     site: Site, attempts: Attempts
 ) -> None:
     setting = _by_all_files(site.url, site.canary, site.folder)
@@ -387,7 +390,7 @@ def test_no_process_shows_the_credentials_that_it_has_from_files(
 @pytest.mark.skipif(os.getuid() != 0, reason="only root has the level user")
 @pytest.mark.attack("credentials")
 @pytest.mark.parametrize("configure", [_by_variables, _by_all_files])
-def test_a_job_of_a_worker_of_root_finds_no_credentials(
+def test_a_job_of_a_root_worker_finds_no_credentials(
     site: Site, configure: Configure, attempts: Attempts
 ) -> None:
     """Landlock protects no file here, because root can write to every folder."""
@@ -395,7 +398,7 @@ def test_a_job_of_a_worker_of_root_finds_no_credentials(
     setting.variables["JOBFORGE_ISOLATION_LEVEL"] = "user"
     shell = site.shell(setting, _as_root())
     files = [site.folder / name for name in setting.files]
-    with shell.started(*WORKER) as program:
+    with shell.start(*WORKER) as program:
         program.wait_for('"worker.started"')
         scan = site.scan("scan", _tree(program.process.pid), files)
     attempts(scan.tried)

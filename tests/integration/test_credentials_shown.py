@@ -1,11 +1,11 @@
-"""No part of a credential is shown in errors about URLs, in `config show`, or to viewers."""
+"""Errors about URLs, `config show` and viewers' responses show no part of a credential."""
 
 import asyncio
 from pathlib import Path
 
 import pytest
 from attacks import Attempts
-from integration.terminal import QuickTerminal
+from integration.terminal import InProcessTerminal
 
 from jobforge.cli.database import connect
 from jobforge.cli.processes import worker_process
@@ -16,7 +16,7 @@ from jobforge.errors import JobForgeError
 SECRET = "s3cr3t-canary"
 PLACE = "127.0.0.1:1/app"
 
-# Each way to write a password into the URL of a database, right and wrong.
+# Valid and invalid ways to put a password into a database URL.
 URLS = {
     "plain": f"postgresql://ada:{SECRET}@{PLACE}",
     "with an at sign before it": f"postgresql://ada:p@{SECRET}@{PLACE}",
@@ -70,7 +70,7 @@ def test_an_error_about_a_url_shows_no_part_of_its_password(shape: str, attempts
         finally:
             await database.close()
 
-    said: list[str] = []
+    output: list[str] = []
     for attempt in (
         lambda: asyncio.run(open_database()),
         lambda: connect(url),
@@ -79,21 +79,21 @@ def test_an_error_about_a_url_shows_no_part_of_its_password(shape: str, attempts
         try:
             attempt()
         except JobForgeError as error:
-            said.append(f"{error} {error.hint} {error.detail}")
-    assert said
-    assert SECRET not in "".join(said)
+            output.append(f"{error} {error.hint} {error.detail}")
+    assert output
+    assert SECRET not in "".join(output)
     attempts(3)
 
 
 @pytest.mark.attack("secrets")
 @pytest.mark.parametrize("shape", URLS)
 def test_config_show_shows_no_part_of_a_password(shape: str, tmp_path: Path) -> None:
-    shell = QuickTerminal(tmp_path, JOBFORGE_DATABASE_URL=URLS[shape])
+    shell = InProcessTerminal(tmp_path, JOBFORGE_DATABASE_URL=URLS[shape])
     for form in ([], ["--json"]):
-        said = shell.read("config", "show", *form)
-        assert "database_url" in said
-        # The port is no credential.
-        assert SECRET not in said or shape == "as a port"
+        output = shell.read("config", "show", *form)
+        assert "database_url" in output
+        # The port is not a credential.
+        assert SECRET not in output or shape == "as a port"
 
 
 SETTINGS = {
@@ -121,7 +121,7 @@ SETTINGS = {
 @pytest.mark.parametrize("name", SETTINGS)
 def test_config_show_hides_credentials_within_addresses(name: str, tmp_path: Path) -> None:
     given, expected = SETTINGS[name]
-    shell = QuickTerminal(tmp_path, **{f"JOBFORGE_{name.upper()}": given})
+    shell = InProcessTerminal(tmp_path, **{f"JOBFORGE_{name.upper()}": given})
     shown = {row["name"]: row["value"] for row in shell.read_json("config", "show")}
     assert shown[name] == expected
     assert SECRET not in shell.read("config", "show")

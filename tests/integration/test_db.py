@@ -1,4 +1,4 @@
-"""Connections: pools, timeouts, round trips, notifications, what the server is like."""
+"""Connections: pools, timeouts, round trips, notifications, and inspection of the server."""
 
 import itertools
 import os
@@ -15,7 +15,7 @@ from typing import Any
 import psycopg
 import pytest
 from cluster import Connection, Database, wait_until
-from integration.seam import A_JOB, TENANT_A, WORKER, count_jobs
+from integration.call_setup import A_JOB, TENANT_A, WORKER, count_jobs
 from psycopg.pq import Trace
 from psycopg.rows import dict_row
 
@@ -27,7 +27,7 @@ from jobforge.types.jobs import EnqueueStatus, JobRequest
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("mail")]
 
 
-def test_a_job_is_enqueued_in_a_transaction_of_the_applications_own(
+def test_a_job_is_enqueued_in_the_applications_own_transaction(
     database: Database, conn: Connection
 ) -> None:
     url = database.url_as("service_login")
@@ -53,11 +53,11 @@ async def test_a_single_enqueue_is_one_round_trip(login: str, database: Database
         async with pool.connection() as conn:
             the_only_connection = conn
         assert await _round_trips(the_only_connection, db.arun(the_only_connection, call)) == 1
-        await pool.run(call)  # now it may be prepared
+        await pool.run(call)  # now the statement may be prepared
         assert await _round_trips(the_only_connection, pool.run(call)) == 1
 
 
-async def test_what_a_session_has_forgotten_is_prepared_again(
+async def test_a_statement_that_the_session_has_lost_is_prepared_again(
     database: Database, conn: Connection
 ) -> None:
     url, call = database.url_as("service_login"), calls.enqueue_job(A_JOB, tenant_id=TENANT_A)
@@ -66,7 +66,7 @@ async def test_what_a_session_has_forgotten_is_prepared_again(
         async with pool.connection() as mine:
             await mine.execute("discard all")
         await pool.run(call)
-    with _opened(url) as sync:
+    with _open(url) as sync:
         sync.run(call)
         with sync.connection() as own:
             own.execute("discard all")
@@ -82,10 +82,10 @@ REFUSED = {
 }
 
 
-async def test_a_frequent_call_is_refused_as_any_other(database: Database) -> None:
+async def test_a_prepared_call_raises_like_any_other(database: Database) -> None:
     url = database.url_as("service_login")
     async with db.Database(url, size=1) as pool:
-        with _opened(url) as sync, db.connect(url) as own:
+        with _open(url) as sync, db.connect(url) as own:
             for name, request in REFUSED.items():
                 call = calls.enqueue_job(request, tenant_id=TENANT_A)
                 with pytest.raises(JobForgeError) as expected:
@@ -98,7 +98,7 @@ async def test_a_frequent_call_is_refused_as_any_other(database: Database) -> No
 
 
 @contextmanager
-def _opened(url: str) -> Iterator[db.Pool]:
+def _open(url: str) -> Iterator[db.Pool]:
     pool = db.Pool(url, size=1)
     pool.open()
     yield pool
@@ -106,7 +106,7 @@ def _opened(url: str) -> Iterator[db.Pool]:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="libpq traces on Linux only")
-def test_who_is_interrupted_while_a_call_is_under_way_is_served_anew(
+def test_after_an_interrupted_call_the_next_call_works(
     database: Database, conn: Connection
 ) -> None:
     held: Call[None] = Call("select pg_advisory_xact_lock(7)", (), rows.nothing, is_frequent=True)
@@ -135,14 +135,14 @@ def test_who_is_interrupted_while_a_call_is_under_way_is_served_anew(
 
 
 class Interrupted(BaseException):
-    """As KeyboardInterrupt."""
+    """An interrupt like KeyboardInterrupt."""
 
 
 def _interrupt(*_: object) -> None:
     raise Interrupted
 
 
-async def test_a_scope_costs_one_round_trip_more_than_its_calls(pool: db.Database) -> None:
+async def test_a_scope_costs_one_more_round_trip_than_its_calls(pool: db.Database) -> None:
     async def enqueue_twice() -> None:
         async with pool.tenant(TENANT_A) as scope:
             await scope.run(calls.enqueue_job(A_JOB))
@@ -162,7 +162,7 @@ async def _round_trips(conn: db.AsyncConnection, work: Any) -> int:
         os.fsync(trace.fileno())
         trace.seek(0)
         senders = [line.split("\t")[0] for line in trace if line.strip()]
-    # F is from us to the server, B is back.
+    # F marks a message to the server, B one from the server.
     return sum(sender == "F" for sender, _ in itertools.groupby(senders))
 
 
@@ -172,7 +172,7 @@ async def test_a_notification_names_its_channel(pool: db.Database) -> None:
         assert await anext(channels) == "jobforge:other"
 
 
-async def test_listening_through_a_pooler_is_refused_unless_a_way_past_it_is_known(
+async def test_listening_through_a_pooler_needs_a_direct_url(
     database: Database,
 ) -> None:
     async with db.Database(database.url, behind_pooler=True) as pool:
@@ -187,7 +187,7 @@ async def test_listening_through_a_pooler_is_refused_unless_a_way_past_it_is_kno
         assert await anext(channels) == "jobforge:default"
 
 
-async def test_an_inspection_tells_what_the_login_may_and_what_the_server_is(
+async def test_an_inspection_returns_the_rights_of_the_login_and_the_settings_of_the_server(
     database: Database,
 ) -> None:
     async with db.Database(database.url) as pool:
@@ -209,7 +209,7 @@ async def test_an_inspection_tells_what_the_login_may_and_what_the_server_is(
     assert (worker.lock_timeout_ms, worker.idle_in_transaction_timeout_ms) == (2_000, 10_000)
 
 
-async def test_what_the_url_says_goes_before_our_own_wishes(database: Database) -> None:
+async def test_settings_of_the_url_override_the_defaults(database: Database) -> None:
     url = f"{database.url}&application_name=mine&options=-c%20lock_timeout%3D7s"
     with db.connect(url) as conn:
         shown = conn.execute(
@@ -219,7 +219,7 @@ async def test_what_the_url_says_goes_before_our_own_wishes(database: Database) 
     assert shown == ("7s", "mine")
 
 
-async def test_a_call_may_commit_without_waiting_for_the_disk(pool: db.Database) -> None:
+async def test_a_call_can_commit_asynchronously(pool: db.Database) -> None:
     show: Call[str] = Call(
         "select current_setting('synchronous_commit')", (), lambda rows: str(rows[0][0])
     )
@@ -227,7 +227,7 @@ async def test_a_call_may_commit_without_waiting_for_the_disk(pool: db.Database)
     assert await pool.run(show) != "local"
 
 
-def test_times_are_aware_of_their_zone(database: Database) -> None:
+def test_times_have_a_zone(database: Database) -> None:
     with db.connect(database.url_as("admin_login")) as mine:
         before = datetime.now(UTC)
         db.run(mine, calls.enqueue_job(A_JOB).for_tenant(TENANT_A))

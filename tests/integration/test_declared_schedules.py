@@ -1,13 +1,13 @@
-"""Schedules that code declares: kept in step with it, and fired by the worker that carries them."""
+"""Schedules declared in code: kept in sync with the code, and fired by the worker's scheduler."""
 
 from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
 from cluster import Clock, Connection, Database
-from integration.seam import TENANT_A, TENANT_B
-from integration.timetable import Timetable
-from integration.workshop import Workshop, eventually
+from integration.call_setup import TENANT_A, TENANT_B
+from integration.schedule_harness import ScheduleHarness
+from integration.worker_harness import WorkerHarness, eventually
 from sql import engine
 
 from jobforge import calls, db
@@ -28,7 +28,7 @@ def declared(conn: Connection, tenant: UUID = TENANT_A) -> dict[str | None, Trig
 
 
 def an_app(*, of: UUID | None = TENANT_A, **settings: Any) -> JobForge:
-    """`of` is the tenant of the app, unless the schedule names one."""
+    """Return an app of tenant `of`, unless the schedule names another tenant."""
     app = JobForge("postgresql://unused", tenant=of)
 
     @app.job(key="report", **settings)
@@ -38,45 +38,49 @@ def an_app(*, of: UUID | None = TENANT_A, **settings: Any) -> JobForge:
     return app
 
 
-def test_a_schedule_of_code_follows_the_code(conn: Connection) -> None:
+def test_a_declared_schedule_follows_the_code(conn: Connection) -> None:
     register(
         conn, an_app(cron="0 9 * * *", tz="Europe/Berlin", payload={"day": "{{schedule.date}}"})
     )
-    made = declared(conn)["report"]
-    assert (made.cron, made.timezone, made.definition) == ("0 9 * * *", "Europe/Berlin", "report")
+    created = declared(conn)["report"]
+    assert (created.cron, created.timezone, created.definition) == (
+        "0 9 * * *",
+        "Europe/Berlin",
+        "report",
+    )
     register(
         conn, an_app(cron="0 9 * * *", tz="Europe/Berlin", payload={"day": "{{schedule.date}}"})
     )
-    assert declared(conn)["report"] == made
+    assert declared(conn)["report"] == created
 
     register(conn, an_app(cron="30 8 * * *", overlap="skip", jitter=300))
     changed = declared(conn)["report"]
-    assert (changed.id, changed.cron, changed.timezone) == (made.id, "30 8 * * *", "tenant")
+    assert (changed.id, changed.cron, changed.timezone) == (created.id, "30 8 * * *", "tenant")
     assert (changed.overlap, changed.jitter_s, changed.payload) == ("skip", 300, {})
 
-    db.run(conn, calls.run_trigger(made.id, tenant_id=TENANT_A))
+    db.run(conn, calls.run_trigger(created.id, tenant_id=TENANT_A))
     register(conn, an_app())
     assert declared(conn) == {}
-    [asked] = db.run(conn, calls.list_firings(made.id, tenant_id=TENANT_A))
+    [asked] = db.run(conn, calls.list_firings(created.id, tenant_id=TENANT_A))
     assert (asked.outcome, asked.reason) == ("skipped", "the trigger was deleted")
     register(conn, an_app(cron="@daily"))
-    assert declared(conn)["report"].id == made.id
+    assert declared(conn)["report"].id == created.id
 
 
-def test_what_operators_decide_of_it_stays(conn: Connection) -> None:
+def test_changes_by_operators_are_kept(conn: Connection) -> None:
     register(conn, an_app(cron="@daily"))
-    made = declared(conn)["report"].id
-    db.run(conn, calls.edit_trigger(made, {"enabled": False}, tenant_id=TENANT_A))
+    created = declared(conn)["report"].id
+    db.run(conn, calls.edit_trigger(created, {"enabled": False}, tenant_id=TENANT_A))
     register(conn, an_app(cron="@hourly"))
     trigger = declared(conn)["report"]
     assert (trigger.cron, trigger.enabled) == ("@hourly", False)
     with pytest.raises(Conflict, match="declared in code"):
-        db.run(conn, calls.edit_trigger(made, {"cron": "@weekly"}, tenant_id=TENANT_A))
+        db.run(conn, calls.edit_trigger(created, {"cron": "@weekly"}, tenant_id=TENANT_A))
     with pytest.raises(Conflict, match="declared in code"):
-        db.run(conn, calls.delete_trigger(made, tenant_id=TENANT_A))
+        db.run(conn, calls.delete_trigger(created, tenant_id=TENANT_A))
 
 
-def test_code_of_another_app_is_left_alone(conn: Connection) -> None:
+def test_schedules_of_another_app_are_unchanged(conn: Connection) -> None:
     register(conn, an_app(cron="@daily"))
     other = JobForge("postgresql://unused")
 
@@ -87,7 +91,7 @@ def test_code_of_another_app_is_left_alone(conn: Connection) -> None:
     assert "report" in declared(conn)
 
 
-def test_a_schedule_for_every_tenant_is_for_those_too_that_come_later(conn: Connection) -> None:
+def test_a_schedule_for_all_tenants_includes_later_tenants(conn: Connection) -> None:
     engine.call(conn, "put_tenant", tenant_id=TENANT_A, settings={})
     register(conn, an_app(cron="@daily", tenant="*"))
     assert "report" in declared(conn, TENANT_A)
@@ -100,7 +104,7 @@ def test_a_schedule_for_every_tenant_is_for_those_too_that_come_later(conn: Conn
     assert rows == []
 
 
-def test_a_schedule_needs_a_tenant_that_is_there(conn: Connection) -> None:
+def test_a_schedule_needs_an_existing_tenant(conn: Connection) -> None:
     with pytest.raises(ConfigError, match="whose schedule"):
         an_app(of=None, cron="@daily").build_schedule_declaration()
     with pytest.raises(NotFound):
@@ -116,7 +120,7 @@ def test_a_schedule_needs_a_tenant_that_is_there(conn: Connection) -> None:
         ({"tz": "Europe/Berlin"}, "tz"),
     ],
 )
-def test_what_could_never_fire_is_refused_where_it_is_declared(
+def test_a_schedule_that_can_never_fire_is_refused_at_declaration(
     settings: dict[str, Any], field: str
 ) -> None:
     with pytest.raises(Invalid) as refused:
@@ -126,13 +130,13 @@ def test_what_could_never_fire_is_refused_where_it_is_declared(
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("listens", [True, False])
-async def test_a_worker_carries_a_scheduler_that_runs_what_is_declared(
+async def test_a_worker_runs_a_scheduler_for_declared_schedules(
     database: Database, conn: Connection, clock: Clock, *, listens: bool
 ) -> None:
-    shop = Workshop(database, conn)
-    told = []
+    harness = WorkerHarness(database, conn)
+    reported = []
 
-    @shop.app.job(
+    @harness.app.job(
         isolation="inline",
         cron="0 * * * *",
         tenant=TENANT_A,
@@ -140,22 +144,22 @@ async def test_a_worker_carries_a_scheduler_that_runs_what_is_declared(
         payload={"at": "{{schedule.fire_at}}"},
     )
     async def hourly(at: str) -> None:
-        told.append(at)
+        reported.append(at)
 
     async with db.Database(database.url_as("worker_login"), behind_pooler=not listens) as pool:
         scheduler = Scheduler(pool, poll_s=0.05)
-        async with shop.working(scheduler=scheduler, listens=listens):
-            table = Timetable(database, conn, clock)
-            [made] = [trigger.id for trigger in declared(conn).values()]
-            await eventually(lambda: table.get(made).next_run_at is not None)
-            due = table.travel_to_next(made)
+        async with harness.running_worker(scheduler=scheduler, listens=listens):
+            table = ScheduleHarness(database, conn, clock)
+            [created] = [trigger.id for trigger in declared(conn).values()]
+            await eventually(lambda: table.get(created).next_run_at is not None)
+            due = table.travel_to_next(created)
             conn.execute("select jobforge_private.wake_scheduler()")
-            await eventually(lambda: bool(told))
-    assert told == [due.isoformat()]
+            await eventually(lambda: bool(reported))
+    assert reported == [due.isoformat()]
 
 
 @pytest.mark.anyio
-async def test_a_scheduler_stops_before_and_after_it_runs(database: Database) -> None:
+async def test_a_scheduler_can_be_stopped_before_and_after_it_runs(database: Database) -> None:
     async with db.Database(database.url_as("worker_login")) as pool:
         scheduler = Scheduler(pool)
         scheduler.stop()

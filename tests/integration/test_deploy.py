@@ -1,4 +1,4 @@
-"""The files of deploy/: they are what their readers take them for, and name what exists."""
+"""The files of deploy/ are valid for their tools and name only what exists."""
 
 import json
 import os
@@ -42,7 +42,7 @@ def read(name: str) -> list[Any]:
 
 
 def selectors(expression: Any) -> Iterator[VectorSelector]:
-    """The series that an expression asks for."""
+    """Return the series of an expression."""
     match expression:
         case VectorSelector():
             yield expression
@@ -59,7 +59,7 @@ def selectors(expression: Any) -> Iterator[VectorSelector]:
 
 
 def unknown(text: str) -> set[str]:
-    """What an expression names that no metric has."""
+    """Return the names in an expression that no metric has."""
     parsed = promql_parser.parse(text.replace("$__rate_interval", "5m"))
     found = list(selectors(parsed))
     assert found, text
@@ -69,7 +69,7 @@ def unknown(text: str) -> set[str]:
     return (names - METRICS) | (matched | grouped) - LABELS - {"instance"}
 
 
-def test_the_rules_are_promql_and_name_metrics_that_exist() -> None:
+def test_the_rules_are_valid_promql_and_name_existing_metrics() -> None:
     [alerts] = read("prometheus/alerts.yaml")
     rules = [rule for group in alerts["groups"] for rule in group["rules"]]
     assert len({rule["alert"] for rule in rules}) == len(rules) > 10
@@ -85,14 +85,14 @@ def test_the_rules_are_promql_and_name_metrics_that_exist() -> None:
         assert set(named) <= LABELS | {"instance"}
 
 
-def test_a_metric_that_does_not_exist_is_found() -> None:
+def test_an_unknown_metric_is_found() -> None:
     assert unknown("sum(rate(jobforge_jbos_total[5m])) > 1 or vector(0)") == {"jobforge_jbos_total"}
     assert unknown('max by (color) (jobforge_jobs{shape="round"})') == {"color", "shape"}
     with pytest.raises(ValueError, match="unclosed"):
         unknown("sum(jobforge_jobs")
 
 
-def test_the_dashboard_names_metrics_that_exist_and_panels_do_not_overlap() -> None:
+def test_the_dashboard_names_existing_metrics_and_its_panels_do_not_overlap() -> None:
     dashboard = json.loads((DEPLOY / "grafana/jobforge.json").read_text("utf-8"))
     panels = dashboard["panels"]
     assert len({panel["id"] for panel in panels}) == len(panels)
@@ -114,7 +114,7 @@ def test_the_dashboard_names_metrics_that_exist_and_panels_do_not_overlap() -> N
     assert len(shown) > 20
 
 
-def test_the_manifests_are_as_kubernetes_has_them() -> None:
+def test_the_manifests_match_the_kubernetes_schema() -> None:
     manifests = read("kubernetes/jobforge.yaml")
     for manifest in manifests:
         schema_of(manifest).validate(manifest)
@@ -140,7 +140,7 @@ def test_containers_of_kubernetes_are_confined_and_probed() -> None:
     for name in ("jobforge-migrate", "jobforge-server", "jobforge-worker"):
         pod = manifests[name]["spec"]["template"]["spec"]
         assert pod["securityContext"]["runAsNonRoot"]
-        # A Service jobforge-metrics beside them would set JOBFORGE_METRICS_PORT, to tcp://….
+        # A Service named jobforge-metrics would set JOBFORGE_METRICS_PORT to tcp://….
         assert pod["enableServiceLinks"] is False
         [container] = pod["containers"]
         assert container["securityContext"]["readOnlyRootFilesystem"]
@@ -154,7 +154,7 @@ def test_containers_of_kubernetes_are_confined_and_probed() -> None:
     assert worker["terminationGracePeriodSeconds"] > Config().drain_s
 
 
-def test_every_pod_has_a_network_policy_that_keeps_private_addresses_out() -> None:
+def test_every_pod_has_a_network_policy_that_excludes_private_addresses() -> None:
     manifests = read("kubernetes/jobforge.yaml")
     policies = {
         each["metadata"]["name"]: each for each in manifests if "policyTypes" in each["spec"]
@@ -178,13 +178,13 @@ def test_every_pod_has_a_network_policy_that_keeps_private_addresses_out() -> No
                     assert any(ip_address(address) in each for each in blocked), address
 
 
-def test_scratch_volumes_are_bounded() -> None:
+def test_scratch_volumes_have_a_size_limit() -> None:
     for manifest in read("kubernetes/jobforge.yaml"):
         for volume in manifest["spec"].get("template", {}).get("spec", {}).get("volumes", ()):
             assert volume["emptyDir"]["sizeLimit"], volume["name"]
 
 
-def test_workers_are_scaled_by_a_metric_that_exists() -> None:
+def test_workers_are_scaled_by_an_existing_metric() -> None:
     [scaled] = read("kubernetes/keda.yaml")
     assert (scaled["apiVersion"], scaled["kind"]) == ("keda.sh/v1alpha1", "ScaledObject")
     targets = {each["metadata"]["name"] for each in read("kubernetes/jobforge.yaml")}
@@ -196,7 +196,7 @@ def test_workers_are_scaled_by_a_metric_that_exists() -> None:
     assert float(trigger["metadata"]["threshold"]) > 0
 
 
-def test_compose_runs_commands_and_settings_that_exist() -> None:
+def test_compose_uses_existing_commands_and_settings() -> None:
     [compose] = read("compose.yaml")
     services = compose["services"]
     assert set(services) == {"postgres", "migrate", "server", "worker"}
@@ -222,9 +222,9 @@ def test_compose_runs_commands_and_settings_that_exist() -> None:
 
 
 def test_the_logins_of_compose_have_the_rights_that_they_need(folder: Path) -> None:
-    """What the Postgres image runs at its first start, then what the containers do."""
+    """Run the first start of the Postgres image, then the commands of the containers."""
     embedded = Embedded(folder / "pg", bin_dir=BINARIES, settings=SETTINGS)
-    embedded.start()  # the fixture stops it
+    embedded.start()  # the fixture stops the server
     server = embedded.running()
     assert server is not None
     with connect_to(server.url()) as admin:
@@ -291,7 +291,7 @@ def test_the_image_has_two_stages_and_is_not_root() -> None:
     }
 
 
-def test_the_image_is_built_from_all_that_a_wheel_is_built_from() -> None:
+def test_the_image_build_has_all_files_of_the_wheel() -> None:
     steps = DockerfileParser(path=str(DEPLOY / "Dockerfile")).structure
     copies = [step["value"].split()[:-1] for step in steps if step["instruction"] == "COPY"]
     copied = {each for sources in copies if sources[0] != "--from=build" for each in sources}
@@ -302,7 +302,7 @@ def test_the_image_is_built_from_all_that_a_wheel_is_built_from() -> None:
     assert needed | {project["readme"], *project["license-files"]} <= copied
 
 
-def test_the_image_has_a_locked_version_of_all_that_it_needs() -> None:
+def test_the_image_has_a_locked_version_of_each_dependency() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     extras = project["optional-dependencies"]
     wanted = {
@@ -338,8 +338,8 @@ def test_each_locked_version_has_its_hashes(name: str) -> None:
         assert re.match(r"[\w.\[\],-]+==\S+ .*--hash=sha256:[0-9a-f]{64}", line), line
 
 
-def test_metrics_that_other_machines_reach_have_a_token() -> None:
-    """Otherwise the container does not start."""
+def test_metrics_that_other_machines_can_reach_have_a_token() -> None:
+    """The container does not start otherwise."""
     environments = [
         [entry["name"] for entry in container.get("env", ())]
         for manifest in read("kubernetes/jobforge.yaml")
@@ -355,7 +355,9 @@ def test_metrics_that_other_machines_reach_have_a_token() -> None:
 
 
 def test_every_image_can_be_pinned_by_its_digest() -> None:
-    """By a build argument, a variable, or the comment that asks to replace it."""
+    """Each image takes its digest from a build argument, a variable, or a line with a comment about
+    it.
+    """
     digest = "@sha256:"
     dockerfile = (DEPLOY / "Dockerfile").read_text("utf-8")
     sources = re.findall(r"^FROM (\S+)", dockerfile, re.MULTILINE)
@@ -368,13 +370,13 @@ def test_every_image_can_be_pinned_by_its_digest() -> None:
     assert digest in (DEPLOY / "kubernetes/jobforge.yaml").read_text("utf-8")
 
 
-# The first version of each dependency without a known vulnerability that concerns us.
+# The first version of each dependency without a known vulnerability that affects JobForge.
 FIXED = {
     "cryptography": (50,),
     "orjson": (3, 11, 6),
     "pyjwt": (2, 13),
     "starlette": (1, 3, 1),
-    "fastapi": (0, 133, 1),  # the first that permits this Starlette
+    "fastapi": (0, 133, 1),  # the first version that permits this Starlette
 }
 
 
@@ -398,8 +400,8 @@ def _check_environment(names: Any) -> None:
 
 
 def _check_command(words: list[str]) -> None:
-    """Each is a command of ours, with options that it has."""
-    import typer.main  # noqa: PLC0415 - what follows is all that needs it
+    """Check that each is a command of JobForge with existing options."""
+    import typer.main  # noqa: PLC0415 - only the lines below need it
 
     command: Any = typer.main.get_command(commands)
     while words and words[0] in getattr(command, "commands", {}):

@@ -1,4 +1,4 @@
-"""The documentation says what is so: its SQL runs, its lists are complete."""
+"""The documentation is correct: its SQL runs, and its lists are complete."""
 
 import re
 from collections.abc import Iterator
@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import tables_page
 from cluster import Connect, Connection, Database
-from integration.seam import TENANT_A
+from integration.call_setup import TENANT_A
 from sql.test_lifecycle import HELD, WAITING_AND_ENDED
 
 from jobforge import errors
@@ -34,7 +34,7 @@ def test_the_sql_of_readme_and_reference_runs_from_top_to_bottom(
     database.run_file(script)
 
 
-# What readers of a page are taken to have. Its SQL is rolled back: roles are those of all tests.
+# What a page expects before its SQL. It is rolled back, because all tests share the roles.
 BEFORE = {
     "docs/deploy.md": "",
     "docs/doctor.md": "",
@@ -57,12 +57,14 @@ def test_the_sql_of_every_other_page_runs(connect: Connect) -> None:
     conn = connect(autocommit=False)
     for page, before in BEFORE.items():
         for block in (before, *_blocks(page, "sql")):
-            conn.execute(_aimed(block, conn.info.dbname).encode())
+            conn.execute(_in_database(block, conn.info.dbname).encode())
         conn.rollback()
 
 
-def _aimed(block: str, database: str) -> str:
-    """A block for psql, in a transaction of ours, in this database, for a tenant that is one."""
+def _in_database(block: str, database: str) -> str:
+    """Return a psql block inside a transaction of the test, for this database and an existing
+    tenant.
+    """
     block = re.sub(r"^(begin|commit);$", "", block, flags=re.MULTILINE)
     block = re.sub(r"'<id>'|:'tenant'", f"'{TENANT_A}'", block)
     return block.replace("on database app ", f"on database {database} ")
@@ -80,7 +82,7 @@ def test_the_reference_has_every_function_with_its_arguments(conn: Connection) -
     assert dict(_signatures()) == functions
 
 
-def test_the_page_of_tables_is_current(conn: Connection) -> None:
+def test_the_generated_page_of_tables_is_current(conn: Connection) -> None:
     assert tables_page.PAGE.read_text(encoding="utf-8") == tables_page.page(conn), "run: make pages"
 
 
@@ -91,7 +93,7 @@ def _signatures() -> Iterator[tuple[str, list[str]]]:
 
 
 def _arguments(text: str) -> list[str]:
-    """Name and type of each argument that goes in, with a mark on those that have a default."""
+    """Return name and type of each input argument, with a mark on arguments that have a default."""
     text = text.replace("timestamp with time zone", "timestamptz")
     texts = [part.strip() for part in re.split(r",\s+(?=(?:INOUT |OUT )?\w+ \w)", text)]
     taken = [re.sub(r"^INOUT ", "", part) for part in texts if part and not part.startswith("OUT ")]
@@ -111,5 +113,5 @@ def _is_refusal(value: object) -> bool:
 
 
 @pytest.mark.parametrize("table", [WAITING_AND_ENDED, HELD])
-def test_the_table_of_states_is_the_one_that_is_tested(table: str) -> None:
+def test_the_documented_table_of_states_is_the_tested_one(table: str) -> None:
     assert table.strip("\n") in _read("docs/lifecycle.md")

@@ -1,4 +1,4 @@
-"""Durable steps, waits and children as handlers have them, sync and async, in the test kit."""
+"""Durable steps, waits and children in sync and async handlers, with the test kit."""
 
 import asyncio
 import re
@@ -48,7 +48,7 @@ async def notify(to: str) -> tuple[str, int]:
 
 
 def fails(name: str) -> None:
-    """Fails as often as the test has planned."""
+    """Fail as often as the test has planned."""
     if fail.get(name):
         fail[name] -= 1
         raise OSError(name)
@@ -65,13 +65,13 @@ def order(ctx: Context) -> str:
 
 @jf.job(retry=Retry(max_attempts=3, base=1), isolation="inline")
 async def greet(ctx: Context) -> list[str]:
-    said = await asyncio.gather(*(ctx.step("notify", notify, to) for to in ("ada", "bob")))
+    output = await asyncio.gather(*(ctx.step("notify", notify, to) for to in ("ada", "bob")))
     receipt = await ctx.astep("charge", charge, 1)
     odd = await ctx.astep("odd", lambda: notify("eve"))
     fails("after")
     assert receipt == Receipt(1, datetime(2026, 1, 2, tzinfo=UTC))
-    assert isinstance(said[0], tuple)
-    return [to for to, _ in said] + [odd[0]]
+    assert isinstance(output[0], tuple)
+    return [to for to, _ in output] + [odd[0]]
 
 
 @jf.job
@@ -137,7 +137,7 @@ def _forgotten(kit: Kit) -> Iterator[None]:
 
 
 def emit(kit: Kit, handle: Handle[Any], name: str, data: Any) -> int:
-    """What the dispatch of an event does."""
+    """Emit an event and dispatch it to the job's wait."""
     with psycopg.connect(kit.url, user="postgres", options="") as conn:
         row = conn.execute(
             "select jobforge_private.resume_waits(%s, %s, %s, %s)",
@@ -147,7 +147,7 @@ def emit(kit: Kit, handle: Handle[Any], name: str, data: Any) -> int:
     return int(row[0])
 
 
-def test_finished_steps_are_not_run_again_and_give_back_what_they_gave(kit: Kit) -> None:
+def test_finished_steps_are_not_repeated_and_return_their_stored_results(kit: Kit) -> None:
     handle = order.enqueue()
     fail["after"] = 2
     drained = kit.drain()
@@ -156,7 +156,7 @@ def test_finished_steps_are_not_run_again_and_give_back_what_they_gave(kit: Kit)
     assert handle.result() == "7 2026"
 
 
-def test_steps_of_async_handlers_count_in_the_order_of_their_calls(kit: Kit) -> None:
+def test_steps_of_async_handlers_are_numbered_in_call_order(kit: Kit) -> None:
     handle = greet.enqueue()
     fail["after"] = 1
     kit.drain()
@@ -164,7 +164,7 @@ def test_steps_of_async_handlers_count_in_the_order_of_their_calls(kit: Kit) -> 
     assert handle.result() == ["ada", "bob", "eve"]
 
 
-def test_a_sleep_resumes_after_its_time_and_costs_no_attempt(kit: Kit) -> None:
+def test_a_sleep_resumes_after_its_time_and_uses_no_attempt(kit: Kit) -> None:
     handle = nap.enqueue(until=kit.now() + timedelta(days=3))
     started = kit.now()
     drained = kit.drain()
@@ -183,7 +183,7 @@ def test_an_event_resumes_the_job_and_a_wait_without_one_times_out(kit: Kit) -> 
     assert unlucky.result() == "never"
 
 
-def test_children_are_made_once_and_gathered(kit: Kit) -> None:
+def test_children_are_created_once_and_gathered(kit: Kit) -> None:
     handle = total.enqueue([1, 2, 3])
     fail["after"] = 1
     kit.drain()
@@ -209,7 +209,7 @@ def test_a_result_above_the_limit_is_a_final_failure_that_names_it(kit: Kit) -> 
     assert "1,048,576" in error["message"]
 
 
-def test_a_handler_is_told_which_kind_of_function_it_can_step_through(kit: Kit) -> None:
+def test_a_step_of_the_wrong_kind_of_function_is_an_error(kit: Kit) -> None:
     @jf.job(key="mixed_up")
     async def mixed_up(ctx: Context) -> None:
         with pytest.raises(Invalid, match="astep"):

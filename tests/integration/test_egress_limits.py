@@ -1,4 +1,4 @@
-"""Servers that answer slowly, endlessly, hugely or wrongly end as the error that names it."""
+"""Responses that are slow, endless, huge or wrong fail with the error that names the reason."""
 
 import asyncio
 import gzip
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from integration.loopback import Loopback, certificate, loopback
+from integration.loopback_server import LoopbackServer, create_certificate, run_loopback_server
 
 from jobforge.connectors.egress import EgressClient, EgressRequest, EgressResponse, Policy
 from jobforge.connectors.egress.policy import parse_allow_entry
@@ -28,12 +28,12 @@ MIB = 1024 * 1024
 HEAD = b"HTTP/1.1 200 OK\r\n"
 
 
-def client(server: Loopback, **more: Any) -> EgressClient:
+def client(server: LoopbackServer, **more: Any) -> EgressClient:
     allowed = parse_allow_entry(f"127.0.0.1:{server.port}")
     return EgressClient(Policy(allowed=(allowed,), allow_http=True), **more)
 
 
-async def get(server: Loopback, **more: Any) -> EgressResponse:
+async def get(server: LoopbackServer, **more: Any) -> EgressResponse:
     return await client(server).send(EgressRequest("GET", f"{server.url}/path", **more))
 
 
@@ -114,52 +114,54 @@ ANSWERS = [
 
 @pytest.mark.attack("response bombs")
 @pytest.mark.parametrize(("answer", "error"), ANSWERS, ids=range(len(ANSWERS)))
-async def test_an_answer_that_goes_beyond_its_limits_ends_as_what_it_is(
+async def test_a_response_beyond_a_limit_fails_with_the_name_of_the_limit(
     answer: Any, error: type[EgressError]
 ) -> None:
-    async with loopback(answer) as server:
+    async with run_loopback_server(answer) as server:
         deadline_s = 0.3 if error is DeadlineExceeded else 30
         with pytest.raises(error) as ended:
             await get(server, deadline_s=deadline_s)
     assert type(ended.value) is error
 
 
-async def test_an_answer_at_the_limit_is_read_whole_and_unpacked() -> None:
+async def test_a_response_at_the_limit_is_read_whole_and_unpacked() -> None:
     body = b"0123456789abcdef" * (MIB // 16)
     for answer in (whole(body), whole(gzip.compress(body), b"content-encoding: gzip\r\n")):
-        async with loopback(answer) as server:
+        async with run_loopback_server(answer) as server:
             assert (await get(server)).body == body
             assert b"accept-encoding: identity" in server.requests[0]
             assert b"connection: close" in server.requests[0]
 
 
 @pytest.mark.attack("response bombs")
-async def test_the_answer_to_a_head_has_no_body_whatever_it_announces() -> None:
-    async with loopback(HEAD + b"content-length: 10000000000\r\n\r\n") as server:
+async def test_the_response_to_head_has_no_body_whatever_its_headers_say() -> None:
+    async with run_loopback_server(HEAD + b"content-length: 10000000000\r\n\r\n") as server:
         response = await client(server).send(EgressRequest("HEAD", server.url))
     assert (response.status, response.body) == (200, b"")
 
 
 @pytest.mark.attack("response bombs")
-async def test_a_thousand_redirects_are_three() -> None:
+async def test_redirects_end_after_the_third() -> None:
     again = b"HTTP/1.1 302 Found\r\nlocation: /again\r\ncontent-length: 0\r\n\r\n"
-    async with loopback(again) as server:
+    async with run_loopback_server(again) as server:
         with pytest.raises(TooManyRedirects):
             await get(server, redirects=3)
     assert len(server.requests) == 4
 
 
-async def test_nobody_there_is_unreachable() -> None:
-    async with loopback(b"") as server:
+async def test_a_closed_port_is_unreachable() -> None:
+    async with run_loopback_server(b"") as server:
         pass
     with pytest.raises(Unreachable) as error:
         await get(server)
     assert "Errno" not in str(error.value)
 
 
-async def test_tls_that_cannot_be_trusted_is_refused(tmp_path: Path) -> None:
+async def test_untrusted_tls_is_refused(tmp_path: Path) -> None:
     for name, days in (("127.0.0.1", 1), ("other.example.com", 1), ("127.0.0.1", -1)):
-        async with loopback(whole(b"ok"), certificate(tmp_path, name, days=days)) as server:
+        async with run_loopback_server(
+            whole(b"ok"), create_certificate(tmp_path, name, days=days)
+        ) as server:
             trusting = ssl.create_default_context(cafile=tmp_path / "cert.pem")
             request = EgressRequest("GET", f"https://127.0.0.1:{server.port}/")
             with pytest.raises(TlsError):
@@ -171,7 +173,7 @@ async def test_tls_that_cannot_be_trusted_is_refused(tmp_path: Path) -> None:
                 await client(server, ssl_context=trusting).send(request)
 
 
-async def test_a_server_without_tls_is_no_secure_one() -> None:
-    async with loopback(whole(b"plain"), is_hasty=True) as server:
+async def test_https_to_a_server_without_tls_is_refused() -> None:
+    async with run_loopback_server(whole(b"plain"), answers_before_reading=True) as server:
         with pytest.raises(TlsError):
             await client(server).send(EgressRequest("GET", f"https://127.0.0.1:{server.port}/"))

@@ -1,4 +1,4 @@
-"""The embedded server on real folders, with real processes."""
+"""The embedded server, with real folders and processes."""
 
 import os
 import shutil
@@ -28,7 +28,7 @@ print(server.started_here)
 """
 
 
-def _embedded(folder: Path, **settings: str) -> Embedded:
+def _create_embedded(folder: Path, **settings: str) -> Embedded:
     return Embedded(folder / "pg", settings={**SETTINGS, **settings})
 
 
@@ -40,13 +40,13 @@ def _value(url: str, query: str) -> object:
 
 
 def test_a_running_server_is_joined_and_not_started_again(folder: Path) -> None:
-    first, second = _embedded(folder), _embedded(folder)
+    first, second = _create_embedded(folder), _create_embedded(folder)
     url = first.start()
     assert second.start() == url
     assert (first.started_here, second.started_here) == (True, False)
 
 
-def test_of_two_processes_at_once_one_starts_and_the_other_joins(folder: Path) -> None:
+def test_of_two_concurrent_processes_one_starts_and_the_other_joins(folder: Path) -> None:
     command = [sys.executable, "-c", JOIN, str(folder / "pg")]
     processes = [
         subprocess.Popen(
@@ -58,8 +58,8 @@ def test_of_two_processes_at_once_one_starts_and_the_other_joins(folder: Path) -
     assert answers == ["False", "True"]
 
 
-def test_stop_ends_the_server_and_is_harmless_when_there_is_none(folder: Path) -> None:
-    server = _embedded(folder)
+def test_stop_ends_the_server_and_is_harmless_without_one(folder: Path) -> None:
+    server = _create_embedded(folder)
     server.stop()
     server.start()
     server.stop()
@@ -67,32 +67,32 @@ def test_stop_ends_the_server_and_is_harmless_when_there_is_none(folder: Path) -
     server.stop()
 
 
-def test_data_survive_a_stop_and_a_start(folder: Path) -> None:
-    server = _embedded(folder)
+def test_data_survives_a_restart(folder: Path) -> None:
+    server = _create_embedded(folder)
     _value(server.start(), "create table kept (n) as values (1); select 1")
     server.stop()
     assert _value(server.start(), "select count(*) from kept") == 1
 
 
 def test_a_killed_server_is_started_again(folder: Path) -> None:
-    server = _embedded(folder, fsync="on", synchronous_commit="on")
+    server = _create_embedded(folder, fsync="on", synchronous_commit="on")
     with psycopg.connect(server.start(), autocommit=True) as conn:
         conn.execute("create table kept as select 1")
         running = server.running()
         assert running is not None
         os.kill(running.pid, signal.SIGKILL)
-        # An orphaned backend, this connection's, is still there: the start has to wait for it.
+        # This connection's orphaned backend still exists, so the start has to wait for it.
         assert _value(server.start(), "select count(*) from kept") == 1
 
 
 def test_the_lock_file_of_a_zombie_does_not_stop_a_start(folder: Path) -> None:
-    server = _embedded(folder)
+    server = _create_embedded(folder)
     server.start()
     lock_file = folder / "pg" / "postmaster.pid"
     text = lock_file.read_text()
     server.stop()
     owner = lock_file.parent.stat()
-    # Of the owner's: the server takes no notice of a process that it may not signal.
+    # The process has the owner's user, because the server ignores a process that it may not signal.
     user = owner.st_uid if os.geteuid() == 0 else None
     with subprocess.Popen(["/bin/sh", "-c", ":"], user=user) as zombie:
         os.waitid(os.P_PID, zombie.pid, os.WEXITED | os.WNOWAIT)
@@ -102,9 +102,9 @@ def test_the_lock_file_of_a_zombie_does_not_stop_a_start(folder: Path) -> None:
     assert server.started_here
 
 
-def test_a_long_or_odd_path_gets_a_socket_that_can_be_reached(folder: Path) -> None:
+def test_a_long_or_unusual_path_gets_a_reachable_socket(folder: Path) -> None:
     for name in ("long" * 30, "it's, odd 100%"):
-        server = _embedded(folder / name)
+        server = _create_embedded(folder / name)
         url = server.start()
         assert _value(url, "select 1") == 1
         running = server.running()
@@ -113,13 +113,13 @@ def test_a_long_or_odd_path_gets_a_socket_that_can_be_reached(folder: Path) -> N
         assert running.socket_dir == folder / name / "pg" or not running.socket_dir.exists()
 
 
-def test_a_path_that_the_shell_would_read_is_refused(folder: Path) -> None:
+def test_a_path_with_shell_characters_is_refused(folder: Path) -> None:
     with pytest.raises(EmbeddedError, match="may not contain"):
-        _embedded(folder / "$(touch here)").start()
+        _create_embedded(folder / "$(touch here)").start()
 
 
 def test_only_the_owner_can_enter_the_folder_with_the_socket(folder: Path) -> None:
-    server = _embedded(folder)
+    server = _create_embedded(folder)
     server.start()
     running = server.running()
     assert running is not None
@@ -127,7 +127,7 @@ def test_only_the_owner_can_enter_the_folder_with_the_socket(folder: Path) -> No
     assert stat.S_IMODE((folder / "pg.password").stat().st_mode) == 0o600
 
 
-def test_tcp_asks_for_the_password(folder: Path) -> None:
+def test_tcp_requires_the_password(folder: Path) -> None:
     server = Embedded(folder / "pg", settings=SETTINGS, tcp=True)
     server.start()
     url = server.tcp_url()
@@ -138,32 +138,32 @@ def test_tcp_asks_for_the_password(folder: Path) -> None:
 
 
 def test_without_tcp_there_is_no_port_to_connect_to(folder: Path) -> None:
-    server = _embedded(folder)
+    server = _create_embedded(folder)
     url = server.start()
     assert _value(url, "show listen_addresses") == ""
     with pytest.raises(EmbeddedError, match="does not listen on TCP"):
         server.tcp_url()
 
 
-def test_settings_reach_the_server(folder: Path) -> None:
-    assert _value(_embedded(folder, work_mem="7MB").start(), "show work_mem") == "7MB"
+def test_settings_are_applied_to_the_server(folder: Path) -> None:
+    assert _value(_create_embedded(folder, work_mem="7MB").start(), "show work_mem") == "7MB"
 
 
-def test_a_server_that_cannot_start_says_why(folder: Path) -> None:
+def test_a_server_that_cannot_start_reports_the_reason(folder: Path) -> None:
     with pytest.raises(EmbeddedError, match=r"FATAL.*no_such_setting"):
-        _embedded(folder, no_such_setting="1").start()
+        _create_embedded(folder, no_such_setting="1").start()
 
 
-def test_a_folder_with_other_things_in_it_is_left_alone(folder: Path) -> None:
+def test_a_folder_with_other_files_is_left_unchanged(folder: Path) -> None:
     (folder / "pg").mkdir()
     (folder / "pg" / "thesis.txt").write_text("years of work")
     with pytest.raises(EmbeddedError, match="holds no Postgres data"):
-        _embedded(folder).start()
+        _create_embedded(folder).start()
     assert (folder / "pg" / "thesis.txt").read_text() == "years of work"
 
 
-def test_data_of_another_major_version_are_refused_by_name(folder: Path) -> None:
-    server = _embedded(folder)
+def test_data_of_another_major_version_is_refused_with_the_version(folder: Path) -> None:
+    server = _create_embedded(folder)
     server.start()
     server.stop()
     (folder / "pg" / "PG_VERSION").write_text("14\n")
@@ -177,7 +177,7 @@ def test_a_folder_without_postgres_is_refused(folder: Path) -> None:
         Embedded(folder / "pg", bin_dir=folder).start()
 
 
-def test_without_the_wheel_the_programs_on_the_path_serve(
+def test_without_the_wheel_programs_on_the_path_are_used(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     there = find_binaries().folder
@@ -187,7 +187,7 @@ def test_without_the_wheel_the_programs_on_the_path_serve(
     assert find_binaries().folder == there
 
 
-def test_without_any_programs_the_error_says_how_to_get_them(
+def test_without_programs_the_error_says_how_to_install_them(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(binaries, "_wheel_folder", lambda: None)
@@ -198,8 +198,8 @@ def test_without_any_programs_the_error_says_how_to_get_them(
 
 
 @needs_root
-def test_root_runs_the_server_as_somebody_else(folder: Path) -> None:
-    server = _embedded(folder)
+def test_root_runs_the_server_as_another_user(folder: Path) -> None:
+    server = _create_embedded(folder)
     server.start()
     running = server.running()
     assert running is not None
@@ -207,7 +207,7 @@ def test_root_runs_the_server_as_somebody_else(folder: Path) -> None:
 
 
 @needs_root
-def test_in_a_closed_folder_of_root_data_and_programs_move_to_where_they_can_be_reached(
+def test_below_a_private_folder_of_root_data_and_programs_move_to_reachable_folders(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     home = folder / "home"

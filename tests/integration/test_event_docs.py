@@ -1,4 +1,4 @@
-"""What docs/events.md and examples/events show works as it stands."""
+"""docs/events.md and examples/events work as shown."""
 
 import json
 import re
@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from cluster import Connection, Database, wait_until
-from integration.pages import run_page
-from integration.seam import TENANT_A
-from integration.terminal import QuickTerminal, Terminal
+from integration.call_setup import TENANT_A
+from integration.page_runner import run_page
+from integration.terminal import InProcessTerminal, Terminal
 
 from jobforge.scheduler import event_filter, template
 
@@ -30,8 +30,8 @@ def test_the_example_ships_a_paid_order_and_thanks_for_a_large_one(
 ) -> None:
     conn.execute("select jobforge.put_tenant(%s, %s)", [TENANT_A, '{"slug": "acme"}'])
     settings = {"JOBFORGE_DATABASE_URL": database.url, "JOBFORGE_TENANT": "acme"}
-    shell = QuickTerminal(folder, **settings)
-    with Terminal(folder, **settings).started("worker", str(EXAMPLE / "app.py")) as worker:
+    shell = InProcessTerminal(folder, **settings)
+    with Terminal(folder, **settings).start("worker", str(EXAMPLE / "app.py")) as worker:
         worker.wait_for("worker.started")
         dev, *commands = _commands()
         assert dev == ["dev", "examples/events/app.py"]
@@ -54,7 +54,7 @@ def test_the_python_of_the_page_runs(database: Database, conn: Connection) -> No
     assert [row["name"] for row in emitted] == ["order.paid", "order.sent"]
 
 
-def test_the_templates_and_the_filter_of_the_page_do_what_it_says() -> None:
+def test_the_templates_and_the_filter_of_the_page_work_as_described() -> None:
     text = PAGE.read_text(encoding="utf-8")
     rows = re.findall(r'^\| `("\{\{.*?|"order .*?)` \| (?:the text )?`(.*?)`', text, re.MULTILINE)
     assert len(rows) == 5

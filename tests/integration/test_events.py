@@ -1,4 +1,4 @@
-"""Events from the transaction that emits them to the jobs that triggers make of them."""
+"""Events, from the transaction that emits them to the jobs that triggers create."""
 
 import asyncio
 import json
@@ -12,7 +12,7 @@ from cluster import Clock, Connection, Database, connect_to, fresh_database
 from integration.test_sdk_connections import (
     ASYNC,
     Opener,
-    Undone,
+    RolledBack,
     asyncpg_connection,
     django_alias,
     psycopg_async,
@@ -39,8 +39,8 @@ T = TypeVar("T")
 ENQUEUED, DEDUPLICATED, FILTERED, FAILED = DeliveryOutcome
 
 
-class Shop:
-    """A tenant of a database that all tests here share: its triggers, events and jobs."""
+class EventTenant:
+    """A tenant with its triggers, events and jobs, in a database that all tests here share."""
 
     def __init__(self, database: Database, conn: Connection) -> None:
         self.database = database
@@ -53,11 +53,11 @@ class Shop:
     def trigger(self, **settings: Any) -> UUID:
         given = {"label": "a trigger", "definition": "ship", "event": "order.paid", **settings}
         with self._as_tenant():
-            made = self.conn.execute(
+            created = self.conn.execute(
                 "select jobforge.create_trigger('event', %s) as id", [json.dumps(given)]
             ).fetchone()
-        assert made
-        return UUID(str(made["id"]))
+        assert created
+        return UUID(str(created["id"]))
 
     def emit(self, name: str = "order.paid", data: Any = None, **options: Any) -> UUID:
         return self._run(calls.emit_event(name, data, **options))
@@ -100,19 +100,19 @@ def open_shop(server: PostgresServer) -> Iterator[tuple[Database, Connection]]:
 
 
 @pytest.fixture
-def shop(open_shop: tuple[Database, Connection]) -> Shop:
-    return Shop(*open_shop)
+def tenant_data(open_shop: tuple[Database, Connection]) -> EventTenant:
+    return EventTenant(*open_shop)
 
 
 @pytest.fixture(scope="module")
 def clock(open_shop: tuple[Database, Connection]) -> Clock:
-    """Moves the time of the shared database, for all the tests that come after."""
+    """Move the time of the shared database, for all later tests too."""
     return Clock(open_shop[1])
 
 
 @pytest.fixture
-async def line(shop: Shop) -> AsyncIterator[MonitoredLink]:
-    async with db.Database(shop.database.url_as("worker_login"), size=1) as opened:
+async def line(tenant_data: EventTenant) -> AsyncIterator[MonitoredLink]:
+    async with db.Database(tenant_data.database.url_as("worker_login"), size=1) as opened:
         link = MonitoredLink(opened.create_link(), Outage())
         yield link
         await link.close()
@@ -124,25 +124,25 @@ async def dispatch_all(line: MonitoredLink) -> None:
         pass
 
 
-async def test_an_event_makes_a_job_that_tells_where_it_comes_from(
-    shop: Shop, line: MonitoredLink
+async def test_an_event_creates_a_job_that_names_its_source(
+    tenant_data: EventTenant, line: MonitoredLink
 ) -> None:
-    trigger = shop.trigger(
+    trigger = tenant_data.trigger(
         payload={"order": "{{event.id}}", "note": "of {{meta.name}}", "gift": "{{event.gift}}"},
         priority=3,
         queue="fast",
     )
     trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
-    event = shop.emit(data={"id": 7, "gift": {"wrap": True}}, traceparent=trace)
-    assert shop.event(event).is_pending
+    event = tenant_data.emit(data={"id": 7, "gift": {"wrap": True}}, traceparent=trace)
+    assert tenant_data.event(event).is_pending
     await dispatch_all(line)
-    (job,) = shop.jobs()
+    (job,) = tenant_data.jobs()
     assert job["payload"] == {"order": 7, "note": "of order.paid", "gift": {"wrap": True}}
     assert (job["source"], job["source_ref"]) == ("event", str(event))
     assert (job["correlation_id"], job["traceparent"]) == (str(event), trace)
     assert (job["priority"], job["queue"]) == (3, "fast")
     assert job["created_by"] == f"trigger:{trigger}"
-    found = shop.event(event)
+    found = tenant_data.event(event)
     (delivery,) = found.deliveries
     assert (delivery.trigger_id, delivery.outcome, delivery.job_id) == (
         trigger,
@@ -152,179 +152,191 @@ async def test_an_event_makes_a_job_that_tells_where_it_comes_from(
     assert not found.is_pending
 
 
-async def test_what_one_trigger_cannot_do_leaves_the_others_alone(
-    shop: Shop, line: MonitoredLink
+async def test_a_failing_trigger_does_not_affect_the_others(
+    tenant_data: EventTenant, line: MonitoredLink
 ) -> None:
-    shop.define("strict", {"parameters": {"type": "object", "required": ["to"]}})
-    shop.define("gone", {"is_active": False})
+    tenant_data.define("strict", {"parameters": {"type": "object", "required": ["to"]}})
+    tenant_data.define("gone", {"is_active": False})
     reasons = {
-        shop.trigger(payload={"x": "{{event.missing}}"}): "payload.x: there is no event.missing",
-        shop.trigger(payload={"x": "{{"}): "payload.x: a path was expected at character 3",
-        shop.trigger(filter=[{"path": "event.id", "op": "like"}]): "filter.0.op must be one of",
-        shop.trigger(definition="strict", payload={"from": "us"}): "payload: ",
-        shop.trigger(definition="gone"): "definition gone is not active",
+        tenant_data.trigger(
+            payload={"x": "{{event.missing}}"}
+        ): "payload.x: there is no event.missing",
+        tenant_data.trigger(payload={"x": "{{"}): "payload.x: a path was expected at character 3",
+        tenant_data.trigger(
+            filter=[{"path": "event.id", "op": "like"}]
+        ): "filter.0.op must be one of",
+        tenant_data.trigger(definition="strict", payload={"from": "us"}): "payload: ",
+        tenant_data.trigger(definition="gone"): "definition gone is not active",
     }
-    good = shop.trigger(payload={"order": "{{event.id}}"})
-    event = shop.emit(data={"id": 7})
+    good = tenant_data.trigger(payload={"order": "{{event.id}}"})
+    event = tenant_data.emit(data={"id": 7})
     await dispatch_all(line)
-    assert [job["payload"] for job in shop.jobs()] == [{"order": 7}]
-    by_trigger = {each.trigger_id: each for each in shop.event(event).deliveries}
+    assert [job["payload"] for job in tenant_data.jobs()] == [{"order": 7}]
+    by_trigger = {each.trigger_id: each for each in tenant_data.event(event).deliveries}
     assert by_trigger.pop(good).outcome is ENQUEUED
     for trigger, reason in reasons.items():
         assert by_trigger[trigger].outcome is FAILED
         assert (by_trigger[trigger].reason or "").startswith(reason)
 
 
-async def test_a_full_queue_fails_the_deliveries_that_find_no_room(
-    shop: Shop, line: MonitoredLink
+async def test_a_full_queue_fails_the_deliveries_that_exceed_it(
+    tenant_data: EventTenant, line: MonitoredLink
 ) -> None:
-    db.run(shop.conn, calls.put_tenant(shop.tenant_id, {"max_pending": 2}))
-    shop.trigger(payload={"order": "{{event.id}}"})
-    events = [shop.emit(data={"id": number}) for number in range(3)]
+    db.run(tenant_data.conn, calls.put_tenant(tenant_data.tenant_id, {"max_pending": 2}))
+    tenant_data.trigger(payload={"order": "{{event.id}}"})
+    events = [tenant_data.emit(data={"id": number}) for number in range(3)]
     await dispatch_all(line)
-    assert len(shop.jobs()) == 2
-    assert [shop.outcomes(event) for event in events] == [[ENQUEUED], [ENQUEUED], [FAILED]]
+    assert len(tenant_data.jobs()) == 2
+    assert [tenant_data.outcomes(event) for event in events] == [[ENQUEUED], [ENQUEUED], [FAILED]]
 
 
-async def test_only_triggers_of_the_tenant_that_listen_are_asked(
-    shop: Shop, line: MonitoredLink
+async def test_only_matching_triggers_of_the_tenant_react(
+    tenant_data: EventTenant, line: MonitoredLink
 ) -> None:
-    other = Shop(shop.database, shop.conn)
+    other = EventTenant(tenant_data.database, tenant_data.conn)
     other.trigger()
-    shop.trigger(event="order")
-    shop.trigger(event="order.paid.late")
-    shop.trigger(enabled=False)
+    tenant_data.trigger(event="order")
+    tenant_data.trigger(event="order.paid.late")
+    tenant_data.trigger(enabled=False)
     listening = [
-        shop.trigger(event="order.*"),
-        shop.trigger(event="*"),
-        shop.trigger(filter=[{"path": "event.total", "op": "gt", "value": 100}]),
+        tenant_data.trigger(event="order.*"),
+        tenant_data.trigger(event="*"),
+        tenant_data.trigger(filter=[{"path": "event.total", "op": "gt", "value": 100}]),
     ]
-    event = shop.emit(data={"total": 99})
+    event = tenant_data.emit(data={"total": 99})
     await dispatch_all(line)
-    made = {each.trigger_id: each.outcome for each in shop.event(event).deliveries}
-    assert made == dict(zip(listening, [ENQUEUED, ENQUEUED, FILTERED], strict=True))
+    created = {each.trigger_id: each.outcome for each in tenant_data.event(event).deliveries}
+    assert created == dict(zip(listening, [ENQUEUED, ENQUEUED, FILTERED], strict=True))
     assert other.jobs() == []
 
 
-async def test_the_same_again_within_the_window_is_left_out(
-    shop: Shop, line: MonitoredLink, clock: Clock
+async def test_a_duplicate_within_the_window_is_left_out(
+    tenant_data: EventTenant, line: MonitoredLink, clock: Clock
 ) -> None:
-    shop.trigger(payload={"folder": "{{event.folder}}"})
-    first, same, another = (shop.emit(data={"folder": name}) for name in ("a", "a", "b"))
+    tenant_data.trigger(payload={"folder": "{{event.folder}}"})
+    first, same, another = (tenant_data.emit(data={"folder": name}) for name in ("a", "a", "b"))
     await dispatch_all(line)
-    (job, _) = shop.jobs()
-    assert [shop.outcomes(each) for each in (first, same, another)] == [
+    (job, _) = tenant_data.jobs()
+    assert [tenant_data.outcomes(each) for each in (first, same, another)] == [
         [ENQUEUED],
         [DEDUPLICATED],
         [ENQUEUED],
     ]
-    assert shop.event(same).deliveries[0].job_id == job["id"]
+    assert tenant_data.event(same).deliveries[0].job_id == job["id"]
     clock.travel(seconds=301)
-    later = shop.emit(data={"folder": "a"})
+    later = tenant_data.emit(data={"folder": "a"})
     await dispatch_all(line)
-    assert shop.outcomes(later) == [ENQUEUED]
+    assert tenant_data.outcomes(later) == [ENQUEUED]
 
 
-async def test_events_with_different_keys_make_a_job_each_although_their_payloads_are_equal(
-    shop: Shop, line: MonitoredLink
+async def test_events_with_different_keys_create_a_job_each_although_their_payloads_are_equal(
+    tenant_data: EventTenant, line: MonitoredLink
 ) -> None:
-    shop.trigger(payload={"amount": "{{event.amount}}"})
-    shop.trigger(payload={"amount": "{{event.amount}}"}, dedupe_key="{{event.amount}}")
-    payments = [shop.emit(data={"amount": 20}, key=key) for key in ("payment-1", "payment-2")]
+    tenant_data.trigger(payload={"amount": "{{event.amount}}"})
+    tenant_data.trigger(payload={"amount": "{{event.amount}}"}, dedupe_key="{{event.amount}}")
+    payments = [
+        tenant_data.emit(data={"amount": 20}, key=key) for key in ("payment-1", "payment-2")
+    ]
     await dispatch_all(line)
-    assert [shop.outcomes(each) for each in payments] == [[ENQUEUED, ENQUEUED]] * 2
-    assert len({job["id"] for job in shop.jobs()}) == 4
+    assert [tenant_data.outcomes(each) for each in payments] == [[ENQUEUED, ENQUEUED]] * 2
+    assert len({job["id"] for job in tenant_data.jobs()}) == 4
 
 
-async def test_events_with_the_same_key_make_one_job_long_after_the_window(
-    shop: Shop, line: MonitoredLink, clock: Clock
+async def test_events_with_the_same_key_create_one_job_even_long_after_the_window(
+    tenant_data: EventTenant, line: MonitoredLink, clock: Clock
 ) -> None:
-    shop.trigger(payload={"try": "{{event.try}}"})
-    shop.trigger(payload={"try": "{{event.try}}"}, dedupe_window_s=0)
-    shop.trigger(event="*", payload={})
-    first = shop.emit(data={"try": 1}, key="payment-1")
+    tenant_data.trigger(payload={"try": "{{event.try}}"})
+    tenant_data.trigger(payload={"try": "{{event.try}}"}, dedupe_window_s=0)
+    tenant_data.trigger(event="*", payload={})
+    first = tenant_data.emit(data={"try": 1}, key="payment-1")
     await dispatch_all(line)
     clock.travel(days=2)
-    again = shop.emit(data={"try": 2}, key="payment-1")
-    other = shop.emit("order.sent", data={"try": 1}, key="payment-1")
+    again = tenant_data.emit(data={"try": 2}, key="payment-1")
+    other = tenant_data.emit("order.sent", data={"try": 1}, key="payment-1")
     await dispatch_all(line)
-    covering = {each.trigger_id: each.job_id for each in shop.event(first).deliveries}
-    for delivery in shop.event(again).deliveries:
+    covering = {each.trigger_id: each.job_id for each in tenant_data.event(first).deliveries}
+    for delivery in tenant_data.event(again).deliveries:
         assert (delivery.outcome, delivery.job_id) == (
             DEDUPLICATED,
             covering[delivery.trigger_id],
         )
-    assert shop.outcomes(other) == [ENQUEUED]
-    assert shop.event(again).key == "payment-1"
+    assert tenant_data.outcomes(other) == [ENQUEUED]
+    assert tenant_data.event(again).key == "payment-1"
 
 
-async def test_a_replay_of_an_event_with_a_key_makes_its_job_again(
-    shop: Shop, line: MonitoredLink
+async def test_a_replay_of_an_event_with_a_key_creates_its_job_again(
+    tenant_data: EventTenant, line: MonitoredLink
 ) -> None:
-    shop.trigger()
-    event = shop.emit(key="payment-1")
+    tenant_data.trigger()
+    event = tenant_data.emit(key="payment-1")
     await dispatch_all(line)
-    shop.replay(event)
+    tenant_data.replay(event)
     await dispatch_all(line)
-    assert shop.outcomes(event) == [ENQUEUED, ENQUEUED]
-    assert len(shop.jobs()) == 2
+    assert tenant_data.outcomes(event) == [ENQUEUED, ENQUEUED]
+    assert len(tenant_data.jobs()) == 2
 
 
 async def test_a_trigger_counts_and_lists_the_events_that_it_deduplicated(
-    shop: Shop, line: MonitoredLink
+    tenant_data: EventTenant, line: MonitoredLink
 ) -> None:
-    trigger = shop.trigger(payload={"folder": "{{event.folder}}"})
-    events = [shop.emit(data={"folder": name}) for name in "aabaa"]
+    trigger = tenant_data.trigger(payload={"folder": "{{event.folder}}"})
+    events = [tenant_data.emit(data={"folder": name}) for name in "aabaa"]
     await dispatch_all(line)
-    first, third = (str(job["id"]) for job in shop.jobs())
+    first, third = (str(job["id"]) for job in tenant_data.jobs())
     assert first != third
-    assert shop.trigger_state(trigger).deduplicated == 3
-    listed = shop.deliveries(trigger, DEDUPLICATED)
+    assert tenant_data.trigger_state(trigger).deduplicated == 3
+    listed = tenant_data.deliveries(trigger, DEDUPLICATED)
     assert [each.event_id for each in listed] == [events[4], events[3], events[1]]
     assert {str(each.job_id) for each in listed} == {first}
-    assert len(shop.deliveries(trigger, ENQUEUED)) == 2
-    assert len(shop.deliveries(trigger)) == 5
+    assert len(tenant_data.deliveries(trigger, ENQUEUED)) == 2
+    assert len(tenant_data.deliveries(trigger)) == 5
 
 
-def test_a_key_of_an_event_is_a_line_of_text(shop: Shop) -> None:
+def test_an_event_key_is_one_line_of_text(tenant_data: EventTenant) -> None:
     for key in ("", "a\nb", "x" * 256):
         with pytest.raises(errors.Invalid) as caught:
-            shop.emit(key=key)
+            tenant_data.emit(key=key)
         assert caught.value.field == "key"
 
 
-async def test_the_key_of_a_trigger_says_what_is_the_same(shop: Shop, line: MonitoredLink) -> None:
-    shop.trigger(payload={"n": "{{event.n}}"}, dedupe_key="{{event.customer}}")
-    shop.trigger(dedupe_window_s=0)
-    events = [shop.emit(data={"n": n, "customer": customer}) for n, customer in enumerate("aab")]
+async def test_the_key_template_of_a_trigger_defines_duplicates(
+    tenant_data: EventTenant, line: MonitoredLink
+) -> None:
+    tenant_data.trigger(payload={"n": "{{event.n}}"}, dedupe_key="{{event.customer}}")
+    tenant_data.trigger(dedupe_window_s=0)
+    events = [
+        tenant_data.emit(data={"n": n, "customer": customer}) for n, customer in enumerate("aab")
+    ]
     await dispatch_all(line)
-    assert [shop.outcomes(event) for event in events] == [
+    assert [tenant_data.outcomes(event) for event in events] == [
         [ENQUEUED, ENQUEUED],
         [DEDUPLICATED, ENQUEUED],
         [ENQUEUED, ENQUEUED],
     ]
 
 
-async def test_a_replay_makes_the_jobs_again_and_says_so(shop: Shop, line: MonitoredLink) -> None:
-    shop.trigger()
-    event = shop.emit()
+async def test_a_replay_creates_the_jobs_again_and_marks_them(
+    tenant_data: EventTenant, line: MonitoredLink
+) -> None:
+    tenant_data.trigger()
+    event = tenant_data.emit()
     await dispatch_all(line)
-    assert [shop.replay(event), shop.replay(event)] == [1, 2]
+    assert [tenant_data.replay(event), tenant_data.replay(event)] == [1, 2]
     await dispatch_all(line)
-    deliveries = shop.event(event).deliveries
+    deliveries = tenant_data.event(event).deliveries
     assert [(each.replay, each.outcome) for each in deliveries] == [
         (0, ENQUEUED),
         (1, ENQUEUED),
         (2, ENQUEUED),
     ]
-    assert len({each.job_id for each in deliveries}) == len(shop.jobs()) == 3
+    assert len({each.job_id for each in deliveries}) == len(tenant_data.jobs()) == 3
 
 
-async def test_an_event_is_dispatched_by_whoever_takes_it_out_of_the_outbox(
-    shop: Shop, line: MonitoredLink, clock: Clock
+async def test_the_process_that_takes_an_event_from_the_outbox_dispatches_it(
+    tenant_data: EventTenant, line: MonitoredLink, clock: Clock
 ) -> None:
-    trigger = shop.trigger()
-    shop.emit()
+    trigger = tenant_data.trigger()
+    tenant_data.emit()
     slow = await line.run(calls.pending_events())
     assert (await line.run(calls.pending_events())).events == []
     clock.travel(seconds=6)
@@ -334,101 +346,108 @@ async def test_an_event_is_dispatched_by_whoever_takes_it_out_of_the_outbox(
     dispatched = [Dispatched(slow.events[0].id, [Reaction(trigger, ENQUEUED, job=job)])]
     counts = [await line.run(calls.record_deliveries(dispatched)) for _ in range(2)]
     assert counts == [{"events": 1, "enqueued": 1}, {"events": 0}]
-    assert len(shop.jobs()) == 1
+    assert len(tenant_data.jobs()) == 1
 
 
-async def test_what_the_engine_cannot_take_fails_alone(shop: Shop, line: MonitoredLink) -> None:
-    trigger = shop.trigger()
-    good, bad = shop.emit(), shop.emit()
+async def test_a_delivery_that_the_engine_refuses_fails_alone(
+    tenant_data: EventTenant, line: MonitoredLink
+) -> None:
+    trigger = tenant_data.trigger()
+    good, bad = tenant_data.emit(), tenant_data.emit()
     pending = await line.run(calls.pending_events())
     job = {"definition": "ship"}
     dispatched = [
         Dispatched(pending.events[0].id, [Reaction(trigger, ENQUEUED, job=job)]),
         Dispatched(pending.events[1].id, [Reaction(trigger, "lost")]),  # type: ignore[arg-type]
     ]
-    await Dispatcher()._record(line, dispatched)  # noqa: SLF001 - nothing that we know leads there
-    assert (shop.outcomes(good), shop.outcomes(bad)) == ([ENQUEUED], [FAILED])
+    await Dispatcher()._record(line, dispatched)  # noqa: SLF001 - no known input reaches this code
+    assert (tenant_data.outcomes(good), tenant_data.outcomes(bad)) == ([ENQUEUED], [FAILED])
 
 
-async def test_an_event_that_cannot_even_fail_holds_up_nobody(
-    shop: Shop, line: MonitoredLink
+async def test_an_event_whose_failure_cannot_be_stored_does_not_block_others(
+    tenant_data: EventTenant, line: MonitoredLink
 ) -> None:
-    shop.trigger(dedupe_window_s=0)
-    bad, good = shop.emit(), shop.emit()
-    shop.conn.execute(
+    tenant_data.trigger(dedupe_window_s=0)
+    bad, good = tenant_data.emit(), tenant_data.emit()
+    tenant_data.conn.execute(
         sql.SQL(
             "alter table jobforge.event_deliveries add constraint c check (event_id <> {})"
         ).format(sql.Literal(bad))
     )
     await dispatch_all(line)
-    assert (shop.outcomes(good), shop.event(bad).is_pending) == ([ENQUEUED], True)
-    shop.conn.execute("alter table jobforge.event_deliveries drop constraint c")
-    shop.conn.execute("update jobforge.outbox set reserved_until = null")
+    assert (tenant_data.outcomes(good), tenant_data.event(bad).is_pending) == ([ENQUEUED], True)
+    tenant_data.conn.execute("alter table jobforge.event_deliveries drop constraint c")
+    tenant_data.conn.execute("update jobforge.outbox set reserved_until = null")
     await dispatch_all(line)
-    assert shop.outcomes(bad) == [ENQUEUED]
+    assert tenant_data.outcomes(bad) == [ENQUEUED]
 
 
-async def test_an_event_for_a_job_that_somebody_holds_holds_up_nobody(
-    shop: Shop, line: MonitoredLink
+async def test_an_event_for_a_locked_job_does_not_block_others(
+    tenant_data: EventTenant, line: MonitoredLink
 ) -> None:
-    shop.trigger()
-    job = engine.enqueue_one(shop.conn, shop.tenant_id, definition="ship", queue="waiting")
+    tenant_data.trigger()
+    job = engine.enqueue_one(
+        tenant_data.conn, tenant_data.tenant_id, definition="ship", queue="waiting"
+    )
     worker = engine.new_worker()
-    held = engine.claim(shop.conn, worker, "waiting")
+    held = engine.claim(tenant_data.conn, worker, "waiting")
     wait = {"kind": "event", "name": "arrived", "index": 0}
-    engine.complete(shop.conn, worker, held, "snoozed", wait=wait, retry_in_s=3600)
-    arrived, paid = shop.emit("arrived"), shop.emit()
-    with closing(connect_to(shop.database.url, autocommit=False)) as holder:
+    engine.complete(tenant_data.conn, worker, held, "snoozed", wait=wait, retry_in_s=3600)
+    arrived, paid = tenant_data.emit("arrived"), tenant_data.emit()
+    with closing(connect_to(tenant_data.database.url, autocommit=False)) as holder:
         holder.execute("select from jobforge.jobs where id = %s for update", [job])
         await dispatch_all(line)
-        assert (shop.event(arrived).is_pending, shop.outcomes(paid)) == (True, [ENQUEUED])
-    shop.conn.execute("update jobforge.outbox set reserved_until = null")
+        assert (tenant_data.event(arrived).is_pending, tenant_data.outcomes(paid)) == (
+            True,
+            [ENQUEUED],
+        )
+    tenant_data.conn.execute("update jobforge.outbox set reserved_until = null")
     await dispatch_all(line)
-    assert engine.state_of(shop.conn, shop.tenant_id, job) == "queued"
+    assert engine.state_of(tenant_data.conn, tenant_data.tenant_id, job) == "queued"
 
 
-async def test_an_event_whose_day_is_gone_leaves_the_outbox(
-    shop: Shop, line: MonitoredLink
+async def test_an_event_whose_partition_is_gone_leaves_the_outbox(
+    tenant_data: EventTenant, line: MonitoredLink
 ) -> None:
-    shop.trigger()
-    event = shop.emit()
-    shop.conn.execute("delete from jobforge.events where id = %s", [event])
+    tenant_data.trigger()
+    event = tenant_data.emit()
+    tenant_data.conn.execute("delete from jobforge.events where id = %s", [event])
     await dispatch_all(line)
-    assert shop.conn.execute("select * from jobforge.outbox").fetchall() == []
-    assert shop.jobs() == []
+    assert tenant_data.conn.execute("select * from jobforge.outbox").fetchall() == []
+    assert tenant_data.jobs() == []
 
 
 async def test_a_backlog_and_a_late_commit_are_all_dispatched(
-    shop: Shop, line: MonitoredLink
+    tenant_data: EventTenant, line: MonitoredLink
 ) -> None:
-    shop.trigger(payload={"n": "{{event.n}}"})
+    tenant_data.trigger(payload={"n": "{{event.n}}"})
     dispatcher = Dispatcher()
-    with closing(connect_to(shop.database.url, autocommit=False)) as late:
-        late.execute("select set_config('app.tenant_id', %s, true)", [str(shop.tenant_id)])
+    with closing(connect_to(tenant_data.database.url, autocommit=False)) as late:
+        late.execute("select set_config('app.tenant_id', %s, true)", [str(tenant_data.tenant_id)])
         late.execute("select jobforge.emit_event('order.paid', '{\"n\": -1}')")
-        shop.conn.execute(
+        tenant_data.conn.execute(
             "select jobforge.emit_event('order.paid', jsonb_build_object('n', n), '{}', %s)"
             " from generate_series(1, 700) as n",
-            [shop.tenant_id],
+            [tenant_data.tenant_id],
         )
         while await dispatcher.dispatch(line):
             pass
-        assert {job["payload"]["n"] for job in shop.jobs()} == {*range(1, 701)}
+        assert {job["payload"]["n"] for job in tenant_data.jobs()} == {*range(1, 701)}
         late.commit()
     async with asyncio.timeout(30):
         while not await dispatcher.dispatch(line):
             pass
-    assert {job["payload"]["n"] for job in shop.jobs()} == {-1, *range(1, 701)}
+    assert {job["payload"]["n"] for job in tenant_data.jobs()} == {-1, *range(1, 701)}
 
 
 async def test_a_tenant_that_emits_many_events_does_not_hold_up_the_others(
-    shop: Shop, line: MonitoredLink
+    tenant_data: EventTenant, line: MonitoredLink
 ) -> None:
-    quiet = Shop(shop.database, shop.conn)
+    quiet = EventTenant(tenant_data.database, tenant_data.conn)
     quiet.trigger()
-    shop.conn.execute(
+    tenant_data.conn.execute(
         "select jobforge.emit_event('order.paid', '{}', '{}', %s) from generate_series(1, 1200)",
-        [shop.tenant_id],
+        [tenant_data.tenant_id],
     )
     event = quiet.emit()
     dispatcher = Dispatcher()
@@ -436,7 +455,7 @@ async def test_a_tenant_that_emits_many_events_does_not_hold_up_the_others(
     assert quiet.outcomes(event) == [ENQUEUED]
     while await dispatcher.dispatch(line):
         pass
-    assert shop.conn.execute("select * from jobforge.outbox").fetchall() == []
+    assert tenant_data.conn.execute("select * from jobforge.outbox").fetchall() == []
 
 
 @pytest.mark.parametrize(
@@ -452,17 +471,17 @@ async def test_a_tenant_that_emits_many_events_does_not_hold_up_the_others(
     ids=lambda opener: opener.__name__,
 )
 async def test_an_event_is_part_of_the_transaction_of_its_connection(
-    shop: Shop, opener: Opener, monkeypatch: pytest.MonkeyPatch
+    tenant_data: EventTenant, opener: Opener, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DJANGO_ALLOW_ASYNC_UNSAFE", "1")
-    url = shop.database.url_as("service_login")
-    jf = JobForge("postgresql://nobody@127.0.0.1:1/none", tenant=shop.tenant_id)
+    url = tenant_data.database.url_as("service_login")
+    jf = JobForge("postgresql://nobody@127.0.0.1:1/none", tenant=tenant_data.tenant_id)
     kept = await _emit(jf, opener, url)
-    with pytest.raises(Undone):
-        await _emit(jf, opener, url, then=Undone())
+    with pytest.raises(RolledBack):
+        await _emit(jf, opener, url, then=RolledBack())
     stored = [
-        shop.conn.execute(
-            f"select id from jobforge.{table} where tenant_id = %s", [shop.tenant_id]
+        tenant_data.conn.execute(
+            f"select id from jobforge.{table} where tenant_id = %s", [tenant_data.tenant_id]
         ).fetchall()
         for table in ("events", "outbox")
     ]
@@ -483,27 +502,34 @@ async def _emit(jf: JobForge, opener: Opener, url: str, *, then: Exception | Non
         return event
 
 
-async def test_what_a_job_emits_belongs_together_with_it(shop: Shop) -> None:
-    request = JobRequest("ship", {}, correlation_id="order-7", queue=str(shop.tenant_id)[:30])
-    db.run(shop.conn, calls.enqueue_job(request, tenant_id=shop.tenant_id))
-    (job,) = db.run(shop.conn, calls.claim_jobs(uuid4(), {str(shop.tenant_id)[:30]: 1}))
+async def test_events_of_a_job_share_its_correlation(tenant_data: EventTenant) -> None:
+    request = JobRequest(
+        "ship", {}, correlation_id="order-7", queue=str(tenant_data.tenant_id)[:30]
+    )
+    db.run(tenant_data.conn, calls.enqueue_job(request, tenant_id=tenant_data.tenant_id))
+    (job,) = db.run(
+        tenant_data.conn, calls.claim_jobs(uuid4(), {str(tenant_data.tenant_id)[:30]: 1})
+    )
     jf = JobForge("postgresql://nobody@127.0.0.1:1/none")
     token = CURRENT_JOB.set(job)
     try:
-        event = jf.emit("order.sent", conn=shop.conn, tenant=shop.tenant_id)
+        event = jf.emit("order.sent", conn=tenant_data.conn, tenant=tenant_data.tenant_id)
     finally:
         CURRENT_JOB.reset(token)
-    assert shop.event(event).correlation_id == "order-7"
+    assert tenant_data.event(event).correlation_id == "order-7"
 
 
 @pytest.mark.parametrize("login", ["service_login", "client_login"])
-async def test_an_app_emits_on_its_own_connections_too(shop: Shop, login: str) -> None:
-    jf = JobForge(shop.database.url_as(login), tenant=shop.tenant_id)
+async def test_an_app_can_emit_on_its_own_connections(tenant_data: EventTenant, login: str) -> None:
+    jf = JobForge(tenant_data.database.url_as(login), tenant=tenant_data.tenant_id)
     first = jf.emit("order.paid", {"id": 7}, correlation_id="order-7")
     second = await jf.aemit("order.paid")
     with pytest.raises(errors.Invalid) as refusal:
         jf.emit("order paid")
     await jf.aclose()
-    assert shop.event(first).data == {"id": 7}
-    assert (shop.event(first).correlation_id, shop.event(second).data) == ("order-7", {})
+    assert tenant_data.event(first).data == {"id": 7}
+    assert (tenant_data.event(first).correlation_id, tenant_data.event(second).data) == (
+        "order-7",
+        {},
+    )
     assert refusal.value.field == "name"

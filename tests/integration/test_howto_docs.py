@@ -1,14 +1,14 @@
-"""The Python of the how-to pages runs, on connections of each library."""
+"""The Python of the how-to pages runs, with the connections of each library."""
 
 import re
 from pathlib import Path
 
 from cluster import Connection, Database
-from integration.pages import run_page
-from integration.seam import TENANT_A
+from integration.call_setup import TENANT_A
+from integration.page_runner import run_page
 
 HOWTO = Path(__file__).parents[2] / "docs" / "howto"
-# The first one's app is the one that is worked for; the others only enqueue.
+# Jobs of the first page's app run; the other pages only enqueue.
 PAGES = ("transactional-enqueue", "multi-tenant", "migrate-from-celery", "migrate-from-rq")
 
 
@@ -37,7 +37,7 @@ def _welcomed(conn: Connection) -> set[str]:
     return {row["to"] for row in rows}
 
 
-def test_the_pages_show_every_library_that_the_guide_names() -> None:
+def test_every_library_of_the_guide_has_a_page() -> None:
     guide = (HOWTO.parent / "python.md").read_text(encoding="utf-8")
     table = guide.split("| library |")[1].split("\n\n")[0]
     libraries = re.findall(r"^\| ([A-Za-z]\w+)", table, re.MULTILINE)

@@ -1,4 +1,4 @@
-"""An upgrade from the first schema: a database of then has the schema and the jobs of now."""
+"""An upgrade from the first schema: an old database gets the current schema and keeps its jobs."""
 
 import gzip
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ from jobforge.db.migrate import check, migrate
 from jobforge.db.schema_files import read_scripts
 from jobforge.embedded import PostgresServer
 
-# What an application and a worker of the first release have left behind.
+# The rows that an application and a worker of the first release have left.
 USED = """
 select jobforge.put_definition('old', 1, '{"max_attempts": 3}');
 select jobforge.put_tenant('aaaaaaaa-0000-4000-8000-000000000001', '{"slug": "a"}');
@@ -30,7 +30,7 @@ WORKER = UUID("11111111-0000-4000-8000-000000000001")
 
 @pytest.fixture
 def former(server: PostgresServer, tmp_path: Path) -> Iterator[Database]:
-    """A database with the first schema."""
+    """Create a database with the first schema."""
     path = tmp_path / "initial.sql"
     path.write_bytes(gzip.decompress(SNAPSHOT.read_bytes()))
     with fresh_database(server, template="template1") as database:

@@ -1,4 +1,4 @@
-"""Handlers in the worker's loop: they begin at once, and are Tasks like any other all the same."""
+"""Inline handlers: they start at once, and still behave like other asyncio tasks."""
 
 import asyncio
 import io
@@ -10,7 +10,7 @@ from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
-from integration.workshop import eventually
+from integration.worker_harness import eventually
 
 from jobforge import Context, JobForge
 from jobforge.errors import Json, NotFound, TenantRequired
@@ -27,8 +27,8 @@ pytestmark = pytest.mark.anyio
 VARIABLE: ContextVar[str] = ContextVar("VARIABLE", default="untouched")
 
 
-class Desk:
-    """A host that writes down what it is told, and the reports that come in."""
+class InlineHost:
+    """A host that records notes, requests and reports."""
 
     def __init__(self) -> None:
         self.worker_id = uuid4()
@@ -39,10 +39,10 @@ class Desk:
 
     def note(
         self,
-        job: ClaimedJob,  # noqa: ARG002 - of a host
+        job: ClaimedJob,  # noqa: ARG002 - required by the protocol of a host
         kind: str,
         data: dict[str, Json],
-        scope: RedactionScope,  # noqa: ARG002 - of a host
+        scope: RedactionScope,  # noqa: ARG002 - required by the protocol of a host
     ) -> None:
         self.notes.append((kind, data))
 
@@ -56,7 +56,7 @@ class Desk:
         raise NotFound(name)
 
     def start(self, definition: Definition[..., Any], **payload: Json) -> InlineRun | UUID:
-        """The run, or the id of a job that has ended already."""
+        """Start a job; return its run, or its ID if it has finished already."""
         job = definition.fake_claimed_job(payload, uuid4())
         run = self.runner.start(job, definition, self._keep)
         if isinstance(run, InlineRun):
@@ -70,12 +70,12 @@ class Desk:
         return run
 
     def outcome(self, definition: Definition[..., Any], **payload: Json) -> Outcome:
-        """Of a handler that never waits."""
+        """Return the outcome of a handler that never waits."""
         job_id = self.start(definition, **payload)
         assert isinstance(job_id, UUID)
         return _outcome(self.reports[job_id])
 
-    async def ended(self, run: InlineRun) -> Report:
+    async def wait_for_end(self, run: InlineRun) -> Report:
         await eventually(lambda: run.job.job_id in self.reports)
         return self.reports[run.job.job_id]
 
@@ -85,11 +85,11 @@ class Desk:
 
 
 @pytest.fixture
-async def desk() -> AsyncIterator[Desk]:
-    made = Desk()
-    await made.runner.open()
-    yield made
-    await made.runner.close()
+async def host() -> AsyncIterator[InlineHost]:
+    created = InlineHost()
+    await created.runner.open()
+    yield created
+    await created.runner.close()
 
 
 def _outcome(report: Report) -> Outcome:
@@ -97,61 +97,61 @@ def _outcome(report: Report) -> Outcome:
     return report.verdict.outcome
 
 
-async def test_a_handler_that_never_waits_has_ended_when_it_was_started(desk: Desk) -> None:
-    @desk.app.job(isolation="inline")
+async def test_a_handler_that_never_waits_finishes_during_its_start(host: InlineHost) -> None:
+    @host.app.job(isolation="inline")
     async def double(number: int) -> int:
         return number * 2
 
-    job_id = desk.start(double, number=21)
+    job_id = host.start(double, number=21)
     assert isinstance(job_id, UUID)
-    verdict = desk.reports[job_id].verdict
+    verdict = host.reports[job_id].verdict
     assert verdict is not None
     assert (verdict.outcome, verdict.result) == (Outcome.SUCCEEDED, 42)
 
 
-async def test_whatever_a_handler_raises_is_how_its_attempt_ended(desk: Desk) -> None:
-    @desk.app.job(isolation="inline")
+async def test_the_exception_of_a_handler_decides_the_outcome(host: InlineHost) -> None:
+    @host.app.job(isolation="inline")
     async def leave(*, wait: bool) -> None:
         if wait:
             await asyncio.sleep(0)
         raise GeneratorExit
 
-    assert desk.outcome(leave, wait=False) is Outcome.FAILED
-    assert _outcome(await desk.ended(desk.begin(leave, wait=True))) is Outcome.FAILED
+    assert host.outcome(leave, wait=False) is Outcome.FAILED
+    assert _outcome(await host.wait_for_end(host.begin(leave, wait=True))) is Outcome.FAILED
 
 
-async def test_handlers_that_never_wait_need_no_task_each(desk: Desk) -> None:
+async def test_handlers_that_never_wait_need_no_separate_task(host: InlineHost) -> None:
     tasks: list[asyncio.Task[Any] | None] = []
 
-    @desk.app.job(isolation="inline")
+    @host.app.job(isolation="inline")
     async def look() -> None:
         tasks.append(asyncio.current_task())
 
     for _ in range(10):
-        desk.start(look)
+        host.start(look)
     assert len(set(tasks)) == 1
     assert tasks[0] is not asyncio.current_task()
 
 
-async def test_a_handler_that_waits_keeps_its_task_from_the_first_line_to_the_last(
-    desk: Desk,
+async def test_a_waiting_handler_has_one_task_from_start_to_end(
+    host: InlineHost,
 ) -> None:
     seen: dict[str, list[asyncio.Task[Any] | None]] = {"a": [], "b": []}
 
-    @desk.app.job(isolation="inline")
+    @host.app.job(isolation="inline")
     async def look(name: str) -> None:
         seen[name].append(asyncio.current_task())
         await asyncio.sleep(0)
         seen[name].append(asyncio.current_task())
 
-    for run in [desk.begin(look, name="a"), desk.begin(look, name="b")]:
-        await desk.ended(run)
+    for run in [host.begin(look, name="a"), host.begin(look, name="b")]:
+        await host.wait_for_end(run)
     assert len(set(seen["a"])) == len(set(seen["b"])) == 1
     assert seen["a"][0] is not seen["b"][0]
 
 
-async def test_a_timeout_in_a_handler_hits_that_handler_alone(desk: Desk) -> None:
-    @desk.app.job(isolation="inline")
+async def test_a_timeout_within_a_handler_affects_only_that_handler(host: InlineHost) -> None:
+    @host.app.job(isolation="inline")
     async def wait_for_ever() -> str:
         try:
             async with asyncio.timeout(0):
@@ -160,29 +160,29 @@ async def test_a_timeout_in_a_handler_hits_that_handler_alone(desk: Desk) -> Non
             return "timed out"
         return "woke up"
 
-    report = await desk.ended(desk.begin(wait_for_ever))
+    report = await host.wait_for_end(host.begin(wait_for_ever))
     assert report.verdict is not None
     assert report.verdict.result == "timed out"
     assert asyncio.current_task() is not None
 
 
-async def test_a_task_group_works_in_a_handler(desk: Desk) -> None:
-    @desk.app.job(isolation="inline")
+async def test_a_task_group_works_in_a_handler(host: InlineHost) -> None:
+    @host.app.job(isolation="inline")
     async def spread() -> int:
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(asyncio.sleep(0, number)) for number in (1, 2, 3)]
         return sum(task.result() for task in tasks)
 
-    report = await desk.ended(desk.begin(spread))
+    report = await host.wait_for_end(host.begin(spread))
     assert report.verdict is not None
     assert report.verdict.result == 6
 
 
 @pytest.mark.parametrize("waits", [False, True])
-async def test_context_variables_do_not_pass_from_job_to_job(desk: Desk, *, waits: bool) -> None:
+async def test_context_variables_do_not_leak_between_jobs(host: InlineHost, *, waits: bool) -> None:
     seen: list[str] = []
 
-    @desk.app.job(isolation="inline")
+    @host.app.job(isolation="inline")
     async def mark(value: str) -> None:
         seen.append(VARIABLE.get())
         VARIABLE.set(value)
@@ -191,37 +191,39 @@ async def test_context_variables_do_not_pass_from_job_to_job(desk: Desk, *, wait
         seen.append(VARIABLE.get())
 
     for value in ("one", "two"):
-        run = desk.start(mark, value=value)
+        run = host.start(mark, value=value)
         if isinstance(run, InlineRun):
-            await desk.ended(run)
+            await host.wait_for_end(run)
     assert seen == ["untouched", "one", "untouched", "two"]
     assert VARIABLE.get() == "untouched"
 
 
-async def test_a_handler_that_cancels_its_own_task_does_not_cancel_the_next(desk: Desk) -> None:
-    @desk.app.job(isolation="inline")
+async def test_a_handler_that_cancels_its_own_task_does_not_cancel_the_next(
+    host: InlineHost,
+) -> None:
+    @host.app.job(isolation="inline")
     async def cancel_myself() -> None:
         task = asyncio.current_task()
         assert task is not None
         task.cancel()
 
-    @desk.app.job(isolation="inline")
+    @host.app.job(isolation="inline")
     async def wait() -> None:
         await asyncio.sleep(0)
 
-    desk.start(cancel_myself)
-    assert _outcome(await desk.ended(desk.begin(wait))) is Outcome.SUCCEEDED
+    host.start(cancel_myself)
+    assert _outcome(await host.wait_for_end(host.begin(wait))) is Outcome.SUCCEEDED
 
 
-async def test_a_handler_that_cancels_itself_and_then_waits_is_cancelled(desk: Desk) -> None:
-    @desk.app.job(isolation="inline")
+async def test_a_handler_that_cancels_itself_and_then_waits_is_cancelled(host: InlineHost) -> None:
+    @host.app.job(isolation="inline")
     async def cancel_myself() -> None:
         task = asyncio.current_task()
         assert task is not None
         task.cancel()
         await asyncio.Event().wait()
 
-    assert _outcome(await desk.ended(desk.begin(cancel_myself))) is Outcome.FAILED
+    assert _outcome(await host.wait_for_end(host.begin(cancel_myself))) is Outcome.FAILED
 
 
 @pytest.mark.parametrize(
@@ -232,46 +234,48 @@ async def test_a_handler_that_cancels_itself_and_then_waits_is_cancelled(desk: D
         (StopReason.SHUTDOWN, Outcome.RELEASED),
     ],
 )
-async def test_a_stopped_handler_ends_by_what_stopped_it(
-    desk: Desk, why: StopReason, outcome: Outcome
+async def test_a_stopped_handler_ends_with_the_reason_of_the_stop(
+    host: InlineHost, why: StopReason, outcome: Outcome
 ) -> None:
-    @desk.app.job(isolation="inline")
+    @host.app.job(isolation="inline")
     async def wait() -> None:
         await asyncio.Event().wait()
 
-    run = desk.begin(wait)
+    run = host.begin(wait)
     run.stop(why)
     run.stop(why)
-    assert _outcome(await desk.ended(run)) is outcome
+    assert _outcome(await host.wait_for_end(run)) is outcome
 
 
-async def test_a_stop_cancels_what_the_handler_waits_for(desk: Desk) -> None:
+async def test_a_stop_cancels_what_the_handler_awaits(host: InlineHost) -> None:
     inner: list[asyncio.Task[Any]] = []
 
-    @desk.app.job(isolation="inline")
+    @host.app.job(isolation="inline")
     async def wait() -> None:
         inner.append(asyncio.create_task(asyncio.Event().wait()))
         await inner[0]
 
-    run = desk.begin(wait)
+    run = host.begin(wait)
     run.stop(StopReason.CANCEL)
-    await desk.ended(run)
+    await host.wait_for_end(run)
     assert inner[0].cancelled()
 
 
-async def test_there_is_nothing_to_report_of_a_handler_that_has_lost_its_lease(desk: Desk) -> None:
-    @desk.app.job(isolation="inline")
+async def test_a_handler_without_its_lease_reports_nothing(
+    host: InlineHost,
+) -> None:
+    @host.app.job(isolation="inline")
     async def wait() -> None:
         await asyncio.Event().wait()
 
-    run = desk.begin(wait)
+    run = host.begin(wait)
     run.stop(StopReason.CANCEL)
     run.stop(StopReason.LOST)
-    assert (await desk.ended(run)).verdict is None
+    assert (await host.wait_for_end(run)).verdict is None
 
 
-async def test_a_handler_that_finishes_in_spite_of_a_stop_has_succeeded(desk: Desk) -> None:
-    @desk.app.job(isolation="inline")
+async def test_a_handler_that_finishes_despite_a_stop_has_succeeded(host: InlineHost) -> None:
+    @host.app.job(isolation="inline")
     async def finish(ctx: Context) -> bool:
         try:
             await asyncio.Event().wait()
@@ -279,17 +283,19 @@ async def test_a_handler_that_finishes_in_spite_of_a_stop_has_succeeded(desk: De
             return ctx.cancelled
         return False
 
-    run = desk.begin(finish)
+    run = host.begin(finish)
     run.stop(StopReason.CANCEL)
-    report = await desk.ended(run)
+    report = await host.wait_for_end(run)
     assert report.verdict is not None
     assert (report.verdict.outcome, report.verdict.result) == (Outcome.SUCCEEDED, True)
 
 
-async def test_a_handler_that_will_not_stop_is_abandoned_after_its_grace(desk: Desk) -> None:
+async def test_a_handler_that_ignores_a_stop_is_abandoned_after_its_grace_period(
+    host: InlineHost,
+) -> None:
     is_over = asyncio.Event()
 
-    @desk.app.job(isolation="inline", grace=0.01)
+    @host.app.job(isolation="inline", grace=0.01)
     async def refuse() -> None:
         while not is_over.is_set():
             try:
@@ -297,41 +303,41 @@ async def test_a_handler_that_will_not_stop_is_abandoned_after_its_grace(desk: D
             except asyncio.CancelledError:
                 continue
 
-    run = desk.begin(refuse)
+    run = host.begin(refuse)
     run.stop(StopReason.TIMEOUT)
-    assert (await desk.ended(run)).verdict is None
+    assert (await host.wait_for_end(run)).verdict is None
     is_over.set()
 
 
 @pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt(), ValueError("bad")])
-async def test_whatever_a_handler_raises_fails_its_own_job_only(
-    desk: Desk, error: BaseException
+async def test_any_exception_of_a_handler_fails_only_its_own_job(
+    host: InlineHost, error: BaseException
 ) -> None:
-    @desk.app.job(isolation="inline")
+    @host.app.job(isolation="inline")
     async def fail() -> None:
         raise error
 
-    assert desk.outcome(fail) is Outcome.FAILED
+    assert host.outcome(fail) is Outcome.FAILED
 
 
-async def test_an_invalid_payload_is_final(desk: Desk) -> None:
-    @desk.app.job(isolation="inline")
+async def test_an_invalid_payload_is_a_final_failure(host: InlineHost) -> None:
+    @host.app.job(isolation="inline")
     async def double(number: int) -> int:
         return number * 2
 
-    job_id = desk.start(double, number="many")
+    job_id = host.start(double, number="many")
     assert isinstance(job_id, UUID)
-    verdict = desk.reports[job_id].verdict
+    verdict = host.reports[job_id].verdict
     assert verdict is not None
     assert (verdict.outcome, verdict.final) == (Outcome.FAILED, True)
 
 
-async def test_start_hooks_run_before_the_handler_and_a_failing_one_does_not_matter(
-    desk: Desk, caplog: pytest.LogCaptureFixture
+async def test_start_hooks_run_before_the_handler_and_may_fail(
+    host: InlineHost, caplog: pytest.LogCaptureFixture
 ) -> None:
     order: list[str] = []
 
-    @desk.app.job(isolation="inline")
+    @host.app.job(isolation="inline")
     async def work() -> None:
         order.append("work")
 
@@ -343,54 +349,54 @@ async def test_start_hooks_run_before_the_handler_and_a_failing_one_does_not_mat
     async def fail(ctx: Context) -> None:
         raise ValueError(ctx.job_id)
 
-    @desk.app.on_start
+    @host.app.on_start
     async def note_async(ctx: Context) -> None:
         order.append(f"async {ctx.definition}")
 
     with caplog.at_level(logging.ERROR):
-        assert desk.outcome(work) is Outcome.SUCCEEDED
+        assert host.outcome(work) is Outcome.SUCCEEDED
     assert order == ["sync 1", "async work", "work"]
     assert "fail" in caplog.text
 
 
-async def test_jobs_that_a_handler_enqueues_are_of_its_own_tenant(desk: Desk) -> None:
+async def test_jobs_enqueued_by_a_handler_belong_to_its_tenant(host: InlineHost) -> None:
     seen: list[Any] = []
 
-    @desk.app.job(isolation="inline")
+    @host.app.job(isolation="inline")
     async def look(ctx: Context) -> None:
         seen.append((choose_tenant(None, lambda: None), ctx.tenant_id))
 
-    desk.start(look)
-    desk.start(look)
+    host.start(look)
+    host.start(look)
     assert all(ambient == own for ambient, own in seen)
     assert len(set(seen)) == 2
     with pytest.raises(TenantRequired):
         choose_tenant(None, lambda: None)
 
 
-async def test_what_json_cannot_hold_is_said_in_words(desk: Desk) -> None:
-    @desk.app.job(isolation="inline")
+async def test_values_that_json_cannot_hold_are_replaced_by_text(host: InlineHost) -> None:
+    @host.app.job(isolation="inline")
     async def say(ctx: Context) -> None:
         ctx.log.info("counted", n=2**80)
         ctx.progress(2**80)
 
-    assert desk.outcome(say) is Outcome.SUCCEEDED
-    assert desk.notes == [
+    assert host.outcome(say) is Outcome.SUCCEEDED
+    assert host.notes == [
         ("log", {"n": str(2**80), "level": "info", "message": "counted"}),
         ("progress", {"done": str(2**80)}),
     ]
 
 
-async def test_what_a_handler_logs_names_its_job(desk: Desk) -> None:
+async def test_log_lines_of_a_handler_name_its_job(host: InlineHost) -> None:
     written = io.StringIO()
     logs.configure(format="json", stream=written)
     try:
 
-        @desk.app.job(isolation="inline")
+        @host.app.job(isolation="inline")
         async def talk() -> None:
             logging.getLogger("mine").info("hello")
 
-        job_id = desk.start(talk)
+        job_id = host.start(talk)
         logging.getLogger("mine").info("afterwards")
     finally:
         logs.unconfigure()
@@ -399,15 +405,15 @@ async def test_what_a_handler_logs_names_its_job(desk: Desk) -> None:
     assert "job_id" not in of_nobody
 
 
-async def test_what_a_handler_says_reaches_the_host(desk: Desk) -> None:
-    @desk.app.job(isolation="inline")
+async def test_notes_of_a_handler_reach_the_host(host: InlineHost) -> None:
+    @host.app.job(isolation="inline")
     async def talk(ctx: Context) -> None:
         await ctx.progress(1, 2, "half")
         ctx.log.info("hello", to="ada")
         await ctx.emit("sent", {"number": 1})
 
-    assert desk.outcome(talk) is Outcome.SUCCEEDED
-    assert desk.notes == [
+    assert host.outcome(talk) is Outcome.SUCCEEDED
+    assert host.notes == [
         ("progress", {"done": 1, "total": 2, "message": "half"}),
         ("log", {"to": "ada", "level": "info", "message": "hello"}),
         ("event", {"name": "sent", "data": {"number": 1}}),

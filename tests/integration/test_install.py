@@ -1,4 +1,4 @@
-"""The schema that is shipped, by every way to install it."""
+"""The shipped schema, by every way to install it."""
 
 import shutil
 from collections.abc import Iterator
@@ -26,7 +26,7 @@ def blank(server: PostgresServer) -> Iterator[Database]:
 
 @pytest.fixture
 def new_cluster(folder: Path) -> PostgresServer:
-    """A server in which nobody has made the roles of JobForge yet."""
+    """Run a server without the roles of JobForge."""
     embedded = Embedded(folder / "pg", bin_dir=BINARIES, settings=SETTINGS)
     embedded.start()
     running = embedded.running()
@@ -66,7 +66,7 @@ def test_supabase_and_migrate_install_the_same_schema(
     assert _records(blank) == _records(database)
 
 
-def test_new_functions_come_without_waiting_for_a_table(
+def test_new_functions_are_installed_without_waiting_for_a_table(
     conn: Connection, connect: Connect, tmp_path: Path
 ) -> None:
     reader = connect(autocommit=False)
@@ -78,7 +78,7 @@ def test_new_functions_come_without_waiting_for_a_table(
     assert "access.sql" in migrate(conn, root=_next_release(tmp_path), lock_timeout="10ms")
 
 
-def test_an_upgrade_restores_a_policy_that_was_opened(conn: Connection, tmp_path: Path) -> None:
+def test_an_upgrade_restores_a_weakened_policy(conn: Connection, tmp_path: Path) -> None:
     shown = "select * from pg_policies where schemaname = 'jobforge' order by tablename, policyname"
     before = conn.execute(shown).fetchall()
     conn.execute("alter policy client_reads on jobforge.jobs using (true)")
@@ -90,7 +90,7 @@ def test_an_upgrade_restores_a_policy_that_was_opened(conn: Connection, tmp_path
 
 
 def _next_release(folder: Path) -> Path:
-    """The same, but for a function."""
+    """Copy the schema, with one changed function."""
     root = folder / "next"
     shutil.copytree(SQL, root)
     with (root / "functions" / "foundation" / "now.sql").open("a", encoding="utf-8") as function:
@@ -104,14 +104,14 @@ def test_no_superuser_is_needed(new_cluster: PostgresServer) -> None:
         check(conn)
 
 
-def test_no_superuser_is_needed_for_the_file_for_psql(new_cluster: PostgresServer) -> None:
+def test_no_superuser_is_needed_for_the_psql_file(new_cluster: PostgresServer) -> None:
     with _make_login(new_cluster, "migrator", "createrole") as conn:
         conn.execute(render_sql().encode())
         check(conn)
 
 
 @pytest.mark.skipif(not POSTGRES_15.exists(), reason="Debian's Postgres 15 is not installed")
-def test_the_oldest_supported_postgres_takes_the_schema(folder: Path) -> None:
+def test_the_oldest_supported_postgres_accepts_the_schema(folder: Path) -> None:
     embedded = Embedded(folder / "pg", bin_dir=POSTGRES_15, settings=SETTINGS)
     with connect_to(embedded.start()) as conn:
         assert conn.info.server_version // 10000 == OLDEST_MAJOR
@@ -120,7 +120,7 @@ def test_the_oldest_supported_postgres_takes_the_schema(folder: Path) -> None:
     embedded.stop()
 
 
-def test_a_user_who_may_not_create_roles_is_told_so(new_cluster: PostgresServer) -> None:
+def test_an_error_names_the_missing_right_to_create_roles(new_cluster: PostgresServer) -> None:
     with (
         _make_login(new_cluster, "nobody_special", "") as conn,
         pytest.raises(MigrationError, match=r"roles\.sql.*nobody_special") as caught,
@@ -129,7 +129,7 @@ def test_a_user_who_may_not_create_roles_is_told_so(new_cluster: PostgresServer)
     assert "CREATEROLE" in str(caught.value.hint)
 
 
-def test_a_user_without_the_schema_is_told_what_is_missing(database: Database) -> None:
+def test_an_error_names_the_missing_membership_in_the_owner_role(database: Database) -> None:
     with connect_to(database.url_as("client_login")) as conn:
         with pytest.raises(MigrationError) as caught:
             check(conn)

@@ -1,4 +1,4 @@
-"""Installing and working without a superuser: logins, groups, and sessions that change role."""
+"""Install and work without a superuser: logins, groups, and sessions that change their role."""
 
 import json
 import shutil
@@ -27,8 +27,8 @@ TENANT_B = UUID("bbbbbbbb-0000-4000-8000-000000000002")
 
 
 @dataclass(frozen=True, slots=True)
-class Installed:
-    """A cluster whose database `app` was migrated by a login that may create roles, no more."""
+class InstalledCluster:
+    """A cluster whose database `app` was migrated by a login that may only create roles."""
 
     server: PostgresServer
 
@@ -40,12 +40,12 @@ class Installed:
         return run_program("psql", "-X", "-q", "-v", "ON_ERROR_STOP=1", "-d", url, "-f", str(path))
 
 
-# Each version once, also when the whole suite runs on the oldest.
+# Each version once, also when the whole suite runs on the oldest one.
 VERSIONS = {"default": BINARIES} | ({} if BINARIES == POSTGRES_15 else {"15": POSTGRES_15})
 
 
 @pytest.fixture(scope="module", params=VERSIONS)
-def installed(request: pytest.FixtureRequest) -> Iterator[Installed]:
+def installed(request: pytest.FixtureRequest) -> Iterator[InstalledCluster]:
     binaries = VERSIONS[request.param]
     if binaries is not None and not binaries.exists():
         pytest.skip(f"there is no Postgres in {binaries}")
@@ -62,13 +62,13 @@ def installed(request: pytest.FixtureRequest) -> Iterator[Installed]:
             migrate(conn)
             conn.execute("create role client login in role jobforge_client")
             conn.execute("select jobforge.put_definition('mail', 1)")
-        yield Installed(server)
+        yield InstalledCluster(server)
     finally:
         embedded.stop()
         shutil.rmtree(folder)
 
 
-def test_the_one_who_installed_is_no_superuser(installed: Installed) -> None:
+def test_the_installing_login_is_no_superuser(installed: InstalledCluster) -> None:
     with installed.connect("migrator") as conn:
         check(conn)
         assert _one(conn, "select rolsuper or rolbypassrls from pg_roles where rolname = user") is (
@@ -76,7 +76,7 @@ def test_the_one_who_installed_is_no_superuser(installed: Installed) -> None:
         )
 
 
-def test_a_member_of_the_owner_installs_a_second_database(installed: Installed) -> None:
+def test_a_member_of_the_owner_installs_a_second_database(installed: InstalledCluster) -> None:
     with connect_to(installed.server.url()) as admin:
         admin.execute("create role second login")
         admin.execute("create database second owner second")
@@ -87,10 +87,12 @@ def test_a_member_of_the_owner_installs_a_second_database(installed: Installed) 
         check(conn)
         conn.execute("select jobforge.put_definition('mail', 1)")
     with installed.connect("client", "second") as conn:
-        assert _enqueued(conn, TENANT_A) == "created"
+        assert _enqueue_job(conn, TENANT_A) == "created"
 
 
-def test_a_member_of_the_owner_upgrades_what_another_installed(installed: Installed) -> None:
+def test_a_member_of_the_owner_upgrades_an_installation_of_another_login(
+    installed: InstalledCluster,
+) -> None:
     with connect_to(installed.server.url()) as admin:
         admin.execute("create role upgrader login in role jobforge_owner")
     with installed.connect("migrator") as conn:
@@ -101,7 +103,9 @@ def test_a_member_of_the_owner_upgrades_what_another_installed(installed: Instal
         check(conn)
 
 
-def test_a_stranger_in_a_second_database_is_told_what_is_missing(installed: Installed) -> None:
+def test_a_login_of_another_database_gets_an_error_with_the_missing_right(
+    installed: InstalledCluster,
+) -> None:
     with connect_to(installed.server.url()) as admin:
         admin.execute("create role stranger login")
         admin.execute("create database stranger owner stranger")
@@ -112,16 +116,16 @@ def test_a_stranger_in_a_second_database_is_told_what_is_missing(installed: Inst
         assert _one(conn, "select to_regnamespace('jobforge')") is None
 
 
-def test_the_isolation_script_passes_and_leaves_nothing(installed: Installed) -> None:
+def test_the_isolation_script_passes_and_leaves_no_rows(installed: InstalledCluster) -> None:
     with installed.connect("migrator") as conn:
         before = _everything(conn)
-    said = installed.run_file(SQL / "rls_test.sql", "migrator")
-    assert "tenant isolation holds" in said
+    output = installed.run_file(SQL / "rls_test.sql", "migrator")
+    assert "tenant isolation holds" in output
     with installed.connect("migrator") as conn:
         assert _everything(conn) == before
 
 
-def test_the_isolation_script_fails_where_isolation_is_broken(installed: Installed) -> None:
+def test_the_isolation_script_fails_where_isolation_is_broken(installed: InstalledCluster) -> None:
     with installed.connect("migrator") as conn:
         conn.execute("set role jobforge_owner")
         conn.execute("alter policy client_reads on jobforge.jobs using (true)")
@@ -142,7 +146,7 @@ def test_the_isolation_script_fails_where_isolation_is_broken(installed: Install
         ({"app_metadata": {"tenant_id": str(TENANT_A)}}, TENANT_A),
         ({"tenant_id": str(TENANT_A), "app_metadata": {"tenant_id": str(TENANT_B)}}, TENANT_A),
         ({"tenant_id": None, "app_metadata": {"tenant_id": str(TENANT_B)}}, TENANT_B),
-        # What users may write themselves is never believed.
+        # Claims that users can write themselves are ignored.
         ({"user_metadata": {"tenant_id": str(TENANT_A)}}, None),
         ({"sub": "ada"}, None),
         ({"tenant_id": ""}, None),
@@ -152,7 +156,7 @@ def test_the_isolation_script_fails_where_isolation_is_broken(installed: Install
     ],
 )
 def test_a_request_has_the_tenant_of_its_token(
-    installed: Installed, claims: Any, tenant: UUID | None
+    installed: InstalledCluster, claims: Any, tenant: UUID | None
 ) -> None:
     with installed.connect("client") as conn, _request(conn, json.dumps(claims)):
         assert _one(conn, "select jobforge.tenant()") == tenant
@@ -169,8 +173,8 @@ def test_a_request_has_the_tenant_of_its_token(
         "{",
     ],
 )
-def test_a_token_that_makes_no_sense_is_an_error_and_opens_nothing(
-    installed: Installed, claims: str
+def test_a_malformed_token_is_an_error_and_grants_nothing(
+    installed: InstalledCluster, claims: str
 ) -> None:
     with (
         installed.connect("client") as conn,
@@ -180,17 +184,17 @@ def test_a_token_that_makes_no_sense_is_an_error_and_opens_nothing(
         _one(conn, "select count(*) from jobforge.all_jobs")
 
 
-def test_a_tenant_ends_with_its_request(installed: Installed) -> None:
+def test_a_tenant_ends_with_its_request(installed: InstalledCluster) -> None:
     with installed.connect("client") as conn:
         with _request(conn, json.dumps({"tenant_id": str(TENANT_A)})):
             assert _one(conn, "select jobforge.tenant()") == TENANT_A
         assert _one(conn, "select jobforge.tenant()") is None
-        # The next request on this connection comes with a token that names nobody.
+        # The next request on this connection has a token without a user.
         with _request(conn, "{}"):
             assert _one(conn, "select count(*) from jobforge.all_jobs") == 0
 
 
-def test_the_audit_names_the_user_of_the_token(installed: Installed) -> None:
+def test_the_audit_names_the_user_of_the_token(installed: InstalledCluster) -> None:
     token = json.dumps({"tenant_id": str(TENANT_A), "sub": "ada"})
     with installed.connect("client") as conn, _request(conn, token):
         job = _one(conn, "select job_id from jobforge.enqueue_job('mail')")
@@ -201,8 +205,8 @@ def test_the_audit_names_the_user_of_the_token(installed: Installed) -> None:
 
 
 @pytest.fixture(scope="module")
-def gateway(installed: Installed) -> Installed:
-    """A gateway as PostgREST is one: a login without rights that takes on a role per request."""
+def gateway(installed: InstalledCluster) -> InstalledCluster:
+    """Return a gateway like PostgREST: a login without rights that takes on a role per request."""
     with installed.connect("migrator") as conn:
         conn.execute("create role web_user nologin in role jobforge_client")
         conn.execute("create role web_anon nologin")
@@ -211,7 +215,7 @@ def gateway(installed: Installed) -> Installed:
     return installed
 
 
-def test_a_gateway_serves_each_tenant_its_own(gateway: Installed) -> None:
+def test_a_gateway_serves_each_tenant_only_its_own_rows(gateway: InstalledCluster) -> None:
     seen = {}
     with gateway.connect("gateway") as conn:
         for tenant in (TENANT_A, TENANT_B):
@@ -227,15 +231,19 @@ def test_a_gateway_serves_each_tenant_its_own(gateway: Installed) -> None:
 
 @pytest.mark.parametrize("role", ["gateway", "web_anon"])
 @pytest.mark.parametrize("query", ["select * from jobforge.jobs", "select jobforge.list_jobs()"])
-def test_a_gateway_has_no_rights_of_its_own(gateway: Installed, role: str, query: str) -> None:
+def test_a_gateway_has_no_rights_without_a_role(
+    gateway: InstalledCluster, role: str, query: str
+) -> None:
     with gateway.connect("gateway") as conn:
         conn.execute(f"set role {role}".encode())
         with pytest.raises(psycopg.errors.InsufficientPrivilege):
             conn.execute(query.encode())
 
 
-def test_a_login_that_could_become_a_service_names_no_tenant(gateway: Installed) -> None:
-    """session_user is the gateway in every request: what it may become is not what it is."""
+def test_a_login_that_can_become_a_service_role_cannot_name_a_tenant(
+    gateway: InstalledCluster,
+) -> None:
+    """session_user is the gateway in every request, whatever role the gateway takes on."""
     with (
         gateway.connect("gateway") as conn,
         pytest.raises(psycopg.Error) as caught,
@@ -247,7 +255,7 @@ def test_a_login_that_could_become_a_service_names_no_tenant(gateway: Installed)
 
 @contextmanager
 def _request(conn: Connection, claims: str, role: str = "client") -> Iterator[None]:
-    """A request as PostgREST makes it: role, claims, pre-request, then the statements."""
+    """Run a request as PostgREST does: role, claims, pre-request, then the statements."""
     with conn.transaction():
         conn.execute(f"set local role {role}".encode())
         conn.execute("select set_config('request.jwt.claims', %s, true)", [claims])
@@ -255,14 +263,14 @@ def _request(conn: Connection, claims: str, role: str = "client") -> Iterator[No
         yield
 
 
-def _enqueued(conn: Connection, tenant: UUID) -> Any:
+def _enqueue_job(conn: Connection, tenant: UUID) -> Any:
     with conn.transaction():
         conn.execute("select set_config('app.tenant_id', %s, true)", [str(tenant)])
         return _one(conn, "select status from jobforge.enqueue_job('mail', %s)", Jsonb({}))
 
 
 def _everything(conn: Connection) -> dict[str, Any]:
-    """How many rows each table has, and who is a member of what."""
+    """Return the number of rows of each table, and all role memberships."""
     tables = conn.execute(
         "select oid::regclass::text as name from pg_class where relkind in ('r', 'p') "
         "and relnamespace = 'jobforge'::regnamespace"

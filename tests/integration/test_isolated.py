@@ -1,4 +1,4 @@
-"""Jobs in processes of their own: what the process is like, what it says, how it is stopped."""
+"""Isolated jobs: their process, their output, and how they are stopped."""
 
 import asyncio
 import os
@@ -14,14 +14,14 @@ from typing import Any, BinaryIO
 import pytest
 from attacks import Attempts
 from cluster import wait_until
-from integration.isolation import (
+from integration.isolation_rig import (
     APP,
-    Desk,
-    Rig,
-    Started,
+    IsolationRig,
+    RecordingHost,
+    StartedJob,
     error,
     is_alive,
-    living_of,
+    live_processes_of,
     outcome,
 )
 
@@ -43,13 +43,13 @@ ENVIRONMENT = {
 
 
 @pytest.fixture(scope="module")
-def rig() -> Iterator[Rig]:
-    made = Rig(ENVIRONMENT)
-    yield made
-    made.close()
+def rig() -> Iterator[IsolationRig]:
+    created = IsolationRig(ENVIRONMENT)
+    yield created
+    created.close()
 
 
-def test_a_result_comes_back_from_a_sync_handler(rig: Rig) -> None:
+def test_a_result_comes_back_from_a_sync_handler(rig: IsolationRig) -> None:
     report = rig.run("add", a=2, b=3)
     assert report.verdict is not None
     assert (report.verdict.outcome, report.verdict.result) == (Outcome.SUCCEEDED, 5)
@@ -60,11 +60,11 @@ def test_a_result_comes_back_from_a_sync_handler(rig: Rig) -> None:
     assert (report.stdout_tail, report.stderr_tail) == (None, None)
 
 
-def test_a_result_comes_back_from_an_async_handler(rig: Rig) -> None:
+def test_a_result_comes_back_from_an_async_handler(rig: IsolationRig) -> None:
     assert rig.result("add_async", a=2, b=3) == 5
 
 
-def test_an_error_comes_back_with_the_users_part_of_its_traceback(rig: Rig) -> None:
+def test_an_error_has_the_users_part_of_its_traceback(rig: IsolationRig) -> None:
     report = rig.run("fail", message="no such mailbox")
     assert outcome(report) is Outcome.FAILED
     assert error(report)["type"] == "RuntimeError"
@@ -73,7 +73,7 @@ def test_an_error_comes_back_with_the_users_part_of_its_traceback(rig: Rig) -> N
     assert "child.py" not in error(report)["traceback"]
 
 
-def test_a_payload_that_does_not_fit_is_final(rig: Rig) -> None:
+def test_an_invalid_payload_is_a_final_failure(rig: IsolationRig) -> None:
     report = rig.run("add", a=2, c=3)
     assert outcome(report) is Outcome.FAILED
     assert report.verdict is not None
@@ -81,12 +81,12 @@ def test_a_payload_that_does_not_fit_is_final(rig: Rig) -> None:
     assert error(report)["type"] == "InvalidPayload"
 
 
-def test_a_payload_larger_than_a_sockets_buffer_arrives_and_returns(rig: Rig) -> None:
+def test_a_payload_larger_than_a_socket_buffer_is_passed_and_returned(rig: IsolationRig) -> None:
     value = {"text": "ä" * 3_000_000, "number": 2**53 + 1}
     assert rig.result("echo", value=value) == value
 
 
-def test_a_message_that_is_no_text_changes_nothing_else_of_what_was_said(rig: Rig) -> None:
+def test_an_exception_message_that_is_not_valid_text_keeps_the_verdict(rig: IsolationRig) -> None:
     later = rig.run("ask_for_later", message="busy").verdict
     assert later is not None
     assert (later.outcome, later.retry_in_s) == (Outcome.FAILED, 600)
@@ -95,90 +95,92 @@ def test_a_message_that_is_no_text_changes_nothing_else_of_what_was_said(rig: Ri
     assert (given_up.outcome, given_up.reason) == (Outcome.CANCELED, "gone\ufffd?")
 
 
-def test_a_job_enqueues_for_no_other_tenant_around_it_either(rig: Rig) -> None:
+def test_a_job_cannot_enqueue_for_another_tenant_by_a_tenant_block(rig: IsolationRig) -> None:
     report = rig.run("enqueue_for", tenant="00000000-0000-0000-0000-000000000007")
     assert error(report)["type"] == "Denied"
 
 
-def test_the_tenant_inside_a_job_is_the_jobs(rig: Rig) -> None:
+def test_the_ambient_tenant_within_a_job_is_the_jobs_tenant(rig: IsolationRig) -> None:
     async def named() -> bool:
         job = rig.start("name_tenant")
         verdict = (await job.report()).verdict
         return verdict is not None and verdict.result == str(job.job.tenant_id)
 
-    assert rig.go(named())
+    assert rig.run_in_loop(named())
 
 
-def test_an_integer_of_many_digits_arrives_exactly(rig: Rig) -> None:
+def test_an_integer_of_many_digits_is_passed_exactly(rig: IsolationRig) -> None:
     report = rig.run("echo", value=10**30)
-    # It cannot be returned, as Python's JSON has no room for it; but it was read.
+    # The number cannot be returned, because Python's JSON limits its length; but it was read.
     assert error(report)["type"] == "InvalidResult"
 
 
 @pytest.fixture(scope="module")
-def described(rig: Rig) -> dict[str, Any]:
-    """What a job's process is like, from within."""
+def description(rig: IsolationRig) -> dict[str, Any]:
+    """Return a description of a job's process from within."""
     found: dict[str, Any] = rig.result("describe")
     return found
 
 
-def test_a_jobs_environment_is_built(described: dict[str, Any]) -> None:
-    environ = described["environ"]
+def test_a_jobs_environment_is_built(description: dict[str, Any]) -> None:
+    environ = description["environ"]
     assert set(environ) == {
         *("PATH", "LANG", "LC_ALL", "TZ", "HOME", "TMPDIR"),
         *("JOBFORGE_JOB", "JOBFORGE_JOB_ID", "LET_THROUGH"),
     }
-    assert environ["JOBFORGE_JOB"] == described["mark"]
+    assert environ["JOBFORGE_JOB"] == description["mark"]
     assert "canary" not in environ.values()
 
 
 def test_a_job_cannot_read_the_workers_environment_from_its_own_process(
-    described: dict[str, Any],
+    description: dict[str, Any],
 ) -> None:
-    assert described["shown"] == f"JOBFORGE_JOB={described['mark']}"
+    assert description["shown"] == f"JOBFORGE_JOB={description['mark']}"
 
 
-def test_a_jobs_folder_is_its_own_and_is_removed(described: dict[str, Any]) -> None:
-    environ = described["environ"]
-    assert described["cwd"] == environ["HOME"] == environ["TMPDIR"] == described["tempdir"]
-    assert described["cwd_mode"] == 0o700
-    wait_until(lambda: not Path(described["cwd"]).exists())
+def test_a_jobs_folder_is_private_and_is_removed(description: dict[str, Any]) -> None:
+    environ = description["environ"]
+    assert description["cwd"] == environ["HOME"] == environ["TMPDIR"] == description["tempdir"]
+    assert description["cwd_mode"] == 0o700
+    wait_until(lambda: not Path(description["cwd"]).exists())
 
 
-def test_a_jobs_process_has_limits_and_no_privileges(described: dict[str, Any]) -> None:
-    assert described["umask"] == 0o077
-    assert described["core"] == 0
-    assert described["files"] == 1024
-    assert described["no_new_privs"]
-    assert described["oom"] == "1000"
+def test_a_jobs_process_has_limits_and_no_privileges(description: dict[str, Any]) -> None:
+    assert description["umask"] == 0o077
+    assert description["core"] == 0
+    assert description["files"] == 1024
+    assert description["no_new_privs"]
+    assert description["oom"] == "1000"
 
 
-def test_a_jobs_process_leads_a_session_of_its_own(rig: Rig, described: dict[str, Any]) -> None:
-    assert described["session"] == described["pid"]
-    assert described["parent"] == rig.runner.zygote_pid
+def test_a_jobs_process_leads_a_separate_session(
+    rig: IsolationRig, description: dict[str, Any]
+) -> None:
+    assert description["session"] == description["pid"]
+    assert description["parent"] == rig.runner.zygote_pid
 
 
-def test_a_jobs_process_inherits_nothing_that_is_open(described: dict[str, Any]) -> None:
-    assert described["stdin"] == ""
-    assert described["threads"] == 1
-    # Its standard streams, the socket to the worker, and the folder it is listing.
-    assert described["descriptors"] == 5
+def test_a_jobs_process_inherits_no_open_descriptors(description: dict[str, Any]) -> None:
+    assert description["stdin"] == ""
+    assert description["threads"] == 1
+    # Its standard streams, the socket to the worker, and the folder that it is listing.
+    assert description["descriptors"] == 5
 
 
-def test_each_job_has_random_numbers_of_its_own(rig: Rig) -> None:
+def test_each_job_has_different_random_numbers(rig: IsolationRig) -> None:
     assert len({rig.result("describe")["random"] for _ in range(3)}) == 3
 
 
 @pytest.mark.skipif(not landlock.is_available(), reason="needs Landlock")
 @pytest.mark.attack("credentials")
 def test_a_job_cannot_take_descriptors_of_the_worker_the_zygote_or_another_job(
-    rig: Rig, tmp_path: Path, attempts: Attempts
+    rig: IsolationRig, tmp_path: Path, attempts: Attempts
 ) -> None:
     async def errors() -> list[list[int]]:
         gate = tmp_path / "gate"
         os.mkfifo(gate)
-        other = await rig.start("wait", fifo=str(gate)).speaks()
-        (sibling,) = living_of(other.mark)
+        other = await rig.start("wait", fifo=str(gate)).wait_for_note()
+        (sibling,) = live_processes_of(other.mark)
         taken = [
             await rig.start("take_descriptors", pid=pid).report()
             for pid in (os.getpid(), rig.runner.zygote_pid, sibling)
@@ -188,11 +190,11 @@ def test_a_job_cannot_take_descriptors_of_the_worker_the_zygote_or_another_job(
         return [report.verdict.result for report in taken if report.verdict]
 
     attempts(6)
-    assert rig.go(errors()) == [[EPERM, EPERM]] * 3
+    assert rig.run_in_loop(errors()) == [[EPERM, EPERM]] * 3
 
 
-def test_an_app_is_imported_with_the_workers_environment_but_no_way_to_the_database(
-    rig: Rig,
+def test_an_app_is_imported_with_the_workers_environment_but_without_database_credentials(
+    rig: IsolationRig,
 ) -> None:
     environ = rig.result("recall_environment")
     for name in ("JOBFORGE_DATABASE_URL", "JOBFORGE_SECRET_API", "PGPASSWORD"):
@@ -200,13 +202,13 @@ def test_an_app_is_imported_with_the_workers_environment_but_no_way_to_the_datab
     assert environ["OF_THE_WORKER"] == "canary"
 
 
-def test_files_that_a_job_leaves_are_removed(rig: Rig) -> None:
+def test_files_that_a_job_leaves_are_removed(rig: IsolationRig) -> None:
     folder = Path(rig.result("leave_files"))
     wait_until(lambda: not folder.exists())
 
 
-def test_folders_that_a_job_forbids_to_write_to_are_removed_and_links_are_not_followed(
-    rig: Rig, tmp_path: Path
+def test_write_protected_folders_are_removed_and_links_are_not_followed(
+    rig: IsolationRig, tmp_path: Path
 ) -> None:
     tmp_path.chmod(0o750)
     (tmp_path / "file").touch()
@@ -216,54 +218,58 @@ def test_folders_that_a_job_forbids_to_write_to_are_removed_and_links_are_not_fo
     assert tmp_path.stat().st_mode & 0o777 == 0o750
 
 
-def test_jobs_have_folders_also_after_a_cleaner_has_taken_the_one_around_them(rig: Rig) -> None:
+def test_jobs_have_folders_although_a_cleaner_has_removed_the_parent_folder(
+    rig: IsolationRig,
+) -> None:
     around = Path(rig.result("leave_files")).parent
     wait_until(lambda: not any(around.iterdir()))
     around.rmdir()
     assert Path(rig.result("leave_files")).parent == around
 
 
-def test_what_is_no_utf_8_is_said_in_other_words(rig: Rig) -> None:
-    async def said() -> list[tuple[str, dict[str, Any]]]:
+def test_output_that_is_not_utf_8_is_escaped(rig: IsolationRig) -> None:
+    async def output() -> list[tuple[str, dict[str, Any]]]:
         started = rig.start("tell_half_a_character")
         assert outcome(await started.report()) is Outcome.SUCCEEDED
-        return rig.desk.said(started.job.job_id)
+        return rig.host.notes_of(started.job.job_id)
 
-    assert rig.go(said()) == [
+    assert rig.run_in_loop(output()) == [
         ("progress", {"done": 1, "total": 2, "message": "caf?"}),
         ("log", {"name": "caf?", "level": "info", "message": "read"}),
     ]
 
 
-def test_of_what_is_very_long_the_worker_is_told_the_beginning(rig: Rig) -> None:
-    async def said() -> list[tuple[str, dict[str, Any]]]:
+def test_very_long_note_values_are_cut_to_their_beginning(rig: IsolationRig) -> None:
+    async def output() -> list[tuple[str, dict[str, Any]]]:
         started = rig.start("tell_much")
         assert outcome(await started.report()) is Outcome.SUCCEEDED
-        return rig.desk.said(started.job.job_id)
+        return rig.host.notes_of(started.job.job_id)
 
-    bodies = [data["body"] for _, data in rig.go(said()) if data["status"] == 200]
+    bodies = [data["body"] for _, data in rig.run_in_loop(output()) if data["status"] == 200]
     assert bodies == ["x" * 8_000, ('["x",' + '"x",' * 2_000)[:8_000]]
 
 
-def test_a_handler_that_puts_something_else_in_the_place_of_its_output_can_answer(rig: Rig) -> None:
+def test_a_handler_that_replaces_its_output_can_return(
+    rig: IsolationRig,
+) -> None:
     assert rig.result("replace_output") == "still here"
 
 
-def test_a_task_that_somebody_else_cancelled_is_no_request_to_stop(rig: Rig) -> None:
+def test_a_task_canceled_by_other_code_is_not_a_stop_request(rig: IsolationRig) -> None:
     report = rig.run("await_the_cancelled")
     assert outcome(report) is Outcome.FAILED
     assert error(report)["type"] == "asyncio.exceptions.CancelledError"
     assert "isolated_app.py" in error(report)["traceback"]
 
 
-def test_what_a_job_says_reaches_the_host_in_order(rig: Rig) -> None:
-    async def told() -> tuple[Started, Report]:
+def test_notes_of_a_job_reach_the_host_in_order(rig: IsolationRig) -> None:
+    async def reported() -> tuple[StartedJob, Report]:
         started = rig.start("tell")
         return started, await started.report()
 
-    started, report = rig.go(told())
+    started, report = rig.run_in_loop(reported())
     assert outcome(report) is Outcome.SUCCEEDED
-    assert rig.desk.said(started.job.job_id) == [
+    assert rig.host.notes_of(started.job.job_id) == [
         ("progress", {"done": 1, "total": 10, "message": "begun"}),
         ("log", {"level": "info", "message": "sent", "to": "ada", "when": "x"}),
         ("log", {"level": "error", "message": "not sent"}),
@@ -273,24 +279,24 @@ def test_what_a_job_says_reaches_the_host_in_order(rig: Rig) -> None:
 
 
 @pytest.mark.attack("terminal escapes")
-def test_output_cannot_command_a_terminal(rig: Rig) -> None:
+def test_output_cannot_control_a_terminal(rig: IsolationRig) -> None:
     report = rig.run("show", text="\x1b[2Jred\x07 \xff\n")
     assert report.stdout_tail == "␛[2Jred␇ �\n"
 
 
-def test_a_secret_is_given_and_hidden_from_the_output(rig: Rig) -> None:
+def test_a_secret_is_passed_to_the_job_and_hidden_in_its_output(rig: IsolationRig) -> None:
     assert rig.result("tell_secret", name="api") == "s3cr3t-value"
 
 
-def test_a_secret_that_does_not_exist_is_an_error_of_the_job(rig: Rig) -> None:
+def test_an_unknown_secret_is_an_error_of_the_job(rig: IsolationRig) -> None:
     report = rig.run("tell_secret", name="other")
     assert error(report)["type"] == "NotFound"
     assert error(report)["message"] == "there is no secret other"
 
 
-def test_steps_are_stored_by_the_worker_and_a_wait_is_told_to_it(rig: Rig) -> None:
+def test_the_worker_stores_steps_and_receives_waits(rig: IsolationRig) -> None:
     report = rig.run("walk")
-    kinds = {kind: data for _, kind, data in rig.desk.asked}
+    kinds = {kind: data for _, kind, data in rig.host.requests}
     assert kinds["save_step"] == {"name": "measure", "index": 0, "result": 4}
     assert kinds["enqueue_children"]["name"] == "add"
     assert report.verdict is not None
@@ -300,39 +306,39 @@ def test_steps_are_stored_by_the_worker_and_a_wait_is_told_to_it(rig: Rig) -> No
     assert report.verdict.wait == {"kind": "event", "name": "word", "index": 0, "match": match}
 
 
-def test_a_job_enqueues_through_its_worker_for_its_own_tenant(rig: Rig) -> None:
-    async def spread() -> tuple[Started, Report]:
+def test_a_job_enqueues_through_its_worker_for_its_own_tenant(rig: IsolationRig) -> None:
+    async def spread() -> tuple[StartedJob, Report]:
         started = rig.start("spread", numbers=[1, 2])
         return started, await started.report()
 
-    started, report = rig.go(spread())
+    started, report = rig.run_in_loop(spread())
     assert report.verdict is not None
     assert report.verdict.result == ["created", "created"]
-    assert [(job.definition, job.payload, job.key) for job in rig.desk.enqueued] == [
+    assert [(job.definition, job.payload, job.key) for job in rig.host.enqueued] == [
         ("add", {"a": 1, "b": 1}, "n1"),
         ("add", {"a": 2, "b": 2}, "n2"),
     ]
-    assert set(rig.desk.tenants) == {started.job.tenant_id}
+    assert set(rig.host.tenants) == {started.job.tenant_id}
 
 
-def _stopped(rig: Rig, definition: str, why: StopReason, **payload: object) -> Report:
+def _stop_job(rig: IsolationRig, definition: str, why: StopReason, **payload: object) -> Report:
     async def stopped() -> Report:
-        started = await rig.start(definition, **payload).speaks()
+        started = await rig.start(definition, **payload).wait_for_note()
         started.stop(why)
         started.stop(why)
         return await started.report()
 
-    return rig.go(stopped())
+    return rig.run_in_loop(stopped())
 
 
-def test_a_handler_that_sees_the_cancel_may_finish(rig: Rig) -> None:
-    report = _stopped(rig, "heed", StopReason.CANCEL)
+def test_a_handler_that_sees_the_cancel_request_may_finish(rig: IsolationRig) -> None:
+    report = _stop_job(rig, "heed", StopReason.CANCEL)
     assert report.verdict is not None
     assert (report.verdict.outcome, report.verdict.result) == (Outcome.SUCCEEDED, "cleaned up")
 
 
-def test_a_check_ends_a_canceled_job(rig: Rig) -> None:
-    assert outcome(_stopped(rig, "heed_by_check", StopReason.CANCEL)) is Outcome.CANCELED
+def test_a_check_ends_a_canceled_job(rig: IsolationRig) -> None:
+    assert outcome(_stop_job(rig, "heed_by_check", StopReason.CANCEL)) is Outcome.CANCELED
 
 
 @pytest.mark.parametrize("definition", ["wait_blindly", "wait_blindly_async"])
@@ -340,113 +346,113 @@ def test_a_check_ends_a_canceled_job(rig: Rig) -> None:
     ("why", "expected"),
     [(StopReason.CANCEL, Outcome.CANCELED), (StopReason.TIMEOUT, Outcome.TIMED_OUT)],
 )
-def test_a_handler_that_does_not_look_is_interrupted(
-    rig: Rig, definition: str, why: StopReason, expected: Outcome
+def test_a_handler_that_does_not_check_is_interrupted(
+    rig: IsolationRig, definition: str, why: StopReason, expected: Outcome
 ) -> None:
-    report = _stopped(rig, definition, why)
+    report = _stop_job(rig, definition, why)
     assert outcome(report) is expected
     assert report.exit_code == 0
     assert report.stdout_tail == "interrupted\n"
 
 
-def test_a_handler_that_resists_is_killed_after_its_grace(rig: Rig) -> None:
-    report = _stopped(rig, "resist", StopReason.TIMEOUT)
+def test_a_handler_that_resists_is_killed_after_its_grace_period(rig: IsolationRig) -> None:
+    report = _stop_job(rig, "resist", StopReason.TIMEOUT)
     assert outcome(report) is Outcome.TIMED_OUT
     assert report.exit_code == -signal.SIGKILL
 
 
-def test_a_job_whose_lease_is_lost_is_killed_and_reports_nothing(rig: Rig) -> None:
-    report = _stopped(rig, "wait_blindly", StopReason.LOST)
+def test_a_job_whose_lease_is_lost_is_killed_and_reports_nothing(rig: IsolationRig) -> None:
+    report = _stop_job(rig, "wait_blindly", StopReason.LOST)
     assert report.verdict is None
     assert report.exit_code == -signal.SIGKILL
 
 
-def test_a_job_is_released_at_shutdown(rig: Rig) -> None:
-    assert outcome(_stopped(rig, "wait_blindly", StopReason.SHUTDOWN)) is Outcome.RELEASED
+def test_a_job_is_released_at_shutdown(rig: IsolationRig) -> None:
+    assert outcome(_stop_job(rig, "wait_blindly", StopReason.SHUTDOWN)) is Outcome.RELEASED
 
 
-def test_a_lost_lease_overtakes_a_cancel(rig: Rig) -> None:
+def test_a_lost_lease_takes_precedence_over_a_cancel_request(rig: IsolationRig) -> None:
     async def stopped() -> Report:
-        started = await rig.start("heed_by_check").speaks()
+        started = await rig.start("heed_by_check").wait_for_note()
         started.stop(StopReason.LOST)
         started.stop(StopReason.CANCEL)
         return await started.report()
 
-    assert rig.go(stopped()).verdict is None
+    assert rig.run_in_loop(stopped()).verdict is None
 
 
-def test_a_sigterm_of_somebody_else_does_not_stop_a_job(rig: Rig, tmp_path: Path) -> None:
+def test_a_sigterm_from_outside_does_not_stop_a_job(rig: IsolationRig, tmp_path: Path) -> None:
     fifo = tmp_path / "gate"
     os.mkfifo(fifo)
 
     async def signaled() -> Report:
-        started = await rig.start("wait", fifo=str(fifo)).speaks()
-        for pid in living_of(started.mark):
+        started = await rig.start("wait", fifo=str(fifo)).wait_for_note()
+        for pid in live_processes_of(started.mark):
             os.kill(pid, signal.SIGTERM)
-        with _opened(fifo) as gate:
+        with _open_fifo(fifo) as gate:
             os.write(gate.fileno(), b".")
             return await started.report()
 
-    report = rig.go(signaled())
+    report = rig.run_in_loop(signaled())
     assert report.verdict is not None
     assert report.verdict.result == "unhurt"
 
 
-def test_programs_that_a_job_runs_heed_signals(rig: Rig) -> None:
+def test_programs_started_by_a_job_react_to_signals(rig: IsolationRig) -> None:
     assert rig.result("interrupt_program") == -signal.SIGINT
 
 
-def test_processes_of_a_jobs_own_can_be_ended_by_it(rig: Rig) -> None:
+def test_a_job_can_end_its_own_child_processes(rig: IsolationRig) -> None:
     async def left() -> Report:
         async with asyncio.timeout(10):
             return await rig.start("leave_a_pool").report()
 
-    assert outcome(rig.go(left())) is Outcome.SUCCEEDED
+    assert outcome(rig.run_in_loop(left())) is Outcome.SUCCEEDED
 
 
-def test_a_killed_child_is_noticed_at_once(rig: Rig) -> None:
+def test_a_job_notices_a_killed_child_at_once(rig: IsolationRig) -> None:
     async def killed() -> Report:
-        started = await rig.start("wait_blindly").speaks()
-        for pid in living_of(started.mark):
+        started = await rig.start("wait_blindly").wait_for_note()
+        for pid in live_processes_of(started.mark):
             os.kill(pid, signal.SIGKILL)
         return await started.report()
 
-    report = rig.go(killed())
+    report = rig.run_in_loop(killed())
     assert outcome(report) is Outcome.CRASHED
     assert error(report)["message"] == "killed by SIGKILL"
 
 
-def test_stopping_a_job_ends_its_whole_tree(rig: Rig) -> None:
-    async def stopped() -> tuple[Started, Report]:
-        started = await rig.start("multiply", processes=20).speaks()
-        # Those in between may be on their way out.
-        await asyncio.to_thread(wait_until, lambda: len(living_of(started.mark)) == 21)
+def test_stopping_a_job_ends_its_whole_process_tree(rig: IsolationRig) -> None:
+    async def stopped() -> tuple[StartedJob, Report]:
+        started = await rig.start("multiply", processes=20).wait_for_note()
+        # The processes in between may still be exiting.
+        await asyncio.to_thread(wait_until, lambda: len(live_processes_of(started.mark)) == 21)
         started.stop(StopReason.LOST)
         return started, await started.report()
 
-    started, _ = rig.go(stopped())
-    wait_until(lambda: not living_of(started.mark))
+    started, _ = rig.run_in_loop(stopped())
+    wait_until(lambda: not live_processes_of(started.mark))
 
 
-def test_jobs_run_beside_each_other(rig: Rig, tmp_path: Path) -> None:
+def test_jobs_run_concurrently(rig: IsolationRig, tmp_path: Path) -> None:
     fifo = tmp_path / "gate"
     os.mkfifo(fifo)
 
     async def together() -> list[Report]:
-        started = [await rig.start("wait", fifo=str(fifo)).speaks() for _ in range(5)]
-        with _opened(fifo) as gate:
+        started = [await rig.start("wait", fifo=str(fifo)).wait_for_note() for _ in range(5)]
+        with _open_fifo(fifo) as gate:
             os.write(gate.fileno(), b"." * 5)
             return [await each.report() for each in started]
 
-    assert [outcome(report) for report in rig.go(together())] == [Outcome.SUCCEEDED] * 5
+    assert [outcome(report) for report in rig.run_in_loop(together())] == [Outcome.SUCCEEDED] * 5
 
 
-def test_many_jobs_at_once_all_end(rig: Rig) -> None:
+def test_many_concurrent_jobs_all_end(rig: IsolationRig) -> None:
     async def many() -> list[Report]:
         started = [rig.start("add", a=number, b=0) for number in range(60)]
         return [await each.report() for each in started]
 
-    results = [report.verdict and report.verdict.result for report in rig.go(many())]
+    results = [report.verdict and report.verdict.result for report in rig.run_in_loop(many())]
     assert results == list(range(60))
 
 
@@ -464,7 +470,7 @@ def test_an_app_that_ends_the_process_is_refused(tmp_path: Path) -> None:
         asyncio.run(_open(str(app)))
 
 
-def test_an_app_that_starts_threads_is_warned_of(
+def test_an_app_that_starts_threads_causes_a_warning(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     app = tmp_path / "threaded.py"
@@ -475,7 +481,7 @@ def test_an_app_that_starts_threads_is_warned_of(
     )
 
     async def open_and_close() -> None:
-        runner = ProcessRunner(str(app), Desk(), environment=os.environ)
+        runner = ProcessRunner(str(app), RecordingHost(), environment=os.environ)
         await runner.open()
         await runner.close()
 
@@ -484,50 +490,50 @@ def test_an_app_that_starts_threads_is_warned_of(
     assert "busy" in caplog.text
 
 
-def test_a_system_without_such_processes_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_system_without_process_isolation_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(process_runner, "sys", type("sys", (), {"platform": "win32"}))
     with pytest.raises(ConfigError, match="win32"):
         asyncio.run(_open(APP))
 
 
 async def _open(target: str) -> None:
-    await ProcessRunner(target, Desk(), environment=os.environ).open()
+    await ProcessRunner(target, RecordingHost(), environment=os.environ).open()
 
 
-def test_closing_ends_what_still_runs() -> None:
-    rig = Rig()
+def test_closing_the_runner_ends_running_jobs() -> None:
+    rig = IsolationRig()
 
-    async def started() -> Started:
-        return await rig.start("wait_blindly").speaks()
+    async def started() -> StartedJob:
+        return await rig.start("wait_blindly").wait_for_note()
 
-    job = rig.go(started())
+    job = rig.run_in_loop(started())
     zygote = rig.runner.zygote_pid
     assert zygote is not None
-    rig.go(rig.runner.close())
-    assert outcome(rig.go(job.report())) is Outcome.RELEASED
-    wait_until(lambda: not living_of(job.mark))
+    rig.run_in_loop(rig.runner.close())
+    assert outcome(rig.run_in_loop(job.report())) is Outcome.RELEASED
+    wait_until(lambda: not live_processes_of(job.mark))
     assert not is_alive(zygote)
     rig.loop.close()
 
 
-def test_jobs_of_a_zygote_that_dies_have_crashed_and_the_next_ones_run(rig: Rig) -> None:
-    async def killed() -> tuple[Started, Report]:
-        started = await rig.start("multiply", processes=3).speaks()
+def test_jobs_of_a_dead_zygote_have_crashed_and_later_jobs_run(rig: IsolationRig) -> None:
+    async def killed() -> tuple[StartedJob, Report]:
+        started = await rig.start("multiply", processes=3).wait_for_note()
         assert rig.runner.zygote_pid is not None
         os.kill(rig.runner.zygote_pid, signal.SIGKILL)
         return started, await started.report()
 
-    started, report = rig.go(killed())
+    started, report = rig.run_in_loop(killed())
     assert outcome(report) is Outcome.CRASHED
     assert error(report)["message"] == "the process that jobs are forked from has died"
-    wait_until(lambda: not living_of(started.mark))
+    wait_until(lambda: not live_processes_of(started.mark))
     assert rig.result("add", a=1, b=1) == 2
 
 
-def test_a_zygote_that_is_stopped_is_woken(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_zygote_that_is_stopped_by_a_signal_is_continued(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(zygote_client, "_CHECK_INTERVAL_S", 0.1)
     monkeypatch.setattr(zygote_client, "_MAX_MISSED_CHECKS", 1_000)
-    rig = Rig()
+    rig = IsolationRig()
     before = rig.runner.zygote_pid
     assert before is not None
     os.kill(before, signal.SIGSTOP)
@@ -536,31 +542,31 @@ def test_a_zygote_that_is_stopped_is_woken(monkeypatch: pytest.MonkeyPatch) -> N
     rig.close()
 
 
-def test_a_zygote_that_does_not_answer_is_ended_and_the_next_one_runs_jobs(
+def test_an_unresponsive_zygote_is_killed_and_the_next_one_runs_jobs(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(zygote_client, "_CHECK_INTERVAL_S", 0.1)
     monkeypatch.setattr(zygote_client, "_MAX_MISSED_CHECKS", 1_000)
-    rig = Rig()
+    rig = IsolationRig()
 
     async def stopped() -> Report:
-        started = await rig.start("wait_blindly").speaks()
+        started = await rig.start("wait_blindly").wait_for_note()
         assert rig.runner.zygote_pid is not None
         os.kill(rig.runner.zygote_pid, signal.SIGSTOP)
         monkeypatch.setattr(zygote_client, "_MAX_MISSED_CHECKS", 1)
         started.stop(StopReason.CANCEL)
         return await started.report()
 
-    report = rig.go(stopped())
+    report = rig.run_in_loop(stopped())
     monkeypatch.undo()
     assert outcome(report) is Outcome.CANCELED
     assert rig.result("add", a=1, b=1) == 2
     rig.close()
 
 
-def test_a_job_that_waits_for_the_next_zygote_can_be_stopped(rig: Rig) -> None:
+def test_a_job_that_waits_for_the_next_zygote_can_be_stopped(rig: IsolationRig) -> None:
     async def stopped() -> tuple[Report, Report]:
-        first = await rig.start("wait_blindly").speaks()
+        first = await rig.start("wait_blindly").wait_for_note()
         assert rig.runner.zygote_pid is not None
         os.kill(rig.runner.zygote_pid, signal.SIGKILL)
         await first.report()
@@ -568,26 +574,26 @@ def test_a_job_that_waits_for_the_next_zygote_can_be_stopped(rig: Rig) -> None:
         second.stop(StopReason.CANCEL)
         return await first.report(), await second.report()
 
-    first, second = rig.go(stopped())
+    first, second = rig.run_in_loop(stopped())
     assert outcome(first) is Outcome.CRASHED
     assert outcome(second) is Outcome.CANCELED
     assert second.pid is None
 
 
-def test_nothing_survives_a_worker_that_is_killed() -> None:
+def test_no_process_survives_a_killed_worker() -> None:
     with _script("isolated_worker.py", APP) as it:
         assert it.stdout is not None
         zygote, mark = it.stdout.readline().split()
         assert is_alive(int(zygote))
-        living = living_of(mark)
+        living = live_processes_of(mark)
         assert len(living) == 4
         folder = Path(f"/proc/{living.pop()}/cwd").readlink().parent
         it.kill()
-    wait_until(lambda: not is_alive(int(zygote)) and not living_of(mark))
+    wait_until(lambda: not is_alive(int(zygote)) and not live_processes_of(mark))
     assert not folder.exists()
 
 
-def test_a_worker_that_is_killed_while_the_app_is_imported_leaves_nothing(tmp_path: Path) -> None:
+def test_a_worker_killed_during_the_import_of_the_app_leaves_no_process(tmp_path: Path) -> None:
     fifo = tmp_path / "importing"
     os.mkfifo(fifo)
     app = tmp_path / "slow.py"
@@ -604,14 +610,14 @@ def test_a_worker_that_is_killed_while_the_app_is_imported_leaves_nothing(tmp_pa
     wait_until(lambda: not is_alive(zygote))
 
 
-def _opened(fifo: Path) -> BinaryIO:
-    """For writing; as a reader too, so that nobody has to be waited for."""
+def _open_fifo(fifo: Path) -> BinaryIO:
+    """Open for reading and writing, so that the open does not wait for a peer."""
     return os.fdopen(os.open(fifo, os.O_RDWR), "r+b", buffering=0)
 
 
 @contextmanager
 def _script(name: str, *arguments: str) -> "Iterator[subprocess.Popen[str]]":
-    """The running script; it is killed at the end, also when the test fails."""
+    """Run the script; kill it at the end, also when the test fails."""
     script = Path(__file__).with_name(name)
     with subprocess.Popen(
         [sys.executable, str(script), *arguments],

@@ -1,4 +1,4 @@
-"""The levels of isolation: what each prevents, which one is chosen, and what it needs."""
+"""Isolation levels: what each prevents, which one is chosen, and what it needs."""
 
 import asyncio
 import os
@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from attacks import Attempts
 from integration import attack_table
-from integration.isolation import Desk
+from integration.isolation_rig import RecordingHost
 
 from jobforge.config import load
 from jobforge.errors import ConfigError
@@ -25,11 +25,12 @@ CASES = [
     *(("process", None), ("user", None), ("namespace", None), ("strict", None)),
     *([("process", NOBODY), ("namespace", NOBODY)] if IS_ROOT else []),
 ]
-# What must not be skipped, or a host without any level would pass. `process` needs nothing, and
-# root can use `user`. On a host with all levels, JOBFORGE_REQUIRE_ISOLATION=1 demands them all.
+# Levels that must not be skipped, or a host without any level would pass. `process` needs nothing,
+# and root can use `user`. On a host with all levels, JOBFORGE_REQUIRE_ISOLATION=1 requires them
+# all.
 REQUIRED = {"process", "user"} if IS_ROOT else {"process"}
 IS_ALL_REQUIRED = os.environ.get("JOBFORGE_REQUIRE_ISOLATION") == "1"
-# At the level `process`, only a Landlock domain prevents these.
+# Only a Landlock domain prevents these at the level `process`.
 BY_LANDLOCK = {
     "can_read_the_memory_of_a_sibling",
     "can_take_the_socket_of_a_sibling",
@@ -40,7 +41,7 @@ BY_LANDLOCK = {
 @pytest.mark.attack("isolation")
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize(("level", "user"), CASES)
-def test_a_level_prevents_the_attacks_that_its_page_says(
+def test_a_level_prevents_the_attacks_that_the_page_lists(
     level: str, user: int | None, attempts: Attempts
 ) -> None:
     found = attack_table.attack(level, user)
@@ -48,16 +49,16 @@ def test_a_level_prevents_the_attacks_that_its_page_says(
         assert not IS_ALL_REQUIRED, found
         assert level not in REQUIRED, found
         pytest.skip(found)
-    said = attack_table.read()[level]
+    output = attack_table.read()[level]
     if level == "process" and not landlock.confines_signals():
         found = {name: can for name, can in found.items() if name not in BY_LANDLOCK}
-        said = {name: can for name, can in said.items() if name not in BY_LANDLOCK}
-    assert found == said
+        output = {name: can for name, can in output.items() if name not in BY_LANDLOCK}
+    assert found == output
     attempts(sum(not can for can in found.values()))
 
 
 @pytest.mark.parametrize("way", ["fork", "thread"])
-def test_a_process_that_ends_while_it_is_looked_for_hides_nothing(way: str) -> None:
+def test_a_process_that_exits_during_the_search_hides_no_other(way: str) -> None:
     program = [sys.executable, "-m", "integration.left_processes", way]
     done = subprocess.run(
         program, cwd=Path(__file__).parents[1], stdout=subprocess.PIPE, text=True, check=True
@@ -65,7 +66,7 @@ def test_a_process_that_ends_while_it_is_looked_for_hides_nothing(way: str) -> N
     assert done.stdout == "True\n"
 
 
-def test_the_page_has_every_attack() -> None:
+def test_the_page_lists_every_attack() -> None:
     assert all(found.keys() == attack_table.LABELS.keys() for found in attack_table.read().values())
 
 
@@ -88,29 +89,29 @@ def test_auto_takes_the_level_process_without_privileges(monkeypatch: pytest.Mon
     assert choose_level("auto", lambda _: None).level is IsolationLevel.PROCESS
 
 
-def test_a_worker_does_not_start_at_a_level_that_is_not_possible(tmp_path: Path) -> None:
+def test_a_worker_does_not_start_at_an_impossible_level(tmp_path: Path) -> None:
     app = tmp_path / "app.py"
     app.write_text("from jobforge import JobForge\njf = JobForge()\n", encoding="utf-8")
-    app.chmod(0o600)  # the jobs' users could not read it
+    app.chmod(0o600)  # the jobs' users could not read the folder
 
     async def start() -> None:
         environment = os.environ
         await ProcessRunner(
-            str(app), Desk(), environment=environment, isolation_level="user"
+            str(app), RecordingHost(), environment=environment, isolation_level="user"
         ).open()
 
     with pytest.raises(ConfigError, match="isolation_level user is not possible on this host"):
         asyncio.run(start())
 
 
-def test_no_user_id_is_one_that_changes_nothing() -> None:
+def test_the_user_id_that_means_no_change_is_refused() -> None:
     with pytest.raises(ValueError, match="not a range of user IDs"):
         UserPool(2**32 - 2, 2**32 - 1)
 
 
 @pytest.mark.skipif(not IS_ROOT, reason="locks are the worker's own")
-def test_two_workers_never_use_one_user_id() -> None:
-    """The lock is between processes, so the second one is another process."""
+def test_two_workers_never_share_a_user_id() -> None:
+    """The second worker is another process, because the lock is between processes."""
     first, second = 300_000, 300_511
     here = UserPool(first, second)
     taken = {here.acquire().uid for _ in range(100)}
@@ -138,7 +139,7 @@ def test_more_jobs_than_user_ids_are_refused() -> None:
     os.close(users.lock_fd)
 
 
-def test_cgroups_of_version_2_are_found_beside_the_workers_own(tmp_path: Path) -> None:
+def test_cgroups_of_version_2_are_found_next_to_the_workers_own(tmp_path: Path) -> None:
     worker = tmp_path / "service" / "worker"
     worker.mkdir(parents=True)
     (worker.parent / "cgroup.subtree_control").write_text("cpu memory pids\n")
@@ -155,7 +156,7 @@ def test_cgroups_need_controllers_that_are_delegated(tmp_path: Path) -> None:
         find_cgroups("0::/\n", mounts)
 
 
-def test_a_cgroup_of_version_2_is_limited_and_tells_of_its_kills(tmp_path: Path) -> None:
+def test_a_cgroup_of_version_2_has_limits_and_reports_its_kills(tmp_path: Path) -> None:
     for name in ("memory.max", "memory.oom.group", "pids.max"):
         (tmp_path / name).touch()
     events = tmp_path / "memory.events"
@@ -187,7 +188,7 @@ def test_cgroups_of_a_killed_zygote_are_removed_and_those_of_a_running_one_are_k
     assert running.exists()
 
 
-def test_the_user_range_is_read(tmp_path: Path) -> None:
+def test_the_range_of_user_ids_is_parsed(tmp_path: Path) -> None:
     assert load(
         environ={"JOBFORGE_JOB_USER_RANGE": "5000-5999"}, folder=tmp_path
     ).job_user_range == (

@@ -1,12 +1,12 @@
-"""What a scheduler keeps in order by itself, without anybody asking."""
+"""The maintenance that a scheduler runs automatically."""
 
 from datetime import timedelta
 from typing import Any, get_args
 
 import pytest
 from cluster import Clock, Connection, Database
-from integration.seam import TENANT_A, WORKER
-from integration.workshop import eventually, scheduling
+from integration.call_setup import TENANT_A, WORKER
+from integration.worker_harness import eventually, running_scheduler
 from sql import engine
 from sql.mutation import mutate
 
@@ -32,7 +32,7 @@ def counts(conn: Connection, *tables: str) -> dict[str, int]:
     return {table: engine.count(conn, table) for table in tables}
 
 
-async def test_a_scheduler_clears_away_what_is_old_and_makes_partitions(
+async def test_a_scheduler_deletes_old_rows_and_creates_partitions(
     database: Database, conn: Connection, clock: Clock
 ) -> None:
     engine.definition(conn)
@@ -59,9 +59,10 @@ async def test_a_scheduler_clears_away_what_is_old_and_makes_partitions(
         )
     clock.travel(days=20)
     end(conn)
-    # All of it is older than the history, and the dead job and its note than theirs.
+    # All rows are older than the history retention, and the dead job and its note older than
+    # theirs.
     assert engine.count(conn, "attempts_default") == 1
-    async with scheduling(database, history_days=7, dead_days=10):
+    async with running_scheduler(database, history_days=7, dead_days=10):
         await eventually(lambda: engine.count(conn, "api_keys") == 1)
         await eventually(lambda: engine.count(conn, "attempts_default") == 0)
         await eventually(lambda: engine.count(conn, "attempts") == 1)
@@ -83,19 +84,21 @@ async def test_a_scheduler_frees_blocked_jobs_whose_parents_have_all_ended(
     child = engine.enqueue_one(conn, after=[str(parent)])
     waiting = engine.enqueue_one(conn, after=[str(parent)])
     conn.execute("delete from jobforge.awaited_jobs where waiter_id = %s", [child])
-    async with scheduling(database):
+    async with running_scheduler(database):
         await eventually(lambda: engine.state_of(conn, TENANT_A, child) == "queued")
     assert engine.state_of(conn, TENANT_A, waiting) == "blocked"
 
 
-async def test_a_scheduler_adds_up_what_ends(database: Database, conn: Connection) -> None:
+async def test_a_scheduler_aggregates_finished_attempts(
+    database: Database, conn: Connection
+) -> None:
     engine.definition(conn)
     end(conn)
-    async with scheduling(database):
+    async with running_scheduler(database):
         await eventually(lambda: engine.count(conn, "minute_statistics") == 1)
 
 
-async def test_a_note_about_a_failure_stays_while_a_job_is_dead_of_it(
+async def test_a_note_about_a_failure_group_is_kept_while_it_has_a_dead_job(
     conn: Connection, clock: Clock
 ) -> None:
     engine.definition(conn)
@@ -110,7 +113,7 @@ async def test_a_note_about_a_failure_stays_while_a_job_is_dead_of_it(
     assert (gone["dead_jobs"], gone["failure_notes"]) == (1, 0)
 
 
-async def test_what_is_more_than_one_call_takes_is_cleared_away_and_added_up_in_one_turn(
+async def test_more_rows_than_one_call_handles_are_deleted_and_aggregated_in_one_run(
     database: Database, conn: Connection, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(maintenance, "_REMOVED_AT_ONCE", 1)
@@ -119,7 +122,7 @@ async def test_what_is_more_than_one_call_takes_is_cleared_away_and_added_up_in_
     for _ in range(3):
         end(conn, "failed", final=True)
     clock.travel(days=8)
-    async with scheduling(database, dead_days=7):
+    async with running_scheduler(database, dead_days=7):
         await eventually(lambda: engine.count(conn, "jobs") == 0)
         await eventually(lambda: died(conn) == 3)
 
@@ -131,15 +134,17 @@ def died(conn: Connection) -> int:
     return int(row["n"])
 
 
-async def test_retention_may_take_its_time(database: Database, conn: Connection) -> None:
+async def test_retention_has_a_longer_statement_timeout(
+    database: Database, conn: Connection
+) -> None:
     answer = "'partitions', jobforge_private.drop_history("
-    told = f"'bound', current_setting('statement_timeout'), {answer}"
-    mutate(conn, "apply_retention", answer, told)
+    reported = f"'bound', current_setting('statement_timeout'), {answer}"
+    mutate(conn, "apply_retention", answer, reported)
     async with db.Database(database.url_as("worker_login")) as pool:
         assert (await pool.run(calls.apply_retention()))["bound"] == "10min"
 
 
-async def test_a_killed_session_loses_one_sweep_and_none_of_the_others(
+async def test_a_killed_session_aborts_one_sweep_and_no_other(
     database: Database, conn: Connection, clock: Clock
 ) -> None:
     engine.definition(conn)
@@ -149,7 +154,7 @@ async def test_a_killed_session_loses_one_sweep_and_none_of_the_others(
     engine.call(conn, "register_worker", worker_id=WORKER, queues=["q"], slots=1)
     clock.travel(days=100)
     mutate(conn, "sweep", SECOND, f"{SECOND} perform pg_sleep(3600);")
-    async with scheduling(database):
+    async with running_scheduler(database):
         await eventually(lambda: bool(sleepers(conn)))
         kept = counts(conn, "finished_jobs", "idempotency_keys", "workers")
         for pid in sleepers(conn):
@@ -176,7 +181,7 @@ def sleepers(conn: Connection) -> list[int]:
     return [row["pid"] for row in rows]
 
 
-def test_all_kinds_together_are_the_kinds_that_maintenance_calls(conn: Connection) -> None:
+def test_the_kinds_of_sweeps_cover_all_of_maintenance(conn: Connection) -> None:
     together = engine.call_for_value(conn, "apply_retention")
     apart = [
         engine.call_for_value(conn, "apply_retention", kind=kind)

@@ -1,4 +1,4 @@
-"""What a worker shows to Prometheus: each metric that the docs name is there, and moves."""
+"""Metrics of a worker: each documented metric exists and changes."""
 
 import asyncio
 import os
@@ -12,10 +12,10 @@ import httpx2
 import pytest
 from attacks import Attempts
 from cluster import Connection, Database, wait_until
-from integration.isolation import APP
-from integration.seam import TENANT_A
+from integration.call_setup import TENANT_A
+from integration.isolation_rig import APP
 from integration.terminal import Terminal
-from integration.workshop import Waiters, Workshop, cut, eventually
+from integration.worker_harness import WaitingJobs, WorkerHarness, cut_connections, eventually
 from prometheus_client.parser import text_string_to_metric_families
 
 from jobforge import Retry, calls, db
@@ -49,19 +49,19 @@ OF_A_MOMENT = (
     "jobforge_worker_slots",
     "jobforge_reconnects_total",
 )
-# What is 0 while all is well.
+# Metrics that are 0 while all is well.
 STATES = {"jobforge_worker_unsettled_jobs", "jobforge_worker_disconnected"}
 
 
-def documented(*headings: str) -> set[str]:
-    """The metrics that the tables under these headings name."""
+def documented_metrics(*headings: str) -> set[str]:
+    """Return the metrics in the tables under these headings."""
     parts = {part.partition("\n")[0]: part for part in PAGE.split("\n## ")}
     named = re.compile(r"^\| `(jobforge_\w+)` \|", re.MULTILINE)
     return {name for heading in headings for name in named.findall(parts[heading])}
 
 
 def names(page: str) -> set[str]:
-    """As the docs have them: counters by the name of their samples, histograms by their own."""
+    """Return the documented names: counters by their sample name, histograms by their own name."""
     return {
         family.name + {"counter": "_total", "info": "_info"}.get(family.type, "")
         for family in text_string_to_metric_families(page)
@@ -70,7 +70,7 @@ def names(page: str) -> set[str]:
 
 
 def totals(meters: Meters) -> Samples:
-    """The sum over all labels, of histograms of how many they have seen."""
+    """Return the sum over all labels; for histograms the number of observations."""
     found: Samples = {}
     page = prometheus.render_page(prometheus.collect_families(meters)).decode()
     for family in text_string_to_metric_families(page):
@@ -81,45 +81,45 @@ def totals(meters: Meters) -> Samples:
     return found
 
 
-async def test_the_docs_name_what_a_server_shows_and_nothing_else(database: Database) -> None:
+async def test_the_docs_list_exactly_the_metrics_of_a_server(database: Database) -> None:
     traffic = RequestMetrics()
     traffic.add("GET", None, 404, 0.1)
     async with db.Database(database.url_as("server_login")) as pool:
         page = (await MetricsCollector(pool, traffic).render()).decode()
-    assert names(page) == documented("The server")
+    assert names(page) == documented_metrics("The server")
 
 
-async def test_every_metric_of_a_worker_is_documented_and_moves(
+async def test_every_metric_of_a_worker_is_documented_and_changes(
     database: Database, conn: Connection
 ) -> None:
-    shop, meters = Workshop(database, conn), Meters()
-    waiters = Waiters(shop)
+    harness, meters = WorkerHarness(database, conn), Meters()
+    waiters = WaitingJobs(harness)
 
-    @shop.app.job(isolation="inline", retry=Retry(max_attempts=2, base=0.01, cap=0.01))
+    @harness.app.job(isolation="inline", retry=Retry(max_attempts=2, base=0.01, cap=0.01))
     async def fail() -> None:
         raise ValueError
 
-    shop.register()
-    left = shop.enqueue("wait")
+    harness.register()
+    left = harness.enqueue("wait")
     db.run(conn, calls.claim_jobs(uuid4(), {"default": 1}))
     _expire(conn, left)
-    failing = shop.enqueue("fail")
-    async with shop.working(meters=meters, poll_s=0.1):
-        await shop.ended(failing, State.DEAD)
+    failing = harness.enqueue("fail")
+    async with harness.running_worker(meters=meters, poll_s=0.1):
+        await harness.wait_for_state(failing, State.DEAD)
         await eventually(lambda: meters.reaped == 1)
-        held = shop.enqueue("wait")
+        held = harness.enqueue("wait")
         await eventually(lambda: waiters.running == 1)
         busy = totals(meters)
         _expire(conn, held)
         db.run(conn, calls.reap_jobs())
         await eventually(lambda: meters.lost_leases == 1)
-        cut(conn)
+        cut_connections(conn)
         await eventually(lambda: totals(meters)["jobforge_reconnects_total"] > 0)
         busy |= {"jobforge_reconnects_total": 1}
     await _run_processes(database, conn, meters)
-    await _run_scheduler(shop, meters)
+    await _run_scheduler(harness, meters)
     found = totals(meters) | {name: busy[name] for name in OF_A_MOMENT}
-    assert set(found) == documented("Workers and schedulers")
+    assert set(found) == documented_metrics("Workers and schedulers")
     assert {name for name, value in found.items() if not value} == STATES
     assert meters.attempts == {("fail", "failed"): 2, ("segfault", "crashed"): 1}
     assert (meters.retries["fail"], meters.dead["fail"]) == (1, 1)
@@ -136,29 +136,29 @@ def _expire(conn: Connection, job_id: UUID) -> None:
 
 
 async def _run_processes(database: Database, conn: Connection, meters: Meters) -> None:
-    """One that ends by a signal."""
-    shop = Workshop(database, conn)
-    shop.app = load_app(APP)
-    shop.register()
+    """Run a process that ends by a signal."""
+    harness = WorkerHarness(database, conn)
+    harness.app = load_app(APP)
+    harness.register()
 
     def isolated(host: JobServices) -> ProcessRunner:
         return ProcessRunner(
             APP, host, environment=os.environ, meters=meters, isolation_level="process"
         )
 
-    job_id = shop.enqueue("segfault", max_attempts=1)
-    async with shop.working(meters=meters, runners={"process": isolated}):
-        await shop.ended(job_id, State.DEAD)
+    job_id = harness.enqueue("segfault", max_attempts=1)
+    async with harness.running_worker(meters=meters, runners={"process": isolated}):
+        await harness.wait_for_state(job_id, State.DEAD)
 
 
-async def _run_scheduler(shop: Workshop, meters: Meters) -> None:
+async def _run_scheduler(harness: WorkerHarness, meters: Meters) -> None:
     settings = {"label": "now", "definition": "fail", "cron": "0 0 1 1 *"}
     trigger = db.run(
-        shop.conn, calls.create_trigger(TriggerType.SCHEDULE, settings, tenant_id=TENANT_A)
+        harness.conn, calls.create_trigger(TriggerType.SCHEDULE, settings, tenant_id=TENANT_A)
     )
-    db.run(shop.conn, calls.run_trigger(trigger, tenant_id=TENANT_A))
-    db.run(shop.conn, calls.emit_event("order.paid", tenant_id=TENANT_A))
-    async with db.Database(shop.database.url_as("worker_login")) as pool:
+    db.run(harness.conn, calls.run_trigger(trigger, tenant_id=TENANT_A))
+    db.run(harness.conn, calls.emit_event("order.paid", tenant_id=TENANT_A))
+    async with db.Database(harness.database.url_as("worker_login")) as pool:
         scheduler = Scheduler(pool, meters=meters)
         running = asyncio.create_task(scheduler.run())
         await eventually(lambda: meters.firings == meters.events == 1)
@@ -166,7 +166,7 @@ async def _run_scheduler(shop: Workshop, meters: Meters) -> None:
         await running
 
 
-async def test_the_port_answers_metrics_and_health_and_nothing_else() -> None:
+async def test_the_port_serves_only_metrics_and_health() -> None:
     async with serve_metrics(Meters(), "127.0.0.1", 0) as port:
         status, body = await _ask(port, b"GET /metrics HTTP/1.1\r\n\r\n")
         assert (status, b"jobforge_claim_seconds_count 0.0" in body) == (200, True)
@@ -191,7 +191,7 @@ async def _ask(port: int, request: bytes) -> tuple[int, bytes]:
     return 0, b""
 
 
-def test_a_histogram_counts_each_value_under_the_bound_that_holds_it() -> None:
+def test_a_histogram_counts_each_value_in_its_bucket() -> None:
     histogram = Histogram((1, 2, 5))
     for value in (0.5, 1, 1.5, 9):
         histogram.add(value)
@@ -203,25 +203,25 @@ def test_a_histogram_counts_each_value_under_the_bound_that_holds_it() -> None:
     assert (many.counts, many.total) == (histogram.counts, histogram.total)
 
 
-def test_a_worker_process_shows_what_it_did_on_the_port_that_it_names(
+def test_a_worker_process_serves_its_metrics_on_the_port_that_it_logs(
     database: Database, conn: Connection, tmp_path: Path
 ) -> None:
     (tmp_path / "app.py").write_text(QUICK)
     shell = Terminal(tmp_path, JOBFORGE_DATABASE_URL=database.url_as("worker_login"))
-    with shell.started("worker", "app.py", "--metrics-port", "0", "--log-format", "json") as worker:
+    with shell.start("worker", "app.py", "--metrics-port", "0", "--log-format", "json") as worker:
         worker.wait_for('"worker.started"')
-        [port] = re.findall(r'"metrics\.shown".*"port":\s*(\d+)', worker.said)
+        [port] = re.findall(r'"metrics\.shown".*"port":\s*(\d+)', worker.output)
         request = JobRequest("quick", {})
         db.run(conn, calls.enqueue_job(request, tenant_id=TENANT_A))
         url = f"http://127.0.0.1:{port}/metrics"
         done = 'jobforge_attempts_total{definition="quick",outcome="succeeded"} 1.0'
         wait_until(lambda: done in httpx2.get(url, trust_env=False).text)
         worker.signal(signal.SIGTERM)
-        assert worker.end() == 0
+        assert worker.wait_for_exit() == 0
 
 
 @pytest.mark.attack("sessions")
-async def test_with_a_token_the_metrics_of_a_worker_are_not_for_everybody(
+async def test_with_a_token_the_metrics_of_a_worker_are_not_public(
     attempts: Attempts,
 ) -> None:
     token = "t" * 32

@@ -1,4 +1,4 @@
-"""The runner, on a small schema of its own."""
+"""The migration runner, on a small schema of its own."""
 
 import subprocess
 import sys
@@ -53,7 +53,7 @@ with psycopg.connect(sys.argv[1], autocommit=True) as conn:
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    """A folder like the package's sql/, for the test to change."""
+    """Create a folder like the package's sql/ that the test can change."""
     folder = tmp_path / "sql"
     for name, text in FILES.items():
         _write(folder, name, text)
@@ -65,7 +65,7 @@ def root(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def blank(server: PostgresServer) -> Iterator[Database]:
-    """A database without JobForge in it."""
+    """Create a database without JobForge."""
     with fresh_database(server, template="template1") as fresh:
         yield fresh
 
@@ -92,34 +92,32 @@ def _records(database: Database) -> list[Any]:
         return conn.execute("select name, checksum from jobforge.migrations order by 1").fetchall()
 
 
-def test_a_new_database_gets_every_file_in_order_and_then_nothing(
-    empty: Connection, root: Path
-) -> None:
+def test_a_new_database_gets_every_file_in_order_once(empty: Connection, root: Path) -> None:
     assert migrate(empty, root=root) == ALL
     assert _value(empty, "select jobforge.first()") == 0
     assert migrate(empty, root=root) == []
 
 
-def test_the_file_that_describes_a_folder_is_not_applied(empty: Connection, root: Path) -> None:
+def test_the_description_file_of_a_folder_is_not_applied(empty: Connection, root: Path) -> None:
     migrate(empty, root=root)
     _write(root, "functions/by_count/00_README.sql", "changed")
     assert plan(empty, root) == []
     assert all("README" not in file.name for file in status(empty, root))
 
 
-def test_a_dry_run_names_the_files_and_changes_nothing(empty: Connection, root: Path) -> None:
+def test_a_dry_run_lists_the_files_and_changes_nothing(empty: Connection, root: Path) -> None:
     assert [script.name for script in plan(empty, root)] == ALL
     assert _value(empty, "select to_regclass('jobforge.migrations')") is None
 
 
-def test_tables_and_functions_are_made_by_the_owner_role(empty: Connection, root: Path) -> None:
+def test_tables_and_functions_are_created_by_the_owner_role(empty: Connection, root: Path) -> None:
     migrate(empty, root=root)
     table = "select relowner::regrole::text from pg_class where relname = 'things'"
     function = "select proowner::regrole::text from pg_proc where proname = 'first'"
     assert (_value(empty, table), _value(empty, function)) == ("jobforge_owner", "jobforge_owner")
 
 
-def test_a_changed_function_brings_all_functions_and_the_grants_again(
+def test_a_changed_function_reapplies_all_functions_and_grants(
     empty: Connection, root: Path
 ) -> None:
     migrate(empty, root=root)
@@ -147,9 +145,7 @@ def test_a_new_migration_runs_without_the_old_ones(empty: Connection, root: Path
     ]
 
 
-def test_the_record_of_a_function_without_a_file_is_forgotten(
-    empty: Connection, root: Path
-) -> None:
+def test_the_record_of_a_function_without_a_file_is_deleted(empty: Connection, root: Path) -> None:
     migrate(empty, root=root)
     (root / "functions/a_first.sql").unlink()
     _write(root, "functions/third.sql", "select 3;")
@@ -167,7 +163,7 @@ def test_an_edited_migration_is_refused(empty: Connection, root: Path) -> None:
     assert _value(empty, "select jobforge.first()") == 0
 
 
-def test_an_older_release_does_not_touch_a_newer_database(empty: Connection, root: Path) -> None:
+def test_an_older_release_does_not_change_a_newer_database(empty: Connection, root: Path) -> None:
     _write(root, "migrations/0002_more.sql", "create table jobforge.more (id int);")
     migrate(empty, root=root)
     (root / "migrations/0002_more.sql").unlink()
@@ -176,7 +172,7 @@ def test_an_older_release_does_not_touch_a_newer_database(empty: Connection, roo
         migrate(empty, root=root)
 
 
-def test_a_file_that_fails_leaves_nothing_behind_and_is_named_with_its_line(
+def test_a_failed_file_changes_nothing_and_is_reported_with_its_line(
     empty: Connection, root: Path
 ) -> None:
     _write(root, "access.sql", "select 1;\n\nselect no_such_column;\n")
@@ -185,7 +181,7 @@ def test_a_file_that_fails_leaves_nothing_behind_and_is_named_with_its_line(
     assert _value(empty, "select to_regnamespace('jobforge')") is None
 
 
-def test_of_two_processes_at_once_one_migrates_and_the_other_finds_nothing_to_do(
+def test_of_two_concurrent_processes_one_migrates_and_the_other_has_nothing_to_do(
     blank: Database, empty: Connection, root: Path
 ) -> None:
     empty.execute("select pg_advisory_lock(%s)", [ADVISORY_LOCK])
@@ -209,7 +205,7 @@ def test_of_two_processes_at_once_one_migrates_and_the_other_finds_nothing_to_do
     assert answers == ["0", str(len(ALL))]
 
 
-def test_a_table_in_use_is_waited_for_no_longer_than_the_lock_timeout(
+def test_a_table_in_use_is_waited_for_up_to_the_lock_timeout(
     blank: Database, empty: Connection, root: Path
 ) -> None:
     migrate(empty, root=root)
@@ -229,14 +225,14 @@ def test_a_connection_inside_a_transaction_is_refused(blank: Database, root: Pat
             migrate(conn, root=root)
 
 
-def test_the_callers_settings_are_left_as_they_were(empty: Connection, root: Path) -> None:
+def test_the_callers_settings_are_unchanged(empty: Connection, root: Path) -> None:
     shown = "select concat_ws(' ', current_user, current_setting('search_path'))"
     before = _value(empty, shown)
     migrate(empty, root=root)
     assert _value(empty, shown) == before
 
 
-def test_status_tells_each_file_apart(empty: Connection, root: Path) -> None:
+def test_status_lists_each_file_separately(empty: Connection, root: Path) -> None:
     migrate(empty, root=root)
     _write(root, "migrations/0001_things.sql", "select 'edited';")
     _write(root, "functions/by_count/second.sql", "select 'changed';")
@@ -261,7 +257,7 @@ def test_check_fails_until_the_schema_is_up_to_date(empty: Connection, root: Pat
     check(empty, root)
 
 
-def test_the_file_for_psql_gives_the_same_schema_and_can_be_run_again(
+def test_the_psql_file_gives_the_same_schema_and_can_be_run_again(
     server: PostgresServer, blank: Database, empty: Connection, root: Path, tmp_path: Path
 ) -> None:
     migrate(empty, root=root)
@@ -274,7 +270,7 @@ def test_the_file_for_psql_gives_the_same_schema_and_can_be_run_again(
         assert _records(by_psql) == _records(blank)
 
 
-def test_a_newer_file_for_psql_upgrades(
+def test_a_newer_psql_file_upgrades(
     blank: Database, empty: Connection, root: Path, tmp_path: Path
 ) -> None:
     migrate(empty, root=root)
@@ -286,7 +282,7 @@ def test_a_newer_file_for_psql_upgrades(
     assert [file.state for file in status(empty, root)] == [FileState.APPLIED] * 7
 
 
-def test_an_edited_migration_is_refused_by_the_file_for_psql(
+def test_the_psql_file_refuses_an_edited_migration(
     blank: Database, empty: Connection, root: Path, tmp_path: Path
 ) -> None:
     migrate(empty, root=root)
@@ -297,7 +293,7 @@ def test_an_edited_migration_is_refused_by_the_file_for_psql(
         blank.run_file(rendered)
 
 
-def test_supabase_files_one_by_one_give_the_same_schema(
+def test_supabase_files_applied_separately_give_the_same_schema(
     server: PostgresServer, blank: Database, empty: Connection, root: Path, tmp_path: Path
 ) -> None:
     migrate(empty, root=root)
@@ -319,9 +315,7 @@ def test_supabase_files_are_the_same_on_every_machine(root: Path, tmp_path: Path
     assert write_supabase(tmp_path / "supabase", root) == []
 
 
-def test_a_changed_function_comes_to_supabase_under_a_version_after_all_others(
-    root: Path, tmp_path: Path
-) -> None:
+def test_a_changed_function_gets_the_latest_supabase_version(root: Path, tmp_path: Path) -> None:
     folder = tmp_path / "supabase"
     write_supabase(folder, root)
     (folder / "20260630235959_their_own.sql").write_text("select 1;")

@@ -1,4 +1,4 @@
-"""The Python of pages that show a piece of something larger runs, given what stands around it."""
+"""The Python of pages with fragments runs, with the surrounding code that a page assumes."""
 
 import ast
 import asyncio
@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from cluster import Connection, Database
-from integration.seam import TENANT_A
+from integration.call_setup import TENANT_A
 
 ROOT = Path(__file__).parents[2]
 
@@ -18,7 +18,7 @@ from jobforge import Context, JobForge
 jf = JobForge(tenant="acme")
 """
 
-# What the reader is taken to have when the page begins.
+# The code that a page assumes at its beginning.
 SURROUNDINGS = {
     "docs/dashboard.md": "",
     "docs/embedded.md": "",
@@ -57,7 +57,7 @@ other = resize.enqueue("hills.jpg")
 """,
 }
 
-# Pages that need more than that have tests of their own.
+# Pages that need more than that have separate tests.
 ELSEWHERE = {
     "README.md": "integration/test_readme.py",
     "docs/events.md": "integration/test_event_docs.py",
@@ -77,7 +77,7 @@ ELSEWHERE = {
 }
 
 
-def test_the_python_of_every_page_is_run_by_some_test() -> None:
+def test_every_page_with_python_is_run_by_a_test() -> None:
     pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
     shown = [page for page in pages if "```python\n" in page.read_text(encoding="utf-8")]
     known = [*SURROUNDINGS, *ELSEWHERE]
@@ -110,17 +110,17 @@ def test_the_python_of_a_page_runs(
 
 
 def _blocks(page: str) -> list[str]:
-    """Definitions first: a page may begin with what is made of them."""
+    """Return the blocks with definitions first, because a page may begin with their use."""
     text = (ROOT / page).read_text(encoding="utf-8")
     blocks = re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
-    # Nobody works here, so nobody waits.
+    # No worker runs here, so nothing waits for a result.
     blocks = [re.sub(r"handle\.result\(.*?\)", "handle.detail()", block) for block in blocks]
     return sorted(blocks, key=lambda block: not block.startswith("@"))
 
 
 def _run(block: str, names: dict[str, Any], runner: asyncio.Runner) -> None:
     code = compile(block, "page", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
-    answer = eval(code, names)  # noqa: S307 - our own page
+    answer = eval(code, names)  # noqa: S307 - the project's own page
     if inspect.iscoroutine(answer):
         runner.run(answer)
     if "jf" in names:

@@ -1,4 +1,4 @@
-"""The seam through a real PgBouncer in transaction mode: nothing may rest on a session."""
+"""Calls through a real PgBouncer in transaction mode: no call may depend on its session."""
 
 import asyncio
 import os
@@ -13,8 +13,8 @@ from uuid import UUID, uuid4
 import psycopg
 import pytest
 from cluster import LOGINS, Connection, Database, wait_until
-from contract.typescript import node, worker_command
-from integration.seam import A_JOB, TENANT_A, TENANT_B, WORKER, report
+from contract.typescript_sdk import node, worker_command
+from integration.call_setup import A_JOB, TENANT_A, TENANT_B, WORKER, report
 
 from jobforge import calls, db
 from jobforge.embedded.binaries import account_for
@@ -59,7 +59,7 @@ class Pooler:
 
 @pytest.fixture
 def pooler(database: Database, mail: None, folder: Path) -> Iterator[Pooler]:  # noqa: ARG001
-    """A PgBouncer before the test's database, run by the user who runs the server."""
+    """Run a PgBouncer in front of the test's database, as the user who runs the server."""
     server = database.server
     account = account_for(server.socket_dir)
     config = folder / "pgbouncer.ini"
@@ -67,7 +67,7 @@ def pooler(database: Database, mail: None, folder: Path) -> Iterator[Pooler]:  #
     (folder / "users.txt").write_text("".join(f'"{login}" ""\n' for login in LOGINS))
     if account:
         account.take_ownership(folder)
-    made = Pooler(folder, database)
+    created = Pooler(folder, database)
     with subprocess.Popen(
         [str(PGBOUNCER), "-q", str(config)],
         user=account.uid if account else None,
@@ -76,8 +76,8 @@ def pooler(database: Database, mail: None, folder: Path) -> Iterator[Pooler]:  #
         stdin=subprocess.DEVNULL,
     ) as process:
         try:
-            wait_until(lambda: _answers(made.url("client_login")))
-            yield made
+            wait_until(lambda: _answers(created.url("client_login")))
+            yield created
         finally:
             process.terminate()
 
@@ -104,7 +104,7 @@ async def worker(pooler: Pooler) -> AsyncIterator[db.Database]:
         yield opened
 
 
-async def test_a_job_goes_all_its_way(client: db.Database, worker: db.Database) -> None:
+async def test_a_job_is_enqueued_run_and_settled(client: db.Database, worker: db.Database) -> None:
     await worker.run(calls.register_worker(WORKER, ["default"], slots=1))
     enqueued = await client.run(calls.enqueue_job(A_JOB).for_tenant(TENANT_A))
     [job] = await worker.run(calls.claim_jobs(WORKER, {"default": 5}))
@@ -147,7 +147,7 @@ async def test_a_sync_connection_works_too(pooler: Pooler) -> None:
         assert len(db.run(conn, calls.list_jobs().for_tenant(TENANT_A))) == 2
 
 
-async def test_eight_tasks_on_two_server_connections_do_not_meet(
+async def test_eight_tasks_on_two_server_connections_do_not_interfere(
     client: db.Database, worker: db.Database
 ) -> None:
     backends: set[int] = set()
@@ -175,11 +175,11 @@ async def test_eight_tasks_on_two_server_connections_do_not_meet(
     assert 1 <= len(backends) <= SERVER_CONNECTIONS
 
 
-async def test_a_tenant_does_not_reach_other_clients_of_the_server_connection(
+async def test_a_tenant_does_not_leak_to_other_clients_of_the_server_connection(
     client: db.Database, pooler: Pooler
 ) -> None:
     await client.run(calls.enqueue_job(A_JOB).for_tenant(TENANT_A))
-    # One scope holds a server connection, so all others get the second one, in turn.
+    # One scope keeps a server connection, so all others use the second one in turn.
     async with client.tenant(TENANT_A) as scope:
         used = await scope.run(BACKEND)
         shared = {await client.run(BACKEND) for _ in range(3)}
@@ -205,7 +205,7 @@ async def test_timeouts_behind_a_pooler_are_settings_of_the_login(
     assert (found.is_behind_pooler, found.lock_timeout_ms) == (True, 2000)
 
 
-def test_a_worker_of_typescript_works_through_it(
+def test_a_typescript_worker_works_through_it(
     pooler: Pooler, conn: Connection, tmp_path: Path
 ) -> None:
     command = [*worker_command("faults_app.ts"), "--queues", "faults:4"]
@@ -218,9 +218,9 @@ def test_a_worker_of_typescript_works_through_it(
     with subprocess.Popen(command, env=node().environment() | settings) as worker:
         try:
             wait_until(lambda: len(db.run(conn, calls.list_workers())) == 1, within_s=60)
-            made = db.run(conn, calls.enqueue_jobs(requests, tenant_id=TENANT_A))
+            created = db.run(conn, calls.enqueue_jobs(requests, tenant_id=TENANT_A))
             finished = "select count(*) as count from jobforge.finished_jobs"
-            wait_until(lambda: conn.execute(finished).fetchone() == {"count": len(made)})
+            wait_until(lambda: conn.execute(finished).fetchone() == {"count": len(created)})
         finally:
             worker.terminate()
             worker.wait(60)

@@ -1,6 +1,6 @@
-"""Every public function once on the oldest Postgres that is supported.
+"""Every public function once on the oldest supported Postgres.
 
-The whole suite runs there too (`make test-15`); this is what an ordinary run can afford.
+The whole suite also runs there (`make test-15`); this is what an ordinary run can afford.
 """
 
 import shutil
@@ -43,8 +43,8 @@ def conn() -> Iterator[Connection]:
 
 
 @dataclass(frozen=True, slots=True)
-class Engine:
-    """Calls functions for one tenant, and remembers which."""
+class CallRecorder:
+    """Calls functions for one tenant, and records which."""
 
     conn: Connection
     clock: Clock
@@ -52,7 +52,7 @@ class Engine:
     called: set[str] = field(default_factory=set)
 
     def call(self, function: str, **arguments: Any) -> Any:
-        """The answer: a value when it is one, else rows."""
+        """Return the result: a value if it is one, otherwise rows."""
         self.called.add(function)
         rows = call(self.conn, function, **arguments)
         if len(rows) == 1 and len(rows[0]) == 1:
@@ -69,14 +69,14 @@ class Engine:
         return self.call(function, job_id=job, tenant_id=TENANT_A, **arguments)
 
     def run(self, **options: Any) -> dict[str, Any]:
-        """A new job, claimed."""
+        """Return a new job that is claimed."""
         job = self.enqueue(**options)
         [row] = self.call("claim_jobs", worker_id=self.worker, queues=["default"], limits=[1])
         assert row["job_id"] == job
         return dict(row)
 
     def end(self, outcome: str, **fields: Any) -> UUID:
-        """A job that was run to this outcome."""
+        """Return a job that ended with this outcome."""
         row = self.run()
         outcomes = Jsonb([token(row) | {"outcome": outcome} | fields])
         [answer] = self.call("complete_jobs", worker_id=self.worker, outcomes=outcomes)
@@ -90,7 +90,7 @@ class Engine:
         return row["job"]["state"]
 
 
-def test_this_is_the_oldest(conn: Connection) -> None:
+def test_this_is_the_oldest_supported_version(conn: Connection) -> None:
     assert conn.info.server_version // 10000 == OLDEST_MAJOR
 
 
@@ -106,7 +106,7 @@ def test_ids_are_uuids_of_version_7_in_order_of_creation(conn: Connection) -> No
 
 
 def test_every_public_function_works(conn: Connection) -> None:
-    engine = Engine(conn, Clock(conn))
+    engine = CallRecorder(conn, Clock(conn))
     for part in PARTS:
         part(engine)
     public = conn.execute(
@@ -119,7 +119,7 @@ def test_every_public_function_works(conn: Connection) -> None:
     assert {row["name"] for row in public} - engine.called == set()
 
 
-def _settings(engine: Engine) -> None:
+def _settings(engine: CallRecorder) -> None:
     engine.call("put_definition", key="job", version=1, settings={"max_attempts": 2})
     engine.call("override_definition", key="job", overrides={"timeout_s": 60})
     engine.call("put_tenant", tenant_id=TENANT_A, settings={"slug": "acme", "max_pending": 1000})
@@ -130,7 +130,7 @@ def _settings(engine: Engine) -> None:
     engine.call("pre_request")
 
 
-def _enqueuing(engine: Engine) -> None:
+def _enqueuing(engine: CallRecorder) -> None:
     job = {"definition": "job", "key": "k", "queue": "idle"}
     statuses = [
         engine.call("enqueue_jobs", jobs=[{**job, **more}], tenant_id=TENANT_A)[0]["status"]
@@ -147,7 +147,7 @@ def _enqueuing(engine: Engine) -> None:
     assert engine.state(first) == "scheduled"
 
 
-def _outcomes(engine: Engine) -> None:
+def _outcomes(engine: CallRecorder) -> None:
     ends = {
         "succeeded": "succeeded",
         "canceled": "canceled",
@@ -168,7 +168,7 @@ def _outcomes(engine: Engine) -> None:
     assert engine.of("cancel_job", row["job_id"]) == "canceled"
 
 
-def _leases(engine: Engine) -> None:
+def _leases(engine: CallRecorder) -> None:
     row = engine.run()
     held = {"tenant_id": TENANT_A, "job_id": row["job_id"], "worker_id": engine.worker}
     beats = engine.call("heartbeat_jobs", worker_id=engine.worker, jobs=Jsonb([token(row)]))
@@ -191,14 +191,14 @@ def _leases(engine: Engine) -> None:
     engine.of("cancel_job", lost["job_id"])  # its retry would be claimed instead of a later job
 
 
-def _steps(engine: Engine) -> None:
+def _steps(engine: CallRecorder) -> None:
     row = engine.run()
     step = token(row) | {"name": "send", "index": 0, "result": {"n": 1}}
     [saved] = engine.call("save_steps", worker_id=engine.worker, steps=Jsonb([step]))
     assert saved["status"] == "ok"
     held = {"worker_id": engine.worker, "job_id": row["job_id"], "tenant_id": TENANT_A}
-    made = {"name": "job", "index": 0, "jobs": [{"definition": "job", "queue": "idle"}]}
-    [child] = engine.call("enqueue_children", **held, lease=row["lease"], **made)
+    created = {"name": "job", "index": 0, "jobs": [{"definition": "job", "queue": "idle"}]}
+    [child] = engine.call("enqueue_children", **held, lease=row["lease"], **created)
     engine.of("cancel_job", child["job_id"])
     waits: list[dict[str, Any]] = [
         {"kind": "event", "name": "paid", "index": 0, "match": {"n": 1}},
@@ -219,7 +219,7 @@ def _steps(engine: Engine) -> None:
     engine.of("cancel_job", row["job_id"])
 
 
-def _changes(engine: Engine) -> None:
+def _changes(engine: CallRecorder) -> None:
     assert engine.of("erase_job", engine.end("succeeded"))
     job = engine.enqueue(delay_s=3600)
     assert engine.of("edit_job", job, changes={"priority": 7}) == "scheduled"
@@ -235,7 +235,7 @@ def _changes(engine: Engine) -> None:
     assert engine.call("retry_jobs", rate=10, tenant_id=TENANT_A) == 1
 
 
-def _reading(engine: Engine) -> None:
+def _reading(engine: CallRecorder) -> None:
     job = engine.enqueue(tags=["blue"], delay_s=3600)
     listed = engine.call("list_jobs", filter={"tag": "blue"}, tenant_id=TENANT_A)
     assert [row["id"] for row in listed] == [job]
@@ -247,7 +247,7 @@ def _reading(engine: Engine) -> None:
     assert {"scheduled", "canceled", "succeeded"} <= {row["state"] for row in summary}
 
 
-def _limits(engine: Engine) -> None:
+def _limits(engine: CallRecorder) -> None:
     jobs = [engine.enqueue(queue="limited") for _ in range(2)]
     claims = [
         engine.call("claim_jobs", worker_id=engine.worker, queues=["limited"], limits=[2])
@@ -258,7 +258,7 @@ def _limits(engine: Engine) -> None:
     assert engine.call("claim_readable_jobs", **claim) == []
 
 
-def _pauses(engine: Engine) -> None:
+def _pauses(engine: CallRecorder) -> None:
     pauses = {"queue": "limited", "definition": "job", "tenant": TENANT_A}
     for kind, name in pauses.items():
         argument = {"queue": "queue", "definition": "key", "tenant": "tenant_id"}[kind]
@@ -268,7 +268,7 @@ def _pauses(engine: Engine) -> None:
     engine.call("free_blocked_jobs", limit=100)
 
 
-def _failures(engine: Engine) -> None:
+def _failures(engine: CallRecorder) -> None:
     engine.call("cancel_jobs", filter={"queue": "default"}, tenant_id=TENANT_A)
     engine.end("failed", final=True, error={"type": "E", "message": "died"})
     [group, *_] = engine.call("list_failures", tenant_id=TENANT_A)
@@ -283,7 +283,7 @@ def _failures(engine: Engine) -> None:
     assert group["note"] == "known"
 
 
-def _operations(engine: Engine) -> None:
+def _operations(engine: CallRecorder) -> None:
     engine.enqueue(queue="many")
     which = {"queue": "many"}
     for end in ("done", "canceled"):
@@ -298,7 +298,7 @@ def _operations(engine: Engine) -> None:
     assert len(engine.call("list_operations", tenant_id=TENANT_A)) == 2
 
 
-def _keys(engine: Engine) -> None:
+def _keys(engine: CallRecorder) -> None:
     given = {"name": "ci", "role": "viewer", "hash": bytes(32), "tenant_id": TENANT_A}
     key = engine.call("create_api_key", lookup="lookup-1", **given)
     engine.call("touch_api_key", id=key)
@@ -310,7 +310,7 @@ def _keys(engine: Engine) -> None:
     assert len(engine.call("list_api_keys", tenant_id=TENANT_A)) == 2
 
 
-def _connectors(engine: Engine) -> None:
+def _connectors(engine: CallRecorder) -> None:
     config = {"name": "billing", "secrets": {"token": {"from": "env:TOKEN"}}}
     own = {
         "id": engine.call("create_connector_config", id=uuid4(), config=config, tenant_id=TENANT_A)
@@ -329,7 +329,7 @@ def _connectors(engine: Engine) -> None:
     assert engine.call("rewrap_tenant_key", **rewrapped)
 
 
-def _webhooks(engine: Engine) -> None:
+def _webhooks(engine: CallRecorder) -> None:
     engine.call("put_definition", key="connector.webhook.deliver", version=1, settings={})
     webhook = engine.call(
         "create_webhook",
@@ -355,7 +355,7 @@ def _webhooks(engine: Engine) -> None:
     assert engine.call("list_webhooks", tenant_id=TENANT_A) == []
 
 
-def _events(engine: Engine) -> None:
+def _events(engine: CallRecorder) -> None:
     settings = {"label": "all", "definition": "job", "event": "*", "queue": "idle"}
     trigger = engine.call("create_trigger", type="event", settings=settings, tenant_id=TENANT_A)
     event = engine.call("emit_event", name="order.paid", data={"n": 7}, tenant_id=TENANT_A)
@@ -366,8 +366,8 @@ def _events(engine: Engine) -> None:
         {"trigger_id": str(trigger), "outcome": "enqueued", "job": {"definition": "job"}},
         {"trigger_id": str(uuid4()), "outcome": "enqueued", "job": {"definition": "none"}},
     ]
-    made = [{"id": str(event), "deliveries": reactions}]
-    counts = engine.call("record_deliveries", deliveries=made)
+    created = [{"id": str(event), "deliveries": reactions}]
+    counts = engine.call("record_deliveries", deliveries=created)
     assert counts == {"events": 1, "enqueued": 1, "failed": 1}
     [found] = engine.call("get_event", id=event, tenant_id=TENANT_A)
     assert [each["outcome"] for each in found["deliveries"]] == ["enqueued", "failed"]
@@ -378,7 +378,7 @@ def _events(engine: Engine) -> None:
     assert engine.call("replay_event", id=event, tenant_id=TENANT_A) == 1
 
 
-def _schedules(engine: Engine) -> None:
+def _schedules(engine: CallRecorder) -> None:
     settings = {"label": "hourly", "definition": "job", "cron": "@hourly", "queue": "idle"}
     schedule = engine.call("create_trigger", type="schedule", settings=settings, tenant_id=TENANT_A)
     own = {"id": schedule, "tenant_id": TENANT_A}
@@ -405,7 +405,7 @@ def _schedules(engine: Engine) -> None:
     assert listed["declared"] == "job"
 
 
-def _requests(engine: Engine) -> None:
+def _requests(engine: CallRecorder) -> None:
     engine.call("end_session", id=bytes(16), expires_at="tomorrow")
     assert engine.call("is_session_ended", id=bytes(16)) is True
     taken = [engine.call("take_request", bucket="b", rate=0.001, burst=1) for _ in range(2)]
@@ -417,7 +417,7 @@ def _requests(engine: Engine) -> None:
     engine.call("note_access", action="tenant.access", tenant_id=TENANT_A)
 
 
-def _inventory(engine: Engine) -> None:
+def _inventory(engine: CallRecorder) -> None:
     assert [row["key"] for row in engine.call("list_definitions", prefix="jo")] == ["job"]
     [definition] = engine.call("get_definition", key="job")
     assert definition["overrides"] == {"timeout_s": 60}
@@ -427,7 +427,7 @@ def _inventory(engine: Engine) -> None:
     assert engine.call("list_audit", filter={"action": "key.revoke"}) != []
 
 
-def _logins(engine: Engine) -> None:
+def _logins(engine: CallRecorder) -> None:
     login = f"bound_{uuid4().hex}"
     engine.conn.execute(f"create role {login} login in role jobforge_client".encode())
     engine.call("bind_login", login=login, tenants=[TENANT_A])
@@ -437,14 +437,14 @@ def _logins(engine: Engine) -> None:
     engine.conn.execute(f"drop role {login}".encode())
 
 
-def _stream(engine: Engine) -> None:
+def _stream(engine: CallRecorder) -> None:
     [mark] = engine.call("read_stream")
     assert mark["kind"] == "mark"
     counted = engine.call("count_states", tenants=[TENANT_A])
     assert "dead" in [row["state"] for row in counted]
 
 
-def _condition(engine: Engine) -> None:
+def _condition(engine: CallRecorder) -> None:
     assert "dead" in [row["gauge"] for row in engine.call("read_gauges")]
     assert engine.call("find_problems") is not None
     assert engine.call("find_unreadable") == []
@@ -453,7 +453,7 @@ def _condition(engine: Engine) -> None:
     assert engine.call("access_faults") == []
 
 
-def _workers(engine: Engine) -> None:
+def _workers(engine: CallRecorder) -> None:
     engine.call("register_worker", worker_id=engine.worker, queues=["default"], slots=4)
     with refused("JF004"):
         engine.call("find_worker", worker_id=engine.worker, owner="somebody else")
@@ -466,7 +466,7 @@ def _workers(engine: Engine) -> None:
     assert [row["state"] for row in engine.call("list_workers")] == ["stopped"]
 
 
-def _statistics(engine: Engine) -> None:
+def _statistics(engine: CallRecorder) -> None:
     assert engine.call("start_maintenance", task="statistics", every_s=0) is True
     assert engine.call("roll_up_statistics") > 0
     asked = {"since": engine.clock.now() - timedelta(days=300), "until": engine.clock.now()}
@@ -476,7 +476,7 @@ def _statistics(engine: Engine) -> None:
     assert used["attempts"] > 0
 
 
-def _upkeep(engine: Engine) -> None:
+def _maintenance(engine: CallRecorder) -> None:
     assert engine.call("ensure_partitions", days=10) > 0
     engine.clock.travel(days=40)
     assert engine.call("apply_retention")["partitions"] != []
@@ -495,14 +495,14 @@ def _upkeep(engine: Engine) -> None:
     assert erased["state"] == "done", erased
 
 
-def _workflows(engine: Engine) -> None:
+def _workflows(engine: CallRecorder) -> None:
     nodes = [
         {"name": "first", "definition": "job", "queue": "flow"},
         {"name": "second", "definition": "job", "queue": "flow", "after": ["first"]},
     ]
     document = {"name": "flow", "nodes": nodes}
-    made = engine.call("enqueue_workflow", workflow=document, tenant_id=TENANT_A)
-    workflow = made[0]["workflow_id"]
+    created = engine.call("enqueue_workflow", workflow=document, tenant_id=TENANT_A)
+    workflow = created[0]["workflow_id"]
     [row] = engine.call("claim_jobs", worker_id=engine.worker, queues=["flow"], limits=[1])
     held = {"worker_id": engine.worker, "job_id": row["job_id"], "lease": row["lease"]}
     more = [{"name": "third", "definition": "job", "queue": "flow"}]
@@ -520,8 +520,8 @@ def _workflows(engine: Engine) -> None:
     assert sorted(node["state"] for node in shown["nodes"]) == ["blocked", "queued", "succeeded"]
     assert engine.call("list_workflows", tenant_id=TENANT_A)["name"] == "flow"
     job = {"definition": "job", "queue": "flow"}
-    made = engine.call("create_batch", batch={"open": True}, jobs=[job], tenant_id=TENANT_A)
-    batch = made[0]["batch_id"]
+    created = engine.call("create_batch", batch={"open": True}, jobs=[job], tenant_id=TENANT_A)
+    batch = created[0]["batch_id"]
     engine.call("add_to_batch", id=batch, jobs=[job], tenant_id=TENANT_A)
     assert engine.call("close_batch", id=batch, tenant_id=TENANT_A) == "running"
     assert engine.call("cancel_batch", id=batch, tenant_id=TENANT_A) == "canceled"
@@ -530,7 +530,7 @@ def _workflows(engine: Engine) -> None:
     engine.call("cancel_workflow", id=workflow, tenant_id=TENANT_A)
 
 
-PARTS: list[Callable[[Engine], None]] = [
+PARTS: list[Callable[[CallRecorder], None]] = [
     _settings,
     _enqueuing,
     _workflows,
@@ -555,5 +555,5 @@ PARTS: list[Callable[[Engine], None]] = [
     _condition,
     _workers,
     _statistics,
-    _upkeep,
+    _maintenance,
 ]

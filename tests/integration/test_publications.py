@@ -1,4 +1,6 @@
-"""Logical replication: a publication of all tables stops no function, and a subscriber gets all."""
+"""Logical replication: a publication of all tables breaks no function, and a subscriber gets all
+rows.
+"""
 
 from collections.abc import Iterator
 from datetime import UTC
@@ -10,10 +12,10 @@ from integration.replicas import (
     cluster,
     drop_slots,
     install,
-    installed,
+    open_installed_database,
     prepare_target,
 )
-from integration.test_postgres15 import PARTS, Engine
+from integration.test_postgres15 import PARTS, CallRecorder
 from sql.engine import TENANT_A, TENANT_B, call_for_value, count, definition, enqueue, erase
 
 from jobforge.embedded import PostgresServer
@@ -21,7 +23,7 @@ from jobforge.embedded import PostgresServer
 EVERYTHING = "create publication everything for all tables"
 VIA_ROOT = " with (publish_via_partition_root = true)"
 
-# The last part of the tour drops history by age and erases the tenant.
+# The last part of the calls deletes history by age and erases the tenant.
 *DAY, UPKEEP = PARTS
 
 
@@ -34,60 +36,64 @@ def publisher() -> Iterator[PostgresServer]:
 
 @pytest.fixture
 def source(publisher: PostgresServer) -> Iterator[Connection]:
-    with installed(publisher) as conn:
+    with open_installed_database(publisher) as conn:
         yield conn
 
 
 @pytest.fixture
 def target(publisher: PostgresServer) -> Iterator[Connection]:
-    with installed(publisher) as conn:
+    with open_installed_database(publisher) as conn:
         prepare_target(conn)
         yield conn
 
 
 @pytest.fixture
-def engine(source: Connection) -> Engine:
-    engine = Engine(source, Clock(source))
+def engine(source: Connection) -> CallRecorder:
+    engine = CallRecorder(source, Clock(source))
     source.execute("alter table public.test_clock replica identity full")
     return engine
 
 
 @pytest.fixture
 def subscriptions(source: Connection) -> Iterator[list[Subscription]]:
-    """Those that a test made; their slots would keep the source from being dropped."""
-    made: list[Subscription] = []
-    yield made
-    for each in made:
+    """Drop the test's subscriptions at its end; their slots would prevent dropping the source."""
+    created: list[Subscription] = []
+    yield created
+    for each in created:
         each.drop()
     drop_slots(source)
 
 
 def subscribe(
-    engine: Engine, target: Connection, subscriptions: list[Subscription], *, options: str = ""
+    engine: CallRecorder,
+    target: Connection,
+    subscriptions: list[Subscription],
+    *,
+    options: str = "",
 ) -> Subscription:
     engine.conn.execute((EVERYTHING + options).encode())
     target.execute("create table public.test_clock (offset_interval interval)")
     run_as_owner = ", run_as_owner = true" if target.info.server_version >= 160000 else ""
-    made = Subscription.create(engine.conn, target, options=run_as_owner)
-    subscriptions.append(made)
-    return made
+    created = Subscription.create(engine.conn, target, options=run_as_owner)
+    subscriptions.append(created)
+    return created
 
 
-def finish(engine: Engine) -> str:
-    """A failed and a succeeded attempt of one job; answers their day."""
+def finish(engine: CallRecorder) -> str:
+    """Complete a failed and a succeeded attempt of one job; return their day."""
     engine.end("failed")
     engine.end("succeeded")
     return f"{engine.clock.now().astimezone(UTC):%Y%m%d}"
 
 
-def test_a_publication_of_all_tables_stops_no_function(engine: Engine) -> None:
+def test_every_function_works_with_a_publication_of_all_tables(engine: CallRecorder) -> None:
     engine.conn.execute(EVERYTHING.encode())
     for part in (*DAY, UPKEEP):
         part(engine)
 
 
-def test_a_subscriber_receives_what_was_there_and_a_day_of_work(
-    engine: Engine, target: Connection, subscriptions: list[Subscription]
+def test_a_subscriber_receives_existing_rows_and_a_day_of_work(
+    engine: CallRecorder, target: Connection, subscriptions: list[Subscription]
 ) -> None:
     first, *others = DAY
     first(engine)
@@ -107,7 +113,7 @@ def test_a_subscriber_receives_what_was_there_and_a_day_of_work(
 
 
 def test_a_subscriber_by_table_needs_no_partitions_of_later_days(
-    engine: Engine, target: Connection, subscriptions: list[Subscription]
+    engine: CallRecorder, target: Connection, subscriptions: list[Subscription]
 ) -> None:
     first, *_ = DAY
     first(engine)
@@ -121,8 +127,8 @@ def test_a_subscriber_by_table_needs_no_partitions_of_later_days(
     assert count(target, "attempts_default") == count(engine.conn, "attempts")
 
 
-def test_rows_that_leave_the_default_partition_stay_with_a_subscriber_by_table(
-    engine: Engine, target: Connection, subscriptions: list[Subscription]
+def test_rows_moved_out_of_the_default_partition_stay_with_a_subscriber_by_table(
+    engine: CallRecorder, target: Connection, subscriptions: list[Subscription]
 ) -> None:
     first, *_ = DAY
     first(engine)
@@ -136,8 +142,8 @@ def test_rows_that_leave_the_default_partition_stay_with_a_subscriber_by_table(
     assert subscription.differences() == {}
 
 
-def test_a_subscriber_by_partition_receives_later_days_when_it_has_their_partitions(
-    engine: Engine, target: Connection, subscriptions: list[Subscription]
+def test_a_subscriber_by_partition_receives_later_days_if_it_has_their_partitions(
+    engine: CallRecorder, target: Connection, subscriptions: list[Subscription]
 ) -> None:
     first, *_ = DAY
     first(engine)

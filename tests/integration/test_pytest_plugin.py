@@ -1,4 +1,4 @@
-"""The pytest plugin, in runs of pytest of its own: in a process each, as its users have it."""
+"""The pytest plugin, in pytest runs in separate processes, as its users have it."""
 
 import os
 import re
@@ -25,7 +25,7 @@ jf = JobForge()
 def job() -> None: ...
 """
 
-# Leaves the place of its server in a file of its own.
+# Writes the address of its server to a separate file.
 TESTS = """
 import pytest
 from pathlib import Path
@@ -53,7 +53,7 @@ def project(pytester: pytest.Pytester) -> pytest.Pytester:
 
 @pytest.fixture
 def existing_server(server: PostgresServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tests of the plugin's run have their databases on the server of this one."""
+    """Let the tests of the plugin's run use the server of this run."""
     monkeypatch.setenv("JOBFORGE_TEST_DATABASE_URL", server.url())
 
 
@@ -73,7 +73,7 @@ def test_the_quick_start_of_the_docs_runs(pytester: pytest.Pytester) -> None:
     pytester.runpytest_subprocess().assert_outcomes(passed=4)
 
 
-# Django's own database is another one than the kit's.
+# Django's own database is not the database of the kit.
 DJANGO = """
 import os
 
@@ -118,13 +118,13 @@ class IndexTest(TestCase):
 
 
 @pytest.mark.usefixtures("existing_server")
-def test_a_test_case_of_django_has_the_kit_too(project: pytest.Pytester) -> None:
+def test_a_django_test_case_can_use_the_kit(project: pytest.Pytester) -> None:
     project.makepyfile(DJANGO)
     project.runpytest_subprocess().assert_outcomes(passed=2)
 
 
 @pytest.mark.usefixtures("existing_server")
-def test_every_test_starts_clean_on_the_server_that_is_named(
+def test_every_test_starts_clean_on_the_configured_server(
     project: pytest.Pytester, server: PostgresServer
 ) -> None:
     project.makepyfile(TESTS)
@@ -132,7 +132,7 @@ def test_every_test_starts_clean_on_the_server_that_is_named(
     assert _servers(project) == {str(server.socket_dir)}
 
 
-def test_the_processes_of_a_run_share_a_server_that_goes_with_them(
+def test_the_processes_of_a_run_share_a_server_that_stops_with_them(
     project: pytest.Pytester,
 ) -> None:
     project.makepyfile(TESTS)
@@ -142,7 +142,7 @@ def test_the_processes_of_a_run_share_a_server_that_goes_with_them(
     wait_until(lambda: not Path(place).parent.exists())
 
 
-def test_the_server_of_a_killed_run_goes_too(project: pytest.Pytester) -> None:
+def test_the_server_of_a_killed_run_stops_too(project: pytest.Pytester) -> None:
     project.makepyfile(f"{TESTS}    Path('ready').touch()\n    import signal; signal.pause()\n")
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider"]
     with subprocess.Popen(command, cwd=project.path, stdout=subprocess.DEVNULL) as run:
@@ -154,7 +154,7 @@ def test_the_server_of_a_killed_run_goes_too(project: pytest.Pytester) -> None:
 
 
 @pytest.mark.usefixtures("existing_server")
-def test_an_app_that_cannot_be_found_is_told_at_the_test(pytester: pytest.Pytester) -> None:
+def test_an_app_that_cannot_be_found_is_reported_at_the_test(pytester: pytest.Pytester) -> None:
     pytester.makeini("[pytest]\njobforge_app = missing.py:jf")
     pytester.makepyfile("def test_it(jf_test): ...")
     result = pytester.runpytest_subprocess()

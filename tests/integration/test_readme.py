@@ -1,17 +1,17 @@
-"""The Python of the README does what it says."""
+"""The Python of the README runs."""
 
 import re
 from pathlib import Path
 from typing import Any
 
 from cluster import Connection, Database
-from integration.seam import TENANT_A
+from integration.call_setup import TENANT_A
 
 from jobforge import JobForge
 
 ROOT = Path(__file__).parent.parent.parent
 
-# What the README leaves to its reader.
+# The code that the README leaves to its reader.
 AROUND = """
 def send_mail(to: str, text: str) -> str:
     return text
@@ -35,7 +35,7 @@ def test_the_python_of_the_readme_runs(database: Database, conn: Connection) -> 
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text("utf-8"), re.DOTALL)
     there: dict[str, Any] = {}
     for block in (blocks[0], AROUND, *blocks[1:]):
-        exec(block, there)  # noqa: S102 - the README is ours
+        exec(block, there)  # noqa: S102 - the README is part of the project
     jf: JobForge = there["jf"]
     with jf.connected_to(database.url), jf.tenant("acme"):
         jf.register()
@@ -43,8 +43,8 @@ def test_the_python_of_the_readme_runs(database: Database, conn: Connection) -> 
         there["nightly"]("2026-11-15")
         there["pay"](7, "ada@example.com")
         there["onboard"].enqueue(email="ada@example.com")
-    made = conn.execute("select definition, state from jobforge.jobs order by 1, 2").fetchall()
-    assert [(job["definition"], job["state"]) for job in made] == [
+    created = conn.execute("select definition, state from jobforge.jobs order by 1, 2").fetchall()
+    assert [(job["definition"], job["state"]) for job in created] == [
         ("load", "queued"),
         ("load", "queued"),
         ("onboard", "queued"),

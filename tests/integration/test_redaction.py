@@ -1,4 +1,4 @@
-"""Fifty secrets go through a worker by every way there is, and are found in no sink (I24)."""
+"""Fifty secrets pass through a worker in every possible way, and no sink contains one (I24)."""
 
 import base64
 import json
@@ -13,7 +13,7 @@ from uuid import UUID, uuid4
 
 import pytest
 from cluster import Connection, Database, wait_until
-from integration.terminal import Program, QuickTerminal, Terminal
+from integration.terminal import InProcessTerminal, RunningProgram, Terminal
 from psycopg import sql
 
 from jobforge import calls, db
@@ -32,7 +32,9 @@ class Canaries:
         self.all: dict[str, str] = {}
 
     def make(self, where: str, form: str = "{}") -> str:
-        """One for that place, as it appears there; what is searched for is what fills the form."""
+        """Return a secret for that place within `form`; the search looks for the
+        whole filled form.
+        """
         assert where not in self.all
         secret = f"canary{len(self.all):02d}{secrets.token_hex(10)}"
         self.all[where] = secret
@@ -44,7 +46,7 @@ class Canaries:
         return number
 
     def encoded(self, where: str, form: str) -> str:
-        """One that appears in base64 only."""
+        """Return a secret that appears only in base64."""
         secret = base64.b64encode(f"ada:{secrets.token_hex(12)}".encode()).decode()
         self.all[where] = secret
         return form.format(secret)
@@ -55,11 +57,11 @@ class Canaries:
 
 @dataclass(frozen=True, slots=True)
 class Seed:
-    """Where the canaries are."""
+    """The places of the canaries."""
 
     canaries: Canaries
     data: dict[str, Any]  # of the payload
-    own: dict[str, str]  # one text for each way of saying something
+    own: dict[str, str]  # one string for each kind of output
     strict: dict[str, str]
     word: str
     files: dict[str, str]
@@ -126,7 +128,7 @@ def _seed(url: str) -> Seed:
 
 @dataclass(frozen=True, slots=True)
 class Sinks:
-    """All that can be read afterwards, by the name of the place."""
+    """Everything that can be read afterwards, by place."""
 
     texts: dict[str, str]
 
@@ -148,7 +150,9 @@ def seed(database: Database) -> Seed:
 
 
 @contextmanager
-def _worker(folder: Path, seed: Seed, **variables: str) -> Iterator[tuple[Terminal, Program]]:
+def _worker(
+    folder: Path, seed: Seed, **variables: str
+) -> Iterator[tuple[Terminal, RunningProgram]]:
     vault = folder / "secrets"
     vault.mkdir()
     for name, value in seed.files.items():
@@ -162,7 +166,7 @@ def _worker(folder: Path, seed: Seed, **variables: str) -> Iterator[tuple[Termin
         JOBFORGE_ALLOWED_COMMANDS="shout",
         JOBFORGE_JOB_ENVIRONMENT="SMTP_PASSWORD,BILLING_API_TOKEN,REPORT_DSN,PARTNER_CREDENTIALS",
     )
-    with terminal.started("worker", str(APP), "--log-level", "debug") as program:
+    with terminal.start("worker", str(APP), "--log-level", "debug") as program:
         program.wait_for('"worker.started"')
         yield terminal, program
 
@@ -179,7 +183,7 @@ def _enqueue(conn: Connection, tenant_id: UUID, seed: Seed) -> list[UUID]:
 
 
 def _wait_for_all(conn: Connection) -> None:
-    """Until every job has ended, those of hooks too."""
+    """Wait until every job has finished, including hook jobs."""
 
     def have_ended() -> bool:
         rows = conn.execute("select state from jobforge.jobs").fetchall()
@@ -189,7 +193,9 @@ def _wait_for_all(conn: Connection) -> None:
 
 
 def _tables(conn: Connection) -> dict[str, str]:
-    """Every row of every table, without what handlers and callers need as it is."""
+    """Return every row of every table, without the columns that handlers and callers need
+    unredacted.
+    """
     names = conn.execute(
         """
         select c.relname
@@ -210,7 +216,7 @@ def _rows(conn: Connection, table: str) -> str:
 
 
 def _views(terminal: Terminal, jobs: list[UUID]) -> dict[str, str]:
-    """What the command line shows; jobs take turns, because each look starts a program."""
+    """Return the output of commands; the jobs alternate, because each command starts a program."""
     shown = [terminal.read("jobs", "show", str(job)) for job in jobs[::2]]
     documents = [terminal.read("jobs", "show", str(job), "--json") for job in jobs[1::2]]
     said = [terminal.read("jobs", "tail", str(job), "--json") for job in (jobs[0], jobs[5])]
@@ -232,8 +238,8 @@ def test_no_secret_reaches_any_sink(
         _wait_for_all(conn)
         views = _views(terminal, jobs)
         program.signal(signal.SIGTERM)
-        assert program.end() == 0
-    sinks = Sinks({"worker": program.said, **_tables(conn), **views})
+        assert program.wait_for_exit() == 0
+    sinks = Sinks({"worker": program.output, **_tables(conn), **views})
     assert sinks.leaks(seed.canaries) == {}
     _check_that_it_was_said(sinks)
 
@@ -245,22 +251,22 @@ def test_without_redaction_every_secret_is_found(
         _enqueue(conn, tenant_id, seed)
         _wait_for_all(conn)
         program.signal(signal.SIGTERM)
-        program.end()
-    sinks = Sinks({"worker": program.said, **_tables(conn)})
+        program.wait_for_exit()
+    sinks = Sinks({"worker": program.output, **_tables(conn)})
     found = {name for names in sinks.leaks(seed.canaries).values() for name in names}
-    # The worker hides its database URL from the app before it loads it.
+    # The worker hides its database URL from the app before it loads the app.
     assert set(seed.canaries.all) - found == {"database url"}
 
 
-def test_every_line_of_a_worker_is_an_object(
+def test_every_line_of_a_worker_is_a_json_object(
     conn: Connection, tenant_id: UUID, seed: Seed, tmp_path: Path
 ) -> None:
     with _worker(tmp_path, seed) as (_, program):
         _enqueue(conn, tenant_id, seed)
         _wait_for_all(conn)
         program.signal(signal.SIGTERM)
-        program.end()
-    assert [line for line in program.said.splitlines() if not _is_event(line)] == []
+        program.wait_for_exit()
+    assert [line for line in program.output.splitlines() if not _is_event(line)] == []
 
 
 def _is_event(line: str) -> bool:
@@ -271,7 +277,7 @@ def _is_event(line: str) -> bool:
 
 
 def _check_that_it_was_said(sinks: Sinks) -> None:
-    """The sinks were not clean because nothing got there."""
+    """Check that the output reached the sinks, so that a clean sink means something."""
     for place in ("worker", "attempts", "job_events", "jobs show", "jobs tail"):
         assert sinks.texts[place].count("[redacted]") >= 10, place
         assert "plain words" in sinks.texts[place], place
@@ -287,7 +293,7 @@ def test_the_audit_log_is_shown_without_secrets(
         "values (%s, now(), 'ada', 'queue.pause', %s)",
         [uuid4(), json.dumps({"password": secret, "queue": "mail"})],
     )
-    shell = QuickTerminal(tmp_path, JOBFORGE_DATABASE_URL=database.url_as("admin_login"))
+    shell = InProcessTerminal(tmp_path, JOBFORGE_DATABASE_URL=database.url_as("admin_login"))
     said = shell.read("audit", "--tenant", "*", *form)
     assert "mail" in said
     assert secret not in said

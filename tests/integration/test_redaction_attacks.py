@@ -1,4 +1,4 @@
-"""Attacks on redaction by tenants, with a server that sends back what they choose."""
+"""Attacks on redaction by tenants, with a server that returns what they choose."""
 
 import base64
 import io
@@ -12,11 +12,11 @@ from uuid import UUID, uuid4
 import pytest
 from attacks import Attempts
 from cluster import Connection, Database
-from integration.isolation import Rig
-from integration.loopback import loopback
-from integration.seam import TENANT_A, TENANT_B
-from integration.test_connectors import REQUEST, SECRET_KEY, Shop, answer
-from integration.workshop import eventually
+from integration.call_setup import TENANT_A, TENANT_B
+from integration.isolation_rig import IsolationRig
+from integration.loopback_server import run_loopback_server
+from integration.test_connectors import REQUEST, SECRET_KEY, ConnectorHarness, answer
+from integration.worker_harness import eventually
 
 from jobforge import Context, Retry, calls, db
 from jobforge.api.masking import mask_job
@@ -40,8 +40,8 @@ JSON_TYPE = b"content-type: application/json\r\n"
 TEXT_TYPE = b"content-type: text/plain\r\n"
 
 
-class Tenants(Shop):
-    """A shop for two tenants."""
+class TwoTenantHarness(ConnectorHarness):
+    """A harness for two tenants."""
 
     def request_of(self, tenant_id: UUID, definition: str, payload: dict[str, Any]) -> UUID:
         call = calls.enqueue_job(JobRequest(definition, payload), tenant_id=tenant_id)
@@ -71,13 +71,13 @@ class Tenants(Shop):
 
 
 @pytest.fixture
-def shop(database: Database, conn: Connection) -> Tenants:
-    return Tenants(database, conn)
+def harness(database: Database, conn: Connection) -> TwoTenantHarness:
+    return TwoTenantHarness(database, conn)
 
 
 @pytest.fixture(autouse=True)
 def _secrets_of_the_worker(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Register what `jobforge worker` registers when it starts."""
+    """Register the secrets that `jobforge worker` registers at startup."""
     monkeypatch.setenv("SMTP_PASSWORD", MAIL)
     worker_process._register_secrets(  # noqa: SLF001 - as the worker does
         Config(
@@ -88,30 +88,33 @@ def _secrets_of_the_worker(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     )
     yield
     for registry in (scope.OPERATOR_SECRETS, scope.JOB_SECRETS, scope.APP_SECRETS):
-        registry._values.clear()  # noqa: SLF001 - other tests begin without them
-        registry._index = None  # noqa: SLF001 - as above
+        registry._values.clear()  # noqa: SLF001 - other tests start without them
+        registry._index = None  # noqa: SLF001 - other tests start without them
 
 
 @pytest.mark.attack("redaction")
 async def test_the_secrets_of_a_tenant_do_not_change_the_results_of_others(
-    shop: Tenants, attempts: Attempts
+    harness: TwoTenantHarness, attempts: Attempts
 ) -> None:
     body = b'{"amount": 1250, "status": "paid-out", "ready": true}'
     words = ('"amount"', ': 1250, "', "paid-out", '"status"', "true}true")
-    async with loopback(answer(body, headers=JSON_TYPE)) as server, shop.connecting(server):
-        shop.configure_for(TENANT_A, "words", f"{server.url}/", *words)
-        own = await shop.result_of(TENANT_A, config="words", url="/")
-        other = await shop.result_of(TENANT_B, url=server.url)
+    async with (
+        run_loopback_server(answer(body, headers=JSON_TYPE)) as server,
+        harness.running_worker_for(server),
+    ):
+        harness.configure_for(TENANT_A, "words", f"{server.url}/", *words)
+        own = await harness.result_of(TENANT_A, config="words", url="/")
+        other = await harness.result_of(TENANT_B, url=server.url)
     attempts(len(words))
     assert other["json"] == json.loads(body)
-    # Its own result is still JSON with all its names.
+    # The tenant's own result is still JSON with all its names.
     assert own["json"] == {"amount": 1250, "status": MARKER, "ready": True}
 
 
 @pytest.mark.attack("redaction")
 @pytest.mark.parametrize("kind", ["json", "text", "base64", "header", "error"])
-async def test_an_echo_does_not_tell_a_secret_of_others_from_a_guess(
-    shop: Tenants, attempts: Attempts, kind: str
+async def test_an_echo_does_not_reveal_whether_a_guess_is_a_secret_of_others(
+    harness: TwoTenantHarness, attempts: Attempts, kind: str
 ) -> None:
     foreign = f"billing-{secrets.token_hex(12)}"
     known = [PASSWORD, SECRET_KEY, MAIL, foreign]
@@ -124,15 +127,15 @@ async def test_an_echo_does_not_tell_a_secret_of_others_from_a_guess(
         "header": answer(b"", headers=f"x-echo: {' '.join(guesses)}\r\n".encode()),
         "error": answer(" ".join(known).encode(), b"400 Bad Request", TEXT_TYPE),
     }[kind]
-    async with loopback(echo) as server, shop.connecting(server):
-        shop.configure_for(TENANT_A, "billing", f"{server.url}/", foreign)
-        shop.configure_for(TENANT_B, "own", f"{server.url}/", "own-secret-of-b")
-        first = shop.request_of(TENANT_A, REQUEST, {"config": "billing", "url": "/"})
-        await shop.end_of(TENANT_A, first, State.DEAD if kind == "error" else State.SUCCEEDED)
+    async with run_loopback_server(echo) as server, harness.running_worker_for(server):
+        harness.configure_for(TENANT_A, "billing", f"{server.url}/", foreign)
+        harness.configure_for(TENANT_B, "own", f"{server.url}/", "own-secret-of-b")
+        first = harness.request_of(TENANT_A, REQUEST, {"config": "billing", "url": "/"})
+        await harness.end_of(TENANT_A, first, State.DEAD if kind == "error" else State.SUCCEEDED)
         for payload in ({"url": server.url}, {"config": "own", "url": "/"}):
-            job_id = shop.request_of(TENANT_B, REQUEST, payload)
+            job_id = harness.request_of(TENANT_B, REQUEST, payload)
             state = State.DEAD if kind == "error" else State.SUCCEEDED
-            history = await shop.end_of(TENANT_B, job_id, state)
+            history = await harness.end_of(TENANT_B, job_id, state)
             stored = json.dumps([history.job.result, history.attempts[-1].error])
             seen = mask_job(history.job)  # by the HTTP API
             assert MARKER not in stored + json.dumps([seen.result, seen.error])
@@ -142,42 +145,45 @@ async def test_an_echo_does_not_tell_a_secret_of_others_from_a_guess(
 
 
 @pytest.mark.attack("redaction")
-async def test_many_secrets_of_a_tenant_do_not_push_out_those_of_the_worker(
-    shop: Tenants, attempts: Attempts
+async def test_many_secrets_of_a_tenant_do_not_displace_those_of_the_worker(
+    harness: TwoTenantHarness, attempts: Attempts
 ) -> None:
-    async with loopback(answer(b"ok")) as server, shop.connecting(server):
+    async with run_loopback_server(answer(b"ok")) as server, harness.running_worker_for(server):
         jobs = []
         for number in range(51):
             values = (f"secret-{number}-{each}" for each in range(20))
-            shop.configure_for(TENANT_A, f"c{number}", f"{server.url}/", *values)
+            harness.configure_for(TENANT_A, f"c{number}", f"{server.url}/", *values)
             payload = {"config": f"c{number}", "url": "/"}
-            jobs.append(shop.request_of(TENANT_A, REQUEST, payload))
+            jobs.append(harness.request_of(TENANT_A, REQUEST, payload))
         for job_id in jobs:
-            await shop.end_of(TENANT_A, job_id)
+            await harness.end_of(TENANT_A, job_id)
     attempts(51 * 20)
     assert log_scope().hide(f"login with {PASSWORD} failed") == f"login with {MARKER} failed"
     assert "secret-0-0-x" in log_scope().hide("secret-0-0-x")
 
 
 @pytest.mark.attack("redaction")
-async def test_secrets_made_to_be_slow_do_not_hold_up_the_worker(
-    shop: Tenants, attempts: Attempts
+async def test_secrets_designed_to_be_slow_do_not_delay_the_worker(
+    harness: TwoTenantHarness, attempts: Attempts
 ) -> None:
     values = ["a" * (8_000 + number) for number in range(10)]
     values += ["a" * (20 + number) + "b" for number in range(10)]
     body = b"a" * 200_000 + b"\n" + b"a" * 200_000
-    async with loopback(answer(body, headers=TEXT_TYPE)) as server, shop.connecting(server):
-        shop.configure_for(TENANT_A, "slow", f"{server.url}/", *values)
-        first = shop.request_of(TENANT_A, REQUEST, {"config": "slow", "url": "/"})
-        await shop.end_of(TENANT_B, shop.request_of(TENANT_B, REQUEST, {"url": server.url}))
-        ended = await shop.end_of(TENANT_A, first)
+    async with (
+        run_loopback_server(answer(body, headers=TEXT_TYPE)) as server,
+        harness.running_worker_for(server),
+    ):
+        harness.configure_for(TENANT_A, "slow", f"{server.url}/", *values)
+        first = harness.request_of(TENANT_A, REQUEST, {"config": "slow", "url": "/"})
+        await harness.end_of(TENANT_B, harness.request_of(TENANT_B, REQUEST, {"url": server.url}))
+        ended = await harness.end_of(TENANT_A, first)
     attempts(20)
     assert len(ended.attempts) == 1
     assert ended.job.result["text"].startswith(MARKER)
 
 
-class Watch:
-    """In which threads long texts were redacted."""
+class RedactionWatch:
+    """The threads in which long strings were redacted."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.was_main: list[bool] = []
@@ -193,25 +199,25 @@ class Watch:
 
 
 @pytest.mark.attack("redaction")
-async def test_long_answers_and_notes_are_redacted_outside_of_the_event_loop(
-    shop: Tenants, monkeypatch: pytest.MonkeyPatch, attempts: Attempts
+async def test_long_responses_and_notes_are_redacted_outside_of_the_event_loop(
+    harness: TwoTenantHarness, monkeypatch: pytest.MonkeyPatch, attempts: Attempts
 ) -> None:
-    watch = Watch(monkeypatch)
+    watch = RedactionWatch(monkeypatch)
 
-    @shop.app.job(isolation="inline")
+    @harness.app.job(isolation="inline")
     async def tell(ctx: Context) -> None:
         for number in range(3):
             ctx.emit("told", {"n": number, "text": "x" * 2 * LARGE})
 
-    shop.register()
+    harness.register()
     long = answer(b"x" * 2 * LARGE, headers=TEXT_TYPE)
-    async with loopback(long) as server, shop.connecting(server):
-        await shop.result_of(TENANT_A, url=server.url)
-    job_id = shop.enqueue("tell")
-    async with shop.working():
-        history = await shop.ended(job_id)
-    told = [event.data for event in history.events if event.kind == "event"]
-    assert [each["data"]["n"] for each in told] == [0, 1, 2]
+    async with run_loopback_server(long) as server, harness.running_worker_for(server):
+        await harness.result_of(TENANT_A, url=server.url)
+    job_id = harness.enqueue("tell")
+    async with harness.running_worker():
+        history = await harness.wait_for_state(job_id)
+    reported = [event.data for event in history.events if event.kind == "event"]
+    assert [each["data"]["n"] for each in reported] == [0, 1, 2]
     assert len(watch.was_main) >= 4
     assert not any(watch.was_main)
     attempts(2)
@@ -221,9 +227,9 @@ async def test_long_answers_and_notes_are_redacted_outside_of_the_event_loop(
 def test_a_long_output_is_redacted_outside_of_the_event_loop(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    rig = Rig()
+    rig = IsolationRig()
     try:
-        watch = Watch(monkeypatch)
+        watch = RedactionWatch(monkeypatch)
         report = rig.run("flood", size=1)
         assert len(report.stdout_tail or "") > LARGE
         assert watch.was_main == [False]
@@ -233,45 +239,45 @@ def test_a_long_output_is_redacted_outside_of_the_event_loop(
 
 @pytest.mark.attack("redaction")
 @pytest.mark.parametrize("is_right", [True, False])
-async def test_a_job_that_repeats_its_payload_does_not_confirm_a_guess_of_its_secret(
-    shop: Tenants, *, is_right: bool
+async def test_a_job_that_repeats_its_payload_does_not_confirm_a_guess_of_a_secret(
+    harness: TwoTenantHarness, *, is_right: bool
 ) -> None:
     secret = f"smtp-{secrets.token_hex(8)}"
     guess = secret if is_right else f"smtp-{secrets.token_hex(8)}"
 
-    @shop.app.job(isolation="inline", retry=Retry(max_attempts=1))
+    @harness.app.job(isolation="inline", retry=Retry(max_attempts=1))
     async def send(ctx: Context, note: str) -> None:
         ctx.secret("smtp")
         ctx.emit("sending", note)
         raise ValueError(f"cannot send {note}")
 
-    shop.register()
-    async with shop.working(secrets=Secrets(None, {"JOBFORGE_SECRET_SMTP": secret})):
-        history = await shop.ended(shop.enqueue("send", {"note": guess}), State.DEAD)
+    harness.register()
+    async with harness.running_worker(secrets=Secrets(None, {"JOBFORGE_SECRET_SMTP": secret})):
+        history = await harness.wait_for_state(harness.enqueue("send", {"note": guess}), State.DEAD)
     said = json.dumps([history.attempts[-1].error, [event.data for event in history.events]])
     assert said.count(guess) >= 3
     assert MARKER not in said
 
 
 @pytest.mark.attack("secrets")
-async def test_a_secret_is_hidden_in_the_output_of_the_job_that_was_given_it_alone(
-    shop: Tenants,
+async def test_a_secret_is_hidden_only_in_the_output_of_the_job_that_received_it(
+    harness: TwoTenantHarness,
 ) -> None:
     secret = f"smtp-{secrets.token_hex(8)}"
 
-    @shop.app.job(isolation="inline", retry=Retry(max_attempts=1))
+    @harness.app.job(isolation="inline", retry=Retry(max_attempts=1))
     async def send(ctx: Context) -> None:
         ctx.emit("logging in", {"given": ctx.secret("smtp")})
         raise ValueError(f"login {ctx.secret('smtp')} failed")
 
-    @shop.app.job(isolation="inline")
+    @harness.app.job(isolation="inline")
     async def fetch(ctx: Context) -> None:
         ctx.emit("fetched", {"body": secret})
 
-    shop.register()
-    async with shop.working(secrets=Secrets(None, {"JOBFORGE_SECRET_SMTP": secret})):
-        sent = await shop.ended(shop.enqueue("send"), State.DEAD)
-        fetched = await shop.ended(shop.enqueue("fetch"))
+    harness.register()
+    async with harness.running_worker(secrets=Secrets(None, {"JOBFORGE_SECRET_SMTP": secret})):
+        sent = await harness.wait_for_state(harness.enqueue("send"), State.DEAD)
+        fetched = await harness.wait_for_state(harness.enqueue("fetch"))
     said = json.dumps([sent.attempts[-1].error, [event.data for event in sent.events]])
     assert secret not in said
     assert said.count(MARKER) >= 2
@@ -280,7 +286,7 @@ async def test_a_secret_is_hidden_in_the_output_of_the_job_that_was_given_it_alo
 
 @pytest.mark.attack("secrets")
 @pytest.mark.parametrize("form", ["{}_TOKEN", "{}-token", "{}.token"])
-def test_a_job_cannot_ask_for_the_secret_of_a_tenant(form: str) -> None:
+def test_a_job_cannot_request_the_secret_of_a_tenant(form: str) -> None:
     environ = {f"JOBFORGE_SECRET_{TENANT_A.hex.upper()}_TOKEN": "of-tenant-a"}
     found = Secrets(None, environ)
     assert found.lookup_for_tenant("env:TOKEN", TENANT_A) == "of-tenant-a"
@@ -289,7 +295,7 @@ def test_a_job_cannot_ask_for_the_secret_of_a_tenant(form: str) -> None:
             found.lookup(name)
 
 
-def test_a_worker_warns_of_a_password_that_it_cannot_hide() -> None:
+def test_a_worker_warns_about_a_password_that_it_cannot_hide() -> None:
     output = io.StringIO()
     logs.configure(format="json", stream=output)
     try:

@@ -1,4 +1,4 @@
-"""What a migration and a repair take back, and what they refuse."""
+"""What a migration and a repair restore, and what they refuse."""
 
 import shutil
 from pathlib import Path
@@ -60,7 +60,7 @@ def test_a_damage_is_reported_and_repaired(conn: Connection, damage: str) -> Non
     check(conn)
 
 
-# Without these the record could not be read: they are correct before anything is compared.
+# Without these the migration record could not be read, so they are corrected before the comparison.
 CORRECTED_FIRST = {
     "a function of the restoring login",
     "a table of the restoring login",
@@ -71,7 +71,7 @@ CORRECTED_FIRST = {
 }
 
 
-def test_a_database_without_any_policy_or_grant_is_repaired_and_then_left_alone(
+def test_a_database_without_policies_and_grants_is_repaired_and_then_unchanged(
     conn: Connection,
 ) -> None:
     before = rights(conn)
@@ -104,7 +104,7 @@ def test_a_database_without_any_policy_or_grant_is_repaired_and_then_left_alone(
     assert rights(conn) == before
 
 
-def test_a_repair_locks_only_what_is_wrong_and_changes_all_or_nothing(
+def test_a_repair_locks_only_damaged_tables_and_changes_all_or_nothing(
     conn: Connection, connect: Connect
 ) -> None:
     before = rights(conn)
@@ -132,20 +132,20 @@ def test_a_repair_locks_only_what_is_wrong_and_changes_all_or_nothing(
     assert rights(conn) == before
 
 
-def test_a_migration_takes_back_what_the_release_does_not_list(
+def test_a_migration_removes_what_the_release_does_not_list(
     conn: Connection, tmp_path: Path
 ) -> None:
     before = rights(conn)
     for damage in ("a function for clients", "a stray policy", "a column for clients"):
         conn.execute(DAMAGES[damage].encode())
-    migrate(conn, root=_changed(tmp_path))
+    migrate(conn, root=_changed_schema(tmp_path))
     assert rights(conn) == before
 
 
 def test_an_upgraded_database_has_the_schema_and_rights_of_a_new_one(
     conn: Connection, database: Database, server: PostgresServer, tmp_path: Path
 ) -> None:
-    """The release before had a function, a grant, a policy and a table's policy more or less."""
+    """The previous release had another function, grant, policy, and policy of a table."""
     earlier = _copy(tmp_path / "earlier")
     access = earlier / "access.sql"
     text = access.read_text(encoding="utf-8")
@@ -167,7 +167,7 @@ def test_an_upgraded_database_has_the_schema_and_rights_of_a_new_one(
         assert old.definitions() == database.definitions()
 
 
-def test_a_function_whose_signature_changed_is_dropped(conn: Connection, tmp_path: Path) -> None:
+def test_a_function_with_a_changed_signature_is_dropped(conn: Connection, tmp_path: Path) -> None:
     earlier = _copy(tmp_path)
     changed = earlier / "functions" / "foundation" / "now.sql"
     changed.write_text(
@@ -182,7 +182,7 @@ def test_a_function_whose_signature_changed_is_dropped(conn: Connection, tmp_pat
     assert _overloads(conn, "store_heads") == 1
 
 
-def test_a_function_that_an_application_uses_is_not_dropped_with_what_uses_it(
+def test_a_function_that_an_application_uses_is_not_dropped(
     conn: Connection, tmp_path: Path
 ) -> None:
     conn.execute("create function jobforge.earlier() returns int language sql return 1")
@@ -190,19 +190,19 @@ def test_a_function_that_an_application_uses_is_not_dropped_with_what_uses_it(
     with pytest.raises(
         MigrationError, match=r"view public\.mine depends on function jobforge\.earlier"
     ):
-        migrate(conn, root=_changed(tmp_path))
+        migrate(conn, root=_changed_schema(tmp_path))
     assert conn.execute("select n from public.mine").fetchone() == {"n": 1}
     conn.execute("drop view public.mine")
     migrate(conn)
-    assert _overloads(conn, "earlier") == 1  # nothing was due
+    assert _overloads(conn, "earlier") == 1  # nothing was to be done
     repair(conn)
     assert _overloads(conn, "earlier") == 0
 
 
-def test_an_older_release_does_not_replace_the_functions_of_a_newer_one(
+def test_an_older_release_does_not_replace_newer_functions(
     conn: Connection, database: Database, tmp_path: Path
 ) -> None:
-    older = _changed(tmp_path / "older")
+    older = _changed_schema(tmp_path / "older")
     (older / "revision").write_text("0 x", encoding="utf-8")
     body = "select prosrc from pg_proc where oid = 'jobforge_private.now()'::regprocedure"
     before = conn.execute(body).fetchone()
@@ -215,14 +215,14 @@ def test_an_older_release_does_not_replace_the_functions_of_a_newer_one(
     with pytest.raises(AssertionError, match="newer than this release"):
         database.run_file(rendered)
     assert conn.execute(body).fetchone() == before
-    # Where an older release would change nothing, it has nothing to refuse.
+    # An older release that would change nothing has nothing to refuse.
     same = _copy(tmp_path / "same")
     (same / "revision").write_text("0 x", encoding="utf-8")
     assert migrate(conn, root=same) == []
 
 
-def test_an_older_release_does_not_write_into_a_folder_of_a_newer_one(tmp_path: Path) -> None:
-    older = _changed(tmp_path / "older")
+def test_an_older_release_does_not_write_into_a_newer_folder(tmp_path: Path) -> None:
+    older = _changed_schema(tmp_path / "older")
     (older / "revision").write_text("0 x", encoding="utf-8")
     written = write_supabase(tmp_path / "supabase")
     with pytest.raises(MigrationError, match="newer than this release"):
@@ -242,8 +242,8 @@ def _copy(folder: Path) -> Path:
     return folder / "sql"
 
 
-def _changed(folder: Path) -> Path:
-    """The schema with another text of one function."""
+def _changed_schema(folder: Path) -> Path:
+    """Copy the schema, with another body of one function."""
     root = _copy(folder)
     with (root / "functions" / "foundation" / "now.sql").open("a", encoding="utf-8") as function:
         function.write("-- of another release\n")

@@ -1,4 +1,4 @@
-"""What examples/reports shows works as it stands, and the pages name what there is."""
+"""The example of examples/reports works as shown, and the pages are complete."""
 
 import csv
 import re
@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from cluster import Connection, Database
-from integration.seam import TENANT_A
-from integration.terminal import QuickTerminal, Terminal
+from integration.call_setup import TENANT_A
+from integration.terminal import InProcessTerminal, Terminal
 
 from jobforge.connectors.report_generate import ReportJobFilter, ReportRequest
 
@@ -17,7 +17,7 @@ EXAMPLE = ROOT / "examples" / "reports"
 
 
 def _commands() -> Iterator[tuple[str | None, str]]:
-    """Each with the variable that keeps what it prints."""
+    """Return the commands, each with the variable that stores its output."""
     text = (EXAMPLE / "README.md").read_text(encoding="utf-8")
     lines = re.findall(r"^\$ (?:(\w+)=\$\()?jobforge (.*?)\)?$", text, re.MULTILINE)
     yield from ((name or None, words) for name, words in lines)
@@ -30,17 +30,17 @@ def test_the_example_reports_its_sales(database: Database, conn: Connection, fol
         "JOBFORGE_TENANT": "acme",
         "JOBFORGE_ARTIFACTS": str(folder / "artifacts"),
     }
-    shell = QuickTerminal(folder, **settings)
-    said: dict[str, str] = {}
-    with Terminal(folder, **settings).started("worker", str(EXAMPLE / "app.py")) as worker:
+    shell = InProcessTerminal(folder, **settings)
+    output: dict[str, str] = {}
+    with Terminal(folder, **settings).start("worker", str(EXAMPLE / "app.py")) as worker:
         worker.wait_for("worker.started")
         (_, dev), *commands = _commands()
         assert dev == "dev examples/reports/app.py"
         for name, words in commands:
             known = re.sub(
-                r"\$(\w+)", lambda found: said[found[1]], words.replace("'$JOB'", "$JOB")
+                r"\$(\w+)", lambda found: output[found[1]], words.replace("'$JOB'", "$JOB")
             )
-            said[name or "shown"] = shell.read(*shlex.split(known))
+            output[name or "shown"] = shell.read(*shlex.split(known))
     with (folder / "sales.csv").open(encoding="utf-8", newline="") as file:
         lines = list(csv.reader(file))
     assert len(lines) == 20_001

@@ -1,4 +1,4 @@
-"""`connector.report.generate` in a real worker: from where rows may come, and what is made."""
+"""`connector.report.generate` in a real worker: the sources of rows, and the generated files."""
 
 import csv
 import io
@@ -11,9 +11,9 @@ from uuid import uuid4
 
 import pytest
 from cluster import Connection, Database
-from integration.seam import TENANT_A, TENANT_B
-from integration.stores import at_folder
-from integration.workshop import Workshop
+from integration.artifact_stores import artifacts_in_folder
+from integration.call_setup import TENANT_A, TENANT_B
+from integration.worker_harness import WorkerHarness
 
 from jobforge import JobForge, calls, connectors, db
 from jobforge.artifacts import Artifacts
@@ -29,39 +29,43 @@ REPORT = "connector.report.generate"
 
 @pytest.fixture
 def artifacts(tmp_path: Path) -> Artifacts:
-    return at_folder(tmp_path)
+    return artifacts_in_folder(tmp_path)
 
 
 @pytest.fixture
-async def shop(database: Database, conn: Connection) -> Workshop:
-    made = Workshop(database, conn)
-    made.app = JobForge(database.url)
+async def harness(database: Database, conn: Connection) -> WorkerHarness:
+    created = WorkerHarness(database, conn)
+    created.app = JobForge(database.url)
 
-    @made.app.job(isolation="inline")
+    @created.app.job(isolation="inline")
     async def sell(n: int) -> dict[str, Any]:
         rows = [{"order": number, "customer": {"name": "=Ada"}} for number in range(n)]
         return {"rows": rows, "password": "hidden"}
 
-    return made
+    return created
 
 
 @pytest.fixture
-async def working(shop: Workshop, artifacts: Artifacts, tmp_path: Path) -> AsyncIterator[Workshop]:
-    config = Config(artifacts=str(tmp_path), database_url=shop.database.url)
+async def working(
+    harness: WorkerHarness, artifacts: Artifacts, tmp_path: Path
+) -> AsyncIterator[WorkerHarness]:
+    config = Config(artifacts=str(tmp_path), database_url=harness.database.url)
     queues = {"default": 5, connectors.QUEUE: 5}
-    async with db.Database(shop.database.url_as("worker_login"), size=2) as pool:
+    async with db.Database(harness.database.url_as("worker_login"), size=2) as pool:
         make = partial(
             connectors.make_connectors,
             services=connectors.ConnectorServices(pool, config),
-            client=shop.app.client,
+            client=harness.app.client,
         )
-        async with shop.working(queues=queues, make_connectors=make, artifacts=artifacts):
-            yield shop
+        async with harness.running_worker(queues=queues, make_connectors=make, artifacts=artifacts):
+            yield harness
 
 
-async def _report(shop: Workshop, source: dict[str, Any], kind: str = "json", **more: Any) -> Job:
+async def _report(
+    harness: WorkerHarness, source: dict[str, Any], kind: str = "json", **more: Any
+) -> Job:
     payload = {"format": kind, "source": source, **more}
-    return (await shop.ended(shop.enqueue(REPORT, payload, max_attempts=1))).job
+    return (await harness.wait_for_state(harness.enqueue(REPORT, payload, max_attempts=1))).job
 
 
 def _content(artifacts: Artifacts, job: Job) -> bytes:
@@ -73,17 +77,17 @@ def _content(artifacts: Artifacts, job: Job) -> bytes:
     return found
 
 
-async def test_rows_of_the_payload_become_each_kind_of_file(
-    working: Workshop, artifacts: Artifacts
+async def test_rows_of_the_payload_are_written_as_each_kind_of_file(
+    working: WorkerHarness, artifacts: Artifacts
 ) -> None:
     rows = [{"a": "=1+1", "b": {"c": 2}}, {"a": "<b>", "b": None}]
     choice: dict[str, Any] = {
         "columns": ["a", {"field": "b.c", "title": "Deep"}],
         "title": "Of <mine>",
     }
-    made = await _report(working, {"rows": rows}, "csv", **choice)
-    assert _content(artifacts, made) == b"a,Deep\r\n'=1+1,2\r\n<b>,\r\n"
-    assert (made.result["rows"], made.result["truncated"]) == (2, False)
+    created = await _report(working, {"rows": rows}, "csv", **choice)
+    assert _content(artifacts, created) == b"a,Deep\r\n'=1+1,2\r\n<b>,\r\n"
+    assert (created.result["rows"], created.result["truncated"]) == (2, False)
     page = _content(artifacts, await _report(working, {"rows": rows}, "html", **choice))
     assert b"<h1>Of &lt;mine&gt;</h1>" in page
     assert b"<b>" not in page
@@ -91,70 +95,72 @@ async def test_rows_of_the_payload_become_each_kind_of_file(
     assert document["rows"] == [{"a": "=1+1", "Deep": 2}, {"a": "<b>", "Deep": None}]
 
 
-async def test_the_result_of_a_job_is_reported_small_or_large(
-    working: Workshop, artifacts: Artifacts
+async def test_a_small_or_large_result_of_a_job_can_be_reported(
+    working: WorkerHarness, artifacts: Artifacts
 ) -> None:
-    for n in (3, 30_000):  # the second lies in the store
+    for n in (3, 30_000):  # the second result is in the store
         job_id = working.enqueue("sell", {"n": n})
-        await working.ended(job_id)
+        await working.wait_for_state(job_id)
         source = {"job_id": str(job_id), "path": "rows"}
-        made = await _report(working, source, "csv", columns=["order", "customer.name"])
-        lines = list(csv.reader(io.StringIO(_content(artifacts, made).decode())))
+        created = await _report(working, source, "csv", columns=["order", "customer.name"])
+        lines = list(csv.reader(io.StringIO(_content(artifacts, created).decode())))
         assert (lines[0], lines[1]) == (["order", "customer.name"], ["0", "'=Ada"])
-        assert (len(lines), made.result["rows"]) == (n + 1, n)
+        assert (len(lines), created.result["rows"]) == (n + 1, n)
 
 
-async def test_a_large_payload_stays_named_when_its_report_is_made(
-    working: Workshop, artifacts: Artifacts
+async def test_a_large_payload_stays_referenced_after_its_report(
+    working: WorkerHarness, artifacts: Artifacts
 ) -> None:
-    """Whatever no job names is swept after some days, and a retry would miss it."""
+    """An artifact without a job is swept after some days, and a retry would miss it."""
     source = {"rows": [{"text": "x" * 1_000}] * 400}
     request = JobRequest(REPORT, {"format": "csv", "source": source}, max_attempts=1)
     [named] = artifacts.put_payloads(TENANT_A, [request])
     enqueued = db.run(working.conn, calls.enqueue_job(named, tenant_id=TENANT_A))
-    job = (await working.ended(enqueued.job_id)).job
+    job = (await working.wait_for_state(enqueued.job_id)).job
     assert job.artifact_ref == named.artifact_ref
-    made = find_artifact_key(job)
-    assert made.ref == job.result["artifact"]
-    assert made.folder == job.id
-    assert len(b"".join(artifacts.store.open(made.path))) == job.result["bytes"]
+    created = find_artifact_key(job)
+    assert created.ref == job.result["artifact"]
+    assert created.folder == job.id
+    assert len(b"".join(artifacts.store.open(created.path))) == job.result["bytes"]
 
 
-async def test_a_list_of_jobs_is_the_tenants_own(working: Workshop, artifacts: Artifacts) -> None:
+async def test_a_list_of_jobs_has_only_jobs_of_the_tenant(
+    working: WorkerHarness, artifacts: Artifacts
+) -> None:
     foreign = JobRequest("sell", {"n": 1}, tags=["of-b"])
     db.run(working.conn, calls.enqueue_jobs([foreign] * 3, tenant_id=TENANT_B))
     own = [JobRequest("sell", {"n": 0}, tags=["own"])] * 450
-    made = db.run(working.conn, calls.enqueue_jobs(own, tenant_id=TENANT_A))
+    created = db.run(working.conn, calls.enqueue_jobs(own, tenant_id=TENANT_A))
     which = {"jobs": {"definition": "sell"}}
     listed = json.loads(_content(artifacts, await _report(working, which, columns=["id", "tags"])))
-    assert {row["id"] for row in listed["rows"]} == {str(each.job_id) for each in made}
+    assert {row["id"] for row in listed["rows"]} == {str(each.job_id) for each in created}
     cut = await _report(working, which, "html", max_rows=10)
     assert (cut.result["rows"], cut.result["truncated"]) == (10, True)
     assert b"there are more" in _content(artifacts, cut)
 
 
-async def test_rows_of_an_artifact_are_read_whole_or_by_the_line(
-    working: Workshop, artifacts: Artifacts
+async def test_rows_of_an_artifact_are_read_whole_or_line_by_line(
+    working: WorkerHarness, artifacts: Artifacts
 ) -> None:
     first = await _report(working, {"rows": [{"n": n} for n in range(5)]})
     again = await _report(working, {"artifact": first.artifact_ref}, "csv")
     assert _content(artifacts, again) == b"n\r\n0\r\n1\r\n2\r\n3\r\n4\r\n"
     lines = (b'{"n": %d, "pad": "%b"}\n' % (number, b"x" * 990) for number in range(10_000))
     large = artifacts.put(new_key(TENANT_A, uuid4(), "rows.jsonl"), lines)
-    made = await _report(working, {"artifact": large.ref}, "csv", columns=["n"])
-    assert made.result["rows"] == 10_000
-    assert _content(artifacts, made).endswith(b"\r\n9999\r\n")
+    created = await _report(working, {"artifact": large.ref}, "csv", columns=["n"])
+    assert created.result["rows"] == 10_000
+    assert _content(artifacts, created).endswith(b"\r\n9999\r\n")
 
 
-async def test_what_is_foreign_missing_or_no_rows_is_refused(
-    working: Workshop, artifacts: Artifacts
+async def test_foreign_missing_and_invalid_sources_are_refused(
+    working: WorkerHarness, artifacts: Artifacts
 ) -> None:
     theirs = JobRequest("sell", {"n": 1})
     (foreign,) = db.run(working.conn, calls.enqueue_jobs([theirs], tenant_id=TENANT_B))
     of_b = artifacts.put(new_key(TENANT_B, uuid4(), "report.json"), b"[{}]")
     text = artifacts.put(new_key(TENANT_A, uuid4(), "report.json"), b"no json\n")
     done = working.enqueue("sell", {"n": 0})
-    await working.ended(done)
+    await working.wait_for_state(done)
     for source in (
         {"job_id": str(foreign.job_id)},
         {"job_id": str(uuid4())},
@@ -167,6 +173,6 @@ async def test_what_is_foreign_missing_or_no_rows_is_refused(
         {},
     ):
         payload = {"format": "csv", "source": source}
-        job = (await working.ended(working.enqueue(REPORT, payload), State.DEAD)).job
+        job = (await working.wait_for_state(working.enqueue(REPORT, payload), State.DEAD)).job
         assert job.attempt == 1, source
         assert job.artifact_ref is None

@@ -1,4 +1,4 @@
-"""A logical backup, restored by the commands of docs/operations.md into a new cluster."""
+"""A logical backup, restored into a new cluster by the commands of docs/operations.md."""
 
 import os
 import re
@@ -27,13 +27,14 @@ POSTGRES_15 = Path("/usr/lib/postgresql/15/bin")
 VERSIONS = {"default": BINARIES} | ({} if BINARIES == POSTGRES_15 else {"15": POSTGRES_15})
 PAGE = Path(__file__).parents[2] / "docs" / "operations.md"
 
-# Transactions that the first cluster has had more than a new one: a restore takes a few thousand.
+# How many more transactions the first cluster has had than a new one: a restore takes a few
+# thousand.
 AHEAD = 30_000
 
 
 @dataclass(frozen=True, slots=True)
 class Postgres:
-    """A cluster of its own, with its programs."""
+    """A separate cluster with its programs."""
 
     server: PostgresServer
     programs: Path
@@ -44,7 +45,7 @@ class Postgres:
     def run(
         self, command: str, folder: Path, *, database: str, user: str, fails: bool = False
     ) -> str:
-        """A command line of the documentation, in a folder, for one database and login."""
+        """Run a command line of the documentation in a folder, for one database and login."""
         done = subprocess.run(
             ["/bin/sh", "-c", command],
             cwd=folder,
@@ -67,7 +68,7 @@ class Postgres:
 
 @dataclass(frozen=True, slots=True)
 class Backup:
-    """What the dump holds of the jobs: those that ended, and one that was running."""
+    """The jobs of the dump: finished jobs, and a running one."""
 
     postgres: Postgres
     folder: Path
@@ -75,7 +76,7 @@ class Backup:
 
 
 def _commands(heading: str) -> list[str]:
-    """The commands of the first console block under a heading of the page."""
+    """Return the commands of the first console block under a heading of the page."""
     section = PAGE.read_text(encoding="utf-8").split(f"### {heading}\n")[1]
     block = re.findall(r"^ *```console\n(.*?)^ *```", section, re.MULTILINE | re.DOTALL)[0]
     return [line.strip()[2:] for line in block.splitlines()]
@@ -86,7 +87,7 @@ def _login(heading: str) -> str:
     return str(re.findall(r"^```sql\n(.*?)^```", section, re.MULTILINE | re.DOTALL)[0])
 
 
-def _started(folder: Path, binaries: Path | None) -> Iterator[Postgres]:
+def _start_cluster(folder: Path, binaries: Path | None) -> Iterator[Postgres]:
     if binaries is not None and not binaries.exists():
         pytest.skip(f"there is no Postgres in {binaries}")
     embedded = Embedded(folder / "pg", bin_dir=binaries, settings=SETTINGS)
@@ -103,12 +104,12 @@ def _started(folder: Path, binaries: Path | None) -> Iterator[Postgres]:
 @pytest.fixture(scope="module")
 def former(request: pytest.FixtureRequest) -> Iterator[Postgres]:
     version: str = getattr(request, "param", "default")
-    yield from _started(make_folder("jobforge-former-"), VERSIONS[version])
+    yield from _start_cluster(make_folder("jobforge-former-"), VERSIONS[version])
 
 
 @pytest.fixture(scope="module")
 def backup(former: Postgres, tmp_path_factory: pytest.TempPathFactory) -> Backup:
-    """A dump of a database in use, made by a login that is in jobforge_backup alone."""
+    """Dump a database in use, with a login that is a member of jobforge_backup only."""
     folder = tmp_path_factory.mktemp("backup")
     with former.connect("postgres") as admin:
         admin.execute("create database app")
@@ -138,9 +139,9 @@ def _run_jobs(conn: Connection, n: int) -> None:
 
 @pytest.fixture
 def fresh(former: Postgres) -> Iterator[Postgres]:
-    """A cluster that has never had JobForge in it, of the same version."""
+    """Return a cluster of the same version that has never contained JobForge."""
     version = None if former.programs == find_binaries(BINARIES).folder else former.programs
-    yield from _started(make_folder("jobforge-fresh-"), version or BINARIES)
+    yield from _start_cluster(make_folder("jobforge-fresh-"), version or BINARIES)
 
 
 def _restore(backup: Backup, fresh: Postgres, user: str) -> None:
@@ -149,13 +150,13 @@ def _restore(backup: Backup, fresh: Postgres, user: str) -> None:
 
 
 def _make_admin(fresh: Postgres) -> str:
-    """As a managed service gives it: no superuser, no BYPASSRLS."""
+    """Create an admin like that of a managed service: neither superuser nor BYPASSRLS."""
     with fresh.connect("postgres") as superuser:
         superuser.execute("create role admin login createrole createdb")
     return "admin"
 
 
-def _installed(fresh: Postgres, user: str) -> set[str]:
+def _install(fresh: Postgres, user: str) -> set[str]:
     with fresh.connect("postgres", user) as conn:
         conn.execute("create database installed")
     with fresh.connect("installed", user) as conn:
@@ -171,8 +172,8 @@ def test_a_dump_is_restored_by_the_documented_commands(
     user = "postgres" if login == "superuser" else _make_admin(fresh)
     _restore(backup, fresh, user)
     with fresh.connect("app", user) as conn:
-        assert rights(conn) == _installed(fresh, user)
-        # What every application does, with the rights of an application.
+        assert rights(conn) == _install(fresh, user)
+        # An operation of every application, with an application's rights.
         conn.execute("create role client login in role jobforge_client")
         conn.execute("create role worker login in role jobforge_worker")
     with fresh.connect("app", "client") as client, fresh.connect("app", "worker") as worker:
@@ -186,7 +187,7 @@ def test_a_dump_is_restored_by_the_documented_commands(
             client.execute("select * from jobforge.api_keys")
 
 
-def test_statistics_and_the_stream_go_on_in_a_cluster_with_fewer_transactions(
+def test_statistics_and_the_stream_continue_in_a_cluster_with_fewer_transactions(
     backup: Backup, fresh: Postgres
 ) -> None:
     _restore(backup, fresh, _make_admin(fresh))
@@ -194,26 +195,26 @@ def test_statistics_and_the_stream_go_on_in_a_cluster_with_fewer_transactions(
         oldest = "select min(txid::text::bigint) > %s as is_ahead from jobforge.all_attempts"
         assert conn.execute(oldest, [AHEAD]).fetchone() == {"is_ahead": True}
         assert _next_transaction(conn) < AHEAD
-        assert _counted(conn) == 5
+        assert _count_attempts(conn) == 5
         position = call(conn, "read_stream")[-1]["place"]
         _run_jobs(conn, 4)
         call(conn, "roll_up_statistics")
-        assert _counted(conn) == 9
-        # The numbers of the former cluster are used again.
+        assert _count_attempts(conn) == 9
+        # The new cluster reuses the transaction IDs of the former one.
         conn.execute(
             f"do $$ begin for i in 1..{2 * AHEAD} loop "
             "perform pg_current_xact_id(); commit; end loop; end $$".encode()
         )
         _run_jobs(conn, 1)
         call(conn, "roll_up_statistics")
-        assert _counted(conn) == 10
+        assert _count_attempts(conn) == 10
         seen = [
             row for row in call(conn, "read_stream", after=position) if row["kind"] == "attempt"
         ]
         assert len(seen) == 5
 
 
-def test_a_worker_alone_notes_that_the_history_is_of_another_cluster(
+def test_maintenance_alone_detects_that_the_history_is_of_another_cluster(
     backup: Backup, fresh: Postgres
 ) -> None:
     """A superuser's complete restore needs no repair."""
@@ -225,7 +226,7 @@ def test_a_worker_alone_notes_that_the_history_is_of_another_cluster(
         _run_jobs(conn, 4)
         call(conn, "roll_up_statistics")
         call(conn, "roll_up_statistics")
-        assert _counted(conn) == 9
+        assert _count_attempts(conn) == 9
 
 
 def test_a_job_that_was_running_runs_again_under_a_greater_lease(
@@ -245,55 +246,55 @@ def test_a_job_that_was_running_runs_again_under_a_greater_lease(
 
 
 def test_a_restore_without_the_roles_is_repaired(backup: Backup, fresh: Postgres) -> None:
-    """What pg_restore does by itself: hundreds of errors, no policy, functions of a superuser."""
+    """pg_restore alone leaves hundreds of errors, no policy, and functions owned by a superuser."""
     user = "postgres"
     fresh.run("createdb", backup.folder, database="app", user=user)
-    said = fresh.run(
+    output = fresh.run(
         "pg_restore --dbname=app jobforge.dump",
         backup.folder,
         database="app",
         user=user,
         fails=True,
     )
-    assert 'role "jobforge_engine" does not exist' in said
+    assert 'role "jobforge_engine" does not exist' in output
     for command in ("migrate", "check", "status"):
-        said = fresh.run(
+        output = fresh.run(
             f"jobforge db {command}", backup.folder, database="app", user=user, fails=True
         )
-        assert "jobforge db migrate --repair" in said
-    said = fresh.run("jobforge doctor", backup.folder, database="app", user=user, fails=True)
-    assert "jobforge db migrate --repair" in said
+        assert "jobforge db migrate --repair" in output
+    output = fresh.run("jobforge doctor", backup.folder, database="app", user=user, fails=True)
+    assert "jobforge db migrate --repair" in output
     fresh.run("jobforge db migrate --repair", backup.folder, database="app", user=user)
     with fresh.connect("app") as conn:
-        assert rights(conn) == _installed(fresh, user)
-        assert _counted(conn) == 5
+        assert rights(conn) == _install(fresh, user)
+        assert _count_attempts(conn) == 5
 
 
-def test_a_restore_by_a_login_that_may_not_give_functions_away_is_repaired(
+def test_a_restore_by_a_login_that_cannot_change_owners_is_repaired(
     backup: Backup, fresh: Postgres
 ) -> None:
     """pg_restore changes the owner of a function before it grants CREATE on the schema."""
     user = _make_admin(fresh)
     fresh.run("createdb", backup.folder, database="app", user=user)
     fresh.run("jobforge db migrate --roles-only", backup.folder, database="app", user=user)
-    said = fresh.run(
+    output = fresh.run(
         "pg_restore --dbname=app jobforge.dump",
         backup.folder,
         database="app",
         user=user,
         fails=True,
     )
-    assert "permission denied for schema jobforge" in said
+    assert "permission denied for schema jobforge" in output
     with fresh.connect("app", user) as conn:
         with pytest.raises(MigrationError) as caught:
             check(conn)
         assert "--repair" in str(caught.value.hint)
         repair(conn)
-        assert rights(conn) == _installed(fresh, user)
+        assert rights(conn) == _install(fresh, user)
 
 
-def _counted(conn: Connection) -> Any:
-    """Attempts in the statistics."""
+def _count_attempts(conn: Connection) -> Any:
+    """Return the number of attempts in the statistics."""
     query = "select coalesce(sum(succeeded), 0)::integer as n from jobforge.minute_statistics"
     [row] = conn.execute(query.encode()).fetchall()
     return row["n"]

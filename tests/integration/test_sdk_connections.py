@@ -1,4 +1,4 @@
-"""Enqueuing on connections that are not ours: a job is part of the caller's transaction."""
+"""Enqueue on the application's connections: a job is part of the caller's transaction."""
 
 import traceback
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
@@ -16,7 +16,7 @@ import sqlalchemy
 from cluster import Connection, Database
 from django.db import connections, transaction  # type: ignore[import-untyped]
 from django.db.backends.base.base import BaseDatabaseWrapper  # type: ignore[import-untyped]
-from integration.seam import TENANT_A, TENANT_B, count_jobs
+from integration.call_setup import TENANT_A, TENANT_B, count_jobs
 from integration.test_sdk_enqueue import jobs, make_app, register
 from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 from sqlalchemy.orm import Session, scoped_session, sessionmaker
@@ -30,8 +30,8 @@ pytestmark = pytest.mark.anyio
 Opener = Callable[[str], Any]
 
 
-class Undone(Exception):
-    """Rolls a transaction back."""
+class RolledBack(Exception):
+    """Raised to roll a transaction back."""
 
 
 @contextmanager
@@ -94,7 +94,7 @@ async def psycopg_async_cursor(url: str) -> AsyncIterator[Any]:
 @asynccontextmanager
 async def asyncpg_connection(url: str) -> AsyncIterator[Any]:
     conn = await asyncpg.connect(url)
-    # As many applications have it; the payload must not be encoded twice.
+    # As many applications configure it; the payload must not be encoded twice.
     await conn.set_type_codec("jsonb", encoder=repr, decoder=str, schema="pg_catalog")
     try:
         async with conn.transaction():
@@ -167,8 +167,8 @@ ASYNC = [
 
 
 @dataclass(frozen=True)
-class Way:
-    """Enqueues within a transaction of one library, sync or async, and ends it."""
+class LibraryTransaction:
+    """Enqueues within a transaction of one library, sync or async, and ends the transaction."""
 
     app: JobForge
     opener: Opener
@@ -206,36 +206,36 @@ class Way:
                     await bad.using(conn=conn).aenqueue(1, 2)
                 with pytest.raises(errors.Conflict):
                     await good.using(conn=conn).aenqueue(1, 2)
-                raise Undone
+                raise RolledBack
         with self.opener(url) as conn:
             with pytest.raises(errors.Invalid):
                 bad.using(conn=conn).enqueue(1, 2)
             with pytest.raises(errors.Conflict):
                 good.using(conn=conn).enqueue(1, 2)
-            raise Undone
+            raise RolledBack
 
 
 @pytest.fixture(params=[*SYNC, *ASYNC], ids=lambda opener: opener.__name__)
-def way(request: pytest.FixtureRequest, app: JobForge) -> Way:
-    return Way(app, request.param, request.param in ASYNC)
+def way(request: pytest.FixtureRequest, app: JobForge) -> LibraryTransaction:
+    return LibraryTransaction(app, request.param, request.param in ASYNC)
 
 
 @pytest.fixture
 def app(database: Database) -> JobForge:
-    """Without connections of its own: nothing listens there."""
-    made = make_app("postgresql://nobody@127.0.0.1:1/none")
-    register(made, database)
-    return made
+    """Return an app without connections of its own: its URL has no server."""
+    created = make_app("postgresql://nobody@127.0.0.1:1/none")
+    register(created, database)
+    return created
 
 
 @pytest.fixture(autouse=True)
 def _sync_django_in_async_tests(monkeypatch: pytest.MonkeyPatch) -> None:
-    # These tests are async for all libraries; Django refuses to block a loop unless told so.
+    # These tests are async for all libraries; Django refuses to block a loop unless it is allowed.
     monkeypatch.setenv("DJANGO_ALLOW_ASYNC_UNSAFE", "1")
 
 
-async def test_a_committed_transaction_leaves_the_job(
-    way: Way, database: Database, conn: Connection
+async def test_a_committed_transaction_stores_the_job(
+    way: LibraryTransaction, database: Database, conn: Connection
 ) -> None:
     url = database.url_as("service_login")
     handle = await way.enqueue(url, tenant=TENANT_A)
@@ -252,16 +252,16 @@ async def test_a_committed_transaction_leaves_the_job(
     assert {handle.status for handle in handles} == {EnqueueStatus.CREATED}
 
 
-async def test_a_rolled_back_transaction_leaves_no_job(
-    way: Way, database: Database, conn: Connection
+async def test_a_rolled_back_transaction_stores_no_job(
+    way: LibraryTransaction, database: Database, conn: Connection
 ) -> None:
-    with pytest.raises(Undone):
-        await way.enqueue(database.url_as("service_login"), then=Undone(), tenant=TENANT_A)
+    with pytest.raises(RolledBack):
+        await way.enqueue(database.url_as("service_login"), then=RolledBack(), tenant=TENANT_A)
     assert count_jobs(conn) == 0
 
 
-async def test_a_refusal_is_one_of_our_errors(
-    way: Way, database: Database, conn: Connection
+async def test_a_refusal_is_an_error_of_jobforge(
+    way: LibraryTransaction, database: Database, conn: Connection
 ) -> None:
     with pytest.raises(errors.Invalid) as refusal:
         await way.enqueue(database.url_as("service_login"), tenant=TENANT_A, priority=40_000)
@@ -269,15 +269,15 @@ async def test_a_refusal_is_one_of_our_errors(
     assert count_jobs(conn) == 0
 
 
-async def test_a_login_that_may_not_name_a_tenant_is_told_what_to_grant(
-    way: Way, database: Database
+async def test_a_login_that_may_not_name_a_tenant_gets_the_statement_that_grants_it(
+    way: LibraryTransaction, database: Database
 ) -> None:
     with pytest.raises(errors.TenantRequired, match="grant jobforge_service"):
         await way.enqueue(database.url_as("client_login"), tenant=TENANT_A)
 
 
-async def test_a_login_without_any_right_is_told_what_to_grant(
-    way: Way, database: Database, conn: Connection
+async def test_a_login_without_rights_gets_the_statement_that_grants_them(
+    way: LibraryTransaction, database: Database, conn: Connection
 ) -> None:
     role = f"stranger_{uuid4().hex[:8]}"
     conn.execute(f"create role {role} login")
@@ -288,23 +288,23 @@ async def test_a_login_without_any_right_is_told_what_to_grant(
         conn.execute(f"drop role {role}")
 
 
-async def test_a_slug_is_looked_up_on_the_connection_itself(
-    way: Way, database: Database, conn: Connection
+async def test_a_slug_is_looked_up_on_the_same_connection(
+    way: LibraryTransaction, database: Database, conn: Connection
 ) -> None:
     conn.execute("select jobforge.put_tenant(%s, %s)", [TENANT_B, '{"slug": "acme"}'])
     handle = await way.enqueue(database.url_as("service_login"), tenant="acme")
     assert handle.tenant_id == TENANT_B
 
 
-def test_the_settings_of_the_connection_stay_as_they_are(app: JobForge, database: Database) -> None:
-    """A tenant that was set for one job would go on to hold for the caller's own statements."""
+def test_the_settings_of_the_connection_are_unchanged(app: JobForge, database: Database) -> None:
+    """A tenant that is set for one job would also apply to the caller's own statements."""
     with psycopg.connect(database.url_as("service_login")) as own:
         app.definitions["add"].using(conn=own, tenant=TENANT_A).enqueue(1, 2)
         row = own.execute("select nullif(current_setting('app.tenant_id', true), '')").fetchone()
     assert row == (None,)
 
 
-def test_a_client_that_has_set_its_tenant_may_enqueue_for_it_alone(
+def test_a_client_that_has_set_its_tenant_may_enqueue_only_for_it(
     app: JobForge, database: Database, conn: Connection
 ) -> None:
     add = app.definitions["add"]
@@ -318,12 +318,16 @@ def test_a_client_that_has_set_its_tenant_may_enqueue_for_it_alone(
     assert count_jobs(conn) == 1
 
 
-async def test_a_failed_transaction_takes_no_job(way: Way, database: Database) -> None:
-    with pytest.raises(Undone):
+async def test_a_failed_transaction_accepts_no_job(
+    way: LibraryTransaction, database: Database
+) -> None:
+    with pytest.raises(RolledBack):
         await way.fail_and_go_on(database.url_as("service_login"))
 
 
-async def test_a_connection_of_the_wrong_kind_is_refused(way: Way, database: Database) -> None:
+async def test_a_connection_of_the_wrong_kind_is_refused(
+    way: LibraryTransaction, database: Database
+) -> None:
     url = database.url_as("service_login")
     add = way.app.definitions["add"]
     if way.is_async:
@@ -335,7 +339,7 @@ async def test_a_connection_of_the_wrong_kind_is_refused(way: Way, database: Dat
             await add.using(conn=conn, tenant=TENANT_A).aenqueue(1, 2)
 
 
-def test_something_that_is_no_connection_is_refused(app: JobForge) -> None:
+def test_an_object_that_is_not_a_connection_is_refused(app: JobForge) -> None:
     with pytest.raises(errors.Invalid) as refusal:
         app.definitions["add"].using(conn=object(), tenant=TENANT_A).enqueue(1, 2)
     assert refusal.value.field == "conn"
@@ -343,7 +347,7 @@ def test_something_that_is_no_connection_is_refused(app: JobForge) -> None:
 
 @contextmanager
 def _savepoint(conn: Any) -> Iterator[Any]:
-    """As each library has it; what is enqueued on is what the library would be asked by."""
+    """Open a savepoint of the library, and return the object to enqueue on."""
     if isinstance(conn, str):
         with transaction.atomic(using=conn):
             yield conn
@@ -370,18 +374,18 @@ async def _async_savepoint(conn: Any) -> AsyncIterator[Any]:
             yield conn
 
 
-async def test_a_savepoint_that_is_rolled_back_takes_its_jobs_with_it(
-    way: Way, database: Database, conn: Connection
+async def test_a_rolled_back_savepoint_removes_its_jobs(
+    way: LibraryTransaction, database: Database, conn: Connection
 ) -> None:
     add = way.app.definitions["add"].using(tenant=TENANT_A)
     wrong = add.using(priority=40_000)
     if way.is_async:
         async with way.opener(database.url_as("service_login")) as own:
             kept = [await add.using(conn=own).aenqueue(1, 2)]
-            with suppress(Undone):
+            with suppress(RolledBack):
                 async with _async_savepoint(own) as inner:
                     await add.using(conn=inner).aenqueue(1, 2)
-                    raise Undone
+                    raise RolledBack
             with suppress(errors.Invalid):
                 async with _async_savepoint(own) as inner:
                     await wrong.using(conn=inner).aenqueue(1, 2)
@@ -389,16 +393,16 @@ async def test_a_savepoint_that_is_rolled_back_takes_its_jobs_with_it(
     else:
         with way.opener(database.url_as("service_login")) as own:
             kept = [add.using(conn=own).enqueue(1, 2)]
-            with suppress(Undone), _savepoint(own) as inner:
+            with suppress(RolledBack), _savepoint(own) as inner:
                 add.using(conn=inner).enqueue(1, 2)
-                raise Undone
+                raise RolledBack
             with suppress(errors.Invalid), _savepoint(own) as inner:
                 wrong.using(conn=inner).enqueue(1, 2)
             kept.append(add.using(conn=own).enqueue(1, 2))
     assert [job["id"] for job in jobs(conn)] == [handle.id for handle in kept]
 
 
-async def test_in_autocommit_a_job_is_there_at_once(
+async def test_in_autocommit_a_job_is_stored_at_once(
     app: JobForge, database: Database, conn: Connection
 ) -> None:
     add = app.definitions["add"].using(tenant=TENANT_A)
@@ -423,7 +427,7 @@ async def test_in_autocommit_a_job_is_there_at_once(
         assert count_jobs(conn) == 6
 
 
-def test_many_jobs_go_on_a_given_connection_too(
+def test_many_jobs_can_use_a_given_connection_too(
     app: JobForge, database: Database, conn: Connection
 ) -> None:
     add = app.definitions["add"]
@@ -441,9 +445,9 @@ def test_an_app_on_a_django_database_joins_its_transactions(
         app = make_app("postgresql://nobody@127.0.0.1:1/none", django=alias, tenant=TENANT_A)
         register(app, database)
         add = app.definitions["add"]
-        with suppress(Undone), transaction.atomic(using=alias):
+        with suppress(RolledBack), transaction.atomic(using=alias):
             add.enqueue(1, 2)
-            raise Undone
+            raise RolledBack
         assert count_jobs(conn) == 0
         with transaction.atomic(using=alias):
             add.enqueue(1, 2)
@@ -455,7 +459,7 @@ def test_an_app_on_a_django_database_joins_its_transactions(
             pass
 
 
-async def test_async_code_of_django_enqueues_in_its_thread(
+async def test_async_django_code_enqueues_in_its_thread(
     database: Database, conn: Connection
 ) -> None:
     with _django(database.url_as("service_login")) as alias:
@@ -467,7 +471,7 @@ async def test_async_code_of_django_enqueues_in_its_thread(
     assert [job["id"] for job in jobs(conn)] == [handle.id]
 
 
-async def test_async_code_may_name_a_database_of_django(
+async def test_async_code_may_name_a_django_database(
     app: JobForge, database: Database, conn: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     add = app.definitions["add"].using(tenant=TENANT_A)
@@ -481,19 +485,19 @@ async def test_async_code_may_name_a_database_of_django(
     assert [job["id"] for job in jobs(conn)] == [handle.id]
 
 
-async def test_a_text_that_is_no_alias_of_a_database_is_refused_and_not_repeated(
+async def test_an_unknown_database_alias_is_refused_and_not_repeated(
     app: JobForge, database: Database
 ) -> None:
     wrong = app.definitions["add"].using(tenant=TENANT_A, conn="postgresql://me:hunter2@db/app")
     with _django(database.url_as("service_login")):
-        for enqueue in (wrong.aenqueue, _asyncly(wrong.enqueue)):
+        for enqueue in (wrong.aenqueue, _run_async(wrong.enqueue)):
             with pytest.raises(errors.Invalid) as refusal:
                 await enqueue(1, 2)
-            told = "".join(traceback.format_exception(refusal.value))
-            assert (refusal.value.field, "hunter2" in told) == ("conn", False)
+            reported = "".join(traceback.format_exception(refusal.value))
+            assert (refusal.value.field, "hunter2" in reported) == ("conn", False)
 
 
-def _asyncly(function: Callable[..., object]) -> Callable[..., Awaitable[object]]:
+def _run_async(function: Callable[..., object]) -> Callable[..., Awaitable[object]]:
     async def call(*args: object) -> object:
         return function(*args)
 
@@ -538,7 +542,7 @@ def _url_of(url: str, driver: str) -> sqlalchemy.URL:
 
 @contextmanager
 def _django(url: str) -> Iterator[str]:
-    """A Django database of its own for each test, under an alias that no other test has."""
+    """Configure a Django database for each test, under an alias that no other test has."""
     if not django.conf.settings.configured:
         default = {"ENGINE": "django.db.backends.postgresql", "NAME": "none"}
         django.conf.settings.configure(

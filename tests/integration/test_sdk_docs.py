@@ -1,12 +1,12 @@
-"""The examples of the guide to the Python API run, and its tables name what there is."""
+"""The examples of the guide to the Python API run, and its tables are complete."""
 
 import inspect
 import re
 from pathlib import Path
 
 from cluster import Connection, Database
-from integration.pages import run_page
-from integration.seam import TENANT_A
+from integration.call_setup import TENANT_A
+from integration.page_runner import run_page
 
 from jobforge import Context, Handle
 from jobforge.sdk.definition_settings import read_settings
@@ -37,7 +37,7 @@ def test_the_guide_explains_every_option_and_every_setting() -> None:
     assert sorted(wanted - named) == []
 
 
-def test_the_guide_names_all_of_handle_and_context() -> None:
+def test_the_guide_lists_all_of_handle_and_context() -> None:
     text = PAGE.read_text(encoding="utf-8")
     for kind in (Handle, Context):
         for name in vars(kind):
@@ -45,7 +45,7 @@ def test_the_guide_names_all_of_handle_and_context() -> None:
                 assert name in text, f"{kind.__name__}.{name}"
 
 
-# The rest of both is for runners and for JobForge itself.
+# The other names of both are for runners and for JobForge itself.
 _NOT_FOR_HANDLERS = {
     *("has_seen_stop_request", "is_stop_requested", "payload_json", "read_result", "request_stop"),
     *("traceparent", "was_completed", "with_job_fields"),

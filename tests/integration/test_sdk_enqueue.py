@@ -1,4 +1,4 @@
-"""Enqueuing through the API, on the app's own connections."""
+"""Enqueue through the API, on the app's own connections."""
 
 import asyncio
 import os
@@ -14,7 +14,7 @@ from uuid import UUID
 
 import pytest
 from cluster import Connection, Database, wait_until
-from integration.seam import TENANT_A, TENANT_B, count_jobs
+from integration.call_setup import TENANT_A, TENANT_B, count_jobs
 
 from jobforge import Context, JobForge, db, errors
 from jobforge.types.jobs import EnqueueStatus
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.anyio
 
 @pytest.fixture(params=["service_login", "client_login"])
 def jf(request: pytest.FixtureRequest, database: Database) -> Iterator[JobForge]:
-    """An app whose login may name tenants by argument, and one whose login may not."""
+    """Return an app whose login may name tenants by argument, and one whose login may not."""
     app = make_app(database.url_as(request.param))
     register(app, database)
     yield app
@@ -76,7 +76,7 @@ async def test_aenqueue_does_the_same(ajf: JobForge, conn: Connection) -> None:
     assert (job["id"], job["tenant_id"], job["payload"]) == (handle.id, TENANT_A, {"to": "ada"})
 
 
-def test_every_option_reaches_the_job(jf: JobForge, conn: Connection) -> None:
+def test_every_option_is_stored_with_the_job(jf: JobForge, conn: Connection) -> None:
     soon = datetime.now(UTC) + timedelta(hours=1)
     jf.definitions["send"].using(
         tenant=TENANT_A,
@@ -125,7 +125,9 @@ WRONG: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("option", WRONG)
-async def test_a_wrong_option_is_named_as_it_was_given(ajf: JobForge, option: str) -> None:
+async def test_an_invalid_option_is_reported_under_the_name_that_the_caller_used(
+    ajf: JobForge, option: str
+) -> None:
     add = ajf.definitions["add"]
     wrong = add.using(**WRONG[option])
     mine = wrong.using(tenant=TENANT_A)
@@ -147,14 +149,14 @@ def _check_named(refusal: errors.Invalid, option: str) -> None:
 
 
 @pytest.mark.parametrize("huge", [10**400, 10**5000, float("inf"), float("nan"), -1], ids=range(5))
-def test_a_duration_beyond_all_reason_is_invalid(jf: JobForge, huge: float) -> None:
+def test_an_extreme_duration_is_invalid(jf: JobForge, huge: float) -> None:
     for option in ("delay", "timeout", "expires_in", "dedupe"):
         with pytest.raises(errors.Invalid) as refusal:
             jf.definitions["add"].using(**cast("Any", {"key": "k", option: huge}))
         assert refusal.value.field == option
 
 
-def test_an_event_without_a_tenant_is_told_of_the_ways_to_name_one(
+def test_an_event_without_a_tenant_is_refused_with_the_ways_to_name_one(
     jf: JobForge, conn: Connection
 ) -> None:
     with pytest.raises(errors.TenantRequired) as refusal:
@@ -162,7 +164,7 @@ def test_an_event_without_a_tenant_is_told_of_the_ways_to_name_one(
     assert "grant" not in str(refusal.value)
 
 
-def test_a_key_gives_the_job_that_holds_it(jf: JobForge) -> None:
+def test_a_used_key_returns_the_existing_job(jf: JobForge) -> None:
     keyed = jf.definitions["send"].using(tenant=TENANT_A, key="k")
     first, second = keyed.enqueue("ada"), keyed.enqueue("ada")
     assert (second.id, second.status) == (first.id, EnqueueStatus.EXISTING)
@@ -171,7 +173,7 @@ def test_a_key_gives_the_job_that_holds_it(jf: JobForge) -> None:
         keyed.using(on_conflict="raise").enqueue("ada")
 
 
-def test_a_window_and_the_active_mode_reach_the_engine(
+def test_window_and_active_mode_are_passed_to_the_engine(
     jf: JobForge, conn: Connection, clock: Any
 ) -> None:
     keyed = jf.definitions["send"].using(tenant=TENANT_A, key="k", dedupe=timedelta(minutes=1))
@@ -183,7 +185,9 @@ def test_a_window_and_the_active_mode_reach_the_engine(
     assert count_jobs(conn) == 3
 
 
-def test_many_jobs_are_one_transaction_in_their_order(jf: JobForge, conn: Connection) -> None:
+def test_many_jobs_are_enqueued_in_one_transaction_and_in_order(
+    jf: JobForge, conn: Connection
+) -> None:
     add = jf.definitions["add"]
     before = xids(conn)
     handles = add.using(tenant=TENANT_A).enqueue_many([add.args(n, right=1) for n in range(12_001)])
@@ -193,13 +197,13 @@ def test_many_jobs_are_one_transaction_in_their_order(jf: JobForge, conn: Connec
 
 
 def xids(conn: Connection) -> int:
-    """Transactions that have written something, our own look included."""
+    """Return the transactions that have written something, including those of this query."""
     distinct = conn.execute("select count(distinct xmin::text) as n from jobforge.jobs").fetchone()
     assert distinct
     return int(distinct["n"])
 
 
-async def test_many_jobs_of_async_code_are_all_or_none(ajf: JobForge, conn: Connection) -> None:
+async def test_async_enqueue_many_stores_all_or_none(ajf: JobForge, conn: Connection) -> None:
     add = ajf.definitions["add"]
     jobs_to_do = [add.args(n, 1) for n in range(6_000)]
     too_high = add.using(priority=40_000).args(1, 1)
@@ -210,7 +214,7 @@ async def test_many_jobs_of_async_code_are_all_or_none(ajf: JobForge, conn: Conn
     assert len(await add.using(tenant=TENANT_A).aenqueue_many(jobs_to_do)) == 6_000
 
 
-def test_a_job_among_many_has_options_of_its_own(jf: JobForge, conn: Connection) -> None:
+def test_a_job_among_many_can_have_its_own_options(jf: JobForge, conn: Connection) -> None:
     add = jf.definitions["add"]
     one = add.using(key="one", priority=5).args(1, 1)
     add.using(tenant=TENANT_A, priority=1, tags=["all"]).enqueue_many([one, add.args(2, 2)])
@@ -221,7 +225,7 @@ def test_a_job_among_many_has_options_of_its_own(jf: JobForge, conn: Connection)
     assert found == {1: (5, "one", ["all"]), 2: (1, None, ["all"])}
 
 
-def test_none_of_many_is_no_job(jf: JobForge, conn: Connection) -> None:
+def test_an_empty_list_enqueues_nothing(jf: JobForge, conn: Connection) -> None:
     assert jf.definitions["add"].using(tenant=TENANT_A).enqueue_many([]) == []
     assert count_jobs(conn) == 0
 
@@ -244,7 +248,7 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("case", BAD)
-def test_bad_arguments_are_refused_with_their_field(
+def test_invalid_arguments_are_refused_with_their_field(
     jf: JobForge, conn: Connection, case: str
 ) -> None:
     arguments, field = BAD[case]
@@ -254,7 +258,7 @@ def test_bad_arguments_are_refused_with_their_field(
     assert count_jobs(conn) == 0
 
 
-def test_a_refusal_does_not_repeat_what_was_given(jf: JobForge) -> None:
+def test_a_refusal_does_not_repeat_the_value(jf: JobForge) -> None:
     with pytest.raises(errors.InvalidPayload) as refusal:
         jf.definitions["send"].using(tenant=TENANT_A).enqueue(to="x", copies="hunter2")
     assert "hunter2" not in f"{refusal.value}{refusal.value.detail}"
@@ -267,7 +271,7 @@ def test_an_unknown_definition_says_what_to_do(database: Database) -> None:
     app.close()
 
 
-def test_the_tenant_is_the_one_named_then_the_ambient_one_then_the_default(
+def test_the_tenant_is_the_named_one_then_the_ambient_one_then_the_default(
     database: Database, conn: Connection
 ) -> None:
     app = make_app(database.url_as("service_login"), tenant=TENANT_A)
@@ -285,7 +289,7 @@ def test_the_tenant_is_the_one_named_then_the_ambient_one_then_the_default(
     app.close()
 
 
-def test_no_tenant_is_an_error_that_names_the_ways(jf: JobForge) -> None:
+def test_a_missing_tenant_is_an_error_with_the_ways_to_name_one(jf: JobForge) -> None:
     with pytest.raises(errors.TenantRequired) as refusal:
         jf.definitions["add"].enqueue(1, 1)
     for way in ("using(tenant=", "jf.tenant(", "JobForge(tenant="):
@@ -305,7 +309,7 @@ async def test_the_ambient_tenant_is_that_of_the_task(ajf: JobForge) -> None:
     assert found == (TENANT_A, TENANT_B)
 
 
-async def test_one_ambient_tenant_may_be_around_many_tasks_at_once(ajf: JobForge) -> None:
+async def test_one_ambient_tenant_can_apply_to_many_tasks_at_once(ajf: JobForge) -> None:
     add, ambient = ajf.definitions["add"], ajf.tenant(TENANT_A)
     second_entered, first_left = asyncio.Event(), asyncio.Event()
 
@@ -326,7 +330,7 @@ async def test_one_ambient_tenant_may_be_around_many_tasks_at_once(ajf: JobForge
         await add.aenqueue(1, 1)
 
 
-def test_an_empty_tenant_does_not_stand_for_the_default(database: Database) -> None:
+def test_an_empty_tenant_does_not_mean_the_default(database: Database) -> None:
     app = make_app(database.url_as("service_login"), tenant=TENANT_A)
     with pytest.raises(errors.Invalid, match="UUID or a slug"):
         app.definitions["add"].using(tenant="").enqueue(1, 1)
@@ -334,7 +338,7 @@ def test_an_empty_tenant_does_not_stand_for_the_default(database: Database) -> N
         app.tenant("")
 
 
-def test_a_slug_stands_for_its_tenant_and_is_looked_up_once(
+def test_a_slug_names_its_tenant_and_is_looked_up_once(
     database: Database, conn: Connection
 ) -> None:
     app = make_app(database.url_as("service_login"), tenant="acme")
@@ -352,7 +356,7 @@ def test_an_unknown_slug_is_not_found(jf: JobForge) -> None:
     assert refusal.value.field == "tenant"
 
 
-def test_a_rolled_back_transaction_leaves_neither_row_nor_job(
+def test_a_rolled_back_transaction_stores_neither_row_nor_job(
     database: Database, conn: Connection
 ) -> None:
     app = make_app(database.url_as("service_login"))
@@ -388,7 +392,7 @@ async def test_an_async_transaction_commits_row_and_job_together(
     assert count_jobs(conn) == 1
 
 
-def test_register_makes_the_definitions_known(database: Database, conn: Connection) -> None:
+def test_register_stores_the_definitions(database: Database, conn: Connection) -> None:
     app = make_app(database.url_as("worker_login"))
     app.register()
     rows = conn.execute("select key, queue, parameters from jobforge.definitions").fetchall()
@@ -397,7 +401,7 @@ def test_register_makes_the_definitions_known(database: Database, conn: Connecti
     app.close()
 
 
-async def test_the_lifespan_of_a_web_app_registers_if_it_may_and_closes(
+async def test_the_lifespan_of_a_web_app_registers_if_allowed_and_closes(
     database: Database, conn: Connection
 ) -> None:
     async with make_app(database.url_as("client_login")).lifespan():
@@ -408,7 +412,7 @@ async def test_the_lifespan_of_a_web_app_registers_if_it_may_and_closes(
     assert row == {"n": 2}
 
 
-def test_a_connection_that_was_cut_is_replaced_unnoticed(
+def test_a_cut_connection_is_replaced_without_an_error(
     database: Database, conn: Connection
 ) -> None:
     app = make_app(database.url_as("service_login"), tenant=TENANT_A, pool_size=1)
@@ -425,7 +429,7 @@ def test_a_connection_that_was_cut_is_replaced_unnoticed(
     app.close()
 
 
-def test_a_forked_process_has_connections_of_its_own(database: Database, conn: Connection) -> None:
+def test_a_forked_process_opens_its_own_connections(database: Database, conn: Connection) -> None:
     app = make_app(database.url_as("service_login"), tenant=TENANT_A)
     register(app, database)
     add = app.definitions["add"]
@@ -484,9 +488,7 @@ def test_a_forked_process_ends_no_session_of_its_parent(
     assert [job["payload"]["left"] for job in jobs(conn)] == [1, 2, 3]
 
 
-def test_a_loop_that_was_closed_leaves_no_connection_behind(
-    database: Database, conn: Connection
-) -> None:
+def test_a_closed_loop_leaves_no_connection(database: Database, conn: Connection) -> None:
     app = make_app(database.url_as("service_login"), tenant=TENANT_A)
     register(app, database)
     for _ in range(3):
@@ -502,7 +504,7 @@ async def _enqueue(app: JobForge, *, close: bool = False) -> None:
         await app.aclose()
 
 
-def test_connected_to_leads_to_another_database(jf: JobForge, conn: Connection) -> None:
+def test_connected_to_uses_another_database(jf: JobForge, conn: Connection) -> None:
     add = jf.definitions["add"]
     with jf.connected_to("postgresql://nobody@127.0.0.1:1/none"), pytest.raises(errors.Unavailable):
         add.using(tenant=TENANT_A).enqueue(1, 1)

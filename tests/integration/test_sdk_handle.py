@@ -1,4 +1,4 @@
-"""Waiting for a job that was enqueued."""
+"""Wait for an enqueued job."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from cluster import Connection, Database
-from integration.seam import TENANT_A, TENANT_B, WORKER, report
+from integration.call_setup import TENANT_A, TENANT_B, WORKER, report
 from integration.test_sdk_enqueue import register
 
 from jobforge import Handle, JobForge, calls, db, errors
@@ -39,7 +39,7 @@ async def ajf(jf: JobForge) -> AsyncIterator[JobForge]:
 
 @pytest.fixture
 def finish(database: Database) -> Iterator[Finish]:
-    """Claims the one job that is there, and reports its outcome."""
+    """Return a function that claims the only job and reports its outcome."""
     with db.connect(database.url_as("worker_login")) as conn:
 
         def finish(outcome: Outcome = Outcome.SUCCEEDED, **more: Any) -> None:
@@ -53,14 +53,14 @@ def enqueue(jf: JobForge) -> Handle[list[date]]:
     return jf.definitions["due"].enqueue()
 
 
-def test_a_result_comes_back_as_its_type(jf: JobForge, finish: Finish) -> None:
+def test_a_result_is_returned_with_its_type(jf: JobForge, finish: Finish) -> None:
     handle = enqueue(jf)
     finish(result=["2030-01-02"])
     assert handle.result(timeout=30) == [date(2030, 1, 2)]
     assert handle.wait().state is State.SUCCEEDED
 
 
-async def test_async_code_gets_the_same(ajf: JobForge, finish: Finish) -> None:
+async def test_async_code_gets_the_same_result(ajf: JobForge, finish: Finish) -> None:
     handle = await ajf.definitions["due"].aenqueue()
     await asyncio.to_thread(finish, result=["2030-01-02"])
     assert await handle.aresult(timeout=30) == [date(2030, 1, 2)]
@@ -93,7 +93,7 @@ def test_a_canceled_job_raises_with_its_reason(jf: JobForge, conn: Connection) -
     assert failure.value.detail["state"] == "canceled"
 
 
-def test_a_job_that_does_not_end_in_time_is_a_timeout(jf: JobForge) -> None:
+def test_a_wait_for_an_unfinished_job_times_out(jf: JobForge) -> None:
     handle = enqueue(jf)
     with pytest.raises(errors.WaitTimeout):
         handle.wait(timeout=0)
@@ -109,7 +109,7 @@ async def test_async_code_times_out_too(ajf: JobForge) -> None:
     assert (await handle.ajob()).state is State.QUEUED
 
 
-def test_a_result_of_another_type_is_an_error_not_a_value(jf: JobForge, finish: Finish) -> None:
+def test_a_result_of_another_type_is_an_error(jf: JobForge, finish: Finish) -> None:
     handle = enqueue(jf)
     finish(result="soon")
     with pytest.raises(errors.Invalid) as refusal:
@@ -125,7 +125,7 @@ def test_a_job_of_an_open_transaction_is_not_found(jf: JobForge) -> None:
     assert handle.job().state is State.QUEUED
 
 
-def test_a_handle_sees_the_jobs_of_its_tenant_alone(jf: JobForge) -> None:
+def test_a_handle_reads_only_jobs_of_its_tenant(jf: JobForge) -> None:
     handle = enqueue(jf)
     handle.tenant_id = TENANT_B
     with pytest.raises(errors.NotFound):

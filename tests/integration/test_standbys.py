@@ -1,4 +1,4 @@
-"""Physical copies: a standby that is promoted, and a base backup that is restored."""
+"""Physical copies: a promoted standby, and a restored base backup."""
 
 import os
 import signal
@@ -10,8 +10,8 @@ from urllib.parse import quote
 import psycopg
 import pytest
 from cluster import Clock, Connection, Database, connect_to, wait_until
-from integration.replicas import cluster, contents, copy_of, flush, install, installed
-from integration.workshop import Waiters, Workshop, eventually
+from integration.replicas import cluster, contents, copy_of, flush, install, open_installed_database
+from integration.worker_harness import WaitingJobs, WorkerHarness, eventually
 from sql.engine import (
     TENANT_A,
     Row,
@@ -35,8 +35,8 @@ from jobforge.types.jobs import Outcome
 
 
 @dataclass(frozen=True, slots=True)
-class Either(Database):
-    """The database on whichever of the two servers can be written to."""
+class WritableDatabase(Database):
+    """The database on the server of the two that accepts writes."""
 
     standby: PostgresServer
 
@@ -59,14 +59,14 @@ def primary() -> Iterator[PostgresServer]:
 
 @pytest.fixture
 def conn(primary: PostgresServer) -> Iterator[Connection]:
-    """A database of the primary, with the definition `test`."""
-    with installed(primary) as conn:
+    """Create a database on the primary, with the definition `test`."""
+    with open_installed_database(primary) as conn:
         definition(conn)
         yield conn
 
 
 def crash(server: PostgresServer, conn: Connection) -> None:
-    """Ends the server without a checkpoint, and without a word to its clients."""
+    """Stop the server without a checkpoint and without notifying its clients."""
     os.kill(server.pid, signal.SIGQUIT)
     wait_until(lambda: _is_cut(conn))
 
@@ -80,7 +80,7 @@ def _is_cut(conn: Connection) -> bool:
 
 
 def wait_for_replay(conn: Connection, standby: Connection) -> None:
-    """Until the standby shows what is committed on the primary."""
+    """Wait until the standby shows what is committed on the primary."""
     end = [flush(conn)]
     shown = "select from pg_last_wal_replay_lsn() as l where l >= %s::pg_lsn"
     wait_until(lambda: bool(standby.execute(shown, end).rowcount))
@@ -92,7 +92,7 @@ def promote(standby: Connection) -> None:
 
 
 def claim_one(conn: Connection, lease_s: float = 600) -> Row:
-    """A new job, claimed by a new worker."""
+    """Return a new job that a new worker has claimed."""
     job, worker = enqueue_one(conn, queue="held"), new_worker()
     [row] = claim(conn, worker, "held", lease_s=lease_s)
     assert row["job_id"] == job
@@ -104,7 +104,7 @@ def statuses(rows: list[Row]) -> list[str]:
 
 
 @pytest.mark.parametrize("is_standby", [True, False], ids=["promoted", "restored"])
-def test_jobs_go_on_where_the_primary_stopped(
+def test_jobs_continue_where_the_primary_stopped(
     primary: PostgresServer, conn: Connection, *, is_standby: bool
 ) -> None:
     request = {"bucket": "b", "rate": 0.001, "burst": 1}
@@ -127,7 +127,7 @@ def test_jobs_go_on_where_the_primary_stopped(
                 promote(copy)
             assert contents(copy) == before
 
-            # Running jobs: a live worker keeps its lease, a dead worker's job is claimed again.
+            # Running jobs: a live worker keeps its lease; a dead worker's job is claimed again.
             assert statuses(heartbeat(copy, held["worker_id"], [held]))[0] == "ok"
             assert statuses(complete(copy, held["worker_id"], [held])) == ["ok"]
             assert statuses(complete(copy, done["worker_id"], [done])) == ["ok"]
@@ -142,7 +142,7 @@ def test_jobs_go_on_where_the_primary_stopped(
             assert again["lease"] > lost["lease"]
             assert statuses(complete(copy, lost["worker_id"], [lost])) == ["lost"]
 
-            # What was waiting, what is unlogged, and maintenance.
+            # Waiting jobs, unlogged tables, and maintenance.
             assert len(claim(copy, new_worker(), limit=99)) == (10 if is_standby else 5)
             assert call(copy, "take_request", **request)[0]["allowed"]
             clock.travel(days=3)
@@ -157,7 +157,7 @@ def is_same(row: Row, other: Row) -> bool:
 def test_claims_that_a_promoted_standby_never_received_are_lost(
     primary: PostgresServer, conn: Connection
 ) -> None:
-    """Replication is asynchronous: what the primary committed last is gone."""
+    """Replication is asynchronous: the last commits of the primary are lost."""
     job = enqueue_one(conn)
     with (
         copy_of(primary, is_standby=True) as server,
@@ -187,11 +187,11 @@ async def test_a_worker_finds_the_promoted_standby_and_reports_its_job(
     primary: PostgresServer, conn: Connection
 ) -> None:
     with copy_of(primary, is_standby=True) as server:
-        shop = Workshop(Either(conn.info.dbname, primary, server), conn)
-        waiters = Waiters(shop)
+        shop = WorkerHarness(WritableDatabase(conn.info.dbname, primary, server), conn)
+        waiters = WaitingJobs(shop)
         running, waiting = shop.enqueue("wait"), shop.enqueue("wait")
         with closing(connect_to(server.url(conn.info.dbname))) as standby:
-            async with shop.working(
+            async with shop.running_worker(
                 login="postgres", queues={"default": 1}, lease_s=60, heartbeat_s=20
             ):
                 await eventually(lambda: waiters.running == 1)
@@ -201,6 +201,6 @@ async def test_a_worker_finds_the_promoted_standby_and_reports_its_job(
                 shop.conn = standby
                 waiters.may_end.set()
                 for job in (running, waiting):
-                    await shop.ended(job)
+                    await shop.wait_for_state(job)
             assert shop.outcomes(running) == shop.outcomes(waiting) == [Outcome.SUCCEEDED]
             assert waiters.cancelled == 0

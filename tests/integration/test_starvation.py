@@ -1,4 +1,4 @@
-"""Jobs and tenants that use up what all jobs of a worker share: each hurts only itself."""
+"""Jobs and tenants that exhaust a shared resource of a worker affect only themselves."""
 
 import asyncio
 import threading
@@ -11,7 +11,7 @@ from uuid import UUID, uuid4
 
 import pytest
 from attacks import Attempts
-from integration.isolation import Rig, error, outcome
+from integration.isolation_rig import IsolationRig, error, outcome
 
 from jobforge.connectors.egress.dns_thread_pool import Resolver
 from jobforge.errors import DeadlineExceeded, Json
@@ -24,17 +24,17 @@ FLOOD = 20_000
 
 
 @pytest.fixture(scope="module")
-def rig() -> Iterator[Rig]:
-    made = Rig()
-    yield made
-    made.close()
+def rig() -> Iterator[IsolationRig]:
+    created = IsolationRig()
+    yield created
+    created.close()
 
 
-def test_a_flood_of_log_lines_costs_only_the_job_that_writes_them(
-    rig: Rig, monkeypatch: pytest.MonkeyPatch
+def test_a_flood_of_log_lines_delays_only_its_own_job(
+    rig: IsolationRig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     notes = NoteBuffer()
-    monkeypatch.setattr(rig.desk, "note", notes.add)
+    monkeypatch.setattr(rig.host, "note", notes.add)
 
     async def run() -> tuple[UUID, UUID]:
         quiet = rig.start("log_lines", count=200)
@@ -43,7 +43,7 @@ def test_a_flood_of_log_lines_costs_only_the_job_that_writes_them(
             assert outcome(await each.report()) is Outcome.SUCCEEDED
         return flooder.job.job_id, quiet.job.job_id
 
-    flooder, quiet = rig.go(run())
+    flooder, quiet = rig.run_in_loop(run())
     lines: dict[UUID, list[Json]] = {flooder: [], quiet: []}
     while batch := asyncio.run(notes.take()):
         for note in batch:
@@ -54,8 +54,8 @@ def test_a_flood_of_log_lines_costs_only_the_job_that_writes_them(
     assert [line["number"] for line in lines[flooder][1:]] == list(range(dropped, FLOOD))
 
 
-def test_a_job_that_asks_without_reading_is_ended_before_its_questions_pile_up(
-    rig: Rig, monkeypatch: pytest.MonkeyPatch
+def test_a_job_that_sends_requests_without_reading_is_ended_early(
+    rig: IsolationRig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def run() -> int:
         asked = 0
@@ -63,9 +63,9 @@ def test_a_job_that_asks_without_reading_is_ended_before_its_questions_pile_up(
         async def ask(_job: ClaimedJob, _kind: str, _data: Json) -> Json:
             nonlocal asked
             asked += 1
-            await asyncio.Event().wait()  # as behind a database that does not answer
+            await asyncio.Event().wait()  # as with a database that does not respond
 
-        monkeypatch.setattr(rig.desk, "request", ask)
+        monkeypatch.setattr(rig.host, "request", ask)
         report = await rig.start("ask_at_once", questions=5_000).report()
         assert outcome(report) is Outcome.CRASHED
         assert error(report)["message"] == (
@@ -73,11 +73,11 @@ def test_a_job_that_asks_without_reading_is_ended_before_its_questions_pile_up(
         )
         return asked
 
-    assert rig.go(run()) <= 16
+    assert rig.run_in_loop(run()) <= 16
 
 
-class Names:
-    """Name servers: those for names that end in .dead do not answer until `answer` is set."""
+class NameServers:
+    """Fake name servers: those of names that end in .dead do not respond until `answer` is set."""
 
     def __init__(self) -> None:
         self.answer = threading.Event()
@@ -91,10 +91,10 @@ class Names:
 
 
 @asynccontextmanager
-async def _asked_for(
+async def _start_lookups(
     resolver: Resolver, tenant_id: UUID, hosts: Sequence[str]
 ) -> AsyncIterator[list["asyncio.Task[Sequence[str]]"]]:
-    """Lookups as the jobs of a tenant make them."""
+    """Start lookups as jobs of a tenant do."""
     job = cast("ClaimedJob", SimpleNamespace(tenant_id=tenant_id))
     token = CURRENT_JOB.set(job)
     tasks = [asyncio.create_task(cast("Any", resolver.resolve(host, 443))) for host in hosts]
@@ -103,16 +103,16 @@ async def _asked_for(
     await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def test_names_that_no_server_answers_for_delay_their_own_tenant_only(
+async def test_names_without_a_responding_server_delay_only_their_own_tenant(
     attempts: Attempts,
 ) -> None:
-    names = Names()
+    names = NameServers()
     resolver = Resolver(names.look_up, threads=32, share=4, timeout_s=600)
     slow = [f"{number}.dead" for number in range(64)]
     attempts(len(slow))
-    async with _asked_for(resolver, uuid4(), slow) as dead:
+    async with _start_lookups(resolver, uuid4(), slow) as dead:
         others = [f"{number}.live" for number in range(64)]
-        async with _asked_for(resolver, uuid4(), others) as live:
+        async with _start_lookups(resolver, uuid4(), others) as live:
             assert await asyncio.gather(*live) == [["93.184.216.34"]] * 64
         assert names.waiting["dead"] == 4
         assert not any(task.done() for task in dead)
@@ -120,17 +120,17 @@ async def test_names_that_no_server_answers_for_delay_their_own_tenant_only(
         assert len(await asyncio.gather(*dead)) == 64
 
 
-async def test_a_lookup_is_given_up_and_still_counts_until_its_thread_is_free() -> None:
-    names = Names()
+async def test_an_abandoned_lookup_counts_until_its_thread_is_free() -> None:
+    names = NameServers()
     resolver = Resolver(names.look_up, threads=8, share=2, timeout_s=0.05)
     tenant = uuid4()
     for _ in range(3):
-        async with _asked_for(resolver, tenant, ["a.dead", "b.dead", "c.dead"]) as dead:
+        async with _start_lookups(resolver, tenant, ["a.dead", "b.dead", "c.dead"]) as dead:
             for task in dead:
                 with pytest.raises(DeadlineExceeded, match="not resolved within"):
                     await task
     assert names.waiting["dead"] == 2
     names.answer.set()
     patient = Resolver(names.look_up, threads=8, share=2)
-    async with _asked_for(patient, tenant, ["a.live"]) as live:
+    async with _start_lookups(patient, tenant, ["a.live"]) as live:
         assert await live[0] == ["93.184.216.34"]

@@ -1,4 +1,4 @@
-"""The tenant of a transaction: it holds to the end, and no longer."""
+"""The tenant of a transaction: it applies until the end of the transaction, and no longer."""
 
 import asyncio
 from contextlib import suppress
@@ -6,7 +6,7 @@ from contextlib import suppress
 import psycopg
 import pytest
 from cluster import Connect, Connection, Database, wait_until
-from integration.seam import A_JOB, TENANT_A, TENANT_B, count_jobs
+from integration.call_setup import A_JOB, TENANT_A, TENANT_B, count_jobs
 
 from jobforge import calls, db
 from jobforge.errors import Conflict, Invalid, TenantRequired, UnknownDefinition
@@ -39,7 +39,7 @@ def test_a_scope_works_on_a_sync_connection(database: Database, conn: Connection
         assert count_jobs(conn) == 1
 
 
-async def test_a_scope_that_raises_leaves_nothing(pool: db.Database, conn: Connection) -> None:
+async def test_a_scope_that_raises_stores_nothing(pool: db.Database, conn: Connection) -> None:
     async def enqueue_and_raise(error: Exception) -> None:
         async with pool.tenant(TENANT_A) as scope:
             await scope.run(calls.enqueue_job(A_JOB))
@@ -65,7 +65,7 @@ SWALLOWED = {"alone": UNKNOWN, "with a setting": UNKNOWN.with_setting("app.actor
 
 @pytest.mark.parametrize("more", [0, 1])
 @pytest.mark.parametrize("name", SWALLOWED)
-async def test_a_refusal_that_the_caller_passes_over_fails_the_scope(
+async def test_a_refusal_that_the_caller_ignores_fails_the_scope(
     name: str, more: int, pool: db.Database, conn: Connection, database: Database
 ) -> None:
     async def enqueue_in_scope() -> None:
@@ -99,7 +99,7 @@ async def test_a_scope_keeps_its_tenant(pool: db.Database) -> None:
         assert (await scope.run(calls.get_job(job.job_id))).job.tenant_id == TENANT_A
 
 
-async def test_errors_of_the_callers_own_database_pass_as_they_are(pool: db.Database) -> None:
+async def test_errors_of_the_callers_own_database_are_raised_unchanged(pool: db.Database) -> None:
     with pytest.raises(psycopg.OperationalError, match="of my own"):
         async with pool.tenant(TENANT_A):
             raise psycopg.OperationalError("of my own")

@@ -1,4 +1,4 @@
-"""The test kit in use: what it tells, what it runs, what it moves."""
+"""The test kit in use: its assertions, its drains, and its clock."""
 
 import asyncio
 import threading
@@ -75,13 +75,13 @@ def confide(ctx: Context) -> str:
 
 @pytest.fixture(scope="session")
 def jobforge_postgres(server: PostgresServer) -> Postgres:
-    """The server of this run instead of one more."""
+    """Use this run's server instead of another one."""
     return Postgres(server.url(), is_durable=False)
 
 
 @pytest.fixture
 def acme(jf_test: Kit) -> UUID:
-    """The tenant of most tests, with the app in use."""
+    """Return the tenant of most tests, with the app in use."""
     seen.clear()
     jf_test.use(jf)
     return jf_test.tenant("acme")
@@ -93,7 +93,7 @@ def ambient(acme: UUID) -> Iterator[None]:
         yield
 
 
-def test_a_job_is_found_by_each_of_its_traits(jf_test: Kit, acme: UUID) -> None:
+def test_a_job_is_found_by_each_of_its_properties(jf_test: Kit, acme: UUID) -> None:
     send.using(tenant="acme", key="k").enqueue("ada", subject="hi")
     jf_test.assert_enqueued(send)
     jf_test.assert_enqueued("send")
@@ -107,14 +107,15 @@ def test_a_job_is_found_by_each_of_its_traits(jf_test: Kit, acme: UUID) -> None:
 
 
 @pytest.mark.usefixtures("ambient")
-def test_a_job_that_differs_in_one_trait_is_not_found(jf_test: Kit) -> None:
+def test_a_job_that_differs_in_one_property_is_not_found(jf_test: Kit) -> None:
     send.using(key="k").enqueue("ada")
     jf_test.refute_enqueued(ship)
     jf_test.refute_enqueued(send, tenant="globex")
     jf_test.refute_enqueued(send, queue="default")
     jf_test.refute_enqueued(send, key="other")
     jf_test.refute_enqueued(send, to="bob")
-    jf_test.refute_enqueued(send, subject="hello")  # it was not given, so it is not in the payload
+    # the caller passed no value, so the payload has none
+    jf_test.refute_enqueued(send, subject="hello")
     with pytest.raises(AssertionError, match="expected no job of send"):
         jf_test.refute_enqueued(send, to="ada")
 
@@ -157,7 +158,7 @@ def test_a_payload_and_a_result_may_be_too_large_for_a_row(
 
 
 @pytest.mark.usefixtures("ambient")
-def test_jobs_of_connectors_are_enqueued_and_checked_as_others(jf_test: Kit) -> None:
+def test_connector_jobs_are_enqueued_and_checked_like_others(jf_test: Kit) -> None:
     request = jf.connector("http.request")
     request.using(key="once").enqueue(url="https://example.com/", method="POST", body={"id": 5})
     payload = {"url": "https://example.com/", "method": "POST", "body": {"id": 5}}
@@ -170,7 +171,7 @@ def test_jobs_of_connectors_are_enqueued_and_checked_as_others(jf_test: Kit) -> 
 
 
 @pytest.mark.usefixtures("ambient")
-def test_jobs_count_as_enqueued_after_they_have_run(jf_test: Kit) -> None:
+def test_jobs_still_count_as_enqueued_after_they_have_run(jf_test: Kit) -> None:
     send.enqueue("ada")
     jf_test.drain()
     (job,) = jf_test.assert_enqueued(send)
@@ -186,7 +187,7 @@ def test_a_rolled_back_job_was_not_enqueued(jf_test: Kit) -> None:
 
 
 @pytest.mark.usefixtures("ambient")
-def test_a_drain_runs_what_jobs_enqueue_in_turn(jf_test: Kit, acme: UUID) -> None:
+def test_a_drain_also_runs_jobs_that_jobs_enqueue(jf_test: Kit, acme: UUID) -> None:
     fan_out.enqueue(["ada", "bob"])
     enqueue_one.using(correlation_id="c-1").enqueue("eve")
     drained = jf_test.drain()
@@ -213,7 +214,7 @@ async def test_the_kit_works_in_async_tests(jf_test: Kit, acme: UUID) -> None:
 
 
 @pytest.mark.usefixtures("ambient")
-def test_a_drain_sees_retries_through_to_the_end(jf_test: Kit) -> None:
+def test_a_drain_runs_all_retries(jf_test: Kit) -> None:
     flaky.enqueue("boom")
     before = jf_test.now()
     drained = jf_test.drain()
@@ -224,7 +225,7 @@ def test_a_drain_sees_retries_through_to_the_end(jf_test: Kit) -> None:
 
 
 @pytest.mark.usefixtures("ambient")
-def test_what_is_scheduled_runs_in_the_order_of_its_time(jf_test: Kit) -> None:
+def test_scheduled_jobs_run_in_the_order_of_their_times(jf_test: Kit) -> None:
     send.using(delay=timedelta(days=2)).enqueue("late")
     send.using(delay=3600).enqueue("soon")
     assert jf_test.drain(with_scheduled=False).jobs == []
@@ -233,7 +234,7 @@ def test_what_is_scheduled_runs_in_the_order_of_its_time(jf_test: Kit) -> None:
 
 
 @pytest.mark.usefixtures("ambient")
-def test_travelling_makes_a_job_due(jf_test: Kit) -> None:
+def test_moving_the_clock_makes_a_job_due(jf_test: Kit) -> None:
     send.using(delay=3600).enqueue("ada")
     jf_test.travel(minutes=59)
     assert jf_test.drain(with_scheduled=False).succeeded == 0
@@ -244,8 +245,8 @@ def test_travelling_makes_a_job_due(jf_test: Kit) -> None:
 
 
 @pytest.mark.usefixtures("ambient")
-def test_travelling_past_a_lease_ends_it(jf_test: Kit) -> None:
-    """The time that a test skips is no outage, after which leases would last longer."""
+def test_moving_the_clock_past_a_lease_expires_it(jf_test: Kit) -> None:
+    """Skipped time is not an outage, after which leases would be longer."""
     flaky.enqueue()
     assert jf_test.drain().succeeded == 1
     flaky.enqueue()
@@ -258,7 +259,7 @@ def test_travelling_past_a_lease_ends_it(jf_test: Kit) -> None:
     assert ran.job.attempt == 2
 
 
-def test_travelling_makes_a_schedule_due(jf_test: Kit) -> None:
+def test_moving_the_clock_makes_a_schedule_due(jf_test: Kit) -> None:
     app = JobForge(database_url="postgresql://nobody@127.0.0.1:1/nowhere", tenant="punctual")
 
     @app.job(cron="0 * * * *", payload={"day": "{{schedule.date}}"})
@@ -266,7 +267,7 @@ def test_travelling_makes_a_schedule_due(jf_test: Kit) -> None:
         return day
 
     jf_test.use(app)
-    assert jf_test.drain().jobs == []  # the tenant is not there yet
+    assert jf_test.drain().jobs == []  # the tenant does not exist yet
     jf_test.tenant("punctual")
     jf_test.travel(hours=1)
     [ran] = jf_test.drain().jobs
@@ -282,7 +283,7 @@ def test_a_drain_stops_at_its_limit(jf_test: Kit) -> None:
 
 
 @pytest.mark.usefixtures("ambient")
-def test_a_drain_that_does_not_end_fails_and_names_the_job(
+def test_an_endless_drain_fails_and_names_the_job(
     jf_test: Kit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(drain, "MAX_ATTEMPTS", 5)
@@ -302,7 +303,7 @@ def test_errors_of_handlers_are_raised_on_demand(jf_test: Kit) -> None:
 
 
 @pytest.mark.usefixtures("ambient")
-def test_each_attempt_is_counted_once_by_what_became_of_its_job(jf_test: Kit) -> None:
+def test_each_attempt_is_counted_once_by_the_outcome_of_its_job(jf_test: Kit) -> None:
     for how in ("cancel", "dead", "snooze"):
         decide.enqueue(how)
     send.enqueue("ada")
@@ -331,9 +332,7 @@ def test_a_rate_limit_delays_but_does_not_stop_a_drain(jf_test: Kit) -> None:
 
 
 @pytest.mark.usefixtures("ambient")
-def test_a_drain_runs_the_commands_that_are_allowed(
-    jf_test: Kit, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_drain_runs_allowed_commands(jf_test: Kit, monkeypatch: pytest.MonkeyPatch) -> None:
     own = JobForge()
     shell = own.command("shell", argv=["sh", "-c", "exit $1", "sh", "{code}"])
     missing = own.command("missing", argv=["no-such-program"])
@@ -367,7 +366,7 @@ def test_a_result_that_json_cannot_hold_is_an_error_of_the_handler(jf_test: Kit)
 
 @pytest.mark.parametrize("is_named", [True, False])
 @pytest.mark.usefixtures("ambient")
-def test_a_job_enqueues_for_its_own_tenant_only(jf_test: Kit, *, is_named: bool) -> None:
+def test_a_job_enqueues_only_for_its_own_tenant(jf_test: Kit, *, is_named: bool) -> None:
     own = JobForge()
 
     @own.job
@@ -385,7 +384,7 @@ def test_a_job_enqueues_for_its_own_tenant_only(jf_test: Kit, *, is_named: bool)
 
 
 @pytest.mark.usefixtures("ambient")
-def test_the_next_attempts_fail_when_the_test_wants_it(jf_test: Kit) -> None:
+def test_the_next_attempts_fail_on_request(jf_test: Kit) -> None:
     jf_test.fail_next(send, OSError("planned"), times=2)
     send.enqueue("ada")
     drained = jf_test.drain()
@@ -398,7 +397,7 @@ def test_the_next_attempts_fail_when_the_test_wants_it(jf_test: Kit) -> None:
 
 
 @pytest.mark.usefixtures("acme")
-def test_a_run_answers_the_result_and_keeps_what_was_said(jf_test: Kit) -> None:
+def test_a_run_returns_the_result_and_records_the_notes(jf_test: Kit) -> None:
     jf_test.secrets["place"] = "under the tree"
     assert jf_test.run(confide) == "under the tree"
     assert jf_test.notes.logs == [{"level": "info", "message": "here", "depth": 1}]
@@ -409,20 +408,20 @@ def test_a_run_answers_the_result_and_keeps_what_was_said(jf_test: Kit) -> None:
 
 
 @pytest.mark.usefixtures("acme")
-def test_a_run_checks_arguments_as_enqueuing_does(jf_test: Kit) -> None:
+def test_a_run_validates_arguments_like_an_enqueue(jf_test: Kit) -> None:
     with pytest.raises(InvalidPayload, match="to"):
         jf_test.run(send, to=3)  # type: ignore[arg-type]
     assert jf_test.run(ship, Order(number=3)) == 3
 
 
 @pytest.mark.usefixtures("acme")
-def test_a_secret_that_nobody_gave_is_not_found(jf_test: Kit) -> None:
+def test_a_missing_secret_is_not_found(jf_test: Kit) -> None:
     with pytest.raises(NotFound, match="place"):
         jf_test.run(confide)
 
 
 @pytest.mark.usefixtures("ambient")
-def test_what_a_drained_job_said_is_recorded_with_it(jf_test: Kit) -> None:
+def test_notes_of_a_drained_job_are_recorded_with_it(jf_test: Kit) -> None:
     jf_test.secrets["place"] = "under the tree"
     handle = confide.enqueue()
     assert jf_test.drain().succeeded == 1
@@ -431,7 +430,7 @@ def test_what_a_drained_job_said_is_recorded_with_it(jf_test: Kit) -> None:
 
 
 @pytest.mark.usefixtures("acme")
-def test_row_security_holds_for_the_app(jf_test: Kit) -> None:
+def test_row_security_applies_to_the_app(jf_test: Kit) -> None:
     send.using(tenant="acme").enqueue("ada")
     with psycopg.connect(jf_test.url) as conn:
         assert conn.execute("select from jobforge.jobs").rowcount == 0
@@ -457,7 +456,7 @@ def test_an_app_gets_its_own_connections_back(server: PostgresServer) -> None:
         outer.assert_enqueued(job)
 
 
-def test_draining_without_an_app_says_how_to_name_one(jf_test: Kit) -> None:
+def test_a_drain_without_an_app_says_how_to_specify_one(jf_test: Kit) -> None:
     with pytest.raises(ConfigError) as failure:
         jf_test.drain()
     assert "jobforge_app" in str(failure.value.hint)

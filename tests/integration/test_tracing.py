@@ -1,4 +1,4 @@
-"""Traces: from whoever enqueues through attempts, steps and processes, to whoever is asked."""
+"""Traces from the enqueuing code through attempts, steps and processes to external requests."""
 
 import io
 import json
@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 from cluster import Connection, Database
-from integration.collector import collecting
-from integration.loopback import loopback
-from integration.recorder import Recorder, are_nested, recording
-from integration.seam import TENANT_A
+from integration.call_setup import TENANT_A
+from integration.loopback_server import run_loopback_server
+from integration.span_recorder import SpanRecorder, are_nested, record_spans
 from integration.terminal import Terminal
-from integration.workshop import Workshop
+from integration.trace_collector import run_trace_collector
+from integration.worker_harness import WorkerHarness
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
 from opentelemetry.trace import SpanKind, StatusCode
@@ -81,23 +81,23 @@ OTHER = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
 
 @pytest.fixture
-def recorder() -> Iterator[Recorder]:
-    with recording() as recorder:
+def recorder() -> Iterator[SpanRecorder]:
+    with record_spans() as recorder:
         yield recorder
 
 
 @pytest.fixture
-def shop(database: Database, conn: Connection) -> Workshop:
+def harness(database: Database, conn: Connection) -> WorkerHarness:
     db.run(conn, calls.put_tenant(TENANT_A, {"slug": "acme"}))
-    return Workshop(database, conn)
+    return WorkerHarness(database, conn)
 
 
-async def test_one_trace_leads_from_the_caller_into_the_steps_of_an_inline_job(
-    shop: Workshop, recorder: Recorder
+async def test_one_trace_leads_from_the_caller_to_the_steps_of_an_inline_job(
+    harness: WorkerHarness, recorder: SpanRecorder
 ) -> None:
     said = io.StringIO()
 
-    @shop.app.job(isolation="inline")
+    @harness.app.job(isolation="inline")
     async def order(ctx: Context) -> None:
         await ctx.step("pay", pay)
         await inner.using(tenant=TENANT_A).aenqueue()
@@ -106,19 +106,19 @@ async def test_one_trace_leads_from_the_caller_into_the_steps_of_an_inline_job(
         with recorder.tracer.start_as_current_span("charge"):
             logs.emit("charged")
 
-    @shop.app.job(isolation="inline")
+    @harness.app.job(isolation="inline")
     async def inner() -> None: ...
 
-    shop.register()
+    harness.register()
     logs.configure(format="json", level="debug", stream=said)
     try:
-        async with shop.working():
+        async with harness.running_worker():
             with recorder.tracer.start_as_current_span("sign up"):
                 handle = await order.using(tenant=TENANT_A).aenqueue()
-            await shop.ended(handle.id)
+            await harness.wait_for_state(handle.id)
     finally:
         logs.unconfigure()
-    one = recorder.one
+    one = recorder.span_named
     run = one("run order")
     assert are_nested(
         *(one("sign up"), one("enqueue order"), run, one("step pay"), one("charge")),
@@ -145,19 +145,19 @@ async def test_one_trace_leads_from_the_caller_into_the_steps_of_an_inline_job(
 
 
 async def test_an_attempt_that_fails_is_a_failed_span_of_the_same_trace(
-    shop: Workshop, recorder: Recorder
+    harness: WorkerHarness, recorder: SpanRecorder
 ) -> None:
-    @shop.app.job(isolation="inline", retry=Retry(max_attempts=2, base=0))
+    @harness.app.job(isolation="inline", retry=Retry(max_attempts=2, base=0))
     async def charge(ctx: Context) -> None:
         if ctx.attempt == 1:
             raise ValueError("the password is password=hunter22")
 
-    shop.register()
-    async with shop.working():
+    harness.register()
+    async with harness.running_worker():
         handle = await charge.using(tenant=TENANT_A).aenqueue()
-        await shop.ended(handle.id)
-    enqueued = recorder.one("enqueue charge")
-    first, second = recorder.all("run charge")
+        await harness.wait_for_state(handle.id)
+    enqueued = recorder.span_named("enqueue charge")
+    first, second = recorder.spans_named("run charge")
     assert are_nested(enqueued, first)
     assert are_nested(enqueued, second)
     assert first.attributes is not None
@@ -167,78 +167,78 @@ async def test_an_attempt_that_fails_is_a_failed_span_of_the_same_trace(
     assert second.status.status_code is StatusCode.UNSET
 
 
-async def test_jobs_that_are_made_together_are_in_one_trace(
-    shop: Workshop, recorder: Recorder, conn: Connection
+async def test_jobs_enqueued_together_share_a_trace(
+    harness: WorkerHarness, recorder: SpanRecorder, conn: Connection
 ) -> None:
-    @shop.app.job(isolation="inline")
+    @harness.app.job(isolation="inline")
     async def order(n: int) -> None: ...
 
-    shop.register()
+    harness.register()
     await order.using(tenant=TENANT_A).aenqueue_many([order.args(n) for n in range(3)])
-    context = recorder.one("enqueue order").context
+    context = recorder.span_named("enqueue order").context
     assert context is not None
     rows = conn.execute("select traceparent from jobforge.jobs").fetchall()
     parents = [row["traceparent"].split("-")[2] for row in rows]
     assert parents == [f"{context.span_id:016x}"] * 3
 
 
-async def test_what_is_not_recorded_where_it_was_enqueued_is_not_recorded_in_the_job(
-    shop: Workshop, recorder: Recorder
+async def test_an_unsampled_trace_is_not_sampled_in_the_job(
+    harness: WorkerHarness, recorder: SpanRecorder
 ) -> None:
     carried: list[str | None] = []
 
-    @shop.app.job(isolation="inline")
+    @harness.app.job(isolation="inline")
     async def order() -> None:
         with recorder.tracer.start_as_current_span("charge"):
             carried.append(tracing.current_traceparent())
 
-    shop.register()
+    harness.register()
     unrecorded = TracerProvider(sampler=ALWAYS_OFF).get_tracer("the test")
-    async with shop.working():
+    async with harness.running_worker():
         with unrecorded.start_as_current_span("sign up") as outer:
             handle = await order.using(tenant=TENANT_A).aenqueue()
-        await shop.ended(handle.id)
-    assert recorder.all("run order") == recorder.all("charge") == []
+        await harness.wait_for_state(handle.id)
+    assert recorder.spans_named("run order") == recorder.spans_named("charge") == []
     (traceparent,) = map(tracing.read_traceparent, carried)
     assert traceparent is not None
     assert traceparent.trace_id == f"{outer.get_span_context().trace_id:032x}"
     assert not int(traceparent.flags, 16) & 1
 
 
-def test_what_is_made_together_carries_the_span_in_which_it_was_added(
-    shop: Workshop, recorder: Recorder
+def test_workflows_batches_and_events_continue_the_span_in_which_they_were_created(
+    harness: WorkerHarness, recorder: SpanRecorder
 ) -> None:
-    @shop.app.job
+    @harness.app.job
     def order() -> None: ...
 
-    shop.register()
+    harness.register()
     with recorder.tracer.start_as_current_span("sign up") as span:
-        with shop.app.workflow("bill", tenant=TENANT_A) as flow:
+        with harness.app.workflow("bill", tenant=TENANT_A) as flow:
             node = order.node()
-        with shop.app.batch(tenant=TENANT_A) as batch:
+        with harness.app.batch(tenant=TENANT_A) as batch:
             batch.add(order.args())
         batch.handle.add(order.args())
-        shop.app.emit("paid", tenant=TENANT_A)
+        harness.app.emit("paid", tenant=TENANT_A)
         jobs = [node.id, *flow.handle.detail().result]
-    rows = shop.conn.execute(
+    rows = harness.conn.execute(
         "select traceparent from jobforge.jobs union all select traceparent from jobforge.events"
     ).fetchall()
     assert jobs
     assert [row["traceparent"] for row in rows] == [tracing.traceparent_of(span)] * 4
-    shop.app.close()
+    harness.app.close()
 
 
-async def test_a_request_to_others_tells_them_the_span_that_it_is_made_in(
-    recorder: Recorder,
+async def test_an_external_request_carries_its_span(
+    recorder: SpanRecorder,
 ) -> None:
-    async with loopback(b"HTTP/1.1 404 Nowhere\r\ncontent-length: 0\r\n\r\n") as server:
+    async with run_loopback_server(b"HTTP/1.1 404 Nowhere\r\ncontent-length: 0\r\n\r\n") as server:
         allowed = Config(egress_allow=(f"127.0.0.1:{server.port}",), egress_http=True)
         egress = EgressClient(policy_from_config(allowed))
         with recorder.tracer.start_as_current_span("run"):
             await egress.send(EgressRequest("GET", server.url, traceparent=OTHER))
             await egress.send(EgressRequest("GET", server.url, (("Traceparent", OTHER),)))
-    first, second = recorder.all("GET")
-    assert are_nested(recorder.one("run"), first)
+    first, second = recorder.spans_named("GET")
+    assert are_nested(recorder.span_named("run"), first)
     assert first.status.status_code is StatusCode.ERROR
     own = f"traceparent: 00-{first.context.trace_id:032x}-{first.context.span_id:016x}-"
     sent = [request.decode().lower() for request in server.requests]
@@ -248,27 +248,27 @@ async def test_a_request_to_others_tells_them_the_span_that_it_is_made_in(
     assert f"{second.context.span_id:016x}" not in sent[1]
 
 
-def test_an_application_with_an_exporter_of_its_own_uses_it_in_every_process(
+def test_an_applications_exporter_is_used_in_every_process(
     database: Database, conn: Connection, tmp_path: Path
 ) -> None:
     (tmp_path / "app.py").write_text(OWN)
     db.run(conn, calls.put_tenant(TENANT_A, {"slug": "acme"}))
     shell = Terminal(tmp_path, JOBFORGE_DATABASE_URL=database.url, OTEL_BSP_SCHEDULE_DELAY="600000")
-    with shell.started("worker", "--no-connectors", "--log-level", "debug") as worker:
+    with shell.start("worker", "--no-connectors", "--log-level", "debug") as worker:
         worker.wait_for('"worker.started"')
         db.run(conn, calls.enqueue_job(JobRequest("order"), tenant_id=TENANT_A))
         worker.wait_for('"job.finished"')
         worker.signal(signal.SIGTERM)
-        assert worker.end() == 0
+        assert worker.wait_for_exit() == 0
     (row,) = conn.execute("select stdout_tail from jobforge.all_attempts").fetchall()
-    in_job, in_worker = json.loads(row["stdout_tail"]), worker.said
+    in_job, in_worker = json.loads(row["stdout_tail"]), worker.output
     assert in_job["name"] == "charge"
     assert in_job["parent_id"] in in_worker
     assert '"name": "run order"' in in_worker
 
 
-def test_a_worker_sends_what_its_jobs_do_in_processes_of_their_own(
-    database: Database, conn: Connection, recorder: Recorder, tmp_path: Path
+def test_a_worker_sends_the_spans_of_isolated_jobs(
+    database: Database, conn: Connection, recorder: SpanRecorder, tmp_path: Path
 ) -> None:
     (tmp_path / "app.py").write_text(APP)
     db.run(conn, calls.put_tenant(TENANT_A, {"slug": "acme"}))
@@ -277,68 +277,68 @@ def test_a_worker_sends_what_its_jobs_do_in_processes_of_their_own(
     @app.job
     def order() -> None: ...
 
-    with collecting() as collector:
+    with run_trace_collector() as collector:
         shell = Terminal(
             tmp_path,
             JOBFORGE_DATABASE_URL=database.url,
             OTEL_EXPORTER_OTLP_ENDPOINT=collector.url,
             OTEL_EXPORTER_OTLP_HEADERS="api-key=of-the-collector",
         )
-        with shell.started("worker", "--log-level", "debug", "--no-connectors") as worker:
+        with shell.start("worker", "--log-level", "debug", "--no-connectors") as worker:
             worker.wait_for('"worker.started"')
             order.enqueue()
             worker.wait_for('"job.finished"', times=2)
             worker.signal(signal.SIGTERM)
-            assert worker.end() == 0
+            assert worker.wait_for_exit() == 0
     app.close()
-    told = {each.name: each for each in collector.told}
-    enqueued = recorder.one("enqueue order")
+    reported = {each.name: each for each in collector.spans}
+    enqueued = recorder.span_named("enqueue order")
     assert enqueued.context is not None
     way = ("run order", "step pay", "charge")
-    parents = [told[name].parent_id for name in way]
-    ids = [told[name].span_id for name in way]
+    parents = [reported[name].parent_id for name in way]
+    ids = [reported[name].span_id for name in way]
     assert parents == [f"{enqueued.context.span_id:016x}", *ids[:-1]]
-    assert told["enqueue receipt"].parent_id == told["run order"].span_id
-    assert told["run receipt"].parent_id == told["enqueue receipt"].span_id
-    assert {each.trace_id for each in collector.told} == {f"{enqueued.context.trace_id:032x}"}
-    assert {each.service for each in collector.told} == {"jobforge-worker"}
-    assert told["charge"].attributes == {"card.token": "[redacted]"}
-    assert told["run order"].attributes["jobforge.outcome"] == "succeeded"
-    assert told["run receipt"].attributes["jobforge.outcome"] == "succeeded"
-    assert told["run receipt"].attributes["paper"] == "thick"
-    lines = [json.loads(line) for line in worker.said.splitlines()]
+    assert reported["enqueue receipt"].parent_id == reported["run order"].span_id
+    assert reported["run receipt"].parent_id == reported["enqueue receipt"].span_id
+    assert {each.trace_id for each in collector.spans} == {f"{enqueued.context.trace_id:032x}"}
+    assert {each.service for each in collector.spans} == {"jobforge-worker"}
+    assert reported["charge"].attributes == {"card.token": "[redacted]"}
+    assert reported["run order"].attributes["jobforge.outcome"] == "succeeded"
+    assert reported["run receipt"].attributes["jobforge.outcome"] == "succeeded"
+    assert reported["run receipt"].attributes["paper"] == "thick"
+    lines = [json.loads(line) for line in worker.output.splitlines()]
     spans = {
         line["definition"]: line["span_id"] for line in lines if line["event"] == "job.finished"
     }
     assert spans == {
-        "order@1": told["run order"].span_id,
-        "receipt@1": told["run receipt"].span_id,
+        "order@1": reported["run order"].span_id,
+        "receipt@1": reported["run receipt"].span_id,
     }
 
 
-def test_jobs_of_which_nothing_is_asked_are_told_of_by_the_same_ids(
+def test_log_lines_and_spans_of_a_job_share_their_trace_id(
     database: Database, conn: Connection, tmp_path: Path
 ) -> None:
     (tmp_path / "app.py").write_text(APP)
     db.run(conn, calls.put_tenant(TENANT_A, {"slug": "acme"}))
-    with collecting() as collector:
+    with run_trace_collector() as collector:
         shell = Terminal(
             tmp_path,
             JOBFORGE_DATABASE_URL=database.url,
             OTEL_EXPORTER_OTLP_ENDPOINT=collector.url,
         )
-        with shell.started("worker", "--no-connectors") as worker:
+        with shell.start("worker", "--no-connectors") as worker:
             worker.wait_for('"worker.started"')
             db.run(conn, calls.enqueue_jobs([JobRequest("count")], tenant_id=TENANT_A))
             conn.commit()
             worker.wait_for('"job.dead"')
             worker.signal(signal.SIGTERM)
-            assert worker.end() == 0
-    told = {each.name: each for each in collector.told}
-    assert told["run count"].parent_id == ""
-    assert told["enqueue refuse"].parent_id == told["run count"].span_id
-    assert told["run refuse"].parent_id == told["enqueue refuse"].span_id
-    assert len({each.trace_id for each in collector.told}) == 1
-    (dead,) = (line for line in map(json.loads, worker.said.splitlines()) if "job_id" in line)
-    assert dead["trace_id"] == told["run refuse"].trace_id
-    assert dead["span_id"] == told["run refuse"].span_id
+            assert worker.wait_for_exit() == 0
+    reported = {each.name: each for each in collector.spans}
+    assert reported["run count"].parent_id == ""
+    assert reported["enqueue refuse"].parent_id == reported["run count"].span_id
+    assert reported["run refuse"].parent_id == reported["enqueue refuse"].span_id
+    assert len({each.trace_id for each in collector.spans}) == 1
+    (dead,) = (line for line in map(json.loads, worker.output.splitlines()) if "job_id" in line)
+    assert dead["trace_id"] == reported["run refuse"].trace_id
+    assert dead["span_id"] == reported["run refuse"].span_id

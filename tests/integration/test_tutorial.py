@@ -1,4 +1,4 @@
-"""Whoever follows docs/tutorial.md sees what it says: its files and commands run in order."""
+"""The files and commands of docs/tutorial.md, run in order, have the described results."""
 
 import io
 import re
@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 from cluster import Connection, Database, wait_until
-from integration.seam import TENANT_A
-from integration.terminal import Program, QuickTerminal, Terminal, environment
+from integration.call_setup import TENANT_A
+from integration.terminal import InProcessTerminal, RunningProgram, Terminal, environment
 
 from jobforge.security.vault import make_secret_key
 
@@ -24,12 +24,12 @@ PORT = "8900"
 
 
 class Reader:
-    """Somebody in a folder with the page's files, who types what follows a `$`."""
+    """A reader in a folder with the page's files, who types what follows a `$`."""
 
     def __init__(self, folder: Path, **settings: str) -> None:
         self._folder = folder
         self._settings = settings
-        self._shell = QuickTerminal(folder, **settings)
+        self._shell = InProcessTerminal(folder, **settings)
 
     def types(self, line: str) -> str:
         for inner in re.findall(r"\$\((.*?)\)", line):
@@ -40,7 +40,7 @@ class Reader:
         return self._runs(words)
 
     def _runs(self, words: list[str]) -> str:
-        """Within this process, as QuickTerminal does, for the same reason."""
+        """Run within this process, as InProcessTerminal does, to save time."""
         with pytest.MonkeyPatch.context() as patch, redirect_stdout(io.StringIO()) as out:
             patch.chdir(self._folder)
             patch.syspath_prepend(self._folder)
@@ -52,7 +52,7 @@ class Reader:
         return out.getvalue().strip()
 
     @contextmanager
-    def starts(self, script: str, **variables: str) -> Iterator[Program]:
+    def starts(self, script: str, **variables: str) -> Iterator[RunningProgram]:
         process = subprocess.Popen(
             [sys.executable, script],
             stdout=subprocess.PIPE,
@@ -61,7 +61,7 @@ class Reader:
             cwd=self._folder,
             env=environment(**self._settings, **variables),
         )
-        program = Program(process)
+        program = RunningProgram(process)
         try:
             yield program
         finally:
@@ -70,7 +70,9 @@ class Reader:
             program.close()
 
 
-def test_the_tutorial_does_what_it_says(database: Database, conn: Connection, folder: Path) -> None:
+def test_the_tutorial_works_as_described(
+    database: Database, conn: Connection, folder: Path
+) -> None:
     conn.execute("select jobforge.put_tenant(%s, %s)", [TENANT_A, '{"slug": "acme"}'])
     port = _free_port()
     _write_files(folder, port)
@@ -82,17 +84,17 @@ def test_the_tutorial_does_what_it_says(database: Database, conn: Connection, fo
         "JOBFORGE_EGRESS_HTTP": "true",
     }
     reader = Reader(folder, **settings)
-    with Terminal(folder, **settings).started("worker", "app.py") as worker:
+    with Terminal(folder, **settings).start("worker", "app.py") as worker:
         worker.wait_for("worker.started")
-        said = _follow(reader, port)
+        outputs = _follow(reader, port)
         wait_until(lambda: _results(conn) >= _EXPECTED)
-    assert "Welcome, to ada@example.com" in said["jobforge enqueue send_mail"]
-    assert said["python signup.py grace@example.com"] == ""
-    assert "manual" in said["jobforge triggers firings"]
-    assert said["python fulfil.py 9 30"] == "succeeded"
-    assert said["python fulfil.py 10 0"] == "failed"
-    assert "make_invoice" in said["jobforge failures list"]
-    assert "dead" in said["jobforge jobs explain"]
+    assert "Welcome, to ada@example.com" in outputs["jobforge enqueue send_mail"]
+    assert outputs["python signup.py grace@example.com"] == ""
+    assert "manual" in outputs["jobforge triggers firings"]
+    assert outputs["python fulfil.py 9 30"] == "succeeded"
+    assert outputs["python fulfil.py 10 0"] == "failed"
+    assert "make_invoice" in outputs["jobforge failures list"]
+    assert "dead" in outputs["jobforge jobs explain"]
 
 
 _EXPECTED = {
@@ -110,22 +112,22 @@ def _results(conn: Connection) -> set[str]:
     return {row["result"] for row in rows if isinstance(row["result"], str)}
 
 
-def _follow(reader: Reader, port: str) -> "Said":
-    """What each command said. The receiver is started where the page says so."""
-    said = Said()
+def _follow(reader: Reader, port: str) -> "CommandOutputs":
+    """Return the output of each command. The receiver starts where the page says so."""
+    outputs = CommandOutputs()
     before, after = PAGE.split("$ WEBHOOK_SECRET=whsec_… python receiver.py\n")
     for line in _lines(before, port):
-        said.note(line, reader.types(line))
-    secret = said["jobforge webhooks create"]
+        outputs.note(line, reader.types(line))
+    secret = outputs["jobforge webhooks create"]
     with reader.starts("receiver.py", WEBHOOK_SECRET=secret) as receiver:
         for line in _lines(after, port):
-            said.note(line, reader.types(line))
+            outputs.note(line, reader.types(line))
         receiver.wait_for("job.succeeded invoice for order 8: 45.00")
-    return said
+    return outputs
 
 
-class Said:
-    """Answers by the beginning of the command."""
+class CommandOutputs:
+    """Outputs by the beginning of their command."""
 
     def __init__(self) -> None:
         self._answers: list[tuple[str, str]] = []
@@ -138,7 +140,9 @@ class Said:
 
 
 def _lines(text: str, port: str) -> Iterator[str]:
-    """The commands, but for those that make the surroundings, which the test does by itself."""
+    """Return the commands, without those that prepare the environment, which the
+    test does itself.
+    """
     ours = ("mkdir", "pip", "export", "jobforge dev")
     for line in re.findall(r"^\$ (.*)$", text, re.MULTILINE):
         if not line.startswith(ours):
@@ -146,7 +150,7 @@ def _lines(text: str, port: str) -> Iterator[str]:
 
 
 def _write_files(folder: Path, port: str) -> None:
-    """The blocks of the page, each in the file that its first line names."""
+    """Write each block of the page to the file that its first line names."""
     parts: dict[str, list[str]] = defaultdict(list)
     for name, block in re.findall(
         r"^```python\n# (\S+)\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL

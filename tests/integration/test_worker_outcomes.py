@@ -1,12 +1,12 @@
-"""Outcomes that cannot be sent as they are, and those that have to wait."""
+"""Outcomes that cannot be sent unchanged, and outcomes that have to wait."""
 
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 from cluster import Connect, Connection, Database
-from integration.seam import TENANT_A
-from integration.workshop import Waiters, Workshop, eventually
+from integration.call_setup import TENANT_A
+from integration.worker_harness import WaitingJobs, WorkerHarness, eventually
 from sql import engine
 
 from jobforge.db import driver
@@ -21,35 +21,35 @@ pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture
-def shop(database: Database, conn: Connection) -> Workshop:
-    made = Workshop(database, conn)
+def harness(database: Database, conn: Connection) -> WorkerHarness:
+    created = WorkerHarness(database, conn)
 
-    @made.app.job(isolation="inline")
+    @created.app.job(isolation="inline")
     async def work(exit_code: int) -> None:
         del exit_code
 
-    made.register()
-    return made
+    created.register()
+    return created
 
 
-class Teller:
+class ExitCodeRunner:
     """A runner whose jobs have succeeded at once, with the exit code that their payload names."""
 
     level = None
 
     async def open(self) -> None:
-        """Nothing to prepare."""
+        """Prepare nothing."""
 
     async def close(self) -> None:
-        """Nothing to end."""
+        """Close nothing."""
 
     def start(self, job: ClaimedJob, definition: Definition[..., Any], on_end: OnEnd) -> Report:
         del definition, on_end
         return Report(verdict_from_result(None), exit_code=job.payload["exit_code"])
 
 
-class Breaker(Teller):
-    """A runner that cannot start some."""
+class UnstartableRunner(ExitCodeRunner):
+    """A runner that cannot start some jobs."""
 
     def start(self, job: ClaimedJob, definition: Definition[..., Any], on_end: OnEnd) -> Report:
         if job.payload["exit_code"]:
@@ -57,99 +57,101 @@ class Breaker(Teller):
         return super().start(job, definition, on_end)
 
 
-def _by(runner: Callable[[], Teller]) -> Any:
-    def make(_: JobServices) -> Teller:
+def _by(runner: Callable[[], ExitCodeRunner]) -> Any:
+    def make(_: JobServices) -> ExitCodeRunner:
         return runner()
 
     return {"inline": make}
 
 
-async def test_an_outcome_that_the_engine_cannot_read_takes_no_other_with_it(
-    shop: Workshop, caplog: pytest.LogCaptureFixture
+async def test_an_outcome_that_the_engine_cannot_read_does_not_affect_others(
+    harness: WorkerHarness, caplog: pytest.LogCaptureFixture
 ) -> None:
     codes = [0, 1, 2**40, 2, 3, 2**41, 4]
-    jobs = {code: shop.enqueue("work", {"exit_code": code}) for code in codes}
-    async with shop.working(runners=_by(Teller)):
+    jobs = {code: harness.enqueue("work", {"exit_code": code}) for code in codes}
+    async with harness.running_worker(runners=_by(ExitCodeRunner)):
         for code, job_id in jobs.items():
-            await shop.ended(job_id, State.SUCCEEDED if code < 100 else State.DEAD)
+            await harness.wait_for_state(job_id, State.SUCCEEDED if code < 100 else State.DEAD)
     assert caplog.text.count("outcome.refused") == 2
-    error = shop.history(jobs[2**40]).job.error
+    error = harness.history(jobs[2**40]).job.error
     assert error is not None
     assert error["type"] == "InvalidOutcome"
 
 
-async def test_a_job_that_cannot_be_started_has_failed_and_the_others_run(shop: Workshop) -> None:
-    bad, good = (shop.enqueue("work", {"exit_code": code}) for code in (1, 0))
-    async with shop.working(runners=_by(Breaker)):
-        await shop.ended(good)
-        await eventually(lambda: shop.outcomes(bad)[:1] == [Outcome.FAILED])
-
-
-async def test_a_job_that_somebody_has_locked_does_not_keep_others_from_being_settled(
-    shop: Workshop, connect: Connect
+async def test_a_job_that_cannot_be_started_has_failed_and_the_others_run(
+    harness: WorkerHarness,
 ) -> None:
-    waiters = Waiters(shop)
-    locked, *others = [shop.enqueue("wait") for _ in range(5)]
+    bad, good = (harness.enqueue("work", {"exit_code": code}) for code in (1, 0))
+    async with harness.running_worker(runners=_by(UnstartableRunner)):
+        await harness.wait_for_state(good)
+        await eventually(lambda: harness.outcomes(bad)[:1] == [Outcome.FAILED])
+
+
+async def test_a_locked_job_does_not_prevent_others_from_being_settled(
+    harness: WorkerHarness, connect: Connect
+) -> None:
+    waiters = WaitingJobs(harness)
+    locked, *others = [harness.enqueue("wait") for _ in range(5)]
     holder = connect(autocommit=False)
     timeouts = driver.Timeouts(lock_s=0.05)
-    async with shop.working(timeouts=timeouts, lease_s=60, heartbeat_s=30):
+    async with harness.running_worker(timeouts=timeouts, lease_s=60, heartbeat_s=30):
         await eventually(lambda: waiters.running == 5)
         holder.execute("select from jobforge.jobs where id = %s for update", [locked])
         waiters.may_end.set()
         for job_id in others:
-            await shop.ended(job_id)
-        assert shop.state(locked) is State.RUNNING
+            await harness.wait_for_state(job_id)
+        assert harness.state(locked) is State.RUNNING
         holder.rollback()
-        await shop.ended(locked)
-    assert shop.outcomes(locked) == [Outcome.SUCCEEDED]
+        await harness.wait_for_state(locked)
+    assert harness.outcomes(locked) == [Outcome.SUCCEEDED]
 
 
 async def test_a_job_whose_child_is_locked_for_longer_than_its_lease_runs_once(
-    shop: Workshop, conn: Connection, connect: Connect
+    harness: WorkerHarness, conn: Connection, connect: Connect
 ) -> None:
-    waiters = Waiters(shop)
-    parent = shop.enqueue("wait")
-    child = shop.enqueue("wait", after=[str(parent)], queue="later")
+    waiters = WaitingJobs(harness)
+    parent = harness.enqueue("wait")
+    child = harness.enqueue("wait", after=[str(parent)], queue="later")
     holder = connect(autocommit=False)
     timeouts = driver.Timeouts(lock_s=0.05)
-    async with shop.working(timeouts=timeouts, lease_s=2, heartbeat_s=0.5) as worker:
+    async with harness.running_worker(timeouts=timeouts, lease_s=2, heartbeat_s=0.5) as worker:
         await eventually(lambda: waiters.running == 1)
         holder.execute("select from jobforge.jobs where id = %s for update", [child])
         since = _last_beat(conn, worker)
         waiters.may_end.set()
-        for job_id in [shop.enqueue("wait") for _ in range(5)]:
-            await shop.ended(job_id)
+        for job_id in [harness.enqueue("wait") for _ in range(5)]:
+            await harness.wait_for_state(job_id)
         await eventually(lambda: _last_beat(conn, worker) > since + 5)
-        assert shop.state(parent) is State.RUNNING
+        assert harness.state(parent) is State.RUNNING
         holder.rollback()
-        await shop.ended(parent)
-    assert shop.outcomes(parent) == [Outcome.SUCCEEDED]
+        await harness.wait_for_state(parent)
+    assert harness.outcomes(parent) == [Outcome.SUCCEEDED]
     assert waiters.running == 6
-    assert shop.state(child) is State.QUEUED
+    assert harness.state(child) is State.QUEUED
 
 
-async def test_a_job_that_an_application_holds_for_longer_than_its_lease_runs_once(
-    shop: Workshop, conn: Connection, connect: Connect
+async def test_a_job_locked_by_an_application_for_longer_than_its_lease_runs_once(
+    harness: WorkerHarness, conn: Connection, connect: Connect
 ) -> None:
-    waiters = Waiters(shop)
-    held = shop.enqueue("wait")
+    waiters = WaitingJobs(harness)
+    held = harness.enqueue("wait")
     application = connect(autocommit=False)
     timeouts = driver.Timeouts(lock_s=0.05)
-    async with shop.working(timeouts=timeouts, lease_s=2, heartbeat_s=0.5) as worker:
+    async with harness.running_worker(timeouts=timeouts, lease_s=2, heartbeat_s=0.5) as worker:
         await eventually(lambda: waiters.running == 1)
-        # Locks the job that is named as parent until the application commits.
+        # Locks the parent job until the application commits.
         engine.enqueue_one(
             application, TENANT_A, definition="wait", queue="later", after=[str(held)]
         )
         since = _last_beat(conn, worker)
         await eventually(lambda: _last_beat(conn, worker) > since + 5)
         waiters.may_end.set()
-        for job_id in [shop.enqueue("wait") for _ in range(5)]:
-            await shop.ended(job_id)
-        assert shop.state(held) is State.RUNNING
+        for job_id in [harness.enqueue("wait") for _ in range(5)]:
+            await harness.wait_for_state(job_id)
+        assert harness.state(held) is State.RUNNING
         application.commit()
-        await shop.ended(held)
-    assert shop.outcomes(held) == [Outcome.SUCCEEDED]
+        await harness.wait_for_state(held)
+    assert harness.outcomes(held) == [Outcome.SUCCEEDED]
     assert (waiters.running, waiters.cancelled) == (6, 0)
 
 
@@ -161,17 +163,17 @@ def _last_beat(conn: Connection, worker: Worker) -> float:
     return float(row["at"])
 
 
-async def test_a_busy_job_is_named_when_its_worker_ends_without_having_settled_it(
-    shop: Workshop,
+async def test_a_worker_that_stops_logs_a_locked_job_that_it_could_not_settle(
+    harness: WorkerHarness,
     connect: Connect,
     caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(worker_module, "_FLUSH_S", 0.5)
-    job = shop.enqueue("work", {"exit_code": 0})
+    job = harness.enqueue("work", {"exit_code": 0})
     holder = connect(autocommit=False)
-    locker = Locker(holder)
-    async with shop.working(runners=_by(lambda: locker)):
+    locker = LockingRunner(holder)
+    async with harness.running_worker(runners=_by(lambda: locker)):
         await eventually(lambda: locker.has_locked)
     [line] = [line for line in caplog.text.splitlines() if "job.unsettled" in line]
     assert str(job) in line
@@ -179,8 +181,8 @@ async def test_a_busy_job_is_named_when_its_worker_ends_without_having_settled_i
     holder.rollback()
 
 
-class Locker(Teller):
-    """A runner whose job is locked by another transaction before it ends."""
+class LockingRunner(ExitCodeRunner):
+    """A runner whose job another transaction locks before the job ends."""
 
     def __init__(self, holder: Connection) -> None:
         self._holder = holder

@@ -1,68 +1,68 @@
-"""Being woken, and finding work without it."""
+"""Wakeups by notifications, and polling without them."""
 
 import pytest
 from cluster import Connection, Database
-from integration.workshop import Workshop, eventually, set_open
+from integration.worker_harness import WorkerHarness, allow_connections, eventually
 
 pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture
-def shop(database: Database, conn: Connection) -> Workshop:
-    made = Workshop(database, conn)
+def harness(database: Database, conn: Connection) -> WorkerHarness:
+    created = WorkerHarness(database, conn)
 
-    @made.app.job(isolation="inline")
+    @created.app.job(isolation="inline")
     async def work() -> None:
         return None
 
-    made.register()
-    return made
+    created.register()
+    return created
 
 
-async def test_a_notification_wakes_a_worker_that_would_not_look_for_long(
-    shop: Workshop, conn: Connection
+async def test_a_notification_wakes_a_worker_before_its_next_poll(
+    harness: WorkerHarness, conn: Connection
 ) -> None:
-    async with shop.working(poll_s=3600):
+    async with harness.running_worker(poll_s=3600):
         for _ in range(3):
             await eventually(lambda: _is_resting(conn))
-            await shop.ended(shop.enqueue("work"))
+            await harness.wait_for_state(harness.enqueue("work"))
 
 
 async def test_a_worker_that_cannot_listen_finds_jobs_by_polling(
-    shop: Workshop, conn: Connection
+    harness: WorkerHarness, conn: Connection
 ) -> None:
-    async with shop.working(listens=False, poll_s=0.5):
+    async with harness.running_worker(listens=False, poll_s=0.5):
         await eventually(lambda: _is_resting(conn))
-        await shop.ended(shop.enqueue("work"))
+        await harness.wait_for_state(harness.enqueue("work"))
 
 
 async def test_a_worker_listens_again_after_its_connection_was_cut(
-    shop: Workshop, conn: Connection
+    harness: WorkerHarness, conn: Connection
 ) -> None:
-    async with shop.working(poll_s=3600):
+    async with harness.running_worker(poll_s=3600):
         await eventually(lambda: _listeners(conn) != set())
         before = _listeners(conn)
         _cut(conn, before)
         await eventually(lambda: bool(_listeners(conn) - before))
         await eventually(lambda: _is_resting(conn))
-        await shop.ended(shop.enqueue("work"))
+        await harness.wait_for_state(harness.enqueue("work"))
 
 
-async def test_a_job_that_was_enqueued_while_nobody_listened_is_not_left_to_the_poll(
-    shop: Workshop, conn: Connection
+async def test_a_job_enqueued_without_listeners_is_found_before_the_next_poll(
+    harness: WorkerHarness, conn: Connection
 ) -> None:
-    async with shop.working(poll_s=3600):
+    async with harness.running_worker(poll_s=3600):
         await eventually(lambda: _listeners(conn) != set() and _is_resting(conn))
-        set_open(conn, is_open=False)
+        allow_connections(conn, are_allowed=False)
         _cut(conn, _listeners(conn))
         await eventually(lambda: _listeners(conn) == set())
-        job_id = shop.enqueue("work")
-        set_open(conn, is_open=True)
-        await shop.ended(job_id)
+        job_id = harness.enqueue("work")
+        allow_connections(conn, are_allowed=True)
+        await harness.wait_for_state(job_id)
 
 
 def _is_resting(conn: Connection) -> bool:
-    """Its last claim was longer ago than any pause but that of a poll."""
+    """Return whether the last claim was longer ago than any pause except that of a poll."""
     row = conn.execute(
         """
         select count(*) as n from pg_stat_activity

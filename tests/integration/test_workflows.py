@@ -1,11 +1,11 @@
-"""Workflows and batches as apps make them, on a database, with handlers that run."""
+"""Workflows and batches that apps create on a database, with handlers that run."""
 
 from collections.abc import Iterator
 from types import ModuleType
 from uuid import UUID
 
 import pytest
-from integration.shelf import load_example
+from integration.example_programs import load_example
 
 from jobforge import Context, Dead, JobForge
 from jobforge.embedded import PostgresServer
@@ -41,7 +41,7 @@ def split(ctx: Context, parts: int) -> None:
 
 @jf.job(isolation="inline")
 async def spread(ctx: Context, left: int) -> None:
-    """Adds one more to its own batch, as long as there are some left."""
+    """Add one job to its own batch, as long as some are left."""
     if left:
         await (await ctx.workflow).aadd(spread.args(left - 1))
 
@@ -53,7 +53,7 @@ def done(ctx: Context) -> int:
 
 @pytest.fixture(scope="session")
 def jobforge_postgres(server: PostgresServer) -> Postgres:
-    """The server of this run instead of one more."""
+    """Use this run's server instead of another one."""
     return Postgres(server.url(), is_durable=False)
 
 
@@ -69,7 +69,7 @@ def results(drained: Drained, definition: str) -> list[Json]:
     return [ran.result for ran in drained.jobs if ran.job.definition == definition]
 
 
-def test_a_workflow_is_made_once(kit: Kit) -> None:
+def test_a_workflow_is_created_once(kit: Kit) -> None:
     with jf.workflow("once") as wf:
         work.node("a")
     with pytest.raises(Conflict, match="already"):
@@ -85,7 +85,7 @@ def test_nodes_of_one_definition_are_numbered(kit: Kit) -> None:
     kit.assert_enqueued(work, count=len(nodes))
 
 
-def test_a_node_has_the_results_of_those_it_came_after(kit: Kit) -> None:
+def test_a_node_has_the_results_of_its_parents(kit: Kit) -> None:
     with jf.workflow("diamond") as wf:
         first = work.node("a")
         sides = [work.using(after=first, node=side).node(side) for side in ("left", "right")]
@@ -96,7 +96,7 @@ def test_a_node_has_the_results_of_those_it_came_after(kit: Kit) -> None:
     assert ran == ["a", "left", "right"]
 
 
-def test_a_job_may_come_after_handles_and_ids(kit: Kit) -> None:
+def test_a_job_may_depend_on_handles_and_ids(kit: Kit) -> None:
     first, second = work.enqueue("a"), work.enqueue("b")
     child = join.using(after=[first, second.id]).enqueue()
     assert child.job().state is State.BLOCKED
@@ -110,7 +110,7 @@ def test_nothing_is_enqueued_when_the_block_fails(kit: Kit) -> None:
     kit.refute_enqueued(work)
 
 
-def test_what_a_running_job_adds_is_waited_for(kit: Kit) -> None:
+def test_jobs_added_by_a_running_job_are_waited_for(kit: Kit) -> None:
     with jf.workflow("fan-out") as wf:
         parts = split.node(3)
         joined = join.using(after=parts).node()
@@ -160,7 +160,7 @@ def test_a_batch_grows_while_it_runs_and_calls_back_once(kit: Kit) -> None:
 
 
 @pytest.mark.anyio
-async def test_both_are_made_in_async_code_too(kit: Kit) -> None:
+async def test_workflows_and_batches_can_be_created_in_async_code(kit: Kit) -> None:
     async with jf.workflow("async") as wf:
         work.node("a")
     async with jf.batch(open=True) as batch:
@@ -171,7 +171,7 @@ async def test_both_are_made_in_async_code_too(kit: Kit) -> None:
     await jf.aclose()
 
 
-def test_a_handle_of_earlier_work_serves_like_the_first(kit: Kit) -> None:
+def test_a_handle_created_from_an_id_works_like_the_original(kit: Kit) -> None:
     with jf.workflow("earlier") as wf:
         work.node("a")
     with jf.batch() as batch:
@@ -188,7 +188,7 @@ def test_a_handle_of_earlier_work_serves_like_the_first(kit: Kit) -> None:
 
 
 @pytest.mark.anyio
-async def test_async_code_cancels_and_retries_what_was_made(kit: Kit) -> None:
+async def test_async_code_can_cancel_and_retry(kit: Kit) -> None:
     async with jf.workflow("async") as wf:
         work.using(node="first").node("a")
     async with jf.batch() as batch:
@@ -214,7 +214,7 @@ def test_the_etl_example_loads_all_sources(kit: Kit) -> None:
     assert nightly.result() == {"report": "2026-11-15: 4 rows"}
 
 
-def test_the_saga_example_undoes_what_was_done(kit: Kit) -> None:
+def test_the_saga_example_undoes_its_completed_steps(kit: Kit) -> None:
     saga = example("saga", kit)
     good, bad = saga.place(7, "Harbour Lane 3"), saga.place(8, "")
     drained = kit.drain()

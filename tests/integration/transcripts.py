@@ -1,14 +1,13 @@
-"""Transcripts: files with commands and what came of them.
+"""Transcripts: files with commands and their output.
 
     $ jobforge jobs list            in a pipe; `% jobforge …` is on a terminal
         what it printed
-      ! what it said on stderr
+      ! what it printed on stderr
       = 3                           its exit code, unless it is 0
 
-`{name}` stands for something that differs from run to run, `{name:18}` for its first 18 characters,
-and `| head -3` shows only the start.
-A run answers the same file anew, so whoever changes what commands print writes it over and reads
-the difference.
+`{name}` stands for a value that differs from run to run, `{name:18}` for its first 18 characters,
+and `| head -3` shows only the start. A run writes the file again, so that a developer who changes
+output replaces the file and reads the difference.
 """
 
 import json
@@ -46,7 +45,9 @@ _PAUSES = re.compile(r"(?<=\S) {2,}")
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A command of a transcript; `is_watched` on a terminal, `lines` are those of it to show."""
+    """A command of a transcript; with `is_watched` it runs on a terminal; `lines` limits the lines
+    to show.
+    """
 
     text: str
     is_watched: bool
@@ -60,15 +61,15 @@ class Case:
 
 
 def exit_codes(transcript: Path) -> Iterator[tuple[Case, int]]:
-    """As the file has them."""
+    """Return the exit codes in the file."""
     blocks = re.split(r"^(?=[$%] )", transcript.read_text(encoding="utf-8"), flags=re.MULTILINE)
     for block in blocks[1:]:
         code = re.search(r"^  = (\d+)$", block, re.MULTILINE)
         yield Case.read(block.splitlines()[0]), int(code[1]) if code else 0
 
 
-def played(transcript: Path, shell: Terminal, names: Mapping[str, str]) -> str:
-    """The file as it would be after this run."""
+def play(transcript: Path, shell: Terminal, names: Mapping[str, str]) -> str:
+    """Return the file as this run would write it."""
     known = dict(names)
     lines = []
     for line in transcript.read_text(encoding="utf-8").splitlines():
@@ -80,13 +81,13 @@ def played(transcript: Path, shell: Terminal, names: Mapping[str, str]) -> str:
 
 
 def _play(case: Case, shell: Terminal, names: dict[str, str]) -> Iterator[str]:
-    words = [_filled(word, names) for word in case.words]
+    words = [_fill(word, names) for word in case.words]
     with pytest.MonkeyPatch.context() as patch:
         if case.is_watched:
             patch.setattr(output, "is_terminal", lambda: True)
         said = shell.run(*words)
     if _ID.fullmatch(said.stdout.strip()):
-        names["made"] = said.stdout.strip()  # what later commands may speak of
+        names["made"] = said.stdout.strip()  # names that later commands can use
     printed = _tidy(said.stdout, names)
     yield from (f"    {line}" for line in printed[: case.lines])
     if case.lines is not None and len(printed) > case.lines:
@@ -96,7 +97,7 @@ def _play(case: Case, shell: Terminal, names: dict[str, str]) -> Iterator[str]:
         yield f"  = {said.returncode}"
 
 
-def _filled(word: str, names: Mapping[str, str]) -> str:
+def _fill(word: str, names: Mapping[str, str]) -> str:
     for name, value in names.items():
         word = word.replace(f"{{{name}}}", value).replace(f"{{{name}:18}}", value[:18])
     return word
@@ -106,27 +107,27 @@ def _tidy(text: str, names: Mapping[str, str]) -> list[str]:
     for name, value in names.items():
         text = text.replace(value, f"{{{name}}}")
     lines = _json(text) or text.splitlines()
-    return [_steady(line).rstrip() for line in lines]
+    return [_normalize_line(line).rstrip() for line in lines]
 
 
-def _steady(line: str) -> str:
+def _normalize_line(line: str) -> str:
     for pattern, name in _UNSTEADY:
         line = pattern.sub(name, line)
     return _PAUSES.sub("  ", line)
 
 
 def _json(text: str) -> list[str] | None:
-    """A line for each member: a file of one long line says nothing when it changes."""
+    """Write one line per member, because a diff of one long line shows nothing."""
     try:
         value = json.loads(text)
     except ValueError:
         return None
     if isinstance(value, list):
-        return ["[", *(f"  {_dumped(each)}" for each in value), "]"]
+        return ["[", *(f"  {_dump(each)}" for each in value), "]"]
     if isinstance(value, dict):
-        return [f"{_dumped(name)}: {_dumped(each)}" for name, each in value.items()]
+        return [f"{_dump(name)}: {_dump(each)}" for name, each in value.items()]
     return None
 
 
-def _dumped(value: Any) -> str:
+def _dump(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)

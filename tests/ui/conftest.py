@@ -1,4 +1,4 @@
-"""Fixtures of the dashboard's tests: one scene and one browser for all of them."""
+"""Fixtures of the dashboard's tests: one server with data and one browser for all of them."""
 
 import shutil
 from contextlib import ExitStack
@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from cluster import fresh_database, make_folder
 from playwright.sync_api import Browser, sync_playwright
-from ui.scene import Scene, find_browser, scene
+from ui.dashboard_data import DashboardData, find_browser, open_dashboard
 
 from jobforge.embedded import PostgresServer
 
@@ -23,16 +23,16 @@ _OPTIONS = [
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """These come first: tests that begin a run are handed out in long stretches, so that no scene
-    is made a second time by another process. Pages are looked at before others add to the scene.
+    """Run these tests first: pytest-xdist hands out the first tests in long runs, so that no second
+    process creates the data again. Tests that only read pages come before tests that add data.
     """
     items.sort(key=lambda item: (not _is_ours(item), item.path.name != "test_pages.py"))
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
-    """What they share ends with the last of them: in the loop of the browser's driver no test could
-    run one of its own.
+    """Close what these tests share after the last of them: in the event loop of the browser's
+    driver, other tests cannot run their own loop.
     """
     if nextitem is None or not _is_ours(nextitem):
         item.config.stash.setdefault(_SHARED, ExitStack()).close()
@@ -48,11 +48,11 @@ def shared(request: pytest.FixtureRequest) -> ExitStack:
 
 
 @pytest.fixture(scope="session")
-def shop(server: PostgresServer, browser: Browser, shared: ExitStack) -> Scene:  # noqa: ARG001 - nothing without it
+def dashboard(server: PostgresServer, browser: Browser, shared: ExitStack) -> DashboardData:  # noqa: ARG001 - nothing without it
     folder = make_folder("jobforge-ui-")
     shared.callback(shutil.rmtree, folder, ignore_errors=True)
     database = shared.enter_context(fresh_database(server))
-    return shared.enter_context(scene(database, folder))
+    return shared.enter_context(open_dashboard(database, folder))
 
 
 @pytest.fixture(scope="session")

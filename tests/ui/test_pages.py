@@ -1,57 +1,61 @@
-"""Every page of a tenant and of an operator."""
+"""Every page of a tenant and of an operator passes the page checks."""
 
 import pytest
 from playwright.sync_api import Browser
-from ui.looking import looking
-from ui.scene import Scene
-from ui.soundness import Spot, check_soundness
+from ui.dashboard_data import DashboardData
+from ui.page_checks import PageView, check_page
+from ui.page_session import open_page
 
 TENANT_PAGES = [
-    Spot("overview", "/", "ended well", "wide narrow"),
-    Spot("jobs", "/jobs", "make_report", "wide narrow"),
-    Spot("jobs-dead", "/jobs?state=dead&definition=charge_card", "ConnectionError"),
-    Spot("job-running", "/jobs/{running}", "month=", "wide"),
-    Spot("job-dead", "/jobs/{dead}", "no answer from bank.example", "wide narrow"),
-    Spot("job-waiting", "/jobs/{waiting}", "queue_not_served", "wide"),
-    Spot("failures", "/failures?group={fingerprint}", "Run again…", "wide narrow"),
-    Spot("definitions", "/definitions", "Charges an order to the card."),
-    Spot("definition", "/definitions/charge_card", "ended well", "wide"),
-    Spot("queues", "/queues", "payments", "wide"),
-    Spot("operations", "/operations", "No operations yet"),
-    Spot("settings", "/settings", "API keys", "wide"),
-    Spot("audit", "/settings?tab=audit", "When"),
-    Spot("limits", "/settings?tab=limits", "Running at once"),
+    PageView("overview", "/", "ended well", "wide narrow"),
+    PageView("jobs", "/jobs", "make_report", "wide narrow"),
+    PageView("jobs-dead", "/jobs?state=dead&definition=charge_card", "ConnectionError"),
+    PageView("job-running", "/jobs/{running}", "month=", "wide"),
+    PageView("job-dead", "/jobs/{dead}", "no answer from bank.example", "wide narrow"),
+    PageView("job-waiting", "/jobs/{waiting}", "queue_not_served", "wide"),
+    PageView("failures", "/failures?group={fingerprint}", "Run again…", "wide narrow"),
+    PageView("definitions", "/definitions", "Charges an order to the card."),
+    PageView("definition", "/definitions/charge_card", "ended well", "wide"),
+    PageView("queues", "/queues", "payments", "wide"),
+    PageView("operations", "/operations", "No operations yet"),
+    PageView("settings", "/settings", "API keys", "wide"),
+    PageView("audit", "/settings?tab=audit", "When"),
+    PageView("limits", "/settings?tab=limits", "Running at once"),
 ]
 ADMIN_PAGES = [
-    Spot("fleet", "/admin/fleet", "Noisy", "wide"),
-    Spot("tenants", "/admin/tenants", "Globex", "wide"),
-    Spot("workers", "/admin/workers", "batch-7", "wide"),
-    Spot("admin-queues", "/admin/queues?queue=reports", "1 by acme", "wide"),
-    Spot("database", "/admin/database", "Who keeps dead rows", "wide"),
-    Spot("scheduler", "/admin/scheduler", "Nightly export", "wide"),
-    Spot("admin-audit", "/admin/audit", "When"),
+    PageView("fleet", "/admin/fleet", "Noisy", "wide"),
+    PageView("tenants", "/admin/tenants", "Globex", "wide"),
+    PageView("workers", "/admin/workers", "batch-7", "wide"),
+    PageView("admin-queues", "/admin/queues?queue=reports", "1 by acme", "wide"),
+    PageView("database", "/admin/database", "Who keeps dead rows", "wide"),
+    PageView("scheduler", "/admin/scheduler", "Nightly export", "wide"),
+    PageView("admin-audit", "/admin/audit", "When"),
 ]
 
 
-@pytest.mark.timeout(300)  # it is many pages
-def test_every_page_of_a_tenant_is_sound(shop: Scene, browser: Browser) -> None:
-    with looking(browser, shop, shop.house.a.keys["tenant_admin"]) as look:
-        for spot in TENANT_PAGES:
-            check_soundness(look, spot, shop.jobs)
+@pytest.mark.timeout(300)  # it covers many pages
+def test_every_page_of_a_tenant_passes_the_checks(
+    dashboard: DashboardData, browser: Browser
+) -> None:
+    with open_page(browser, dashboard, dashboard.server.a.keys["tenant_admin"]) as session:
+        for view in TENANT_PAGES:
+            check_page(session, view, dashboard.jobs)
 
 
-@pytest.mark.timeout(300)  # it is many pages
-def test_every_page_of_an_operator_is_sound(shop: Scene, browser: Browser) -> None:
-    with looking(browser, shop, shop.house.super_key) as look:
-        for spot in ADMIN_PAGES:
-            check_soundness(look, spot, shop.jobs)
-        look.go("/t/acme/jobs")
-        look.see("make_report")
-        look.check_access()
+@pytest.mark.timeout(300)  # it covers many pages
+def test_every_page_of_an_operator_passes_the_checks(
+    dashboard: DashboardData, browser: Browser
+) -> None:
+    with open_page(browser, dashboard, dashboard.server.super_key) as session:
+        for view in ADMIN_PAGES:
+            check_page(session, view, dashboard.jobs)
+        session.load("/t/acme/jobs")
+        session.expect_text("make_report")
+        session.check_access()
 
 
-def test_the_page_to_sign_in_is_sound(shop: Scene, browser: Browser) -> None:
-    with looking(browser, shop, None) as look:
-        look.go("/sign-in")
-        look.see("Sign in to JobForge")
-        look.check_access()
+def test_the_sign_in_page_passes_the_checks(dashboard: DashboardData, browser: Browser) -> None:
+    with open_page(browser, dashboard, None) as session:
+        session.load("/sign-in")
+        session.expect_text("Sign in to JobForge")
+        session.check_access()

@@ -1,7 +1,7 @@
 """Scripts in every field that a tenant, a worker or a job fills: none runs on any page.
 
-The browser ignores the Content-Security-Policy, which would stop most of them: pages must be safe
-without it, too.
+The browser ignores the Content-Security-Policy, which would stop most of them, because pages must
+be safe without it.
 """
 
 from collections.abc import Iterator
@@ -10,16 +10,23 @@ from dataclasses import dataclass, field
 from functools import partial
 
 import pytest
-from api.house import house
+from api.api_server import open_api_server
 from attacks import Attempts
 from cluster import fresh_database
 from playwright.sync_api import Browser, Error, Page, Route, expect
-from ui.hostile import ELSEWHERE, FORMS, RUN, Hostile, annotate_failures, plant
+from ui.script_injection import (
+    ELSEWHERE,
+    FORMS,
+    RUN,
+    InjectedTenant,
+    annotate_failures,
+    inject_scripts,
+)
 
 from jobforge.embedded import PostgresServer
 
 _WITHIN_MS = 60_000
-# Elements and attributes that no page has unless a text became markup.
+# Elements and attributes that no page has unless a string became markup.
 _FOUND = """
 () => {
   const found = window.hostileRan === undefined ? [] : ["a script ran"];
@@ -41,7 +48,7 @@ _FOUND = """
 
 @dataclass
 class Visitor:
-    """A page, and everything that must not happen in it."""
+    """A page, and the violations found in it."""
 
     page: Page
     base: str
@@ -49,7 +56,7 @@ class Visitor:
     visited: int = 0
 
     def visit(self, path: str, text: str = "") -> None:
-        """With this text on it: as text."""
+        """Visit a page that must show this string as text."""
         push = "url => history.pushState({}, '', url)"
         if self.page.url == "about:blank":
             self.page.goto(self.base + path)
@@ -91,16 +98,17 @@ def _note(visitor: Visitor, url: str, asked: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def hostile(server: PostgresServer) -> Iterator[Hostile]:
-    with fresh_database(server) as database, house(database) as opened:
-        made = plant(opened)
-        annotate_failures(made)
-        yield made
+def hostile(server: PostgresServer) -> Iterator[InjectedTenant]:
+    with fresh_database(server) as database, open_api_server(database) as opened:
+        created = inject_scripts(opened)
+        annotate_failures(created)
+        yield created
 
 
-def test_the_browser_would_notice(browser: Browser) -> None:
-    """Most forms do something in a page that does not escape its text: the others need a place in
-    an attribute or a template, or a click."""
+def test_the_browser_would_detect_an_injected_script(browser: Browser) -> None:
+    """Most forms have an effect in a page that does not escape text; the others need a place in an
+    attribute or a template, or a click.
+    """
     unnoticed = []
     with visiting(browser, "http://page.test", None) as visitor:
         for number, form in enumerate(FORMS):
@@ -109,7 +117,7 @@ def test_the_browser_would_notice(browser: Browser) -> None:
             visitor.page.route(f"http://page.test/{number}", answer)
             visitor.page.route(f"http://{ELSEWHERE}/**", partial(_answer, page=""))
             visitor.found.clear()
-            with suppress(Error):  # some forms take the browser to another page
+            with suppress(Error):  # some forms navigate the browser to another page
                 visitor.page.goto(f"http://page.test/{number}", wait_until="domcontentloaded")
                 visitor.found += visitor.page.evaluate(_FOUND)
             if not visitor.found:
@@ -151,11 +159,11 @@ def _needle(form: str) -> str:
 
 
 @pytest.mark.attack("XSS")
-@pytest.mark.timeout(600)  # it is many pages
-def test_no_list_runs_what_a_tenant_has_written(
-    hostile: Hostile, browser: Browser, attempts: Attempts
+@pytest.mark.timeout(600)  # it covers many pages
+def test_no_list_runs_a_tenants_script(
+    hostile: InjectedTenant, browser: Browser, attempts: Attempts
 ) -> None:
-    with visiting(browser, hostile.house.url, hostile.house.a.keys["tenant_admin"]) as visitor:
+    with visiting(browser, hostile.server.url, hostile.server.a.keys["tenant_admin"]) as visitor:
         for path in LISTS:
             visitor.visit(path, "hostileRan")
         for path in OTHER_LISTS:
@@ -163,17 +171,17 @@ def test_no_list_runs_what_a_tenant_has_written(
         for number in range(len(FORMS)):
             visitor.visit(f"/definitions/kind-{number}", _needle(FORMS[number]))
     assert visitor.found == []
-    assert hostile.planted - hostile.refused > 20 * len(FORMS)
-    attempts(hostile.planted)
+    assert hostile.injected - hostile.refused > 20 * len(FORMS)
+    attempts(hostile.injected)
 
 
 @pytest.mark.attack("XSS")
-@pytest.mark.timeout(600)  # it is many pages
+@pytest.mark.timeout(600)  # it covers many pages
 @pytest.mark.parametrize("kind", DETAILS)
-def test_no_page_of_one_thing_runs_what_a_tenant_has_written(
-    hostile: Hostile, browser: Browser, attempts: Attempts, kind: str
+def test_no_detail_page_runs_a_tenants_script(
+    hostile: InjectedTenant, browser: Browser, attempts: Attempts, kind: str
 ) -> None:
-    with visiting(browser, hostile.house.url, hostile.house.a.keys["tenant_admin"]) as visitor:
+    with visiting(browser, hostile.server.url, hostile.server.a.keys["tenant_admin"]) as visitor:
         for number, thing in hostile.ids[kind].items():
             visitor.visit(DETAILS[kind].format(thing), _needle(FORMS[number]))
     assert visitor.found == []
@@ -181,11 +189,11 @@ def test_no_page_of_one_thing_runs_what_a_tenant_has_written(
 
 
 @pytest.mark.attack("XSS")
-@pytest.mark.timeout(600)  # it is many pages
-def test_no_page_of_an_operator_runs_what_a_tenant_has_written(
-    hostile: Hostile, browser: Browser, attempts: Attempts
+@pytest.mark.timeout(600)  # it covers many pages
+def test_no_operator_page_runs_a_tenants_script(
+    hostile: InjectedTenant, browser: Browser, attempts: Attempts
 ) -> None:
-    with visiting(browser, hostile.house.url, hostile.house.super_key) as visitor:
+    with visiting(browser, hostile.server.url, hostile.server.super_key) as visitor:
         for path in ADMIN_LISTS:
             visitor.visit(path, "hostileRan")
         for path in OTHER_ADMIN_LISTS:

@@ -76,7 +76,9 @@ def test_the_typescript_of_the_page_tells_genuine_messages(tmp_path: Path) -> No
 
 def test_the_page_has_the_schedule_that_is_kept() -> None:
     units = {"s": 1, "min": 60, "h": 3600}
-    [row] = re.findall(r"^\| delay after the previous attempt \| none \| (.*) \|$", PAGE, re.MULTILINE)
+    [row] = re.findall(
+        r"^\| delay after the previous attempt \| none \| (.*) \|$", PAGE, re.MULTILINE
+    )
     waits = [int(number) * units[unit] for number, unit in re.findall(r"(\d+) (\w+)", row)]
     assert tuple(waits) == RETRY_DELAYS_S
 

@@ -56,7 +56,7 @@ def _route(method: str, path: str, operation: dict[str, Any]) -> Iterator[str]:
         if each["in"] != "path" and each["name"] != TENANT_HEADER
     ]
     if parameters:
-        yield "| Parameter | Type | Description |\n|---|---|---|"
+        yield "| parameter | | |\n|---|---|---|"
         yield from map(_parameter, parameters)
         yield ""
     if "requestBody" in operation:
@@ -100,7 +100,7 @@ def _schemas(document: dict[str, Any]) -> Iterator[str]:
             yield f"One of {', '.join(f'`{value}`' for value in schema['enum'])}.\n"
         if schema.get("properties"):
             required = schema.get("required", [])
-            yield "| Field | Type | Description |\n|---|---|---|"
+            yield "| field | | |\n|---|---|---|"
             for field, inner in schema["properties"].items():
                 mark = "required" if field in required else ""
                 words = " ".join(filter(None, [mark, inner.get("description", "")]))
@@ -112,7 +112,7 @@ def _schemas(document: dict[str, Any]) -> Iterator[str]:
 
 def _refusals(document: dict[str, Any]) -> Iterator[str]:
     yield "## Refusals\n\nAll are [Problem](#problem) as `application/problem+json`.\n"
-    yield "| Status | Meaning |\n|---|---|"
+    yield "| status | |\n|---|---|"
     for status, response in document["components"]["responses"].items():
         yield f"| {status} | {response['description']} |"
     yield ""

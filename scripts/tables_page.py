@@ -36,7 +36,7 @@ Tables of the history have a partition for each day and one for strays, named
 Row-level security is enabled and forced on all of them. A role that has no policy on a table sees
 none of its rows:
 
-| Policy | Role | Rows |
+| policy | role | rows |
 |---|---|---|
 | `engine_all` | `jobforge_engine`, which owns the functions | all, to read and write |
 | `admin_reads` | `jobforge_admin` | all, to read |
@@ -119,7 +119,7 @@ def _table(conn: Connection, table: dict[str, Any], words: dict[str, str]) -> It
     policies = [f"`{row['name']}`" for row in _rows(conn, _POLICIES, table)]
     kind = "Of the history. " if table["is_history"] else ""
     yield f"{kind}Policies: {', '.join(policies) or 'none'}.\n"
-    yield "| Column | Type | Constraints |\n|---|---|---|"
+    yield "| column | type | |\n|---|---|---|"
     yield from map(_column, _rows(conn, _COLUMNS, table))
     yield ""
     rules = [f"{row['name']}  {row['rule']}" for row in _rows(conn, _CONSTRAINTS, table)]

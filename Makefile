@@ -1,4 +1,4 @@
-# Needs Python 3.11 or later, pip and make; installs everything else into .venv by itself.
+# Needs Python 3.11 or later, pip and make; installs everything else into .venv.
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -8,12 +8,12 @@ COMPILE := $(BIN)/uv pip compile --universal --python-version 3.11 --generate-ha
 	--no-emit-index-url --no-emit-find-links --no-header --quiet
 
 NODE := $(BIN)/python scripts/node.py
-# One more than there are cores: some tests wait for what they have killed.
+# One more than the number of cores: some tests wait for processes that they have killed.
 TESTERS = $(shell $(BIN)/python -c 'import os; print((os.cpu_count() or 1) + 1)')
 SDK := sdks/typescript
 MERMAID := docs/assets/mermaid.min.js
 
-# Whatever our caller thinks of it, bytecode is kept: the tests start Python hundreds of times.
+# Keep bytecode even if the caller disables it: the tests start Python hundreds of times.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
@@ -21,32 +21,32 @@ unexport PYTHONDONTWRITEBYTECODE
 	types bench bench-quick bench-claims bench-sql bench-api bench-cli bench-schedules bench-observability bench-ui \
 	bench-ts docs pages snapshot lock system-deps clean ui ui-dev ui-shots
 
-help: ## list the targets
+help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-dev: $(INSTALLED) ui ## run the example: embedded Postgres, a worker that reloads, until Ctrl-C
+dev: $(INSTALLED) ui ## Run the example with an embedded Postgres and a reloading worker, until Ctrl-C
 	@$(BIN)/jobforge dev examples/quickstart/app.py
 
-test: $(INSTALLED) ui system-deps ## run all tests, on all cores
+test: $(INSTALLED) ui system-deps ## Run all tests on all cores
 	@$(BIN)/pytest -n $(TESTERS) $(ARGS)
 
-test-15: $(INSTALLED) ui system-deps ## run all tests on Debian's Postgres 15
+test-15: $(INSTALLED) ui system-deps ## Run all tests on Debian's Postgres 15
 	@JOBFORGE_TEST_PG_BIN=/usr/lib/postgresql/15/bin $(BIN)/pytest -n $(TESTERS) $(ARGS)
 
-test-long: $(INSTALLED) ## all orders of three sessions, long storms, state machines, interrupts: about two hours
+test-long: $(INSTALLED) ## Run long tests: interleavings, storms, state machines, interrupts (about 2 hours)
 	@JOBFORGE_LONG=1 $(BIN)/pytest -n auto tests/sql/test_interleavings.py tests/sql/test_storm.py \
 		tests/sql/test_state_machine.py tests/integration/test_interrupts.py $(ARGS)
 
-faults: $(INSTALLED) system-deps ## kill, freeze, crash and cut workers and database for hours; prints seeds
+faults: $(INSTALLED) system-deps ## Run fault injection: kill, freeze and disconnect workers and database (hours); prints seeds
 	@JOBFORGE_LONG=1 $(BIN)/pytest -n 2 tests/faults $(ARGS)
 
-fuzz: $(INSTALLED) ## ask the HTTP API everything that its OpenAPI allows, and much that it does not: half an hour
+fuzz: $(INSTALLED) ## Fuzz the HTTP API with valid and invalid requests (about 30 minutes)
 	@JOBFORGE_LONG=1 $(BIN)/pytest -n 2 tests/api/test_contract.py $(ARGS)
 
-attacks: $(INSTALLED) ui system-deps ## run the attacks on tenancy, HTTP, egress and isolation; writes their number into docs
+attacks: $(INSTALLED) ui system-deps ## Run attacks on tenancy, HTTP, egress and isolation; write their counts into docs
 	@$(BIN)/pytest -n $(TESTERS) -m attack --attack-report docs $(ARGS)
 
-check: $(INSTALLED) ## formatting, lint, types, imports, SQL rules; of Python, the dashboard and the SDK
+check: $(INSTALLED) ## Check formatting, lint, types, imports and SQL of Python, dashboard and SDK
 	@$(MAKE) --no-print-directory --jobs=2 --output-sync check-types check-style check-node
 
 check-types: $(INSTALLED)
@@ -64,66 +64,66 @@ check-node: $(INSTALLED)
 	@$(NODE) run $(SDK) biome check --error-on-warnings --log-level=error .
 	@$(NODE) run $(SDK) tsc
 
-format: $(INSTALLED) ## format the code and fix what can be fixed
+format: $(INSTALLED) ## Format the code and apply automatic lint fixes
 	@$(BIN)/ruff format --quiet .
 	@$(BIN)/ruff check --quiet --fix .
 	@$(BIN)/python hatch_build.py format
 	@$(NODE) run $(SDK) biome check --write --log-level=error .
 
-types: $(INSTALLED) ## write what other languages take from the Python code: errors, types of the HTTP API
+types: $(INSTALLED) ## Generate errors and HTTP API types for other languages
 	@$(BIN)/python scripts/write_errors.py
 	@$(BIN)/python scripts/write_http_types.py
 
-ui: $(INSTALLED) ## build the dashboard, when its sources have changed
+ui: $(INSTALLED) ## Build the dashboard if its sources have changed
 	@$(BIN)/python hatch_build.py build
 
-ui-dev: $(INSTALLED) ## the dashboard's own server, which reloads, before a `make dev` that runs
+ui-dev: $(INSTALLED) ## Run the dashboard's development server with hot reload; needs a running `make dev`
 	@$(BIN)/python hatch_build.py serve
 
-ui-shots: $(INSTALLED) ui system-deps ## write the screenshots of docs/assets
+ui-shots: $(INSTALLED) ui system-deps ## Write the screenshots in docs/assets
 	@JOBFORGE_SHOTS=docs/assets $(BIN)/pytest -n 0 -q tests/ui -k sound
 
-bench: $(INSTALLED) ## ours beside all rivals; writes docs/benchmarks.md: about two hours, goes on where it was
+bench: $(INSTALLED) ## Benchmark JobForge and other systems; write docs/benchmarks.md (about 2 hours, resumable)
 	@$(BIN)/python bench/run.py $(ARGS)
 
-bench-quick: $(INSTALLED) ## a part of it in under five minutes, printed
+bench-quick: $(INSTALLED) ## Run a subset of the benchmarks in under 5 minutes and print it
 	@$(BIN)/python bench/run.py --size quick $(ARGS)
 
-bench-claims: $(INSTALLED) ## what claims cost beside full caps, many definitions and a held snapshot
+bench-claims: $(INSTALLED) ## Measure claims with full limits, many definitions and a held snapshot
 	@$(BIN)/python bench/claims.py $(ARGS)
 
-bench-sql: $(INSTALLED) ## what the SQL functions cost, against the bare tables
+bench-sql: $(INSTALLED) ## Measure the SQL functions against plain table access
 	@$(BIN)/python bench/sql.py
 
-bench-schedules: $(INSTALLED) ## 10,000 schedules that are due in one minute, and what an idle scheduler asks for
+bench-schedules: $(INSTALLED) ## Measure 10,000 schedules due in one minute, and the queries of an idle scheduler
 	@$(BIN)/python bench/schedules.py
 
-bench-observability: $(INSTALLED) ## what metrics, logs and traces cost a worker
+bench-observability: $(INSTALLED) ## Measure the cost of metrics, logs and traces in a worker
 	@$(BIN)/python bench/observability.py
 
-bench-api: $(INSTALLED) ## what the HTTP API costs, beside SQL, and a live stream with 500 clients
+bench-api: $(INSTALLED) ## Measure the HTTP API against SQL, and a live stream with 500 clients
 	@$(BIN)/python bench/api.py
 
-bench-cli: $(INSTALLED) ## what the command line costs before it does anything
+bench-cli: $(INSTALLED) ## Measure the startup time of the command line
 	@$(BIN)/python bench/startup.py
 
-bench-ui: $(INSTALLED) ui system-deps ## whether the dashboard stays smooth: 50,000 jobs, 100 changes a second
+bench-ui: $(INSTALLED) ui system-deps ## Measure the dashboard with 50,000 jobs and 100 changes per second
 	@$(BIN)/python bench/ui.py
 
-docs: $(DOCS_INSTALLED) $(MERMAID) ## build the documentation's site into site/; a warning is an error
+docs: $(DOCS_INSTALLED) $(MERMAID) ## Build the documentation into site/; warnings are errors
 	@$(BIN)/zensical build --strict --clean
 
-pages: $(INSTALLED) ## write the pages of docs/ that are made from the code: api, errors, tables; and sql/revision
+pages: $(INSTALLED) ## Generate docs/api.md, errors.md and tables.md, and sql/revision
 	@$(BIN)/python scripts/write_revision.py
 	@for page in api errors tables; do $(BIN)/python scripts/$${page}_page.py || exit 1; done
 
-snapshot: $(INSTALLED) ## write the schema from which upgrade tests start; only until the first release
+snapshot: $(INSTALLED) ## Write the initial schema for upgrade tests; only until the first release
 	@$(BIN)/python scripts/write_snapshot.py
 
-bench-ts: $(INSTALLED) ## what the TypeScript worker reaches, beside graphile-worker and pg-boss
+bench-ts: $(INSTALLED) ## Measure the TypeScript worker, graphile-worker and pg-boss
 	@$(BIN)/python bench/typescript.py
 
-lock: $(INSTALLED) ## choose new versions of everything we depend on
+lock: $(INSTALLED) ## Upgrade all locked dependencies
 	$(COMPILE) --upgrade requirements/uv.in -o requirements/uv.txt
 	$(COMPILE) --upgrade pyproject.toml --extra dev --group test -o requirements/dev.txt
 	$(COMPILE) --upgrade --group docs -c requirements/dev.txt -o requirements/docs.txt
@@ -131,20 +131,20 @@ lock: $(INSTALLED) ## choose new versions of everything we depend on
 		-o requirements/image.txt
 	$(COMPILE) --upgrade requirements/build.in -c requirements/dev.txt -o requirements/build.txt
 
-system-deps: ## Postgres 15, PgBouncer, libfaketime, Chromium for the tests that want them, where we may install
+system-deps: ## Install Postgres 15, PgBouncer, libfaketime and Chromium for tests, if run as root
 	@scripts/system_deps.sh
 
 $(MERMAID): $(INSTALLED) scripts/site/package-lock.json
 	@$(NODE) install scripts/site
 	@cp scripts/site/node_modules/mermaid/dist/mermaid.min.js $@
 
-clean: ## remove what make made; the data of `make dev` stay
+clean: ## Remove generated files, except the data of `make dev`
 	rm -rf $(SDK)/node_modules $(SDK)/dist $(SDK)/codegen/node_modules scripts/site/node_modules $(MERMAID)
 	rm -rf .venv jobforge/ui ui/node_modules .hypothesis .import_linter_cache \
 		.mypy_cache .pytest_cache .ruff_cache build dist site .cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-# The venv has no pip of its own: the pip that is there installs uv into it, and uv the rest.
+# The venv is created without pip: the system's pip installs uv into it, and uv installs the rest.
 $(INSTALLED): pyproject.toml requirements/uv.txt requirements/dev.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 		|| { echo "Python 3.11 or later is needed; try: make PYTHON=python3.12"; exit 1; }

@@ -1,7 +1,7 @@
-"""Builds the dashboard of `ui/` into `jobforge/ui/`, when its sources have changed.
+"""Builds the dashboard from `ui/` into `jobforge/ui/` if its sources have changed.
 
-A hook of hatchling, which puts the built files into wheels and sdists, so that nobody who installs
-them needs Node; and a program for make. Node is the one of PyPI: nothing else has to be there.
+A hatchling hook that adds the built files to wheels and sdists, so that users need no Node to
+install them; also a program for make. Node itself is installed from PyPI.
 """
 
 import hashlib
@@ -23,7 +23,7 @@ _UNHASHED = "node_modules"
 
 
 class CustomBuildHook(BuildHookInterface[Any]):
-    """What hatchling calls before it builds a wheel or an sdist."""
+    """The hook that hatchling runs before it builds a wheel or an sdist."""
 
     def dependencies(self) -> list[str]:
         return [] if self._is_done() else [_NODE]
@@ -33,15 +33,15 @@ class CustomBuildHook(BuildHookInterface[Any]):
             return
         if not self._is_done():
             build()
-        build_data["artifacts"].append(f"/{BUILT.relative_to(ROOT)}/**")  # though git ignores it
+        build_data["artifacts"].append(f"/{BUILT.relative_to(ROOT)}/**")  # git ignores it
 
     def _is_done(self) -> bool:
-        """Or nothing can be done: an sdist has what was built, and no sources."""
+        """Return whether there is nothing to build: up to date, or an sdist without sources."""
         return bool(os.environ.get(_SKIP)) or not SOURCES.is_dir() or is_fresh()
 
 
 def is_fresh() -> bool:
-    """Whether what is built was built from these sources."""
+    """Return whether the dashboard was built from the current sources."""
     stamp = BUILT / _STAMP
     return stamp.exists() and stamp.read_text(encoding="utf-8") == _hash()
 
@@ -52,15 +52,15 @@ def build() -> None:
 
 
 def check() -> None:
-    """Types and style of the sources."""
+    """Check types and style of the sources."""
     _run("tsc", "--noEmit")
     _run("biome", "check", "--error-on-warnings", "--log-level=error", ".")
 
 
 def _run(program: str, *arguments: str) -> None:
-    """A program of the dashboard's packages, which are installed first; its failure is ours."""
+    """Run a program of the dashboard's packages, after installing them; exit if it fails."""
     sys.path.insert(0, str(ROOT / "scripts"))
-    import node  # noqa: PLC0415 - Node is not there when nothing has to be built
+    import node  # noqa: PLC0415 - Node is installed only if something must be built
 
     if code := node.run(SOURCES, program, *arguments):
         sys.exit(code)
@@ -86,7 +86,7 @@ def _sources(folder: Path) -> Iterator[Path]:
 def main(command: str) -> None:
     if command == "build":
         if not is_fresh():
-            print("building the dashboard")  # noqa: T201 - a program
+            print("building the dashboard")  # noqa: T201 - command-line output
             build()
     elif command == "check":
         check()

@@ -1,11 +1,11 @@
-"""The app that `jobforge worker` runs in the bench: it imports only what its jobs need."""
+"""The app that `jobforge worker` runs in the benchmarks. It imports only what its jobs need."""
 
 import os
 import time
 from pathlib import Path
 from uuid import UUID
 
-from marks import mark
+from start_times import record_start
 
 from jobforge import Context, JobForge
 
@@ -16,30 +16,30 @@ jf = JobForge(tenant=TENANT)
 
 @jf.job(isolation="inline")
 async def noop(n: int) -> None:
-    mark(n)
+    record_start(n)
 
 
 @jf.job(isolation="inline")
-async def held(n: int) -> None:
-    """Runs until its worker ends."""
-    import asyncio  # noqa: PLC0415 - a job in a process of its own does without
+async def wait_forever(n: int) -> None:
+    """Run until the worker exits."""
+    import asyncio  # noqa: PLC0415 - isolated jobs of this app do not need it
 
-    mark(n)
+    record_start(n)
     await asyncio.Event().wait()
 
 
 @jf.job(queue="isolated")
 def isolated(n: int) -> None:
-    """A no-op in a process of its own."""
+    """Do nothing, in a separate process."""
 
 
 @jf.job(queue="isolated")
-def sleeper(ctx: Context, pid_file: str, *, is_deaf: bool) -> None:
-    """Waits to be canceled; a deaf one does not look whether it is."""
+def sleeper(ctx: Context, pid_file: str, *, ignores_cancel: bool) -> None:
+    """Wait for a cancellation, and check for it every 5 ms unless `ignores_cancel` is set."""
     path = Path(pid_file)
     path.with_suffix(".new").write_text(str(os.getpid()))
     path.with_suffix(".new").rename(path)
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
-        time.sleep(60 if is_deaf else 0.005)
+        time.sleep(60 if ignores_cancel else 0.005)
         ctx.check()

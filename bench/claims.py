@@ -1,7 +1,8 @@
-"""What a claim costs beside full groups, many definitions and a held snapshot: `make bench-claims`.
+"""Measure the cost of a claim under load: `make bench-claims`.
 
-Every figure is a ratio of two things measured in one run on one durable Postgres. `--quick` runs
-all of it with small counts, to show that it works.
+The workloads are tenants at their concurrency cap, many definitions, and a long-lived snapshot.
+Every figure is the ratio of two measurements in one run on one durable Postgres. `--quick` runs
+every workload with small counts, to check that the benchmark works.
 """
 
 import argparse
@@ -17,8 +18,8 @@ from typing import Any
 from uuid import UUID, uuid4
 
 import psycopg
-from measured import percentile
-from stage import HASTY, SETTINGS, Connection, Stage
+from bench_servers import QUICK_SETTINGS, SETTINGS, BenchServers, Connection
+from measurements import percentile
 
 from jobforge.db.migrate import migrate
 
@@ -32,7 +33,7 @@ TEMPLATE = "claims"
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """The counts of a run."""
+    """Counts and durations of a run."""
 
     tenants: int
     definitions: int
@@ -50,8 +51,8 @@ def tenant(number: int) -> UUID:
     return UUID(int=number + 1)
 
 
-def timed(conn: Connection, worker: UUID, n: int, *, registered: bool = False) -> float:
-    """The seconds that one claim took."""
+def time_claim(conn: Connection, worker: UUID, n: int, *, registered: bool = False) -> float:
+    """Return the duration of one claim in seconds."""
     start = time.perf_counter()
     claim(conn, worker, n, registered=registered)
     return time.perf_counter() - start
@@ -67,8 +68,8 @@ def succeed(conn: Connection, worker: UUID, rows: list[Any]) -> None:
 
 
 @contextmanager
-def database(stage: Stage) -> Iterator[Connection]:
-    with stage.fresh_database(TEMPLATE) as url, psycopg.connect(url, autocommit=True) as conn:
+def database(servers: BenchServers) -> Iterator[Connection]:
+    with servers.fresh_database(TEMPLATE) as url, psycopg.connect(url, autocommit=True) as conn:
         conn.execute("select jobforge.put_definition('test', 1, '{}')")
         yield conn
 
@@ -79,10 +80,10 @@ def backlog(conn: Connection, tenants: int, n: int) -> None:
         conn.execute(ENQUEUE, [payloads, tenant(number)])
 
 
-def full_caps(stage: Stage, size: Size) -> None:
-    """Tenants at their cap, beside as many that have none."""
+def full_caps(servers: BenchServers, size: Size) -> None:
+    """Compare claims where every tenant is at its cap with claims where no tenant has a cap."""
     worker, per_tenant = uuid4(), 10
-    with database(stage) as capped, database(stage) as plain:
+    with database(servers) as capped, database(servers) as plain:
         for number in range(size.tenants):
             capped.execute(
                 "select jobforge.put_tenant(%s, '{\"max_running\": 1}')", [tenant(number)]
@@ -97,8 +98,8 @@ def full_caps(stage: Stage, size: Size) -> None:
         for limit in (10, 100):
             times: dict[str, list[float]] = {"plain": [], "empty": [], "one free": []}
             for _ in range(size.rounds):
-                times["plain"].append(timed(plain, worker, limit))
-                times["empty"].append(timed(capped, worker, limit))
+                times["plain"].append(time_claim(plain, worker, limit))
+                times["empty"].append(time_claim(capped, worker, limit))
                 succeed(capped, worker, [running.pop()])
                 start = time.perf_counter()
                 running += claim(capped, worker, limit)
@@ -106,16 +107,16 @@ def full_caps(stage: Stage, size: Size) -> None:
             plain_s, *others = (statistics.median(sample) for sample in times.values())
             for name, seconds in zip(("empty claim", "claim of one slot"), others, strict=True):
                 report(
-                    f"{name} of {limit}, {size.tenants:,} tenants at their cap, of uncapped",
+                    f"{name} of {limit}, {size.tenants:,} tenants at their cap, ratio to uncapped",
                     seconds / plain_s,
                     3,
                     f"{plain_s * 1000:.2f} → {seconds * 1000:.2f} ms",
                 )
 
 
-def many_definitions(stage: Stage, size: Size) -> None:
+def many_definitions(servers: BenchServers, size: Size) -> None:
     worker = uuid4()
-    with database(stage) as few, database(stage) as many:
+    with database(servers) as few, database(servers) as many:
         for conn, count in ((few, 10), (many, size.definitions)):
             names = [f"module_{number % 20}.definition_{number}" for number in range(count)]
             for name in names:
@@ -128,11 +129,11 @@ def many_definitions(stage: Stage, size: Size) -> None:
             times: dict[Connection, list[float]] = {few: [], many: []}
             for _ in range(size.rounds):
                 for conn, sample in times.items():
-                    sample.append(timed(conn, worker, limit, registered=True))
+                    sample.append(time_claim(conn, worker, limit, registered=True))
 
             few_s, many_s = (statistics.median(sample) for sample in times.values())
             report(
-                f"claim of {limit}, {size.definitions:,} definitions, of one with ten",
+                f"claim of {limit}, {size.definitions:,} definitions, ratio to ten definitions",
                 many_s / few_s,
                 1.3,
                 f"{few_s * 1000:.2f} → {many_s * 1000:.2f} ms",
@@ -141,11 +142,11 @@ def many_definitions(stage: Stage, size: Size) -> None:
 
 @dataclass(slots=True)
 class Load:
-    """Jobs of twenty tenants at a steady rate, two claimers, and when each job started."""
+    """Enqueues jobs of twenty tenants at a steady rate, runs two claimers, and records delays."""
 
     url: str
     rate: int
-    over: threading.Event = field(default_factory=threading.Event)
+    stopped: threading.Event = field(default_factory=threading.Event)
     delays: list[tuple[float, float]] = field(default_factory=list)
 
     @contextmanager
@@ -157,7 +158,7 @@ class Load:
         try:
             yield
         finally:
-            self.over.set()
+            self.stopped.set()
             for thread in threads:
                 thread.join()
 
@@ -168,7 +169,7 @@ class Load:
         with psycopg.connect(self.url, autocommit=True) as conn:
             start, sent = time.monotonic(), 0
             payloads = "[" + ", ".join(["{}"] * 8) + "]"
-            while not self.over.is_set():
+            while not self.stopped.is_set():
                 while sent < (time.monotonic() - start) * self.rate:
                     conn.execute(ENQUEUE, [payloads, tenant(sent // 8 % 20)])
                     sent += 8
@@ -177,7 +178,7 @@ class Load:
     def _claim(self) -> None:
         worker = uuid4()
         with psycopg.connect(self.url, autocommit=True) as conn:
-            while not self.over.is_set():
+            while not self.stopped.is_set():
                 rows = claim(conn, worker, 50)
                 self.delays.extend((time.monotonic(), row[3]) for row in rows)
                 if rows:
@@ -187,32 +188,32 @@ class Load:
 
     def _reap(self) -> None:
         with psycopg.connect(self.url, autocommit=True) as conn:
-            while not self.over.wait(1.9):
+            while not self.stopped.wait(1.9):
                 conn.execute("select * from jobforge.reap_jobs()")
 
 
-def held_snapshot(stage: Stage, size: Size) -> None:
-    """p99 from enqueue to start: calm, while another session holds a snapshot, and after it."""
-    with database(stage) as conn:
+def held_snapshot(servers: BenchServers, size: Size) -> None:
+    """Compare p99 from enqueue to start before, during and after another session's snapshot."""
+    with database(servers) as conn:
         conn.execute("select jobforge.ensure_partitions()")
         load = Load(conn.info.dsn, size.rate)
-        marks = []
+        times = []
         with load.running():
             time.sleep(2)
-            marks.append(time.monotonic())
+            times.append(time.monotonic())
             time.sleep(size.calm_s)
-            marks.append(time.monotonic())
+            times.append(time.monotonic())
             with psycopg.connect(conn.info.dsn) as holder:
                 holder.execute("set transaction isolation level repeatable read")
                 holder.execute("select count(*) from jobforge.jobs")
                 time.sleep(size.held_s)
-            marks.append(time.monotonic())
+            times.append(time.monotonic())
             time.sleep(size.calm_s)
-            marks.append(time.monotonic())
-    calm, *others = (load.percentile(*pair) for pair in pairwise(marks))
-    for name, p99 in zip(("while a snapshot is held", "after it ended"), others, strict=True):
+            times.append(time.monotonic())
+    calm, *others = (load.percentile(*pair) for pair in pairwise(times))
+    for name, p99 in zip(("while a snapshot is held", "after the snapshot"), others, strict=True):
         report(
-            f"p99 of the pick-up at {size.rate} jobs/s {name}, of the calm one",
+            f"p99 from enqueue to start at {size.rate} jobs/s {name}, ratio to before",
             p99 / calm,
             3,
             f"{calm * 1000:.1f} → {p99 * 1000:.1f} ms",
@@ -224,7 +225,7 @@ def report(name: str, ratio: float, target: float, note: str) -> None:
     print(f"{ratio:6.2f}  at most {target} ({verdict})  {name} ({note})", flush=True)
 
 
-SCENES = {
+WORKLOADS = {
     "full_caps": full_caps,
     "many_definitions": many_definitions,
     "held_snapshot": held_snapshot,
@@ -233,17 +234,19 @@ SCENES = {
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("scenes", nargs="*", choices=[*SCENES, []], help="all by default")
-    parser.add_argument("--quick", action="store_true", help="small counts: shows that it runs")
+    parser.add_argument(
+        "workloads", nargs="*", choices=[*WORKLOADS, []], help="workloads to run (default: all)"
+    )
+    parser.add_argument("--quick", action="store_true", help="small counts, to check that it works")
     options = parser.parse_args()
-    # Autovacuum as it is by default, but for how long it sleeps: its work is part of the scene.
-    settings = {**(HASTY if options.quick else SETTINGS), "autovacuum_naptime": "15s"}
-    with Stage(settings) as stage:
-        url = stage.create_database(TEMPLATE)
+    # Autovacuum runs with its defaults, but more often: its work is part of what is measured.
+    settings = {**(QUICK_SETTINGS if options.quick else SETTINGS), "autovacuum_naptime": "15s"}
+    with BenchServers(settings) as servers:
+        url = servers.create_database(TEMPLATE)
         with psycopg.connect(url, autocommit=True) as conn:
             migrate(conn)
-        for name in options.scenes or SCENES:
-            SCENES[name](stage, QUICK if options.quick else FULL)
+        for name in options.workloads or WORKLOADS:
+            WORKLOADS[name](servers, QUICK if options.quick else FULL)
     return 0
 
 

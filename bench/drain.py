@@ -1,4 +1,4 @@
-"""A drain: a backlog, workers that come up at the closed gate, and the time until all is done."""
+"""Drain of a backlog: workers start at a locked table, and run until all jobs are finished."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -6,18 +6,25 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import marks
 import psycopg
-from side import Side, Workers, marks_file
-from stage import Connection, Stage, await_crowd, closed_gate, settle_down, waiting
+import start_times
+from bench_servers import (
+    BenchServers,
+    Connection,
+    analyze_and_checkpoint,
+    count_waiting,
+    locked_table,
+    wait_for_workers,
+)
+from compared_side import Side, Workers, start_times_file
 
 _STEP = 1_000
 _ISOLATED = {"BENCH_ISOLATED": "1"}
 
 
 @dataclass(frozen=True, slots=True)
-class Drained:
-    """Jobs per second from the opening of the gate, and with the start of the workers."""
+class DrainResult:
+    """Jobs per second since the table was unlocked (`rate`) and since workers started (`wall`)."""
 
     rate: float
     wall: float
@@ -25,22 +32,22 @@ class Drained:
     memory_mb: float
 
 
-def drain_backlog(  # noqa: PLR0913 - one for each thing that can be asked for
-    stage: Stage,
+def drain_backlog(  # noqa: PLR0913 - one parameter for each property of a drain
+    servers: BenchServers,
     side: Side,
     jobs: int,
     *,
     processes: int = 1,
     isolated: bool = False,
-    more: Mapping[str, str] | None = None,
+    extra_env: Mapping[str, str] | None = None,
 ) -> tuple[float, float]:
-    """In a fresh database: jobs per second, without and with the start of the workers.
+    """Drain a backlog in a fresh database; return jobs per second without and with the start.
 
-    The workers have `more` variables.
+    The workers get the environment variables of `extra_env` in addition.
     """
-    drain = Drain(side, jobs, processes, is_isolated=isolated, more=more or {})
-    with side.fresh(stage) as url:
-        drained = drain.run(stage, url)
+    drain = Drain(side, jobs, processes, is_isolated=isolated, extra_env=extra_env or {})
+    with side.fresh_store(servers) as url:
+        drained = drain.run(servers, url)
     return drained.rate, drained.wall
 
 
@@ -52,10 +59,10 @@ class _Start:
 
 @dataclass(frozen=True, slots=True)
 class Drain:
-    """Workers come up at the closed gate, it opens, and the jobs get done.
+    """Starts workers while the table of jobs is locked, unlocks it, and waits until jobs are done.
 
-    `settle` is what happens between the load and the start. The jobs are enqueued by the side's
-    own program, unless they are there already.
+    `before_start` is called between the enqueuing and the start of the workers. The side's program
+    enqueues the jobs, unless `is_filled` says that the database already has them.
     """
 
     side: Side
@@ -63,21 +70,23 @@ class Drain:
     processes: int = 1
     is_isolated: bool = False
     is_filled: bool = False
-    settle: Callable[[Connection], None] = settle_down
-    more: Mapping[str, str] = field(default_factory=dict)  # variables of the workers
+    before_start: Callable[[Connection], None] = analyze_and_checkpoint
+    extra_env: Mapping[str, str] = field(default_factory=dict)  # environment of the workers
 
-    def run(self, stage: Stage, url: str) -> Drained:
+    def run(self, servers: BenchServers, url: str) -> DrainResult:
         step = _STEP if self.side.is_durable and self.jobs >= 10 * _STEP else 1
-        with marks_file(step) as (path, env):
+        with start_times_file(step) as (path, env):
             env.update(_ISOLATED if self.is_isolated else {})
             if not self.is_filled:
-                self.side.ask("bulk", url, str(self.jobs), env=env)
-            run = _Run(self, url, path, {**env, **self.more})
+                self.side.run_program("bulk", url, str(self.jobs), env=env)
+            run = _Run(self, url, path, {**env, **self.extra_env})
             start, end, cpu_s, memory_mb = (
-                run.on_postgres() if self.side.is_durable else run.on_redis(stage)
+                run.on_postgres() if self.side.is_durable else run.on_redis(servers)
             )
         seconds = end - start.opened
-        return Drained(self.jobs / seconds, self.jobs / (seconds + start.up_s), cpu_s, memory_mb)
+        return DrainResult(
+            self.jobs / seconds, self.jobs / (seconds + start.up_s), cpu_s, memory_mb
+        )
 
 
 _Result = tuple[_Start, float, float, float]
@@ -87,44 +96,53 @@ _Result = tuple[_Start, float, float, float]
 class _Run:
     drain: Drain
     url: str
-    marks: Path
+    start_times: Path
     env: dict[str, str]
 
     def on_postgres(self) -> _Result:
         side = self.drain.side
         with psycopg.connect(self.url, autocommit=True) as conn:
-            self.drain.settle(conn)
-            with closed_gate(self.url, side.rival.table) as gate:
+            self.drain.before_start(conn)
+            with locked_table(self.url, side.rival.table) as lock:
                 spawned = time.time()
                 with self._working() as workers:
-                    up = await_crowd(lambda: waiting(conn), self.drain.processes, workers.check)
+                    up = wait_for_workers(
+                        lambda: count_waiting(conn), self.drain.processes, workers.check
+                    )
                     start, before = _Start(time.time(), up - spawned), workers.cpu_s()
-                    gate.commit()
-                    workers.until(lambda: self._is_near() and side.left(conn) == 0, share=0.01)
+                    lock.commit()
+                    workers.wait_until(
+                        lambda: self._have_all_started() and side.count_unfinished(conn) == 0,
+                        share=0.01,
+                    )
                     end = time.time()
                     return start, end, workers.cpu_s() - before, workers.memory_mb()
 
-    def on_redis(self, stage: Stage) -> _Result:
-        redis, rival = stage.redis, self.drain.side.rival
-        redis.ask("rename", rival.key, "aside")
-        count = redis.polling if rival.polls else redis.blocked
+    def on_redis(self, servers: BenchServers) -> _Result:
+        redis, rival = servers.redis, self.drain.side.rival
+        redis.run_command("rename", rival.redis_key, "aside")
+        count = redis.count_polling if rival.polls else redis.count_blocked
         spawned = time.time()
         with self._working() as workers:
-            up = await_crowd(count, self.drain.processes, workers.check)
+            up = wait_for_workers(count, self.drain.processes, workers.check)
             start, before = _Start(time.time(), up - spawned), workers.cpu_s()
-            redis.ask("rename", "aside", rival.key)
-            workers.until(lambda: marks.count(self.marks) >= self.drain.jobs, share=0.01)
+            redis.run_command("rename", "aside", rival.redis_key)
+            workers.wait_until(
+                lambda: start_times.count(self.start_times) >= self.drain.jobs, share=0.01
+            )
             used = workers.cpu_s() - before
-            return start, max(marks.read(self.marks)), used, workers.memory_mb()
+            return start, max(start_times.read(self.start_times)), used, workers.memory_mb()
 
     def _working(self) -> AbstractContextManager[Workers]:
         drain = self.drain
-        return drain.side.working(
+        return drain.side.run_workers(
             self.url, processes=drain.processes, isolated=drain.is_isolated, env=self.env
         )
 
-    def _is_near(self) -> bool:
-        """Whether the last jobs have started: asking the database sooner would slow it down."""
-        if self.drain.side.is_ours and self.drain.is_isolated:
-            return True  # those handlers have no way to leave marks
-        return marks.count(self.marks) * int(self.env[marks.STEP]) >= self.drain.jobs
+    def _have_all_started(self) -> bool:
+        """Return whether the last jobs have started; earlier queries would slow the drain."""
+        if self.drain.side.is_jobforge and self.drain.is_isolated:
+            return True  # handlers in separate processes do not record their start
+        return (
+            start_times.count(self.start_times) * int(self.env[start_times.STEP]) >= self.drain.jobs
+        )

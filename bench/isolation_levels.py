@@ -1,8 +1,9 @@
-"""What each level of isolation costs per job: empty jobs without a database, levels side by side.
+"""Compare the cost per job of the isolation levels, with empty jobs and without a database.
 
     sudo .venv/bin/python bench/isolation_levels.py [rounds] [user ID]
 
-With a user ID (65534 is nobody) it becomes that user, who has the levels `process` and `namespace`.
+With a user ID (65534 is the user nobody), the program changes to that user, for whom the levels
+`process` and `namespace` are available.
 Each round runs the same number of jobs at every level, so a busy machine slows all of them alike;
 the medians over the rounds are compared.
 """
@@ -28,8 +29,8 @@ AT_ONCE = 4
 ROUNDS = 9
 
 
-def measured(rig: Rig) -> tuple[float, float]:
-    """Seconds for each job, and seconds of CPU of the zygote and the jobs."""
+def measure(rig: Rig) -> tuple[float, float]:
+    """Return elapsed seconds per job, and CPU seconds per job of the zygote and the jobs."""
 
     async def run() -> None:
         slots = asyncio.Semaphore(AT_ONCE)
@@ -40,19 +41,19 @@ def measured(rig: Rig) -> tuple[float, float]:
 
         await asyncio.gather(*(run_one() for _ in range(JOBS)))
 
-    used, began = used_s(rig), time.perf_counter()
+    cpu_before, began = cpu_s(rig), time.perf_counter()
     rig.go(run())
-    return (time.perf_counter() - began) / JOBS, (used_s(rig) - used) / JOBS
+    return (time.perf_counter() - began) / JOBS, (cpu_s(rig) - cpu_before) / JOBS
 
 
-def used_s(rig: Rig) -> float:
-    """The CPU time of the zygote and of the jobs that have ended.
+def cpu_s(rig: Rig) -> float:
+    """Return the CPU time of the zygote and of the jobs that have finished.
 
     Without root, the zygote of `namespace` is a child of the process that the worker started.
     """
     pids = proc.find_descendants(filter(None, [rig.runner.zygote_pid]), proc.read_table())
     stats = (Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split() for pid in pids)
-    ticks = sum(sum(map(int, words[11:15])) for words in stats)
+    ticks = sum(sum(map(int, fields[11:15])) for fields in stats)
     return ticks / os.sysconf("SC_CLK_TCK")
 
 
@@ -68,9 +69,9 @@ def main() -> None:
     rigs = {level: Rig(isolation_level=level) for level in levels}
     found: dict[str, list[tuple[float, float]]] = {level: [] for level in levels}
     for number in range(rounds):
-        # The order changes, so that none is always behind the same one.
+        # The order rotates, so that no level always follows the same other level.
         for level in levels[number % len(levels) :] + levels[: number % len(levels)]:
-            found[level].append(measured(rigs[level]))
+            found[level].append(measure(rigs[level]))
     for rig in rigs.values():
         rig.close()
     print("| Level | ms per job | ratio | ms of CPU per job | ratio |")

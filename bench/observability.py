@@ -1,11 +1,15 @@
-"""What it costs a worker to be watched: `make bench-observability`.
+"""Measure the cost of metrics, logs and traces for a worker: `make bench-observability`.
 
-Drains of the same backlog in turn, watched and not, on one durable Postgres. Metrics and logs: the
-port for Prometheus is open and asked once a second, and lines are written at the default level;
-without them there is no port, and warnings only. Traces: a collector on loopback takes what is sent
-and answers at once. Every job is recorded, as is the default, or one in a hundred
-(OTEL_TRACES_SAMPLER=parentbased_traceidratio), as busy installations have it. `--only WORD` runs
-the cases with that word, `--quick` tiny counts, to show that it works.
+Drains of the same backlog on one durable Postgres alternate between observability on and off.
+
+- Metrics and logs: the worker's Prometheus port is scraped once a second, and the log level is the
+  default. When off, there is no port, and the log has warnings only.
+- Traces: a collector on loopback accepts all spans at once. Every job is recorded, which is the
+  default, or one in a hundred (OTEL_TRACES_SAMPLER=parentbased_traceidratio), as in busy
+  installations.
+
+`--only WORD` runs the cases whose name has that word. `--quick` runs tiny counts, to check that the
+benchmark works.
 """
 
 import argparse
@@ -20,14 +24,14 @@ from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from statistics import median
 
+from bench_servers import BenchServers
+from compared_side import jobforge_side
 from drain import drain_backlog
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
-from side import ours
-from sql import Figure, line
-from stage import Stage
+from sql import Figure, format_figure
 
 _SCRAPE_S = 1.0
-_SOON = {"OTEL_BSP_SCHEDULE_DELAY": "500"}  # within the drain, and not after it
+_EXPORT_DELAY = {"OTEL_BSP_SCHEDULE_DELAY": "500"}  # so that spans are sent during the drain
 _RATIO = {"OTEL_TRACES_SAMPLER": "parentbased_traceidratio", "OTEL_TRACES_SAMPLER_ARG": "0.01"}
 
 
@@ -39,18 +43,18 @@ class Size:
 
 
 @dataclass(slots=True)
-class Watcher:
-    """What the worker is told, and what was seen of it by the end."""
+class Observer:
+    """Environment variables for the worker, and a summary of what was observed."""
 
     variables: dict[str, str]
-    see: Callable[[], str]
+    summarize: Callable[[], str]
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
     name: str
     target: float
-    watch: Callable[[], AbstractContextManager[Watcher]]
+    observe: Callable[[], AbstractContextManager[Observer]]
     isolated: bool = False
 
 
@@ -60,70 +64,74 @@ QUICK = Size(rounds=1, drain=200, isolated=10)
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="tiny counts: shows that it runs")
-    parser.add_argument("--only", default="", metavar="WORD", help="cases with this word")
+    parser.add_argument("--quick", action="store_true", help="tiny counts, to check that it works")
+    parser.add_argument(
+        "--only", default="", metavar="WORD", help="run only the cases whose name has this word"
+    )
     options = parser.parse_args()
     size = QUICK if options.quick else FULL
     figures = []
-    with Stage() as stage:
-        ours().install(stage)
+    with BenchServers() as servers:
+        jobforge_side().install(servers)
         for case in CASES:
             if options.only in case.name:
-                figures.append(_measured(stage, size, case))
-                print(line(figures[-1]), flush=True)
+                figures.append(_measure(servers, size, case))
+                print(format_figure(figures[-1]), flush=True)
     return 0 if options.quick or all(figure.is_met for figure in figures) else 1
 
 
-def _measured(stage: Stage, size: Size, case: Case) -> Figure:
+def _measure(servers: BenchServers, size: Size, case: Case) -> Figure:
     jobs = size.isolated if case.isolated else size.drain
     rates: dict[bool, list[float]] = {False: [], True: []}
-    seen = ""
+    summary = ""
     for number in range(size.rounds):
         for is_on in (False, True)[:: -1 if number % 2 else 1]:
             print(f"… {case.name}: {'on' if is_on else 'off'}", file=sys.stderr, flush=True)
-            with case.watch() as watcher:
-                more = watcher.variables if is_on else {}
-                rate, _ = drain_backlog(stage, ours(), jobs, isolated=case.isolated, more=more)
+            with case.observe() as observer:
+                variables = observer.variables if is_on else {}
+                rate, _ = drain_backlog(
+                    servers, jobforge_side(), jobs, isolated=case.isolated, extra_env=variables
+                )
             rates[is_on].append(rate)
             if is_on:
-                seen = watcher.see()
+                summary = observer.summarize()
     ratios = [on / off for off, on in zip(rates[False], rates[True], strict=True)]
     off, on = (median(rates[is_on]) for is_on in (False, True))
     return Figure(
-        f"drain, watched, of that without: {case.name}",
+        f"drain with observability, ratio to without: {case.name}",
         median(ratios),
         case.target,
         max(ratios) - min(ratios),
-        f"{off:,.0f} → {on:,.0f} jobs/s; {seen}",
+        f"{off:,.0f} → {on:,.0f} jobs/s; {summary}",
     )
 
 
 @contextmanager
-def _scraping() -> Iterator[Watcher]:
+def _scraping() -> Iterator[Observer]:
     with socket.create_server(("127.0.0.1", 0)) as reserved:
         port = reserved.getsockname()[1]
-    is_over = threading.Event()
+    stopped = threading.Event()
     pages: list[bytes] = []
 
     def scrape() -> None:
-        while not is_over.wait(_SCRAPE_S):
+        while not stopped.wait(_SCRAPE_S):
             with suppress(OSError):
                 pages.append(urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics").read())
 
     thread = threading.Thread(target=scrape, daemon=True)
     thread.start()
     try:
-        yield Watcher(
+        yield Observer(
             {"JOBFORGE_METRICS_PORT": str(port), "JOBFORGE_LOG_LEVEL": "info"},
             lambda: f"{len(pages)} pages of metrics in the last round",
         )
     finally:
-        is_over.set()
+        stopped.set()
         thread.join()
 
 
 @contextmanager
-def _collecting(sampler: dict[str, str]) -> Iterator[Watcher]:
+def _collecting(sampler: dict[str, str]) -> Iterator[Observer]:
     received: list[bytes] = []
 
     class Handler(BaseHTTPRequestHandler):
@@ -136,15 +144,15 @@ def _collecting(sampler: dict[str, str]) -> Iterator[Watcher]:
             self.end_headers()
 
         def log_message(self, *_: object) -> None:
-            """Nothing."""
+            """Log nothing."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
-    where = {"OTEL_EXPORTER_OTLP_ENDPOINT": f"http://127.0.0.1:{server.server_port}"}
+    endpoint = {"OTEL_EXPORTER_OTLP_ENDPOINT": f"http://127.0.0.1:{server.server_port}"}
     try:
-        yield Watcher(
-            {**sampler, **where, **_SOON},
+        yield Observer(
+            {**sampler, **endpoint, **_EXPORT_DELAY},
             lambda: f"{_spans(received):,} spans in the last round",
         )
     finally:
@@ -153,7 +161,7 @@ def _collecting(sampler: dict[str, str]) -> Iterator[Watcher]:
 
 
 def _spans(received: list[bytes]) -> int:
-    """Counted afterwards: the worker needs the cores."""
+    """Count the spans after the drain, because the worker needs the cores during it."""
     return sum(
         len(scope.spans)
         for body in received

@@ -1,8 +1,9 @@
-"""What the scheduler reaches, and what it costs while nothing is due: `make bench-schedules`.
+"""Measure the scheduler, with many due schedules and when idle: `make bench-schedules`.
 
-One durable Postgres, real `jobforge scheduler` processes. All schedules are due in the same minute:
-the database's clock stands still before it, and is then moved into it. The jobs have payloads with
-tags and parameters to be checked against. `--quick` runs all of it with tiny counts.
+The benchmark starts `jobforge scheduler` processes on one durable Postgres. All schedules are due
+in the same minute: the database's clock stops before that minute, and is then moved into it. The
+payloads have template tags, and are checked against the definition's parameters. `--quick` runs
+everything with tiny counts, to check that the benchmark works.
 """
 
 import argparse
@@ -15,9 +16,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 import psycopg
+from bench_servers import (
+    QUICK_SETTINGS,
+    SETTINGS,
+    BenchError,
+    BenchServers,
+    Connection,
+    analyze_and_checkpoint,
+)
 from psycopg.types.json import Jsonb
-from sql import Figure, line
-from stage import HASTY, SETTINGS, Connection, Stage, Stuck, settle_down
+from sql import Figure, format_figure
 
 from jobforge.db.migrate import migrate
 
@@ -28,7 +36,7 @@ _SCHEMA = {
     "properties": {"at": {"type": "string"}, "n": {"type": "integer"}},
     "required": ["at"],
 }
-_STAND_STILL = """
+_STOP_CLOCK = """
 create table public.clock as select timestamptz '2026-06-01 08:59:30Z' as at;
 grant select on public.clock to public;
 create or replace function jobforge_private.now() returns timestamptz language sql volatile
@@ -49,36 +57,36 @@ QUICK = Size(schedules=50, schedulers=(2,), idle_s=0.5)
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="tiny counts: shows that it runs")
+    parser.add_argument("--quick", action="store_true", help="tiny counts, to check that it works")
     options = parser.parse_args()
     size = QUICK if options.quick else FULL
     figures = []
-    with Stage(HASTY if options.quick else SETTINGS) as stage:
-        _install(stage)
-        for figure in _measured(stage, size):
-            print(line(figure), flush=True)
+    with BenchServers(QUICK_SETTINGS if options.quick else SETTINGS) as servers:
+        _install(servers)
+        for figure in _measure(servers, size):
+            print(format_figure(figure), flush=True)
             figures.append(figure)
     return 0 if options.quick or all(figure.is_met for figure in figures) else 1
 
 
-def _measured(stage: Stage, size: Size) -> Iterator[Figure]:
+def _measure(servers: BenchServers, size: Size) -> Iterator[Figure]:
     for schedulers in size.schedulers:
         print(f"… {size.schedules} schedules, {schedulers} schedulers", file=sys.stderr, flush=True)
-        yield _due_at_once(stage, size, schedulers)
-    for way, environment in (("", {}), (" without LISTEN", {"JOBFORGE_BEHIND_POOLER": "true"})):
-        print(f"… idle{way}", file=sys.stderr, flush=True)
-        yield _idle(stage, size, way, environment)
+        yield _due_at_once(servers, size, schedulers)
+    for variant, environment in (("", {}), (" without LISTEN", {"JOBFORGE_BEHIND_POOLER": "true"})):
+        print(f"… idle{variant}", file=sys.stderr, flush=True)
+        yield _measure_idle(servers, size, variant, environment)
 
 
-def _due_at_once(stage: Stage, size: Size, schedulers: int) -> Figure:
-    with stage.fresh_database("schedules") as url, psycopg.connect(url, autocommit=True) as conn:
-        conn.execute(_STAND_STILL)
+def _due_at_once(servers: BenchServers, size: Size, schedulers: int) -> Figure:
+    with servers.fresh_database("schedules") as url, psycopg.connect(url, autocommit=True) as conn:
+        conn.execute(_STOP_CLOCK)
         _add(conn, size.schedules)
         with _running(url, schedulers):
             started = time.monotonic()
             _wait(lambda: _count(conn, "triggers where next_run_at is not null"), size.schedules)
             planning_s = time.monotonic() - started
-            settle_down(conn)
+            analyze_and_checkpoint(conn)
             conn.execute("update public.clock set at = at + interval '30 seconds'")
             conn.execute("select jobforge_private.wake_scheduler()")
             started = time.monotonic()
@@ -86,29 +94,31 @@ def _due_at_once(stage: Stage, size: Size, schedulers: int) -> Figure:
             fired_s = time.monotonic() - started
         jobs = _count(conn, "jobs")
     if jobs != size.schedules:
-        raise Stuck(f"{jobs} jobs of {size.schedules} schedules")
-    note = f"s; {size.schedules / fired_s:.0f} jobs/s, planned at first in {planning_s:.1f} s"
+        raise BenchError(f"{jobs} jobs of {size.schedules} schedules")
+    note = f"s; {size.schedules / fired_s:.0f} jobs/s, planned in {planning_s:.1f} s"
     name = f"{size.schedules} schedules due at once, {schedulers} scheduler(s)"
     return Figure(name, fired_s, 10, 0, note, lower_is_better=True)
 
 
-def _idle(stage: Stage, size: Size, way: str, environment: dict[str, str]) -> Figure:
+def _measure_idle(
+    servers: BenchServers, size: Size, variant: str, environment: dict[str, str]
+) -> Figure:
     with (
-        stage.without_autovacuum(),
-        stage.fresh_database("schedules") as url,
+        servers.without_autovacuum(),
+        servers.fresh_database("schedules") as url,
         psycopg.connect(url, autocommit=True) as conn,
     ):
         _add(conn, 10)
         with _running(url, 1, **environment):
             _wait(lambda: _count(conn, "triggers where next_run_at is not null"), 10)
-            time.sleep(min(15, size.idle_s))  # it settles down, and its start is counted
-            value = stage.transactions_per_s(conn.info.dbname, size.idle_s)
-    name = f"queries per second of an idle scheduler{way}"
+            time.sleep(min(15, size.idle_s))  # until the statistics include the scheduler's start
+            value = servers.transactions_per_s(conn.info.dbname, size.idle_s)
+    name = f"queries per second of an idle scheduler{variant}"
     return Figure(name, value, 2, 0, "", lower_is_better=True)
 
 
-def _install(stage: Stage) -> None:
-    url = stage.create_database("schedules")
+def _install(servers: BenchServers) -> None:
+    url = servers.create_database("schedules")
     with psycopg.connect(url, autocommit=True) as conn:
         migrate(conn)
         conn.execute(
@@ -117,7 +127,7 @@ def _install(stage: Stage) -> None:
 
 
 def _add(conn: Connection, count: int) -> None:
-    """A hundred of each tenant, which is as many as there can be; none is due for a month."""
+    """Add schedules, 100 (the limit) per tenant; none is due for a month by the real clock."""
     settings = {
         "label": "every morning",
         "definition": "report",
@@ -161,7 +171,7 @@ def _wait(count: Callable[[], int], wanted: int) -> None:
     deadline = time.monotonic() + _LONGEST_S
     while (found := count()) < wanted:
         if time.monotonic() > deadline:
-            raise Stuck(f"{found} of {wanted} within {_LONGEST_S} s")
+            raise BenchError(f"{found} of {wanted} within {_LONGEST_S} s")
         time.sleep(_PAUSE_S)
 
 

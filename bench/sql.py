@@ -1,8 +1,8 @@
-"""What the SQL functions cost: `make bench-sql`.
+"""Measure the cost of the SQL functions: `make bench-sql`.
 
-Every figure is a ratio of two things measured in turn in one run on one durable Postgres, the
-median of several rounds: a noisy machine is as noisy for both. `--quick` runs all of it with small
-counts, to show that it works.
+Every figure is the ratio of two measurements that alternate on one durable Postgres, as the median
+of several rounds, so that noise of the machine affects both. `--quick` runs every workload with
+small counts, to check that the benchmark works.
 """
 
 import argparse
@@ -16,12 +16,12 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-import fanin
-import floor
+import fan_in_rates
+import floor_sql
 import orjson
 import psycopg
-from sides import BATCH, Bench, Size, add_history, drain, tenant
-from stage import HASTY, SETTINGS
+from bench_servers import QUICK_SETTINGS, SETTINGS
+from sql_bench import BATCH, Bench, Size, add_history, drain, tenant
 
 from jobforge.db.migrate import migrate
 from jobforge.embedded import Embedded
@@ -31,7 +31,7 @@ ENQUEUE = "select count(*) from jobforge.enqueue_jobs(%s::jsonb, %s)"
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One result: a ratio (or milliseconds) with its target and the spread over the rounds."""
+    """A result: a ratio, or milliseconds, with its target and its spread over the rounds."""
 
     name: str
     value: float
@@ -69,7 +69,7 @@ QUICK = Size(
 )
 
 
-def figure(name: str, ratios: list[float], target: float, note: str = "") -> Figure:
+def ratio_figure(name: str, ratios: list[float], target: float, note: str = "") -> Figure:
     return Figure(name, statistics.median(ratios), target, max(ratios) - min(ratios), note)
 
 
@@ -79,13 +79,13 @@ def one_tenant(bench: Bench) -> Iterator[Figure]:
     bench.fill((size.drain + BATCH) * size.rounds)
     rates: list[float] = []
 
-    def ours() -> float:
-        rates.append(bench.ours(size.drain))
+    def rate_of_jobforge() -> float:
+        rates.append(bench.rate_of_jobforge(size.drain))
         return rates[-1]
 
-    ratios = bench.compare(ours, lambda: bench.floor(size.drain))
-    yield figure(
-        "claim + complete, 1 tenant, of the floor",
+    ratios = bench.compare(rate_of_jobforge, lambda: bench.rate_of_floor(size.drain))
+    yield ratio_figure(
+        "claim + complete, 1 tenant, ratio to the floor",
         ratios,
         0.7,
         f"{statistics.median(rates):,.0f} jobs/s",
@@ -96,14 +96,18 @@ def many_tenants(bench: Bench) -> Iterator[Figure]:
     size = bench.size
     bench.clear()
     bench.fill(size.queued_of_tenants, size.tenants)
-    ratios = bench.compare(lambda: bench.ours(size.drain), lambda: bench.floor(size.drain))
-    yield figure(
-        f"the same, {size.tenants:,} tenants, {size.queued_of_tenants:,} queued", ratios, 0.5
+    ratios = bench.compare(
+        lambda: bench.rate_of_jobforge(size.drain), lambda: bench.rate_of_floor(size.drain)
+    )
+    yield ratio_figure(
+        f"claim + complete, {size.tenants:,} tenants, {size.queued_of_tenants:,} queued, of floor",
+        ratios,
+        0.5,
     )
 
 
 def backlog(bench: Bench) -> Iterator[Figure]:
-    """Each round drains a little from a small and from a large backlog."""
+    """Compare the first jobs of a large backlog with those of a small one."""
     size = bench.size
     ratios = []
     for number in range(size.rounds):
@@ -112,33 +116,35 @@ def backlog(bench: Bench) -> Iterator[Figure]:
         for jobs in order:
             bench.clear()
             bench.fill(jobs + BATCH)
-            rates[jobs] = bench.ours(size.small)
+            rates[jobs] = bench.rate_of_jobforge(size.small)
         ratios.append(rates[size.large] / rates[size.small])
-    yield figure(f"rate with {size.large:,} queued, of that with {size.small:,}", ratios, 0.9)
+    yield ratio_figure(
+        f"rate with {size.large:,} queued, ratio to {size.small:,} queued", ratios, 0.9
+    )
 
 
 def history(bench: Bench) -> Iterator[Figure]:
-    """Two databases side by side, one of them with a history."""
+    """Compare a database that has a history with one that has none."""
     size = bench.size
-    old = bench.beside("history")
+    old = bench.on_new_database("history")
     for side in (bench, old):
         side.clear()
     add_history(old.conn, size.history)
-    old.settle_down()
+    old.analyze_and_checkpoint()
 
     def rate(side: Bench) -> float:
         side.conn.execute("truncate jobforge.jobs, floor.jobs")
         side.fill(size.small + BATCH)
-        return side.ours(size.small)
+        return side.rate_of_jobforge(size.small)
 
     ratios = bench.compare(lambda: rate(old), lambda: rate(bench))
-    yield figure(f"rate with {size.history:,} finished, of that with none", ratios, 0.9)
+    yield ratio_figure(f"rate with {size.history:,} finished, ratio to none", ratios, 0.9)
     yield from listing(old)
     old.conn.close()
 
 
 def listing(bench: Bench) -> Iterator[Figure]:
-    """A page of one tenant's jobs out of the history made above."""
+    """Measure a page of one tenant's jobs in a database with a history."""
     times = []
     query = "select count(*) from jobforge.list_jobs('{}', 50, null, %s)"
     for number in range(-5, 20):
@@ -162,23 +168,23 @@ def held_snapshot(bench: Bench) -> Iterator[Figure]:
     size = bench.size
     for wanted in (1, 1_000):
         tenants = min(wanted, size.passing // 50)
-        passes = [pass_jobs(bench, tenants) for _ in range(min(3, size.rounds))]
+        passes = [churn_jobs(bench, tenants) for _ in range(min(3, size.rounds))]
         first, last = (statistics.median(side) for side in zip(*passes, strict=True))
-        yield figure(
-            f"held snapshot, {tenants:,} tenants: last tenth of the first, {size.passing:,} jobs",
+        yield ratio_figure(
+            f"held snapshot, {tenants:,} tenants, {size.passing:,} jobs: last tenth to first",
             [last / first for first, last in passes],
             0.8,
             f"{first:,.0f} → {last:,.0f} jobs/s",
         )
 
 
-def pass_jobs(bench: Bench, tenants: int) -> tuple[float, float]:
-    """Jobs come and go, one in ten fails once, claims are empty, and nothing can be cleaned.
+def churn_jobs(bench: Bench, tenants: int) -> tuple[float, float]:
+    """Enqueue and run jobs while a snapshot prevents any cleanup; one job in ten fails once.
 
-    Answers the rates of the first and of the last tenth.
+    Returns the rates of the first and of the last tenth of the jobs.
     """
     bench.clear()
-    bench.settle_down()
+    bench.analyze_and_checkpoint()
     step = bench.size.passing // 50
     rates = []
     with hold_snapshot(bench), bench.connect() as conn:
@@ -206,15 +212,15 @@ def bulk_enqueue(bench: Bench) -> Iterator[Figure]:
     jobs = [{"definition": "noop", "payload": {"n": n}} for n in range(size.bulk)]
     document = orjson.dumps(jobs).decode()
     bench.conn.execute("create table floor.copied (like jobforge.jobs including all)")
-    into = floor.COPY.replace("floor.jobs", "floor.copied")
+    into = floor_sql.COPY.replace("floor.jobs", "floor.copied")
 
-    def ours() -> float:
+    def enqueue() -> float:
         start = time.perf_counter()
         bench.conn.execute(ENQUEUE, [document, tenant(0)])
         return size.bulk / (time.perf_counter() - start)
 
     def copied() -> float:
-        rows = floor.rows(tenant(0), range(size.bulk))
+        rows = floor_sql.format_copy_rows(tenant(0), range(size.bulk))
         start = time.perf_counter()
         with bench.conn.cursor() as cursor, cursor.copy(into) as copy:
             copy.write(rows)
@@ -223,11 +229,11 @@ def bulk_enqueue(bench: Bench) -> Iterator[Figure]:
     rates: list[float] = []
 
     def counted() -> float:
-        rates.append(ours())
+        rates.append(enqueue())
         return rates[-1]
 
-    yield figure(
-        f"bulk enqueue of {size.bulk:,}, of COPY into the same shape",
+    yield ratio_figure(
+        f"bulk enqueue of {size.bulk:,}, ratio to COPY into a table of the same shape",
         bench.compare(counted, copied),
         0.5,
         f"{statistics.median(rates):,.0f} jobs/s",
@@ -239,12 +245,12 @@ def fan_in(bench: Bench) -> Iterator[Figure]:
     rates: list[float] = []
 
     def joined() -> float:
-        rates.append(fanin.fan_in(bench, jobs))
+        rates.append(fan_in_rates.fan_in(bench, jobs))
         return rates[-1]
 
-    yield figure(
-        f"settling {jobs:,} parents of one job, of plain jobs",
-        bench.compare(joined, lambda: fanin.plain(bench, jobs)),
+    yield ratio_figure(
+        f"settling {jobs:,} parents of one job, ratio to independent jobs",
+        bench.compare(joined, lambda: fan_in_rates.plain(bench, jobs)),
         0.5,
         f"{statistics.median(rates):,.0f} jobs/s",
     )
@@ -263,14 +269,18 @@ WORKLOADS = {
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("workloads", nargs="*", choices=[*WORKLOADS, []], help="all by default")
-    parser.add_argument("--quick", action="store_true", help="small counts: shows that it runs")
-    parser.add_argument("--json", type=Path, help="write the figures here too")
+    parser.add_argument(
+        "workloads", nargs="*", choices=[*WORKLOADS, []], help="workloads to run (default: all)"
+    )
+    parser.add_argument("--quick", action="store_true", help="small counts, to check that it works")
+    parser.add_argument("--json", type=Path, help="also write the figures to this file")
     options = parser.parse_args()
     figures = []
     with tempfile.TemporaryDirectory(prefix="jobforge-bench-") as folder:
         Path(folder).chmod(0o755)
-        embedded = Embedded(Path(folder) / "pg", settings=HASTY if options.quick else SETTINGS)
+        embedded = Embedded(
+            Path(folder) / "pg", settings=QUICK_SETTINGS if options.quick else SETTINGS
+        )
         url = embedded.start()
         try:
             with psycopg.connect(url, autocommit=True) as conn:
@@ -279,7 +289,7 @@ def main() -> int:
             for name in options.workloads or WORKLOADS:
                 print(f"… {name}", file=sys.stderr, flush=True)
                 for result in WORKLOADS[name](bench):
-                    print(line(result), flush=True)
+                    print(format_figure(result), flush=True)
                     figures.append(result)
         finally:
             embedded.stop()
@@ -288,7 +298,7 @@ def main() -> int:
     return 0 if options.quick or all(result.is_met for result in figures) else 1
 
 
-def line(result: Figure) -> str:
+def format_figure(result: Figure) -> str:
     mark = "✓" if result.is_met else "✗"
     sign = "≤" if result.lower_is_better else "≥"
     return (

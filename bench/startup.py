@@ -1,7 +1,8 @@
-"""How long `jobforge --help` takes beside an interpreter that does nothing: `make bench-cli`.
+"""Measure the startup of the command line: `make bench-cli`.
 
-Both in turn, and in processor time, so that what else the machine does counts for little. What our
-own code and its imports cost is the difference.
+The figure is the difference in CPU time between `jobforge --help` and an interpreter that does
+nothing, which is the cost of JobForge's code and its imports. The two alternate. CPU time depends
+little on what else runs on the machine.
 """
 
 import argparse
@@ -11,10 +12,10 @@ import statistics
 import subprocess
 import sys
 
-from sql import Figure, line
+from sql import Figure, format_figure
 
 _TARGET_MS = 200
-# As users have it: bytecode is kept.
+# As for users: Python writes and uses bytecode files.
 _ENVIRONMENT = {
     name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"
 }
@@ -26,10 +27,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=30)
     options = parser.parse_args()
-    _took(_HELP)  # so that its bytecode is there
-    rounds = [(_took(_PASS), _took(_HELP)) for _ in range(options.rounds)]
+    _cpu_ms(_HELP)  # writes the bytecode files
+    rounds = [(_cpu_ms(_PASS), _cpu_ms(_HELP)) for _ in range(options.rounds)]
     figure = _figure(rounds)
-    print(line(figure))
+    print(format_figure(figure))
     return 0 if figure.is_met else 1
 
 
@@ -47,8 +48,8 @@ def _figure(rounds: list[tuple[float, float]]) -> Figure:
     )
 
 
-def _took(arguments: tuple[str, ...]) -> float:
-    """Milliseconds of processor time."""
+def _cpu_ms(arguments: tuple[str, ...]) -> float:
+    """Run Python with these arguments; return its CPU time in milliseconds."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     subprocess.run(
         [sys.executable, *arguments], check=True, stdout=subprocess.DEVNULL, env=_ENVIRONMENT

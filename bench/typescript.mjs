@@ -1,9 +1,9 @@
-// Our TypeScript side of the bench: the app, its worker, and the program that enqueues.
+// Program of the TypeScript SDK: the app, its worker, and the commands that enqueue.
 
 import { z } from "../sdks/typescript/node_modules/zod/index.js";
 import { JobForge } from "../sdks/typescript/dist/index.js";
 import { configureLogs, Worker } from "../sdks/typescript/dist/worker/index.js";
-import { main, mark } from "./rivals/program.mjs";
+import { main, recordStart } from "./rivals/side_program.mjs";
 
 const TENANT = "00000000-0000-0000-0000-000000000001";
 const BATCH = 5_000;
@@ -12,7 +12,7 @@ const SLOTS = 2_000;
 function open(url) {
   const jf = new JobForge(url, { tenant: TENANT });
   const params = z.object({ n: z.number() });
-  const noop = jf.job("noop", { isolation: "inline", params }, async ({ n }) => mark(n));
+  const noop = jf.job("noop", { isolation: "inline", params }, async ({ n }) => recordStart(n));
   return { jf, noop };
 }
 

@@ -1,23 +1,24 @@
-"""The TypeScript worker beside the rivals that Node has: `make bench-ts`.
+"""Compare the TypeScript worker with the other job systems for Node: `make bench-ts`.
 
-As worker.py, with our own program in TypeScript (typescript.mjs) on the built package.
+The workloads are those of run.py. JobForge's program is in TypeScript (typescript.mjs), and runs
+the built package. `--quick` runs tiny counts, to check that the benchmark works.
 """
 
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-import environment
 import psycopg
-from results import Results
-from rivals.table import RIVALS, Rival
-from run import say
-from scores import judged, table
-from side import HERE, Side
-from size import FULL, TINY, Size
-from sql import line
-from stage import Stage, Stuck
-from workload import OURS, WORKLOADS
+import rival_environments
+from bench_servers import BenchError, BenchServers
+from compared_side import HERE, Side
+from result_files import Results
+from result_tables import compare_with_targets, render_table
+from rivals.catalog import RIVALS, Rival
+from run import log
+from run_sizes import FULL, TINY, Size
+from sql import format_figure
+from workloads import JOBFORGE, WORKLOADS
 
 from jobforge.db.migrate import migrate
 
@@ -26,19 +27,21 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "scripts"))
 import node
 
 NODE_RIVALS = ("graphile-worker", "pg-boss")
-_FLAGS = ("--max-semi-space-size=8", "--heap-growing-percent=50")  # those of jobforge-worker
-_OURS = Rival(OURS, table="jobforge.jobs", left="select count(*) from jobforge.jobs")
+_FLAGS = ("--max-semi-space-size=8", "--heap-growing-percent=50")  # as jobforge-worker sets
+_OURS = Rival(
+    JOBFORGE, table="jobforge.jobs", unfinished_query="select count(*) from jobforge.jobs"
+)
 
 
 @dataclass(frozen=True, slots=True)
 class TypeScript(Side):
-    """Ours, from the folder of the SDK."""
+    """JobForge's TypeScript SDK, from its folder in the repository."""
 
-    def install(self, stage: Stage) -> None:
-        url = stage.create_database(self.template)
+    def install(self, servers: BenchServers) -> None:
+        url = servers.create_database(self.template)
         with psycopg.connect(url, autocommit=True) as conn:
             migrate(conn)
-        self.ask("install", url)
+        self.run_program("install", url)
 
     def _program(self) -> list[str]:
         return [str(node.NODE), *_FLAGS, str(HERE / "typescript.mjs")]
@@ -51,24 +54,24 @@ def main() -> int:
     sides: list[Side] = [TypeScript(_OURS), *map(Side, _rivals(may_install=not is_quick))]
     size = TINY if is_quick else FULL
     results: Results = {}
-    with Stage() as stage:
+    with BenchServers() as servers:
         for side in sides:
-            side.install(stage)
+            side.install(servers)
         for name in ("drain", "latency"):
             for number in range(size.rounds):
                 for side in sides[:: -1 if number % 2 else 1]:
-                    _measure(name, stage, side, size, results)
-        _measure("memory", stage, sides[0], size, results)
-    print(table(results))
-    figures = judged(results)
+                    _measure(name, servers, side, size, results)
+        _measure("memory", servers, sides[0], size, results)
+    print(render_table(results))
+    figures = compare_with_targets(results)
     for figure in figures:
-        print(line(figure))
+        print(format_figure(figure))
     return int(not is_quick and not all(figure.is_met for figure in figures))
 
 
-def _measure(name: str, stage: Stage, side: Side, size: Size, results: Results) -> None:
-    say(f"… {name}: {side.name}")
-    for figure, values in WORKLOADS[name].measure(stage, side, size).items():
+def _measure(name: str, servers: BenchServers, side: Side, size: Size, results: Results) -> None:
+    log(f"… {name}: {side.name}")
+    for figure, values in WORKLOADS[name].measure(servers, side, size).items():
         results.setdefault(figure, {}).setdefault(side.name, []).extend(values)
 
 
@@ -76,11 +79,11 @@ def _rivals(*, may_install: bool) -> list[Rival]:
     found = []
     for rival in (RIVALS[name] for name in NODE_RIVALS):
         try:
-            if may_install and not environment.is_installed(rival):
-                environment.install(rival)
-        except environment.NotInstalled as error:
-            say(f"left out: {rival.name}: {error}")
-        if environment.is_installed(rival):
+            if may_install and not rival_environments.is_installed(rival):
+                rival_environments.install(rival)
+        except rival_environments.NotInstalled as error:
+            log(f"left out: {rival.name}: {error}")
+        if rival_environments.is_installed(rival):
             found.append(rival)
     return found
 
@@ -88,6 +91,6 @@ def _rivals(*, may_install: bool) -> list[Rival]:
 if __name__ == "__main__":
     try:
         sys.exit(main())
-    except Stuck as error:
-        say(f"✗ {error}")
+    except BenchError as error:
+        log(f"✗ {error}")
         sys.exit(1)

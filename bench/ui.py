@@ -1,9 +1,8 @@
-"""Whether the dashboard stays smooth: `make bench-ui`.
+"""Measure the responsiveness of the dashboard: `make bench-ui`.
 
-A real browser before a real server: fifty thousand jobs are scrolled through, and then a hundred
-of them change each second. The browser's own trace tells how long its main thread was ever busy
-at a stretch; what takes longer than 200 ms is felt. `--quick` runs all of it with few jobs, to show
-that it works.
+A browser on a running server scrolls through 50,000 jobs; then 100 of the jobs change each second.
+The figure is the longest task of the page's main thread, from the browser's trace; users notice
+tasks over 200 ms. `--quick` runs everything with few jobs, to check that the benchmark works.
 """
 
 import argparse
@@ -17,20 +16,20 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from uuid import UUID, uuid4
 
-import door
+import http_server
 import psycopg
-from door import Door
+from bench_servers import BenchServers
+from compared_side import jobforge_side
+from http_server import RunningServer
 from playwright.sync_api import Page, sync_playwright
-from side import ours
-from sql import Figure, line
-from stage import Stage
+from sql import Figure, format_figure
 
 from jobforge.types.api_keys import Role
 
 TENANT = UUID(int=1)
 LONGEST_MS = 200.0
 _BROWSER = os.environ.get("JOBFORGE_CHROMIUM", "/usr/bin/chromium")
-_MAKE = """
+_ENQUEUE = """
 select jobforge.enqueue_jobs(
     (select jsonb_agg(jsonb_build_object('definition', 'nothing', 'payload', '{}'::jsonb))
        from generate_series(1, %s)), %s)
@@ -49,36 +48,39 @@ QUICK = Size(jobs=500, changes_s=2.0)
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="tiny counts")
+    parser.add_argument("--quick", action="store_true", help="tiny counts, to check that it works")
     size = QUICK if parser.parse_args().quick else FULL
     figures = []
-    with Stage() as stage:
-        side = ours()
-        door.install(stage, side)
-        with door.opened(stage, side) as opened, psycopg.connect(opened.database) as conn:
+    with BenchServers() as servers:
+        side = jobforge_side()
+        http_server.install_template(servers, side)
+        with (
+            http_server.start_server(servers, side) as server,
+            psycopg.connect(server.database) as conn,
+        ):
             conn.autocommit = True
             conn.execute("select jobforge.put_definition('nothing', 1)")
-            _make(conn, size.jobs)
-            with _page(opened) as page:
-                for figure in (_scrolling(page, size), _changing(page, opened, size)):
-                    print(line(figure), flush=True)
+            _enqueue(conn, size.jobs)
+            with _open_page(server) as page:
+                for figure in (_scroll(page, size), _watch_changes(page, server, size)):
+                    print(format_figure(figure), flush=True)
                     figures.append(figure)
     return 0 if all(figure.is_met for figure in figures) else 1
 
 
-def _make(conn: psycopg.Connection[tuple[object, ...]], jobs: int) -> None:
+def _enqueue(conn: psycopg.Connection[tuple[object, ...]], jobs: int) -> None:
     for start in range(0, jobs, 1000):
-        conn.execute(_MAKE, [min(1000, jobs - start), TENANT])
+        conn.execute(_ENQUEUE, [min(1000, jobs - start), TENANT])
 
 
 @contextmanager
-def _page(opened: Door) -> Iterator[Page]:
-    url = "http://{}:{}".format(*opened.address)
+def _open_page(server: RunningServer) -> Iterator[Page]:
+    url = "http://{}:{}".format(*server.address)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=_BROWSER, args=["--no-sandbox"])
         page = browser.new_page(viewport={"width": 1280, "height": 800})
         page.set_default_timeout(60_000)
-        key = opened.make_key(TENANT, Role.TENANT_ADMIN)
+        key = server.create_key(TENANT, Role.TENANT_ADMIN)
         page.context.request.post(f"{url}/api/v1/session", data={"key": key})
         page.goto(f"{url}/ui/jobs")
         page.wait_for_selector("[data-job]")
@@ -86,8 +88,8 @@ def _page(opened: Door) -> Iterator[Page]:
         browser.close()
 
 
-def _scrolling(page: Page, size: Size) -> Figure:
-    """Down to the last job, as fast as pages come."""
+def _scroll(page: Page, size: Size) -> Figure:
+    """Scroll to the last job, as fast as the pages load."""
     trace = _Trace(page)
     page.mouse.move(700, 500)
     deadline = time.monotonic() + 600
@@ -103,7 +105,7 @@ def _scrolling(page: Page, size: Size) -> Figure:
             break
     longest = trace.longest_ms()
     return Figure(
-        f"longest stretch while scrolling through {size.jobs:,} jobs, ms",
+        f"longest task while scrolling through {size.jobs:,} jobs, ms",
         longest,
         LONGEST_MS,
         0.0,
@@ -112,13 +114,13 @@ def _scrolling(page: Page, size: Size) -> Figure:
     )
 
 
-def _changing(page: Page, opened: Door, size: Size) -> Figure:
-    """A hundred jobs end each second; the page must go on answering."""
+def _watch_changes(page: Page, server: RunningServer, size: Size) -> Figure:
+    """Press a key ten times per second while 100 jobs per second finish."""
     page.evaluate("scrollTo(0, 0)")
     page.wait_for_timeout(500)
     trace = _Trace(page)
-    ended = threading.Event()
-    worker = threading.Thread(target=_work, args=(opened.database, ended))
+    stopped = threading.Event()
+    worker = threading.Thread(target=_work, args=(server.database, stopped))
     worker.start()
     slowest = 0.0
     deadline = time.monotonic() + size.changes_s
@@ -128,11 +130,11 @@ def _changing(page: Page, opened: Door, size: Size) -> Figure:
         page.evaluate("new Promise((done) => requestAnimationFrame(() => setTimeout(done)))")
         slowest = max(slowest, 1000 * (time.monotonic() - began))
         page.wait_for_timeout(100)
-    ended.set()
+    stopped.set()
     worker.join()
     note = f"the slowest key took {slowest:.0f} ms"
     return Figure(
-        "longest stretch while 100 jobs change each second, ms",
+        "longest task while 100 jobs change each second, ms",
         trace.longest_ms(),
         LONGEST_MS,
         0.0,
@@ -141,11 +143,11 @@ def _changing(page: Page, opened: Door, size: Size) -> Figure:
     )
 
 
-def _work(database: str, ended: threading.Event) -> None:
-    """Ten jobs in each tenth of a second, claimed and completed."""
+def _work(database: str, stopped: threading.Event) -> None:
+    """Claim and complete ten jobs every tenth of a second until `stopped` is set."""
     worker_id = uuid4()
     with psycopg.connect(database, autocommit=True) as conn:
-        while not ended.wait(0.1):
+        while not stopped.wait(0.1):
             claimed = conn.execute(
                 "select tenant_id, job_id, lease from jobforge.claim_jobs(%s, '{default}', '{10}')",
                 [worker_id],
@@ -158,24 +160,24 @@ def _work(database: str, ended: threading.Event) -> None:
 
 
 class _Trace:
-    """The browser's own trace of one page, from now on."""
+    """The browser's trace of one page, from the creation of this object."""
 
     def __init__(self, page: Page) -> None:
         self._browser = page.context.browser
-        assert self._browser is not None  # noqa: S101 - a page that we opened
+        assert self._browser is not None  # noqa: S101 - the page's browser is open
         self._browser.start_tracing(page=page, categories=["toplevel"])
 
     def longest_ms(self) -> float:
-        """Of the page's main thread, in time of the processor: others may want that, too."""
-        assert self._browser is not None  # noqa: S101 - as above
+        """Return the longest task of the main thread, in CPU time to exclude other processes."""
+        assert self._browser is not None  # noqa: S101 - the page's browser is open
         events = json.loads(self._browser.stop_tracing())["traceEvents"]
         main = {
             (each["pid"], each["tid"])
             for each in events
             if each["name"] == "thread_name" and each["args"]["name"] == "CrRendererMain"
         }
-        stretches = [each.get("tdur", 0) for each in events if (each["pid"], each["tid"]) in main]
-        return float(max(stretches, default=0)) / 1000
+        tasks = [each.get("tdur", 0) for each in events if (each["pid"], each["tid"]) in main]
+        return float(max(tasks, default=0)) / 1000
 
 
 if __name__ == "__main__":

@@ -1,13 +1,13 @@
-"""The program `jobforge`, also as `python -m jobforge`: signals and credentials come first."""
+"""The program `jobforge`, also `python -m jobforge`: sets up signals and credentials first."""
 
 from jobforge.process import hardening, interrupts
 
 
 def main() -> None:
-    """The entry point of the commands `jobforge` and `jf`."""
+    """Run the commands `jobforge` and `jf`."""
     interrupts.install()
     hardening.harden()
-    from jobforge.cli import main as run  # noqa: PLC0415 - Ctrl-C is heard while it is imported
+    from jobforge.cli import main as run  # noqa: PLC0415 - Ctrl-C must work during the import
 
     try:
         interrupts.raise_on_interrupt()

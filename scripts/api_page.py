@@ -1,4 +1,4 @@
-"""Writes docs/api.md, the reference of the HTTP API, from its OpenAPI document."""
+"""Writes docs/api.md, the HTTP API reference, from the OpenAPI document."""
 
 import json
 import sys
@@ -15,10 +15,10 @@ PAGE = Path(__file__).parent.parent / "docs" / "api.md"
 _HEAD = """\
 # The HTTP API
 
-Written by `scripts/api_page.py` from the OpenAPI document, which a server has at
-`/api/v1/openapi.json` and `jobforge openapi` prints. [http.md](http.md) is the guide: keys, errors,
-pages, repeating requests. Every route but those of health and sessions takes the header
-`X-JobForge-Tenant`, with which a super admin names the tenant to act for.
+`scripts/api_page.py` writes this page from the OpenAPI document. A server serves the document at
+`/api/v1/openapi.json`, and `jobforge openapi` prints it. [http.md](http.md) is the guide to keys,
+errors, pagination and idempotent requests. All routes except those for health and sessions accept
+the header `X-JobForge-Tenant`, in which an operator specifies the tenant to act for.
 """
 
 
@@ -30,7 +30,7 @@ def main() -> int:
 
 def page() -> str:
     document = create_app(Config()).openapi()
-    parts = [_HEAD, *_routes(document), *_schemas(document), *_refusals(document)]
+    parts = [_HEAD, *_routes(document), *_schemas(document), *_errors(document)]
     return "\n".join(parts)
 
 
@@ -49,28 +49,28 @@ def _route(method: str, path: str, operation: dict[str, Any]) -> Iterator[str]:
     yield f"### {operation['summary']}\n\n`{method} {path}`\n"
     if "description" in operation:
         yield f"{operation['description']}\n"
-    yield f"For: {', '.join(operation['x-roles'])}.\n"
+    yield f"Roles: {', '.join(operation['x-roles'])}.\n"
     parameters = [
         each
         for each in operation.get("parameters", [])
         if each["in"] != "path" and each["name"] != TENANT_HEADER
     ]
     if parameters:
-        yield "| parameter | | |\n|---|---|---|"
+        yield "| Parameter | Type | Description |\n|---|---|---|"
         yield from map(_parameter, parameters)
         yield ""
     if "requestBody" in operation:
         yield f"Body: {_body(operation['requestBody'])}\n"
-    yield f"Answers: {_answers(operation['responses'])}\n"
+    yield f"Responses: {_responses(operation['responses'])}\n"
 
 
 def _parameter(parameter: dict[str, Any]) -> str:
     schema = parameter["schema"]
-    words = parameter.get("description", "")
+    description = parameter.get("description", "")
     if "default" in schema:
-        words = f"{words} Default `{json.dumps(schema['default'])}`.".strip()
+        description = f"{description} Default `{json.dumps(schema['default'])}`.".strip()
     where = " (header)" if parameter["in"] == "header" else ""
-    return f"| `{parameter['name']}`{where} | {_type(schema)} | {words} |"
+    return f"| `{parameter['name']}`{where} | {_type(schema)} | {description} |"
 
 
 def _body(body: dict[str, Any]) -> str:
@@ -78,16 +78,16 @@ def _body(body: dict[str, Any]) -> str:
     return _type(schema)
 
 
-def _answers(responses: dict[str, Any]) -> str:
-    shown = []
+def _responses(responses: dict[str, Any]) -> str:
+    successes = []
     for status, response in responses.items():
         if status >= "400":
             continue
         kinds = response.get("content", {})
         bodies = [_type(kind.get("schema", {})) for kind in kinds.values()]
-        shown.append(" ".join([status, " or ".join(filter(None, bodies))]).strip())
-    refused = ", ".join(status for status in responses if status >= "400")
-    return f"{'; '.join(shown)}. Refusals: {refused}."
+        successes.append(" ".join([status, " or ".join(filter(None, bodies))]).strip())
+    errors = ", ".join(status for status in responses if status >= "400")
+    return f"{'; '.join(successes)}. Errors: {errors}."
 
 
 def _schemas(document: dict[str, Any]) -> Iterator[str]:
@@ -100,19 +100,19 @@ def _schemas(document: dict[str, Any]) -> Iterator[str]:
             yield f"One of {', '.join(f'`{value}`' for value in schema['enum'])}.\n"
         if schema.get("properties"):
             required = schema.get("required", [])
-            yield "| field | | |\n|---|---|---|"
+            yield "| Field | Type | Description |\n|---|---|---|"
             for field, inner in schema["properties"].items():
                 mark = "required" if field in required else ""
-                words = " ".join(filter(None, [mark, inner.get("description", "")]))
-                yield f"| `{field}` | {_type(inner)} | {words} |"
+                description = " ".join(filter(None, [mark, inner.get("description", "")]))
+                yield f"| `{field}` | {_type(inner)} | {description} |"
             yield ""
         for example in schema.get("examples", [])[:1]:
             yield f"```json\n{json.dumps(example, indent=2, ensure_ascii=False)}\n```\n"
 
 
-def _refusals(document: dict[str, Any]) -> Iterator[str]:
-    yield "## Refusals\n\nAll are [Problem](#problem) as `application/problem+json`.\n"
-    yield "| status | |\n|---|---|"
+def _errors(document: dict[str, Any]) -> Iterator[str]:
+    yield "## Errors\n\nAll errors are a [Problem](#problem) as `application/problem+json`.\n"
+    yield "| Status | Meaning |\n|---|---|"
     for status, response in document["components"]["responses"].items():
         yield f"| {status} | {response['description']} |"
     yield ""

@@ -1,7 +1,7 @@
-"""Find class names and type aliases that two modules of the package define.
+"""Finds class names and type aliases that two modules of the package define.
 
-A name that is unique in the package can be found by one search, and needs no module in front of it
-in a conversation. Type variables are left out.
+A name that is unique in the package can be found by one search, and is unambiguous without its
+module. Type variables are ignored.
 """
 
 import ast

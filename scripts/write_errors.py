@@ -1,4 +1,4 @@
-"""Writes what jobforge/errors.py says for other languages: contract/errors.json, and errors.ts."""
+"""Writes the errors of jobforge/errors.py for other languages: contract/errors.json, errors.ts."""
 
 import json
 import sys
@@ -13,8 +13,8 @@ TYPESCRIPT = ROOT / "sdks" / "typescript" / "src" / "errors.ts"
 
 _HEAD = """\
 /**
- * Every error that JobForge raises. Written by scripts/write_errors.py from jobforge/errors.py, so
- * that both languages have the same; a change is made there.
+ * Every error that JobForge raises. scripts/write_errors.py writes this file from
+ * jobforge/errors.py, so that both languages have the same errors. Change them there.
  *
  * `code` is stable and is what programs compare; messages are for people and may change.
  */
@@ -53,9 +53,9 @@ export class JobForgeError extends Error {
 def table() -> dict[str, Json]:
     return {
         "classes": [_row(error) for error in _tree(JobForgeError)],
-        "denied": [sqlstates._INSUFFICIENT_PRIVILEGE],  # noqa: SLF001 - what it maps, told on
-        "contended": sorted(sqlstates._CONTENDED),  # noqa: SLF001 - as above
-        "unavailable": sorted(sqlstates._UNREACHABLE),  # noqa: SLF001 - as above
+        "denied": [sqlstates._INSUFFICIENT_PRIVILEGE],  # noqa: SLF001 - exports the table of sqlstates.py
+        "contended": sorted(sqlstates._CONTENDED),  # noqa: SLF001 - exports the table of sqlstates.py
+        "unavailable": sorted(sqlstates._UNREACHABLE),  # noqa: SLF001 - exports the table of sqlstates.py
     }
 
 

@@ -1,6 +1,6 @@
-"""Writes the types of the HTTP API for TypeScript, from its OpenAPI document.
+"""Write the TypeScript types of the HTTP API from the OpenAPI document.
 
-The SDK has them; the dashboard takes them from there.
+The types are in the TypeScript SDK; the dashboard imports them from the SDK.
 """
 
 import hashlib
@@ -22,7 +22,7 @@ def document() -> str:
 
 
 def mark(text: str) -> str:
-    """The first line of the types: from which document they were made."""
+    """Return the first line of the types file, with the digest of the OpenAPI document."""
     return f"// Written by scripts/write_http_types.py. OpenAPI: {digest(text)}\n"
 
 
@@ -33,13 +33,15 @@ def digest(text: str) -> str:
 def main() -> int:
     text = document()
     with tempfile.TemporaryDirectory() as folder:
-        source, made = Path(folder, "openapi.json"), Path(folder, "types.ts")
+        source, types = Path(folder, "openapi.json"), Path(folder, "types.ts")
         source.write_text(text, encoding="utf-8")
-        words = ("--root-types", "--root-types-no-schema-prefix", "--silent")
-        failed = node.run(node.CODEGEN, "openapi-typescript", str(source), "-o", str(made), *words)
-        if failed:
-            return failed
-        TYPES.write_text(mark(text) + made.read_text(encoding="utf-8"), encoding="utf-8")
+        options = ("--root-types", "--root-types-no-schema-prefix", "--silent")
+        exit_code = node.run(
+            node.CODEGEN, "openapi-typescript", str(source), "-o", str(types), *options
+        )
+        if exit_code:
+            return exit_code
+        TYPES.write_text(mark(text) + types.read_text(encoding="utf-8"), encoding="utf-8")
     return 0
 
 

@@ -1,7 +1,7 @@
-"""Writes jobforge/sql/revision: the next number when a file of the schema has changed.
+"""Writes the next number to jobforge/sql/revision if a file of the schema has changed.
 
-An older release refuses to migrate a database that has a greater number (migrate.py). The file has
-the number and the checksum of the files that it belongs to.
+An older release refuses to migrate a database with a greater number (migrate.py). The file has the
+number, and the checksum of the schema files.
 """
 
 from jobforge.db.schema_files import REVISION, SQL, fingerprint, read_revision

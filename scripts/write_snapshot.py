@@ -1,7 +1,7 @@
-"""Writes tests/upgrades/initial.sql.gz: the schema from which the upgrade tests start.
+"""Writes tests/upgrades/initial.sql.gz, the schema from which the upgrade tests start.
 
-The snapshot is the SQL of `jobforge db sql`. After the first release it stays as it is, because
-databases of that release exist. Until then, run this script when a migration was edited.
+The snapshot is the output of `jobforge db sql`. It must not change after the first release, because
+databases of that release exist. Until then, run this script after editing a migration.
 """
 
 import gzip

@@ -1,6 +1,6 @@
-"""absurd: 50 tasks at once in batches of 50, polled every 100 ms (it has no wake-up)."""
+"""absurd: 50 tasks at once in batches of 50, polled every 100 ms (no notification)."""
 # mypy: disable-error-code="import-not-found,untyped-decorator"
-# It is not installed where the types are checked.
+# The package is not installed where types are checked.
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -9,8 +9,8 @@ import psycopg
 import uvloop
 from absurd_sdk import AsyncAbsurd
 from absurdctl import BUNDLED_SCHEMA_SQL
-from marks import mark
-from program import Client, Program, main
+from side_program import Client, Program, main
+from start_times import record_start
 
 _BATCH = 1_000
 _QUEUE = "noop"
@@ -49,8 +49,8 @@ async def _work(url: str) -> None:
     app = AsyncAbsurd(url, queue_name=_QUEUE)
 
     @app.register_task("noop")
-    async def noop(params: dict[str, int], ctx: object) -> None:  # noqa: ARG001 - called so
-        mark(params["n"])
+    async def noop(params: dict[str, int], ctx: object) -> None:  # noqa: ARG001 - absurd calls it with both
+        record_start(params["n"])
 
     await app.start_worker(concurrency=50, batch_size=50, poll_interval=0.1)
 

@@ -1,18 +1,18 @@
-"""celery on Redis: no results, acknowledged early, 1,000 fetched ahead.
+"""celery on Redis: no results, early acknowledgement, prefetch of 1,000.
 
-One process runs the tasks itself (solo); for isolated jobs there are two that are used again for
+One process runs the tasks itself (solo). Isolated jobs run in two processes, which are reused for
 every task (prefork).
 """
 # mypy: disable-error-code="import-not-found,untyped-decorator"
-# It is not installed where the types are checked.
+# The package is not installed where types are checked.
 
 import os
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
 from celery import Celery
-from marks import mark
-from program import Client, Program, main
+from side_program import Client, Program, main
+from start_times import record_start
 
 _PREFETCH = 1_000
 _PREFORKED = 2
@@ -29,11 +29,11 @@ app.conf.update(
 
 @app.task(name="noop")
 def noop(n: int) -> None:
-    mark(n)
+    record_start(n)
 
 
 async def install(url: str) -> None:
-    """Redis needs nothing."""
+    """Do nothing: Redis needs no schema."""
 
 
 @asynccontextmanager

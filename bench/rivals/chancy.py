@@ -1,6 +1,6 @@
-"""chancy: the asyncio executor, 200 jobs at once, fetching again as soon as a job ends."""
+"""chancy: the asyncio executor, 200 jobs at once, fetching as soon as a job finishes."""
 # mypy: disable-error-code="import-not-found"
-# It is not installed where the types are checked.
+# The package is not installed where types are checked.
 
 import logging
 from collections.abc import AsyncIterator, Sequence
@@ -8,8 +8,8 @@ from contextlib import asynccontextmanager
 
 import uvloop
 from chancy import Chancy, Job, Queue, Worker
-from marks import mark
-from program import Client, Program, main
+from side_program import Client, Program, main
+from start_times import record_start
 
 _QUEUE = Queue("noop", executor=Chancy.Executor.Async, concurrency=200, eager_polling=True)
 _NOOP = Job(func="rivals.chancy.noop", queue="noop")
@@ -18,7 +18,7 @@ _LOG.setLevel(logging.WARNING)
 
 
 async def noop(n: int) -> None:
-    mark(n)
+    record_start(n)
 
 
 async def install(url: str) -> None:

@@ -1,6 +1,6 @@
-"""dbos: async workflows, 100 at once, a queue that is polled every 20 ms (it has no wake-up)."""
+"""dbos: async workflows, 100 at once, a queue that is polled every 20 ms (no notification)."""
 # mypy: disable-error-code="import-not-found,untyped-decorator"
-# It is not installed where the types are checked.
+# The package is not installed where types are checked.
 
 import asyncio
 import threading
@@ -9,8 +9,8 @@ from contextlib import asynccontextmanager
 
 import sqlalchemy as sa
 from dbos import DBOS, DBOSClient
-from marks import mark
-from program import Client, Program, main
+from side_program import Client, Program, main
+from start_times import record_start
 
 _BATCH = 1_000
 _QUEUE = "noop"
@@ -19,11 +19,11 @@ _NOOP = {"queue_name": _QUEUE, "workflow_name": "noop"}
 
 @DBOS.workflow(name="noop")
 async def noop(n: int) -> None:
-    mark(n)
+    record_start(n)
 
 
 async def install(url: str) -> None:
-    await asyncio.to_thread(_launch, url)  # it refuses to be called beside a running loop
+    await asyncio.to_thread(_launch, url)  # it must not run in a thread with an event loop
     await asyncio.to_thread(DBOS.destroy)
 
 

@@ -1,6 +1,6 @@
-"""dramatiq on Redis: eight threads; no metrics, results or backups of results."""
+"""dramatiq on Redis: eight threads, no middleware for metrics or results."""
 # mypy: disable-error-code="import-not-found,untyped-decorator"
-# It is not installed where the types are checked.
+# The package is not installed where types are checked.
 
 import threading
 from collections.abc import AsyncIterator, Sequence
@@ -8,14 +8,14 @@ from contextlib import asynccontextmanager
 
 import dramatiq
 from dramatiq.brokers.redis import RedisBroker
-from marks import mark
-from program import Client, Program, main
+from side_program import Client, Program, main
+from start_times import record_start
 
 _THREADS = 8
 
 
 async def install(url: str) -> None:
-    """Redis needs nothing."""
+    """Do nothing: Redis needs no schema."""
 
 
 @asynccontextmanager
@@ -44,7 +44,7 @@ def _actor(url: str) -> dramatiq.Actor:
 
     @dramatiq.actor
     def noop(n: int) -> None:
-        mark(n)
+        record_start(n)
 
     return noop
 

@@ -1,6 +1,6 @@
-// graphile-worker: 24 jobs at once out of a local queue of 2,000, completions batched.
+// graphile-worker: 24 jobs at once from a local queue of 2,000, completions batched.
 
-import { load, main, mark } from "./program.mjs";
+import { load, main, recordStart } from "./side_program.mjs";
 
 const { Logger, makeWorkerUtils, run } = load("graphile-worker");
 
@@ -42,7 +42,7 @@ async function client(url) {
 }
 
 async function work(url) {
-  const runner = await run({ preset: preset(url), taskList: { noop: async ({ n }) => mark(n) } });
+  const runner = await run({ preset: preset(url), taskList: { noop: async ({ n }) => recordStart(n) } });
   await runner.promise;
 }
 

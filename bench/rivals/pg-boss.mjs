@@ -1,6 +1,6 @@
-// pg-boss: batches of 2,000, two fetchers, no pause while batches are full, woken by NOTIFY.
+// pg-boss: batches of 2,000, two fetchers, no pause while batches are full, NOTIFY on new jobs.
 
-import { load, main, mark } from "./program.mjs";
+import { load, main, recordStart } from "./side_program.mjs";
 
 const { PgBoss } = load("pg-boss");
 
@@ -40,7 +40,7 @@ async function work(url) {
     QUEUE,
     { batchSize: 2_000, localConcurrency: 2, burstWhenBatchFull: true },
     async (jobs) => {
-      for (const job of jobs) mark(job.data.n);
+      for (const job of jobs) recordStart(job.data.n);
     },
   );
 }

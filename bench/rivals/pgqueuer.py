@@ -1,17 +1,17 @@
 """pgqueuer: asyncpg and uvloop, batches of 500, tables that survive a crash."""
 # mypy: disable-error-code="import-not-found,import-untyped,untyped-decorator"
-# It is not installed where the types are checked.
+# The package is not installed where types are checked.
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
 import asyncpg
 import uvloop
-from marks import mark
 from pgqueuer import PgQueuer, Queries
 from pgqueuer.db import AsyncpgDriver
 from pgqueuer.models import Job
-from program import Client, Program, main
+from side_program import Client, Program, main
+from start_times import record_start
 
 _BATCH = 5_000
 
@@ -49,7 +49,7 @@ async def _work(url: str) -> None:
 
     @pgq.entrypoint("noop")
     async def noop(job: Job) -> None:
-        mark(job.payload)
+        record_start(job.payload)
 
     await pgq.run(batch_size=500)
 

@@ -1,14 +1,14 @@
-"""procrastinate: async tasks, ten at once; it fetches them one by one."""
+"""procrastinate: async tasks, ten at once, fetched one by one."""
 # mypy: disable-error-code="import-not-found,untyped-decorator"
-# It is not installed where the types are checked.
+# The package is not installed where types are checked.
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
-from marks import mark
 from procrastinate import App, PsycopgConnector
-from program import Client, Program, main
+from side_program import Client, Program, main
+from start_times import record_start
 
 _BATCH = 5_000
 app = App(connector=PsycopgConnector())
@@ -16,7 +16,7 @@ app = App(connector=PsycopgConnector())
 
 @app.task(name="noop")
 async def noop(n: int) -> None:
-    mark(n)
+    record_start(n)
 
 
 async def install(url: str) -> None:

@@ -1,26 +1,26 @@
-"""rq on Redis: results not kept. SimpleWorker runs jobs itself; for isolated jobs Worker forks."""
+"""rq on Redis: no results. SimpleWorker runs jobs itself; for isolated jobs Worker forks."""
 # mypy: disable-error-code="import-not-found"
-# It is not installed where the types are checked.
+# The package is not installed where types are checked.
 
 import os
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
-from marks import mark
-from program import Client, Program, main
 from redis import Redis
 from rq import Queue, SimpleWorker, Worker
+from side_program import Client, Program, main
+from start_times import record_start
 
 _BATCH = 5_000
 _NOOP = "rivals.rq.noop"
 
 
 def noop(n: int) -> None:
-    mark(n)
+    record_start(n)
 
 
 async def install(url: str) -> None:
-    """Redis needs nothing."""
+    """Do nothing: Redis needs no schema."""
 
 
 @asynccontextmanager

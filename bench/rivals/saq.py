@@ -1,27 +1,27 @@
-"""saq on Redis: 50 jobs at once, results not kept."""
+"""saq on Redis: 50 jobs at once, no results."""
 # mypy: disable-error-code="import-not-found"
-# It is not installed where the types are checked.
+# The package is not installed where types are checked.
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
 import uvloop
-from marks import mark
-from program import Client, Program, main
 from redis.asyncio import Redis
 from saq import Worker
 from saq.queue.redis import RedisQueue
+from side_program import Client, Program, main
+from start_times import record_start
 
 _AT_ONCE = 50
 
 
-async def noop(ctx: object, *, n: int) -> None:  # noqa: ARG001 - called so
-    mark(n)
+async def noop(ctx: object, *, n: int) -> None:  # noqa: ARG001 - saq passes it
+    record_start(n)
 
 
 async def install(url: str) -> None:
-    """Redis needs nothing."""
+    """Do nothing: Redis needs no schema."""
 
 
 @asynccontextmanager

@@ -1,6 +1,6 @@
-"""A job that has another service ship an order. See README.md.
+"""A job that asks another service to ship an order. See README.md.
 
-jobforge dev examples/connectors/app.py
+Run it: jobforge dev examples/connectors/app.py
 """
 
 from jobforge import Context, JobForge
@@ -10,7 +10,7 @@ jf = JobForge()
 
 @jf.job
 async def pay(ctx: Context, order: int) -> str:
-    """Takes the money, and asks for shipping: by a job of its own, which is retried by itself."""
+    """Take the payment, and request shipping in a separate job, which is retried if it fails."""
     shipping = jf.connector("http.request").using(key=f"ship-{order}")
     handle = await shipping.aenqueue(
         config="shipping", url="orders", method="POST", body={"id": order}

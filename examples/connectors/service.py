@@ -1,19 +1,19 @@
-"""A service of somebody else's, which wants a token and is busy at times. See README.md.
+"""A third-party shipping service that requires a token and is busy at times. See README.md.
 
-python examples/connectors/service.py [PORT]
+Run it: python examples/connectors/service.py [PORT]
 """
 
 import json
 import sys
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-TOKEN = "let-me-in-please"  # noqa: S105 - of this example
+TOKEN = "let-me-in-please"  # noqa: S105 - a token for this example only
 
 
 class Service(BaseHTTPRequestHandler):
-    """Answers the second time: the first request of each order finds it busy."""
+    """Respond with 503 to the first request for each order, and with 200 to the next one."""
 
-    seen: set[str] = set()  # noqa: RUF012 - of all requests
+    seen: set[str] = set()  # noqa: RUF012 - shared by all requests
 
     def do_POST(self) -> None:
         order = self.rfile.read(int(self.headers["Content-Length"])).decode()

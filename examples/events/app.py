@@ -1,6 +1,6 @@
-"""An order is paid, and two jobs come of it. See README.md.
+"""Two jobs that event triggers enqueue when an order is paid. See README.md.
 
-jobforge dev examples/events/app.py
+Run it: jobforge dev examples/events/app.py
 """
 
 from jobforge import Context, JobForge
@@ -10,13 +10,13 @@ jf = JobForge()
 
 @jf.job(queue="shipping")
 def ship(ctx: Context, order: int, to: str) -> str:
-    """Sends a parcel."""
+    """Ship the order to this city."""
     ctx.log.info("shipping", order=order)
     return f"order {order} to {to}"
 
 
 @jf.job(queue="mail")
 def thank(ctx: Context, to: str, total: float) -> str:
-    """Thanks somebody who bought much."""
+    """Thank the buyer of a large order."""
     ctx.log.info("thanking", to=to)
     return f"Dear {to}, thank you for {total:.2f}!"

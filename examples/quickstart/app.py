@@ -1,7 +1,9 @@
-"""Four jobs to try: one succeeds, one fails and recovers, one takes long, one waits to be canceled.
-A fifth comes by itself every minute.
+"""Four jobs to enqueue, and one with a schedule. See README.md.
 
-jobforge dev examples/quickstart/app.py
+One job succeeds, one fails twice and is retried, one reports its progress, and one runs until you
+cancel it. The schedule enqueues the fifth job every minute.
+
+Run it: jobforge dev examples/quickstart/app.py
 """
 
 import asyncio
@@ -9,21 +11,21 @@ import time
 
 from jobforge import Context, JobForge, Retry
 
-jf = JobForge()  # JOBFORGE_DATABASE_URL, or what `jobforge dev` runs
+jf = JobForge()  # connects to JOBFORGE_DATABASE_URL, or to the Postgres of `jobforge dev`
 
 
 @jf.job(queue="mail", retry=Retry(max_attempts=8), timeout=30)
 async def send_welcome(ctx: Context, to: str, name: str) -> str:
-    """Greets somebody."""
+    """Send a welcome message to a new user."""
     ctx.log.info("sending", to=to)
-    await asyncio.sleep(0.1)  # a mail server
+    await asyncio.sleep(0.1)  # stands in for a mail server
     await ctx.progress(1, 1, "sent")
     return f"Welcome, {name}!"
 
 
 @jf.job(retry=Retry(max_attempts=5, base=0.5))
 def fetch_rates(ctx: Context, fails: int = 2) -> dict[str, float]:
-    """Fails that many times, then recovers: each attempt comes after a longer wait."""
+    """Fail in the first `fails` attempts, then succeed. The delay before each retry grows."""
     if ctx.attempt <= fails:
         raise ConnectionError(f"no answer at attempt {ctx.attempt}")
     return {"EUR": 1.0, "USD": 1.16}
@@ -31,7 +33,7 @@ def fetch_rates(ctx: Context, fails: int = 2) -> dict[str, float]:
 
 @jf.job(queue="reports", timeout=600)
 def make_report(ctx: Context, pages: int = 20) -> str:
-    """Takes a while and says how far it is."""
+    """Make a report page by page, and report the progress."""
     for page in range(1, pages + 1):
         ctx.check()
         time.sleep(0.2)
@@ -41,7 +43,7 @@ def make_report(ctx: Context, pages: int = 20) -> str:
 
 @jf.job(queue="reports")
 def watch_folder(ctx: Context) -> None:
-    """Goes on until somebody cancels it, and tidies up before it ends."""
+    """Run until the job is canceled, and clean up before stopping."""
     ctx.log.info("watching")
     while not ctx.cancelled:
         time.sleep(0.1)
@@ -51,7 +53,7 @@ def watch_folder(ctx: Context) -> None:
 
 @jf.job(cron="* * * * *", tenant="*", retry=Retry(max_attempts=3, base=2))
 def count_orders(ctx: Context) -> str:
-    """Every minute, so that something moves; at every fifth its first attempt fails."""
+    """Count orders every minute; in every fifth minute, the first attempt fails."""
     if time.gmtime().tm_min % 5 == 0 and ctx.attempt == 1:
         raise TimeoutError("the shop does not answer")
     for shelf in range(1, 11):

@@ -1,6 +1,6 @@
-"""A day's sales, and reports of them. See README.md.
+"""A job whose result is the sales of a day, as rows for a report. See README.md.
 
-jobforge dev examples/reports/app.py
+Run it: jobforge dev examples/reports/app.py
 """
 
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ class Sale:
 
 @jf.job
 def sell(count: int) -> list[Sale]:
-    """What was sold. More than ten thousand are too many for a row, and go into the store."""
-    # Customers choose their names themselves, and one of them would like to be a formula.
+    """Return the sales. JobForge keeps a result of more than 10,000 sales in the artifact store."""
+    # Customers choose their names, and one name is a formula for spreadsheet programs.
     customers = ("Ada", "Grace", '=HYPERLINK("https://evil.example")')
     return [Sale(number, customers[number % 3], total=number * 1.5) for number in range(count)]

@@ -1,6 +1,6 @@
-"""A report every minute, and a nightly job that never overlaps itself. See README.md.
+"""A job for every minute, and a nightly job that never overlaps itself. See README.md.
 
-jobforge dev examples/schedules/app.py
+Run it: jobforge dev examples/schedules/app.py
 """
 
 from jobforge import Context, JobForge
@@ -10,13 +10,13 @@ jf = JobForge(tenant="acme")
 
 @jf.job(cron="* * * * *", payload={"time": "{{schedule.scheduled_for}}"})
 def every_minute(ctx: Context, time: str) -> str:
-    """Says for which minute it was made."""
+    """Log the minute for which the schedule enqueued this job."""
     ctx.log.info("a minute", time=time)
     return f"made for {time}"
 
 
 @jf.job(cron="30 2 * * *", tz="America/New_York", overlap="skip", catch_up="none")
 def nightly(ctx: Context) -> str:
-    """Half past two is skipped once a year, and shown twice once a year; it runs each night."""
+    """Run once per night, also when 02:30 does not exist or occurs twice as the clocks change."""
     ctx.log.info("a night")
     return "done"

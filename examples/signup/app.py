@@ -1,4 +1,4 @@
-"""A sign-up sequence: one job that lives for days, and survives whatever restarts meanwhile."""
+"""A sign-up sequence: one job that runs for days, and continues after restarts. See README.md."""
 
 from datetime import timedelta
 from typing import Literal
@@ -12,7 +12,7 @@ End = Literal["settled in", "given up"]
 
 
 async def send(to: str, text: str) -> None:
-    """Stands for a mail server."""
+    """Print the mail; stands in for a mail server."""
     print(f"to {to}: {text}")
 
 

@@ -1,4 +1,4 @@
-/** The jobs of the application; `jobforge-worker jobs.ts` runs them. */
+/** The jobs of the application. Run a worker for them with `jobforge-worker jobs.ts`. */
 
 import { JobForge } from "@jobforge/sdk";
 import { z } from "zod";

@@ -1,4 +1,4 @@
-/** POST /signup stores a user and enqueues a welcome, together or not at all; GET /jobs/:id tells of it. */
+/** POST /signup stores a user and enqueues a welcome mail in one transaction; GET /jobs/:id returns the job. */
 
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import pg from "pg";

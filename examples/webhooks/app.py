@@ -1,6 +1,6 @@
-"""A job that others want to hear of. See README.md.
+"""A job whose outcome is sent to a webhook. See README.md.
 
-jobforge dev examples/webhooks/app.py
+Run it: jobforge dev examples/webhooks/app.py
 """
 
 from jobforge import Context, Dead, JobForge
@@ -10,7 +10,7 @@ jf = JobForge()
 
 @jf.job(queue="billing")
 def settle_invoice(ctx: Context, number: int) -> dict[str, int]:
-    """Settles an invoice; there is none below 1, however often one tries."""
+    """Settle an invoice. Numbers below 1 are invalid, so the job fails without a retry."""
     if number < 1:
         raise Dead(f"there is no invoice {number}")
     ctx.log.info("settled", number=number)

@@ -1,6 +1,6 @@
-"""A receiver of webhooks: takes those that are signed, once each, and says what they tell.
+"""A webhook receiver that verifies signatures, drops duplicates, and prints the other messages.
 
-WEBHOOK_SECRET=whsec_… python examples/webhooks/receiver.py [PORT]
+Run it: WEBHOOK_SECRET=whsec_… python examples/webhooks/receiver.py [PORT]
 """
 
 import base64
@@ -15,13 +15,13 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 
 PORT = 8900
 TOLERANCE_S = 300
-LARGEST = 20_000  # bytes
+LARGEST = 20_000  # bytes of a message's body
 
-_seen: set[str] = set()  # a real receiver keeps them in its database, for some days
+_seen: set[str] = set()  # message IDs; in production, keep them in a database for some days
 
 
 def is_genuine(secret: str, headers: Mapping[str, str], body: bytes) -> bool:
-    """Whether whoever knows the secret has sent this, and lately."""
+    """Return whether a recent message was signed with the secret."""
     key = base64.b64decode(secret.removeprefix("whsec_"))
     sent_at = headers.get("webhook-timestamp", "")
     if not sent_at.isdecimal() or abs(time.time() - int(sent_at)) > TOLERANCE_S:
@@ -33,7 +33,7 @@ def is_genuine(secret: str, headers: Mapping[str, str], body: bytes) -> bool:
 
 
 class Handler(BaseHTTPRequestHandler):
-    """Answers quickly: what takes long belongs into a job."""
+    """Accept messages. Respond quickly: move long work into a job."""
 
     def do_POST(self) -> None:
         length = int(self.headers.get("content-length", "0"))
@@ -43,7 +43,7 @@ class Handler(BaseHTTPRequestHandler):
             self._answer(401)
             return
         message_id = headers["webhook-id"]
-        if message_id not in _seen:  # a message may come more than once
+        if message_id not in _seen:  # JobForge may deliver a message more than once
             _seen.add(message_id)
             message = json.loads(body)
             print(message["type"], json.dumps(message["data"]), flush=True)
@@ -55,7 +55,7 @@ class Handler(BaseHTTPRequestHandler):
         self.end_headers()
 
     def log_message(self, *_: object) -> None:
-        """Nothing but the messages is said."""
+        """Log nothing, so that the output has only the messages."""
 
 
 def main() -> None:

@@ -1,11 +1,11 @@
-"""A nightly load: three sources are read at once, cleaned one by one, loaded together, reported.
+"""A nightly load as a workflow: extract and clean three sources in parallel, load them, report.
 
     extract orders ─► clean ─┐
     extract users  ─► clean ─┼─► load ─► report
     extract rates  ─► clean ─┘
 
-jobforge dev examples/workflows/etl.py
-and, in another terminal, python examples/workflows/etl.py
+Run it: jobforge dev examples/workflows/etl.py
+In another terminal: python examples/workflows/etl.py
 """
 
 from jobforge import Context, JobForge, Retry, WorkflowHandle
@@ -37,7 +37,7 @@ def clean(ctx: Context) -> list[Row]:
 
 @jf.job
 def load(ctx: Context) -> int:
-    """Comes after all of them, however many there are."""
+    """Return the number of rows of all sources. Runs after every `clean` job has succeeded."""
     return sum(len(rows) for rows in ctx.parents.results)
 
 

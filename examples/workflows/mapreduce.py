@@ -1,11 +1,11 @@
-"""Words counted in many pieces of a text at once, and added up when the last piece is done.
+"""Map and reduce as a batch: count the words of many pages in parallel, then add up the counts.
 
     count ┐
     count ┼─► total
     count ┘
 
-jobforge dev examples/workflows/mapreduce.py
-and, in another terminal, python examples/workflows/mapreduce.py
+Run it: jobforge dev examples/workflows/mapreduce.py
+In another terminal: python examples/workflows/mapreduce.py
 """
 
 from collections import Counter
@@ -22,7 +22,7 @@ def count(text: str) -> dict[str, int]:
 
 @jf.job
 def total(ctx: Context) -> dict[str, int]:
-    """The callback of a batch has the batch's jobs as its parents."""
+    """Add up the counts. The batch's jobs are the parents of this callback."""
     words: Counter[str] = Counter()
     for counted in ctx.parents.results:
         words.update(counted)

@@ -1,9 +1,9 @@
-"""An order in three steps that others depend on. When one is dead, those before it are undone.
+"""An order as a saga: three dependent jobs. If a job is dead, `undo` reverts the completed ones.
 
-    reserve ─► charge ─► ship          a dead one: ─► undo
+    reserve ─► charge ─► ship          on failure ─► undo
 
-jobforge dev examples/workflows/saga.py
-and, in another terminal, python examples/workflows/saga.py
+Run it: jobforge dev examples/workflows/saga.py
+In another terminal: python examples/workflows/saga.py
 """
 
 from jobforge import Context, Dead, JobForge, WorkflowHandle
@@ -30,7 +30,7 @@ def ship(order: int, address: str) -> str:
 
 @jf.job
 def undo(ctx: Context, order: int) -> list[str]:
-    """Enqueued once, when the workflow has failed. Last done, first undone."""
+    """Revert the succeeded jobs, last one first. Enqueued once, when the workflow has failed."""
     done = [name for name, step in ctx.parents.items() if step.state == "succeeded"]
     return [f"{name} of order {order} is undone" for name in reversed(done)]
 

@@ -1,13 +1,13 @@
-"""The engine's public functions, one typed function for each, under the same names.
+"""The engine's public SQL functions, one typed function for each, under the same names.
 
-A function here only builds a Call, which is a value: the SQL, its parameters, and how its rows are
-read. db/ runs it on our own connections, sync or async; anything else that can run SQL may too.
-Arguments that cannot be sent raise Invalid when the call is built. All of them are imported when
-the first is used: a process that jobs are forked from uses none.
+A function here only builds a Call, a value with the SQL, its parameters and a decoder for its rows.
+db/ runs calls on the engine's connections, sync or async; any code that runs SQL can do the same.
+Arguments that cannot be sent raise Invalid when the call is built. All submodules load on first use
+of any function, because a process that forks job processes needs none of them.
 
-Functions on a tenant's jobs need to know which tenant. `call.for_tenant(id)` sets it for the call's
-transaction and serves every login. The argument `tenant_id` names it with the call alone and
-touches no setting: for logins in jobforge_service, on connections that are not ours.
+Functions on a tenant's jobs need the tenant. `call.for_tenant(id)` sets it for the call's
+transaction and works for every login. The argument `tenant_id` passes it without a setting: for
+logins in jobforge_service, on connections outside the engine.
 """
 
 from importlib import import_module
@@ -366,7 +366,7 @@ _GROUPS = (
 )
 
 
-def __getattr__(name: str) -> Any:  # noqa: ANN401 - whichever of the functions
+def __getattr__(name: str) -> Any:  # noqa: ANN401 - the type of any function
     if name not in __all__:
         raise AttributeError(f"jobforge.calls has no {name}")
     wanted = set(__all__)

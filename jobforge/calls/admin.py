@@ -1,4 +1,4 @@
-"""Calls of operators and of maintenance."""
+"""Calls for operators and maintenance."""
 
 from collections.abc import Mapping
 from typing import Literal
@@ -48,12 +48,12 @@ def put_tenant(tenant_id: UUID, settings: Mapping[str, Json] | None = None) -> C
 
 
 def find_tenant(slug: str) -> Call[UUID]:
-    """Raises NotFound."""
+    """Return the ID of the tenant with this slug. Raises NotFound."""
     return Call("select jobforge.find_tenant(%s)", (slug,), rows.value)
 
 
 def list_tenants() -> Call[list[TenantInfo]]:
-    """By slug; tenants without settings have no row."""
+    """List tenants by slug; only tenants with settings have a row."""
     return Call(
         """
         select id, slug, name, timezone, weight, max_running, max_pending, rate_limit, paused_at,
@@ -118,14 +118,14 @@ def stop_worker(worker_id: UUID) -> Call[None]:
 
 
 def delete_tenant(tenant_id: UUID) -> Call[UUID]:
-    """Begins to erase a tenant and returns the operation's id, or that of one that is under way."""
+    """Start the erasure of a tenant, or find the one in progress; return the operation's ID."""
     return Call("select jobforge.delete_tenant(%s)", (tenant_id,), rows.value)
 
 
 def next_erasure(*, has_store: bool = True) -> Call[Erasure | None]:
-    """Reserves an erasure whose artifacts have to be deleted now; None when there is none.
+    """Reserve an erasure whose artifacts must be deleted now; None if there is none.
 
-    Without a store, only if no process has recorded one: then there are no artifacts.
+    Without a store, only if no process has recorded a store: then there are no artifacts.
     """
     return Call(
         "select tenant_id, operation_id from jobforge.next_erasure(%s)", (has_store,), _erasure
@@ -133,9 +133,9 @@ def next_erasure(*, has_store: bool = True) -> Call[Erasure | None]:
 
 
 def confirm_erasure(erasure: Erasure, *, found: bool) -> Call[bool]:
-    """Reports that all artifacts of the tenant are deleted, and whether there were any.
+    """Report that all artifacts of the tenant are deleted, and whether there were any.
 
-    The erasure completes only after a last look that found none.
+    The erasure completes only after a check of the store that found none.
     """
     return Call(
         "select jobforge.confirm_erasure(%s, %s, %s)",
@@ -145,7 +145,7 @@ def confirm_erasure(erasure: Erasure, *, found: bool) -> Call[bool]:
 
 
 def ensure_partitions(*, days: int = 7) -> Call[int]:
-    """Answers how many were made."""
+    """Return the number of partitions created."""
     return Call("select jobforge.ensure_partitions(%s::integer)", (days,), rows.value)
 
 
@@ -157,9 +157,9 @@ def apply_retention(
     audit_days: int = 365,
     limit: int = 10_000,
 ) -> Call[dict[str, Json]]:
-    """Returns what one kind, or all kinds, lost; nothing when another caller is at it.
+    """Return what was deleted for one or all kinds; empty while another caller runs retention.
 
-    The statement timeout is long, because a deletion that is cut off starts from the beginning.
+    The statement timeout is long, because a deletion that is interrupted starts over.
     """
     call: Call[dict[str, Json]] = Call(
         "select jobforge.apply_retention"
@@ -171,7 +171,7 @@ def apply_retention(
 
 
 def regate_jobs(after: SweepPosition | None = None, *, limit: int = 5000) -> Call[SweepPosition]:
-    """One step of the sweep that marks waiting jobs anew after limits or pauses changed."""
+    """One step of the sweep that updates waiting jobs after limits or pauses changed."""
     return Call(
         "select after_tenant, after_id, changed from jobforge.regate_jobs(%s::integer, %s, %s)",
         (limit, after.after_tenant if after else None, after.after_id if after else None),
@@ -182,7 +182,7 @@ def regate_jobs(after: SweepPosition | None = None, *, limit: int = 5000) -> Cal
 def free_blocked_jobs(
     after: SweepPosition | None = None, *, limit: int = 5000
 ) -> Call[SweepPosition]:
-    """One step of the sweep that frees blocked jobs whose parents have all ended."""
+    """One step of the sweep that frees blocked jobs whose parents have all finished."""
     return Call(
         "select after_tenant, after_id, freed from jobforge.free_blocked_jobs(%s::integer, %s, %s)",
         (limit, after.after_tenant if after else None, after.after_id if after else None),

@@ -1,4 +1,4 @@
-"""Calls about files beside the database, for workers and servers."""
+"""Calls about files in artifact stores, for workers and servers."""
 
 from collections.abc import Sequence
 from uuid import UUID
@@ -9,12 +9,12 @@ from jobforge.types.health import StoreKind, StoreUser
 
 
 def start_artifact_sweep(*, every_s: float = 3600) -> Call[bool]:
-    """Whether it is the caller's turn to sweep."""
+    """Return whether the caller should sweep: no process has started one within `every_s`."""
     return Call("select jobforge.start_artifact_sweep(%s::float8)", (every_s,), rows.value)
 
 
 def unused_artifacts(folders: Sequence[str]) -> Call[list[str]]:
-    """Those of the folders, `<tenant>/<day>/<id>`, that nobody needs."""
+    """Return the unused folders, of those given as `<tenant>/<day>/<id>`."""
     return Call(
         "select folder from jobforge.unused_artifacts(%s::text[])", (list(folders),), rows.column
     )
@@ -23,7 +23,7 @@ def unused_artifacts(folders: Sequence[str]) -> Call[list[str]]:
 def record_artifact_store(
     store_id: UUID | None, kind: StoreKind, *, host: str, pid: int | None, location: str | None
 ) -> Call[None]:
-    """That a process uses this store, or none."""
+    """Record that a process uses this store, or none."""
     return Call(
         "select jobforge.record_artifact_store(%s, %s, %s, %s::integer, %s)",
         (store_id, kind, host, pid, location),
@@ -32,7 +32,7 @@ def record_artifact_store(
 
 
 def list_artifact_stores() -> Call[list[StoreUser]]:
-    """The stores of processes that were seen lately."""
+    """List the stores of recently active processes."""
     return Call(
         """
         select store_id, kind, host, pid, location, seen_at

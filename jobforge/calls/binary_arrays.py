@@ -1,7 +1,7 @@
-"""Arrays as Postgres takes them on the wire, for calls that name jobs by the thousand.
+"""Arrays in Postgres's binary format, for calls with thousands of jobs.
 
-The driver would look at every element twice. Here they are put together in one go, and the driver
-only passes the bytes on (db/driver.py).
+psycopg would process every element twice. These classes pack all elements at once, and psycopg
+passes the bytes on (db/driver.py).
 """
 
 from collections.abc import Sequence
@@ -17,26 +17,26 @@ _HEAD = "!iiIii"
 
 
 class BinaryArray(bytes):
-    """The bytes of an array, of the type `oid`."""
+    """The bytes of an array whose type has this `oid`."""
 
     oid: ClassVar[int]
     element: ClassVar[int]
 
     @classmethod
     def from_elements(cls, elements: Sequence[bytes]) -> Self:
-        """Each with its length before it."""
+        """Pack elements that already have their length prefix."""
         return cls(pack(_HEAD, 1, 1, cls.element, len(elements), 1) + b"".join(elements))
 
     def elements(self) -> list[bytes | None]:
-        """What it was made of, for those who do not speak to Postgres; None is null."""
+        """Unpack the elements, for code that does not send them to Postgres; None is null."""
         count = unpack_from(_HEAD, self)[3]
-        place, found = calcsize(_HEAD), list[bytes | None]()
+        offset, values = calcsize(_HEAD), list[bytes | None]()
         for _ in range(count):
-            (length,) = unpack_from("!i", self, place)
-            place += 4
-            found.append(None if length < 0 else self[place : place + length])
-            place += max(length, 0)
-        return found
+            (length,) = unpack_from("!i", self, offset)
+            offset += 4
+            values.append(None if length < 0 else self[offset : offset + length])
+            offset += max(length, 0)
+        return values
 
 
 class LeaseArray(BinaryArray):
@@ -58,7 +58,7 @@ _JSONB_VERSION = b"\1"
 def pack_tokens(
     tokens: Sequence[tuple[UUID, UUID, int]],
 ) -> tuple[UuidArray, UuidArray, LeaseArray]:
-    """Tenants, jobs and leases."""
+    """Return tenants, jobs and leases as three arrays."""
     tenants, jobs, leases = zip(*tokens, strict=True)
     return (
         UuidArray.from_elements([_LENGTH_OF_ID + tenant_id.bytes for tenant_id in tenants]),
@@ -76,14 +76,14 @@ def unpack_tokens(tenants: UuidArray, jobs: UuidArray, leases: LeaseArray) -> li
 
 
 def pack_documents(values: Sequence[Json]) -> JsonbArray:
-    """None is the null of SQL. Invalid when one cannot be sent."""
+    """Pack values as jsonb[]; None becomes SQL null. Raises Invalid for an unencodable value."""
     return JsonbArray.from_elements(
         [_NULL if value is None else _document(value) for value in values]
     )
 
 
 def unpack_documents(documents: JsonbArray) -> list[str | None]:
-    """Texts of JSON."""
+    """Return the elements as JSON strings."""
     texts = documents.elements()
     return [None if text is None else text.removeprefix(_JSONB_VERSION).decode() for text in texts]
 

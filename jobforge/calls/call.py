@@ -1,4 +1,4 @@
-"""A call of one of the engine's functions, as a value that any connection can run."""
+"""A call of one of the engine's SQL functions, as a value that any connection can run."""
 
 import re
 from collections.abc import Awaitable, Callable, Sequence
@@ -17,14 +17,14 @@ _FUNCTION = re.compile(r"\b(?:select|from)\s+jobforge\.(\w+)\(")
 
 
 class PendingResult(NamedTuple, Generic[T]):
-    """What a call was answered: how many rows, and what reads them, once, when it suits."""
+    """The result of a call: its row count, and a function that reads the rows once."""
 
     row_count: int
     read: Callable[[], Awaitable[T]]
 
     @classmethod
     def from_value(cls, rows: int, value: T) -> "PendingResult[T]":
-        """One that was read already."""
+        """Wrap a result that was already read."""
 
         async def read() -> T:
             return value
@@ -33,19 +33,19 @@ class PendingResult(NamedTuple, Generic[T]):
 
 
 class HeldLease(NamedTuple):
-    """A running job, and the worker that holds it."""
+    """A running job's token, and the worker that holds the job's lease."""
 
     worker_id: UUID
     token: Token
 
 
 class Call(NamedTuple, Generic[T_co]):
-    """One statement to run. `settings` are set in the same trip, for its transaction.
+    """One statement to run, with `settings` that are set in the same round trip.
 
-    They are meant for a call in a transaction of its own. Within a longer one they go on to hold.
-    Over HTTP there is no SQL: the function's name leads to its route (client/routes.py). A frequent
-    one goes a shorter way where it can (db/prepared.py); its parameters are texts, lists or packed
-    arrays, or print as texts.
+    Settings are local to the transaction, so in a longer transaction they remain in effect for
+    later calls. Over HTTP, `function` selects the route (client/routes.py). A frequent call uses a
+    prepared statement where possible (db/prepared.py); its parameters must be strings, lists,
+    packed arrays, or values whose str() Postgres can parse.
     """
 
     sql: LiteralString
@@ -57,12 +57,12 @@ class Call(NamedTuple, Generic[T_co]):
 
     @property
     def function(self) -> str | None:
-        """The name of the function; None when it calls none of the engine's."""
+        """Name of the SQL function; None if the statement calls none of the engine's."""
         found = _FUNCTION.search(self.sql)
         return found and found[1]
 
     def map_result(self, make: Callable[[T_co], U]) -> "Call[U]":
-        """The same call, whose answer is made into something else."""
+        """Return the same call with its result converted by `make`."""
         decode = self.decode
         return Call(self.sql, self.parameters, lambda rows: make(decode(rows)), *self[3:])
 
@@ -70,7 +70,7 @@ class Call(NamedTuple, Generic[T_co]):
         return self.with_setting(_TENANT, str(tenant_id))
 
     def under_lease(self, worker_id: UUID, token: Token) -> "Call[T_co]":
-        """For the tenant of a running job, and, where a server asks, in the name of its lease."""
+        """Set the tenant of a running job and, over HTTP, act under the job's lease."""
         return self.for_tenant(token.tenant_id)._replace(held_lease=HeldLease(worker_id, token))
 
     @property
@@ -79,7 +79,7 @@ class Call(NamedTuple, Generic[T_co]):
 
     @property
     def tenant(self) -> str | None:
-        """The tenant that it was set for."""
+        """The tenant set by `for_tenant`, if any."""
         return dict(self.settings).get(_TENANT)
 
     def with_setting(self, setting: str, value: str) -> "Call[T_co]":

@@ -1,4 +1,4 @@
-"""Calls on the configurations of connectors, and on the keys that seal their secrets."""
+"""Calls on connector configurations, and on the keys that encrypt their secrets."""
 
 from collections.abc import Mapping
 from uuid import UUID
@@ -14,7 +14,7 @@ from jobforge.types.jsonb import encode
 def create_connector_config(
     config_id: UUID, config: Mapping[str, Json], *, tenant_id: UUID | None = None
 ) -> Call[UUID]:
-    """`config` has name, connector, settings and secrets, sealed for that id or by reference."""
+    """Create a configuration. Its secrets are sealed for `config_id`, or references."""
     return Call(
         "select jobforge.create_connector_config(%s, %s::jsonb, %s)",
         (config_id, encode(dict(config), "config"), tenant_id),
@@ -25,7 +25,7 @@ def create_connector_config(
 def edit_connector_config(
     config_id: UUID, config: Mapping[str, Json], *, tenant_id: UUID | None = None
 ) -> Call[None]:
-    """Of the secrets those that are given; None takes one back."""
+    """Change the given fields and secrets; a secret of None is removed."""
     return Call(
         "select jobforge.edit_connector_config(%s, %s::jsonb, %s)",
         (config_id, encode(dict(config), "config"), tenant_id),
@@ -42,7 +42,7 @@ def delete_connector_config(config_id: UUID, *, tenant_id: UUID | None = None) -
 def get_connector_config(
     config_id: UUID, *, tenant_id: UUID | None = None
 ) -> Call[ConnectorConfig]:
-    """Raises NotFound."""
+    """Return a configuration. Raises NotFound."""
     return Call(
         """
         select id, name, connector, settings, secrets, created_at, created_by, updated_at,
@@ -57,7 +57,7 @@ def get_connector_config(
 def list_connector_configs(
     *, limit: int = 50, after: str | None = None, tenant_id: UUID | None = None
 ) -> Call[list[ConnectorConfig]]:
-    """By name; `after` is the last name of the page before."""
+    """List configurations by name; `after` is the last name of the previous page."""
     return Call(
         """
         select id, name, connector, settings, secrets, created_at, created_by, updated_at,
@@ -70,7 +70,7 @@ def list_connector_configs(
 
 
 def open_connector_config(name: str, *, tenant_id: UUID | None = None) -> Call[OpenConfig]:
-    """For workers. Raises NotFound."""
+    """Return a configuration with its stored secrets, for workers. Raises NotFound."""
     return Call(
         "select id, settings, secrets from jobforge.open_connector_config(%s, %s)",
         (name, tenant_id),
@@ -78,11 +78,11 @@ def open_connector_config(name: str, *, tenant_id: UUID | None = None) -> Call[O
     )
 
 
-def keep_tenant_key(made: WrappedKey, *, tenant_id: UUID | None = None) -> Call[WrappedKey]:
-    """The tenant's key: the one given, if it has none yet."""
+def keep_tenant_key(key: WrappedKey, *, tenant_id: UUID | None = None) -> Call[WrappedKey]:
+    """Return the tenant's key; store the given one if the tenant has none."""
     return Call(
         "select key_id, wrapped from jobforge.keep_tenant_key(%s, %s, %s)",
-        (made.key_id, made.wrapped, tenant_id),
+        (key.key_id, key.wrapped, tenant_id),
         _wrapped_key,
     )
 
@@ -90,7 +90,7 @@ def keep_tenant_key(made: WrappedKey, *, tenant_id: UUID | None = None) -> Call[
 def list_tenant_keys(
     key_id: str, *, limit: int = 100, after: UUID | None = None, tenant_id: UUID | None = None
 ) -> Call[list[TenantWrappedKey]]:
-    """Those that another key has wrapped; `after` is the last tenant of the page before."""
+    """List keys not wrapped by `key_id`; `after` is the last tenant of the previous page."""
     return Call(
         """
         select tenant_id, key_id, wrapped
@@ -104,7 +104,7 @@ def list_tenant_keys(
 def rewrap_tenant_key(
     before: WrappedKey, after: WrappedKey, *, tenant_id: UUID | None = None
 ) -> Call[bool]:
-    """Whether it was still the one before."""
+    """Replace a wrapped key; return False if the stored one is no longer `before`."""
     return Call(
         "select jobforge.rewrap_tenant_key(%s, %s, %s, %s)",
         (before.wrapped, after.key_id, after.wrapped, tenant_id),

@@ -1,4 +1,4 @@
-"""Calls that look at the installation: definitions, queues, the audit log."""
+"""Calls that read the installation: definitions, queues, the audit log."""
 
 from uuid import UUID
 
@@ -14,7 +14,7 @@ EVERY_ENTRY = AuditFilter()
 def list_definitions(
     *, prefix: str | None = None, limit: int = 50, after: str | None = None
 ) -> Call[list[DefinitionListing]]:
-    """By key; `after` is the last key of the page before."""
+    """List definitions by key; `after` is the last key of the previous page."""
     return Call(
         """
         select key, version, description, queue, timeout_s, max_attempts, backoff_base_s,
@@ -29,7 +29,7 @@ def list_definitions(
 
 
 def get_definition(key: str, *, version: int | None = None) -> Call[DefinitionInfo]:
-    """Without a version, the one that an enqueue would take. Raises NotFound."""
+    """Return a definition; by default, the version that an enqueue uses. Raises NotFound."""
     return Call(
         """
         select key, version, description, queue, timeout_s, max_attempts, backoff_base_s,
@@ -45,7 +45,7 @@ def get_definition(key: str, *, version: int | None = None) -> Call[DefinitionIn
 
 
 def list_queues(*, tenant_id: UUID | None = None) -> Call[list[QueueInfo]]:
-    """With the jobs of the tenant; for operators without one, of all."""
+    """List queues with job counts of one tenant; for operators without one, of all tenants."""
     return Call(
         """
         select name, paused_at, max_running, rate_limit, rate_period_s, rate_burst, queued, running,
@@ -58,7 +58,7 @@ def list_queues(*, tenant_id: UUID | None = None) -> Call[list[QueueInfo]]:
 
 
 def list_holders(queue: str, *, limit: int = 50) -> Call[list[SlotHolder]]:
-    """Whose jobs run in a queue, the longest first."""
+    """List the running jobs of a queue, the longest-running first."""
     return Call(
         """
         select tenant_id, slug, job_id, definition, version, limit_key, worker_id, started_at,
@@ -77,7 +77,7 @@ def list_audit(
     before: UUID | None = None,
     tenant_id: UUID | None = None,
 ) -> Call[list[AuditEntry]]:
-    """Newest first; `before` is the last id of the page before."""
+    """List entries, newest first; `before` is the last ID of the previous page."""
     return Call(
         """
         select id, tenant_id, at, actor, action, target, detail

@@ -1,4 +1,4 @@
-"""The JSON arrays that the engine takes: jobs to enqueue, tokens, outcome reports."""
+"""Encodes the JSON arrays that the engine takes: jobs to enqueue, tokens, outcome reports."""
 
 from collections.abc import Iterable, Sequence
 
@@ -10,7 +10,7 @@ _NO_DETAILS = (None,) * len(OutcomeReport._fields[5:])
 
 
 def encode_jobs(jobs: Sequence[JobRequest]) -> str:
-    """Invalid names the field and the index, as the engine itself does."""
+    """Encode jobs. Invalid has the field and the index, like the engine's own error."""
     try:
         return encode([job.to_json() for job in jobs], "jobs")
     except Invalid:
@@ -20,7 +20,7 @@ def encode_jobs(jobs: Sequence[JobRequest]) -> str:
 
 
 def encode_alike(jobs: UniformJobs) -> tuple[str, str, str]:
-    """Their definition, payloads and options; Invalid as above."""
+    """Encode definition, payloads and options. Invalid has the field and the index of the job."""
     try:
         payloads = encode([payload or {} for payload in jobs.payloads], "payloads")
         return jobs.template.definition, payloads, encode(jobs.template.options(), "options")
@@ -54,10 +54,10 @@ def encode_reports(reports: Sequence[OutcomeReport]) -> str:
 
 
 def sanitize_report(report: OutcomeReport) -> OutcomeReport:
-    """The report if it can be sent, else the next best: an attempt has to be settled somehow.
+    """Return the report, or the closest report that can be sent: every attempt must be settled.
 
-    What describes a failure is put into words. A result must be kept as it is or not at all, so
-    one that cannot be is a final failure, as one that is too large is for the engine.
+    Unencodable values in a failure's details are replaced by descriptions. A result must not be
+    altered, so an unencodable result becomes a final failure, like a result that is too large.
     """
     if _find_fault(report.to_json()) is None:
         return report
@@ -75,7 +75,7 @@ def sanitize_report(report: OutcomeReport) -> OutcomeReport:
 
 
 def _report_to_json(report: OutcomeReport) -> dict[str, Json]:
-    """As its to_json, in a third of the time for the plain success that most of them are."""
+    """Same as OutcomeReport.to_json, but three times as fast for a success without details."""
     if report[5:] != _NO_DETAILS:
         return report.to_json()
     return {

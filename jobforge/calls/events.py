@@ -1,4 +1,4 @@
-"""Calls of events: emitted by applications, read by people, dispatched by schedulers."""
+"""Calls on events: applications emit them, users read them, schedulers dispatch them."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -37,7 +37,7 @@ def emit_event(
     traceparent: str | None = None,
     tenant_id: UUID | None = None,
 ) -> Call[UUID]:
-    """Return the event's ID."""
+    """Record an event and return its ID."""
     options = {"key": key, "correlation_id": correlation_id, "traceparent": traceparent}
     given = {option: value for option, value in options.items() if value is not None}
     return Call(
@@ -66,7 +66,7 @@ def list_events(
     before: UUID | None = None,
     tenant_id: UUID | None = None,
 ) -> Call[list[EventListing]]:
-    """Newest first; `before` is the last id of the page before."""
+    """List events, newest first; `before` is the last ID of the previous page."""
     return Call(
         """
         select id, name, correlation_id, key, traceparent, created_by, created_at, is_pending,
@@ -86,7 +86,7 @@ def list_event_deliveries(
     tenant_id: UUID | None = None,
     outcome: DeliveryOutcome | None = None,
 ) -> Call[list[EventDelivery]]:
-    """What a trigger made of events, newest first; `before` is the last id of the page before."""
+    """List a trigger's deliveries, newest first; `before` is the last ID of the previous page."""
     return Call(
         """
         select id, event_id, trigger_id, label, outcome, reason, job_id, replay, at
@@ -98,20 +98,20 @@ def list_event_deliveries(
 
 
 def replay_event(event_id: UUID, *, tenant_id: UUID | None = None) -> Call[int]:
-    """Answers the number under which the new deliveries come."""
+    """Deliver an event again; return the replay number of the new deliveries."""
     return Call("select jobforge.replay_event(%s, %s)", (event_id, tenant_id), rows.value)
 
 
 def pending_events(*, limit: int = 500, after: UUID | None = None) -> Call[PendingEvents]:
-    """Events of the outbox behind a place; other schedulers leave them alone for a moment."""
+    """Return undispatched events after a position; other schedulers skip them for 5 seconds."""
     return Call("select jobforge.pending_events(%s::integer, %s)", (limit, after), _pending_events)
 
 
 def record_deliveries(dispatched: Sequence[Dispatched]) -> Call[dict[str, int]]:
-    """Answers how many events went, and how many deliveries of each outcome there were."""
+    """Return the number of events dispatched and of deliveries by outcome."""
     document = [
-        {"id": place.id, "deliveries": [reaction._asdict() for reaction in place.reactions]}
-        for place in dispatched
+        {"id": entry.id, "deliveries": [reaction._asdict() for reaction in entry.reactions]}
+        for entry in dispatched
     ]
     return Call(
         "select jobforge.record_deliveries(%s::jsonb)",

@@ -1,4 +1,4 @@
-"""Calls on a tenant's dead jobs, grouped by what they died of."""
+"""Calls on a tenant's dead jobs, grouped by failure."""
 
 from collections.abc import Mapping
 from uuid import UUID
@@ -20,7 +20,7 @@ def list_failures(
     before: UUID | None = None,
     tenant_id: UUID | None = None,
 ) -> Call[list[FailureGroup]]:
-    """By their newest job; `before` is the sample_job_id of the last group of the page before."""
+    """List groups, newest job first; `before` is the last group's sample_job_id."""
     return Call(
         """
         select fingerprint, definition, jobs, first_seen, last_seen, sample_job_id, error, note,
@@ -35,7 +35,7 @@ def list_failures(
 def annotate_failure(
     fingerprint: str, changes: Mapping[str, Json], *, tenant_id: UUID | None = None
 ) -> Call[None]:
-    """Changes: note, snoozed_until, resolved_in; None takes one back."""
+    """Set note, snoozed_until or resolved_in of a failure group; None removes a value."""
     return Call(
         "select jobforge.annotate_failure(%s, %s::jsonb, %s)",
         (fingerprint, encode(dict(changes), "changes"), tenant_id),

@@ -1,4 +1,4 @@
-"""Calls of servers and operators that look at the whole installation."""
+"""Calls of servers and operators that monitor the whole installation."""
 
 from jobforge.calls.call import Call
 from jobforge.calls.rows import Rows
@@ -6,7 +6,7 @@ from jobforge.types.health import AppliedFile, Gauge, Miss, Trouble
 
 
 def read_gauges(tenants: int = 20) -> Call[list[Gauge]]:
-    """`tenants` is how many of those with the most waiting jobs are told apart."""
+    """Read gauges; the `tenants` tenants with the most waiting jobs are listed separately."""
     return Call(
         "select gauge, subject, state, value from jobforge.read_gauges(%s::integer)",
         (tenants,),
@@ -31,7 +31,7 @@ def find_unreadable() -> Call[list[Trouble]]:
 
 
 def list_missed_firings(*, limit: int = 50) -> Call[list[Miss]]:
-    """Latest first."""
+    """List missed firings of schedules, latest first."""
     return Call(
         """
         select tenant_id, trigger_id, label, fire_at, at, kind, outcome, reason

@@ -1,4 +1,4 @@
-"""Calls that the server makes for each request: its rate, its idempotency, its place in the log."""
+"""Calls that the HTTP server runs per request: rate limits, idempotency, audit of operators."""
 
 from collections.abc import Sequence
 from uuid import UUID
@@ -12,7 +12,7 @@ from jobforge.types.jobs import JobRequest
 
 
 def take_request(bucket: str, *, rate: float, burst: int) -> Call[Allowance]:
-    """`rate` requests per second, and up to `burst` at once."""
+    """Take a token from a bucket with `rate` tokens per second and room for `burst`."""
     return Call(
         "select allowed, retry_after_s from jobforge.take_request(%s, %s::float8, %s::integer)",
         (bucket, rate, burst),
@@ -27,9 +27,9 @@ def enqueue_jobs_once(
     body_hash: bytes,
     tenant_id: UUID | None = None,
 ) -> Call[list[EnqueuedOnce]]:
-    """enqueue_jobs; the same key and body again have the same answer, for 24 hours.
+    """Enqueue jobs; a duplicate of the key and body returns the first result for 24 hours.
 
-    Raises IdempotencyKeyReused for another body.
+    Raises IdempotencyKeyReused for the same key with another body.
     """
     return Call(
         """
@@ -44,7 +44,7 @@ def enqueue_jobs_once(
 def note_access(
     action: str, *, target: str | None = None, tenant_id: UUID | None = None
 ) -> Call[None]:
-    """Writes into the tenant's audit log that an operator acts for it."""
+    """Record in the tenant's audit log that an operator acts for the tenant."""
     return Call(
         "select jobforge.note_access(%s, %s, %s)", (action, target, tenant_id), rows.nothing
     )

@@ -56,7 +56,7 @@ def enqueue_job(job: JobRequest, *, tenant_id: UUID | None = None) -> Call[Enque
 def enqueue_jobs(
     jobs: Sequence[JobRequest], *, tenant_id: UUID | None = None
 ) -> Call[list[Enqueued]]:
-    """All or nothing. The answers come in the order of the jobs."""
+    """Enqueue all jobs or none. Results are in the order of the jobs."""
     return Call(
         "select index, job_id, status from jobforge.enqueue_jobs(%s::jsonb, %s)",
         (encode_jobs(jobs), tenant_id),
@@ -67,7 +67,7 @@ def enqueue_jobs(
 def enqueue_payloads(
     jobs: UniformJobs, *, tenant_id: UUID | None = None
 ) -> Call[Iterable[Enqueued]]:
-    """As enqueue_jobs, for jobs that share everything but their payloads."""
+    """Enqueue jobs that differ only in their payloads, all or none."""
     return Call(
         "select jobforge.enqueue_payloads(%s, %s::jsonb, %s::jsonb, %s)",
         (*encode_alike(jobs), tenant_id),
@@ -79,12 +79,12 @@ def enqueue_payloads(
 def cancel_job(
     job_id: UUID, *, reason: str | None = None, tenant_id: UUID | None = None
 ) -> Call[State]:
-    """Answers `canceled`, or `canceling` when its worker has to stop it first."""
+    """Return `canceled`, or `canceling` if the job's worker must stop it first."""
     return Call("select jobforge.cancel_job(%s, %s, %s)", (job_id, reason, tenant_id), _state)
 
 
 def erase_job(job_id: UUID, *, tenant_id: UUID | None = None) -> Call[list[str]]:
-    """Erases the contents of a job that has finished. Returns folders of artifacts to delete.
+    """Erase the contents of a finished job; return folders of artifacts to delete.
 
     Raises Conflict for a job that has not finished. Over HTTP, the server deletes the folders.
     """
@@ -99,7 +99,7 @@ def cancel_jobs(
     dry_run: bool = False,
     tenant_id: UUID | None = None,
 ) -> Call[int]:
-    """Answers how many; call it again until that is 0."""
+    """Return the number of jobs canceled; repeat the call until it is 0."""
     return Call(
         "select jobforge.cancel_jobs(%s::jsonb, %s, %s::integer, %s, %s)",
         (encode(which.to_json(), "filter"), reason, limit, dry_run, tenant_id),
@@ -110,7 +110,7 @@ def cancel_jobs(
 def reschedule_job(
     job_id: UUID, run_at: datetime | None, *, tenant_id: UUID | None = None
 ) -> Call[State]:
-    """None is as soon as possible."""
+    """Change when a waiting job runs; None means as soon as possible."""
     if run_at is not None and run_at.tzinfo is None:
         raise Invalid("run_at needs a time zone", field="run_at")
     return Call("select jobforge.reschedule_job(%s, %s, %s)", (job_id, run_at, tenant_id), _state)
@@ -119,7 +119,7 @@ def reschedule_job(
 def edit_job(
     job_id: UUID, changes: Mapping[str, Json], *, tenant_id: UUID | None = None
 ) -> Call[State]:
-    """Changes: payload, priority, queue, run_at."""
+    """Change payload, priority, queue or run_at of a job."""
     return Call(
         "select jobforge.edit_job(%s, %s::jsonb, %s)",
         (job_id, encode(dict(changes), "changes"), tenant_id),
@@ -134,7 +134,7 @@ def retry_job(
     attempts: int | None = None,
     tenant_id: UUID | None = None,
 ) -> Call[UUID]:
-    """Answers the job that will run: a dead one itself if no payload is given, else a new one."""
+    """Return the ID of the job that will run: the dead job itself, or a new one with `payload`."""
     return Call(
         "select jobforge.retry_job(%s, %s::jsonb, %s::integer, %s)",
         (job_id, None if payload is None else encode(payload, "payload"), attempts, tenant_id),
@@ -151,7 +151,7 @@ def retry_jobs(
     dry_run: bool = False,
     tenant_id: UUID | None = None,
 ) -> Call[int]:
-    """Of dead jobs only. Answers how many; call it again until that is 0."""
+    """Retry dead jobs; return their number. Repeat the call until it is 0."""
     return Call(
         "select jobforge.retry_jobs(%s::jsonb, %s::float8, %s::integer, %s::integer, %s, %s)",
         (encode(which.to_json(), "filter"), rate, attempts, limit, dry_run, tenant_id),
@@ -175,7 +175,7 @@ def list_jobs(
     tenant_id: UUID | None = None,
     order: JobOrder = "newest",
 ) -> Call[list[JobListing]]:
-    """Those that `order` names come first; `before` is the last id of the page before."""
+    """List jobs, newest or oldest first; `before` is the last ID of the previous page."""
     return Call(
         """
         select id, state, definition, version, queue, priority, attempt, max_attempts, created_at,
@@ -196,7 +196,7 @@ def list_notes(
     limit: int = 200,
     tenant_id: UUID | None = None,
 ) -> Call[list[JobEvent]]:
-    """Oldest first; `after` is the time of the last one of the page before."""
+    """List notes, oldest first; `after` is the time of the last note of the previous page."""
     return Call(
         "select at, kind, actor, data from jobforge.list_notes(%s, %s, %s, %s::integer, %s)",
         (job_id, after, None if kinds is None else list(kinds), limit, tenant_id),
@@ -213,7 +213,7 @@ def summarize(*, window_s: float = 86400, tenant_id: UUID | None = None) -> Call
 
 
 def list_steps(job_id: UUID, *, tenant_id: UUID | None = None) -> Call[list[StoredStep]]:
-    """What a job has done for good, oldest first, and last what it waits for now."""
+    """List a job's completed steps, oldest first, then what the job waits for."""
     return Call(
         """
         select kind, name, index, state, result, lease, at, until, match, jobs
@@ -225,7 +225,7 @@ def list_steps(job_id: UUID, *, tenant_id: UUID | None = None) -> Call[list[Stor
 
 
 def explain_job(job_id: UUID, *, tenant_id: UUID | None = None) -> Call[list[Explanation]]:
-    """The decisive reason first."""
+    """List why a job does not run, the decisive reason first."""
     return Call(
         "select code, message, remedy, detail from jobforge.explain_job(%s, %s)",
         (job_id, tenant_id),
@@ -243,9 +243,9 @@ def _enqueued_job(rows: Rows) -> Enqueued:
 
 
 def _created_jobs(jobs: int, rows: Rows) -> Iterable[Enqueued]:
-    first: UUID = rows[0][0]  # the others count on from it
+    first: UUID = rows[0][0]  # the other IDs follow it consecutively
     ids = [first] if jobs == 1 else [UUID(int=first.int + n) for n in range(jobs)]
-    # One at a time: as many tuples again, kept, would set off the garbage collector.
+    # Lazy: a list with thousands of tuples would trigger garbage collections.
     return map(Enqueued, ids, repeat(EnqueueStatus.CREATED))
 
 

@@ -1,7 +1,7 @@
-"""Calls on the keys of the HTTP API, for the server and for operators.
+"""Calls on API keys, for the server and for operators.
 
-With a tenant they are confined to its keys; without one they are about the installation's, and
-list, revoke and rotate those of any tenant.
+With a tenant, a call applies to that tenant's keys only. Without one, creating a key creates one of
+the installation; list, revoke and rotate apply to the keys of any tenant.
 """
 
 from collections.abc import Sequence
@@ -20,12 +20,12 @@ def create_api_key(
     role: Role,
     *,
     lookup: str,
-    hash: bytes,  # noqa: A002 - the name of the column
+    hash: bytes,  # noqa: A002 - the column's name
     scopes: Sequence[str] | None = None,
     expires_at: datetime | None = None,
     tenant_id: UUID | None = None,
 ) -> Call[UUID]:
-    """Answers its id. Conflict when the lookup is taken: make another key."""
+    """Return the key's ID. Raises Conflict if the lookup exists: create another key."""
     if expires_at is not None and expires_at.tzinfo is None:
         raise Invalid("expires_at needs a time zone", field="expires_at")
     return Call(
@@ -38,7 +38,7 @@ def create_api_key(
 def list_api_keys(
     *, limit: int = 50, before: UUID | None = None, tenant_id: UUID | None = None
 ) -> Call[list[ApiKey]]:
-    """Newest first; `before` is the last id of the page before."""
+    """List keys, newest first; `before` is the last ID of the previous page."""
     return Call(
         """
         select id, tenant_id, name, role, lookup, scopes, created_at, created_by, expires_at,
@@ -58,12 +58,12 @@ def rotate_api_key(
     key_id: UUID,
     *,
     lookup: str,
-    hash: bytes,  # noqa: A002 - the name of the column
+    hash: bytes,  # noqa: A002 - the column's name
     overlap_s: float = 0,
     ends_by: datetime | None = None,
     tenant_id: UUID | None = None,
 ) -> Call[UUID]:
-    """Returns the new key's id. The old key ends after the overlap, the new one by `ends_by`."""
+    """Return the new key's ID. The old key expires after the overlap, the new one by `ends_by`."""
     return Call(
         "select jobforge.rotate_api_key(%s, %s, %s, %s::float8, %s, %s)",
         (key_id, lookup, hash, overlap_s, ends_by, tenant_id),
@@ -87,7 +87,7 @@ def touch_api_key(key_id: UUID) -> Call[None]:
 
 
 def end_session(session_id: bytes, expires_at: datetime) -> Call[None]:
-    """Sign-out: the cookie with this id is refused from now on."""
+    """Sign out: the server rejects the session cookie with this ID from now on."""
     return Call("select jobforge.end_session(%s, %s)", (session_id, expires_at), rows.nothing)
 
 

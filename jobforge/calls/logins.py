@@ -15,7 +15,7 @@ def bind_login(login: str, tenants: Sequence[UUID]) -> Call[None]:
 
 
 def unbind_login(login: str) -> Call[None]:
-    """Raises NotFound."""
+    """Remove a login's binding. Raises NotFound."""
     return Call("select jobforge.unbind_login(%s)", (login,), rows.nothing)
 
 

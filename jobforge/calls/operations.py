@@ -1,4 +1,4 @@
-"""Calls of operations: actions on all jobs of a tenant that match a filter, done in steps."""
+"""Calls on bulk operations: actions on a tenant's jobs that match a filter, done in steps."""
 
 from uuid import UUID
 
@@ -21,7 +21,7 @@ NO_OPTIONS = OperationOptions()
 def count_jobs(
     kind: OperationKind, which: JobFilter, *, tenant_id: UUID | None = None
 ) -> Call[int]:
-    """How many jobs an operation would act on now; 100,000 is that many or more."""
+    """Return how many jobs an operation would affect now; the count stops at 100,000."""
     return Call(
         "select jobforge.count_jobs(%s, %s::jsonb, %s)",
         (kind, encode(which.to_json(), "filter"), tenant_id),
@@ -36,7 +36,7 @@ def start_operation(
     *,
     tenant_id: UUID | None = None,
 ) -> Call[UUID]:
-    """Answers its id; advance_operations does the work."""
+    """Start an operation and return its ID; advance_operations does the work."""
     return Call(
         "select jobforge.start_operation(%s, %s::jsonb, %s::jsonb, %s)",
         (
@@ -64,7 +64,7 @@ def get_operation(operation_id: UUID, *, tenant_id: UUID | None = None) -> Call[
 def list_operations(
     *, limit: int = 50, before: UUID | None = None, tenant_id: UUID | None = None
 ) -> Call[list[Operation]]:
-    """Newest first; `before` is the last id of the page before."""
+    """List operations, newest first; `before` is the last ID of the previous page."""
     return Call(
         """
         select id, kind, state, filter, options, matched, done, skipped, reason, created_by,
@@ -77,7 +77,7 @@ def list_operations(
 
 
 def cancel_operation(operation_id: UUID, *, tenant_id: UUID | None = None) -> Call[OperationState]:
-    """What it did already stays. Raises Conflict when it has ended otherwise."""
+    """Cancel an operation; completed steps are kept. Raises Conflict if it has finished."""
     return Call(
         "select jobforge.cancel_operation(%s, %s)",
         (operation_id, tenant_id),
@@ -86,7 +86,7 @@ def cancel_operation(operation_id: UUID, *, tenant_id: UUID | None = None) -> Ca
 
 
 def advance_operations(*, limit: int = 1000) -> Call[OperationStep | None]:
-    """One step, of up to `limit` jobs, of an operation that is due; None when none is."""
+    """Run one step, of up to `limit` jobs, of an operation that is due; None if none is due."""
     return Call(
         """
         select tenant_id, operation_id, state, jobs

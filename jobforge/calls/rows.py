@@ -1,4 +1,4 @@
-"""What the rows of a call become: the parts that calls share."""
+"""Shared decoders for the rows of calls."""
 
 from collections.abc import Callable, Sequence
 from datetime import datetime
@@ -23,31 +23,32 @@ from jobforge.types.workflows import (
     WorkflowState,
 )
 
-# What a column holds is known by its position alone.
+# A row is untyped: its columns are known by position only.
 Row = tuple[Any, ...]
 Rows = Sequence[Row]
 T = TypeVar("T")
 
-# Jobs come by the thousand, and calling an enum takes as long as all else about one.
+# A dict lookup, because calling an enum doubles the time to decode a row, and rows number in the
+# thousands.
 STATUSES = {status.value: status for status in EnqueueStatus}
 
 
 def nothing(_: Rows) -> None:
-    """For functions that return void."""
+    """Decode the result of a function that returns void."""
 
 
-def value(rows: Rows) -> Any:  # noqa: ANN401 - the caller's Call says what it is
-    """The one column of the one row."""
+def value(rows: Rows) -> Any:  # noqa: ANN401 - the type parameter of the Call types it
+    """Return the only column of the only row."""
     return rows[0][0]
 
 
 def column(rows: Rows) -> list[Any]:
-    """The one column of all rows."""
+    """Return the only column of all rows."""
     return [row[0] for row in rows]
 
 
 def enqueued_jobs(rows: Rows) -> list[Enqueued]:
-    # The engine answers keys it found taken first; callers get the order of their request.
+    # The engine returns duplicates first; restore the order of the request.
     ordered = sorted(rows, key=itemgetter(0))
     return [Enqueued(job_id, STATUSES[status]) for _, job_id, status in ordered]
 
@@ -60,7 +61,7 @@ def read_lineage(document: dict[str, Json]) -> Lineage:
 
 
 def make_reader(kind: Callable[..., T]) -> Callable[[dict[str, Json]], T]:
-    """Makes a dataclass from a JSON object; members that it has no field for are left out."""
+    """Return a function that builds a dataclass from a JSON object and ignores other members."""
     converters = {name: _converter(hint) for name, hint in get_type_hints(kind).items()}
 
     def read(document: dict[str, Json]) -> T:
@@ -75,7 +76,7 @@ def make_reader(kind: Callable[..., T]) -> Callable[[dict[str, Json]], T]:
     return read
 
 
-def _converter(hint: Any) -> Callable[[Json], Json]:  # noqa: ANN401 - a type as hints spell it
+def _converter(hint: Any) -> Callable[[Json], Json]:  # noqa: ANN401 - any type annotation
     parts = get_args(hint) or (hint,)
     return next((_FROM_JSON[part] for part in parts if part in _FROM_JSON), _as_is)
 

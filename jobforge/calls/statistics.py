@@ -1,4 +1,4 @@
-"""Calls that add up ended attempts and read what came of it, and whose turn it is to keep house."""
+"""Calls on statistics of finished attempts, and on the maintenance schedule."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -24,7 +24,7 @@ def get_statistics(
     by: Literal["definition", "queue"] | None = None,
     tenant_id: UUID | None = None,
 ) -> Call[list[Statistic]]:
-    """Earliest first; from an hour ago up to now, where nothing else is asked for."""
+    """List statistics by time step, earliest first; default: the last hour."""
     given = {"definition": definition, "queue": queue}
     which: Mapping[str, str] = {name: value for name, value in given.items() if value is not None}
     return Call(
@@ -42,7 +42,7 @@ def get_statistics(
 def meter_tenants(
     since: datetime | None = None, until: datetime | None = None
 ) -> Call[list[Usage]]:
-    """Of the last day, where nothing else is asked for. For operators."""
+    """Return each tenant's usage, for operators; default: the last day."""
     return Call(
         """
         select tenant_id, slug, attempts, run_s, cpu_s, peak_memory_bytes
@@ -54,14 +54,14 @@ def meter_tenants(
 
 
 def roll_up_statistics(*, limit: int = 50_000) -> Call[int]:
-    """Answers how many attempts were added; none while another caller is at it."""
+    """Return the number of attempts added; 0 while another caller rolls up."""
     return Call("select jobforge.roll_up_statistics(%s::integer)", (limit,), rows.value)
 
 
 def start_maintenance(
     task: MaintenanceTask, *, every_s: float, by: str | None = None
 ) -> Call[bool]:
-    """Whether the caller is to do it: nobody has begun to within the last `every_s`."""
+    """Return whether the caller should run the task: no process has within `every_s`."""
     return Call("select jobforge.start_maintenance(%s, %s, %s)", (task, every_s, by), rows.value)
 
 

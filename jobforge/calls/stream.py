@@ -1,4 +1,4 @@
-"""Calls of servers for the live stream, and for whose a worker is."""
+"""Calls of servers for the live stream, and for a worker's registration."""
 
 from collections.abc import Sequence
 from uuid import UUID
@@ -12,7 +12,7 @@ from jobforge.types.live_stream import Happening, QueueCount, StreamPage
 def read_stream(
     after: str | None = None, *, limit: int = 1000, tenant_id: UUID | None = None
 ) -> Call[StreamPage]:
-    """Looks at `limit` rows at most. Without `after` it tells where the stream is now."""
+    """Read at most `limit` rows. Without `after`, return only the stream's current position."""
     return Call(
         """
         select place, tenant_id, kind, name, job_id, definition, queue, state, attempt, at, actor,
@@ -36,12 +36,12 @@ def count_states(tenants: Sequence[UUID]) -> Call[list[QueueCount]]:
 
 
 def find_worker(worker_id: UUID, owner: str) -> Call[None]:
-    """Raises NotFound, unless that owner registered it for the tenant of the call."""
+    """Raise NotFound unless `owner` registered the worker for the call's tenant."""
     return Call("select jobforge.find_worker(%s, %s)", (worker_id, owner), rows.nothing)
 
 
 def _stream_page(rows: Rows) -> StreamPage:
-    # The last row is the mark: how far the rows before it reach.
+    # The last row, of kind `mark`, has the position up to which everything was read.
     *happened, (position, *_, found) = rows
     return StreamPage(list(map(Happening._make, happened)), position, found["is_complete"])
 

@@ -1,4 +1,4 @@
-"""Calls on triggers: those of a tenant, and what the scheduler asks and says."""
+"""Calls on a tenant's triggers, and calls of the scheduler."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -27,12 +27,12 @@ EVERY_TRIGGER = TriggerFilter()
 
 
 def create_trigger(
-    type: TriggerType,  # noqa: A002 - its name everywhere
+    type: TriggerType,  # noqa: A002 - the column's name
     settings: Mapping[str, Json],
     *,
     tenant_id: UUID | None = None,
 ) -> Call[UUID]:
-    """Answers its id. What its cron, templates and filter mean is for the caller to check."""
+    """Create a trigger and return its ID. The caller validates cron, templates and filter."""
     return Call(
         "select jobforge.create_trigger(%s, %s::jsonb, %s)",
         (type, encode(dict(settings), "settings"), tenant_id),
@@ -55,7 +55,7 @@ def delete_trigger(trigger_id: UUID, *, tenant_id: UUID | None = None) -> Call[N
 
 
 def get_trigger(trigger_id: UUID, *, tenant_id: UUID | None = None) -> Call[Trigger]:
-    """Raises NotFound."""
+    """Return a trigger. Raises NotFound."""
     return Call(
         """
         select id, type, label, definition, version, queue, priority, payload, enabled, fault,
@@ -76,7 +76,7 @@ def list_triggers(
     before: UUID | None = None,
     tenant_id: UUID | None = None,
 ) -> Call[list[Trigger]]:
-    """Newest first; `before` is the last id of the page before."""
+    """List triggers, newest first; `before` is the last ID of the previous page."""
     return Call(
         """
         select id, type, label, definition, version, queue, priority, payload, enabled, fault,
@@ -97,7 +97,7 @@ def list_firings(
     before: datetime | None = None,
     tenant_id: UUID | None = None,
 ) -> Call[list[Firing]]:
-    """Latest first; `before` is the last fire_at of the page before."""
+    """List firings, latest first; `before` is the last fire_at of the previous page."""
     return Call(
         """
         select fire_at, at, kind, outcome, reason, job_id, created_by
@@ -109,14 +109,14 @@ def list_firings(
 
 
 def run_trigger(trigger_id: UUID, *, tenant_id: UUID | None = None) -> Call[datetime]:
-    """Answers the fire_at by which the firing is found."""
+    """Request a firing now; return the fire_at that identifies it."""
     return Call("select jobforge.run_trigger(%s, %s)", (trigger_id, tenant_id), rows.value)
 
 
 def backfill_trigger(
     trigger_id: UUID, times: Sequence[datetime], *, tenant_id: UUID | None = None
 ) -> Call[int]:
-    """Answers how many firings were asked for; times that have one are left alone."""
+    """Request firings at past times; return their number. Times with a firing are skipped."""
     return Call(
         "select jobforge.backfill_trigger(%s, %s::timestamptz[], %s)",
         (trigger_id, list(times), tenant_id),
@@ -134,7 +134,7 @@ def due_schedules(*, limit: int = 1000, without: Sequence[UUID] = ()) -> Call[Du
 
 
 def record_firings(plans: Sequence[Plan]) -> Call[int | None]:
-    """Answers how many firings were recorded; None while another scheduler is at it."""
+    """Return the number of firings recorded; None while another scheduler records some."""
     return Call(
         "select jobforge.record_firings(%s::jsonb)",
         (encode([plan.to_json() for plan in plans], "plans"),),
@@ -145,7 +145,7 @@ def record_firings(plans: Sequence[Plan]) -> Call[int | None]:
 def declare_triggers(
     declared: Sequence[Mapping[str, Json]], definitions: Sequence[str]
 ) -> Call[None]:
-    """Each with name, tenant and settings; of `definitions`, others that were declared go."""
+    """Declare schedules by name, tenant and settings; delete undeclared ones of `definitions`."""
     return Call(
         "select jobforge.declare_triggers(%s::jsonb, %s::text[])",
         (encode([dict(each) for each in declared], "declared"), list(definitions)),

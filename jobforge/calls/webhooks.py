@@ -1,4 +1,4 @@
-"""Calls on a tenant's webhook endpoints, and on what is sent to them."""
+"""Calls on a tenant's webhook endpoints and their deliveries."""
 
 from collections.abc import Mapping
 from uuid import UUID
@@ -18,9 +18,10 @@ def create_webhook(
     secret: bytes,
     tenant_id: UUID | None = None,
 ) -> Call[UUID]:
-    """The secret is sealed, for this id. Settings: url, events, definitions, description, enabled.
+    """Create an endpoint with a secret sealed for `webhook_id`; return the ID.
 
-    Answers the id."""
+    Settings: url, events, definitions, description, enabled.
+    """
     return Call(
         "select jobforge.create_webhook(%s, %s::jsonb, %s, %s)",
         (webhook_id, encode(dict(settings), "settings"), secret, tenant_id),
@@ -35,8 +36,9 @@ def edit_webhook(
     secret: bytes | None = None,
     tenant_id: UUID | None = None,
 ) -> Call[None]:
-    """Changes are settings; omitted settings are unchanged. A URL of another origin needs the
-    sealed secret; over HTTP the secret is a text among the changes."""
+    """Change settings; omitted settings are unchanged. A URL with another origin requires the
+    sealed secret; over HTTP the secret is a string among the changes.
+    """
     return Call(
         "select jobforge.edit_webhook(%s, %s::jsonb, %s, %s)",
         (webhook_id, encode(dict(changes), "changes"), secret, tenant_id),
@@ -63,7 +65,7 @@ def get_webhook(webhook_id: UUID, *, tenant_id: UUID | None = None) -> Call[Webh
 def list_webhooks(
     *, limit: int = 50, before: UUID | None = None, tenant_id: UUID | None = None
 ) -> Call[list[Webhook]]:
-    """Newest first; `before` is the last id of the page before."""
+    """List endpoints, newest first; `before` is the last ID of the previous page."""
     return Call(
         """
         select id, url, description, events, definitions, enabled, disabled_at, disabled_reason,
@@ -78,7 +80,7 @@ def list_webhooks(
 def rotate_webhook(
     webhook_id: UUID, *, secret: bytes, overlap_s: float = 86_400, tenant_id: UUID | None = None
 ) -> Call[None]:
-    """The old secret signs beside the new one, which is sealed, until the overlap ends."""
+    """Set a new sealed secret; messages carry both signatures until the overlap ends."""
     return Call(
         "select jobforge.rotate_webhook(%s, %s, %s::float8, %s)",
         (webhook_id, secret, overlap_s, tenant_id),
@@ -89,9 +91,9 @@ def rotate_webhook(
 def test_webhook(
     webhook_id: UUID,
     *,
-    tenant_id: UUID | None = None,  # noqa: PT028 - no test
+    tenant_id: UUID | None = None,  # noqa: PT028 - not a test
 ) -> Call[UUID]:
-    """Answers the id of the delivery."""
+    """Send a test message; return the ID of its delivery."""
     return Call("select jobforge.test_webhook(%s, %s)", (webhook_id, tenant_id), rows.value)
 
 
@@ -103,7 +105,7 @@ def list_deliveries(
     before: UUID | None = None,
     tenant_id: UUID | None = None,
 ) -> Call[list[Delivery]]:
-    """Newest first; `before` is the last id of the page before."""
+    """List deliveries, newest first; `before` is the last ID of the previous page."""
     return Call(
         """
         select id, event, state, subject_id, job_id, attempts, status, error, response,
@@ -116,7 +118,7 @@ def list_deliveries(
 
 
 def redeliver(webhook_id: UUID, delivery_id: UUID, *, tenant_id: UUID | None = None) -> Call[UUID]:
-    """Answers the job that sends it."""
+    """Send a delivery again; return the ID of the job that sends it."""
     return Call(
         "select jobforge.redeliver(%s, %s, %s)", (webhook_id, delivery_id, tenant_id), rows.value
     )
@@ -125,7 +127,7 @@ def redeliver(webhook_id: UUID, delivery_id: UUID, *, tenant_id: UUID | None = N
 def open_delivery(
     webhook_id: UUID, delivery_id: UUID, *, tenant_id: UUID | None = None
 ) -> Call[OpenDelivery | None]:
-    """For workers. None when there is nothing to send any more."""
+    """Return what a worker sends; None if the endpoint or the message no longer exists."""
     return Call(
         """
         select url, event, message, secrets, disabled_reason, delivered_at
@@ -143,7 +145,7 @@ def record_delivery(
     *,
     tenant_id: UUID | None = None,
 ) -> Call[bool]:
-    """For workers. Answers whether the endpoint is enabled, after this attempt."""
+    """Record an attempt, for workers; return whether the endpoint is still enabled."""
     return Call(
         "select jobforge.record_delivery(%s, %s, %s::jsonb, %s)",
         (webhook_id, delivery_id, encode(dict(attempt), "attempt"), tenant_id),

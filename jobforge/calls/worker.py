@@ -1,4 +1,4 @@
-"""Calls of workers, across tenants: claim, keep, settle."""
+"""Calls of workers, across tenants: claim, heartbeat, complete."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
@@ -38,7 +38,7 @@ from jobforge.types.jsonb import encode
 
 LEASE_S = 30.0
 
-# program_limit_exceeded (the text of a row is larger than 1 GB) and out_of_memory.
+# program_limit_exceeded (a row is larger than 1 GB as text) and out_of_memory.
 _TOO_LONG_FOR_POSTGRES = {"54000", "53200"}
 
 _CLAIM = """
@@ -55,7 +55,8 @@ _CLAIM_READABLE: LiteralString = _CLAIM + "claim_readable_jobs" + _ARGUMENTS
 
 T = TypeVar("T")
 
-# Jobs come by the thousand, and calling an enum takes as long as all else about one.
+# Dict lookups, because calling an enum doubles the time to decode a row, and rows number in the
+# thousands.
 _STATES = {state.value: state for state in State}
 _SETTLE_STATUSES = {status.value: status for status in SettleStatus}
 
@@ -101,8 +102,9 @@ def claim_jobs(
     tenants: Sequence[UUID] | None = None,
     lease_s: float = LEASE_S,
 ) -> Call[list[ClaimedJob]]:
-    """`limits` has how many jobs to take of each queue. With `registered` the worker serves the
-    definitions that it passed to register_worker; raises NotFound if it is not registered."""
+    """Claim up to `limits[queue]` jobs of each queue. With `registered`, the worker serves the
+    definitions that it passed to register_worker; raises NotFound if it is not registered.
+    """
     return Call(
         _CLAIM_JOBS,
         (
@@ -115,17 +117,17 @@ def claim_jobs(
 
 
 def claim_readable_jobs(claim: Call[list[ClaimedJob]]) -> Call[list[ClaimedJob]]:
-    """The same claim. A job whose payload cannot be sent is ended as dead, and is not returned."""
+    """Return the same claim, except that it fails jobs with unreadable payloads as dead."""
     return claim._replace(sql=_CLAIM_READABLE, is_frequent=False)
 
 
 def is_unreadable(error: JobForgeError) -> bool:
-    """Whether a claim failed because Postgres could not write one of its rows as text."""
+    """Return whether a claim failed because Postgres could not write a row as text."""
     return error.detail.get("sqlstate") in _TOO_LONG_FOR_POSTGRES
 
 
 def heartbeat_job(worker_id: UUID, token: Token, *, lease_s: float = LEASE_S) -> Call[BeatStatus]:
-    """`held`: not extended, call again soon. Raises LeaseLost where heartbeat_jobs has `lost`."""
+    """Extend a lease. `held`: not extended, call again soon. Raises LeaseLost if it is lost."""
     return Call(
         "select jobforge.heartbeat_job(%s, %s, %s, %s::bigint, %s::float8)",
         (token.tenant_id, token.job_id, worker_id, token.lease, lease_s),
@@ -141,7 +143,7 @@ def heartbeat_jobs(
     memory_bytes: int | None = None,
     clock: datetime | None = None,
 ) -> Call[Heartbeat]:
-    """`memory_bytes` is what the worker's process occupies, `clock` the time by its own clock."""
+    """Extend leases. `memory_bytes`: the worker process's memory; `clock`: the worker's time."""
     return Call(
         """
         select job_id, lease, status
@@ -153,7 +155,7 @@ def heartbeat_jobs(
 
 
 def complete_job(worker_id: UUID, report: OutcomeReport) -> Call[State | None]:
-    """Raises LeaseLost where complete_jobs answers so. A repeated report answers no state."""
+    """Settle one attempt. Raises LeaseLost; a repeated report returns None."""
     return Call(
         "select jobforge.complete_job(%s, %s, %s, %s::bigint, %s::jsonb)",
         (report.tenant_id, report.job_id, worker_id, report.lease, encode_report(report)),
@@ -162,9 +164,9 @@ def complete_job(worker_id: UUID, report: OutcomeReport) -> Call[State | None]:
 
 
 def complete_jobs(worker_id: UUID, reports: Sequence[OutcomeReport]) -> Call[list[Settled]]:
-    """One bad report does not fail the others: it is settled as a failure that says why.
+    """Settle attempts. A report that cannot be stored is settled as a failure that says why.
 
-    Send the outcome of a job that is `busy` again soon, and keep its lease until then.
+    Send the outcome of a job with status `busy` again soon, and keep its lease until then.
     """
     return Call(
         "select job_id, lease, status, state from jobforge.complete_jobs(%s, %s::jsonb)",
@@ -176,7 +178,7 @@ def complete_jobs(worker_id: UUID, reports: Sequence[OutcomeReport]) -> Call[lis
 def succeed_jobs(
     worker_id: UUID, tokens: Sequence[tuple[UUID, UUID, int]], results: Sequence[Json] | None = None
 ) -> Call[list[tuple[UUID, int]]]:
-    """Returns those that were not settled; complete_jobs tells the status of each."""
+    """Settle plain successes; return those not settled, to be sent with complete_jobs."""
     return Call(
         """
         select job_id, lease
@@ -197,7 +199,7 @@ def release_jobs(worker_id: UUID, tokens: Iterable[Token]) -> Call[list[Settled]
 
 
 def note_jobs(worker_id: UUID, notes: Sequence[Note]) -> Call[list[Noted]]:
-    """Kept in the order given. Data that cannot be sent is put into words."""
+    """Record notes in order. Values that cannot be sent are replaced by descriptions."""
     return Call(
         "select job_id, lease, status from jobforge.note_jobs(%s, %s::jsonb)",
         (worker_id, encode_notes(notes)),
@@ -206,7 +208,7 @@ def note_jobs(worker_id: UUID, notes: Sequence[Note]) -> Call[list[Noted]]:
 
 
 def save_steps(worker_id: UUID, steps: Sequence[Step]) -> Call[list[SaveStatus]]:
-    """One answer for each, in their order."""
+    """Save steps; return one status for each, in order."""
     return Call(
         "select job_id, lease, name, index, status from jobforge.save_steps(%s, %s::jsonb)",
         (worker_id, encode([step.to_json() for step in steps], "steps")),
@@ -215,7 +217,7 @@ def save_steps(worker_id: UUID, steps: Sequence[Step]) -> Call[list[SaveStatus]]
 
 
 def load_steps(worker_id: UUID, token: Token) -> Call[list[dict[str, Json]] | None]:
-    """What claim_jobs told already, in steps_json; None when the lease is not held."""
+    """Return the steps of earlier attempts, like claim_jobs; None if the lease is not held."""
     return Call(
         "select jobforge.load_steps(%s, %s, %s, %s::bigint)",
         (worker_id, token.tenant_id, token.job_id, token.lease),
@@ -226,9 +228,9 @@ def load_steps(worker_id: UUID, token: Token) -> Call[list[dict[str, Json]] | No
 def enqueue_children(
     worker_id: UUID, token: Token, name: str, index: int, jobs: Sequence[Mapping[str, Json]]
 ) -> Call[list[Enqueued]]:
-    """Jobs that a running job makes as a step of its own: once, however often it is called.
+    """Enqueue child jobs in a step of a running job: once, however often it is called.
 
-    They are documents, as JobRequest.to_json writes them.
+    `jobs` are objects as written by JobRequest.to_json.
     """
     call = Call(
         """
@@ -269,7 +271,7 @@ def _settled_jobs(rows: Rows) -> list[Settled]:
 
 
 def _unsettled_leases(rows: Rows) -> list[tuple[UUID, int]]:
-    """Ids and leases."""
+    """Return job IDs and leases."""
     return list(rows)
 
 
@@ -278,7 +280,7 @@ def _noted_jobs(rows: Rows) -> list[Noted]:
 
 
 def _save_statuses(rows: Rows, steps: Sequence[Step]) -> list[SaveStatus]:
-    # The engine answers in the order in which it locked the jobs.
+    # The engine returns rows in the order in which it locked the jobs.
     told = {row[:4]: SaveStatus(row[4]) for row in rows}
     return [told[step.job_id, step.lease, step.name, step.index] for step in steps]
 
@@ -297,7 +299,7 @@ def _heartbeat(rows: Rows) -> Heartbeat:
     command = WorkerCommand.UNKNOWN
     jobs = []
     for job_id, lease, status in rows:
-        if job_id is None:  # the row that speaks of the worker itself
+        if job_id is None:  # the row with the command to the worker
             command = WorkerCommand(status)
         else:
             jobs.append(Beat(job_id, lease, BeatStatus(status)))

@@ -1,4 +1,4 @@
-"""Calls on a tenant's workflows and batches, and those of the jobs in them."""
+"""Calls on a tenant's workflows and batches, and calls of the jobs in them."""
 
 from collections.abc import Mapping, Sequence
 from operator import itemgetter
@@ -34,7 +34,7 @@ _read_node = make_reader(NodeInfo)
 def enqueue_workflow(
     workflow: WorkflowRequest, *, tenant_id: UUID | None = None
 ) -> Call[MadeWorkflow]:
-    """All of its jobs or none."""
+    """Enqueue all jobs of a workflow or none."""
     return Call(
         "select workflow_id, node, job_id from jobforge.enqueue_workflow(%s::jsonb, %s)",
         (encode(workflow.to_json(), "workflow"), tenant_id),
@@ -45,7 +45,7 @@ def enqueue_workflow(
 def get_workflow(
     workflow_id: UUID, *, limit: int = 1000, tenant_id: UUID | None = None
 ) -> Call[WorkflowDetail]:
-    """With its first `limit` nodes."""
+    """Return a workflow with its first `limit` nodes."""
     return Call(
         "select workflow, nodes, edges from jobforge.get_workflow(%s, %s::integer, %s)",
         (workflow_id, limit, tenant_id),
@@ -60,7 +60,7 @@ def list_workflows(
     before: UUID | None = None,
     tenant_id: UUID | None = None,
 ) -> Call[list[WorkflowInfo]]:
-    """Newest first; `before` is the last id of the page before."""
+    """List workflows, newest first; `before` is the last ID of the previous page."""
     return Call(
         "select workflow from jobforge.list_workflows(%s::jsonb, %s::integer, %s, %s)",
         (encode(which.to_json(), "filter"), limit, before, tenant_id),
@@ -71,7 +71,7 @@ def list_workflows(
 def cancel_workflow(
     workflow_id: UUID, *, reason: str | None = None, tenant_id: UUID | None = None
 ) -> Call[WorkflowState]:
-    """Answers `canceling` while some of its jobs have yet to be stopped."""
+    """Return `canceling` while some of the workflow's jobs still have to be stopped."""
     return Call(
         "select jobforge.cancel_workflow(%s, %s, %s)",
         (workflow_id, reason, tenant_id),
@@ -82,7 +82,7 @@ def cancel_workflow(
 def retry_workflow(
     workflow_id: UUID, *, from_node: str | None = None, tenant_id: UUID | None = None
 ) -> Call[int]:
-    """What did not succeed, or one node and all that come after it. Answers how many jobs."""
+    """Retry jobs that did not succeed, or a node and its descendants; return their number."""
     return Call(
         "select jobforge.retry_workflow(%s, %s, %s)",
         (workflow_id, from_node, tenant_id),
@@ -109,7 +109,7 @@ def create_batch(
 def add_to_batch(
     batch_id: UUID, jobs: Sequence[JobRequest], *, tenant_id: UUID | None = None
 ) -> Call[list[Enqueued]]:
-    """Raises Conflict when the batch has ended."""
+    """Add jobs to a batch. Raises Conflict if the batch has finished."""
     return Call(
         "select index, job_id, status from jobforge.add_to_batch(%s, %s::jsonb, %s)",
         (batch_id, encode_jobs(jobs), tenant_id),
@@ -132,7 +132,7 @@ def list_batches(
     before: UUID | None = None,
     tenant_id: UUID | None = None,
 ) -> Call[list[WorkflowInfo]]:
-    """Newest first; `before` is the last id of the page before."""
+    """List batches, newest first; `before` is the last ID of the previous page."""
     return Call(
         "select batch from jobforge.list_batches(%s::jsonb, %s::integer, %s, %s)",
         (encode(which.to_json(), "filter"), limit, before, tenant_id),
@@ -151,7 +151,7 @@ def cancel_batch(
 
 
 def load_parents(worker_id: UUID, token: Token) -> Call[Lineage]:
-    """Raises LeaseLost."""
+    """Return a running job's parents and workflow. Raises LeaseLost."""
     call: Call[Lineage] = Call(
         "select parents, workflow from jobforge.load_parents(%s, %s, %s::bigint)",
         (worker_id, token.job_id, token.lease),
@@ -163,7 +163,7 @@ def load_parents(worker_id: UUID, token: Token) -> Call[Lineage]:
 def add_workflow_jobs(
     worker_id: UUID, token: Token, nodes: Sequence[Mapping[str, Json]]
 ) -> Call[dict[str, UUID]]:
-    """Answers the jobs of these nodes by their paths. Raises LeaseLost."""
+    """Add nodes to the workflow of a running job; return job IDs by path. Raises LeaseLost."""
     call: Call[dict[str, UUID]] = Call(
         "select node, job_id from jobforge.add_workflow_jobs(%s, %s, %s::bigint, %s::jsonb)",
         (worker_id, token.job_id, token.lease, encode(list(nodes), "nodes")),
@@ -173,7 +173,7 @@ def add_workflow_jobs(
 
 
 def _made_workflow(rows: Rows) -> MadeWorkflow:
-    # The row without a job is the workflow's own.
+    # The row without a job carries the workflow's ID.
     return MadeWorkflow(rows[0][0], {node: job_id for _, node, job_id in rows if job_id})
 
 

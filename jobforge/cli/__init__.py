@@ -1,7 +1,7 @@
-"""The command `jobforge`: the only place where the parts are put together.
+"""The `jobforge` command line: registers all commands and handles errors at the top level.
 
-One file per group of commands. A command imports what it needs when it runs, so that `--help`
-answers at once. What becomes of an error is error_reporting.py's.
+commands/ has one module per command or command group. Commands import what they need when they
+run, which keeps `--help` fast. error_reporting.py prints errors and sets exit codes.
 """
 
 import sys
@@ -47,10 +47,10 @@ from jobforge.cli.error_reporting import INTERNAL_ERROR_HINT, fail
 
 app = typer.Typer(
     name="jobforge",
-    help="A multi-tenant job server that lives in Postgres.",
+    help="JobForge: a multi-tenant job server on Postgres.",
     no_args_is_help=True,
-    add_completion=False,  # the command completion has it
-    # Rich help costs as much time as everything else together; tracebacks are for --debug.
+    add_completion=False,  # replaced by the `completion` command
+    # Importing Rich would double the start time. --debug shows tracebacks instead.
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
@@ -89,9 +89,9 @@ app.command("psql", context_settings=psql.CONTEXT)(psql.psql)
 @app.callback()
 def _options(
     *,
-    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of errors.")] = False,
 ) -> None:
-    # Read from argv by main(): an error may come before options are parsed.
+    # error_reporting.fail reads --debug from argv: an error may precede option parsing.
     del debug
 
 
@@ -102,17 +102,17 @@ def version() -> None:
 
 
 def main() -> None:
-    """The entry point of the commands `jobforge` and `jf`."""
+    """Run the command line: the entry point of `jobforge` and `jf`."""
     _escape_unencodable_output()
     try:
         app()
     except errors.JobForgeError as error:
         fail(error)
-    except Exception as error:  # noqa: BLE001 - a traceback is for --debug only
+    except Exception as error:  # noqa: BLE001 - report every error without a traceback unless --debug is set
         fail(errors.JobForgeError(f"{type(error).__name__}: {error}", hint=INTERNAL_ERROR_HINT))
 
 
 def _escape_unencodable_output() -> None:
-    """As stderr does: a sign that the locale does not have is shown by its number."""
+    """Replace characters that the locale cannot encode on stdout, as Python does on stderr."""
     if isinstance(sys.stdout, TextIOWrapper) and sys.stdout.errors == "strict":
         sys.stdout.reconfigure(errors="backslashreplace")

@@ -1,4 +1,4 @@
-"""Which app a command works on."""
+"""Find the app that a command loads."""
 
 from pathlib import Path
 
@@ -9,12 +9,16 @@ _DEFAULT_APP = "app.py"
 
 
 def find_target(given: str | None) -> str:
-    """The app that was named, in the command or the settings, or app.py here."""
+    """Return the app from the argument or the settings, or app.py in this folder.
+
+    Raises ConfigError if there is none.
+    """
     found = find_target_or_none(given)
     if found is None:
         raise ConfigError(
-            "no app is named, and there is no app.py here",
-            hint="give it (app.py, package.module:name), set JOBFORGE_APP, or app in jobforge.toml",
+            "No app specified, and there is no app.py in this folder",
+            hint="Pass an app (app.py, package.module:name), set JOBFORGE_APP, or set app in "
+            "jobforge.toml",
         )
     return found
 

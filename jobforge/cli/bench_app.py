@@ -1,4 +1,4 @@
-"""The app whose jobs `jobforge bench` runs: they do nothing, so that all else is measured."""
+"""The app of `jobforge bench`. Its job does nothing, so only JobForge's overhead is measured."""
 
 from jobforge import JobForge
 

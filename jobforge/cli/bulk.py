@@ -1,4 +1,7 @@
-"""An action on many jobs: counted first, asked about, then watched until it is done."""
+"""Bulk operations: count the jobs, ask for confirmation, start, and show progress.
+
+Also prompts that other commands share: `confirm` and `read_secret`.
+"""
 
 import sys
 import time
@@ -19,18 +22,20 @@ if TYPE_CHECKING:
     from jobforge.types.operations import Operation, OperationKind, OperationOptions
 
 _PAUSE_S = 0.2
-_START_TIMEOUT_S = 10.0  # so long it may take until somebody has begun
-_COUNT_LIMIT = 100_000  # counts stop there
+_START_TIMEOUT_S = 10.0  # for a worker or server to begin the operation
+_COUNT_LIMIT = 100_000  # jobforge.count_jobs stops counting here
 
 
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Only count.")]
-WaitOption = Annotated[bool, typer.Option("--wait/--no-wait", help="Watch it until it is done.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Skip the confirmation.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Only count the matching jobs.")]
+WaitOption = Annotated[
+    bool, typer.Option("--wait/--no-wait", help="Wait for the operation and show its progress.")
+]
 
 
 @dataclass(frozen=True, slots=True)
 class BulkFlags:
-    """What the flags of a command say of it."""
+    """The flags that the bulk commands share."""
 
     yes: bool
     dry_run: bool
@@ -43,62 +48,70 @@ def run_bulk_operation(
     kind: "OperationKind",
     which: "JobFilter",
     options: "OperationOptions",
-    manner: BulkFlags,
+    flags: BulkFlags,
 ) -> None:
-    """Ends the command with 1 when the operation failed."""
+    """Start a bulk operation on the jobs in `which` and print its id.
+
+    Exits with code 1 if the operation fails while it is watched.
+    """
     from jobforge import calls
 
     count = session.run(calls.count_jobs(kind, which))
-    words = f"{'at least ' if count >= _COUNT_LIMIT else ''}{count:,} job{'s' * (count != 1)}"
-    if manner.dry_run:
-        output.note(f"{kind} would act on {words}")
+    label = f"{'at least ' if count >= _COUNT_LIMIT else ''}{count:,} job{'s' * (count != 1)}"
+    if flags.dry_run:
+        output.note(f"{kind} would affect {label}")
         typer.echo(str(count))
         return
     if count == 0:
-        output.note("no job matches")
+        output.note("No matching jobs")
         return
-    if not manner.yes:
-        confirm(f"{kind} {words}?", hint="--yes, or --dry-run to count")
+    if not flags.yes:
+        confirm(f"{kind} {label}", hint="Pass --yes to confirm, or --dry-run to count the jobs")
     operation_id = session.run(calls.start_operation(kind, which, options))
     typer.echo(str(operation_id))
-    if manner.wait:
+    if flags.wait:
         watch_operation(session, operation_id)
 
 
 def read_secret(name: str) -> str:
-    """Return a secret from the terminal or from the next line of stdin.
+    """Return a secret from a prompt, or from the next line of stdin.
 
-    Never an argument: other users of the machine can see the arguments of a command."""
+    Secrets are never arguments: other users of the machine can see a command's arguments.
+    """
     if sys.stdin.isatty():
         return str(typer.prompt(name, hide_input=True, err=True))
     value = sys.stdin.readline().rstrip("\r\n")
     if not value:
-        raise Invalid(f"no line of stdin is left for the secret {name}", field="secret")
+        raise Invalid(f"Missing value for secret {name!r}: stdin has no more lines", field="secret")
     return value
 
 
-def confirm(question: str, *, hint: str = "--yes does not ask") -> None:
-    """Ends the command unless somebody says yes."""
+def confirm(action: str, *, hint: str = "Pass --yes to confirm") -> None:
+    """Ask on the terminal whether to do the action, such as "delete trigger 7"; abort on no.
+
+    Raises Invalid if stdin is not a terminal.
+    """
     if not sys.stdin.isatty():
-        raise Invalid(f"{question} nobody is there to ask", hint=hint)
+        raise Invalid(f"Confirmation required to {action}: stdin is not a terminal", hint=hint)
+    question = f"{action[0].upper()}{action[1:]}?"
     typer.confirm(output.clean(question), abort=True, err=True)
 
 
 def watch_operation(
     session: "TenantSession", operation_id: "UUID", advance: "Callable[[], bool] | None" = None
 ) -> "Operation":
-    """Shows the progress until the operation has ended; exit code 1 when it failed.
+    """Show the progress until the operation finishes; exit with code 1 if it failed.
 
-    `advance` makes a step in this process, and returns False when none is due.
+    `advance` runs one step of the operation in this process and returns False if none is due.
     """
     from jobforge import calls
 
     began = time.monotonic()
     waits_for: str | None = None
-    with output.show_progress("working") as tell:
+    with output.show_progress("working") as report:
         while True:
             operation = session.run(calls.get_operation(operation_id))
-            tell(operation.done + operation.skipped, operation.matched)
+            report(operation.done + operation.skipped, operation.matched)
             if operation.finished_at is not None:
                 break
             if (
@@ -111,8 +124,8 @@ def watch_operation(
                 continue
             if operation.started_at is None and time.monotonic() - began > _START_TIMEOUT_S:
                 raise Conflict(
-                    "nobody has begun the operation; it stays, and goes on by itself",
-                    hint="start a worker or a server: jobforge worker, jobforge server",
+                    "No worker or server has started the operation; it remains queued",
+                    hint="Start a worker or a server: jobforge worker, jobforge server",
                 )
             time.sleep(_PAUSE_S)
     if operation.state != "done" or operation.kind != "erase":

@@ -1,4 +1,4 @@
-"""What a shell may offer for a word: names that the engine knows. Never a complaint, never long."""
+"""Shell completion values from the engine. Errors are ignored; each lookup has one second."""
 
 from collections.abc import Callable, Iterable
 from contextlib import suppress
@@ -20,7 +20,7 @@ def complete_definitions(context: typer.Context) -> list[str]:
 
 
 def suggest_definition(engine: CliEngine, definition: str) -> str:
-    """What to try where there is no such definition."""
+    """Return the hint for an unknown definition: the closest known key, if one is similar."""
     from difflib import get_close_matches
 
     from jobforge import calls
@@ -28,8 +28,8 @@ def suggest_definition(engine: CliEngine, definition: str) -> str:
     known = [each.key for each in engine.run(calls.list_definitions(limit=_MOST))]
     near = get_close_matches(definition.partition("@")[0], known, n=1)
     if near and near[0] not in definition:
-        return f"did you mean {near[0]}? jobforge definitions list has those that are known"
-    return "jobforge definitions list has those that are known; a worker makes its app's known"
+        return f"Did you mean {near[0]}? jobforge definitions list shows all definitions"
+    return "Run jobforge definitions list; workers register their app's definitions when they start"
 
 
 def complete_queues(context: typer.Context) -> list[str]:
@@ -52,17 +52,20 @@ def complete_tenants(context: typer.Context) -> list[str]:
 def complete_from_engine(
     context: typer.Context, read: Callable[[CliEngine], Iterable[str]]
 ) -> list[str]:
-    """What is read from the engine that the words typed so far name; nothing if that fails."""
+    """Return what `read` finds in the engine of the options typed so far.
+
+    Returns an empty list on an error or after the timeout.
+    """
     found: list[str] = []
     flags = (context.params.get(name) for name in ("database_url", "server", "api_key"))
-    way = ConnectionOptions(*flags)
+    connection = ConnectionOptions(*flags)
 
-    def ask() -> None:
-        # Somebody types, and an error would stand in the middle of it.
-        with suppress(Exception), open_engine(way) as engine:
+    def look_up() -> None:
+        # An error message would appear within the line that the user is typing.
+        with suppress(Exception), open_engine(connection) as engine:
             found.extend(read(engine))
 
-    asking = Thread(target=ask, daemon=True)
-    asking.start()
-    asking.join(_TIMEOUT_S)
+    thread = Thread(target=look_up, daemon=True)
+    thread.start()
+    thread.join(_TIMEOUT_S)
     return list(found)

@@ -1,4 +1,4 @@
-"""Which database a command works on, and a connection to it."""
+"""Find the database URL of a command and connect to it."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,18 +19,19 @@ DatabaseUrlOption = Annotated[
     typer.Option(
         "--database-url",
         metavar="URL",
-        help="The database; otherwise JOBFORGE_DATABASE_URL, jobforge.toml, or that of 'dev'.",
+        help="Database URL. Default: JOBFORGE_DATABASE_URL, jobforge.toml, or the running "
+        "`jobforge dev`.",
     ),
 ]
 
 
 def find_url(flag: str | None) -> str:
-    """The URL that was set, or that of the running `jobforge dev`."""
+    """Return the configured database URL, or the URL of the running `jobforge dev`."""
     config = load(flags={"database_url": flag})
     if config.database_url is None and config.server is not None:
         raise ConfigError(
-            "this needs the database itself, and a server is named",
-            hint="give --database-url, or set JOBFORGE_DATABASE_URL instead of JOBFORGE_SERVER",
+            "This command needs a database, but the settings specify a server",
+            hint="Pass --database-url, or set JOBFORGE_DATABASE_URL instead of JOBFORGE_SERVER",
         )
     return config.database_url or _dev_url(config)
 
@@ -47,14 +48,15 @@ def connect(flag: str | None) -> "Connection":
             )
     except psycopg.OperationalError as error:
         raise Unavailable(
-            f"the database cannot be reached: {_one_line(error)}",
-            hint="is it running, and is the URL right? --database-url or JOBFORGE_DATABASE_URL",
+            f"Cannot connect to the database: {_one_line(error)}",
+            hint="Check that it is running and that the URL is correct: --database-url or "
+            "JOBFORGE_DATABASE_URL",
         ) from error
 
 
 @contextmanager
 def explain_url_errors() -> Iterator[None]:
-    """Within it, a URL that cannot be read is told as such."""
+    """Turn psycopg's errors about an invalid URL into ConfigError, with passwords masked."""
     import psycopg
 
     from jobforge.db.driver import URL_HINT
@@ -63,7 +65,7 @@ def explain_url_errors() -> Iterator[None]:
         yield
     except psycopg.ProgrammingError as error:
         raise ConfigError(
-            f"the database URL is wrong: {_one_line(error)}",
+            f"Invalid database URL: {_one_line(error)}",
             hint=URL_HINT,
         ) from error
 
@@ -74,8 +76,8 @@ def _dev_url(config: Config) -> str:
     server = Embedded(config.postgres_dir).running()
     if server is None:
         raise ConfigError(
-            "no database is named, and none of 'jobforge dev' is running here",
-            hint="give --database-url, set JOBFORGE_DATABASE_URL, or start: jobforge dev",
+            "No database specified, and `jobforge dev` is not running in this folder",
+            hint="Pass --database-url, set JOBFORGE_DATABASE_URL, or run: jobforge dev",
         )
     return server.url()
 

@@ -1,4 +1,4 @@
-"""What `jobforge dev` puts into the database of its folder, and what it says of an app."""
+"""Set up the `jobforge dev` database (schema, tenant, key) and print how to run an app's jobs."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,7 +23,7 @@ DEV_TENANT = "acme"
 
 
 def prepare_database(conn: "Connection") -> int:
-    """Brings the schema up to date and makes the tenant; answers how many files were applied."""
+    """Migrate the schema and create the tenant. Return the number of schema files applied."""
     from jobforge import calls, db
     from jobforge.db.migrate import migrate
     from jobforge.errors import NotFound
@@ -37,7 +37,10 @@ def prepare_database(conn: "Connection") -> int:
 
 
 def find_or_create_key(path: Path, conn: "Connection") -> "PlaintextApiKey":
-    """The super admin's key of this folder: the one that is there, unless it was ended."""
+    """Return the super admin key in the file, or create one if it is missing or not live.
+
+    A key that the database does not know is registered again, as after a reset.
+    """
     from jobforge import calls, db
     from jobforge.security.api_keys import generate_api_key, parse_api_key
     from jobforge.types.api_keys import Role
@@ -62,7 +65,7 @@ _SAMPLES = {"integer": ":=1", "number": ":=1.5", "boolean": ":=true", "array": "
 
 def print_introduction(definitions: "Iterable[Definition[..., Any]]") -> None:
     own = find_program()
-    typer.echo("\n  Jobs of the app, and how to run them from another terminal:")
+    typer.echo("\n  Run the app's jobs from another terminal:")
     for definition in definitions:
         if not definition.settings.key.endswith(":hooks"):
             typer.echo(
@@ -72,7 +75,7 @@ def print_introduction(definitions: "Iterable[Definition[..., Any]]") -> None:
 
 
 def format_sample_arguments(definition: "Definition[..., Any]") -> str:
-    """The key, and a value for each parameter that has to be given."""
+    """Return the definition's key with a sample value for each required parameter."""
     schema = definition.registration().get("parameters") or {}
     properties: dict[str, Json] = schema.get("properties", {})
     required = [name for name in properties if name in schema.get("required", ())]
@@ -92,7 +95,7 @@ _NAME = "jobforge"
 
 
 def find_program() -> str:
-    """Its name alone where a shell would find it, else its path."""
+    """Return `jobforge` if it is on the PATH, or the path of the program."""
     own = Path(sys.executable).with_name(_NAME)
     if not own.exists() or shutil.which(_NAME) == str(own):
         return _NAME

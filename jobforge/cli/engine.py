@@ -1,4 +1,4 @@
-"""How a command reaches the engine: by a connection to its database, or over HTTP with a key."""
+"""Open the engine for a command: a database connection, or a server over HTTP with an API key."""
 
 import inspect
 from collections.abc import Iterator, Sequence
@@ -42,32 +42,35 @@ ServerUrlOption = Annotated[
     typer.Option(
         "--server",
         metavar="URL",
-        help="A server instead of a database; otherwise JOBFORGE_SERVER or jobforge.toml.",
+        help="Server URL, instead of a database. Default: JOBFORGE_SERVER or jobforge.toml.",
     ),
 ]
-_KEY_HELP = "The key to the server; better by JOBFORGE_KEY, which nobody sees."
+_KEY_HELP = "API key for the server. Prefer JOBFORGE_KEY: other users can see arguments."
 ApiKeyOption = Annotated[
     str | None, typer.Option("--api-key", "--key", metavar="KEY", help=_KEY_HELP)
 ]
-# Where --key is that of a job.
+# For commands whose --key is a job's idempotency key.
 ApiKeyOptionWithoutAlias = Annotated[
     str | None, typer.Option("--api-key", metavar="KEY", help=_KEY_HELP)
 ]
 
-KeyIdAndText = tuple[UUID, str]  # its id, and its text, which is shown once
-_RETRIES = 2  # somebody waits
+KeyIdAndText = tuple[UUID, str]  # the key itself is shown only once
+_RETRIES = 2  # few, because a user is waiting
 
 
 @dataclass(frozen=True, slots=True)
 class ConnectionOptions:
-    """What the flags of a command say of it."""
+    """The options that select the database or the server."""
 
     database_url: str | None = None
     server: str | None = None
     api_key: str | None = None
 
     def find_server(self) -> "ServerAddress | None":
-        """None when a database is meant. ConfigError when both are named, or no key is."""
+        """Return the server's address, or None if the command uses a database.
+
+        Raises ConfigError if both are set in the same place, or if the server has no API key.
+        """
         from jobforge.client.address import address_from_config
 
         flags = {"database_url": self.database_url, "server": self.server, "key": self.api_key}
@@ -76,7 +79,7 @@ class ConnectionOptions:
 
 @dataclass(frozen=True, slots=True)
 class DirectEngine:
-    """A connection to the database, of which the engine's errors are ours."""
+    """The engine over a database connection. Work that a server does otherwise is done here."""
 
     conn: "Connection"
 
@@ -86,11 +89,11 @@ class DirectEngine:
         return db.run(self.conn, call)
 
     def own_tenant(self) -> UUID | None:
-        """A login has none."""
+        """Return None: a database login does not name a tenant."""
         return None
 
     def prepare_job(self, job: "JobRequest", tenant_id: UUID) -> "JobRequest":
-        """The job to be enqueued: its payload checked, and in the store if no row can hold it."""
+        """Check the payload, and move it to the artifact store if it is too large for a row."""
         from jobforge.payloads.size import has_large_payload
 
         self._check_payload(job)
@@ -100,7 +103,10 @@ class DirectEngine:
         return fitting
 
     def _check_payload(self, job: "JobRequest") -> None:
-        """As a server does. What cannot be seen is left to the engine and the worker."""
+        """Check the payload against the definition's schema, as a server does.
+
+        If the definition cannot be read, the engine and the worker check the job instead.
+        """
         from jobforge import calls
         from jobforge.payloads import json_schema
 
@@ -121,10 +127,10 @@ class DirectEngine:
 
     @contextmanager
     def open_artifact(self, job: "Job", of: "ArtifactSource | None") -> "Iterator[Iterator[bytes]]":
-        """The pieces of a job's artifact."""
+        """Yield the chunks of a job's artifact."""
         from jobforge.artifacts.marker import find_artifact_key
 
-        path = find_artifact_key(job, of).path  # also without a store, a job may have none
+        path = find_artifact_key(job, of).path  # first: NotFound must not require a store
         yield self._open_artifacts().store.open(path)
 
     def create_key(
@@ -141,21 +147,22 @@ class DirectEngine:
         from jobforge.security.api_keys import generate_api_key
 
         for scope in set(scopes or ()) - set(SCOPES):
-            raise Invalid(f"there is no scope {scope}", field="scopes", hint="such as jobs:read")
-        made = generate_api_key()
+            hint = "Use AREA:read or AREA:write, such as jobs:read"
+            raise Invalid(f"Invalid scope {scope!r}", field="scopes", hint=hint)
+        created = generate_api_key()
         call = calls.create_api_key(
             name,
             role,
-            lookup=made.lookup,
-            hash=made.hash,
+            lookup=created.lookup,
+            hash=created.hash,
             scopes=scopes,
             expires_at=expires_at,
             tenant_id=tenant_id,
         )
-        return self.run(call), made.text
+        return self.run(call), created.text
 
     def erase_job(self, job_id: UUID, tenant_id: UUID) -> None:
-        """Erases a job's data, with its artifacts."""
+        """Erase a job's data and delete its artifacts."""
         from jobforge import calls
         from jobforge.artifacts.erasure import delete_folders
 
@@ -163,7 +170,7 @@ class DirectEngine:
         delete_folders(self._open_artifacts(), folders)
 
     def advance_erasure(self, tenant_id: UUID) -> bool:
-        """Makes one step of the tenant's erasure; False when no step is due."""
+        """Run one step of the tenant's erasure. Return False if no step is due."""
         from jobforge import calls
 
         if self.run(calls.advance_operations().for_tenant(tenant_id)) is not None:
@@ -180,9 +187,11 @@ class DirectEngine:
         from jobforge import calls
         from jobforge.security.api_keys import generate_api_key
 
-        made = generate_api_key()
-        call = calls.rotate_api_key(key_id, lookup=made.lookup, hash=made.hash, overlap_s=overlap_s)
-        return self.run(call), made.text
+        created = generate_api_key()
+        call = calls.rotate_api_key(
+            key_id, lookup=created.lookup, hash=created.hash, overlap_s=overlap_s
+        )
+        return self.run(call), created.text
 
     def _open_artifacts(self) -> "Artifacts":
         from jobforge.artifacts import open_artifacts
@@ -193,7 +202,7 @@ class DirectEngine:
 
 @dataclass(frozen=True, slots=True)
 class RemoteEngine:
-    """A server, which makes keys by itself."""
+    """The engine over a server's HTTP API. The server generates keys and checks payloads."""
 
     transport: "Transport"
 
@@ -201,13 +210,13 @@ class RemoteEngine:
         return self.transport.run(call)
 
     def own_tenant(self) -> UUID | None:
-        """That of the key, if it is of one."""
+        """Return the tenant of the API key, or None for a key without a tenant."""
         from jobforge.client.requests import whoami
 
         return self.transport.run(whoami()).tenant_id
 
-    def prepare_job(self, job: "JobRequest", tenant_id: UUID) -> "JobRequest":  # noqa: ARG002 - of the protocol
-        """The server sees to it."""
+    def prepare_job(self, job: "JobRequest", tenant_id: UUID) -> "JobRequest":  # noqa: ARG002 - same signature as DirectEngine
+        """Return the job unchanged: the server checks and stores its payload."""
         return job
 
     @contextmanager
@@ -228,35 +237,35 @@ class RemoteEngine:
     ) -> KeyIdAndText:
         from jobforge.client.requests import create_key
 
-        made = self.transport.run(
+        created = self.transport.run(
             create_key(name, role, scopes=scopes, expires_at=expires_at, tenant_id=tenant_id)
         )
-        return made.id, made.text
+        return created.id, created.text
 
     def erase_job(self, job_id: UUID, tenant_id: UUID) -> None:
-        """The server deletes the artifacts."""
+        """Erase a job's data. The server deletes the artifacts."""
         from jobforge import calls
 
         self.run(calls.erase_job(job_id).for_tenant(tenant_id))
 
-    def advance_erasure(self, tenant_id: UUID) -> bool:  # noqa: ARG002 - of the protocol
-        """The server makes the steps."""
+    def advance_erasure(self, tenant_id: UUID) -> bool:  # noqa: ARG002 - same signature as DirectEngine
+        """Return False: workers and servers run the steps."""
         return False
 
     def rotate_key(self, key_id: UUID, *, overlap_s: float) -> KeyIdAndText:
         from jobforge.client.requests import rotate_key
 
-        made = self.transport.run(rotate_key(key_id, overlap_s=overlap_s))
-        return made.id, made.text
+        created = self.transport.run(rotate_key(key_id, overlap_s=overlap_s))
+        return created.id, created.text
 
 
 CliEngine = DirectEngine | RemoteEngine
 
 
 @contextmanager
-def open_engine(way: ConnectionOptions) -> Iterator[CliEngine]:
-    """The engine, by whichever way; what cannot be reached is told with what to do."""
-    server = way.find_server()
+def open_engine(connection: ConnectionOptions) -> Iterator[CliEngine]:
+    """Open a DirectEngine or a RemoteEngine. Connection errors get a hint."""
+    server = connection.find_server()
     if server is not None:
         with open_remote_engine(server) as engine:
             yield engine
@@ -266,26 +275,26 @@ def open_engine(way: ConnectionOptions) -> Iterator[CliEngine]:
     with (
         interrupts.enforce_exit(),
         explain_database_errors(),
-        db.connect(find_url(way.database_url)) as conn,
+        db.connect(find_url(connection.database_url)) as conn,
     ):
         yield DirectEngine(conn)
 
 
 def with_engine(command: CommandFunction) -> CommandFunction:
-    """A command that gets the `engine`; the options that say where it is are added to it."""
+    """Decorate a command: pass it an open `engine` and add the connection options."""
 
     @wraps(command)
     def run(
-        *, database_url: str | None, server: str | None, api_key: str | None, **given: object
+        *, database_url: str | None, server: str | None, api_key: str | None, **arguments: object
     ) -> None:
         with open_engine(ConnectionOptions(database_url, server, api_key)) as engine:
-            command(engine=engine, **given)
+            command(engine=engine, **arguments)
 
     return replace_parameter(run, "engine", connection_options(command))
 
 
 def connection_options(command: CommandFunction) -> dict[str, Any]:
-    """Those that lead to the engine. A key that the command knows already is that of a job."""
+    """Return the connection options. A command with its own `key` option gets no --key alias."""
     key = (
         ApiKeyOptionWithoutAlias if "key" in inspect.signature(command).parameters else ApiKeyOption
     )
@@ -294,45 +303,47 @@ def connection_options(command: CommandFunction) -> dict[str, Any]:
 
 @contextmanager
 def explain_database_errors() -> Iterator[None]:
-    """Within it, a database that cannot be reached is told with what to do."""
+    """Add a hint to the error raised when the database is unreachable."""
     try:
         yield
     except Unavailable as error:
         raise Unavailable(
-            f"the database cannot be reached: {error.message}",
-            hint="is it running, and is the URL right? --database-url or JOBFORGE_DATABASE_URL",
+            f"Cannot connect to the database: {error.message}",
+            hint="Check that it is running and that the URL is correct: --database-url or "
+            "JOBFORGE_DATABASE_URL",
         ) from error
 
 
 @contextmanager
 def explain_server_errors() -> Iterator[None]:
-    """As `explained`, for a server and its key."""
+    """Add hints to the errors for an unreachable server, an invalid API key and a wrong address."""
     try:
         yield
     except Unavailable as error:
         raise Unavailable(
             error.message,
             detail=error.detail,
-            hint="is it running, and is the address right? --server or JOBFORGE_SERVER",
+            hint="Check that it is running and that the URL is correct: --server or "
+            "JOBFORGE_SERVER",
         ) from error
     except Unauthenticated as error:
         raise Unauthenticated(
-            "the server does not take this key",
-            hint="it may be wrong, revoked or expired; set JOBFORGE_KEY to another",
+            "Invalid API key",
+            hint="Set JOBFORGE_KEY to a valid key; this one may be wrong, revoked or expired",
         ) from error
     except NotFound as error:
         if error.detail.get("code") != "no_such_route":
             raise
         raise NotFound(
             error.message,
-            hint="this is not the address of a JobForge server, or that is an older one; "
-            "--server or JOBFORGE_SERVER, such as https://jobs.example.com",
+            hint="Set --server or JOBFORGE_SERVER to the URL of a JobForge server, such as "
+            "https://jobs.example.com; an older server may also lack the route",
         ) from error
 
 
 @contextmanager
 def open_remote_engine(server: "ServerAddress") -> Iterator[RemoteEngine]:
-    """As `reached`, where a server is meant for certain."""
+    """Open a RemoteEngine for the server."""
     try:
         from jobforge.client.transport import Transport
     except ImportError as error:

@@ -1,4 +1,4 @@
-"""An error as the command line tells it: a line on stderr, what to do next, and an exit code."""
+"""Print an error with its hint on stderr, as text or JSON, and exit with its exit code."""
 
 import json
 import sys
@@ -11,8 +11,8 @@ from jobforge.cli import output
 from jobforge.process import interrupts
 from jobforge.process.hardening import mask_passwords
 
-# The first class that fits decides; 2 is for wrong use, 130 for Ctrl-C and 1 for a reader of our
-# output that went away, all from typer.
+# The first matching class applies. Typer itself exits with 2 for a usage error, 130 for Ctrl-C and
+# 1 for a broken pipe.
 EXIT_CODES: list[tuple[type[errors.JobForgeError], int]] = [
     (errors.Invalid, 2),
     (errors.ConfigError, 2),
@@ -33,13 +33,13 @@ _GROUPS_WITH_LIST = {
     *("jobs", "workflows", "triggers", "events", "webhooks", "connectors"),
     *("definitions", "failures", "queues", "tenants", "keys", "workers"),
 }
-INTERNAL_ERROR_HINT = "this is a bug in jobforge; --debug before the command shows where"
+INTERNAL_ERROR_HINT = "Run jobforge --debug COMMAND to see the traceback; this is a bug in JobForge"
 
 
 def fail(error: errors.JobForgeError) -> NoReturn:
-    """Ends the program; with --debug by the error itself."""
+    """Print the error and exit. With --debug, raise the error instead."""
     if interrupts.is_interrupted():
-        # A driver may report that its connection is gone, instead of the Ctrl-C that closed it.
+        # After Ctrl-C a driver may report a closed connection instead of KeyboardInterrupt.
         sys.exit(interrupts.EXIT_CODE)
     if "--debug" in sys.argv:
         raise error
@@ -58,7 +58,7 @@ def fail(error: errors.JobForgeError) -> NoReturn:
 
 
 def _request_id(error: BaseException | None) -> str | None:
-    """Under which the log of the server has it, also where we told it in other words."""
+    """Return the request ID in the server's log, from the error or one of its causes."""
     while isinstance(error, errors.JobForgeError):
         if "request_id" in error.detail:
             return str(error.detail["request_id"])
@@ -67,15 +67,21 @@ def _request_id(error: BaseException | None) -> str | None:
 
 
 def _default_hint(error: errors.JobForgeError) -> str:
-    """For what the engine says without one."""
+    """Return a hint for an error of the engine that has none, or an empty string."""
     if isinstance(error, errors.UnknownDefinition):
-        return "jobforge definitions list has those that are known; a worker makes its app's known"
+        return (
+            "Run jobforge definitions list; workers register their app's definitions when "
+            "they start"
+        )
     if isinstance(error, errors.Denied):
-        return "an admin's key may for its tenant, an operator's (--super-admin) for all"
+        return "Use a tenant_admin key for this tenant, or a super_admin key"
     if isinstance(error, errors.AddressNotAllowed):
-        return "public https alone is; an operator allows more: egress_allow, egress_http"
+        return (
+            "Use a public HTTPS address; operators can allow others with egress_allow and "
+            "egress_http"
+        )
     if isinstance(error, errors.Contended):
-        return "try again"
+        return "Run the command again"
     group = next((word for word in sys.argv[1:] if not word.startswith("-")), "")
     if type(error) is errors.NotFound and group in _GROUPS_WITH_LIST:
         return f"jobforge {group} list"

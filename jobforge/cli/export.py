@@ -1,4 +1,4 @@
-"""Jobs as a file: everything about each, a line of JSON or of CSV. Secrets in it are hidden."""
+"""Export jobs as lines of JSON or as CSV, with secrets redacted."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import fields
@@ -23,7 +23,7 @@ def export_jobs(
     write: RowWriter,
     to: str,
 ) -> int:
-    """Into a file, or to stdout; answers how many. `names` are those of the fields."""
+    """Write the fields `names` of the jobs to a file, or to stdout for `-`. Return their number."""
     count = 0
 
     def counted() -> Iterator[output.OutputRow]:
@@ -31,17 +31,17 @@ def export_jobs(
         for row in _read_documents(session, pages, names):
             yield row
             count += 1
-            tell(count, None)
+            report(count, None)
 
     with output.show_progress(
         "exporting", data_on_terminal=to == "-" and output.is_terminal()
-    ) as tell:
+    ) as report:
         output.save(write(names, counted()), to)
     return count
 
 
 def parse_job_fields(text: str | None) -> list[str]:
-    """Those that --fields names; without it, all that a job has."""
+    """Return the field names in --fields, or all fields of a job."""
     from jobforge.types.jobs import Job
 
     return [each.name for each in fields(Job)] if text is None else parse_field_names(text, Job)
@@ -64,7 +64,7 @@ WRITERS: dict[str, RowWriter] = {"jsonl": write_json_lines, "csv": write_csv}
 
 
 def _to_report_cell(value: Json) -> Json:
-    """As report takes it: what has no form in a cell is JSON, ids and times are texts."""
+    """Convert a value for report.write_csv: structures to JSON, IDs and times to strings."""
     if isinstance(value, dict | list):
         return output.to_json_line(value)
     return value if isinstance(value, int | float) else output.to_text(value)
@@ -73,7 +73,7 @@ def _to_report_cell(value: Json) -> Json:
 def _read_documents(
     session: "TenantSession", pages: "Iterable[Sequence[JobListing]]", names: Sequence[str]
 ) -> Iterator[output.OutputRow]:
-    """A job is asked for by itself only when something of it is wanted that no list has."""
+    """Return the jobs' documents. Jobs are read one by one only for fields that lists lack."""
     from jobforge.types.jobs import JobListing
 
     jobs = chain.from_iterable(pages)
@@ -85,7 +85,7 @@ def _read_documents(
 def _read_whole_jobs(
     session: "TenantSession", jobs: "Iterable[JobListing]"
 ) -> Iterator[output.OutputRow]:
-    """Each as it is when its turn comes. One whose retention has ended by then is left out."""
+    """Yield each job as it is when it is read; skip jobs that retention has deleted by then."""
     from jobforge import calls
 
     for job in jobs:

@@ -1,6 +1,7 @@
-"""Which jobs, as one text: `state:dead,failed queue:mail after:1h`, as the dashboard's box has it.
+"""Parse the --where query, which has the syntax of the dashboard's filter box.
 
-A word is a name, a colon and a value. What has blanks in it stands in double quotes.
+Example: `state:dead,failed queue:mail after:1h`. A term is a name, a colon and a value; double
+quotes enclose a value with spaces.
 """
 
 import re
@@ -16,7 +17,7 @@ _NAMES = (
     *("state", "definition", "queue", "tag", "source", "key", "correlation_id", "fingerprint"),
     *("created_after", "created_before"),
 )
-# What the dashboard calls them, or takes for them.
+# Short names that the dashboard writes or accepts.
 _OTHER_NAMES = {
     "is": "state",
     "def": "definition",
@@ -29,21 +30,26 @@ _OTHER_NAMES = {
 
 
 def parse_query(text: str, states: Iterable[str]) -> dict[str, Any]:
-    """What it says of each name: a list of states, times, texts. Invalid for any other word."""
+    """Return the fields of a JobFilter: a list for `state`, times for `created_*`, strings.
+
+    Raises Invalid for an unknown or repeated term.
+    """
     if text.count('"') % 2:
-        raise Invalid(f"--where has a quote without its end: {text}", field="where")
-    known, said = tuple(states), dict[str, Any]()
+        raise Invalid(f"Unclosed quote in --where: {text}", field="where")
+    known, fields = tuple(states), dict[str, Any]()
     for word in _WORDS.findall(text):
         name, value = _parse_term(word)
         if name == "state":
-            said.setdefault(name, []).extend(_parse_state(each, known) for each in value.split(","))
-        elif name in said:
-            raise Invalid(f"--where names {name} twice", field="where")
+            fields.setdefault(name, []).extend(
+                _parse_state(each, known) for each in value.split(",")
+            )
+        elif name in fields:
+            raise Invalid(f"Duplicate term '{name}:' in --where", field="where")
         elif name.startswith("created_"):
-            said[name] = parse_time_or_age(value, f"{name}: of --where")
+            fields[name] = parse_time_or_age(value, f"'{name}:' in --where")
         else:
-            said[name] = value
-    return said
+            fields[name] = value
+    return fields
 
 
 def _parse_term(word: str) -> tuple[str, str]:
@@ -51,22 +57,24 @@ def _parse_term(word: str) -> tuple[str, str]:
     name = _OTHER_NAMES.get(label.lower(), label.lower())
     if not colon or name not in _NAMES:
         near = suggest_similar(f"{name}:", (f"{each}:" for each in (*_NAMES, *_OTHER_NAMES)))
-        known = f"the words are {', '.join(f'{each}:' for each in _NAMES)}"
+        known = f"Valid terms: {', '.join(f'{each}:' for each in _NAMES)}"
         raise Invalid(
-            f"--where does not understand {word}",
+            f"Invalid term {word!r} in --where",
             field="where",
             hint=f"{near} {known}" if near else known,
         )
     value = quoted.replace('"', "")
     if not value:
-        raise Invalid(f"--where says nothing of {name}", field="where", hint=f"{name}:VALUE")
+        raise Invalid(
+            f"Missing value for '{name}:' in --where", field="where", hint=f"Write {name}:VALUE"
+        )
     return name, value
 
 
 def _parse_state(text: str, known: tuple[str, ...]) -> str:
     if text not in known:
         raise Invalid(
-            f"state: of --where is one of {', '.join(known)}, not {text!r}",
+            f"'state:' in --where must be one of {', '.join(known)}, not {text!r}",
             field="where",
             hint=suggest_similar(text, known),
         )

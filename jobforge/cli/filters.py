@@ -1,4 +1,4 @@
-"""Which jobs a command is about, as options of it: one list of them for lists and bulk actions."""
+"""The job filter options that listings and bulk operations share."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -18,80 +18,90 @@ if TYPE_CHECKING:
     from jobforge.types.jobs import JobFilter, JobListing
     from jobforge.types.operations import OperationKind, OperationOptions
 
-AllOption = Annotated[bool, typer.Option("--all", help="All of the tenant's; instead of a filter.")]
-IdempotencyKeyOption = Annotated[
-    str | None, typer.Option(help="Only the job with this idempotency key.")
+AllOption = Annotated[
+    bool, typer.Option("--all", help="All jobs of the tenant, instead of a filter.")
 ]
+IdempotencyKeyOption = Annotated[str | None, typer.Option(help="Idempotency key to match.")]
 
 _OPTIONS: dict[str, Any] = {
     "state": Annotated[
         list[str] | None,
         typer.Option(
             metavar="STATE",
-            help="Such as queued, running or dead; failed: the last attempt failed. Repeatable.",
+            help="State to match, such as queued; failed: the last attempt failed. Repeatable.",
         ),
     ],
     "definition": Annotated[
-        str | None, typer.Option(metavar="KEY", autocompletion=completions.complete_definitions)
+        str | None,
+        typer.Option(
+            metavar="KEY",
+            autocompletion=completions.complete_definitions,
+            help="Definition to match.",
+        ),
     ],
     "queue": Annotated[
-        str | None, typer.Option(metavar="NAME", autocompletion=completions.complete_queues)
+        str | None,
+        typer.Option(
+            metavar="NAME", autocompletion=completions.complete_queues, help="Queue to match."
+        ),
     ],
-    "tag": Annotated[str | None, typer.Option(metavar="TAG")],
+    "tag": Annotated[str | None, typer.Option(metavar="TAG", help="Tag to match.")],
 }
 _WHERE = Annotated[
     str | None,
     typer.Option(
         metavar="QUERY",
-        help="All in one: 'state:dead,failed queue:mail after:1h'; as the dashboard has it.",
+        help="Filter query as in the dashboard: 'state:dead,failed queue:mail after:1h'.",
     ),
 ]
 _MOST_IN_A_PAGE = 200
 
 
 def with_filter(command: CommandFunction) -> CommandFunction:
-    """A command that gets `which`: the jobs that the options above name."""
+    """Decorate a command: pass it the JobFilter `which` and add the filter options."""
 
     @wraps(command)
-    def run(*, where: str | None, **said: Any) -> None:  # noqa: ANN401 - as the options have it
+    def run(*, where: str | None, **arguments: Any) -> None:  # noqa: ANN401 - options of any type
         from jobforge.types.jobs import JobFilter, State
 
         states = (*State, "failed")
-        for state in said["state"] or ():
+        for state in arguments["state"] or ():
             check_choice("state", state, states)
-        options = {name: said.pop(name) or None for name in _OPTIONS}
+        options = {name: arguments.pop(name) or None for name in _OPTIONS}
         which = narrow_filter(JobFilter(**parse_query(where or "", states)), options)
-        command(which=which, **said)
+        command(which=which, **arguments)
 
     return replace_parameter(run, "which", {**_OPTIONS, "where": _WHERE})
 
 
 def narrow_filter(which: "JobFilter", options: Mapping[str, Any]) -> "JobFilter":
-    """What both say; states add up. Invalid where one contradicts the other."""
+    """Merge options into a filter: combine states; raise Invalid for a conflicting value."""
     given = {name: value for name, value in options.items() if value is not None}
     for name, value in given.items():
         before = getattr(which, name)
         if name == "state":
             given[name] = [*(before or ()), *value]
         elif before not in {None, value}:
-            raise Invalid(f"--where wants {name} {before}, --{name} wants {value}", field=name)
+            raise Invalid(
+                f"Conflicting {name}: --where has {before}, --{name} has {value}", field=name
+            )
     return replace(which, **given)
 
 
 def list_pages(
     session: "TenantSession", which: "JobFilter", limit: int | None
 ) -> "Iterator[list[JobListing]]":
-    """The jobs, newest first, so many at most; None is all of them."""
+    """Yield pages of at most `limit` jobs in total, newest first; all jobs if it is None."""
     from jobforge import calls
 
-    left, before = limit, None
-    while left is None or left > 0:
-        size = _MOST_IN_A_PAGE if left is None else min(left, _MOST_IN_A_PAGE)
+    remaining, before = limit, None
+    while remaining is None or remaining > 0:
+        size = _MOST_IN_A_PAGE if remaining is None else min(remaining, _MOST_IN_A_PAGE)
         page = session.run(calls.list_jobs(which, limit=size, before=before))
         yield page
         if len(page) < size:
             return
-        left = None if left is None else left - size
+        remaining = None if remaining is None else remaining - size
         before = page[-1].id
 
 
@@ -100,13 +110,13 @@ def run_filtered_operation(
     kind: "OperationKind",
     which: "JobFilter",
     options: "OperationOptions",
-    manner: BulkFlags,
+    flags: BulkFlags,
 ) -> None:
-    """On every job that is named; Invalid when neither a filter nor --all is."""
-    if not which.to_json() and not manner.everything:
+    """Run a bulk operation on the jobs in `which`. Raises Invalid without a filter or --all."""
+    if not which.to_json() and not flags.everything:
         raise Invalid(
-            f"name a job to {kind}, or which ones",
-            hint="--where, --state, --definition, --queue, --tag, or --all; "
-            "with --dry-run they are counted",
+            f"Specify which jobs to {kind}",
+            hint="Use --where, --state, --definition, --queue, --tag or --all; "
+            "--dry-run counts the jobs",
         )
-    run_bulk_operation(session, kind, which, options, manner)
+    run_bulk_operation(session, kind, which, options, flags)

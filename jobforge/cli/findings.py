@@ -1,4 +1,4 @@
-"""What the doctor found, as people read it."""
+"""Print the findings of `jobforge doctor` as text."""
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""A job's whole history, as programs and as people read it. Secrets in it are hidden."""
+"""Format a job and its history as JSON or text, with secrets redacted."""
 
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -21,7 +21,7 @@ _STEP_FIELDS = ("at", "kind", "name", "index", "state", "result", "match", "jobs
 
 
 def to_history_document(history: "JobHistory", steps: "Sequence[StoredStep]") -> dict[str, Json]:
-    """What the engine knows, with secrets hidden wherever a program's words may stand."""
+    """Return the history as a JSON object. All values that programs write are redacted."""
     return {
         "job": to_job_document(history.job),
         "attempts": [
@@ -37,12 +37,12 @@ def to_history_document(history: "JobHistory", steps: "Sequence[StoredStep]") ->
 
 
 def to_job_document(job: "Job") -> dict[str, Json]:
-    """A job with all its fields."""
+    """Return all fields of a job as a JSON object."""
     return _redact_fields(job, "payload", "result", "error", "cancel_reason")
 
 
 def to_listing_document(job: "JobListing") -> dict[str, Json]:
-    """A job as a list has it."""
+    """Return the fields of a listed job as a JSON object."""
     return _redact_fields(job, "error")
 
 
@@ -53,17 +53,19 @@ def _redact_fields(
 
 
 def print_history(history: "JobHistory", steps: "Sequence[StoredStep]") -> None:
-    told = to_history_document(history, steps)
-    output.print_fields({name: told["job"][name] for name in told["job"] if name != "lease"})
-    for attempt, shown in zip(history.attempts, told["attempts"], strict=True):
+    document = to_history_document(history, steps)
+    output.print_fields(
+        {name: document["job"][name] for name in document["job"] if name != "lease"}
+    )
+    for attempt, shown in zip(history.attempts, document["attempts"], strict=True):
         _print_attempt(attempt, shown)
     for relation in ("parents", "children"):
-        _print_section(relation, told[relation], ("job_id", "definition", "state"))
+        _print_section(relation, document[relation], ("job_id", "definition", "state"))
     if history.workflow is not None:
         typer.echo(f"\n{history.workflow.kind}")
-        output.print_fields(told["workflow"], indent=2)
-    _print_section("steps", told["steps"], _STEP_FIELDS)
-    _print_section("timeline", told["events"], ("at", "kind", "actor", "data"))
+        output.print_fields(document["workflow"], indent=2)
+    _print_section("steps", document["steps"], _STEP_FIELDS)
+    _print_section("timeline", document["events"], ("at", "kind", "actor", "data"))
 
 
 def _print_attempt(attempt: "Attempt", shown: dict[str, Json]) -> None:

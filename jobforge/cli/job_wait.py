@@ -1,4 +1,4 @@
-"""Watching a job until it ends: what it says meanwhile, and how it ended."""
+"""Wait for a job to finish; print its notes in the meantime and its outcome."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 TimeoutOption = Annotated[
     str | None,
-    typer.Option(metavar="DURATION", help="How long to wait, such as 90s; else for ever."),
+    typer.Option(metavar="DURATION", help="Maximum wait, such as 90s. Default: no limit."),
 ]
 
 _FINAL_STATES = {"succeeded", "canceled", "dead"}
@@ -34,24 +34,27 @@ def wait_for_job(
     timeout_s: float | None = None,
     on_note: Callable[["JobEvent"], None] | None = None,
 ) -> "Job":
-    """The job when it has ended; `say` is told each of its notes. Raises WaitTimeout, NotFound."""
-    heard: datetime | None = None
+    """Poll until the job finishes and return it, calling `on_note` for each note of the job.
+
+    Raises WaitTimeout, NotFound.
+    """
+    last_at: datetime | None = None
     for history in _poll_job(session, job_id, timeout_s):
-        # Read after the state: what a job said is there before its end is.
+        # Read notes after the state: the notes of a job are stored before its completion.
         while on_note is not None:
-            notes = _list_notes(session, job_id, heard)
+            notes = _list_notes(session, job_id, last_at)
             for note in notes:
                 on_note(note)
-                heard = note.at
+                last_at = note.at
             if len(notes) < _PAGE:
                 break
         if history.job.state in _FINAL_STATES:
             return history.job
-    raise WaitTimeout(f"job {job_id} has not ended after {timeout_s:g} seconds")
+    raise WaitTimeout(f"Job {job_id} did not finish within {timeout_s:g} seconds")
 
 
 def print_note(note: "JobEvent") -> None:
-    """A note as a line for people."""
+    """Print a note as a line of text."""
     typer.echo(f"{note.at.astimezone():%H:%M:%S}  {output.clean(format_note(note))}")
 
 
@@ -63,7 +66,7 @@ def print_note_as_json(note: "JobEvent") -> None:
 
 
 def to_finished_document(job: "Job") -> dict[str, Json]:
-    """How a job ended, as programs read it."""
+    """Return the outcome of a job as a JSON object."""
     from jobforge.redact import redact
 
     return {
@@ -77,7 +80,7 @@ def to_finished_document(job: "Job") -> dict[str, Json]:
 
 
 def print_finished_job(job: "Job", *, as_json: bool) -> None:
-    """Ends the command with 1 unless the job succeeded."""
+    """Print the job's outcome; exit with code 1 unless the job succeeded."""
     if as_json:
         output.print_json(to_finished_document(job))
     else:

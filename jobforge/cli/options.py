@@ -1,4 +1,4 @@
-"""Options that several commands share."""
+"""Options that several commands share, and helpers to define and check options."""
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping
@@ -11,33 +11,39 @@ from jobforge.errors import Invalid
 CommandFunction = Callable[..., None]
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print ids only.")]
-LimitOption = Annotated[int, typer.Option(min=1, max=200, metavar="N", help="How many at most.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only IDs.")]
+LimitOption = Annotated[
+    int, typer.Option(min=1, max=200, metavar="N", help="Maximum number of results.")
+]
 AppArgument = Annotated[
     str | None,
-    typer.Argument(metavar="[APP]", help="app.py, app.py:name, package.module; else app.py."),
+    typer.Argument(
+        metavar="[APP]", help="App: app.py, app.py:name or package.module. Default: app.py."
+    ),
 ]
 PayloadArgument = Annotated[
     list[str] | None,
     typer.Argument(
         metavar="[NAME=TEXT | NAME:=JSON | @FILE]...",
-        help="The payload. @FILE holds a JSON object; @- is stdin.",
+        help="Strings (=), JSON values (:=), or a file with a JSON object (@- reads stdin).",
     ),
 ]
 
-# Tells a worker to drain when its stdin closes: so it ends when whoever started it ends.
+# Makes a process drain when its stdin closes, so that it never outlives its parent.
 UNTIL_STDIN_CLOSES = "--until-stdin-closes"
 INTRODUCE = "--introduce"
 MetricsPort = Annotated[
     str | None,
-    typer.Option(metavar="PORT", help="Show metrics for Prometheus there; see metrics_host."),
+    typer.Option(
+        metavar="PORT", help="Port for Prometheus metrics (see metrics_host). Default: none."
+    ),
 ]
 
 
 def replace_parameter(
     run: CommandFunction, parameter: str, options: Mapping[str, Any]
 ) -> CommandFunction:
-    """`run`, which wraps a command, as typer shall see it: these options for that parameter."""
+    """Replace one parameter in the signature that Typer reads of `run` by these options."""
     own = inspect.signature(run).parameters.values()
     parameters = [each for each in own if each.name != parameter] + [
         inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=option)
@@ -49,21 +55,21 @@ def replace_parameter(
 
 
 def check_choice(option: str, text: str, words: Iterable[str]) -> str:
-    """The text; Invalid, with the words that it may be, when it is none of them."""
+    """Return the text if it is one of the words; raise Invalid, listing them, if it is not."""
     known = list(words)
     if text not in known:
-        raise Invalid(f"--{option} is one of {', '.join(known)}, not {text!r}", field=option)
+        raise Invalid(f"--{option} must be one of {', '.join(known)}, not {text!r}", field=option)
     return text
 
 
 def suggest_similar(word: str, known: Iterable[str]) -> str | None:
-    """A question, if one of them is nearly that word."""
+    """Return a "did you mean" question if one of the known words is similar."""
     from difflib import get_close_matches
 
     near = get_close_matches(word.lower(), list(known), n=1)
-    return f"did you mean {near[0]}?" if near else None
+    return f"Did you mean {near[0]}?" if near else None
 
 
-def omit_none(**settings: Any) -> dict[str, Any]:  # noqa: ANN401 - as the engine takes them
-    """Those that were said."""
+def omit_none(**settings: Any) -> dict[str, Any]:  # noqa: ANN401 - settings of any type
+    """Return the settings that are not None."""
     return {name: value for name, value in settings.items() if value is not None}

@@ -1,6 +1,6 @@
-"""What commands print: columns for people, tabs for pipes, JSON for programs. Data on stdout.
+"""Print data on stdout: aligned columns on a terminal, tabs in a pipe, or JSON. Notes on stderr.
 
-Texts of jobs come from anybody, so a control character in them is shown, never sent to a terminal.
+Job data is untrusted: control characters in it are escaped, never sent to a terminal.
 """
 
 import json
@@ -27,12 +27,12 @@ _UNITS = [(86400, "d"), (3600, "h"), (60, "m")]
 
 
 def is_terminal() -> bool:
-    """Whether people read what is printed."""
+    """Return whether stdout is a terminal."""
     return sys.stdout.isatty()
 
 
 def print_rows(rows: Sequence[OutputRow], *, as_json: bool) -> None:
-    """A list of things, all with the same fields."""
+    """Print rows, which all have the same fields, as a table or a JSON array."""
     if as_json:
         print_array(rows)
     else:
@@ -40,7 +40,7 @@ def print_rows(rows: Sequence[OutputRow], *, as_json: bool) -> None:
 
 
 def print_table(pages: Iterable[Sequence[OutputRow]]) -> None:
-    """Rows as they come; on a terminal a page is as wide as those before it, or wider."""
+    """Print each page when it arrives. On a terminal, column widths never shrink between pages."""
     widths: list[int] = []
     for rows in pages:
         lines = [[format_cell(value) for value in row.values()] for row in rows]
@@ -54,7 +54,7 @@ def print_table(pages: Iterable[Sequence[OutputRow]]) -> None:
 
 
 def print_record(fields: OutputRow, *, as_json: bool) -> None:
-    """One thing, whole."""
+    """Print one object as lines of text or as JSON."""
     if as_json:
         print_json(dict(fields))
     else:
@@ -62,7 +62,7 @@ def print_record(fields: OutputRow, *, as_json: bool) -> None:
 
 
 def print_fields(fields: OutputRow, *, indent: int = 0) -> None:
-    """One thing, a line for each field that it has."""
+    """Print a line for each field that is not empty."""
     given = {name: value for name, value in fields.items() if value not in (None, [], {}, "")}
     width = max(map(len, given), default=0)
     for name, value in given.items():
@@ -70,7 +70,7 @@ def print_fields(fields: OutputRow, *, indent: int = 0) -> None:
 
 
 def print_value(name: str, value: object, *, as_json: bool) -> None:
-    """The one thing that a command answers; programs get its name too."""
+    """Print a single value. JSON output includes its name."""
     if as_json:
         print_json({name: value})
     else:
@@ -87,7 +87,7 @@ def print_json(value: Json) -> None:
 
 
 def print_array(rows: Iterable[OutputRow]) -> None:
-    """As one value of JSON, a member as soon as it comes."""
+    """Print a JSON array, writing each element when it arrives."""
     begin, between, end = ("[\n", ",\n", "\n]") if is_terminal() else ("[", ", ", "]")
     before = begin
     for row in rows:
@@ -98,7 +98,7 @@ def print_array(rows: Iterable[OutputRow]) -> None:
 
 
 def print_json_line(value: Json) -> None:
-    """One of a stream of values."""
+    """Print one value of a JSON Lines stream."""
     typer.echo(to_json_line(value))
 
 
@@ -107,27 +107,27 @@ def to_json_line(value: Json) -> str:
 
 
 def print_block(text: str, *, indent: int = 0) -> None:
-    """Text of several lines, such as the end of a job's output."""
+    """Print text of several lines, such as the tail of a job's output."""
     for line in text.splitlines():
         typer.echo(" " * indent + clean(line.replace("\t", "    ")))
 
 
 def save(pieces: Iterable[bytes], to: str) -> None:
-    """Bytes as they are: into a file, which is there when all of it is, or to stdout."""
+    """Write bytes to stdout for `-`, or to a file that appears only when it is complete."""
     if to == "-":
         for piece in pieces:
             sys.stdout.buffer.write(piece)
         sys.stdout.buffer.flush()
         return
     target = Path(to)
-    with _open_sibling_file(target) as aside:
+    with _open_sibling_file(target) as temporary:
         try:
             for piece in pieces:
-                aside.write(piece)
-            aside.flush()
-            Path(aside.name).replace(target)
+                temporary.write(piece)
+            temporary.flush()
+            Path(temporary.name).replace(target)
         except BaseException:
-            Path(aside.name).unlink(missing_ok=True)
+            Path(temporary.name).unlink(missing_ok=True)
             raise
 
 
@@ -135,13 +135,14 @@ def save(pieces: Iterable[bytes], to: str) -> None:
 def show_progress(
     label: str, *, data_on_terminal: bool = False
 ) -> Iterator[Callable[[int, int | None], None]]:
-    """Tells so many of so many as a bar, where people watch; it is gone at the end.
+    """Yield a function that draws a progress bar on a terminal; erase the bar at the end.
 
-    None is for how many nobody knows. Where the data itself goes to the terminal, nothing is told.
+    The function takes the number done and the total, None if the total is unknown. Nothing is
+    drawn while the data itself goes to the terminal.
     """
     is_watched = sys.stderr.isatty() and not data_on_terminal
 
-    def tell(done: int, total: int | None) -> None:
+    def report(done: int, total: int | None) -> None:
         if not is_watched or total == 0:
             return
         words = f"{done:,}"
@@ -150,24 +151,24 @@ def show_progress(
         typer.echo(f"\r{label}  {words}", nl=False, err=True)
 
     try:
-        yield tell
+        yield report
     finally:
         if is_watched:
             typer.echo("\r\x1b[K", nl=False, err=True)
 
 
 def note(text: str) -> None:
-    """A remark for people; it must not get into a pipe."""
+    """Print a message on stderr, so that it does not mix with data in a pipe."""
     typer.echo(clean(text), err=True)
 
 
 def clean(text: str) -> str:
-    """The text on one line, with its control characters made visible."""
+    """Escape control characters and line breaks."""
     return _CONTROL.sub(lambda found: ascii(found[0])[1:-1], text)
 
 
 def format_cell(value: Json) -> str:
-    """A value as people read it: times relative on a terminal, structures as JSON."""
+    """Return a value as text: relative times on a terminal, JSON for structures."""
     if isinstance(value, datetime) and is_terminal():
         return format_relative_time(value)
     if isinstance(value, dict | list | bool):
@@ -182,7 +183,7 @@ def to_text(value: Json) -> str:
 
 
 def format_duration(duration: timedelta) -> str:
-    """A duration in two figures or so: `0.2 s`, `41 s`, `3 m`."""
+    """Return a duration with about two digits: `0.2 s`, `41 s`, `3 m`."""
     seconds = duration.total_seconds()
     for unit, letter in _UNITS:
         if seconds >= 2 * unit:
@@ -191,7 +192,7 @@ def format_duration(duration: timedelta) -> str:
 
 
 def format_relative_time(moment: datetime) -> str:
-    """How long ago it was, or will be."""
+    """Return the time relative to now: `3 m ago`, `in 2 h`."""
     now = datetime.now(UTC)
     return (
         f"{format_duration(now - moment)} ago"
@@ -201,13 +202,13 @@ def format_relative_time(moment: datetime) -> str:
 
 
 def _open_sibling_file(target: Path) -> "IO[bytes]":
-    """A new file in the folder of another one, for what will take its place."""
+    """Create a temporary file in the target's folder, to be renamed to the target."""
     if target.exists() and not target.is_file():
-        raise Invalid(f"{target} is no file")  # nor may a file take the place of a device
+        raise Invalid(f"{target} is not a regular file")  # never replace a device such as /dev/null
     try:
         return tempfile.NamedTemporaryFile(dir=target.parent, delete=False)
     except OSError as error:
-        raise Invalid(f"{target} cannot be written: {error.strerror}") from error
+        raise Invalid(f"Cannot write {target}: {error.strerror}") from error
 
 
 def _widths(lines: list[list[str]], before: list[int]) -> list[int]:
@@ -220,11 +221,14 @@ def _dump_json(value: Json) -> str:
 
 
 def _escape_json_controls(text: str) -> str:
-    """JSON leaves those above 0x7e as they are; its own escapes keep it JSON."""
+    """Escape the control characters above 0x7e, which json.dumps keeps; the text stays JSON."""
     return _CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def warn_of_misspelled_settings() -> None:
-    """For what goes on for long: nobody would see that a setting is not what it should be."""
+    """Print a warning for each misspelled setting.
+
+    For long-running commands, where a wrong setting would otherwise remain unnoticed.
+    """
     for name, meant in config.find_misspelled().items():
-        note(f"warning: {name} sets nothing; did you mean {meant}?")
+        note(f"warning: unknown setting {name}; did you mean {meant}?")

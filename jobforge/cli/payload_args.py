@@ -1,4 +1,4 @@
-"""A payload as it is typed: `name=text`, `name:=json`, and `@file` with a JSON object in it."""
+"""Parse a payload from arguments: `name=text`, `name:=json`, `@file` with a JSON object."""
 
 import json
 import sys
@@ -7,11 +7,11 @@ from pathlib import Path
 
 from jobforge.errors import Invalid, Json
 
-_FORMS = "the forms are name=text, name:=json and @file (- is stdin)"
+_FORMS = "Use name=text, name:=json or @file (@- reads stdin)"
 
 
 def parse_payload(arguments: Sequence[str]) -> dict[str, Json]:
-    """What comes later goes before what came earlier, so a file can be amended."""
+    """Merge the arguments into one object. Later arguments override earlier ones."""
     payload: dict[str, Json] = {}
     for argument in arguments:
         payload |= _read_file(argument[1:]) if argument.startswith("@") else _parse_member(argument)
@@ -19,11 +19,11 @@ def parse_payload(arguments: Sequence[str]) -> dict[str, Json]:
 
 
 def parse_json(text: str, name: str) -> Json:
-    """Invalid names what was not JSON."""
+    """Parse JSON. Raises Invalid, naming the argument or file."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise Invalid(f"{name} is not JSON: {error}", field=name, hint=_FORMS) from error
+        raise Invalid(f"{name} is not valid JSON: {error}", field=name, hint=_FORMS) from error
 
 
 def _parse_member(argument: str) -> dict[str, Json]:
@@ -31,7 +31,7 @@ def _parse_member(argument: str) -> dict[str, Json]:
     is_json = name.endswith(":")
     name = name.removesuffix(":")
     if not name or not equals:
-        raise Invalid(f"{argument!r} is no parameter", field="payload", hint=_FORMS)
+        raise Invalid(f"Invalid argument {argument!r}", field="payload", hint=_FORMS)
     return {name: parse_json(value, name) if is_json else value}
 
 
@@ -40,8 +40,8 @@ def _read_file(path: str) -> dict[str, Json]:
         text = sys.stdin.read() if path == "-" else Path(path).read_text(encoding="utf-8")
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or str(error)
-        raise Invalid(f"cannot read {path or 'a file without a name'}: {why}") from error
+        raise Invalid(f"Cannot read {path or 'a file without a name'}: {why}") from error
     value = parse_json(text, path)
     if not isinstance(value, dict):
-        raise Invalid(f"{path} holds no JSON object", field="payload")
+        raise Invalid(f"{path} must contain a JSON object", field="payload")
     return value

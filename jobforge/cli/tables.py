@@ -1,4 +1,4 @@
-"""Lists: as columns or as JSON, whole or some fields, page after page as they come."""
+"""Print listings as a table, JSON or JSON Lines, page by page, with selected fields."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, fields
@@ -16,12 +16,12 @@ T = TypeVar("T")
 
 FieldNames = Annotated[
     str | None,
-    typer.Option("--fields", metavar="A,B", help="Only these, named as the HTTP API names them."),
+    typer.Option("--fields", metavar="A,B", help="Fields to print, named as in the HTTP API."),
 ]
 _OPTIONS: dict[str, Any] = {
     "as_json": AsJson,
     "as_json_lines": Annotated[
-        bool, typer.Option("--jsonl", help="Print a line of JSON for each.")
+        bool, typer.Option("--jsonl", help="Print one JSON object per line.")
     ],
     "field_names": FieldNames,
 }
@@ -29,7 +29,7 @@ _OPTIONS: dict[str, Any] = {
 
 @dataclass(frozen=True, slots=True)
 class ListingFormat:
-    """What the options above say."""
+    """The output format and fields of a listing."""
 
     as_json: bool
     as_json_lines: bool
@@ -37,7 +37,7 @@ class ListingFormat:
 
 
 def with_listing_format(command: CommandFunction) -> CommandFunction:
-    """A command that gets the `form` of its list; the options that say it are added to it."""
+    """Decorate a command: pass it the ListingFormat `form` and add the format options."""
 
     @wraps(command)
     def run(
@@ -45,11 +45,11 @@ def with_listing_format(command: CommandFunction) -> CommandFunction:
         as_json: bool | None,
         as_json_lines: bool | None,
         field_names: str | None,
-        **given: object,
+        **arguments: object,
     ) -> None:
         if as_json and as_json_lines:
-            raise Invalid("--json and --jsonl exclude each other")
-        command(form=ListingFormat(bool(as_json), bool(as_json_lines), field_names), **given)
+            raise Invalid("--json and --jsonl can't be used together")
+        command(form=ListingFormat(bool(as_json), bool(as_json_lines), field_names), **arguments)
 
     return replace_parameter(run, "form", _OPTIONS)
 
@@ -63,7 +63,7 @@ def print_listing(
     form: ListingFormat,
     quiet: bool = False,
 ) -> None:
-    """What was listed: `line` has what people read, `document` everything; else all fields."""
+    """Print a listing. `line` returns a table row, `document` all fields; default: asdict."""
     print_pages([things], kind, line, document, form=form, quiet=quiet)
 
 
@@ -76,14 +76,14 @@ def print_pages(
     form: ListingFormat,
     quiet: bool = False,
 ) -> None:
-    """As print_listing, for as many pages as come."""
-    whole: Callable[[T], output.OutputRow] = document or asdict  # type: ignore[assignment] # of a dataclass
+    """Print a listing page by page; parameters as in `print_listing`."""
+    whole: Callable[[T], output.OutputRow] = document or asdict  # type: ignore[assignment] # T is a dataclass
     shown = whole if form.as_json or form.as_json_lines or line is None else line
     if form.field_names is not None:
         shown = partial(_pick_fields, whole, parse_field_names(form.field_names, kind))
     rows = ([shown(thing) for thing in page] for page in pages)
     if quiet:
-        output.print_ids(thing.id for thing in chain.from_iterable(pages))  # type: ignore[attr-defined] # who has -q lists what has ids
+        output.print_ids(thing.id for thing in chain.from_iterable(pages))  # type: ignore[attr-defined] # commands with -q list objects with an id
     elif form.as_json:
         output.print_array(chain.from_iterable(rows))
     elif form.as_json_lines:
@@ -94,15 +94,15 @@ def print_pages(
 
 
 def parse_field_names(text: str, kind: type[Any]) -> list[str]:
-    """Those that --fields names; Invalid, with all that there are, when there is no such one."""
+    """Return the names in --fields. Raises Invalid, listing all fields, for an unknown one."""
     known = [each.name for each in fields(kind)]
     names = [name.strip() for name in text.split(",")]
     for name in names:
         if name not in known:
-            all_of_them = f"the fields are {', '.join(known)}"
+            all_of_them = f"Valid fields: {', '.join(known)}"
             near = suggest_similar(name, known)
             raise Invalid(
-                f"there is no field {name!r}",
+                f"Unknown field {name!r}",
                 field="fields",
                 hint=f"{near} {all_of_them}" if near else all_of_them,
             )

@@ -1,4 +1,4 @@
-"""The engine in the name of a tenant."""
+"""Find a command's tenant and run calls for it."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -27,7 +27,7 @@ TenantOption = Annotated[
         "--tenant",
         metavar="SLUG|ID",
         autocompletion=completions.complete_tenants,
-        help="The tenant; otherwise JOBFORGE_TENANT or jobforge.toml.",
+        help="Tenant. Default: JOBFORGE_TENANT or jobforge.toml.",
     ),
 ]
 TenantOrAllOption = Annotated[
@@ -36,14 +36,14 @@ TenantOrAllOption = Annotated[
         "--tenant",
         metavar="SLUG|ID|*",
         autocompletion=completions.complete_tenants,
-        help="The tenant; otherwise JOBFORGE_TENANT or jobforge.toml. '*' is all of them.",
+        help="Tenant, or '*' for all. Default: JOBFORGE_TENANT, jobforge.toml, or all.",
     ),
 ]
 ResourceKind = Literal["event", "job", "trigger", "webhook", "workflow"]
 
 
 def _complete_ids(context: typer.Context) -> list[str]:
-    """For a shell: the newest ids of what the group of commands is about."""
+    """Return the newest IDs of the command group's resource, for shell completion."""
     kind = str(context.parent and context.parent.info_name).removesuffix("s")
     named = context.params.get("tenant")
 
@@ -61,7 +61,7 @@ IdArgument = Annotated[
     typer.Argument(
         metavar="ID",
         autocompletion=_complete_ids,
-        help="An id, or the first 8 characters of it or more.",
+        help="ID, or at least its first 8 characters.",
     ),
 ]
 
@@ -73,7 +73,7 @@ _PREFIX = re.compile(r"[0-9a-f]{8}[0-9a-f-]*", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class TenantSession:
-    """In which every call is made for one tenant."""
+    """An engine and the tenant that all calls are made for."""
 
     engine: CliEngine
     tenant_id: UUID
@@ -82,27 +82,30 @@ class TenantSession:
         return self.engine.run(call.for_tenant(self.tenant_id))
 
     def find_id(self, kind: ResourceKind, text: str) -> UUID:
-        """That one of the tenant whose id this is, or starts with."""
+        """Return the ID of the tenant's resource with this ID, or the only one with this prefix.
+
+        Raises Invalid for an ambiguous prefix, NotFound if no ID has it. A full ID is not looked
+        up.
+        """
         if not _PREFIX.fullmatch(text):
             raise Invalid(
-                f"{text!r} is no id of {_with_article(kind)}, nor its first {_SHORTEST} characters",
+                f"{text!r} is not a valid {kind} ID (full ID or at least {_SHORTEST} characters)",
                 hint=f"jobforge {kind}s list",
             )
         digits = text.replace("-", "").lower()
         if len(digits) >= 32:
             return _parse_uuid(text)
-        # Ids are listed downwards, so those that start so come first below the last possible one.
+        # Lists are in descending order of ID: those with the prefix come first before its last ID.
         listed = self.run(_list_call(kind)(limit=2, before=UUID(digits.ljust(32, "f"))))
         found = [each.id for each in listed if each.id.hex.startswith(digits)]
         if not found:
-            raise NotFound(f"the tenant has no {kind} {text}…", hint=f"jobforge {kind}s list")
+            raise NotFound(f"{kind.capitalize()} {text}… not found", hint=f"jobforge {kind}s list")
         if len(found) > 1:
-            raise Invalid(f"several {kind}s start with {text}", hint=f"one of them is {found[0]}")
+            raise Invalid(
+                f"Ambiguous {kind} ID {text}: several IDs start with it",
+                hint=f"Add more characters, as in {found[0]}",
+            )
         return UUID(str(found[0]))
-
-
-def _with_article(kind: ResourceKind) -> str:
-    return f"{'an' if kind == 'event' else 'a'} {kind}"
 
 
 def _list_call(kind: ResourceKind) -> "Callable[..., Call[list[Any]]]":
@@ -119,7 +122,7 @@ def _list_call(kind: ResourceKind) -> "Callable[..., Call[list[Any]]]":
 
 
 def with_tenant_session(command: CommandFunction) -> CommandFunction:
-    """A command that gets a session as its `scope`; for whom and where are options of it."""
+    """Decorate a command: pass it a TenantSession `scope`; add tenant and connection options."""
 
     @wraps(command)
     def run(
@@ -128,22 +131,27 @@ def with_tenant_session(command: CommandFunction) -> CommandFunction:
         database_url: str | None,
         server: str | None,
         api_key: str | None,
-        **given: object,
+        **arguments: object,
     ) -> None:
         with open_tenant_session(ConnectionOptions(database_url, server, api_key), tenant) as scope:
-            command(scope=scope, **given)
+            command(scope=scope, **arguments)
 
     return replace_parameter(run, "scope", {"tenant": TenantOption, **connection_options(command)})
 
 
 @contextmanager
-def open_tenant_session(way: ConnectionOptions, tenant: str | None) -> Iterator[TenantSession]:
-    with open_engine(way) as engine:
+def open_tenant_session(
+    connection: ConnectionOptions, tenant: str | None
+) -> Iterator[TenantSession]:
+    with open_engine(connection) as engine:
         yield TenantSession(engine, find_tenant(engine, tenant))
 
 
 def find_tenant(engine: CliEngine, flag: str | None) -> UUID:
-    """The tenant that the flag or the settings name, by its id or its slug; else the key's own."""
+    """Return the tenant in the flag or the settings (ID or slug), or the API key's tenant.
+
+    Raises TenantRequired if there is none.
+    """
     from jobforge import calls
 
     named = load(flags={"tenant": flag}).tenant
@@ -152,9 +160,9 @@ def find_tenant(engine: CliEngine, flag: str | None) -> UUID:
         return own
     if named is None:
         raise TenantRequired(
-            "no tenant is named",
-            hint="give --tenant, set JOBFORGE_TENANT, or tenant in jobforge.toml; "
-            "jobforge tenants list shows them",
+            "No tenant specified",
+            hint="Pass --tenant, set JOBFORGE_TENANT, or set tenant in jobforge.toml; "
+            "jobforge tenants list shows all tenants",
         )
     try:
         return UUID(str(named))
@@ -163,23 +171,23 @@ def find_tenant(engine: CliEngine, flag: str | None) -> UUID:
     try:
         return engine.run(calls.find_tenant(str(named)))
     except NotFound as error:
-        hint = "jobforge tenants list, or tenants create"
+        hint = "jobforge tenants list, or jobforge tenants create"
         raise NotFound(error.message, detail=error.detail, hint=hint) from error
     except Forbidden as error:
         raise Forbidden(
-            f"this key may not act for {named}",
-            hint="it has a tenant of its own: name that one, or none",
+            f"This API key is not allowed to act for tenant {str(named)!r}",
+            hint="Omit the tenant to use the key's tenant",
         ) from error
     except Denied as error:
         raise Denied(
-            f"this login may not look up {named}",
-            hint="name the tenant by its id; slugs are for jobforge_service, jobforge_worker and "
+            f"This login is not allowed to look up tenant {str(named)!r} by its slug",
+            hint="Use the tenant's ID, or a login in jobforge_service, jobforge_worker or "
             "jobforge_admin",
         ) from error
 
 
 def find_tenant_or_all(engine: CliEngine, flag: str | None) -> UUID | None:
-    """As `find_tenant`; None, for all tenants, when it is `*` or none is named anywhere."""
+    """Return the tenant, or None for all tenants: for `*`, or if no tenant is set."""
     if load(flags={"tenant": flag}).tenant == _ALL_TENANTS:
         return None
     try:
@@ -192,4 +200,4 @@ def _parse_uuid(text: str) -> UUID:
     try:
         return UUID(text)
     except ValueError as error:
-        raise Invalid(f"{text!r} is no id") from error
+        raise Invalid(f"{text!r} is not a valid ID") from error

@@ -1,6 +1,6 @@
-"""What an installation does at this moment: queues, tenants, workers, and one tenant's jobs.
+"""Read the overview that `jobforge top` shows: queues, tenants, workers, one tenant's jobs.
 
-Rows are made here for everybody who shows such things, so that they look alike.
+The list commands use the same row formats.
 """
 
 from collections.abc import Callable
@@ -25,13 +25,13 @@ T = TypeVar("T")
 OverviewRows = list[dict[str, Json]]
 
 _JOBS = 50
-_CAUSE = 80  # so many characters of it
+_CAUSE = 80  # characters of the error shown on a terminal
 _WINDOW = timedelta(hours=1)
 
 
 @dataclass(frozen=True, slots=True)
 class TenantUsage:
-    """What a tenant used in the last hour."""
+    """A tenant's usage in the last hour."""
 
     id: UUID
     slug: str | None
@@ -43,7 +43,11 @@ class TenantUsage:
 
 @dataclass(frozen=True, slots=True)
 class Overview:
-    """`tenants` and `workers` are None for who is no operator; `tenant` is whose the jobs are."""
+    """The state of an installation at one moment.
+
+    `tenants` and `workers` are None without operator rights; `tenants` also if one tenant was
+    selected. `tenant` is the owner of `jobs`.
+    """
 
     at: datetime
     tenant: str | None
@@ -63,7 +67,7 @@ class Overview:
         return ", ".join(words)
 
     def to_rows(self) -> dict[str, OverviewRows]:
-        """As people read them, by what they are about."""
+        """Return table rows by section."""
         return {
             "queues": [to_queue_row(each) for each in self.queues],
             "tenants": [asdict(each) for each in self.tenants or ()],
@@ -75,8 +79,11 @@ class Overview:
 def read_overview(
     engine: CliEngine, tenant: str | None, *, jobs_tenant_id: str | None, state: str
 ) -> Overview:
-    """`tenant` is a slug or an id; without one, all. The jobs are those of `jobs_of`, an id, or
-    of whoever works most."""
+    """Read the overview of a tenant (slug or ID), or of all tenants.
+
+    For all tenants, the jobs are those of `jobs_tenant_id`; default: the tenant with the most
+    attempts in the last hour.
+    """
     from jobforge import calls
 
     named = find_tenant_or_all(engine, tenant)
@@ -141,7 +148,7 @@ def to_job_row(job: "JobListing") -> dict[str, Json]:
 
 
 def _read_tenants(engine: CliEngine) -> list[TenantUsage]:
-    """Those with settings, and those that worked in the last hour; who worked most comes first."""
+    """Return tenants with settings or recent attempts, most attempts in the last hour first."""
     from jobforge import calls
 
     since = datetime.now(UTC) - _WINDOW

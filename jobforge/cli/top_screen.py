@@ -1,4 +1,4 @@
-"""The live screen of `jobforge top`: its tables and its keys. What is seen is top_data.py's."""
+"""The terminal UI of `jobforge top`: tables and key bindings. top_data.py reads the data."""
 
 import asyncio
 from collections.abc import Callable
@@ -20,12 +20,12 @@ from jobforge.process import interrupts
 OverviewReader = Callable[[str | None, str], Overview]
 
 _EXIT_TIMEOUT_S = 3.0
-_ID_CHARS = 18  # characters of an id that tell it from its neighbours
+_ID_CHARS = 18  # enough of an id to be unique in a table
 _STATES = ("running", "failed")
 
 
 class TopApp(App[None]):
-    """Looks by itself, again and again; `read` takes a tenant and a state of its jobs."""
+    """Polls the overview. `read` takes the ID of the tenant and the state of the jobs to show."""
 
     TITLE = "jobforge top"
     ENABLE_COMMAND_PALETTE = False
@@ -36,7 +36,7 @@ class TopApp(App[None]):
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         ("q", "quit", "Quit"),
-        # In place of Textual's own, which only says that another key quits.
+        # Replaces Textual's binding, which only shows which key quits.
         Binding("ctrl+c", "interrupt", show=False, priority=True),
         ("p", "pause", "Pause"),
         ("s", "sort", "Sort by the next column"),
@@ -55,7 +55,7 @@ class TopApp(App[None]):
         self._is_paused = False
 
     def on_load(self) -> None:
-        # Before the terminal is changed, which only an orderly end restores.
+        # Before Textual changes the terminal, which only an orderly exit restores.
         if not self.is_headless:
             interrupts.on_stop_signals(asyncio.get_running_loop(), self.action_interrupt)
 
@@ -74,14 +74,13 @@ class TopApp(App[None]):
         self.set_interval(self._every_s, self._load_unless_paused)
 
     def action_interrupt(self) -> None:
-        interrupts.exit_within(
-            interrupts.EXIT_CODE, _EXIT_TIMEOUT_S
-        )  # it may be waiting for an answer
+        # The loading thread may be blocked on a database or a server.
+        interrupts.exit_within(interrupts.EXIT_CODE, _EXIT_TIMEOUT_S)
         self.exit(return_code=interrupts.EXIT_CODE)
 
     def action_pause(self) -> None:
         self._is_paused = not self._is_paused
-        self._show_summary("paused; p goes on" if self._is_paused else "…")
+        self._show_summary("paused; press p to resume" if self._is_paused else "…")
         self._load_unless_paused()
 
     def action_sort(self) -> None:
@@ -109,30 +108,32 @@ class TopApp(App[None]):
     @work(thread=True, exclusive=True)
     def load_overview(self) -> None:
         try:
-            seen = self._read(self._chosen, self._state)
+            overview = self._read(self._chosen, self._state)
         except JobForgeError as error:
-            self.call_from_thread(self._show_summary, f"{error.message}; looking again")
+            self.call_from_thread(self._show_summary, f"{error.message}; retrying")
         else:
-            self.call_from_thread(self._show, seen)
+            self.call_from_thread(self._show, overview)
 
     def _load_unless_paused(self) -> None:
         if not self._is_paused:
             self.load_overview()
 
-    def _show(self, seen: Overview) -> None:
-        self._show_summary(f"{seen.at.astimezone():%H:%M:%S}  {seen.summary}")
-        rows = seen.to_rows()
+    def _show(self, overview: Overview) -> None:
+        self._show_summary(f"{overview.at.astimezone():%H:%M:%S}  {overview.summary}")
+        rows = overview.to_rows()
         for pane in self.query(Pane):
             pane.show(rows[str(pane.id)])
         jobs = self.query_one("#jobs", Pane)
-        jobs.border_title = f"{self._state} jobs of {seen.tenant or 'nobody'}"
+        jobs.border_title = f"{self._state} jobs" + (
+            f" of {overview.tenant}" if overview.tenant else ""
+        )
 
     def _show_summary(self, words: str) -> None:
         self.query_one("#summary", Static).update(output.clean(words))
 
 
 class Pane(DataTable[Text]):
-    """A table that keeps its order and its cursor while its rows come and go."""
+    """A table that keeps its sort order and cursor row when its rows are replaced."""
 
     def __init__(self, name: str) -> None:
         super().__init__(id=name, cursor_type="row", zebra_stripes=True)
@@ -153,7 +154,7 @@ class Pane(DataTable[Text]):
         self.move_cursor(row=row)
 
     def sort_by(self, name: str) -> None:
-        """A second time: the other way round."""
+        """Sort by the column; reverse the order if it is the current column."""
         self._is_reversed = self._by == name and not self._is_reversed
         self._by = name
         self.show(self._rows)
@@ -185,7 +186,7 @@ class Pane(DataTable[Text]):
 
 
 def _to_cell(value: Json) -> Text:
-    # Not as markup: names and errors are anybody's words.
+    # Text, not markup: names and error messages are untrusted.
     if isinstance(value, datetime):
         return Text(output.format_relative_time(value))
     if isinstance(value, UUID):

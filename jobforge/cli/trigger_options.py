@@ -1,4 +1,4 @@
-"""The settings of a trigger as options of a command: one list of them, for `create` and `edit`."""
+"""The trigger settings as options, shared by `triggers create` and `triggers edit`."""
 
 from functools import wraps
 from typing import Annotated, Any
@@ -14,7 +14,11 @@ from jobforge.errors import Json
 DefinitionOption = Annotated[
     str | None,
     typer.Option(
-        "--definition", "-d", metavar="KEY", autocompletion=completions.complete_definitions
+        "--definition",
+        "-d",
+        metavar="KEY",
+        autocompletion=completions.complete_definitions,
+        help="Definition of the jobs.",
     ),
 ]
 
@@ -22,54 +26,77 @@ _OPTIONS: dict[str, Any] = {
     "payload": PayloadArgument,
     "definition": DefinitionOption,
     "cron": Annotated[
-        str | None, typer.Option(metavar="CRON", help="Five fields, or @daily and such.")
+        str | None, typer.Option(metavar="CRON", help="Cron expression: five fields, or @daily.")
     ],
     "event": Annotated[
-        str | None, typer.Option(metavar="NAME", help="An event, or order.* for all such.")
+        str | None, typer.Option(metavar="NAME", help="Event name, or a pattern such as order.*.")
     ],
     "tz": Annotated[
         str | None,
-        typer.Option(metavar="ZONE", help="Such as Europe/Berlin; else the tenant's."),
+        typer.Option(
+            metavar="ZONE", help="Time zone, such as Europe/Berlin. Default: the tenant's."
+        ),
     ],
     "catch_up": Annotated[
-        str | None, typer.Option(metavar="none|last|all", help="Of times that were missed; last.")
+        str | None,
+        typer.Option(metavar="none|last|all", help="What to do about missed runs. Default: last."),
     ],
     "catch_up_limit": Annotated[
-        int | None, typer.Option(metavar="N", help="With all: how many; 10.")
+        int | None,
+        typer.Option(metavar="N", help="Maximum runs with --catch-up all. Default: 10."),
     ],
     "overlap": Annotated[
         str | None,
         typer.Option(
             metavar="allow|skip|queue|cancel_running",
-            help="While a job of the time before is not finished; allow.",
+            help="What to do if the previous run is still in progress. Default: allow.",
         ),
     ],
-    "jitter": Annotated[str | None, typer.Option(metavar="DURATION", help="Start within it; 0.")],
-    "starts": Annotated[str | None, typer.Option(metavar="TIME", help="Not before it.")],
-    "ends": Annotated[str | None, typer.Option(metavar="TIME", help="Not from it on.")],
+    "jitter": Annotated[
+        str | None,
+        typer.Option(metavar="DURATION", help="Maximum random delay of each run. Default: 0."),
+    ],
+    "starts": Annotated[
+        str | None, typer.Option(metavar="TIME", help="Start of the schedule, inclusive.")
+    ],
+    "ends": Annotated[
+        str | None, typer.Option(metavar="TIME", help="End of the schedule, exclusive.")
+    ],
     "filter_": Annotated[
         str | None,
-        typer.Option("--filter", metavar="JSON", help="Conditions on the event: a list."),
+        typer.Option("--filter", metavar="JSON", help="List of conditions on the event."),
     ],
     "dedupe_window": Annotated[
-        str | None, typer.Option(metavar="DURATION", help="Of events alike, one in it; 5m.")
+        str | None,
+        typer.Option(
+            metavar="DURATION",
+            help="Deduplication window: duplicate events within it create one job. Default: 5m.",
+        ),
     ],
     "dedupe_key": Annotated[
-        str | None, typer.Option(metavar="TEMPLATE", help="What makes events alike.")
+        str | None,
+        typer.Option(
+            metavar="TEMPLATE",
+            help="Template of the deduplication key. Default: the rendered payload.",
+        ),
     ],
-    "version": Annotated[int | None, typer.Option(help="Of the definition; else the newest.")],
-    "queue": Annotated[str | None, typer.Option(help="Else the definition's.")],
-    "priority": Annotated[int | None, typer.Option(help="Higher runs first; 0.")],
+    "version": Annotated[
+        int | None, typer.Option(help="Version of the definition. Default: newest.")
+    ],
+    "queue": Annotated[str | None, typer.Option(help="Queue. Default: the definition's.")],
+    "priority": Annotated[
+        int | None, typer.Option(help="Priority; higher runs first. Default: 0.")
+    ],
 }
 
 
 def with_trigger_settings(command: CommandFunction) -> CommandFunction:
-    """A command that gets `settings`: those of the options above that were said."""
+    """Decorate a command: pass it `settings`, the trigger options that were given."""
 
     @wraps(command)
-    def run(**said: Any) -> None:  # noqa: ANN401 - as the options have it
-        options = {name: said.pop(name) for name in _OPTIONS}
-        command(settings=_parse_settings(**options), **said)
+    def run(**arguments: Any) -> None:  # noqa: ANN401 - options of any type
+        options = {name: arguments.pop(name) for name in _OPTIONS}
+        command(settings=_parse_settings(**options), **arguments)
 
     return replace_parameter(run, "settings", _OPTIONS)
 

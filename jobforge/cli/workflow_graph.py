@@ -1,4 +1,4 @@
-"""A workflow drawn with characters: a line for each node, lanes for what comes after it.
+"""Draw a workflow's graph as text: one row per node, one lane per pending child.
 
     ● extract
     ├─╮
@@ -7,9 +7,8 @@
     ├─╯
     ◌ load
 
-Each child has one lane, which all of its parents lead into. Nodes that come after the same ones,
-and before the same ones, share a line when there are many. Owns no words about jobs but their
-states; printing is left to others.
+Each child has one lane, which all its parents lead into. More than five nodes with the same
+parents and the same children share a row. Pure: the caller prints the rows.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -26,7 +25,7 @@ _SIGNS = {
     "canceled": "⊘",
     "dead": "✗",
 }
-# By what a cell is joined to: up, down, left, right.
+# Keys: the directions in which a cell connects (up, down, left, right).
 _JOINTS = {
     "ud": "│",
     "lr": "─",
@@ -49,7 +48,7 @@ Edges = Sequence[tuple[str, str]]
 
 @dataclass(frozen=True, slots=True)
 class GraphRow:
-    """`signs` are the lanes; without a label they only lead from one line to the next."""
+    """A row of the drawing. `signs` are the lanes; a row without a label only joins lanes."""
 
     signs: str
     label: str = ""
@@ -57,7 +56,7 @@ class GraphRow:
 
 
 def draw(states: Mapping[str, str], edges: Edges) -> list[GraphRow]:
-    """The lines for nodes, by name, and the edges between them, parents first."""
+    """Return the rows for the nodes, given as name and state, and their (parent, child) edges."""
     groups = _group_alike(states, edges)
     home = {name: group for group, names in groups.items() for name in names}
     children: dict[str, list[str]] = {group: [] for group in groups}
@@ -77,7 +76,7 @@ def draw(states: Mapping[str, str], edges: Edges) -> list[GraphRow]:
 
 @dataclass
 class _Lanes:
-    """Columns, each with the node that it leads to."""
+    """The lanes: for each column the node that it leads to, or None if it is free."""
 
     columns: list[str | None] = field(default_factory=list)
 
@@ -97,7 +96,7 @@ class _Lanes:
             self.columns.pop()
 
     def _column(self, name: str) -> int:
-        """Where it is, or the first place that is free."""
+        """Return the node's column; assign the first free column if it has none."""
         if name in self.columns:
             return self.columns.index(name)
         if None in self.columns:
@@ -121,7 +120,11 @@ class _Lanes:
 
 
 def _group_alike(states: Mapping[str, str], edges: Edges) -> dict[str, list[str]]:
-    """Names by the first of those that come after and before the same ones, where many do."""
+    """Return groups of names by their first name.
+
+    More than `_MOST_ALIKE` nodes with equal parents and children form a group; every other node
+    is a group by itself.
+    """
     after: dict[str, set[str]] = {name: set() for name in states}
     before: dict[str, set[str]] = {name: set() for name in states}
     for parent, child in edges:
@@ -140,7 +143,7 @@ def _group_alike(states: Mapping[str, str], edges: Edges) -> dict[str, list[str]
 
 
 def _order_groups(groups: Iterable[str], parents: Mapping[str, set[str]]) -> Iterator[str]:
-    """Parents before children, otherwise as they are."""
+    """Yield groups in topological order; otherwise in their given order."""
     left, drawn = list(groups), set[str]()
     while left:
         ready = next((name for name in left if parents[name] <= drawn), left[0])

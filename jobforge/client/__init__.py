@@ -1,5 +1,5 @@
-"""The engine over HTTP, for those who have a key and no database.
+"""The engine over HTTP, for clients with an API key and without database access.
 
-A call is a value that knows its function; routes.py says which route of the server does the same.
-So whatever runs calls on a database runs them over HTTP, too: the app, the command line, a worker.
+A Call knows its SQL function; routes.py maps the function to a route of the server. So all code
+that runs calls on a database also runs them over HTTP: the app, the command line, a worker.
 """

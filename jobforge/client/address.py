@@ -1,4 +1,4 @@
-"""Where a server is, and the key to it."""
+"""A server's address and the API key for it."""
 
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -15,7 +15,7 @@ _PREFIX = "/api/v1"
 
 @dataclass(frozen=True, slots=True)
 class ServerAddress:
-    """`url` is that of the API. `tenant` is named with every request that names no other."""
+    """Address of a server's API. `tenant` is sent with requests that do not name a tenant."""
 
     url: str
     key: str = field(repr=False)
@@ -29,7 +29,7 @@ class ServerAddress:
         return self.url.startswith("https:")
 
 
-def server_address(  # noqa: PLR0913 - one for each thing that can be said
+def server_address(  # noqa: PLR0913 - one parameter per setting
     server: str,
     key: str,
     *,
@@ -38,13 +38,13 @@ def server_address(  # noqa: PLR0913 - one for each thing that can be said
     retries: int = 4,
     trust_env: bool = False,
 ) -> ServerAddress:
-    """ConfigError when the server is no address, or the key none."""
-    named = None if tenant is None else str(tenant)
-    return ServerAddress(_url(server), _key(key), named, timeout_s, retries, trust_env)
+    """Return the address. Raises ConfigError for an invalid URL or key."""
+    tenant_name = None if tenant is None else str(tenant)
+    return ServerAddress(_url(server), _key(key), tenant_name, timeout_s, retries, trust_env)
 
 
 def address_from_config(config: "Config") -> ServerAddress | None:
-    """The server that the settings name, if they do; ConfigError when they name a database too."""
+    """Return the configured server, if any. Raises ConfigError if a database is set too."""
     if config.server is None:
         return None
     if config.database_url is not None:
@@ -65,7 +65,7 @@ def address_from_config(config: "Config") -> ServerAddress | None:
 
 def _key(text: str) -> str:
     key = text.strip()
-    # What cannot stand in a header would be shown in the error that says so.
+    # httpx would quote a key that is invalid in a header, and so leak it in its error.
     if not key or not key.isascii() or not key.isprintable() or " " in key:
         raise ConfigError("the key must be one word, as it was shown", field="key")
     return key

@@ -1,4 +1,4 @@
-"""The artifact of a job, as a server streams it."""
+"""Streams a job's artifact from a server."""
 
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
@@ -16,7 +16,7 @@ from jobforge.client.transport import AsyncTransport, Transport
 
 @dataclass(frozen=True, slots=True)
 class ArtifactRequest:
-    """Of which job; the tenant as the transport has it, unless it is named."""
+    """The job whose artifact to read. Default tenant: the transport's."""
 
     job_id: UUID
     of: ArtifactSource | None = None
@@ -34,10 +34,10 @@ class ArtifactRequest:
 
 
 @contextmanager
-def open_chunks(transport: Transport, wanted: ArtifactRequest) -> Iterator[Iterator[bytes]]:
-    """Raises what the server refuses."""
+def open_chunks(transport: Transport, request: ArtifactRequest) -> Iterator[Iterator[bytes]]:
+    """Stream an artifact in chunks. Raises the server's error."""
     try:
-        with transport.http.stream(**wanted.request_kwargs()) as response:
+        with transport.http.stream(**request.request_kwargs()) as response:
             if not response.is_success:
                 response.read()
                 raise error_from_response(response)
@@ -48,11 +48,11 @@ def open_chunks(transport: Transport, wanted: ArtifactRequest) -> Iterator[Itera
 
 @asynccontextmanager
 async def aopen_chunks(
-    transport: AsyncTransport, wanted: ArtifactRequest
+    transport: AsyncTransport, request: ArtifactRequest
 ) -> AsyncIterator[AsyncIterator[bytes]]:
-    """As `pieces`, for async code."""
+    """Async twin of `open_chunks`."""
     try:
-        async with transport.http.stream(**wanted.request_kwargs()) as response:
+        async with transport.http.stream(**request.request_kwargs()) as response:
             if not response.is_success:
                 await response.aread()
                 raise error_from_response(response)

@@ -1,7 +1,7 @@
-"""`Client(server, key)`: the operations of the engine, over HTTP, under the same names.
+"""`Client(server, key)`: the engine's operations over HTTP, under the same names.
 
-A method is a builder of jobforge.calls with somebody to run it, so arguments and answers are those
-that it has on a database. There are more calls than methods here: `client.run(call)` takes any.
+Each method builds a call of jobforge.calls and runs it, so its arguments and results are the same
+as on a database. Not every call has a method: `client.run(call)` accepts any.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 class ClientMethod(Generic[P, T]):
-    """A method of clients: at once for a Client, to be awaited for an AsyncClient."""
+    """A method of both clients: blocking on Client, awaitable on AsyncClient."""
 
     def __init__(self, build: Callable[P, Call[T]] | Callable[P, ApiRequest[T]]) -> None:
         self._build = build
@@ -47,9 +47,9 @@ class ClientMethod(Generic[P, T]):
 
 
 class ClientOperations:
-    """What both clients can do, and what they are told."""
+    """The constructor and methods that both clients share."""
 
-    def __init__(  # noqa: PLR0913 - the settings of a client
+    def __init__(  # noqa: PLR0913 - one parameter per setting
         self,
         server: str,
         key: str,
@@ -161,11 +161,10 @@ class ClientOperations:
 
 
 class Client(ClientOperations):
-    """Any thread may use it. `tenant`, an id or a slug, is for keys that belong to none.
+    """A synchronous client; thread-safe. Set `tenant`, an ID or a slug, if the key has no tenant.
 
-    What was lost on the way is sent again, up to `retries` times, where that does no harm; jobs
-    are made under an idempotency key. `trust_env` takes proxies and certificates from the
-    environment.
+    Failed requests are sent again up to `retries` times if that is safe; enqueue requests carry an
+    idempotency key. `trust_env` reads proxies and certificates from the environment.
     """
 
     @cached_property
@@ -178,13 +177,13 @@ class Client(ClientOperations):
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def run(self, asked: Call[T] | ApiRequest[T]) -> T:
-        return self._transport.run(asked)
+    def run(self, call: Call[T] | ApiRequest[T]) -> T:
+        return self._transport.run(call)
 
     def open_artifact(
         self, job_id: UUID, *, of: ArtifactSource | None = None
     ) -> AbstractContextManager[Iterator[bytes]]:
-        """What a job made, piece by piece, within a `with`; or its large result or payload."""
+        """Stream a job's artifact in chunks in a `with` block, or its large result or payload."""
         return artifact.open_chunks(self._transport, artifact.ArtifactRequest(job_id, of))
 
     def stream(
@@ -195,7 +194,7 @@ class Client(ClientOperations):
         states: Sequence[str] = (),
         after: str | None = None,
     ) -> Iterator[StreamEvent]:
-        """What happens to jobs, for as long as it is read; `after` is the id of the last event."""
+        """Yield events of jobs until the caller stops; `after` is the ID of the last event seen."""
         return stream.read(self._transport, stream.StreamState(jobs, definitions, states, after))
 
     def close(self) -> None:
@@ -203,7 +202,7 @@ class Client(ClientOperations):
 
 
 class AsyncClient(ClientOperations):
-    """As Client, for async code; of one event loop."""
+    """Async twin of Client, for one event loop."""
 
     @cached_property
     def _transport(self) -> AsyncTransport:
@@ -215,8 +214,8 @@ class AsyncClient(ClientOperations):
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
-    async def run(self, asked: Call[T] | ApiRequest[T]) -> T:
-        return await self._transport.run(asked)
+    async def run(self, call: Call[T] | ApiRequest[T]) -> T:
+        return await self._transport.run(call)
 
     def open_artifact(
         self, job_id: UUID, *, of: ArtifactSource | None = None

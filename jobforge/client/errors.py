@@ -1,4 +1,4 @@
-"""What a server refuses, as the errors that the database has: by the code of its problem+json."""
+"""Translates the server's problem+json responses to JobForge errors, by their code."""
 
 import contextlib
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ from jobforge import errors
 from jobforge.errors import JobForgeError, Json, Unavailable, by_code
 from jobforge.types.jsonb import decode
 
-# For codes that a newer server has, and for answers of whoever stands before it.
+# For codes of a newer server, and for responses of a proxy in front of it.
 _BY_STATUS: Mapping[int, type[JobForgeError]] = {
     400: errors.Invalid,
     401: errors.Unauthenticated,
@@ -31,7 +31,7 @@ _NEVER_SENT = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout)
 def error_from_response(response: httpx2.Response) -> JobForgeError:
     problem = _problem(response.content)
     if response.status_code == 404:
-        problem.setdefault("code", "no_such_route")  # whoever answers has nothing of ours there
+        problem.setdefault("code", "no_such_route")  # the response is not from a JobForge route
     code = str(problem.get("code", ""))
     kind = by_code(code) or _BY_STATUS.get(response.status_code, JobForgeError)
     text = problem.get("detail") or f"the server answers {response.status_code} and says no more"
@@ -54,7 +54,7 @@ def error_from_transport(error: httpx2.HTTPError, url: str) -> Unavailable:
 
 
 def read_response(response: httpx2.Response) -> Json:
-    """What the server answers; raises what it refuses."""
+    """Return the decoded body; raise the server's error."""
     if not response.is_success:
         raise error_from_response(response)
     if not response.content:

@@ -1,14 +1,14 @@
-"""The parameters of a call as members of a request.
+"""Maps the parameters of a call to members of an HTTP request.
 
-A route names them in the order in which the SQL function takes them:
+A route names them in the order of the SQL function's arguments:
 
-    name        a value; left out when it is None
-    name!       also when it is None
-    name:json   a text of JSON, sent as what it says
-    *name       a text of JSON, whose members are sent each by itself
+    name        a value; omitted if None
+    name!       a value; sent even if None
+    name:json   a JSON string, sent as the value that it encodes
+    *name       a JSON object as a string, whose members are sent separately
     cursor      the key of the last row of a page
-    tenant_id   whose it is: it goes into a header
-    -           nothing that the server takes
+    tenant_id   the tenant, sent as a header
+    -           a parameter that the server does not take
 """
 
 import base64
@@ -21,54 +21,54 @@ import orjson
 from jobforge.errors import Invalid, Json
 from jobforge.types.jsonb import decode
 
-# A route whose parameters are not sent one by one has a function for them.
+# A function instead of a string, if the request's members differ from the call's parameters.
 ParameterSpec = str | Callable[[Sequence[Any]], Mapping[str, Json]]
 TENANT = "tenant_id"
 
 
 class RawJson(str):
-    """JSON already."""
+    """A string that is already JSON."""
 
     __slots__ = ()
 
 
 def name_parameters(arguments: ParameterSpec, parameters: Sequence[Any]) -> dict[str, Json]:
-    """What is to be sent, by name; Invalid when a name comes twice."""
+    """Return the request's members by name. Raises Invalid for a duplicate name."""
     if callable(arguments):
         return dict(arguments(parameters))
-    found: dict[str, Json] = {}
-    for word, given in zip(arguments.split(), parameters, strict=True):
-        for name, value in _member(word, given):
-            if name in found:  # it would say which job it is about, and that was said
+    members: dict[str, Json] = {}
+    for spec, parameter in zip(arguments.split(), parameters, strict=True):
+        for name, value in _member(spec, parameter):
+            if name in members:  # a member of `*name` must not replace a path parameter
                 raise Invalid(f"{name} cannot be set", field=name)
-            found[name] = value
-    return found
+            members[name] = value
+    return members
 
 
-def encode_body(given: Mapping[str, Json]) -> bytes:
-    """The body of a request. JSON stays the text that it is, so numbers stay exact."""
-    inner = (f"{_text(name)}:{_text(value)}" for name, value in given.items())
+def encode_body(members: Mapping[str, Json]) -> bytes:
+    """Return the JSON body. RawJson is inserted as it is, so that numbers stay exact."""
+    inner = (f"{_text(name)}:{_text(value)}" for name, value in members.items())
     return f"{{{','.join(inner)}}}".encode()
 
 
-def query(given: Mapping[str, Json]) -> list[tuple[str, str]]:
+def query(members: Mapping[str, Json]) -> list[tuple[str, str]]:
     return [
         (name, _format_query_value(each))
-        for name, value in given.items()
+        for name, value in members.items()
         for each in _as_sequence(value)
     ]
 
 
-def _member(word: str, given: Json) -> Iterator[tuple[str, Json]]:
-    name = word.strip("*!").removesuffix(":json")
-    if word == "-" or (given is None and not word.endswith("!")):
+def _member(spec: str, value: Json) -> Iterator[tuple[str, Json]]:
+    name = spec.strip("*!").removesuffix(":json")
+    if spec == "-" or (value is None and not spec.endswith("!")):
         return
-    if word == "cursor":
-        yield name, _cursor(given)
-    elif word.startswith("*"):
-        yield from decode(given).items()
+    if spec == "cursor":
+        yield name, _cursor(value)
+    elif spec.startswith("*"):
+        yield from decode(value).items()
     else:
-        yield name, RawJson(given) if word.endswith(":json") else given
+        yield name, RawJson(value) if spec.endswith(":json") else value
 
 
 def _cursor(last: object) -> str:

@@ -14,9 +14,9 @@ IDEMPOTENCY_KEY_HEADER = "Idempotency-Key"
 
 @dataclass(frozen=True, slots=True)
 class ApiRequest(Generic[T_co]):
-    """`read` makes of the answer what was asked for.
+    """`read` converts the response's JSON to the result.
 
-    Is it repeatable, it does no harm to send it again when its answer was lost.
+    `is_repeatable`: safe to retry when the response is lost.
     """
 
     method: str

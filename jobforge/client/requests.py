@@ -1,6 +1,7 @@
-"""Requests that are not calls: keys, webhooks, trials of triggers, findings of the doctor.
+"""Requests without a Call: keys, webhooks, trigger tests, findings of `jobforge doctor`.
 
-The server creates a key or a secret and shows it once; on a database the caller creates it.
+Over HTTP the server generates a key or a secret and returns it once; on a database the caller
+generates it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,7 +18,7 @@ from jobforge.types.events import DeliveryOutcome, Reaction
 
 @dataclass(frozen=True, slots=True)
 class CreatedKey:
-    """`text` is shown this once."""
+    """A new key; the server returns `text` only once."""
 
     id: UUID
     text: str = field(repr=False)
@@ -25,7 +26,7 @@ class CreatedKey:
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Whom the server takes us for. Without a tenant we act for the installation."""
+    """How the server authenticated this key. Without a tenant, it acts for the installation."""
 
     actor: str
     role: Role
@@ -52,7 +53,7 @@ def create_key(
 def rotate_key(
     key_id: UUID, *, overlap_s: float = 0, tenant_id: UUID | None = None
 ) -> ApiRequest[CreatedKey]:
-    """A new key of the same kind; the old one ends after the overlap."""
+    """Create a new key with the same role and scopes; the old one expires after the overlap."""
     return ApiRequest(
         "POST",
         f"/keys/{key_id}/rotate",
@@ -70,23 +71,23 @@ def _for_tenant(tenant_id: UUID | None) -> dict[str, str]:
     return {} if tenant_id is None else {TENANT_HEADER: str(tenant_id)}
 
 
-def _read_created_key(answer: Json) -> CreatedKey:
-    return CreatedKey(UUID(answer["id"]), answer["key"])
+def _read_created_key(response: Json) -> CreatedKey:
+    return CreatedKey(UUID(response["id"]), response["key"])
 
 
-def _identity(answer: Json) -> Identity:
-    tenant = answer["tenant_id"]
+def _identity(response: Json) -> Identity:
+    tenant = response["tenant_id"]
     return Identity(
-        answer["actor"],
-        Role(answer["role"]),
+        response["actor"],
+        Role(response["role"]),
         None if tenant is None else UUID(tenant),
-        answer["scopes"],
+        response["scopes"],
     )
 
 
 @dataclass(frozen=True, slots=True)
 class CreatedWebhook:
-    """`secret` is shown this once."""
+    """A new webhook; the server returns `secret` only once."""
 
     id: UUID
     secret: str = field(repr=False)
@@ -98,7 +99,7 @@ def create_webhook(
     return ApiRequest(
         "POST",
         "/webhooks",
-        lambda answer: CreatedWebhook(UUID(answer["id"]), answer["secret"]),
+        lambda response: CreatedWebhook(UUID(response["id"]), response["secret"]),
         body=encode_body(settings),
         headers=_for_tenant(tenant_id),
     )
@@ -107,7 +108,7 @@ def create_webhook(
 def rotate_webhook(
     webhook_id: UUID, *, overlap_s: float, tenant_id: UUID | None = None
 ) -> ApiRequest[str]:
-    """Answers the new secret; the old one signs beside it until the overlap ends."""
+    """Return a new secret; messages carry both signatures until the overlap ends."""
     return ApiRequest(
         "POST",
         f"/webhooks/{webhook_id}/rotate",
@@ -117,18 +118,18 @@ def rotate_webhook(
     )
 
 
-def _webhook_secret(answer: Json) -> str:
-    return str(answer["secret"])
+def _webhook_secret(response: Json) -> str:
+    return str(response["secret"])
 
 
 def try_trigger(
     trigger_id: UUID, event_id: UUID, *, tenant_id: UUID | None = None
 ) -> ApiRequest[Reaction]:
-    """What the trigger would make of a past event; changes nothing."""
+    """Return what the trigger would do with a past event; changes nothing."""
 
-    def read(answer: Json) -> Reaction:
-        outcome = DeliveryOutcome(answer["outcome"])
-        return Reaction(trigger_id, outcome, answer["reason"], answer["job"])
+    def read(response: Json) -> Reaction:
+        outcome = DeliveryOutcome(response["outcome"])
+        return Reaction(trigger_id, outcome, response["reason"], response["job"])
 
     return ApiRequest(
         "POST",
@@ -141,5 +142,5 @@ def try_trigger(
 
 
 def read_findings() -> ApiRequest[list[dict[str, Json]]]:
-    """What a doctor at the server's place finds."""
-    return ApiRequest("GET", "/database", lambda answer: answer["findings"], is_repeatable=True)
+    """Return the findings of `jobforge doctor`, run by the server."""
+    return ApiRequest("GET", "/database", lambda response: response["findings"], is_repeatable=True)

@@ -1,4 +1,4 @@
-"""Whether a request that was not answered well is sent again, and when."""
+"""Decides whether to send a failed request again, and when."""
 
 import random
 
@@ -10,26 +10,26 @@ _LONGEST_PAUSE_S = 30.0
 
 
 class RetryPolicy:
-    """Of one request."""
+    """Exponential backoff with jitter for one request."""
 
     def __init__(self, retries: int) -> None:
         self._retries = retries
         self._attempts = 0
 
     def next_pause_s(self, request: ApiRequest[object], error: JobForgeError) -> float | None:
-        """How long to wait before the next try; None when there is none."""
+        """Return how long to wait before the next attempt; None to give up."""
         if self._attempts >= self._retries or not _may_repeat(request, error):
             return None
-        # Many who were refused at once should not come back at once.
-        pause = _FIRST_PAUSE_S * 2**self._attempts * random.uniform(0.5, 1)  # noqa: S311 - no secret
+        # Jitter: clients that were rejected together must not retry together.
+        pause = _FIRST_PAUSE_S * 2**self._attempts * random.uniform(0.5, 1)  # noqa: S311 - jitter needs no secure random numbers
         self._attempts += 1
-        asked = float(error.detail.get("retry_after_s", 0))
-        return None if asked > _LONGEST_PAUSE_S else max(pause, asked)
+        retry_after_s = float(error.detail.get("retry_after_s", 0))
+        return None if retry_after_s > _LONGEST_PAUSE_S else max(pause, retry_after_s)
 
 
 def _may_repeat(request: ApiRequest[object], error: JobForgeError) -> bool:
     if isinstance(error, TooManyRequests | Contended):
-        return True  # nothing was done
+        return True  # the server did not execute the request
     if not isinstance(error, Unavailable):
         return False
     return request.is_repeatable or error.detail.get("is_sent") is False

@@ -1,6 +1,6 @@
-"""Which route of the server does what a function of the engine does. The only such table.
+"""Maps SQL functions to the server's routes. The only such table.
 
-What is not in it needs a database: a whole transaction, many jobs in one statement, upkeep.
+Calls without an entry need a database: whole transactions, statements with many jobs, maintenance.
 """
 
 from collections.abc import Mapping, Sequence
@@ -54,7 +54,7 @@ _ALL_NOTE_KINDS = ("progress", "log", "event")
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """`once`: under an idempotency key of its own. `again`: to repeat it changes nothing."""
+    """One route; `has_idempotency_key` sends a new key, `is_repeatable` marks safe retries."""
 
     endpoint: str
     arguments: ParameterSpec
@@ -67,23 +67,23 @@ Routes = Mapping[str, Route]
 
 
 def request_from_call(call: Call[T], routes: Routes) -> ApiRequest[T]:
-    """Conflict when only a database can run it."""
+    """Return the request for a call. Raises Conflict for a call that needs a database."""
     route = routes.get(call.function or "")
     if route is None:
         raise Conflict(f"{call.function} is not offered over HTTP: it needs a database")
-    given = name_parameters(route.arguments, call.parameters)
-    tenant = given.pop(TENANT, None) or call.tenant
+    members = name_parameters(route.arguments, call.parameters)
+    tenant = members.pop(TENANT, None) or call.tenant
     if call.held_lease is not None:
-        given |= {"worker_id": call.held_lease.worker_id, "job": call.held_lease.token._asdict()}
-        tenant = None  # it is that of the job
+        members |= {"worker_id": call.held_lease.worker_id, "job": call.held_lease.token._asdict()}
+        tenant = None  # the server uses the job's tenant
     method, _, pattern = route.endpoint.partition(" ")
-    in_path = {name: value for name, value in given.items() if f"{{{name}}}" in pattern}
-    others = {name: value for name, value in given.items() if name not in in_path}
+    in_path = {name: value for name, value in members.items() if f"{{{name}}}" in pattern}
+    others = {name: value for name, value in members.items() if name not in in_path}
     is_read = method == "GET"
     return ApiRequest(
         method,
         pattern.format(**{name: quote(str(value), safe="") for name, value in in_path.items()}),
-        lambda answer: call.decode(route.read_rows(answer)),
+        lambda response: call.decode(route.read_rows(response)),
         query=query(others) if is_read else (),
         body=None
         if is_read or not (others or method in _ALWAYS_WITH_BODY)
@@ -100,8 +100,8 @@ def _headers(tenant: object, *, once: bool) -> dict[str, str]:
 
 def _notes(parameters: Sequence[Any]) -> dict[str, Json]:
     job_id, after, kinds, limit, tenant_id = parameters
-    given = name_parameters("job_id cursor limit tenant_id", (job_id, after, limit, tenant_id))
-    return {**given, "kind": kinds or _ALL_NOTE_KINDS}
+    members = name_parameters("job_id cursor limit tenant_id", (job_id, after, limit, tenant_id))
+    return {**members, "kind": kinds or _ALL_NOTE_KINDS}
 
 
 def _count_members(parameters: Sequence[Any]) -> dict[str, Json]:
@@ -121,14 +121,14 @@ def _read_filter(text: str) -> dict[str, Json]:
     return which
 
 
-def _tenant(answer: Json) -> Rows:
-    if answer["tenant_id"] is None:
+def _tenant(response: Json) -> Rows:
+    if response["tenant_id"] is None:
         raise TenantRequired("this key is of no tenant: name the one to act for")
-    return [(UUID(answer["tenant_id"]),)]
+    return [(UUID(response["tenant_id"]),)]
 
 
 def _no_folders(_: Json) -> Rows:
-    """The server has deleted them."""
+    """Return an empty list: the server has deleted the folders."""
     return [([],)]
 
 
@@ -138,7 +138,7 @@ _fire_at = single_value("fire_at", datetime.fromisoformat)
 _event = record(Event)
 
 ROUTES: Routes = {
-    # A tenant's jobs.
+    # Jobs of a tenant.
     "enqueue_job": Route(
         "POST /jobs",
         "definition payload:json *options tenant_id",
@@ -165,7 +165,7 @@ ROUTES: Routes = {
         "POST /jobs/{job_id}/reschedule", "job_id run_at! tenant_id", _state, is_repeatable=True
     ),
     "edit_job": Route("PATCH /jobs/{job_id}", "job_id *changes tenant_id", _state),
-    # Its events.
+    # Events of a tenant.
     "emit_event": Route("POST /events", "name data:json *options tenant_id", _id),
     "get_event": Route("GET /events/{event_id}", "event_id tenant_id", _event),
     "list_events": Route("GET /events", "*filter limit cursor tenant_id", records(EventListing)),
@@ -177,7 +177,7 @@ ROUTES: Routes = {
         "trigger_id limit cursor tenant_id outcome",
         records(EventDelivery),
     ),
-    # What makes jobs by itself.
+    # Triggers.
     "create_trigger": Route("POST /triggers", "type *settings tenant_id", _id),
     "edit_trigger": Route("PATCH /triggers/{id}", "id *changes tenant_id", no_rows),
     "delete_trigger": Route("DELETE /triggers/{id}", "id tenant_id", no_rows),
@@ -196,7 +196,7 @@ ROUTES: Routes = {
     "list_firings": Route(
         "GET /triggers/{id}/firings", "id limit cursor tenant_id", records(Firing)
     ),
-    # Many of them.
+    # Failure groups and bulk operations.
     "list_failures": Route(
         "GET /failures", "*filter limit cursor tenant_id", records(FailureGroup)
     ),
@@ -212,7 +212,7 @@ ROUTES: Routes = {
     "cancel_operation": Route(
         "POST /operations/{id}/cancel", "id tenant_id", _state, is_repeatable=True
     ),
-    # Jobs that belong together.
+    # Workflows and batches.
     "enqueue_workflow": Route("POST /workflows", "*workflow tenant_id", created_workflow),
     "get_workflow": Route("GET /workflows/{id}", "id limit tenant_id", workflow),
     "list_workflows": Route("GET /workflows", "*filter limit cursor tenant_id", documents),
@@ -255,17 +255,17 @@ ROUTES: Routes = {
     "stop_worker": Route(
         "POST /workers/{worker_id}/stop", "worker_id", no_rows, is_repeatable=True
     ),
-    # Who shares it. The tenant of these is what they are about, so it is in the path.
+    # Tenants. The ID of the tenant is in the path here, not in the header.
     "list_tenants": Route("GET /tenants", "", records(TenantInfo)),
     "put_tenant": Route("PATCH /tenants/{id}", "id *settings", no_rows),
     "delete_tenant": Route("DELETE /tenants/{id}", "id", _id, is_repeatable=True),
     "pause_tenant": Route("POST /tenants/{id}/pause", "id", no_rows, is_repeatable=True),
     "resume_tenant": Route("POST /tenants/{id}/resume", "id", no_rows, is_repeatable=True),
-    # The server looks up the slug, and says for whom it would act.
+    # The server resolves the slug in the header and returns the tenant's ID.
     "find_tenant": Route("GET /session", "tenant_id", _tenant),
     "list_api_keys": Route("GET /keys", "limit cursor tenant_id", records(ApiKey)),
     "revoke_api_key": Route("DELETE /keys/{key_id}", "key_id tenant_id", no_rows),
-    # Configurations of connectors. The server chooses their ids, and seals their secrets.
+    # Connector configurations. The server generates their IDs and encrypts their secrets.
     "create_connector_config": Route("POST /connectors", "- *config tenant_id", _id),
     "edit_connector_config": Route(
         "PATCH /connectors/{config_id}", "config_id *config tenant_id", no_rows
@@ -279,7 +279,7 @@ ROUTES: Routes = {
     "delete_connector_config": Route(
         "DELETE /connectors/{config_id}", "config_id tenant_id", no_rows
     ),
-    # Webhooks; requests.py creates them, and new secrets.
+    # Webhooks; requests.py creates endpoints and rotates secrets.
     "get_webhook": Route("GET /webhooks/{id}", "id tenant_id", record(Webhook)),
     "list_webhooks": Route("GET /webhooks", "limit cursor tenant_id", records(Webhook)),
     "edit_webhook": Route("PATCH /webhooks/{id}", "id *changes - tenant_id", no_rows),

@@ -1,7 +1,7 @@
-"""Answers of the server as the rows that the same call has on a database.
+"""Converts the server's responses to the rows that the same call returns on a database.
 
-So calls read both in the same way. Members that we do not know are left out: a newer server may
-tell more. What an older one does not tell is None.
+So a call decodes both in the same way. Unknown members, from a newer server, are ignored; members
+that an older server does not send are None.
 """
 
 from collections.abc import Callable
@@ -22,81 +22,81 @@ def no_rows(_: Json) -> Rows:
 
 
 def single_value(name: str, convert: Converter | None = None) -> RowReader:
-    """The one value that an answer has."""
-    return lambda answer: [(_convert(answer[name], convert),)]
+    """Return a reader for a response with one value."""
+    return lambda response: [(_convert(response[name], convert),)]
 
 
 def record(kind: type) -> RowReader:
-    """One thing, with the fields of that class as columns."""
-    return lambda answer: [_row(_columns(kind), answer)]
+    """Return a reader for one object, with the fields of a class as columns."""
+    return lambda response: [_row(_columns(kind), response)]
 
 
 def records(kind: type) -> RowReader:
-    """A list of things."""
+    """Return a reader for a list of objects, with the fields of a class as columns."""
 
-    def read(answer: Json) -> Rows:
+    def read(response: Json) -> Rows:
         columns = _columns(kind)
-        return [_row(columns, item) for item in answer["items"]]
+        return [_row(columns, item) for item in response["items"]]
 
     return read
 
 
 def items(**columns: Converter | None) -> RowReader:
-    """A list of things, by the names of their columns."""
-    named = list(columns.items())
-    return lambda answer: [_row(named, item) for item in answer["items"]]
+    """Return a reader for a list of objects, with the given columns."""
+    pairs = list(columns.items())
+    return lambda response: [_row(pairs, item) for item in response["items"]]
 
 
-def history(answer: Json) -> Rows:
-    return [(answer["job"], answer["attempts"], answer["events"])]
+def history(response: Json) -> Rows:
+    return [(response["job"], response["attempts"], response["events"])]
 
 
-def created_job(answer: Json) -> Rows:
-    return [(UUID(answer["id"]), answer["status"])]
+def created_job(response: Json) -> Rows:
+    return [(UUID(response["id"]), response["status"])]
 
 
-def created_jobs(answer: Json) -> Rows:
-    made = enumerate(answer["items"])
-    return [(index, UUID(job["id"]), job["status"]) for index, job in made]
+def created_jobs(response: Json) -> Rows:
+    indexed = enumerate(response["items"])
+    return [(index, UUID(job["id"]), job["status"]) for index, job in indexed]
 
 
-def created_workflow(answer: Json) -> Rows:
-    workflow_id = UUID(answer["id"])
-    jobs = ((each["node"], UUID(each["job_id"])) for each in answer["nodes"])
+def created_workflow(response: Json) -> Rows:
+    workflow_id = UUID(response["id"])
+    jobs = ((each["node"], UUID(each["job_id"])) for each in response["nodes"])
     return [(workflow_id, None, None), *((workflow_id, node, job_id) for node, job_id in jobs)]
 
 
-def created_batch(answer: Json) -> Rows:
-    batch_id = UUID(answer["id"])
-    made = enumerate(answer["jobs"])
-    jobs = ((batch_id, index, UUID(job["id"]), job["status"]) for index, job in made)
+def created_batch(response: Json) -> Rows:
+    batch_id = UUID(response["id"])
+    indexed = enumerate(response["jobs"])
+    jobs = ((batch_id, index, UUID(job["id"]), job["status"]) for index, job in indexed)
     return [(batch_id, None, None, None), *jobs]
 
 
-def workflow(answer: Json) -> Rows:
-    whole = {name: answer[name] for name in ("result", "is_whole")}
-    return [(answer["workflow"] | whole, answer["nodes"], answer["edges"])]
+def workflow(response: Json) -> Rows:
+    extra = {name: response[name] for name in ("result", "is_whole")}
+    return [(response["workflow"] | extra, response["nodes"], response["edges"])]
 
 
-def document(answer: Json) -> Rows:
-    """One thing that the call reads by itself."""
-    return [(answer,)]
+def document(response: Json) -> Rows:
+    """Return the whole object as one column, for calls that decode it themselves."""
+    return [(response,)]
 
 
-def documents(answer: Json) -> Rows:
-    return [(item,) for item in answer["items"]]
+def documents(response: Json) -> Rows:
+    return [(item,) for item in response["items"]]
 
 
-def heartbeat(answer: Json) -> Rows:
-    beats = [(UUID(beat["job_id"]), beat["lease"], beat["status"]) for beat in answer["items"]]
-    return [(None, None, answer["command"]), *beats]
+def heartbeat(response: Json) -> Rows:
+    beats = [(UUID(beat["job_id"]), beat["lease"], beat["status"]) for beat in response["items"]]
+    return [(None, None, response["command"]), *beats]
 
 
 def _row(columns: list[tuple[str, Converter | None]], item: Json) -> Row:
     return tuple(_convert(item.get(name), convert) for name, convert in columns)
 
 
-def _convert(value: Json, convert: Converter | None) -> Any:  # noqa: ANN401 - as the call has it
+def _convert(value: Json, convert: Converter | None) -> Any:  # noqa: ANN401 - the column's type
     return value if value is None or convert is None else convert(value)
 
 
@@ -105,7 +105,7 @@ def _columns(kind: type) -> list[tuple[str, Converter | None]]:
     return [(name, _converter(hint)) for name, hint in get_type_hints(kind).items()]
 
 
-def _converter(hint: Any) -> Converter | None:  # noqa: ANN401 - a type as hints spell it
+def _converter(hint: Any) -> Converter | None:  # noqa: ANN401 - any type annotation
     parts = get_args(hint) or (hint,)
     return next((_CONVERTERS[part] for part in parts if part in _CONVERTERS), None)
 

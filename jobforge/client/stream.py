@@ -1,4 +1,4 @@
-"""The live stream as a client reads it: server-sent events, gone on with after a break."""
+"""Client of the live stream: server-sent events with automatic reconnection."""
 
 import asyncio
 import random
@@ -18,14 +18,14 @@ from jobforge.types.jsonb import decode
 if TYPE_CHECKING:
     from jobforge.client.transport import AsyncTransport, Transport
 
-# A server that has nothing to tell says so every 15 s.
+# The server sends a keepalive every 15 s.
 _SILENT_S = 45.0
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.2, 15.0
 
 
 @dataclass(frozen=True, slots=True)
 class StreamEvent:
-    """`name` is attempt, event, snapshot, reset or cut. `id` is where the stream has come to."""
+    """`name` is attempt, event, snapshot, reset or cut. `id` is the stream's position."""
 
     name: str
     data: Json
@@ -33,7 +33,7 @@ class StreamEvent:
 
 
 class StreamState:
-    """Of one stream: what it is asked for, how far it is, and when to come back."""
+    """State of one stream: its filters, its position, and its reconnection backoff."""
 
     def __init__(
         self,
@@ -58,7 +58,7 @@ class StreamState:
         }
 
     def feed_line(self, line: str) -> StreamEvent | None:
-        """What a line completes."""
+        """Parse a line; return the event that the line completes, if any."""
         if line:
             label, _, text = line.partition(":")
             self._lines[label] = text.removeprefix(" ")
@@ -71,15 +71,15 @@ class StreamState:
         return StreamEvent(lines.get("event", "message"), decode(lines["data"]), self.last_id)
 
     def next_pause_s(self) -> float:
-        """After a break; the longer, the more there were without a word in between."""
+        """Return the pause before reconnecting; doubles until data arrives again."""
         self._lines = {}
         pause: float = min(_LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2**self._breaks)
         self._breaks = min(self._breaks + 1, 10)
-        return pause * random.uniform(0.5, 1)  # noqa: S311 - no secret
+        return pause * random.uniform(0.5, 1)  # noqa: S311 - jitter needs no secure random numbers
 
 
 def read(transport: "Transport", reading: StreamState) -> Iterator[StreamEvent]:
-    """For as long as the server lets us; a break is gone over."""
+    """Yield events; reconnect after each interruption."""
     while True:
         try:
             with transport.http.stream(**reading.request_kwargs()) as response:
@@ -93,7 +93,7 @@ def read(transport: "Transport", reading: StreamState) -> Iterator[StreamEvent]:
 
 
 async def aread(transport: "AsyncTransport", reading: StreamState) -> AsyncIterator[StreamEvent]:
-    """As `read`, for async code."""
+    """Async twin of `read`."""
     while True:
         try:
             async with transport.http.stream(**reading.request_kwargs()) as response:
@@ -110,7 +110,7 @@ async def aread(transport: "AsyncTransport", reading: StreamState) -> AsyncItera
 
 
 def _raise_before_first_event(reading: StreamState, error: Exception, url: str) -> None:
-    """Whoever never got a word is told; a stream that has begun is gone on with."""
+    """Raise if no position is known yet, so that the first connection fails loudly."""
     if reading.last_id is not None:
         return
     raise error_from_transport(error, url) if isinstance(error, httpx2.HTTPError) else error

@@ -1,4 +1,4 @@
-"""Sends requests to a server, sync and async; a Call becomes a request on the way."""
+"""Sends requests to a server, sync and async; converts a Call to a request first."""
 
 import asyncio
 import time
@@ -21,26 +21,26 @@ except ImportError as error:
 
 T = TypeVar("T")
 
-# Servers close a connection that nobody used for 5 s; it should be us who are first.
+# Shorter than the server's keepalive of 5 s, so that the client closes idle connections first.
 _IDLE_S = 3.0
 
 
 class Transport:
-    """Connections to one server. Any thread may use it."""
+    """Connections to one server; thread-safe."""
 
     def __init__(self, address: ServerAddress, routes: Routes = ROUTES) -> None:
         self.address = address
         self._routes = routes
         self.http = httpx2.Client(**_settings(address))
 
-    def run(self, asked: Call[T] | ApiRequest[T]) -> T:
-        request = asked if isinstance(asked, ApiRequest) else request_from_call(asked, self._routes)
-        patience = RetryPolicy(self.address.retries)
+    def run(self, call: Call[T] | ApiRequest[T]) -> T:
+        request = call if isinstance(call, ApiRequest) else request_from_call(call, self._routes)
+        retry_policy = RetryPolicy(self.address.retries)
         while True:
             try:
                 return request.read(self._send(request))
             except JobForgeError as error:
-                pause_s = patience.next_pause_s(request, error)
+                pause_s = retry_policy.next_pause_s(request, error)
                 if pause_s is None:
                     raise
             time.sleep(pause_s)
@@ -56,21 +56,21 @@ class Transport:
 
 
 class AsyncTransport:
-    """As Transport, for one event loop."""
+    """Async twin of Transport, for one event loop."""
 
     def __init__(self, address: ServerAddress, routes: Routes = ROUTES) -> None:
         self.address = address
         self._routes = routes
         self.http = httpx2.AsyncClient(**_settings(address))
 
-    async def run(self, asked: Call[T] | ApiRequest[T]) -> T:
-        request = asked if isinstance(asked, ApiRequest) else request_from_call(asked, self._routes)
-        patience = RetryPolicy(self.address.retries)
+    async def run(self, call: Call[T] | ApiRequest[T]) -> T:
+        request = call if isinstance(call, ApiRequest) else request_from_call(call, self._routes)
+        retry_policy = RetryPolicy(self.address.retries)
         while True:
             try:
                 return request.read(await self._send(request))
             except JobForgeError as error:
-                pause_s = patience.next_pause_s(request, error)
+                pause_s = retry_policy.next_pause_s(request, error)
                 if pause_s is None:
                     raise
             await asyncio.sleep(pause_s)
@@ -79,7 +79,7 @@ class AsyncTransport:
         await self.http.aclose()
 
     def abort(self) -> None:
-        """After its loop was closed: the sockets go with it."""
+        """Do nothing: the sockets were closed with their event loop."""
 
     async def _send(self, request: ApiRequest[object]) -> Json:
         try:
@@ -97,7 +97,7 @@ def _settings(address: ServerAddress) -> dict[str, Any]:
         "headers": headers,
         "timeout": address.timeout_s,
         "trust_env": address.trust_env,
-        # To read the certificates takes longer than all else; without TLS none is looked at.
+        # Loading the CA certificates is slow, and without TLS they are not used.
         "verify": address.is_secure,
         "limits": httpx2.Limits(keepalive_expiry=_IDLE_S),
     }

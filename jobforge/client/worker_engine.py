@@ -1,7 +1,7 @@
-"""What a worker asks of the engine, over the server's routes for workers.
+"""The engine for a worker without database access, over the server's routes for workers.
 
-A worker takes the Server for its database: it has links, each with a connection of its own, for
-claims, outcomes and upkeep. There is no LISTEN: a claim that finds nothing waits at the server.
+HttpEngine takes the place of a Database, with links for claims, outcomes and maintenance that have
+separate connections. It has no LISTEN: a claim without jobs waits at the server (long polling).
 """
 
 import json
@@ -29,26 +29,27 @@ from jobforge.types.jobs import ClaimedJob, encode_timestamp
 
 T = TypeVar("T")
 
-# How long a claim waits at the server. It was told which slots were free, and others may become so
-# meanwhile; and a worker that stops waits for its answer, or the jobs in it would be lost to it.
+# How long a claim waits at the server. The wait is short for two reasons: the claim does not know
+# of slots that become free in the meantime, and a worker that stops must wait for the response,
+# because it would lose the jobs in it.
 _WAIT_S = 2.0
 _TIMEOUT_S = 10.0
 
 
 class HttpEngine:
-    """A server as a worker's database."""
+    """An HTTP server in place of a worker's database."""
 
     can_listen = False
     runs_bulk_operations = True
-    poll_s = 0.05  # between two claims that have waited already
+    poll_s = 0.05  # short, because claims wait at the server
 
     def __init__(self, address: ServerAddress) -> None:
-        # A loop that fails tries again by itself, and knows what else to do meanwhile.
+        # The worker's loops retry, and do other work in the meantime.
         self._address = replace(address, timeout_s=_TIMEOUT_S, retries=0)
         self._link = HttpLink(self._address)
 
     async def open(self) -> None:
-        """Raises Unavailable when it cannot be reached, Denied when it does not take the key."""
+        """Check the connection. Raises Unavailable, or Denied if the key is not for workers."""
         identity = await self._link.transport.run(whoami())
         if identity.role not in {Role.WORKER, Role.SUPER_ADMIN}:
             raise Denied(f"the key's role is {identity.role}, and a worker's must be worker")
@@ -56,7 +57,7 @@ class HttpEngine:
     async def run(self, call: Call[T]) -> T:
         return await self._link.run(call)
 
-    def create_link(self, *, durable: bool = True) -> "HttpLink":  # noqa: ARG002 - the server decides on that
+    def create_link(self, *, durable: bool = True) -> "HttpLink":  # noqa: ARG002 - the server decides on durability
         return HttpLink(self._address)
 
     def listen(self, *channels: str) -> NoReturn:
@@ -67,7 +68,7 @@ class HttpEngine:
 
 
 class HttpLink:
-    """Connections of one of a worker's loops."""
+    """The connections of one loop of a worker."""
 
     def __init__(self, address: ServerAddress) -> None:
         self.transport = AsyncTransport(address, WORKER_ROUTES)
@@ -79,8 +80,10 @@ class HttpLink:
             return await self.transport.run(call)
 
     async def send(self, call: Call[T]) -> PendingResult[T]:
-        answer = await self.run(call)
-        return PendingResult.from_value(len(answer) if isinstance(answer, Sized) else 1, answer)
+        response = await self.run(call)
+        return PendingResult.from_value(
+            len(response) if isinstance(response, Sized) else 1, response
+        )
 
     async def close(self) -> None:
         await self.transport.close()
@@ -88,7 +91,10 @@ class HttpLink:
 
 @contextmanager
 def _translate_refusals() -> Iterator[None]:
-    """What is over after a while must look so: a worker gives up what is refused for good."""
+    """Translate errors that pass to Unavailable, because a worker retries only those.
+
+    An invalid key becomes Denied.
+    """
     try:
         yield
     except TooManyRequests as error:
@@ -111,8 +117,8 @@ def _claim(parameters: Sequence[Any]) -> dict[str, Json]:
 
 def _definition(parameters: Sequence[Any]) -> dict[str, Json]:
     key, version, settings = parameters
-    one = encode_body({"key": key, "version": version, "settings": RawJson(settings)})
-    return {"definitions": RawJson(f"[{one.decode()}]")}
+    definition = encode_body({"key": key, "version": version, "settings": RawJson(settings)})
+    return {"definitions": RawJson(f"[{definition.decode()}]")}
 
 
 def _successes(parameters: Sequence[Any]) -> dict[str, Json]:
@@ -128,21 +134,23 @@ def _successes(parameters: Sequence[Any]) -> dict[str, Json]:
     return {"worker_id": worker_id, "outcomes": RawJson(f"[{b','.join(outcomes).decode()}]")}
 
 
-def _unsettled_rows(answer: Json) -> Rows:
+def _unsettled_rows(response: Json) -> Rows:
     return [
-        (UUID(item["job_id"]), item["lease"]) for item in answer["items"] if item["status"] != "ok"
+        (UUID(item["job_id"]), item["lease"])
+        for item in response["items"]
+        if item["status"] != "ok"
     ]
 
 
-def _lineage(answer: Json) -> Rows:
-    return [(answer["parents"], answer["workflow"])]
+def _lineage(response: Json) -> Rows:
+    return [(response["parents"], response["workflow"])]
 
 
 _settled_rows: RowReader = items(job_id=UUID, lease=None, status=None, state=None)
 
 
-def claimed_job_rows(answer: Json) -> Rows:
-    return [_claimed_job(item) for item in answer["items"]]
+def claimed_job_rows(response: Json) -> Rows:
+    return [_claimed_job(item) for item in response["items"]]
 
 
 def _claimed_job(item: Json) -> ClaimedJob:
@@ -171,7 +179,7 @@ def _claimed_job(item: Json) -> ClaimedJob:
 def _text(payload: Json) -> str:
     try:
         return orjson.dumps(payload).decode()
-    except TypeError:  # it holds an integer of more than 64 bits
+    except TypeError:  # it has an integer of more than 64 bits
         return json.dumps(payload)
 
 
@@ -218,5 +226,5 @@ WORKER_ROUTES: Routes = {
     ),
     "ensure_partitions": Route("POST /worker/partitions", "-", single_value("made")),
 }
-# Upkeep that needs no worker where there is a server.
+# Maintenance that the server runs itself.
 _SERVER_SIDE_CALLS = {"advance_operations"}

@@ -1,9 +1,9 @@
 """The settings of one process.
 
-Each setting comes from the first of these that names it: a flag of the command line, the variable
-JOBFORGE_<NAME>, `jobforge.toml` in the working folder (or `[tool.jobforge]` of its pyproject.toml),
-`~/.config/jobforge/config.toml` (the profile that JOBFORGE_PROFILE names, then its top), the
-default. What is secret may also be named by a file that holds it: database_url_file.
+Each setting comes from the first of these sources that has it: a command-line option, the variable
+JOBFORGE_<NAME>, `jobforge.toml` in the working directory (or `[tool.jobforge]` of its
+pyproject.toml), `~/.config/jobforge/config.toml` (first the profile in JOBFORGE_PROFILE, then the
+top level), the default. A secret can also be read from a file: database_url_file.
 """
 
 import difflib
@@ -25,9 +25,9 @@ JOB_PROCESSES = 1024
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """Everything that can be set; docs/configuration.md explains each."""
+    """All settings; docs/configuration.md explains each."""
 
-    # URLs hold passwords: they stay out of the repr.
+    # URLs may have passwords, so the repr omits them.
     database_url: str | None = field(default=None, repr=False)
     listen_url: str | None = field(default=None, repr=False)
     test_database_url: str | None = field(default=None, repr=False)
@@ -116,7 +116,7 @@ def load(
     environ: Mapping[str, str] | None = None,
     folder: Path | None = None,
 ) -> Config:
-    """The settings as this process finds them; the arguments stand in for its surroundings."""
+    """Load the settings. The arguments replace the process's own options, variables and folder."""
     variables = environment() if environ is None else environ
     found = _find(flags or {}, variables, folder or Path())
     settings = {name: _parse_setting(name, each) for name, each in found.items()}
@@ -130,13 +130,13 @@ def load(
 
 
 def find_origins() -> dict[str, str]:
-    """What set each setting that is not at its default: a variable, a file."""
+    """Return the source of each setting that is not a default: a variable or a file."""
     found = _find({}, environment(), Path())
     return {name: each.origin for name, each in found.items()}
 
 
 def secret_files(config: Config) -> list[Path]:
-    """The files and folders from which this process has credentials, or may get some."""
+    """Return existing files and folders with credentials that this process reads or may read."""
     urls = filter(None, (config.database_url, config.listen_url))
     found = [path for url in urls for path in DatabaseUrl(url).secret_files()]
     for layer in _layers({}, environment(), Path()):
@@ -155,30 +155,30 @@ def _is_secret(name: str) -> bool:
 
 
 def find_misspelled(environ: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Variables that set nothing, and those that were probably meant."""
-    found = environment() if environ is None else environ
+    """Return misspelled JOBFORGE_ variables with the names that were probably meant."""
+    variables = environment() if environ is None else environ
     known = {f"JOBFORGE_{name.upper()}" for name in (*_PARSERS, *_SECRET_FILES, "profile")}
-    # JOBFORGE_SECRET_<NAME> are secrets of jobs.
-    strange = [
+    # JOBFORGE_SECRET_<NAME> are secrets for jobs.
+    unknown = [
         name
-        for name in found
+        for name in variables
         if name.startswith("JOBFORGE_") and not name.startswith("JOBFORGE_SECRET_")
     ]
-    near = {
+    candidates = {
         name: difflib.get_close_matches(name, known, n=1, cutoff=0.9)
-        for name in strange
+        for name in unknown
         if name not in known
     }
-    return {name: meant[0] for name, meant in near.items() if meant}
+    return {name: close[0] for name, close in candidates.items() if close}
 
 
 def is_secret(name: str) -> bool:
-    """Whether the setting must not be shown."""
+    """Return whether the setting must not be displayed."""
     return not next(each.repr for each in fields(Config) if each.name == name)
 
 
 def wants_color(environ: Mapping[str, str] | None = None) -> bool:
-    """Whether a terminal may be given colours, as no-color.org has it."""
+    """Return whether terminal output may have colors, according to no-color.org."""
     found = environment() if environ is None else environ
     return not found.get("NO_COLOR") and found.get("TERM") != "dumb"
 
@@ -203,7 +203,7 @@ def _find(flags: Mapping[str, Json], environ: Mapping[str, str], folder: Path) -
 
 
 def _layers(flags: Mapping[str, Json], environ: Mapping[str, str], folder: Path) -> list[_Layer]:
-    """What sets something, the first one before the others."""
+    """Return the sources, the highest priority first."""
     return [
         _from_flags(flags),
         _from_environment(environ),
@@ -230,9 +230,9 @@ def _from_environment(environ: Mapping[str, str]) -> _Layer:
 
 
 def _from_file(folder: Path) -> _Layer:
-    own = folder / "jobforge.toml"
-    if own.exists():
-        return _read_table(str(own), _toml(own))
+    settings_file = folder / "jobforge.toml"
+    if settings_file.exists():
+        return _read_table(str(settings_file), _toml(settings_file))
     project = folder / "pyproject.toml"
     if not project.exists():
         return {}
@@ -240,11 +240,11 @@ def _from_file(folder: Path) -> _Layer:
 
 
 def _from_user_file(environ: Mapping[str, str]) -> list[_Layer]:
-    """The chosen profile, and what holds for all of them."""
+    """Return the selected profile, then the settings for all profiles."""
     path, profile = _user_file(environ), environ.get("JOBFORGE_PROFILE")
     try:
         table = _toml(path) if path is not None and path.is_file() else {}
-    except PermissionError:  # the home of somebody else, whose variables we have
+    except PermissionError:  # HOME belongs to another user, as under sudo -E
         table = {}
     profiles = table.pop("profiles", {})
     if not isinstance(profiles, dict) or not all(isinstance(p, dict) for p in profiles.values()):
@@ -260,9 +260,9 @@ def _from_user_file(environ: Mapping[str, str]) -> list[_Layer]:
 
 
 def _user_file(environ: Mapping[str, str]) -> Path | None:
-    named, home = environ.get("XDG_CONFIG_HOME", ""), environ.get("HOME")
-    if Path(named).is_absolute():
-        return Path(named, "jobforge", "config.toml")
+    config_home, home = environ.get("XDG_CONFIG_HOME", ""), environ.get("HOME")
+    if Path(config_home).is_absolute():
+        return Path(config_home, "jobforge", "config.toml")
     return Path(home, ".config", "jobforge", "config.toml") if home else None
 
 
@@ -328,7 +328,7 @@ def _set_by(found: _SettingValue) -> str:
 
 
 def _check_beats(config: Config) -> None:
-    # Two beats must fit into a lease, or one that is late costs the job.
+    # A lease must allow for two heartbeats; otherwise one late heartbeat loses the job.
     if config.heartbeat_s * 2 > config.lease_s:
         raise ConfigError(
             f"heartbeat_s is {config.heartbeat_s:g}, more than half of lease_s, "
@@ -349,7 +349,7 @@ def _check_job_environment(config: Config) -> None:
 
 
 def _check_metrics(config: Config) -> None:
-    # Figures of all tenants: queues, definitions, how many jobs failed.
+    # Metrics reveal figures of all tenants: queues, definitions, numbers of failed jobs.
     if config.metrics_port is None or config.metrics_token or _is_loopback(config.metrics_host):
         return
     raise ConfigError(
@@ -452,12 +452,12 @@ _SECRET_FILES = {
         *("secret_key", "secret_key_previous", "artifacts_secret_key", "metrics_token"),
     )
 }
-# Flags that have another name than what they set.
+# Options whose names differ from their settings.
 _FLAGS = {
     "drain_s": "--drain-timeout",
     "key": "--api-key",
     "server_host": "--host",
     "server_port": "--port",
 }
-# Either leads to the engine: whoever names the one does not mean the other.
+# Alternative ways to reach the engine: setting one overrides the other from a lower source.
 _ALTERNATIVES = {"database_url": "server", "server": "database_url"}

@@ -1,4 +1,4 @@
-"""The URL of a database: what libpq reads besides it, and errors that do not show its password."""
+"""A database URL: the files that libpq reads credentials from, and errors without the password."""
 
 import re
 from collections.abc import Iterator
@@ -8,7 +8,7 @@ from pathlib import Path
 from jobforge.errors import ConfigError
 from jobforge.process.environment import PASSWORD, environment, withheld_variables
 
-# A parameter of the URL, the variable and the file that stand in for it.
+# A parameter of the URL, and the variable and the default file that replace it.
 _FILES = (
     ("passfile", "PGPASSFILE", ".pgpass"),
     ("servicefile", "PGSERVICEFILE", ".pg_service.conf"),
@@ -18,16 +18,16 @@ _FILES = (
 
 @dataclass(frozen=True, slots=True)
 class DatabaseUrl:
-    """A URL or connection string."""
+    """A database URL or connection string."""
 
     text: str
 
     def with_password(self) -> str:
-        """The URL with PGPASSWORD in it if libpq can no longer find that in the environment."""
+        """Return the URL with PGPASSWORD added if that was removed from the environment."""
         password = withheld_variables().get(PASSWORD)
         if not password:
             return self.text
-        from psycopg.conninfo import make_conninfo  # noqa: PLC0415 - seldom needed
+        from psycopg.conninfo import make_conninfo  # noqa: PLC0415 - rarely needed
 
         parts = self._parts()
         # A service file may contain another password.
@@ -36,19 +36,19 @@ class DatabaseUrl:
         return make_conninfo(self.text, password=password)
 
     def secret_files(self) -> Iterator[Path]:
-        """The files in which libpq looks for credentials."""
+        """Yield the files in which libpq looks for credentials."""
         parts, home = self._parts() or {}, environment().get("HOME")
-        for parameter, variable, usual in _FILES:
-            named = parts.get(parameter) or environment().get(variable)
-            if named:
-                yield Path(str(named))
+        for parameter, variable, default in _FILES:
+            path = parts.get(parameter) or environment().get(variable)
+            if path:
+                yield Path(str(path))
             elif home:
-                yield Path(home, usual)
+                yield Path(home, default)
 
     def _parts(self) -> dict[str, object] | None:
-        """None for what is not a URL, which is reported where it is used."""
-        from psycopg import ProgrammingError  # noqa: PLC0415 - seldom needed
-        from psycopg.conninfo import conninfo_to_dict  # noqa: PLC0415 - as above
+        """Return the parameters; None if the URL is invalid, which connecting reports."""
+        from psycopg import ProgrammingError  # noqa: PLC0415 - rarely needed
+        from psycopg.conninfo import conninfo_to_dict  # noqa: PLC0415 - rarely needed
 
         try:
             return dict(conninfo_to_dict(self.text))
@@ -57,9 +57,9 @@ class DatabaseUrl:
 
 
 def check_url(url: str, *, field: str = "database_url") -> None:
-    """Raise ConfigError for a password that is not percent-encoded, so that it ends too early.
+    """Raise ConfigError if an unencoded character in the password ends the password too early.
 
-    The rest of it would be taken for the host or the database, and be shown as such.
+    The rest of the password would be parsed as the host or the database, and be shown as such.
     """
     authority, _, path = re.split(r"[?]", url.partition("://")[2], maxsplit=1)[0].partition("/")
     if authority.count("@") > 1 or "@" in path:
@@ -71,11 +71,11 @@ def check_url(url: str, *, field: str = "database_url") -> None:
 
 
 def redact_url_error(text: str) -> str:
-    """What libpq and psycopg say about a URL that cannot be used, without any part of its password.
+    """Return an error of libpq or psycopg about an invalid URL, without parts of the password.
 
-    They quote what they could not read. A password that was not percent-encoded is cut at any sign,
-    so a quoted part may be a part of it: of its host what is before the last @ is hidden, and all
-    that is quoted as a token, a parameter or a value.
+    These errors quote what could not be parsed. A password that was not percent-encoded is split at
+    special characters, so any quoted part may belong to it. Hide the part of a host before the last
+    @, and everything that is quoted as a token, parameter or value.
     """
     text = _HOST.sub(r"\1***@", text)
     if _CONNECTION.search(text):
@@ -83,8 +83,9 @@ def redact_url_error(text: str) -> str:
     return _QUOTED.sub(lambda found: found[1] or found[2] or '"***"', text)
 
 
-# psycopg quotes the host that it could not resolve, libpq the one that it could not reach.
+# psycopg quotes the host that it could not resolve, libpq the host that it could not reach.
 _HOST = re.compile(r"""((?:host|host name|server at|socket) ["']).*@""", re.DOTALL)
 _CONNECTION = re.compile(r"connection to server |failed to resolve host ")
-# Greedy, because what is quoted may have a quote in it. `"="` and `"]"` are libpq's own words.
+# Greedy, because a quoted part may contain quotes. `"="` and `"]"` are literals of libpq's
+# messages.
 _QUOTED = re.compile(r'''("=")|("]"(?= in IPv6))|".*"''', re.DOTALL)

@@ -1,4 +1,4 @@
-"""Values of settings, as a flag, a variable or TOML gives them, read as what they stand for."""
+"""Parsers for values of settings from options, variables and TOML."""
 
 import math
 import re
@@ -14,7 +14,7 @@ _NO_USER = 2**32 - 1  # "unchanged" in system calls
 
 
 class InvalidValue(ValueError):
-    """What a value should have been."""
+    """Describes the value that was expected."""
 
 
 def text(value: Json) -> str:
@@ -30,10 +30,10 @@ def path(value: Json) -> Path:
 def boolean(value: Json) -> bool:
     if isinstance(value, bool):
         return value
-    word = value.strip().lower() if isinstance(value, str) else ""
-    if word not in _BOOLEANS:
+    lowered = value.strip().lower() if isinstance(value, str) else ""
+    if lowered not in _BOOLEANS:
         raise InvalidValue(f"true or false, not {value!r}")
-    return _BOOLEANS[word]
+    return _BOOLEANS[lowered]
 
 
 _BOOLEANS = {
@@ -75,7 +75,7 @@ def seconds(low: float, high: float) -> Parser:
 
 
 def user_range(value: Json) -> tuple[int, int]:
-    """User IDs, as 200000-265535; at least two, and none of them root's."""
+    """Parse a range of user IDs such as 200000-265535; at least two, none of them root's."""
     match = re.fullmatch(r"(\d{1,10})-(\d{1,10})", str(value))
     first, last = (int(match[1]), int(match[2])) if match else (0, 0)
     if not 0 < first < last < _NO_USER:
@@ -83,10 +83,10 @@ def user_range(value: Json) -> tuple[int, int]:
     return first, last
 
 
-def one_of(*words: str) -> Parser:
+def one_of(*choices: str) -> Parser:
     def parse(value: Json) -> str:
-        if not isinstance(value, str) or value.lower() not in words:
-            raise InvalidValue(f"one of {', '.join(words)}, not {value!r}")
+        if not isinstance(value, str) or value.lower() not in choices:
+            raise InvalidValue(f"one of {', '.join(choices)}, not {value!r}")
         return value.lower()
 
     return parse
@@ -104,7 +104,7 @@ def names(pattern: str) -> Parser:
 
 
 def _items(value: Json) -> list[str]:
-    """A list of TOML, or a text with commas, as a flag or a variable has it."""
+    """Return the items of a TOML list or a comma-separated string."""
     if isinstance(value, str):
         value = value.split(",")
     if not isinstance(value, list | tuple) or not all(isinstance(item, str) for item in value):
@@ -115,7 +115,7 @@ def _items(value: Json) -> list[str]:
 def queues(value: Json) -> dict[str, int | None]:
     queues: dict[str, int | None] = {}
     for item in _items(value):
-        # Names of queues may hold colons themselves.
+        # Names of queues may contain colons.
         name, _, slots = item.rpartition(":") if re.search(r":\d+\Z", item) else (item, "", None)
         if not re.fullmatch(_QUEUE_NAME, name):
             raise InvalidValue(
@@ -156,15 +156,15 @@ def algorithms(value: Json) -> tuple[str, ...]:
         if name not in _ALGORITHMS:
             raise InvalidValue(f"some of {', '.join(_ALGORITHMS)}, and {name!r} is none")
     if len({name.startswith("HS") for name in names}) > 1:
-        # A public key must never be taken for a shared secret.
+        # Mixing both would allow a token that is signed with the public key as the secret.
         raise InvalidValue("either algorithms of a shared secret or of a public key, not both")
     return tuple(names)
 
 
 def roles(value: Json) -> dict[str, str]:
-    """Words of a token's claim and the roles that they stand for."""
+    """Return the role for each value of a token's claim."""
     pairs = value.items() if isinstance(value, dict) else map(_role_pair, _items(value))
-    roles = {str(word): str(role) for word, role in pairs}
+    roles = {str(claim): str(role) for claim, role in pairs}
     for role in roles.values():
         if role not in _ROLES:
             raise InvalidValue(
@@ -174,8 +174,8 @@ def roles(value: Json) -> dict[str, str]:
 
 
 def _role_pair(item: str) -> tuple[str, str]:
-    word, _, role = item.rpartition(":")
-    return word or role, role
+    claim, _, role = item.rpartition(":")
+    return claim or role, role
 
 
 _SHORTEST_SECRET = 32

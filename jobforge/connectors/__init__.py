@@ -1,8 +1,8 @@
-"""Definitions that every worker serves: requests, webhooks, reports.
+"""Built-in definitions that every worker serves: HTTP requests, webhooks, reports.
 
 A connector is an ordinary definition, with payloads checked by its JSON Schema, whose handler is
-our own code: it runs in the worker's loop and may call the engine. Which ones there are,
-registry.py knows.
+part of JobForge: it runs in the worker's loop and may call the engine. registry.py lists the
+connectors.
 """
 
 from jobforge.connectors.connector import QUEUE, Connector, ConnectorJob

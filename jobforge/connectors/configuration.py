@@ -1,7 +1,8 @@
-"""A tenant's configuration of `connector.http.request`: where it leads to, and with which secrets.
+"""A tenant's configuration of `connector.http.request`: its URL, headers and secrets.
 
-A secret is sealed, or a reference to one that the operator put beside the workers for that tenant.
-Saving one is `sealed_config`'s, opening one for a job `open_configuration`'s.
+A secret is either encrypted, or a reference to a secret that the operator stores for the tenant on
+the workers. `seal_secrets` prepares secrets to be saved; `open_configuration` decrypts them for a
+job.
 """
 
 import base64
@@ -32,15 +33,15 @@ _REFERENCE = re.compile(r"\{\{\s*secret\.([A-Za-z_][A-Za-z0-9_]{0,49})\s*\}\}")
 
 @dataclass(frozen=True, slots=True, repr=False)
 class OpenedConfiguration:
-    """What a job uses of a configuration; of none without one."""
+    """The configuration of one job; empty if the job has none."""
 
     url: str | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
     secrets: Mapping[str, str] = field(default_factory=dict)
-    scope: RedactionScope = NO_SECRETS  # the same secrets, as they are hidden in what comes back
+    scope: RedactionScope = NO_SECRETS  # hides the same secrets in responses
 
     def fill(self, text: str) -> str:
-        """The text with `{{secret.name}}` replaced."""
+        """Return the text with `{{secret.name}}` replaced."""
         return _REFERENCE.sub(self._secret, text)
 
     def _secret(self, found: re.Match[str]) -> str:
@@ -50,36 +51,36 @@ class OpenedConfiguration:
 
 
 async def open_configuration(job: ConnectorJob[Any], name: str) -> OpenedConfiguration:
-    """Return it with all its secrets, which are hidden in the output of this job alone."""
-    from jobforge.security.vault import SealContext  # noqa: PLC0415 - it loads cryptography
+    """Return a configuration with all its secrets, which are hidden in this job's output only."""
+    from jobforge.security.vault import SealContext  # noqa: PLC0415 - imports cryptography only when needed
 
     try:
-        kept = await job.call(calls.open_connector_config(name))
+        config = await job.call(calls.open_connector_config(name))
     except NotFound:
         raise Dead(f"there is no configuration {name}") from None
-    if "$unreadable" in kept.settings or "$unreadable" in kept.secrets:
+    if "$unreadable" in config.settings or "$unreadable" in config.secrets:
         raise Dead(f"configuration {name} is too long as JSON text: set its settings and secrets")
-    key: TenantKey | None = None  # asked for by the first that is sealed
-    found: dict[str, str] = {}
-    for secret, where in kept.secrets.items():
-        if "from" in where:
-            found[secret] = job.services.secrets.lookup_for_tenant(where["from"], job.tenant_id)
+    key: TenantKey | None = None  # loaded for the first encrypted secret
+    opened: dict[str, str] = {}
+    for secret, source in config.secrets.items():
+        if "from" in source:
+            opened[secret] = job.services.secrets.lookup_for_tenant(source["from"], job.tenant_id)
             continue
         if key is None:
             key = await job.call(job.vault.build_tenant_key_call(job.tenant_id))
-        place = SealContext(_TABLE, kept.id, f"secrets.{secret}")
-        found[secret] = key.open(place, base64.b64decode(where["sealed"])).decode()
+        context = SealContext(_TABLE, config.id, f"secrets.{secret}")
+        opened[secret] = key.open(context, base64.b64decode(source["sealed"])).decode()
     scope = CURRENT_SCOPE.get() or connector_scope(job.claimed.payload_json)
-    for value in found.values():
+    for value in opened.values():
         scope.add(value)
     return OpenedConfiguration(
-        kept.settings.get("url"), kept.settings.get("headers") or {}, found, scope
+        config.settings.get("url"), config.settings.get("headers") or {}, opened, scope
     )
 
 
 def check_settings(settings: Mapping[str, Json], policy: "Policy") -> None:
-    """Invalid or AddressNotAllowed when no request could be made by them."""
-    from jobforge.connectors.egress import read_url  # noqa: PLC0415 - it loads the HTTP client
+    """Raise Invalid or AddressNotAllowed if these settings permit no request."""
+    from jobforge.connectors.egress import read_url  # noqa: PLC0415 - imports the HTTP client only when needed
 
     for name in settings.keys() - {"url", "headers"}:
         raise Invalid(f"there is no setting {name}", field=f"settings.{name}")
@@ -93,21 +94,21 @@ def check_settings(settings: Mapping[str, Json], policy: "Policy") -> None:
 
 
 def needs_seal(secrets: Mapping[str, Json]) -> bool:
-    """Whether a value is among them, and not references alone."""
+    """Return whether a secret is given as a value, not as a reference."""
     return any(isinstance(secret, Mapping) and "value" in secret for secret in secrets.values())
 
 
 def seal_secrets(
     secrets: Mapping[str, Json], config_id: UUID, key: "TenantKey | None"
 ) -> dict[str, Json]:
-    """`{"value": …}` sealed for its place; references, and None for one to be taken back, as is."""
+    """Encrypt `{"value": …}` for its field; return references, and None to remove one, as is."""
     if len(secrets) > _MOST_SECRETS:
         raise Invalid(f"a configuration has at most {_MOST_SECRETS} secrets", field="secrets")
     return {name: _seal_secret(name, secret, config_id, key) for name, secret in secrets.items()}
 
 
 def _seal_secret(name: str, secret: Json, config_id: UUID, key: "TenantKey | None") -> Json:
-    from jobforge.security.vault import SealContext  # noqa: PLC0415 - it loads cryptography
+    from jobforge.security.vault import SealContext  # noqa: PLC0415 - imports cryptography only when needed
 
     if secret is None or (isinstance(secret, Mapping) and set(secret) == {"from"}):
         return secret

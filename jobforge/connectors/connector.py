@@ -1,4 +1,4 @@
-"""A connector, and the job that its handler is given."""
+"""A connector, and the job that its handler receives."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -34,7 +34,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class ConnectorJob(Generic[P]):
-    """One attempt: the checked payload, and what a handler may use."""
+    """One attempt: the validated payload, and the services that a handler may use."""
 
     payload: P
     claimed: ClaimedJob
@@ -51,7 +51,7 @@ class ConnectorJob(Generic[P]):
 
     @property
     def fence(self) -> str:
-        """`<job id>.<lease>`: grows with each attempt, so that others can refuse an older one."""
+        """`<job id>.<lease>`, which grows with each attempt, so receivers can reject older ones."""
         return f"{self.claimed.job_id}.{self.claimed.lease}"
 
     @property
@@ -60,7 +60,7 @@ class ConnectorJob(Generic[P]):
 
     @property
     def egress(self) -> "EgressClient":
-        """The only way out: the guarded client."""
+        """The guarded HTTP client, the only one that a handler may use."""
         return self.services.egress
 
     @property
@@ -69,17 +69,17 @@ class ConnectorJob(Generic[P]):
 
     @property
     def artifacts(self) -> Artifacts:
-        """Where to put files. One that the result names as `artifact` becomes the job's."""
+        """The artifact store. A file that the result names as `artifact` becomes the job's."""
         return self.services.artifacts
 
     async def call(self, call: Call[T]) -> T:
-        """Asks the engine, for the tenant of the job."""
+        """Run a call for the job's tenant, under the job's lease."""
         return await self.services.run(call.under_lease(self.worker_id, self.claimed.token))
 
 
 @dataclass(frozen=True, slots=True)
 class Connector(Generic[P]):
-    """What a connector is: its key, the model of its payloads, and its handler."""
+    """A connector: its key, the model of its payloads, and its handler."""
 
     key: str
     payload: type[P]
@@ -106,7 +106,7 @@ class Connector(Generic[P]):
 
 
 class ConnectorTarget(EnqueueTarget):
-    """A connector as an app enqueues its jobs, whoever serves them."""
+    """A connector as an app enqueues jobs for it."""
 
     def __init__(self, connector: Connector[Any], client: EngineClient) -> None:
         self.settings = connector.settings
@@ -123,7 +123,7 @@ class ConnectorTarget(EnqueueTarget):
 
 
 class _FieldParameters(Parameters):
-    """The fields of the payload, by name."""
+    """Takes the payload's fields as arguments by name."""
 
     def build_payload(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Json]:
         given = self.bind(args, kwargs)
@@ -141,17 +141,17 @@ class ConnectorDefinition(Definition[..., Json]):
         self,
         connector: Connector[Any],
         worker_id: UUID,
-        tools: ConnectorServices,
+        services: ConnectorServices,
         client: EngineClient,
     ) -> None:
         self._connector = connector
         self._worker_id = worker_id
-        self._services = tools
+        self._services = services
         self.parameters = Parameters(("payload",), Shape(connector.payload), "payload", 1)
         self.result = _ANY
         super().__init__(self._run, connector.settings, client, Hooks(_do_nothing))
 
-    async def _run(self, payload: Any) -> Json:  # noqa: ANN401 - of the connector's model
+    async def _run(self, payload: Any) -> Json:  # noqa: ANN401 - the connector's model
         claimed = CURRENT_JOB.get()
         assert claimed is not None  # noqa: S101 - the runner has set it
         await self._services.preload()
@@ -164,4 +164,4 @@ _ANY = Shape(Any)
 
 
 def _do_nothing() -> None:
-    """What changes when a connector gets hooks: it never does."""
+    """Stand in for the handler of Hooks; connectors have no hooks."""

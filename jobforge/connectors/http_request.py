@@ -1,7 +1,7 @@
-"""`connector.http.request`: one HTTP request by the guarded client, its answer as the result.
+"""`connector.http.request`: sends one HTTP request and returns the response as the job's result.
 
-With a configuration the request goes to that configuration's origin and nowhere else, so that its
-secrets do. They stand in headers as `{{secret.name}}`.
+With a configuration, the request can go only to the configuration's origin, so its secrets go
+nowhere else. Headers refer to them as `{{secret.name}}`.
 """
 
 import base64
@@ -35,13 +35,13 @@ _MOST_HEADERS = 50
 _LONGEST_HEADER = 2_000
 _LONGEST_TAIL = 2_000
 _LONGEST_PAUSE_S = 3600.0
-_DEEPEST = 60  # a result has 64 levels, and this stands within one
-# What may well be another answer the next time; any other 4xx would be the same.
+_DEEPEST = 60  # a result may have 64 levels, including those around the response
+# A retry may succeed after these; after any other 4xx it would fail in the same way.
 _TRANSIENT_STATUSES = frozenset((408, 425, 429))
 
 
 class HttpRequest(BaseModel):
-    """The payload. A body that is a text is sent as it is, anything else as JSON."""
+    """The payload. A string body is sent as it is, any other value as JSON."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -62,27 +62,29 @@ class HttpRequest(BaseModel):
 
 
 async def run(job: ConnectorJob[HttpRequest]) -> Json:
-    asked = job.payload
-    opened = await open_configuration(job, asked.config) if asked.config else OpenedConfiguration()
+    payload = job.payload
+    opened = (
+        await open_configuration(job, payload.config) if payload.config else OpenedConfiguration()
+    )
     try:
         request = _request(job, opened)
         response = await job.egress.send(request)
     except Invalid as error:
         raise InvalidPayload(error.message, field=error.field) from None
-    answer = await run_off_loop(len(response.body), _result_from_response, response, opened.scope)
-    if not _is_expected(response.status, asked.expected_status):
-        raise _unexpected_status_error(response, answer)
-    return answer
+    result = await run_off_loop(len(response.body), _result_from_response, response, opened.scope)
+    if not _is_expected(response.status, payload.expected_status):
+        raise _unexpected_status_error(response, result)
+    return result
 
 
 def _request(job: ConnectorJob[HttpRequest], opened: OpenedConfiguration) -> "EgressRequest":
-    from jobforge.connectors.egress import EgressRequest  # noqa: PLC0415 - it loads the HTTP client
+    from jobforge.connectors.egress import EgressRequest  # noqa: PLC0415 - imports the HTTP client only when needed
 
-    asked = job.payload
-    given = {**opened.headers, **asked.headers}
+    payload = job.payload
+    given = {**opened.headers, **payload.headers}
     filled = {name: opened.fill(value) for name, value in given.items()}
-    body, kind = _body(asked.body)
-    own = {
+    body, kind = _body(payload.body)
+    defaults = {
         "Idempotency-Key": str(job.job_id),
         "X-JobForge-Fence": job.fence,
         "Content-Type": kind,
@@ -90,25 +92,25 @@ def _request(job: ConnectorJob[HttpRequest], opened: OpenedConfiguration) -> "Eg
     named = {name.lower() for name in filled}
     headers = [
         *filled.items(),
-        *((name, value) for name, value in own.items() if value and name.lower() not in named),
+        *((name, value) for name, value in defaults.items() if value and name.lower() not in named),
     ]
     return EgressRequest(
-        asked.method,
+        payload.method,
         _url(job, opened),
         headers=headers,
         body=body,
-        # What a configuration has is for its origin, also where no secret is filled in.
+        # Headers of a configuration are for its origin, even those without a secret.
         private_headers=frozenset(
             name for name, value in given.items() if name in opened.headers or filled[name] != value
         ),
-        redirects=asked.redirects,
-        deadline_s=asked.timeout_s,
+        redirects=payload.redirects,
+        deadline_s=payload.timeout_s,
         traceparent=job.traceparent,
     )
 
 
 def _url(job: ConnectorJob[HttpRequest], opened: OpenedConfiguration) -> str:
-    from jobforge.connectors.egress import read_url  # noqa: PLC0415 - it loads the HTTP client
+    from jobforge.connectors.egress import read_url  # noqa: PLC0415 - imports the HTTP client only when needed
 
     if opened.url is None:
         return job.payload.url
@@ -132,12 +134,12 @@ def _is_expected(status: int, expected: list[int] | None) -> bool:
 
 
 def _result_from_response(response: "EgressResponse", scope: RedactionScope) -> dict[str, Json]:
-    """The result, in which the configuration's secrets are hidden that the server sent back."""
+    """Return the result, with secrets hidden wherever the server echoed them."""
     headers: dict[str, str] = {}
     for name, value in response.headers[:_MOST_HEADERS]:
         key = name.lower()
-        whole = f"{headers[key]}, {value}" if key in headers else value
-        headers[key] = scope.hide(whole)[:_LONGEST_HEADER]
+        merged = f"{headers[key]}, {value}" if key in headers else value
+        headers[key] = scope.hide(merged)[:_LONGEST_HEADER]
     return {
         "status": response.status,
         "url": scope.hide(response.url),
@@ -147,15 +149,15 @@ def _result_from_response(response: "EgressResponse", scope: RedactionScope) -> 
 
 
 def _content(response: "EgressResponse", scope: RedactionScope) -> dict[str, Json]:
-    """One of json, text and base64, whichever holds it.
+    """Return the body as json, text or base64.
 
-    JSON is parsed first and secrets are hidden in its strings, so that it stays JSON.
+    JSON is parsed before secrets are hidden in its strings, so that it stays valid JSON.
     """
     try:
         text = response.body.decode()
     except UnicodeDecodeError:
         return {"base64": _base64(response.body, scope)}
-    if "\0" in text:  # jsonb keeps none
+    if "\0" in text:  # jsonb cannot store NUL
         return {"base64": _base64(response.body, scope)}
     if "json" in (response.header("content-type") or ""):
         try:
@@ -180,9 +182,9 @@ def _is_deeper(document: Json, most: int) -> bool:
 
 
 def _unexpected_status_error(
-    response: "EgressResponse", answer: dict[str, Json]
+    response: "EgressResponse", result: dict[str, Json]
 ) -> UnexpectedStatus:
-    shown = answer.get("text", answer.get("json"))
+    shown = result.get("text", result.get("json"))
     tail = shown if isinstance(shown, str) or shown is None else orjson.dumps(shown).decode()
     error = UnexpectedStatus(
         f"the answer has status {response.status}",
@@ -195,7 +197,7 @@ def _unexpected_status_error(
 
 
 def _retry_after(text: str | None) -> float | None:
-    """As the answer asks, within an hour; None for the ordinary backoff."""
+    """Return the seconds of a Retry-After header, at most an hour; None for the usual backoff."""
     if text is None:
         return None
     try:

@@ -1,4 +1,4 @@
-"""Which connectors there are, and how a worker comes to serve them."""
+"""Lists the connectors, and creates their definitions for apps and workers."""
 
 from functools import cache
 from importlib.util import find_spec
@@ -23,19 +23,19 @@ CONNECTORS: tuple[Connector[Any], ...] = (HTTP_REQUEST, REPORT_GENERATE, WEBHOOK
 
 
 def are_installed() -> bool:
-    """Whether the packages are here that they need: `pip install "jobforge[connectors]"`."""
+    """Return whether the packages of `pip install "jobforge[connectors]"` are installed."""
     return all(map(find_spec, ("httpx2", "cryptography")))
 
 
 def make_connectors(
     worker_id: UUID, *, services: ConnectorServices, client: EngineClient
 ) -> list[ConnectorDefinition]:
-    """All of them, for one worker."""
+    """Return the definitions of all connectors, for one worker."""
     return [ConnectorDefinition(each, worker_id, services, client) for each in CONNECTORS]
 
 
 def connector_target(key: str, client: EngineClient) -> ConnectorTarget:
-    """To enqueue jobs of it: `http.request`, or its whole key."""
+    """Return a target for enqueueing jobs of a connector, by `http.request` or the full key."""
     for each in CONNECTORS:
         if key in {each.key, each.key.removeprefix(_PREFIX)}:
             return ConnectorTarget(each, client)
@@ -45,7 +45,7 @@ def connector_target(key: str, client: EngineClient) -> ConnectorTarget:
 
 @cache
 def connector_registrations() -> tuple[Call[None], ...]:
-    """The calls that make them known to a database that no worker has seen."""
+    """Return calls that register the connectors in a database where no worker has run yet."""
     return tuple(
         calls.put_definition(
             each.key, each.version, each.settings.registration(Shape(each.payload).schema())

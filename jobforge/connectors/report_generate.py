@@ -1,8 +1,8 @@
-"""`connector.report.generate`: a file of rows, as an artifact of the job.
+"""`connector.report.generate`: writes rows into a file, as the job's artifact.
 
-The rows are those of the payload, of another job's result, of an artifact, or a list of jobs, all
-of the job's own tenant. They are read, written and put piece by piece, in a thread that asks the
-loop for each page of jobs.
+The rows come from the payload, another job's result, an artifact, or a list of jobs, always of the
+job's own tenant. A thread reads and writes them in chunks; it runs each engine call in the event
+loop.
 """
 
 import asyncio
@@ -40,14 +40,14 @@ from jobforge.types.jsonb import decode
 
 _MOST_ROWS = 1_000_000
 _PAGE = 200
-# So many rows are looked at to find out which columns there are.
+# Number of rows read to infer the columns.
 _SAMPLED_ROWS = 100
-# An artifact that is larger is read line by line; a line is one row.
+# A larger artifact is read line by line, one row per line.
 _READ_WHOLE = 8 * 1024**2
 _LONGEST_LINE = 1024**2
 _CALL_TIMEOUT_S = 60.0
 
-# Apart from those that the worker itself needs: a report may take minutes.
+# Separate from the worker's threads, because a report may take minutes.
 _THREADS = ThreadPoolExecutor(4, "report")
 
 _WRITERS: dict[str, Callable[[Table], Iterator[bytes]]] = {
@@ -64,27 +64,27 @@ class _Part(BaseModel):
 
 
 class GivenRows(_Part):
-    """The rows themselves."""
+    """Rows in the payload."""
 
     rows: Annotated[list[dict[str, Json]], Field(max_length=100_000)]
 
 
 class ResultOfJob(_Part):
-    """What a job has returned; `path` leads to the rows within it."""
+    """The result of a job; `path` selects the rows in it."""
 
     job_id: UUID
     path: Text | None = None
 
 
 class RowsOfArtifact(_Part):
-    """A file of JSON: an array, rows on lines, or what a report of the format json has written."""
+    """A JSON file: an array, one row per line, or a report of format json."""
 
     artifact: Annotated[str, Field(pattern=f"^{PREFIX}", max_length=1000)]
     path: Text | None = None
 
 
 class ReportJobFilter(_Part):
-    """As the list of jobs takes it."""
+    """Filter of jobs, as for the list of jobs."""
 
     state: Annotated[list[str], Field(max_length=9)] | None = None
     definition: Text | None = None
@@ -118,32 +118,32 @@ class ReportRequest(_Part):
 
 
 async def run(job: ConnectorJob[ReportRequest]) -> Json:
-    ask = _ThreadedEngine(job)
+    engine = _ThreadedEngine(job)
     try:
-        return await asyncio.get_running_loop().run_in_executor(_THREADS, _make_report, job, ask)
+        return await asyncio.get_running_loop().run_in_executor(_THREADS, _make_report, job, engine)
     except PayloadTooLarge as error:
         raise Dead(error.message) from error
     except Invalid as error:
         raise InvalidPayload(error.message, field=error.field) from error
     finally:
-        ask.end()
+        engine.end()
 
 
 class _ThreadedEngine:
-    """The engine, for the thread in which a report is made; it ends when the job does."""
+    """Runs engine calls from the thread that writes a report; raises once the job has ended."""
 
     def __init__(self, job: ConnectorJob[ReportRequest]) -> None:
         self._job = job
         self._loop = asyncio.get_running_loop()
         self._is_over = Event()
 
-    def run(self, call: Call[Any]) -> Any:  # noqa: ANN401 - as the call has it
+    def run(self, call: Call[Any]) -> Any:  # noqa: ANN401 - the call's result
         self.check()
-        asked = asyncio.run_coroutine_threadsafe(self._job.call(call), self._loop)
-        return asked.result(_CALL_TIMEOUT_S)
+        future = asyncio.run_coroutine_threadsafe(self._job.call(call), self._loop)
+        return future.result(_CALL_TIMEOUT_S)
 
     def check(self) -> None:
-        """Nobody waits for the report any more: the thread is to end as well."""
+        """Raise CancelledError if the job has ended, to stop the thread."""
         if self._is_over.is_set():
             raise CancelledError
 
@@ -151,19 +151,21 @@ class _ThreadedEngine:
         self._is_over.set()
 
 
-def _make_report(job: ConnectorJob[ReportRequest], ask: _ThreadedEngine) -> dict[str, Json]:
-    asked, artifacts = job.payload, job.artifacts
-    rows = _rows(asked, job.tenant_id, artifacts, ask)
+def _make_report(job: ConnectorJob[ReportRequest], engine: _ThreadedEngine) -> dict[str, Json]:
+    request, artifacts = job.payload, job.artifacts
+    rows = _rows(request, job.tenant_id, artifacts, engine)
     first = list(islice(rows, _SAMPLED_ROWS))
-    columns = infer_columns(first) if asked.columns is None else [_column(c) for c in asked.columns]
-    table = Table(
-        columns, _check_periodically(chain(first, rows), ask), asked.title, asked.max_rows
+    columns = (
+        infer_columns(first) if request.columns is None else [_column(c) for c in request.columns]
     )
-    key = new_key(job.tenant_id, job.job_id, f"report-{job.claimed.lease}.{asked.format}")
-    marker = artifacts.put(key, _WRITERS[asked.format](table))
+    table = Table(
+        columns, _check_periodically(chain(first, rows), engine), request.title, request.max_rows
+    )
+    key = new_key(job.tenant_id, job.job_id, f"report-{job.claimed.lease}.{request.format}")
+    marker = artifacts.put(key, _WRITERS[request.format](table))
     return {
         "artifact": marker.ref,
-        "format": asked.format,
+        "format": request.format,
         "rows": table.count,
         "truncated": table.is_truncated,
         "bytes": marker.bytes,
@@ -171,10 +173,10 @@ def _make_report(job: ConnectorJob[ReportRequest], ask: _ThreadedEngine) -> dict
     }
 
 
-def _check_periodically(rows: Iterator[ReportRow], ask: _ThreadedEngine) -> Iterator[ReportRow]:
+def _check_periodically(rows: Iterator[ReportRow], engine: _ThreadedEngine) -> Iterator[ReportRow]:
     for number, row in enumerate(rows):
         if number % _PAGE == 0:
-            ask.check()
+            engine.check()
         yield row
 
 
@@ -185,22 +187,22 @@ def _column(choice: str | ColumnChoice) -> Column:
 
 
 def _rows(
-    asked: ReportRequest, tenant_id: UUID, artifacts: Artifacts, ask: _ThreadedEngine
+    request: ReportRequest, tenant_id: UUID, artifacts: Artifacts, engine: _ThreadedEngine
 ) -> Iterator[ReportRow]:
-    match asked.source:
+    match request.source:
         case GivenRows(rows=rows):
             return iter(rows)
         case ResultOfJob(job_id=job_id, path=path):
-            return _rows_in(_result(artifacts, _job(ask, job_id)), path)
+            return _rows_in(_result(artifacts, _job(engine, job_id)), path)
         case RowsOfArtifact(artifact=ref, path=path):
             return _rows_of_file(artifacts, read_ref(ref, tenant_id).path, path)
         case ListOfJobs(jobs=which):
-            return _jobs(ask, which)
+            return _jobs(engine, which)
 
 
-def _job(ask: _ThreadedEngine, job_id: UUID) -> Job:
+def _job(engine: _ThreadedEngine, job_id: UUID) -> Job:
     try:
-        job: Job = ask.run(calls.get_job(job_id)).job
+        job: Job = engine.run(calls.get_job(job_id)).job
     except NotFound:
         raise Dead(f"there is no job {job_id}") from None
     if job.state in {State.DEAD, State.CANCELED}:
@@ -228,17 +230,17 @@ def _rows_in(document: Json, path: str | None) -> Iterator[ReportRow]:
 def _rows_of_file(artifacts: Artifacts, file: str, path: str | None) -> Iterator[ReportRow]:
     if artifacts.store.size(file) > _READ_WHOLE:
         return _rows_on_lines(artifacts.store.open(file))
-    whole = b"".join(artifacts.store.open(file))
+    content = b"".join(artifacts.store.open(file))
     try:
-        document = decode(whole)
+        document = decode(content)
     except ValueError:
-        return _rows_on_lines(iter([whole]))
+        return _rows_on_lines(iter([content]))
     is_report = isinstance(document, dict) and {"columns", "rows"} <= document.keys()
     return _rows_in(document, path or ("rows" if is_report else None))
 
 
 def _rows_on_lines(pieces: Iterator[bytes]) -> Iterator[ReportRow]:
-    """Rows of JSON Lines, or of an array that has each of its elements on a line."""
+    """Yield rows of JSON Lines, or of an array with one element per line."""
     for line in _lines(pieces):
         text = line.strip().rstrip(b",")
         if not text or text in {b"[", b"]", b"]}"} or text.endswith(b"["):
@@ -253,18 +255,18 @@ def _rows_on_lines(pieces: Iterator[bytes]) -> Iterator[ReportRow]:
 def _lines(pieces: Iterator[bytes]) -> Iterator[bytes]:
     rest = b""
     for piece in pieces:
-        *whole, rest = (rest + piece).split(b"\n")
-        yield from whole
+        *lines, rest = (rest + piece).split(b"\n")
+        yield from lines
         if len(rest) > _LONGEST_LINE:
             raise Dead("a line of the artifact is longer than a row may be")
     yield rest
 
 
-def _jobs(ask: _ThreadedEngine, which: ReportJobFilter) -> Iterator[ReportRow]:
-    wanted = JobFilter(**which.model_dump(exclude_none=True))
+def _jobs(engine: _ThreadedEngine, which: ReportJobFilter) -> Iterator[ReportRow]:
+    job_filter = JobFilter(**which.model_dump(exclude_none=True))
     before: UUID | None = None
     while True:
-        page: list[JobListing] = ask.run(calls.list_jobs(wanted, limit=_PAGE, before=before))
+        page: list[JobListing] = engine.run(calls.list_jobs(job_filter, limit=_PAGE, before=before))
         yield from map(_row_from_listing, page)
         if len(page) < _PAGE:
             return
@@ -272,12 +274,12 @@ def _jobs(ask: _ThreadedEngine, which: ReportJobFilter) -> Iterator[ReportRow]:
 
 
 def _row_from_listing(job: JobListing) -> ReportRow:
-    """As the list of jobs shows it: secrets are masked."""
+    """Return a job as the list of jobs shows it: secrets are masked."""
     fields = {**asdict(job), "error": mask(job.error)}
     return {name: _text(value) for name, value in fields.items()}
 
 
-def _text(value: Any) -> Json:  # noqa: ANN401 - of any column
+def _text(value: Any) -> Json:  # noqa: ANN401 - the value of any column
     if isinstance(value, datetime):
         return value.isoformat()
     return str(value) if isinstance(value, UUID) else value

@@ -1,4 +1,4 @@
-"""What the connectors of one worker share. Nothing is loaded or read before it is first used."""
+"""Services that the connectors of one worker share, each loaded on first use."""
 
 import asyncio
 from collections.abc import Awaitable
@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 class CallRunner(Protocol):
-    """What runs calls: the worker's database."""
+    """Runs calls: the worker's engine."""
 
     def run(self, call: Call[T]) -> Awaitable[T]: ...
 
@@ -32,7 +32,7 @@ class ConnectorServices:
         self._is_ready = False
 
     async def preload(self) -> None:
-        """Before the first job: to load a client and to look up names would hold up the loop."""
+        """Load the client in a thread: its import and DNS lookups would block the event loop."""
         if not self._is_ready:
             await asyncio.to_thread(getattr, self, "egress")
             self._is_ready = True
@@ -50,13 +50,13 @@ class ConnectorServices:
 
     @cached_property
     def egress(self) -> "EgressClient":
-        from jobforge.connectors.egress import open_egress  # noqa: PLC0415 - it loads the HTTP client
+        from jobforge.connectors.egress import open_egress  # noqa: PLC0415 - imports the HTTP client only when needed
 
         return open_egress(self._config)
 
     @cached_property
     def vault(self) -> "Vault":
-        from jobforge.security.vault import open_vault  # noqa: PLC0415 - it loads cryptography
+        from jobforge.security.vault import open_vault  # noqa: PLC0415 - imports cryptography only when needed
 
         return open_vault(self._config)
 

@@ -1,7 +1,8 @@
-"""`connector.webhook.deliver`: sends one message to a webhook endpoint, signed.
+"""`connector.webhook.deliver`: sends one signed message to a webhook endpoint.
 
-Whatever comes of it is written to the delivery first, which owners see; then the job ends or is
-tried again, for most of a day. Nothing is followed: a redirect is a failure.
+The connector first records the attempt's outcome in the delivery, which the endpoint's owner can
+see; then the job finishes, or is retried for about 17 hours. Redirects are not followed but count
+as failures.
 """
 
 import random
@@ -25,7 +26,7 @@ from jobforge.types.webhooks import TEST_EVENT, OpenDelivery
 if TYPE_CHECKING:
     from jobforge.connectors.egress import EgressClient, EgressRequest
 
-# Seconds before the second attempt, the third and so on: the last comes after 17 h 35 min.
+# Seconds before each retry; the last one comes after 17 h 35 min.
 RETRY_DELAYS_S = (5, 300, 1_800, 7_200, 18_000, 36_000)
 DEADLINE_S = 30.0
 
@@ -45,7 +46,7 @@ class WebhookDelivery(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class _SendResult:
-    """What came of it; without an error it was delivered."""
+    """Result of sending; without an error the message was delivered."""
 
     status: int | None = None
     response: str | None = None
@@ -64,7 +65,7 @@ async def _run(job: ConnectorJob[WebhookDelivery]) -> Json:
     is_test = delivery.event == TEST_EVENT
     if delivery.disabled_reason is not None and not is_test:
         raise Cancel(f"the webhook is disabled: {delivery.disabled_reason}")
-    if delivery.delivered_at is not None:  # and the worker that did it could not say so any more
+    if delivery.delivered_at is not None:  # an earlier attempt delivered it but could not report it
         return {"delivered_at": delivery.delivered_at.isoformat()}
     sent = await _send(job.egress, await _request(job, delivery))
     is_enabled = await job.call(calls.record_delivery(endpoint_id, delivery_id, sent.to_json()))
@@ -79,8 +80,8 @@ async def _run(job: ConnectorJob[WebhookDelivery]) -> Json:
 
 
 async def _request(job: ConnectorJob[WebhookDelivery], delivery: OpenDelivery) -> "EgressRequest":
-    from jobforge.connectors.egress import EgressRequest  # noqa: PLC0415 - it loads the HTTP client
-    from jobforge.security.webhook_secrets import open_secret  # noqa: PLC0415 - it loads cryptography
+    from jobforge.connectors.egress import EgressRequest  # noqa: PLC0415 - imports the HTTP client only when needed
+    from jobforge.security.webhook_secrets import open_secret  # noqa: PLC0415 - imports cryptography only when needed
 
     key = await job.call(job.vault.build_tenant_key_call(job.tenant_id))
     secrets = [open_secret(key, job.payload.endpoint_id, sealed) for sealed in delivery.secrets]
@@ -101,23 +102,25 @@ async def _request(job: ConnectorJob[WebhookDelivery], delivery: OpenDelivery) -
 
 async def _send(egress: "EgressClient", request: "EgressRequest") -> _SendResult:
     try:
-        answer = await egress.send(request)
+        http_response = await egress.send(request)
     except (EgressError, Invalid) as error:
         return _SendResult(error=f"{error.code}: {error.message}")
-    response = await run_off_loop(len(answer.body), _clean_response, answer.body)
-    if 200 <= answer.status <= 299:
-        return _SendResult(answer.status, response)
-    return _SendResult(answer.status, response, f"the receiver answered {answer.status}")
+    response = await run_off_loop(len(http_response.body), _clean_response, http_response.body)
+    if 200 <= http_response.status <= 299:
+        return _SendResult(http_response.status, response)
+    return _SendResult(
+        http_response.status, response, f"the receiver answered {http_response.status}"
+    )
 
 
 def _wait_s(attempt: int) -> float:
-    """Some time more at random, so that an outage is not followed by a rush."""
+    """Return the delay with jitter, so that an outage is not followed by a burst of requests."""
     wait_s = RETRY_DELAYS_S[min(attempt, len(RETRY_DELAYS_S)) - 1]
-    return wait_s * random.uniform(1, 1.1)  # noqa: S311 - no secret
+    return wait_s * random.uniform(1, 1.1)  # noqa: S311 - jitter needs no secure random numbers
 
 
 def _clean_response(body: bytes) -> str:
-    """The start of a response, fit to be shown. Redacted before it is cut."""
+    """Return the start of a response, safe to display. Redacted before it is cut."""
     text = mask_text(body[:_READ_BYTES].decode(errors="replace"))
     shown = _CONTROL.sub("\N{REPLACEMENT CHARACTER}", text)
     return shown.encode()[:_KEPT_BYTES].decode(errors="ignore")

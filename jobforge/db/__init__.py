@@ -1,8 +1,8 @@
-"""The seam to Postgres: connections, the tenant of a transaction, and running a Call.
+"""Postgres access: connections, tenant transactions, and running a Call.
 
-Which functions there are, calls/ knows. Nothing here relies on the state of a session, so all of it
-works through PgBouncer in transaction mode; only LISTEN needs a session, and has a connection of
-its own. Every error of the driver becomes one of errors.py (driver.py) here.
+calls/ defines which SQL functions exist. Nothing in this package relies on session state, so all of
+it works through PgBouncer in transaction mode; only LISTEN needs a session, and opens a separate
+connection. driver.py translates driver errors to the classes of errors.py.
 """
 
 from jobforge.db.connection import (

@@ -1,4 +1,4 @@
-"""One connection, ours or not: a call on it, and transactions in the name of a tenant."""
+"""Run a Call on a single connection, the engine's or the caller's, and open tenant transactions."""
 
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
@@ -21,7 +21,7 @@ from jobforge.errors import Conflict
 
 T = TypeVar("T")
 
-# Rows of a connection that is not ours come as it likes; calls ask for tuples by themselves.
+# A caller's connection may have any row factory; run() and asend() request tuples explicitly.
 Connection = psycopg.Connection[Any]
 AsyncConnection = psycopg.AsyncConnection[Any]
 
@@ -32,23 +32,26 @@ SET_LOCAL = "select set_config(%s, %s, true)"
 def connect(
     url: str, *, behind_pooler: bool = False, timeouts: Timeouts = DEFAULT_TIMEOUTS
 ) -> Iterator[Connection]:
-    """A connection for code that is not async, in autocommit; closed at the end."""
-    given = build_connect_kwargs(url, behind_pooler=behind_pooler, timeouts=timeouts)
+    """Open a synchronous connection in autocommit mode; close it on exit."""
+    kwargs = build_connect_kwargs(url, behind_pooler=behind_pooler, timeouts=timeouts)
     with DriverErrorTranslator():
-        conn: Connection = psycopg.connect(**given)
+        conn: Connection = psycopg.connect(**kwargs)
     with conn:
         yield conn
 
 
 @contextmanager
 def tenant(conn: Connection, tenant_id: UUID) -> Iterator[None]:
-    """A transaction in the name of a tenant, on a connection of `connect`."""
-    with DriverErrorTranslator() as explained:
+    """Run the body in a transaction for one tenant.
+
+    All statements go out in one pipeline, so they share their round trips.
+    """
+    with DriverErrorTranslator() as translator:
         try:
             with conn.pipeline():
                 conn.execute("begin")
                 conn.execute(SET_LOCAL, ("app.tenant_id", str(tenant_id)))
-                with explained.pass_through_body_errors():
+                with translator.pass_through_body_errors():
                     yield
                 commit = conn.execute("commit")
             check_committed(commit.statusmessage)
@@ -59,7 +62,10 @@ def tenant(conn: Connection, tenant_id: UUID) -> Iterator[None]:
 
 @contextmanager
 def transaction(conn: Connection, tenant_id: UUID) -> Iterator[None]:
-    """As `tenant`, for statements of the caller's own: each is sent, and may fail, by itself."""
+    """Run the body in a transaction for one tenant, without a pipeline.
+
+    For the caller's own statements: each is sent at once, and raises its own error.
+    """
     with DriverErrorTranslator(), conn.pipeline():
         conn.execute("begin")
         conn.execute(SET_LOCAL, ("app.tenant_id", str(tenant_id)))
@@ -74,7 +80,7 @@ def transaction(conn: Connection, tenant_id: UUID) -> Iterator[None]:
 
 @asynccontextmanager
 async def atransaction(conn: AsyncConnection, tenant_id: UUID) -> AsyncIterator[None]:
-    """As `transaction`, for async connections."""
+    """Async twin of `transaction`."""
     with DriverErrorTranslator():
         async with conn.pipeline():
             await conn.execute("begin")
@@ -89,7 +95,7 @@ async def atransaction(conn: AsyncConnection, tenant_id: UUID) -> AsyncIterator[
 
 
 def run(conn: Connection, call: Call[T]) -> T:
-    """The call on any connection: within its transaction, or in one of its own."""
+    """Run a call on any connection: in its open transaction, or in a new one."""
     cursor = psycopg.Cursor(conn, row_factory=tuple_row)
     with DriverErrorTranslator():
         if not call.settings:
@@ -103,12 +109,12 @@ def run(conn: Connection, call: Call[T]) -> T:
 
 
 async def arun(conn: AsyncConnection, call: Call[T]) -> T:
-    """As `run`, for async connections."""
+    """Async twin of `run`."""
     return await (await asend(conn, call)).read()
 
 
 async def asend(conn: AsyncConnection, call: Call[T]) -> PendingResult[T]:
-    """As `arun`, but reading the answer is left for later."""
+    """Run a call like `arun`, but leave reading the rows to the caller."""
     cursor = psycopg.AsyncCursor(conn, row_factory=tuple_row)
 
     async def read() -> T:
@@ -126,14 +132,14 @@ async def asend(conn: AsyncConnection, call: Call[T]) -> PendingResult[T]:
         return PendingResult(cursor.rowcount, read)
 
 
-def check_committed(answer: str | None) -> None:
-    # Where a statement has failed, and the caller passed over it, Postgres answers "ROLLBACK".
-    if answer != "COMMIT":
+def check_committed(status: str | None) -> None:
+    # If a statement failed and the caller caught its error, Postgres completes COMMIT as ROLLBACK.
+    if status != "COMMIT":
         raise Conflict(EARLIER_CALL_FAILED)
 
 
 def has_pending_input(conn: Connection | AsyncConnection) -> bool:
-    # The server speaks unasked only to say that it is going; a look at the socket costs no trip.
-    looked = poll()
-    looked.register(conn.fileno(), POLLIN)
-    return bool(looked.poll(0))
+    # An idle server sends data only when it closes the connection. poll() needs no round trip.
+    poller = poll()
+    poller.register(conn.fileno(), POLLIN)
+    return bool(poller.poll(0))

@@ -1,4 +1,4 @@
-"""Connections to one database for async code, and what it notifies."""
+"""Connection pool to one database for async code, and LISTEN."""
 
 import asyncio
 import weakref
@@ -38,10 +38,10 @@ T = TypeVar("T")
 
 
 class Database:
-    """A pool of connections to one database, for async code.
+    """A pool of async connections to one database.
 
-    `behind_pooler` is for PgBouncer in transaction mode: no start-up options and no prepared
-    statements. LISTEN cannot go through it; `listen_url` leads past it.
+    `behind_pooler` is for PgBouncer in transaction mode: no startup options and no prepared
+    statements. LISTEN does not work through such a pooler; `listen_url` must bypass it.
     """
 
     def __init__(
@@ -73,13 +73,14 @@ class Database:
             check=_acheck,
             open=False,
         )
-        # Behind a pooler nothing can be prepared; and of a single connection none is left over.
+        # A pooler does not support prepared statements. The fast connection stays checked out, so a
+        # pool of one connection cannot spare it.
         self._fast_connection = None if behind_pooler or size < 2 else FastConnection(self._pool)
 
     async def open(self) -> None:
-        """Raises Unavailable at once, and says why, when the database cannot be reached."""
+        """Open the pool. Raise Unavailable, with the cause, if the database is unreachable."""
         with DriverErrorTranslator():
-            # The pool would try again in silence until its time is up.
+            # The pool hides connection errors: it retries silently until its timeout.
             await (await psycopg.AsyncConnection.connect(**self._settings)).close()
             await self._pool.open(wait=True)
 
@@ -89,7 +90,7 @@ class Database:
         await self._pool.close()
 
     def abort(self) -> None:
-        """Ends its connections after its loop was closed, where nothing can be awaited."""
+        """Close the connections after their event loop was closed, when nothing can be awaited."""
         for conn in list(self._connections):
             conn.pgconn.finish()
 
@@ -104,7 +105,7 @@ class Database:
         await self.close()
 
     async def run(self, call: Call[T]) -> T:
-        """The call in a transaction of its own: one round trip."""
+        """Run a call in its own transaction: one round trip."""
         async with self.connection() as conn:
             if call.settings or not call.is_frequent or self._behind_pooler:
                 return await arun(conn, call)
@@ -112,14 +113,19 @@ class Database:
                 return await prepared.arun(conn, call)
 
     async def run_fast(self, call: Call[T]) -> T:
-        """As `run`, for a frequent call without settings; who gives up does not undo it."""
+        """Run a frequent call without settings on the fast connection if that is free.
+
+        Canceling the caller does not undo a call that was sent.
+        """
         if self._fast_connection is None or self._fast_connection.is_busy:
             return await self.run(call)
         return await self._fast_connection.run(call)
 
     async def run_all(self, tenant_id: UUID, calls: Iterable[Call[T]]) -> list[T]:
-        """All in one transaction. Each goes out as soon as it is made: meanwhile the server works
-        on those before it.
+        """Run all calls in one transaction.
+
+        Each call is sent as soon as `calls` yields it, so the server works on the previous ones in
+        the meantime.
         """
         sent = []
         async with self.tenant(tenant_id) as scope:
@@ -132,15 +138,15 @@ class Database:
 
     @asynccontextmanager
     async def tenant(self, tenant_id: UUID) -> AsyncIterator["TenantTransaction"]:
-        """A transaction in the name of a tenant: commits at the end, rolls back on an error."""
+        """Open a transaction for one tenant: commit on exit, roll back on an error."""
         async with self.connection() as conn:
-            with DriverErrorTranslator() as explained:
+            with DriverErrorTranslator() as translator:
                 try:
-                    # What opens the transaction travels with the first call.
+                    # In the pipeline, BEGIN and the setting travel with the first call.
                     async with conn.pipeline():
                         await conn.execute("begin")
                         await conn.execute(SET_LOCAL, ("app.tenant_id", str(tenant_id)))
-                        with explained.pass_through_body_errors():
+                        with translator.pass_through_body_errors():
                             yield TenantTransaction(conn)
                         commit = await conn.execute("commit")
                     check_committed(commit.statusmessage)
@@ -150,7 +156,7 @@ class Database:
 
     @asynccontextmanager
     async def connection(self) -> AsyncIterator[AsyncPreparedConnection]:
-        """A connection of the pool, in autocommit, for a transaction of the caller's own."""
+        """Check out a pooled connection, in autocommit mode, for the caller's own transaction."""
         with DriverErrorTranslator():
             conn = await self._pool.getconn()
         try:
@@ -159,14 +165,14 @@ class Database:
             await self._pool.putconn(conn)
 
     def create_link(self, *, durable: bool = True) -> DedicatedConnection:
-        """A connection apart from the pool, for one loop."""
+        """Return a connection outside the pool, for one loop."""
         return DedicatedConnection(
             self._settings, durable=durable, behind_pooler=self._behind_pooler
         )
 
     @asynccontextmanager
     async def listen(self, *channels: str) -> AsyncIterator[AsyncIterator[str]]:
-        """The names of channels as they are notified, on a connection of its own."""
+        """Yield the channel name of each notification, on a separate connection."""
         if not self.can_listen:
             raise ConfigError(
                 "LISTEN does not work through a pooler",
@@ -182,19 +188,19 @@ class Database:
                 yield names
 
     async def inspect(self) -> Inspection:
-        """What the server is like, and what this login may do there."""
+        """Return the server's version and settings, and this login's rights."""
         async with self.connection() as conn:
             return await arun(conn, inspect(conn.info.backend_pid))
 
 
 @dataclass(frozen=True, slots=True)
 class TenantTransaction:
-    """An open transaction; the first call also carries what opened it."""
+    """An open tenant transaction; its BEGIN travels with the first call."""
 
     connection: AsyncConnection
 
     async def run(self, call: Call[T]) -> T:
-        if call.is_for_tenant:  # the calls after it would act for that tenant too
+        if call.is_for_tenant:  # later calls would use that tenant too
             raise Conflict("the transaction has its tenant already")
         return await arun(self.connection, call)
 
@@ -205,14 +211,14 @@ async def _acheck(conn: AsyncConnection) -> None:
 
 
 async def _iter_notifications(conn: AsyncConnection) -> AsyncGenerator[str, None]:
-    # Not by the driver, which looks ten times a second whether it was told to stop.
-    news, socket = asyncio.Event(), conn.fileno()
+    # psycopg's own generator wakes up ten times a second to check whether it was stopped.
+    has_input, socket = asyncio.Event(), conn.fileno()
     loop = asyncio.get_running_loop()
-    loop.add_reader(socket, news.set)
+    loop.add_reader(socket, has_input.set)
     try:
         while True:
-            await news.wait()
-            news.clear()
+            await has_input.wait()
+            has_input.clear()
             with DriverErrorTranslator():
                 conn.pgconn.consume_input()
             while notice := conn.pgconn.notifies():

@@ -1,7 +1,7 @@
-"""What the driver is told when a connection is made, and its errors as ours.
+"""psycopg settings for new connections, and translation of psycopg errors to JobForge errors.
 
-db/ makes the connections and runs calls on them; whoever runs a call on a connection that is not
-ours takes `explanation` from here.
+The rest of db/ opens the connections and runs calls. Code that runs a call on a caller's connection
+uses DriverErrorTranslator from this module.
 """
 
 from collections.abc import Iterator
@@ -27,7 +27,7 @@ from jobforge.errors import (
 )
 from jobforge.types import jsonb
 
-# A peer that has vanished is noticed within 15 s or so, rather than after hours.
+# Detects a peer that vanished after about 15 s instead of hours.
 _NETWORK = {
     "application_name": "jobforge",
     "connect_timeout": 10,
@@ -37,7 +37,7 @@ _NETWORK = {
     "keepalives_count": 2,
     "tcp_user_timeout": 15_000,
 }
-# Without a password, which would be hidden as if it were one.
+# Without a password: redaction would hide a sample password like a real one.
 URL_HINT = "postgresql://user@host:port/database"
 EARLIER_CALL_FAILED = "nothing was done: an earlier call of this transaction has failed"
 _ABORTED_TRANSACTION_ERRORS = (
@@ -48,10 +48,10 @@ _ABORTED_TRANSACTION_ERRORS = (
 
 @dataclass(frozen=True, slots=True)
 class Timeouts:
-    """What our sessions may take, in seconds; 0 is no limit.
+    """Session timeouts in seconds; 0 means no limit.
 
-    They are asked for when a session starts. A pooler refuses such parameters, so behind one they
-    are settings of the login: `alter role worker set lock_timeout = '2s'`.
+    They are sent as startup options. A pooler rejects those, so behind a pooler set them on the
+    login: `alter role worker set lock_timeout = '2s'`.
     """
 
     statement_s: float = 30
@@ -71,7 +71,7 @@ DEFAULT_TIMEOUTS = Timeouts()
 
 
 def build_connect_kwargs(url: str, *, behind_pooler: bool, timeouts: Timeouts) -> dict[str, Any]:
-    """What psycopg.connect is given. What the URL itself says goes before our own wishes."""
+    """Return the arguments of psycopg.connect. Parameters in the URL override the defaults."""
     check_url(url)
     try:
         given = conninfo_to_dict(url)
@@ -87,7 +87,7 @@ def build_connect_kwargs(url: str, *, behind_pooler: bool, timeouts: Timeouts) -
 
 
 class _PackedDumper(Dumper):
-    """Passes on what is packed already."""
+    """Dumper for arrays that are already in binary format."""
 
     format = Format.BINARY
 
@@ -107,7 +107,7 @@ _ADAPTERS = _adapters()
 
 
 class DriverErrorTranslator:
-    """Within it, errors of the driver are raised as ours."""
+    """Context manager that raises psycopg errors as JobForge errors."""
 
     __slots__ = ("_from_body",)
 
@@ -120,13 +120,13 @@ class DriverErrorTranslator:
     def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
         if error is None or error is self._from_body:
             return
-        explained = translate_error(error)
-        if explained is not None:
-            raise explained from error
+        translated = translate_error(error)
+        if translated is not None:
+            raise translated from error
 
     @contextmanager
     def pass_through_body_errors(self) -> Iterator[None]:
-        """What the caller's own code raises may be an error of another database's driver."""
+        """Do not translate what the caller's code raises: it may use another database's driver."""
         try:
             yield
         except BaseException as error:
@@ -135,7 +135,7 @@ class DriverErrorTranslator:
 
 
 def translate_error(error: BaseException) -> JobForgeError | None:
-    """Our error for one of the driver's; None when it is a fault of the calling code."""
+    """Return the JobForge error for a psycopg error; None if it is a bug in the calling code."""
     if isinstance(error, UnicodeEncodeError):
         return Invalid(f"a text cannot be sent: {error}")
     if isinstance(error, _ABORTED_TRANSACTION_ERRORS):
@@ -156,4 +156,4 @@ def _translate_driver_error(error: psycopg.Error) -> JobForgeError | None:
         )
     if isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
         return Unavailable(redact_url_error(message))
-    return None  # a fault of the calling code, such as a wrong number of parameters
+    return None  # a bug in the calling code, such as a wrong number of parameters

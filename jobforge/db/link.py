@@ -1,4 +1,4 @@
-"""A connection apart from any pool, which one loop keeps for itself."""
+"""A dedicated connection for one loop, outside any pool."""
 
 from typing import Any, TypeVar
 
@@ -12,10 +12,10 @@ T = TypeVar("T")
 
 
 class DedicatedConnection:
-    """A connection kept for one loop: opened when first used, and anew after it was lost.
+    """A connection for one loop, opened on first use and reopened after it was lost.
 
-    One call at a time. What a link that is not durable commits may be gone after a crash of the
-    server.
+    One call at a time. With `durable=False`, synchronous_commit is off: a server crash can lose the
+    last commits.
     """
 
     def __init__(self, settings: dict[str, Any], *, durable: bool, behind_pooler: bool) -> None:
@@ -31,7 +31,7 @@ class DedicatedConnection:
         return await (await self.send(call)).read()
 
     async def send(self, call: Call[T]) -> PendingResult[T]:
-        """The answer is complete, and may be read while another call is on its way."""
+        """Run a call; its complete result may be read while the next call is under way."""
         if self._watched is None or self._watched.connection.closed:
             with DriverErrorTranslator():
                 self._watched = WatchedConnection(
@@ -42,7 +42,7 @@ class DedicatedConnection:
         try:
             return await self._send(self._watched, call)
         except BaseException:
-            # A call that was interrupted may still have its answer on the way.
+            # The result of an interrupted call may still arrive, so drop the connection.
             if not self._watched.is_idle:
                 await self.close()
             raise
@@ -52,12 +52,12 @@ class DedicatedConnection:
             self._watched.close()
             await self._watched.connection.close()
 
-    async def _send(self, watch: WatchedConnection, call: Call[T]) -> PendingResult[T]:
+    async def _send(self, watched: WatchedConnection, call: Call[T]) -> PendingResult[T]:
         if call.is_frequent and not call.settings and not self._behind_pooler:
             with DriverErrorTranslator():
-                return await watch.send(call)
+                return await watched.send(call)
         try:
-            return await asend(watch.connection, call)
+            return await asend(watched.connection, call)
         finally:
-            if not watch.connection.closed:
-                watch.start_watching()
+            if not watched.connection.closed:
+                watched.start_watching()

@@ -1,7 +1,7 @@
-"""A step that a worker repeats until it is told to stop, and that no failure ends.
+"""A step that a worker repeats until it is stopped, with backoff after failures.
 
-After a failure it waits, longer each time, and tells the first one only. Whatever the step has
-taken in hand, it must still hold when it is called again.
+The loop logs only the first of consecutive failures. A step must keep its pending work across
+failures, because the loop calls it again.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ _LONGEST_PAUSE_S = 5.0
 
 
 class BackgroundLoop:
-    """`ring` ends a rest of the step early; so does `stop`."""
+    """`wake` and `stop` both end the step's `wait_for_wake` early."""
 
     def __init__(self, name: str, step: Callable[["BackgroundLoop"], Awaitable[None]]) -> None:
         self._name = name
@@ -33,7 +33,7 @@ class BackgroundLoop:
         while not self.is_stopped:
             try:
                 await self._step(self)
-            except Exception as error:  # noqa: BLE001 - a worker outlives whatever happens in a step
+            except Exception as error:  # noqa: BLE001 - a failing step must not stop the worker
                 self._log_first_failure(error)
                 await self._recover()
             else:
@@ -44,14 +44,14 @@ class BackgroundLoop:
         self.wake()
 
     def reset_failures(self) -> None:
-        """The next failure is the first again; for a step that goes on for long."""
+        """Restart the backoff and log the next failure again; for a step that runs for long."""
         self._failures = 0
 
     def wake(self) -> None:
         self._wake_event.set()
 
     async def wait_for_wake(self, seconds: float | None = None) -> bool:
-        """Until the time is up, or somebody rings, maybe since the last rest: then it is True."""
+        """Wait for `wake` or a timeout; return True if woken, also if that was before this call."""
         if not self._wake_event.is_set():
             try:
                 async with asyncio.timeout(seconds):
@@ -69,9 +69,9 @@ class BackgroundLoop:
 
     async def _recover(self) -> None:
         pause = min(_LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2 ** min(self._failures - 1, 10))
-        # Not a rest: a bell that rings all the time must not turn this into a storm.
+        # Ignore wake(): frequent wake-ups must not turn the backoff into a busy loop.
         try:
-            async with asyncio.timeout(pause * random.uniform(0.5, 1)):  # noqa: S311 - no secret
+            async with asyncio.timeout(pause * random.uniform(0.5, 1)):  # noqa: S311 - jitter needs no secure random numbers
                 await self._stopped.wait()
         except TimeoutError:
             return

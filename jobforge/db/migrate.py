@@ -1,7 +1,7 @@
-"""The schema in a database, brought to what the files under sql/ say.
+"""Brings a database's schema up to date with the files under sql/.
 
-Owns the record of what was applied (`jobforge.migrations`, one row per file with its checksum),
-the decision what is due, and applying it in one transaction. The files are schema_files.py's.
+Owns the record of applied files (`jobforge.migrations`, one row per file with its checksum),
+decides which files are due, and applies them in one transaction. schema_files.py reads the files.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -34,7 +34,7 @@ from jobforge.types.health import AppliedFile
 
 LOCK_TIMEOUT = "5s"
 
-# A second migration waits for the first to end, not for a table; that may take longer.
+# How long a migration waits for another migration to finish; longer than a wait for a table.
 _WAIT_FOR_OTHERS = "10min"
 
 MIGRATE = "jobforge db migrate"
@@ -58,13 +58,13 @@ _IS_FOREIGN = """
 
 
 class FileState(StrEnum):
-    """How a file stands to what the database has recorded."""
+    """State of a file compared with the database's record."""
 
     APPLIED = "applied"
     DUE = "due"
-    CHANGED = "changed"  # applied in another version; to be applied again
+    CHANGED = "changed"  # another version was applied; due again
     TAMPERED = "tampered"  # a migration that was edited after it ran
-    UNKNOWN = "unknown"  # recorded, but this release has no such file
+    UNKNOWN = "unknown"  # recorded, but not a file of this release
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,17 +79,17 @@ class FileStatus:
 
 
 def status(conn: Connection, root: Path = SQL) -> list[FileStatus]:
-    """Every file in order of application, then what is recorded and has no file."""
+    """Return every file in order of application, then recorded files that do not exist."""
     return _compare_files(_read_records(conn), root)
 
 
 def list_outdated(applied: Iterable[AppliedFile], root: Path = SQL) -> list[str]:
-    """The files that a database, which has applied these, does not have as this release does."""
+    """Return the files whose applied version differs from this release's."""
     return [each.name for each in _compare_files(_records(applied), root) if each.is_outdated]
 
 
 def is_newer(applied: Iterable[AppliedFile], root: Path = SQL) -> bool:
-    """Whether a newer release than this one has applied these files."""
+    """Return whether a newer release than this one applied these files."""
     return _recorded_revision(_records(applied)) > read_revision(root)
 
 
@@ -113,7 +113,7 @@ def _compare_files(recorded: "dict[str, _Record]", root: Path) -> list[FileStatu
 
 
 def plan(conn: Connection, root: Path = SQL, *, repair: bool = False) -> list[Script]:
-    """The files that `migrate` would apply now. Raises MigrationError when it would refuse."""
+    """Return the files that `migrate` would apply. Raises MigrationError when it would refuse."""
     recorded = _read_records(conn)
     states = {file.name: file.state for file in _compare_files(recorded, root)}
     stale = {name for name, state in states.items() if _makes_due(name, state)}
@@ -131,11 +131,11 @@ def migrate(
     root: Path = SQL,
     on_progress: Callable[[int, int], None] | None = None,
 ) -> list[str]:
-    """Applies what is due, all or nothing, and returns the names. Safe to run twice and at once.
-    `tell` hears how many files of how many are applied.
+    """Apply the files that are due in one transaction and return their names.
 
-    `lock_timeout` bounds each wait for a table that somebody else holds, so that a migration never
-    stands for long in a queue in front of the workers' own statements.
+    Safe to run twice and concurrently. `on_progress` receives the number of applied files and the
+    total. `lock_timeout` limits each wait for a table lock, so that a migration does not block the
+    workers' statements, which queue behind its lock request.
     """
     with _transaction(conn, lock_timeout):
         due = plan(conn, root)
@@ -150,13 +150,13 @@ def repair(
     root: Path = SQL,
     on_progress: Callable[[int, int], None] | None = None,
 ) -> list[str]:
-    """Applies roles, owners, functions, grants and policies whether due or not, and migrations that
-    are due, all or nothing. Returns what was wrong with the rights. Safe to run again.
+    """Reapply roles, owners, functions, grants and policies, and apply migrations that are due.
 
-    A table is locked only where its owner, its row security or a policy is wrong.
+    Runs in one transaction; safe to repeat. Returns the access faults found before the repair. A
+    table is locked only if its owner, its row security or a policy is wrong.
     """
     with _transaction(conn, lock_timeout):
-        # They make the record readable, and the tables those of the role that migrates them.
+        # These two files make the record readable and restore the table owners that migrate.
         for script in read_scripts(root)[:2]:
             _apply(conn, script)
         faults = _recorded_faults(conn)
@@ -166,19 +166,19 @@ def repair(
 
 
 def create_roles(conn: Connection, root: Path = SQL) -> None:
-    """Creates the roles, which a logical backup does not have, before it is restored."""
+    """Create the roles before a restore: a logical backup does not contain them."""
     with _transaction(conn, LOCK_TIMEOUT):
         _execute(conn, read_scripts(root)[0])
 
 
 def drop_schema(conn: Connection) -> None:
-    """Drops the schemas with all that is in them. Roles stay: they belong to the whole server."""
+    """Drop the schemas and their contents. Keep the roles: they belong to the whole server."""
     with _transaction(conn, LOCK_TIMEOUT), _translate_errors("drop"):
         conn.execute("drop schema if exists jobforge, jobforge_private cascade")
 
 
 def count_jobs(conn: Connection) -> int:
-    """All of all tenants, in whatever state, as far as the login sees them."""
+    """Return the number of jobs of all tenants, in any state, that the login can see."""
     with _translate_errors("count"):
         cursor = conn.cursor(row_factory=tuple_row)
         cursor.execute("select to_regclass('jobforge.all_jobs') is not null")
@@ -190,8 +190,8 @@ def count_jobs(conn: Connection) -> int:
 
 
 def check(conn: Connection, root: Path = SQL) -> None:
-    """Raises MigrationError when migrations are due or were tampered with, or when rights differ
-    from what the release says."""
+    """Raise MigrationError if migrations are due or were edited, or if rights differ from the
+    release."""
     due = plan(conn, root)
     if due:
         raise MigrationError(f"migrations are due: {_summary(due)}", hint=f"run: {MIGRATE}")
@@ -205,7 +205,7 @@ def check(conn: Connection, root: Path = SQL) -> None:
 
 
 def access_faults(conn: Connection) -> list[str]:
-    """Where owners, grants, policies and row security differ from what the release says."""
+    """Return where owners, grants, policies and row security differ from the release."""
     cursor = conn.cursor(row_factory=tuple_row)
     try:
         cursor.execute("select fault from jobforge.access_faults()")
@@ -219,7 +219,7 @@ def access_faults(conn: Connection) -> list[str]:
 
 
 def _summary(due: list[Script]) -> str:
-    """Functions are counted, because all of them are due when one has changed."""
+    """List files, but only count functions: all are due when one has changed."""
     functions = sum(script.is_function for script in due)
     names = [script.name for script in due if not script.is_function]
     return ", ".join([*names, *([f"{functions} functions"] if functions else [])])
@@ -238,7 +238,7 @@ def _read_records(conn: Connection) -> dict[str, _Record]:
         if cursor.fetchone() == (False,):
             return {}
         _refuse_restored(cursor)
-        # Operators may look with rights of their own.
+        # Operators outside jobforge_owner have their own read access.
         cursor.execute("select pg_has_role(session_user, 'jobforge_owner', 'member')")
         if cursor.fetchone() == (True,):
             cursor.execute("set local role jobforge_owner")
@@ -249,7 +249,7 @@ def _read_records(conn: Connection) -> dict[str, _Record]:
 
 
 def _refuse_restored(cursor: psycopg.Cursor[tuple[Any, ...]]) -> None:
-    """Whether the record can be read depends on roles and rights that a restore may have lost."""
+    """Raise if roles or rights are missing that reading the record depends on."""
     cursor.execute(
         """
         select to_regrole('jobforge_admin') is not null
@@ -290,7 +290,7 @@ def _refuse_tampered(states: dict[str, FileState]) -> None:
 
 
 def _refuse_newer_database(states: dict[str, FileState]) -> None:
-    # An older release would put its older functions over newer tables.
+    # Applying this release would install older functions over newer tables.
     unknown = [name for name, state in states.items() if state is FileState.UNKNOWN]
     newer = [name for name in unknown if name.startswith("migrations/")]
     if newer:
@@ -300,17 +300,17 @@ def _refuse_newer_database(states: dict[str, FileState]) -> None:
         )
 
 
-def _refuse_newer_revision(recorded: int, own: int) -> None:
-    if recorded > own:
+def _refuse_newer_revision(recorded: int, current: int) -> None:
+    if recorded > current:
         raise MigrationError(
             "the database is newer than this release: "
-            f"it has revision {recorded} of the schema, this release has {own}",
+            f"it has revision {recorded} of the schema, this release has {current}",
             hint="upgrade jobforge here",
         )
 
 
 def _makes_due(name: str, state: FileState) -> bool:
-    # A function without a file is to be dropped, which happens when the others are applied.
+    # A recorded function without a file must be dropped, together with applying the others.
     is_gone = state is FileState.UNKNOWN and name.startswith("functions/")
     return is_gone or state in (FileState.DUE, FileState.CHANGED)
 
@@ -331,7 +331,7 @@ def _transaction(conn: Connection, lock_timeout: str) -> Iterator[None]:
         raise MigrationError("the connection is inside a transaction; migrate needs its own")
     with conn.transaction():
         with _translate_errors("migrate"):
-            # Read committed: the plan must see what an earlier migration, waited for, has done.
+            # Read committed: the plan must see what the migration that we waited for committed.
             conn.execute("set transaction isolation level read committed")
             conn.execute("set local statement_timeout = 0")
             _set_local(conn, "search_path", SEARCH_PATH)
@@ -346,10 +346,9 @@ def _set_local(conn: Connection, name: str, value: str) -> None:
 
 
 def _apply_all(
-    conn: Connection, due: list[Script], root: Path, tell: Callable[[int, int], None] | None
+    conn: Connection, due: list[Script], root: Path, on_progress: Callable[[int, int], None] | None
 ) -> None:
-    """Applies the files in their order. Functions that none of them has are dropped before access
-    is given to the others."""
+    """Apply the files in order. Drop functions without a file before access.sql grants access."""
     has_functions = False
     for number, script in enumerate(due, 1):
         if script.is_function and not has_functions:
@@ -358,14 +357,14 @@ def _apply_all(
         elif script.name == "access.sql" and has_functions:
             _drop_stale_functions(conn)
         _apply(conn, script)
-        if tell is not None:
-            tell(number, len(due))
+        if on_progress is not None:
+            on_progress(number, len(due))
     if due:
         _complete_record(conn, root)
 
 
 def _adopt_history(conn: Connection) -> None:
-    """Counts what was restored from a cluster with more transactions; see roll_up_statistics."""
+    """Roll up statistics restored from a cluster with more transactions (roll_up_statistics)."""
     with _translate_errors("jobforge.roll_up_statistics"):
         _set_local(conn, "role", "jobforge_owner")
         cursor = conn.cursor(row_factory=tuple_row)
@@ -376,7 +375,7 @@ def _adopt_history(conn: Connection) -> None:
 
 def _apply(conn: Connection, script: Script) -> None:
     _execute(conn, script)
-    if script.name != ROLES:  # the table that records it comes after it
+    if script.name != ROLES:  # schema.sql, which comes later, creates the record
         with _translate_errors("jobforge.migrations"):
             _record(conn, script.name, script.checksum)
 
@@ -385,7 +384,7 @@ def _execute(conn: Connection, script: Script) -> None:
     with _translate_errors(script.name, script.text):
         if script.role:
             _set_local(conn, "role", script.role)
-        # Functions call each other: the first one would be checked against what is not there yet.
+        # Functions call each other, and Postgres would reject a call to one not created yet.
         _set_local(conn, "check_function_bodies", "off" if script.is_function else "on")
         conn.execute(script.text.encode())
         conn.execute("reset role")
@@ -410,7 +409,7 @@ def _drop_stale_functions(conn: Connection) -> None:
 
 
 def _complete_record(conn: Connection, root: Path) -> None:
-    """Roles and revision; functions whose files are gone are forgotten."""
+    """Record roles and revision; delete records of functions without a file."""
     files = read_scripts(root)
     functions = [script.name for script in files if script.is_function]
     with _translate_errors("jobforge.migrations"):
@@ -425,7 +424,7 @@ def _complete_record(conn: Connection, root: Path) -> None:
 
 
 def _recorded_faults(conn: Connection) -> list[str]:
-    """What the release that is installed says of the rights; nothing when it cannot say it."""
+    """Return access faults as the installed release reports them; empty if it cannot."""
     try:
         with conn.transaction():
             cursor = conn.cursor(row_factory=tuple_row)

@@ -1,4 +1,4 @@
-"""Whether the database answers, as all loops of a worker see it: told once when it changes."""
+"""Tracks whether the database is reachable, across all loops of a worker; logs each change once."""
 
 import time
 from typing import TypeVar
@@ -12,11 +12,11 @@ T = TypeVar("T")
 
 
 class Outage:
-    """From the first call that did not reach the database to the first that did again."""
+    """State from the first call that fails with Unavailable to the next that succeeds."""
 
     def __init__(self) -> None:
         self._since: float | None = None
-        self.ended_count = 0  # how many there were
+        self.ended_count = 0  # number of outages that have ended
 
     @property
     def is_active(self) -> bool:
@@ -36,7 +36,7 @@ class Outage:
 
 
 class MonitoredLink:
-    """A link whose calls show whether there is an outage."""
+    """A link that reports the outcome of each call to an Outage."""
 
     def __init__(self, link: Link, outage: Outage) -> None:
         self._link = link
@@ -47,12 +47,12 @@ class MonitoredLink:
 
     async def send(self, call: Call[T]) -> PendingResult[T]:
         try:
-            answer = await self._link.send(call)
+            result = await self._link.send(call)
         except Unavailable as error:
             self._outage.begin(error)
             raise
         self._outage.end()
-        return answer
+        return result
 
     async def close(self) -> None:
         await self._link.close()

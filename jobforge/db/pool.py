@@ -1,4 +1,4 @@
-"""Connections to one database for code that is not async."""
+"""Connection pool to one database for synchronous code."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 
 class Pool:
-    """As Database. Any thread may use it."""
+    """Synchronous twin of Database; thread-safe."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class Pool:
         self._cache = ConnectionCache(self._pool)
 
     def open(self) -> None:
-        """Raises Unavailable at once, and says why, when the database cannot be reached."""
+        """Open the pool. Raise Unavailable, with the cause, if the database is unreachable."""
         with DriverErrorTranslator():
             psycopg.connect(**self._settings).close()
             self._pool.open(wait=True)
@@ -60,7 +60,7 @@ class Pool:
         self._pool.close()
 
     def run(self, call: Call[T]) -> T:
-        """The call in a transaction of its own: one round trip."""
+        """Run a call in its own transaction: one round trip."""
         with DriverErrorTranslator():
             conn = self._cache.get()
             try:
@@ -71,7 +71,7 @@ class Pool:
                 self._cache.put(conn)
 
     def run_all(self, tenant_id: UUID, calls: Iterable[Call[T]]) -> list[T]:
-        """As Database.run_all."""
+        """Run all calls in one transaction, each sent as soon as `calls` yields it."""
         sent = []
         with self.connection() as conn, tenant(conn, tenant_id), DriverErrorTranslator():
             for call in calls:
@@ -82,7 +82,7 @@ class Pool:
 
     @contextmanager
     def connection(self) -> Iterator[PreparedConnection]:
-        """A connection of the pool, in autocommit, for a transaction of the caller's own."""
+        """Check out a pooled connection, in autocommit mode, for the caller's own transaction."""
         with DriverErrorTranslator():
             conn = self._cache.get()
         try:
@@ -96,23 +96,22 @@ class Pool:
 
 
 def _check(conn: Connection) -> None:
-    """Refuses a connection of a pool that was cut while nobody used it."""
+    """Raise if an idle pooled connection was closed by the server."""
     if has_pending_input(conn):
         ConnectionPool.check_connection(conn)
 
 
 class ConnectionCache:
-    """The connection that was returned last, at hand without asking the pool. For all threads.
+    """Keeps the connection returned last, so that the next caller gets it without the pool.
 
-    Locks, checks and counts of the pool take a fifth of the time of the client for one enqueue.
-
-    Adding to a list, and taking from it, cannot be interrupted by another thread.
+    The pool's locks, checks and counters take 20% of the client time of one enqueue. Thread-safe
+    without a lock: list.append and list.pop are atomic.
     """
 
     def __init__(self, pool: ConnectionPool[PreparedConnection]) -> None:
         self._pool = pool
         self._idle: list[PreparedConnection] = []
-        self._waiters: list[None] = []  # as many as ask the pool, or wait for it
+        self._waiters: list[None] = []  # one entry per thread that is waiting for the pool
 
     def get(self) -> PreparedConnection:
         conn = self._take()
@@ -120,7 +119,7 @@ class ConnectionCache:
             return conn
         self._waiters.append(None)
         try:
-            # Once more: who gives one back from here on sees that it is wanted.
+            # Check again: from here on, put() sees this waiter and returns connections to the pool.
             return self._take() or self._pool.getconn()
         finally:
             self._waiters.pop()
@@ -135,11 +134,11 @@ class ConnectionCache:
             self.clear()
 
     def clear(self) -> None:
-        """Leaves what there is to the pool."""
+        """Return the cached connections to the pool."""
         while self._idle:
             try:
                 self._pool.putconn(self._idle.pop())
-            except IndexError:  # somebody was faster
+            except IndexError:  # another thread took the last one
                 return
 
     def _take(self) -> PreparedConnection | None:
@@ -149,7 +148,7 @@ class ConnectionCache:
             return None
         if not conn.input_poll.poll(0):
             return conn
-        # Unasked, the server speaks only to say that it is going.
+        # An idle server sends data only when it closes the connection.
         conn.close()
         self._pool.putconn(conn)
         return None

@@ -1,8 +1,8 @@
-"""A call as a prepared statement, sent and read without a cursor.
+"""Run a call as a prepared statement, without a cursor.
 
-For calls that go out often, one at a time: a cursor takes as long as all else that the client does
-for one. Meant for connections of our own, outside of pipelines and not behind a pooler. A server
-has a still shorter way (watched.py).
+For frequent calls, one at a time: a cursor doubles the client time of a call. Works only on the
+engine's own connections, outside pipelines and not behind a pooler. Servers use the even faster
+path of watched.py.
 """
 
 from functools import cached_property, lru_cache
@@ -25,20 +25,20 @@ from jobforge.calls.binary_arrays import BinaryArray
 T = TypeVar("T")
 
 _numbers = count(1)
-# An enum looks its members up each time.
+# Module constants, because access to an enum member is slow.
 _TEXT, _BINARY = Format.TEXT, Format.BINARY
 _FATAL_ERROR = ExecStatus.FATAL_ERROR
 
 
 class Statement(NamedTuple):
-    """As Postgres has it."""
+    """A prepared statement: its name and its SQL with $1, $2 parameters."""
 
     name: bytes
     text: bytes
 
 
 class PreparedConnection(psycopg.Connection[Any]):
-    """A connection that remembers what was prepared on it."""
+    """A connection that remembers which statements were prepared on it."""
 
     prepared: frozenset[Statement] = frozenset()
 
@@ -48,13 +48,13 @@ class PreparedConnection(psycopg.Connection[Any]):
 
     @cached_property
     def input_poll(self) -> poll:
-        found = poll()
-        found.register(self.pgconn.socket, POLLIN)
-        return found
+        poller = poll()
+        poller.register(self.pgconn.socket, POLLIN)
+        return poller
 
 
 class AsyncPreparedConnection(psycopg.AsyncConnection[Any]):
-    """As Session, for async code."""
+    """Async twin of PreparedConnection."""
 
     prepared: frozenset[Statement] = frozenset()
 
@@ -69,19 +69,19 @@ def run(conn: PreparedConnection, call: Call[T]) -> T:
         conn.wait(_prepare(conn, statement))
     try:
         return read_result(conn, call, _execute_blocking(conn, statement, call))
-    except InvalidSqlStatementName:  # somebody has discarded what the server kept for it
+    except InvalidSqlStatementName:  # DISCARD or DEALLOCATE dropped the statement
         conn.wait(_prepare(conn, statement))
     return read_result(conn, call, _execute_blocking(conn, statement, call))
 
 
 async def arun(conn: AsyncPreparedConnection, call: Call[T]) -> T:
-    """As `ask`, for async code."""
+    """Async twin of `run`."""
     statement = statement_of(call)
     if statement not in conn.prepared:
         await conn.wait(_prepare(conn, statement))
     try:
         return read_result(conn, call, await conn.wait(_execute(conn, statement, call)))
-    except InvalidSqlStatementName:  # as above
+    except InvalidSqlStatementName:  # DISCARD or DEALLOCATE dropped the statement
         await conn.wait(_prepare(conn, statement))
     return read_result(conn, call, await conn.wait(_execute(conn, statement, call)))
 
@@ -93,22 +93,22 @@ def statement_of(call: Call[Any]) -> Statement:
 def send(
     conn: PreparedConnection | AsyncPreparedConnection, statement: Statement, call: Call[Any]
 ) -> None:
-    """One that was prepared; what comes back is for `read`."""
-    given = [None if value is None else _dump_parameter(conn, value) for value in call.parameters]
+    """Send a call of a prepared statement; `read_result` decodes the result."""
+    values = [None if value is None else _dump_parameter(conn, value) for value in call.parameters]
     formats = [_BINARY if isinstance(value, BinaryArray) else _TEXT for value in call.parameters]
-    conn.pgconn.send_query_prepared(statement.name, given, formats, _BINARY)
+    conn.pgconn.send_query_prepared(statement.name, values, formats, _BINARY)
 
 
 def make_pending_result(
     conn: PreparedConnection | AsyncPreparedConnection, call: Call[T], result: PGresult
 ) -> PendingResult[T]:
-    """To be read when it suits, whatever the connection does meanwhile."""
+    """Return a result that can be decoded later, while the connection is used again."""
     check_result(conn, result)
 
-    async def answered() -> T:
+    async def read() -> T:
         return read_result(conn, call, result)
 
-    return PendingResult(result.ntuples, answered)
+    return PendingResult(result.ntuples, read)
 
 
 def read_result(
@@ -121,26 +121,27 @@ def read_result(
 
 
 def check_result(conn: PreparedConnection | AsyncPreparedConnection, result: PGresult) -> None:
-    """Raises psycopg.Error."""
+    """Raise psycopg.Error for a failed result."""
     if result.status == _FATAL_ERROR:
         raise error_from_result(result, conn.info.encoding)
 
 
 @lru_cache(maxsize=100)
 def _make_statement(sql: LiteralString) -> Statement:
-    """With places as Postgres itself has them: $1, $2."""
+    """Return the statement with Postgres parameters ($1, $2) in place of %s."""
     first, *others = sql.split("%s")
-    text = first + "".join(f"${place}{part}" for place, part in enumerate(others, 1))
+    text = first + "".join(f"${number}{part}" for number, part in enumerate(others, 1))
     return Statement(f"jobforge_{next(_numbers)}".encode(), text.encode())
 
 
 def _execute_blocking(conn: PreparedConnection, statement: Statement, call: Call[Any]) -> PGresult:
-    """Waits by itself: to have the driver do it takes longer than all else. Who is interrupted
-    loses the connection."""
+    """Send a call and wait for its result without psycopg's wait loop, which costs more than the
+    rest of the call. An interrupted call closes the connection.
+    """
     pgconn = conn.pgconn
     try:
         send(conn, statement, call)
-        if pgconn.flush():  # more than the socket takes at once
+        if pgconn.flush():  # the socket buffer is full
             return conn.wait(_receive_result(conn))
         while pgconn.is_busy():
             conn.input_poll.poll()
@@ -185,6 +186,6 @@ def _dump_parameter(
     if isinstance(value, list):
         return conn.transformer.get_dumper(value, PyFormat.TEXT).dump(value)
     text = str(value).encode(conn.transformer.encoding)
-    if b"\0" in text:  # the driver would end it there
+    if b"\0" in text:  # libpq would truncate the string at NUL
         raise psycopg.DataError("a text cannot hold the character NUL")
     return text

@@ -1,4 +1,4 @@
-"""What a worker needs of the engine: a database, or a server that stands before one."""
+"""What a worker requires of its engine: a database, or an HTTP server in front of one."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
@@ -10,7 +10,7 @@ T = TypeVar("T")
 
 
 class Link(Protocol):
-    """A connection for one loop. What it asks may be read after it has asked again."""
+    """A connection for one loop. A result of `send` may be read after the next call."""
 
     async def run(self, call: Call[T]) -> T: ...
 
@@ -20,9 +20,10 @@ class Link(Protocol):
 
 
 class Engine(Protocol):
-    """`listen` tells the names of channels, where it can.
+    """Runs calls and, if `can_listen`, yields the channel names of notifications.
 
-    A server keeps bulk operations going itself; before a bare database the workers do.
+    `runs_bulk_operations`: an HTTP server advances bulk operations itself; with a direct database
+    connection the workers do.
     """
 
     can_listen: bool

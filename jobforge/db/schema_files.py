@@ -1,13 +1,13 @@
-"""The files under sql/: their order, who runs them, and the same as text for psql and Supabase.
+"""The SQL files of the schema, the role that runs each, and their export for psql and Supabase.
 
-    roles.sql          the migrating user: roles
-    schema.sql         the migrating user: schemas, the record of applied files
-    migrations/*.sql   jobforge_owner: tables; each once, for ever the same
-    functions/**/*.sql jobforge_owner: all again when one of them changed; folders by subject
-    access.sql         the migrating user: owners, policies, grants; again when anything changed
+    roles.sql          run by the migrating user: roles
+    schema.sql         run by the migrating user: schemas, the record of applied files
+    migrations/*.sql   run by jobforge_owner: tables; applied once and never changed
+    functions/**/*.sql run by jobforge_owner: all reapplied when one has changed; folders by subject
+    access.sql         run by the migrating user: owners, policies, grants; after every change
     revision           a number that grows with every change of these files
 
-Applying them to a database is migrate.py's.
+migrate.py applies them to a database.
 """
 
 import hashlib
@@ -21,10 +21,10 @@ from jobforge.errors import MigrationError
 
 SQL = Path(__file__).parents[1] / "sql"
 
-# "JobForge" in ASCII; any constant would do, as long as all releases agree on it.
+# "JobForge" in ASCII; any constant works if all releases use the same one.
 ADVISORY_LOCK = int.from_bytes(b"JobForge")
 
-# Unqualified names would otherwise mean what the migrating user's search_path says.
+# Otherwise the migrating user's search_path would resolve unqualified names.
 SEARCH_PATH = "pg_catalog, pg_temp"
 
 
@@ -55,7 +55,7 @@ class Script:
 
 
 def read_scripts(root: Path = SQL) -> list[Script]:
-    """All files, in the order in which they apply."""
+    """Return all files in order of application."""
     return [
         _read(root, root / ROLES, None),
         _read(root, root / "schema.sql", None),
@@ -66,35 +66,35 @@ def read_scripts(root: Path = SQL) -> list[Script]:
 
 
 def function_files(root: Path = SQL) -> list[Path]:
-    """The files of all functions, one function each."""
+    """Return the function files, one function each."""
     return [path for path in sorted(root.glob("functions/**/*.sql")) if path.name != GUIDE]
 
 
 def migration_names(root: Path = SQL) -> set[str]:
-    """The files that change tables, of which a database never loses one."""
+    """Return the names of the migrations; an up-to-date database has a record of each."""
     return {path.relative_to(root).as_posix() for path in root.glob("migrations/*.sql")}
 
 
 def read_revision(root: Path = SQL) -> int:
-    """How new these files are: a number that grows with every change; 0 for a folder without one.
+    """Return the revision of these files, which grows with every change; 0 if the file is missing.
 
-    The file `revision` has it, followed by the checksum of the files that it belongs to. A test
-    compares that checksum, and `make pages` writes the next number.
+    In the file `revision`, the number is followed by the checksum of the files. A test compares
+    that checksum, and `make pages` increments the number.
     """
     path = root / REVISION
     return int(path.read_text(encoding="utf-8").split()[0]) if path.exists() else 0
 
 
 def fingerprint(root: Path = SQL) -> str:
-    """One checksum of all files."""
+    """Return one checksum of all files."""
     lines = "".join(f"{script.name} {script.checksum}\n" for script in read_scripts(root))
     return hashlib.sha256(lines.encode()).hexdigest()
 
 
 def render_sql(root: Path = SQL) -> str:
-    """One file for `psql -v ON_ERROR_STOP=1 -f`, with the same result as `migrate --repair`.
+    """Return one file for `psql -v ON_ERROR_STOP=1 -f` that does the same as `migrate --repair`.
 
-    It can be applied again: migrations that are recorded are skipped. So a newer file upgrades.
+    It is idempotent, because it skips recorded migrations; a newer file upgrades the database.
     """
     files = read_scripts(root)
     functions = ", ".join(f"'{script.name}'" for script in files if script.is_function)
@@ -112,17 +112,17 @@ def render_sql(root: Path = SQL) -> str:
 
 
 def write_supabase(folder: Path, root: Path = SQL) -> list[Path]:
-    """Writes Supabase migration files and returns the new ones.
+    """Write Supabase migration files and return the new ones.
 
-    Supabase applies each version once, in order. So a file that is there already is left alone, and
-    one that changed comes again under a new version, after all others in the folder. Raises
-    MigrationError when a newer release wrote the files of this folder.
+    Supabase applies each version once, in order. So existing files are left alone, and a changed
+    file is written again under a new version after all others in the folder. Raises MigrationError
+    if a newer release wrote the folder's files.
     """
     folder.mkdir(parents=True, exist_ok=True)
     _refuse_newer_folder(folder, read_revision(root))
     written: list[Path] = []
     for name, text in _supabase_files(read_scripts(root), read_revision(root)):
-        # Grants must follow whatever is new before them.
+        # Grants must come after new migrations and functions.
         if text == _newest_text(folder, name) and not (written and name == "access"):
             continue
         path = folder / f"{_next_version(folder)}_jobforge_{name}.sql"
@@ -135,10 +135,11 @@ def _read(root: Path, path: Path, role: str | None) -> Script:
     return Script(path.relative_to(root).as_posix(), path.read_text(encoding="utf-8"), role)
 
 
-# A second migration waits for the first. Every login can take an advisory lock and so hold up the
-# first installation; afterwards the lock is that of a table, which only its owner can take. Without
-# rights on the table, as after a restore, the migration goes on to say so. The catalogue is read by
-# a query: to_regclass would remember, past the wait, that there is no such table.
+# Makes a second migration wait for the first. Before the first installation only an advisory lock
+# is possible, which any login can take and so block the installation. Afterwards it is a table
+# lock, which only the table's owner can take. Without rights on the table, as after a restore, the
+# migration continues and reports that. A query reads the catalog, because to_regclass would return
+# its cached result after the wait.
 SERIALIZE_MIGRATIONS = """\
 do $$
 declare
@@ -177,7 +178,7 @@ reset role;
 commit;
 """)
 
-# A migration runs when it is not recorded; a recorded one must be the same file.
+# Runs a migration that is not recorded; a recorded one must have the same checksum.
 _MIGRATION = Template("""\
 -- $name
 $set role $role;
@@ -218,8 +219,8 @@ on conflict (name) do update set checksum = excluded.checksum, applied_at = cloc
 reset role;
 """)
 
-# An older release must not put its functions over those of a newer one. Follows schema.sql, which
-# makes the record, or makes it readable again after a restore.
+# An older release must not replace the functions of a newer one. Runs after schema.sql, which
+# creates the record or, after a restore, makes it readable again.
 _GUARD = Template("""\
 set role jobforge_owner;
 do $$guard$$
@@ -233,7 +234,7 @@ end $$guard$$;
 reset role;
 """)
 
-# Which functions there are, each with the place of its row, which every change moves.
+# Stores each function's OID and ctid; every replacement changes the ctid.
 REMEMBER_FUNCTIONS = """\
 do $$
 begin
@@ -244,7 +245,7 @@ begin
 end $$;
 """
 
-# A function that no file has replaced since is of an earlier release, or has another signature now.
+# A function with an unchanged ctid is from an earlier release or had another signature.
 DROP_STALE_FUNCTIONS = """\
 set role jobforge_owner;
 do $$
@@ -295,7 +296,7 @@ def _render_script(script: Script, setter: str) -> str:
 
 
 def _render_record(script: Script) -> str:
-    """The statements that record a file; roles.sql comes before the table that records it."""
+    """Return the statements that record a file; roles.sql runs before the record exists."""
     if script.name == ROLES:
         return ""
     return _RECORD.substitute(name=script.name, checksum=script.checksum)
@@ -307,7 +308,7 @@ def _render_functions(files: list[Script], setter: str) -> str:
 
 
 def _render_access_and_records(files: list[Script], setter: str, number: int) -> str:
-    """Access, and the records that could not be made before."""
+    """Return access.sql and the records that had to wait for the table."""
     roles, access = files[0], files[-1]
     records = [
         _RECORD.substitute(name=ROLES, checksum=roles.checksum),
@@ -323,7 +324,7 @@ def _unused_quote(text: str) -> str:
     return f"$migration{number}$"
 
 
-# Supabase orders files by this prefix; ours come after whatever the project has.
+# Supabase orders files by this prefix; JobForge's files come after the project's.
 _FIRST_VERSION = datetime(2026, 1, 1, tzinfo=UTC)
 _VERSION_FORMAT = "%Y%m%d%H%M%S"
 
@@ -344,7 +345,7 @@ def _supabase_files(files: list[Script], number: int) -> list[tuple[str, str]]:
 
 
 def _refuse_newer_folder(folder: Path, number: int) -> None:
-    """The newest file that records a revision is the last one with the grants."""
+    """Raise if the newest access file, which records the revision, is of a newer release."""
     written = re.findall(r"values \('revision', '(\d+)'\)", _newest_text(folder, "access") or "")
     if written and int(written[-1]) > number:
         raise MigrationError(

@@ -1,4 +1,4 @@
-"""Which class an error stands for that came from elsewhere: by its SQLSTATE, or a server's code."""
+"""Maps an SQLSTATE, from Postgres or from an HTTP server's response, to an error class."""
 
 import json
 
@@ -8,7 +8,7 @@ from jobforge.errors import Contended, Denied, JobForgeError, Json, Unavailable,
 def error_from_sqlstate(
     state: str | None, message: str, detail: str | None, hint: str | None = None
 ) -> JobForgeError:
-    """The error that a SQLSTATE stands for; `detail` is its DETAIL, JSON when it is ours."""
+    """Return the error for an SQLSTATE; `detail` is its DETAIL, a JSON object for JF errors."""
     facts = _parse_detail(detail)
     if state in _BY_SQLSTATE:
         return _BY_SQLSTATE[state](message, field=facts.get("field"), detail=facts, hint=hint)
@@ -30,9 +30,9 @@ _ROLES_HINT = (
 # invalid_schema_name, undefined_function, undefined_table.
 _UNDEFINED_OBJECT = {"3F000", "42883", "42P01"}
 _MIGRATE_HINT = "the schema of this release is not installed there: jobforge db migrate"
-# serialization_failure, deadlock_detected, lock_not_available, and a statement that timed out.
+# serialization_failure, deadlock_detected, lock_not_available, query_canceled (timeout).
 _CONTENDED = {"40001", "40P01", "55P03", "57014"}
-# too_many_connections, and the server shutting down, having crashed, or still starting.
+# too_many_connections, admin_shutdown, crash_shutdown, cannot_connect_now.
 _UNREACHABLE = {"53300", "57P01", "57P02", "57P03"}
 
 
@@ -40,7 +40,7 @@ _BY_SQLSTATE = {error.sqlstate: error for error in error_classes(JobForgeError) 
 
 
 def _parse_detail(detail: str | None) -> dict[str, Json]:
-    # Postgres itself fills DETAIL with prose; only ours is a JSON object.
+    # Postgres fills DETAIL with prose; only JobForge's functions write a JSON object.
     if not detail or not detail.startswith("{"):
         return {}
     try:

@@ -1,7 +1,7 @@
-"""Connections next to libpq, for the calls that are made most: one at a time.
+"""Connections driven through libpq directly, for the most frequent calls: one call at a time.
 
-Through the driver such a call takes longer, most of it to begin and end the watch over the socket.
-Here that lasts as long as the connection is kept.
+psycopg adds and removes the event loop's socket reader for each call, which takes most of its time.
+Here the reader stays registered as long as the connection is open.
 """
 
 import asyncio
@@ -23,7 +23,10 @@ T = TypeVar("T")
 
 
 class FastConnection:
-    """One of a pool, from its first call until it is closed. Who finds it taken asks the pool."""
+    """One connection of a pool, checked out from its first call until `close`.
+
+    When it is busy, callers use the pool.
+    """
 
     def __init__(self, pool: AsyncConnectionPool[AsyncPreparedConnection]) -> None:
         self._pool = pool
@@ -31,15 +34,15 @@ class FastConnection:
         self.is_busy = False
 
     async def run(self, call: Call[T]) -> T:
-        """A call without settings, in a transaction of its own; not while the wire is taken.
+        """Run a call without settings in its own transaction; not while `is_busy`.
 
-        Who gives up loses the answer, and the wire its connection; what was sent may be done.
+        Canceling the caller closes the connection; the statement may still have executed.
         """
         self.is_busy = True
         try:
             with DriverErrorTranslator():
-                watch = await self._open()
-                return await watch.run(call)
+                watched = await self._open()
+                return await watched.run(call)
         finally:
             if self._watched is not None and not self._watched.is_idle:
                 await self.close()
@@ -47,9 +50,9 @@ class FastConnection:
 
     async def close(self) -> None:
         if self._watched is not None:
-            watch, self._watched = self._watched, None
-            watch.close()
-            await self._pool.putconn(watch.connection)
+            watched, self._watched = self._watched, None
+            watched.close()
+            await self._pool.putconn(watched.connection)
 
     async def _open(self) -> "WatchedConnection":
         if self._watched is not None and not self._watched.is_healthy():
@@ -60,7 +63,7 @@ class FastConnection:
 
 
 class WatchedConnection:
-    """A connection whose socket is watched."""
+    """A connection whose socket reader stays registered in the event loop."""
 
     def __init__(self, connection: AsyncPreparedConnection) -> None:
         self.connection = connection
@@ -78,25 +81,25 @@ class WatchedConnection:
         return self._pgconn.transaction_status == TransactionStatus.IDLE
 
     def is_healthy(self) -> bool:
-        """Whether it was not cut while nobody used it."""
-        # Unasked, the server speaks only to say that it is going.
+        """Return whether the connection is idle and still open."""
+        # An idle server sends data only when it closes the connection.
         return self.is_idle and not self._input_poll.poll(0)
 
     async def run(self, call: Call[T]) -> T:
-        """Raises psycopg.Error."""
+        """Run a call. Raises psycopg.Error."""
         return prepared.read_result(self.connection, call, await self._execute(call))
 
     async def send(self, call: Call[T]) -> PendingResult[T]:
-        """As `run`, but reading the answer is left for later."""
+        """Run a call like `run`, but leave reading the rows to the caller."""
         return prepared.make_pending_result(self.connection, call, await self._execute(call))
 
     def start_watching(self) -> None:
-        """Once more after the driver was used, which ends a watch."""
+        """Register the reader; needed again after psycopg used the connection and removed it."""
         self._watched_socket = self._pgconn.socket
         self._loop.add_reader(self._watched_socket, self._receive)
 
     def close(self) -> None:
-        """The connection is left as it was, or, where a call is under way, closed."""
+        """Remove the reader. Keep an idle connection open; close one with a call under way."""
         self._stop_watching()
         if not self.is_idle:
             self._pgconn.finish()
@@ -107,7 +110,7 @@ class WatchedConnection:
             await self._prepare(query)
         try:
             return await self._send_and_wait(query, call)
-        except InvalidSqlStatementName:  # as in prepared.py
+        except InvalidSqlStatementName:  # DISCARD or DEALLOCATE dropped the statement
             await self._prepare(query)
         return await self._send_and_wait(query, call)
 
@@ -123,12 +126,12 @@ class WatchedConnection:
         self.connection.prepared |= {query}
 
     def _next_result(self) -> "asyncio.Future[PGresult]":
-        self._pending = answer = self._loop.create_future()
+        self._pending = future = self._loop.create_future()
         if self._watched_socket is None:
             self.start_watching()
         if self._pgconn.flush():
             self._loop.add_writer(self._pgconn.socket, self._send_rest)
-        return answer
+        return future
 
     def _send_rest(self) -> None:
         try:
@@ -139,11 +142,11 @@ class WatchedConnection:
 
     def _receive(self) -> None:
         if self._pending is None:
-            self._stop_watching()  # as in is_sound; the next call will find out
+            self._stop_watching()  # the server is closing; is_healthy() will report it
             return
         try:
             self._pgconn.consume_input()
-            # An answer is complete when nothing comes after it.
+            # The result is complete when get_result() returns None.
             while not self._pgconn.is_busy():
                 result = self._pgconn.get_result()
                 if result is None:
@@ -154,10 +157,10 @@ class WatchedConnection:
             self._fail(error)
 
     def _deliver(self) -> None:
-        answer, self._pending = self._pending, None
+        future, self._pending = self._pending, None
         result, self._result = self._result, None
-        if answer is not None and result is not None and not answer.done():
-            answer.set_result(result)
+        if future is not None and result is not None and not future.done():
+            future.set_result(result)
 
     def _fail(self, error: psycopg.Error) -> None:
         self._close_socket()
@@ -165,7 +168,8 @@ class WatchedConnection:
             self._pending.set_exception(error)
 
     def _close_socket(self) -> None:
-        # At once: libpq may have closed the socket, and the next to be opened has its number.
+        # Remove the reader first: libpq may have closed the socket, and the next socket that this
+        # process opens can get the same number.
         self._stop_watching()
         self._pgconn.finish()
 

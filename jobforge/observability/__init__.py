@@ -1,1 +1,1 @@
-"""Log lines, metrics and traces."""
+"""Logs, metrics and traces."""

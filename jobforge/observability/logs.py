@@ -1,8 +1,8 @@
-"""What a process says about itself: one line per event, JSON for programs, columns for people.
+"""Structured logs: one line per event, as JSON for programs or in columns for terminals.
 
-Every line passes through redact. Before configure() is called, as in an application that only
-enqueues, events go to the standard logger "jobforge" and the host decides about them. After it, in
-our own processes, records of the standard library's logging come out as lines of the same kind.
+All lines are redacted. Before configure() is called, as in an application that only enqueues,
+events go to the standard logger "jobforge", and the application controls them. After it, in
+JobForge's own processes, records of standard logging are written as lines of the same format.
 """
 
 import io
@@ -40,7 +40,7 @@ _LEVELS: Mapping[str, int] = {
     "critical": logging.CRITICAL,
 }
 _host_logger = logging.getLogger("jobforge")
-_bound_fields: ContextVar[Mapping[str, Json]] = ContextVar("jobforge_bound", default={})  # noqa: B039 - never changed, only replaced
+_bound_fields: ContextVar[Mapping[str, Json]] = ContextVar("jobforge_bound", default={})  # noqa: B039 - the dict is never mutated, only replaced
 
 
 def configure(
@@ -50,22 +50,22 @@ def configure(
     worker_id: UUID | None = None,
     stream: TextIO | None = None,
 ) -> None:
-    """From now on this process writes its own lines, to stderr unless told otherwise.
+    """Write this process's log lines itself from now on, by default to stderr.
 
-    Without a format: text on a terminal, JSON elsewhere. May be called again, to change things.
+    Default format: text on a terminal, JSON elsewhere. Can be called again to change settings.
     """
-    global _writer  # noqa: PLW0603 - a process has one output
+    global _writer  # noqa: PLW0603 - a process has one log output
     root = logging.getLogger()
     root.removeHandler(_handler)
-    # Not what captured_output() has put there: lines would come back to us.
-    written = stream or _original_stream(sys.stderr)
-    is_terminal = written.isatty()
+    # Bypass capture_output(): its stream would feed log lines back into the log.
+    output = stream or _original_stream(sys.stderr)
+    is_terminal = output.isatty()
     _writer = _Writer(
         is_json=format == "json" or (format is None and not is_terminal),
         is_colored=is_terminal and config.wants_color(),
         threshold=_LEVELS[level],
         worker_id=worker_id,
-        stream=written,
+        stream=output,
     )
     root.setLevel(_writer.threshold)
     root.addHandler(_handler)
@@ -73,32 +73,32 @@ def configure(
 
 
 def unconfigure() -> None:
-    """Back to the host's logging."""
-    global _writer  # noqa: PLW0603 - as in configure
+    """Return to the application's logging."""
+    global _writer  # noqa: PLW0603 - a process has one log output
     _writer = None
     logging.getLogger().removeHandler(_handler)
     logging.captureWarnings(capture=False)
 
 
 def is_enabled(level: LogLevel) -> bool:
-    """Whether such a line would be written; ask before gathering costly fields."""
+    """Return whether a line of this level is written; check it before computing costly fields."""
     number = _LEVELS[level]
     return number >= _writer.threshold if _writer else _host_logger.isEnabledFor(number)
 
 
 def emit(event: str, level: LogLevel = "info", **fields: Json) -> None:
-    """Writes one event, named noun.verb; never raises."""
+    """Write one event, named noun.verb; never raise."""
     if is_enabled(level):
         write([make_line(event, level, **fields)])
 
 
 def make_line(event: str, level: LogLevel = "info", **fields: Json) -> "LogLine":
-    """An event as it is here and now, to be written later."""
+    """Return an event with the current time and context, to be written later."""
     return LogLine(datetime.now(UTC), level, event, {**_context_fields(), **fields})
 
 
 def write(lines: Sequence["LogLine"]) -> None:
-    """Writes them at once, whatever their level; never raises."""
+    """Write the lines together, regardless of their level; never raise."""
     if _writer:
         _writer.write(lines)
     else:
@@ -107,30 +107,30 @@ def write(lines: Sequence["LogLine"]) -> None:
 
 
 def bind_fields(**fields: Json) -> AbstractContextManager[None]:
-    """Every event within carries these fields too, also in tasks that start within."""
+    """Add fields to every event within the block, including events of tasks that it starts."""
     return _FieldBinding(fields)
 
 
 @contextmanager
 def capture_output() -> Iterator[None]:
-    """What this process prints comes out as lines too, event "output".
+    """Write what this process prints as log lines, event "output".
 
-    Whatever is written up to a line end is one line. Programs that are started, and libraries that
-    write past Python, are not captured.
+    One line per write that ends in a line break. Output of child processes, and of libraries that
+    bypass sys.stdout, is not captured.
     """
-    before = sys.stdout, sys.stderr
-    taken = _CapturedStream("stdout", sys.stdout), _CapturedStream("stderr", sys.stderr)
-    sys.stdout, sys.stderr = taken
+    originals = sys.stdout, sys.stderr
+    captured = _CapturedStream("stdout", sys.stdout), _CapturedStream("stderr", sys.stderr)
+    sys.stdout, sys.stderr = captured
     try:
         yield
     finally:
-        for each in taken:
+        for each in captured:
             each.flush()
-        sys.stdout, sys.stderr = before
+        sys.stdout, sys.stderr = originals
 
 
 def job_fields(job: ClaimedJob) -> dict[str, Json]:
-    """What every line about a job carries."""
+    """Return the fields of every line about a job."""
     trace_id, span_id = _trace_of(job)
     return {
         "trace_id": trace_id,
@@ -143,7 +143,7 @@ def job_fields(job: ClaimedJob) -> dict[str, Json]:
 
 
 def error_fields(error: BaseException) -> dict[str, str]:
-    """An exception as a field: type, message and traceback, redacted."""
+    """Return an exception's type, message and traceback, redacted."""
     scope = log_scope()
     return {
         "type": type(error).__name__,
@@ -153,7 +153,7 @@ def error_fields(error: BaseException) -> dict[str, str]:
 
 
 def _trace_of(job: ClaimedJob) -> tuple[str, str | None]:
-    """The trace that the job carries, else its own id, which is as long; and the attempt's span."""
+    """Return the job's trace ID, by default the job ID in hex, and the span ID of the attempt."""
     parent = tracing.read_traceparent(job.traceparent)
     if parent is None:
         return job.job_id.hex, None
@@ -163,15 +163,15 @@ def _trace_of(job: ClaimedJob) -> tuple[str, str | None]:
 
 def _context_fields() -> Mapping[str, Json]:
     job = CURRENT_JOB.get()
-    known = _bound_fields.get() if job is None else {**job_fields(job), **_bound_fields.get()}
+    fields = _bound_fields.get() if job is None else {**job_fields(job), **_bound_fields.get()}
     span = tracing.read_traceparent(tracing.current_traceparent())
     if span is None or not span.is_recorded:
-        return known
-    return {**known, "trace_id": span.trace_id, "span_id": span.span_id}
+        return fields
+    return {**fields, "trace_id": span.trace_id, "span_id": span.span_id}
 
 
 class _FieldBinding:
-    """Around every request: a generator would take three times as long."""
+    """Context manager around every request; a class, because a generator takes 3 times as long."""
 
     __slots__ = ("_fields", "_token")
 
@@ -187,7 +187,7 @@ class _FieldBinding:
 
 @dataclass(frozen=True, slots=True)
 class _Writer:
-    """How lines are written, and where."""
+    """Output format and stream."""
 
     is_json: bool
     is_colored: bool
@@ -197,13 +197,13 @@ class _Writer:
 
     def write(self, lines: Sequence["LogLine"]) -> None:
         text = "".join(map(self._text, lines))
-        # One call for whole lines, so that those of several threads do not mix.
+        # One write for whole lines, so that lines of several threads do not mix.
         with _lock:
             try:
                 self.stream.write(text)
                 self.stream.flush()
             except (OSError, ValueError):
-                return  # nobody reads any more; work goes on
+                return  # the reader is gone; continue without logs
 
     def _text(self, line: "LogLine") -> str:
         if self.is_json:
@@ -213,7 +213,7 @@ class _Writer:
 
 @dataclass(frozen=True, slots=True)
 class LogLine:
-    """An event that is yet to be put into words."""
+    """An event that is not formatted yet."""
 
     at: datetime
     level: LogLevel
@@ -227,7 +227,7 @@ class LogLine:
         return shown
 
     def __str__(self) -> str:
-        """As the host's logging has it, which knows the rest."""
+        """Return the line for standard logging, which adds time and level itself."""
         return " ".join([self.event, *map(_format_field, self.redacted_fields().items())])
 
 
@@ -245,11 +245,11 @@ def _json_line(line: LogLine, worker_id: UUID | None) -> str:
     }
     try:
         return orjson.dumps(record).decode() + "\n"
-    except TypeError:  # a very long integer, half a surrogate pair
+    except TypeError:  # an integer of more than 64 bits, or a lone surrogate
         return json.dumps(record, default=str) + "\n"
 
 
-# A field of the caller's must not pass for one of ours.
+# A caller's field must not replace a standard field.
 _RESERVED_FIELDS = {name: f"{name}_" for name in ("timestamp", "level", "event")}
 _COLORS = {"debug": "2", "info": "32", "warning": "33", "error": "31", "critical": "1;31"}
 _LONGEST_PRINT = 1_000_000
@@ -261,16 +261,16 @@ def _text_line(line: LogLine, *, is_coloured: bool) -> str:
     fields = line.redacted_fields()
     block = _traceback_in(fields)
     shown = " ".join(map(_format_field, fields.items()))
-    mark, event = f"{line.level:<8}", line.event
+    level, event = f"{line.level:<8}", line.event
     if is_coloured:
-        mark = f"\x1b[{_COLORS[line.level]}m{mark}\x1b[0m"
+        level = f"\x1b[{_COLORS[line.level]}m{level}\x1b[0m"
         event = f"\x1b[1m{event}\x1b[0m"
     time = f"{line.at.astimezone():%H:%M:%S}.{line.at.microsecond // 1000:03d}"
-    return f"{time} {mark} {event} {shown}".rstrip() + f"\n{block}"
+    return f"{time} {level} {event} {shown}".rstrip() + f"\n{block}"
 
 
 def _traceback_in(fields: dict[str, Json]) -> str:
-    """Takes the traceback out: on a terminal it reads best in its own lines."""
+    """Remove the traceback from the fields and return it as separate, indented lines."""
     error = fields.get("error")
     if not isinstance(error, dict) or "traceback" not in error:
         return ""
@@ -298,7 +298,7 @@ def _escape_control(match: re.Match[str]) -> str:
 
 
 class _Handler(logging.Handler):
-    """Brings records of the standard library's logging into our lines."""
+    """Writes records of standard logging in JobForge's format."""
 
     def emit(self, record: logging.LogRecord) -> None:
         if _writer is None:
@@ -306,13 +306,13 @@ class _Handler(logging.Handler):
         try:
             level = _level_of(record.levelno)
             _writer.write([LogLine(datetime.now(UTC), level, "log", _fields_of_record(record))])
-        except Exception:  # noqa: BLE001 - a wrong format string; the standard way of telling it
+        except Exception:  # noqa: BLE001 - a bad format string; report it as standard logging does
             self.handleError(record)
 
 
 def _fields_of_record(record: logging.LogRecord) -> dict[str, Json]:
-    own = {key: value for key, value in vars(record).items() if key not in _OF_EVERY_RECORD}
-    fields = {**_context_fields(), "logger": record.name, "message": record.getMessage(), **own}
+    extra = {key: value for key, value in vars(record).items() if key not in _OF_EVERY_RECORD}
+    fields = {**_context_fields(), "logger": record.name, "message": record.getMessage(), **extra}
     if record.exc_info and record.exc_info[1] is not None:
         fields["error"] = error_fields(record.exc_info[1])
     return fields
@@ -324,7 +324,7 @@ _OF_EVERY_RECORD = frozenset((*vars(logging.makeLogRecord({})), "message", "asct
 def _safe_message(error: BaseException) -> str:
     try:
         return str(error)
-    except Exception:  # noqa: BLE001 - a foreign exception's own code
+    except Exception:  # noqa: BLE001 - __str__ of a foreign exception may raise
         return ""
 
 
@@ -333,21 +333,21 @@ def _original_stream(stream: "TextIO | _CapturedStream") -> TextIO:
 
 
 class _CapturedStream(io.TextIOBase):
-    """Stands in for stdout or stderr."""
+    """Replaces stdout or stderr, and logs what is written."""
 
     encoding = "utf-8"
 
-    def __init__(self, name: str, behind: TextIO) -> None:
-        self.original = behind
+    def __init__(self, name: str, original: TextIO) -> None:
+        self.original = original
         self._name = name
-        self._partial_lines: dict[int, str] = {}  # by thread, so that what they print does not mix
+        self._partial_lines: dict[int, str] = {}  # by thread, so that their output does not mix
 
     def write(self, text: str, /) -> int:
-        begun = self._partial_lines.pop(threading.get_ident(), "") + text
-        if begun.endswith("\n") or len(begun) > _LONGEST_PRINT:
-            self._emit_output(begun)
-        elif begun:
-            self._partial_lines[threading.get_ident()] = begun
+        line = self._partial_lines.pop(threading.get_ident(), "") + text
+        if line.endswith("\n") or len(line) > _LONGEST_PRINT:
+            self._emit_output(line)
+        elif line:
+            self._partial_lines[threading.get_ident()] = line
         return len(text)
 
     def flush(self) -> None:
@@ -369,11 +369,11 @@ class _CapturedStream(io.TextIOBase):
 
 
 class _CapturedBytes:
-    """For code that writes bytes to `sys.stdout.buffer`."""
+    """Stands in for `sys.stdout.buffer`, for code that writes bytes."""
 
-    def __init__(self, prints: _CapturedStream) -> None:
-        self._prints = prints
-        self.flush = prints.flush
+    def __init__(self, stream: _CapturedStream) -> None:
+        self._prints = stream
+        self.flush = stream.flush
 
     def write(self, data: bytes | bytearray | memoryview) -> int:
         self._prints.write(bytes(data).decode("utf-8", "backslashreplace"))

@@ -1,7 +1,6 @@
-"""What one process has counted since it began: plain numbers, and who adds to them.
+"""Counters and histograms of one process since it started.
 
-How they are shown is prometheus.py's. All of it is touched in the loop's own thread, a batch at a
-time.
+prometheus.py formats them. All of them are updated in the event loop's thread, in batches.
 """
 
 from bisect import bisect_left, bisect_right
@@ -37,7 +36,7 @@ _wait_of: Callable[[ClaimedJob], float] = attrgetter("waited_s")
 
 
 class Histogram:
-    """How often values fell under each bound; the last count is of those above all."""
+    """Number of values per bucket; the last count is of values above all bounds."""
 
     __slots__ = ("bounds", "counts", "total")
 
@@ -51,26 +50,26 @@ class Histogram:
         self.total += value * times
 
     def add_all(self, values: Iterable[float]) -> None:
-        """As `add` for each, in a fraction of the time."""
+        """Add many values, much faster than one `add` for each."""
         ordered = sorted(values)
         below = 0
-        for place, bound in enumerate(self.bounds):
+        for index, bound in enumerate(self.bounds):
             until = bisect_right(ordered, bound, below)
-            self.counts[place] += until - below
+            self.counts[index] += until - below
             below = until
         self.counts[-1] += len(ordered) - below
         self.total += sum(ordered)
 
     def replace_zero(self, value: float) -> None:
-        """What was added as 0 was this."""
+        """Move one observation from the zero bucket to `value`."""
         self.counts[0] -= 1
         self.add(value)
 
 
 class Meters:
-    """Of a worker, and of the scheduler that it carries or that runs alone.
+    """Metrics of a worker, of its scheduler, or of a separate scheduler.
 
-    `readings` are taken when somebody asks: by name, what answers the number of now.
+    `gauges` has functions by name; each returns the current value when metrics are read.
     """
 
     def __init__(self) -> None:
@@ -94,29 +93,29 @@ class Meters:
         self.events = 0
 
     def record_claim(self, size: int, took_s: float) -> None:
-        """A claim was answered."""
+        """Count a claim that has returned."""
         self.claim_s.add(took_s)
         self.claim_sizes.add(size)
 
     def record_received(self, jobs: Sequence[ClaimedJob]) -> None:
-        """The jobs of a claim are about to start."""
+        """Count the jobs of a claim, before they start."""
         self.first_claims.update([job.definition for job in jobs if job.attempt == 1])
         queues = set(map(_queue_of, jobs))
         for queue in queues:
-            own = jobs if len(queues) == 1 else [job for job in jobs if job.queue == queue]
-            self.claimed[queue] += len(own)
-            self.waits[queue].add_all(map(_wait_of, own))
+            queue_jobs = jobs if len(queues) == 1 else [job for job in jobs if job.queue == queue]
+            self.claimed[queue] += len(queue_jobs)
+            self.waits[queue].add_all(map(_wait_of, queue_jobs))
 
     def record_settle(self, size: int, took_s: float) -> None:
-        """A call that settles jobs was answered."""
+        """Count a call that has settled jobs."""
         self.settle_s.add(took_s)
         self.settle_sizes.add(size)
 
     def record_ended(self, outcome: str, ended: Sequence[tuple[ClaimedJob, object, float]]) -> None:
-        """Attempts were settled with this outcome, after so many seconds each."""
+        """Count settled attempts with one outcome; each item has its duration in seconds."""
         for definition, times in Counter([each[0].definition for each in ended]).items():
             self.attempts[definition, outcome] += times
             self.runs[definition].add(0.0, times)
-        # Most of many short jobs have ended as they began.
+        # Most short jobs have a duration of 0, so only the others are moved from the zero bucket.
         for job, _, seconds in [each for each in ended if each[2]]:
             self.runs[job.definition].replace_zero(seconds)

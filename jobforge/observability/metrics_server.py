@@ -1,6 +1,6 @@
-"""The small HTTP server of a worker or a scheduler: its metrics, and that it lives.
+"""HTTP server for metrics and health of a worker or a scheduler.
 
-It answers GET /metrics and /health, one request for each connection, in the loop of the process.
+Serves GET /metrics and /health, one request per connection, in the process's event loop.
 """
 
 import asyncio
@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 from jobforge.errors import ConfigError
 from jobforge.observability.metrics import Meters
 
-_MOST_BYTES = 8192  # of a request
+_MOST_BYTES = 8192  # maximum size of a request
 _REQUEST_TIMEOUT_S = 5.0
 _STATUSES = {200: "OK", 401: "Unauthorized", 404: "Not Found", 405: "Method Not Allowed"}
 
@@ -20,17 +20,19 @@ _STATUSES = {200: "OK", 401: "Unauthorized", 404: "Not Found", 405: "Method Not 
 async def serve_metrics(
     meters: Meters, host: str, port: int, token: str | None = None
 ) -> AsyncIterator[int]:
-    """While it lasts, the numbers can be read, with a token only by those who send it as a bearer
-    token. Yields the port, which a port of 0 leaves open."""
-    # Here, so that whoever shows nothing needs nothing.
+    """Serve metrics within the block, and yield the port; port 0 selects a free port.
+
+    With a token, /metrics requires it as a bearer token.
+    """
+    # Imported here, because prometheus-client is optional.
     try:
-        from jobforge.observability import prometheus  # noqa: PLC0415 - an extra, see above
+        from jobforge.observability import prometheus  # noqa: PLC0415 - prometheus-client is optional
     except ImportError as error:
         raise ConfigError(
             "metrics need prometheus-client", hint="pip install 'jobforge[metrics]'"
         ) from error
 
-    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             async with asyncio.timeout(_REQUEST_TIMEOUT_S):
                 request = await reader.readuntil(b"\r\n\r\n")
@@ -48,12 +50,12 @@ async def serve_metrics(
                 writer.write(_response(status, body, kind))
                 await writer.drain()
         except (TimeoutError, OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
-            return  # nobody who asks for metrics
+            return  # not an HTTP client, or a slow one
         finally:
             writer.close()
 
     try:
-        server = await asyncio.start_server(answer, host, port, limit=_MOST_BYTES)
+        server = await asyncio.start_server(handle, host, port, limit=_MOST_BYTES)
     except OSError as error:
         raise ConfigError(
             f"metrics cannot be shown on {host}:{port}: {error.strerror}", field="metrics_port"
@@ -63,9 +65,9 @@ async def serve_metrics(
 
 
 def _parse_request_line(request: bytes) -> tuple[str, str]:
-    """Method and path, empty when it is no HTTP."""
-    words = request.split(b"\r\n", 1)[0].decode("latin-1").split(" ")
-    return (words[0], words[1].partition("?")[0]) if len(words) == 3 else ("", "")
+    """Return method and path; both are empty for an invalid request line."""
+    parts = request.split(b"\r\n", 1)[0].decode("latin-1").split(" ")
+    return (parts[0], parts[1].partition("?")[0]) if len(parts) == 3 else ("", "")
 
 
 def _has_token(request: bytes, token: str) -> bool:

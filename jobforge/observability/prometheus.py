@@ -1,4 +1,4 @@
-"""Metrics as Prometheus reads them: names, words and labels for what metrics.py has counted.
+"""Prometheus metrics: names, help and labels for the counters of metrics.py.
 
 Needs prometheus-client (`jobforge[metrics]`).
 """
@@ -28,17 +28,17 @@ _GAUGES = {
 
 
 def render_page(families: Iterable[Metric]) -> bytes:
-    """The metrics as text, with those of this process itself."""
+    """Return the metrics as text, including those of the process itself."""
     return generate_latest(
         _StaticCollector([*families, *ProcessCollector(registry=None).collect()])
     )
 
 
 def collect_families(meters: Meters) -> Iterator[Metric]:
-    """What a worker or a scheduler has counted."""
-    for name, (metric, words) in _GAUGES.items():
+    """Yield the metrics of a worker or a scheduler."""
+    for name, (metric, help_text) in _GAUGES.items():
         if name in meters.gauges:
-            yield GaugeMetricFamily(metric, words, meters.gauges[name]())
+            yield GaugeMetricFamily(metric, help_text, meters.gauges[name]())
     yield counter(
         "jobforge_claimed_jobs", "Jobs that this worker claimed.", meters.claimed, "queue"
     )
@@ -69,7 +69,7 @@ def collect_families(meters: Meters) -> Iterator[Metric]:
     yield histogram("jobforge_claim_jobs", "Jobs in a claim.", {(): meters.claim_sizes})
     yield histogram("jobforge_settle_seconds", "What a settle took.", {(): meters.settle_s})
     yield histogram("jobforge_settle_jobs", "Jobs in a settle.", {(): meters.settle_sizes})
-    for metric, words, count in (
+    for metric, help_text, count in (
         ("jobforge_lost_leases", "Jobs that this worker lost to others.", meters.lost_leases),
         ("jobforge_reaped_jobs", "Jobs of dead workers that were freed.", meters.reaped),
         ("jobforge_children_started", "Processes for jobs.", meters.children_started),
@@ -77,14 +77,16 @@ def collect_families(meters: Meters) -> Iterator[Metric]:
         ("jobforge_firings", "Firings of schedules that were recorded.", meters.firings),
         ("jobforge_dispatched_events", "Events that were dispatched.", meters.events),
     ):
-        yield CounterMetricFamily(metric, words, count)
+        yield CounterMetricFamily(metric, help_text, count)
     if "reconnects" in meters.gauges:
-        words = "How often the database answered again after an outage."
-        yield CounterMetricFamily("jobforge_reconnects", words, meters.gauges["reconnects"]())
+        help_text = "How often the database answered again after an outage."
+        yield CounterMetricFamily("jobforge_reconnects", help_text, meters.gauges["reconnects"]())
 
 
-def counter(name: str, words: str, counts: Mapping[str, int], label: str) -> CounterMetricFamily:
-    family = CounterMetricFamily(name, words, labels=[label])
+def counter(
+    name: str, help_text: str, counts: Mapping[str, int], label: str
+) -> CounterMetricFamily:
+    family = CounterMetricFamily(name, help_text, labels=[label])
     for value, count in counts.items():
         family.add_metric([value], count)
     return family
@@ -93,10 +95,10 @@ def counter(name: str, words: str, counts: Mapping[str, int], label: str) -> Cou
 LabeledHistograms = Mapping[tuple[tuple[str, str], ...], Histogram]
 
 
-def histogram(name: str, words: str, found: LabeledHistograms) -> HistogramMetricFamily:
-    """`found` has histograms by their labels, as pairs of name and value."""
+def histogram(name: str, help_text: str, found: LabeledHistograms) -> HistogramMetricFamily:
+    """Return histograms as one family; `found` has them by labels, pairs of name and value."""
     names = [label for label, _ in next(iter(found), ())]
-    family = HistogramMetricFamily(name, words, labels=names)
+    family = HistogramMetricFamily(name, help_text, labels=names)
     for labels, each in found.items():
         bounds = [*map(str, each.bounds), "+Inf"]
         buckets = list(zip(bounds, accumulate(each.counts), strict=True))

@@ -1,1 +1,1 @@
-"""Arguments of jobs as JSON: signatures, types that survive JSON, schemas, sizes."""
+"""Job arguments as JSON: signatures, types that survive JSON, JSON Schemas, sizes."""

@@ -1,8 +1,8 @@
-"""Types that JSON has itself, as pydantic's core checks them: the schemas that pydantic would make.
+"""pydantic-core schemas for plain types, identical to those that pydantic would generate.
 
-With these, a function that takes texts, numbers and lists of them needs no pydantic but its core.
-A process that jobs are forked from has a third less memory to copy then (docs/decisions/0020), and
-an app is imported in half the time.
+With these, a function that takes strings, numbers and lists of them needs only pydantic's core.
+Without pydantic, the process that jobs are forked from has a third less memory to copy
+(docs/decisions/0020), and an app is imported in half the time.
 """
 
 from collections.abc import Mapping
@@ -22,27 +22,27 @@ _NAMES: tuple[tuple[Any, str], ...] = (
 
 @dataclass(frozen=True, slots=True)
 class ObjectShape:
-    """An object with these members and no others; those that have a default may be missing."""
+    """An object with these members and no others; members with a default are optional."""
 
     name: str
     members: Mapping[str, Any]  # their types
     defaults: Mapping[str, Any]
 
 
-def plain_schema(kind: Any) -> CoreSchema | None:  # noqa: ANN401 - a type as hints spell it
-    """None for what pydantic has to be asked about."""
-    made = (
+def plain_schema(kind: Any) -> CoreSchema | None:  # noqa: ANN401 - any type annotation
+    """Return the schema of a plain type; None for a type that needs pydantic."""
+    schema = (
         _object_schema(kind) if isinstance(kind, ObjectShape) else _scalar(kind) or _container(kind)
     )
-    return cast("CoreSchema | None", made)
+    return cast("CoreSchema | None", schema)
 
 
-def _scalar(kind: Any) -> _SchemaDict | None:  # noqa: ANN401 - as above
-    # By identity: not all that may stand in a hint can be compared.
+def _scalar(kind: Any) -> _SchemaDict | None:  # noqa: ANN401 - any type annotation
+    # Compare by identity: some type annotations cannot be compared.
     return next(({"type": name} for known, name in _NAMES if known is kind), None)
 
 
-def _container(kind: Any) -> _SchemaDict | None:  # noqa: ANN401 - as above
+def _container(kind: Any) -> _SchemaDict | None:  # noqa: ANN401 - any type annotation
     parts = [plain_schema(part) for part in get_args(kind)]
     if None in parts:
         return None

@@ -1,6 +1,6 @@
-"""Payloads against the JSON Schema that a definition's parameters were registered with.
+"""Validates payloads against the JSON Schema with which a definition was registered.
 
-A schema that cannot be used is no reason to refuse a payload: the worker checks it again.
+An unusable schema does not reject payloads, because the worker validates them again.
 """
 
 import jsonschema_rs
@@ -14,7 +14,7 @@ _MOST_FAULTS = 20
 
 
 def compile_validator(definition: str, schema: Json) -> Validator | None:
-    """None when there is no schema, or none that can be used."""
+    """Return a validator; None without a schema, or if the schema is unusable."""
     if not isinstance(schema, dict):
         return None
     try:
@@ -30,13 +30,13 @@ def compile_validator(definition: str, schema: Json) -> Validator | None:
 
 
 def check_payload(validator: Validator | None, payload: Json, path: str = "payload") -> None:
-    """Raises InvalidPayload, with every fault; `path` leads to the payload."""
+    """Raise InvalidPayload with every fault (at most 20); `path` is prepended to their fields."""
     if validator is None or validator.is_valid(payload):
         return
     faults = []
     for fault in validator.iter_errors(payload):
-        where = ".".join([path, *map(str, fault.instance_path)])
-        faults.append({"field": where, "message": fault.message, "type": "schema"})
+        location = ".".join([path, *map(str, fault.instance_path)])
+        faults.append({"field": location, "message": fault.message, "type": "schema"})
         if len(faults) == _MOST_FAULTS:
             break
     first = faults[0]

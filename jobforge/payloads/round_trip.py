@@ -1,4 +1,4 @@
-"""Types that JSON does not give back as they were, seen in the schema that pydantic has of them."""
+"""Finds types that do not survive a round trip through JSON, from their pydantic-core schemas."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -6,18 +6,18 @@ from typing import Any
 _Schema = Mapping[str, Any]
 
 
-def hides_secrets(schema: Any) -> bool:  # noqa: ANN401 - a schema of pydantic
-    """Whether something is written as asterisks, as pydantic does with secrets."""
+def hides_secrets(schema: Any) -> bool:  # noqa: ANN401 - a pydantic-core schema
+    """Return whether a part is serialized as asterisks, as pydantic does with secrets."""
     return any(_is_secret(part) for part in _parts(schema))
 
 
-def find_loss(schema: Any) -> str | None:  # noqa: ANN401 - a schema of pydantic
-    """What is written and cannot be read again, or the other way round; None if nothing is."""
+def find_loss(schema: Any) -> str | None:  # noqa: ANN401 - a pydantic-core schema
+    """Describe a part that is serialized but not validated, or vice versa; None if all are fine."""
     return next((loss for part in _parts(schema) if (loss := _loss(part))), None)
 
 
-def _parts(schema: Any) -> Iterator[_Schema]:  # noqa: ANN401 - any part of a schema of pydantic
-    """The schema and all within it. What has a writer of its own is left to that."""
+def _parts(schema: Any) -> Iterator[_Schema]:  # noqa: ANN401 - any part of a pydantic-core schema
+    """Yield the schema and its parts, except the parts of one with a custom serializer."""
     if isinstance(schema, list | tuple):
         for part in schema:
             yield from _parts(part)
@@ -29,7 +29,7 @@ def _parts(schema: Any) -> Iterator[_Schema]:  # noqa: ANN401 - any part of a sc
                     yield from _parts(part)
 
 
-# Values of the user's own, which may look like anything.
+# Keys whose values come from the user, and may look like a schema.
 _NOT_SCHEMAS = {"metadata", "default", "expected", "members"}
 
 
@@ -61,7 +61,7 @@ def _loss(schema: _Schema) -> str | None:
 
 
 def _is_key(schema: _Schema) -> bool:
-    """Whether what is written as the text of a key is read from it."""
+    """Return whether a value that is serialized as a key of an object can be read from it."""
     if _has_writer(schema):
         return True
     match schema:

@@ -1,8 +1,8 @@
-"""What a handler takes and returns, as JSON: a signature becomes pydantic's checks of a payload.
+"""A handler's signature as JSON: converts parameters to pydantic validation of payloads.
 
-A handler has plain named parameters, and the payload is an object with one member for each; or it
-has a single parameter that is a BaseModel, and the payload is that model. What was not given is not
-in the payload: the function's own default holds when the job runs.
+A handler either has plain named parameters, and the payload is an object with one member for each;
+or it has a single BaseModel parameter, and the payload is that model. Omitted arguments are not in
+the payload, so the function's own defaults apply when the job runs.
 """
 
 import contextlib
@@ -27,24 +27,24 @@ from jobforge.payloads.core_schema import ObjectShape, plain_schema
 from jobforge.payloads.round_trip import find_loss, hides_secrets
 from jobforge.types import jsonb
 
-if TYPE_CHECKING:  # loaded when it is needed: plain types do without
+if TYPE_CHECKING:  # imported on demand, because plain types do not need it
     from pydantic import TypeAdapter
 
 Arguments = dict[str, Any]
 
-_MOST_ERRORS = 20  # told of one payload
+_MOST_ERRORS = 20  # reported per payload
 
 
 class Shape:
-    """A type as JSON: values of it are written, and read back."""
+    """A type whose values are written as JSON and read back."""
 
-    def __init__(self, kind: Any) -> None:  # noqa: ANN401 - a type as hints spell it, or a Table
+    def __init__(self, kind: Any) -> None:  # noqa: ANN401 - any type annotation, or an ObjectShape
         self._kind = kind
         plain = plain_schema(kind)
         validator = self._adapter.validator if plain is None else SchemaValidator(plain)
         self._validate = validator.validate_python
         self._validate_json = validator.validate_json
-        # By default NaN becomes null without a word; so it stays, and is refused when it is sent.
+        # The default would silently write NaN as null; "constants" keeps it, and encode rejects it.
         config = CoreConfig(ser_json_inf_nan="constants")
         self._schema = self._adapter.core_schema if plain is None else plain
         self._serialize = SchemaSerializer(self._schema, config).to_python
@@ -55,7 +55,7 @@ class Shape:
 
     @cached_property
     def loss(self) -> str | None:
-        """Why a value of it would not be the same after the way through JSON."""
+        """Why a value of this type would not survive a round trip through JSON, if it would not."""
         return find_loss(self._schema)
 
     @cached_property
@@ -65,30 +65,30 @@ class Shape:
         kind = self._kind
         return TypeAdapter(_typed_dict(kind) if isinstance(kind, ObjectShape) else kind)
 
-    def check(self, value: Any) -> Any:  # noqa: ANN401 - whatever the caller gives
-        """The value as its type has it; ValidationError when it does not fit."""
+    def check(self, value: Any) -> Any:  # noqa: ANN401 - any argument
+        """Return the validated value; raises ValidationError."""
         return self._validate(value)
 
-    def read(self, document: Json) -> Any:  # noqa: ANN401 - of the type
+    def read(self, document: Json) -> Any:  # noqa: ANN401 - a value of the type
         try:
             return self._validate(document)
         except ValidationError:
-            # A strict type takes a text for a UUID or a date from JSON only.
+            # A strict type accepts a string for a UUID or a date only from JSON.
             return self._validate_json(jsonb.encode(document, "payload"))
 
-    def read_json(self, text: str) -> Any:  # noqa: ANN401 - of the type
+    def read_json(self, text: str) -> Any:  # noqa: ANN401 - a value of the type
         try:
             return self._validate_json(text)
         except ValidationError:
-            # Numbers of thousands of digits, and texts for types that JSON has itself.
+            # Integers with thousands of digits, and strings for types that are native to JSON.
             with contextlib.suppress(ValidationError):
                 return self._validate(jsonb.decode(text))
             raise
 
-    def write(self, value: Any) -> Json:  # noqa: ANN401 - of the type, or not
-        """Invalid when JSON cannot hold it."""
+    def write(self, value: Any) -> Json:  # noqa: ANN401 - any value
+        """Return the value as JSON; raises Invalid if that is impossible."""
         try:
-            # Round trip: what is computed from other fields is not written.
+            # round_trip: omit computed fields.
             return self._serialize(
                 value, mode="json", by_alias=True, round_trip=True, warnings=False
             )
@@ -96,7 +96,7 @@ class Shape:
             raise Invalid(f"cannot be written as JSON: {error}") from error
 
     def schema(self) -> dict[str, Json]:
-        from pydantic.errors import PydanticUserError  # noqa: PLC0415 - as above
+        from pydantic.errors import PydanticUserError  # noqa: PLC0415 - only for types that need it
 
         try:
             return self._adapter.json_schema()
@@ -106,15 +106,15 @@ class Shape:
 
 @dataclass(frozen=True, slots=True)
 class Parameters:
-    """The parameters of a handler, without its context."""
+    """The parameters of a handler, except its context."""
 
     names: tuple[str, ...]
     shape: Shape
-    model: str | None  # the one parameter that is the whole payload
-    positional: int  # so many of the names, the first ones, need not be said
+    model: str | None  # the only parameter, if it is the whole payload
+    positional: int  # number of leading names that can be passed by position
 
     def bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Arguments:
-        """The arguments by name, as Python would bind them."""
+        """Return the arguments by name, as Python would bind them."""
         if len(args) > self.positional:
             raise InvalidPayload(
                 f"takes {self.positional} arguments by position, and {len(args)} were given"
@@ -125,7 +125,7 @@ class Parameters:
         return {**named, **kwargs}
 
     def build_payload(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Json]:
-        """What a job is enqueued with; InvalidPayload with the path of what does not fit."""
+        """Return the payload for these arguments; InvalidPayload has the path of a bad value."""
         given = self.bind(args, kwargs) if args else kwargs
         try:
             checked = self.shape.check(given if self.model is None else self._model(given))
@@ -140,7 +140,7 @@ class Parameters:
         return document
 
     def read_arguments(self, payload: dict[str, Json]) -> Arguments:
-        """What the handler is called with."""
+        """Return the handler's arguments from a payload."""
         try:
             read = self.shape.read(payload)
         except ValidationError as error:
@@ -150,7 +150,7 @@ class Parameters:
         return self._to_arguments(read)
 
     def read_json_arguments(self, payload_json: str) -> Arguments:
-        """As `arguments`, from a payload as it is stored."""
+        """Return the handler's arguments from a payload's JSON."""
         try:
             return self._to_arguments(self.shape.read_json(payload_json))
         except ValidationError as error:
@@ -159,7 +159,7 @@ class Parameters:
     def schema(self) -> dict[str, Json]:
         return self.shape.schema()
 
-    def _to_arguments(self, read: Any) -> Arguments:  # noqa: ANN401 - of the shape
+    def _to_arguments(self, read: Any) -> Arguments:  # noqa: ANN401 - a value of the shape
         arguments: Arguments = read if self.model is None else {self.model: read}
         return arguments
 
@@ -173,7 +173,7 @@ class Parameters:
 
 
 def read_parameters(function: Callable[..., Any], *, skip: int = 0) -> Parameters:
-    """Of a function, without its first `skip`. NameError where a type is not defined yet."""
+    """Read a function's parameters after the first `skip`. NameError if a type is undefined."""
     name = function.__name__
     parameters = list(inspect.signature(function).parameters.values())[skip:]
     hints = read_hints(function, [parameter.name for parameter in parameters])
@@ -192,12 +192,12 @@ def read_parameters(function: Callable[..., Any], *, skip: int = 0) -> Parameter
 
 
 def read_result(function: Callable[..., Any]) -> Shape:
-    """What a function returns; an async one, what it answers when awaited."""
+    """Return the shape of a function's result; for an async function, of the awaited result."""
     return _shape(function.__name__, read_hints(function, ["return"]).get("return", Any))
 
 
 def read_hints(function: Callable[..., Any], names: Sequence[str]) -> dict[str, Any]:
-    """Types of these alone: that of the context may be known to checkers only."""
+    """Return these type hints only: the context's type may exist only for type checkers."""
     annotations = getattr(function, "__annotations__", {})
     wanted = SimpleNamespace(
         __annotations__={name: annotations[name] for name in names if name in annotations}
@@ -206,23 +206,23 @@ def read_hints(function: Callable[..., Any], names: Sequence[str]) -> dict[str, 
 
 
 def error_from_validation(error: ValidationError) -> InvalidPayload:
-    """Says where and why, never what was given: that may be a secret."""
+    """Return an error with locations and reasons, but without values, which may be secret."""
     faults = [
         {"field": ".".join(map(str, fault["loc"])), "message": fault["msg"], "type": fault["type"]}
         for fault in error.errors(include_url=False, include_context=False, include_input=False)
     ]
     first = faults[0]
-    where = first["field"] or "the payload"
+    location = first["field"] or "the payload"
     more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
     return InvalidPayload(
-        f"{where}: {first['message']}{more}",
+        f"{location}: {first['message']}{more}",
         field=first["field"] or None,
         detail={"errors": faults[:_MOST_ERRORS]},
     )
 
 
 def locate_refusal(error: Invalid, payload: dict[str, Json]) -> Invalid:
-    """What jsonb refused of a payload, with the member that holds it."""
+    """Return an encoding error with the name of the member that caused it."""
     for name, member in payload.items():
         try:
             jsonb.encode(member, name)
@@ -231,7 +231,7 @@ def locate_refusal(error: Invalid, payload: dict[str, Json]) -> Invalid:
     return error
 
 
-def _unwritable(arguments: Any) -> str | None:  # noqa: ANN401 - of any shape
+def _unwritable(arguments: Any) -> str | None:  # noqa: ANN401 - a value of any shape
     members = arguments.items() if isinstance(arguments, dict) else ()
     return next((name for name, member in members if not _is_writable(member)), None)
 
@@ -251,26 +251,26 @@ def _only_model(names: Sequence[str], hints: Mapping[str, Any]) -> str | None:
     if len(names) != 1:
         return None
     kind = hints.get(names[0])
-    pydantic = sys.modules.get("pydantic.main")  # whoever has a model has imported it
+    pydantic = sys.modules.get("pydantic.main")  # a module with a model has imported it
     is_model = isinstance(kind, type) and pydantic and issubclass(kind, pydantic.BaseModel)
     return names[0] if is_model else None
 
 
-def _typed_dict(table: ObjectShape) -> Any:  # noqa: ANN401 - a type
-    from pydantic import ConfigDict, Field  # noqa: PLC0415 - as above
-    from typing_extensions import TypedDict  # noqa: PLC0415 - as above
+def _typed_dict(table: ObjectShape) -> Any:  # noqa: ANN401 - a type created at run time
+    from pydantic import ConfigDict, Field  # noqa: PLC0415 - only for types that need it
+    from typing_extensions import TypedDict  # noqa: PLC0415 - only for types that need it
 
     fields = dict(table.members)
     for name, default in table.defaults.items():
-        told = {"default": _ANYTHING.write(default)} if _is_writable(default) else {}
-        fields[name] = NotRequired[Annotated[fields[name], Field(json_schema_extra=told)]]
-    make: Any = TypedDict  # checkers know of none that is made at run time
-    made = make(table.name, fields)
-    made.__pydantic_config__ = ConfigDict(extra="forbid")
-    return made
+        extra = {"default": _ANYTHING.write(default)} if _is_writable(default) else {}
+        fields[name] = NotRequired[Annotated[fields[name], Field(json_schema_extra=extra)]]
+    make: Any = TypedDict  # type checkers reject TypedDict with dynamic fields
+    typed_dict = make(table.name, fields)
+    typed_dict.__pydantic_config__ = ConfigDict(extra="forbid")
+    return typed_dict
 
 
-def _sendable_shape(name: str, kind: Any) -> Shape:  # noqa: ANN401 - as in _shape
+def _sendable_shape(name: str, kind: Any) -> Shape:  # noqa: ANN401 - any type annotation, or an ObjectShape
     shape = _shape(name, kind)
     if shape.hides_secrets:
         raise Invalid(
@@ -282,10 +282,10 @@ def _sendable_shape(name: str, kind: Any) -> Shape:  # noqa: ANN401 - as in _sha
     return shape
 
 
-def _shape(name: str, kind: Any) -> Shape:  # noqa: ANN401 - a type as hints spell it, or a Table
+def _shape(name: str, kind: Any) -> Shape:  # noqa: ANN401 - any type annotation, or an ObjectShape
     if plain_schema(kind) is not None:
         return Shape(kind)
-    from pydantic.errors import PydanticUserError  # noqa: PLC0415 - as above
+    from pydantic.errors import PydanticUserError  # noqa: PLC0415 - only for types that need it
 
     try:
         return Shape(kind)

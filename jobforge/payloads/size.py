@@ -1,8 +1,8 @@
-"""Which JSON is too large for a row. The engine measures jsonb; here only its text is at hand.
+"""Decides whether JSON is too large for a row. The engine limits the size as jsonb, not as text.
 
-jsonb keeps four bytes beside each value, and a number in eight or more: of numbers of one digit it
-makes six times their text. So what is short is known to fit at once, and of the rest is counted
-what could make it larger. That is never too little, and for text hardly too much.
+jsonb adds four bytes per value, and a number takes eight or more, so single-digit numbers take six
+times the size of their JSON. Short JSON surely fits. For longer JSON, this module estimates an
+upper limit of the jsonb size, which for text is close to the actual size.
 """
 
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from jobforge.errors import Json
 from jobforge.types.jobs import JobRequest
 from jobforge.types.jsonb import encode
 
-# As check_job and read_outcomes have them, in bytes of jsonb.
+# Limits of check_job and read_outcomes, in bytes of jsonb.
 PAYLOAD_LIMIT = 256 * 1024
 RESULT_LIMIT = 1024 * 1024
 
@@ -35,10 +35,10 @@ def fits(text: str, limit: int) -> bool:
 
 
 def may_have_large_payload(jobs: str | bytes) -> bool:
-    """Of the text of many jobs: whether one of them may be too large. Looks at a few places only.
+    """Return whether one of many jobs, as JSON, may be too large, after checking few positions.
 
-    Each job names its definition once, so those names are nowhere further apart than a large
-    payload is long. One that holds the same words may deceive it; then the engine refuses it.
+    Each job has "definition" once, so without large payloads the word recurs within a window. A
+    payload that has the word itself can defeat the check; then the engine rejects it.
     """
     return (
         _has_gap(jobs, '"definition":')
@@ -47,12 +47,12 @@ def may_have_large_payload(jobs: str | bytes) -> bool:
     )
 
 
-def _has_gap(text: AnyStr, word: AnyStr) -> bool:
+def _has_gap(text: AnyStr, marker: AnyStr) -> bool:
     window = (PAYLOAD_LIMIT - _HEADER) // _MOST_GROWTH
-    place = 0
-    while place + window < len(text):
-        place = text.rfind(word, place + 1, place + window)
-        if place < 0:
+    position = 0
+    while position + window < len(text):
+        position = text.rfind(marker, position + 1, position + window)
+        if position < 0:
             return True
     return False
 
@@ -62,6 +62,6 @@ def has_large_payload(payloads: Sequence[dict[str, Json] | None]) -> bool:
 
 
 def find_large_payloads(jobs: Sequence[JobRequest]) -> dict[int, bytes]:
-    """By index, those that do not fit, as text."""
+    """Return the payloads that do not fit, by index, as JSON."""
     texts = ((index, encode(job.payload or {}, "payload")) for index, job in enumerate(jobs))
     return {index: text.encode() for index, text in texts if not fits(text, PAYLOAD_LIMIT)}

@@ -1,1 +1,1 @@
-"""The process itself: its environment, its credentials, its signals."""
+"""The operating system process: environment, credentials, signals."""

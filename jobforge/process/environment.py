@@ -1,31 +1,31 @@
-"""The variables of this process, and which of them hold credentials."""
+"""The environment variables of this process, and which of them have credentials."""
 
 import os
 from collections import ChainMap
 from collections.abc import Mapping
 
-PASSWORD = "PGPASSWORD"  # noqa: S105 - the name of a variable
+PASSWORD = "PGPASSWORD"  # noqa: S105 - a variable's name, not a password
 
 _HARMLESS = frozenset(("JOBFORGE_LOG_LEVEL", "JOBFORGE_LOG_FORMAT", "JOBFORGE_TENANT"))
-# What is set later, in os.environ, comes first.
+# Variables that are set later, in os.environ, take precedence.
 _environment: ChainMap[str, str] = ChainMap(os.environ)
 
 
 def environment() -> Mapping[str, str]:
-    """The variables of this process, with those that `withhold_credentials` removed from it."""
+    """Return this process's variables, including those that `withhold_credentials` removed."""
     return _environment
 
 
 def withheld_variables() -> Mapping[str, str]:
-    """The variables that `withhold_credentials` removed."""
+    """Return the variables that `withhold_credentials` removed."""
     return ChainMap(*_environment.maps[1:])
 
 
 def withhold_credentials(received: Mapping[str, str]) -> None:
-    """Remove the variables with credentials from os.environ; only this module still has them.
+    """Remove variables with credentials from os.environ; only this module keeps them.
 
-    Programs that this process starts do not inherit them. `received` are variables that the parent
-    process sent instead of putting them into the environment.
+    Programs that this process starts do not inherit them. `received` has variables that the parent
+    process sent over a socket instead of the environment.
     """
     removed = {name: value for name, value in os.environ.items() if is_credential(name)}
     for name in removed:
@@ -34,10 +34,10 @@ def withhold_credentials(received: Mapping[str, str]) -> None:
 
 
 def is_credential(name: str) -> bool:
-    """Whether no other process may see the value of this variable."""
+    """Return whether other processes must not see this variable."""
     return name == PASSWORD or (name.startswith("JOBFORGE_") and name not in _HARMLESS)
 
 
 def is_withheld(name: str) -> bool:
-    """Whether jobs, and the process that they are forked from, must not have this variable."""
+    """Return whether jobs, and the process they are forked from, must not get this variable."""
     return is_credential(name) or name.startswith("PG")

@@ -1,9 +1,9 @@
-"""Hide credentials from other processes of the same user.
+"""Hides credentials from other processes of the same user.
 
-`harden` is the first call of every command. It forbids others to look into this process, takes the
-credentials out of its environment, and erases what /proc/<pid>/environ and /proc/<pid>/cmdline
-show of them. `Handover` passes them to a process that we start. Only Linux has these files; on
-other systems the environment is reduced, and nothing else is done.
+Every command calls `harden` first. It forbids other processes to inspect this one, removes
+credentials from its environment, and erases them from /proc/<pid>/environ and /proc/<pid>/cmdline.
+`Handover` passes credentials to a child process. Only Linux has these files; on other systems only
+the environment is reduced.
 """
 
 import ctypes
@@ -27,16 +27,16 @@ _MASK = "***"
 
 
 def forbid_inspection() -> None:
-    """Forbid other processes of this user to read our environment, memory and descriptors.
+    """Forbid other processes of this user to read this process's environment, memory and files.
 
-    Also forbids core dumps. Root still may, and so may a debugger that root starts.
+    Also disables core dumps. Root, and so a debugger run by root, still has access.
     """
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
 
 
 def harden() -> None:
-    """Call this first in a program, while it has one thread."""
+    """Apply all measures. Call this first in a program, while it has one thread."""
     forbid_inspection()
     received = _receive()
     sys.argv[1:] = received.arguments or sys.argv[1:]
@@ -47,8 +47,8 @@ def harden() -> None:
 
 
 def mask_passwords(text: str) -> str:
-    """The text with the passwords of the database URLs and connection strings in it hidden."""
-    # Up to the last @: a password that should have been percent-encoded is one all the same.
+    """Return the text with passwords of database URLs and connection strings hidden."""
+    # Hide up to the last @, because an unencoded password may contain @ itself.
     without = re.sub(r"(://[^/\s:@]*):\S*@", r"\1:***@", text)
     return re.sub(
         r"(\b(?:ssl)?password\s*=\s*)('[^']*'|[^\s&]+)", r"\1***", without, flags=re.IGNORECASE
@@ -57,9 +57,9 @@ def mask_passwords(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Handover:
-    """The arguments and variables of a `jobforge` process that this one starts.
+    """The arguments and variables for a child `jobforge` process.
 
-    `shown` and `environment` are what the process is started with; `secrets` goes over a socket
+    The child is started with `masked_arguments` and `environment`; `secrets` goes over a socket
     whose descriptor it inherits.
     """
 
@@ -75,12 +75,12 @@ class Handover:
         return cls(_hide_credentials(arguments), public, body)
 
     def variables(self, descriptor: int) -> dict[str, str]:
-        """The environment to start the process with; it inherits this descriptor."""
+        """Return the child's environment, with the descriptor that it inherits."""
         return {**self.environment, _DESCRIPTOR: str(descriptor)}
 
 
 class StartBlocks(NamedTuple):
-    """Where in memory the kernel put the arguments and variables of this process."""
+    """Addresses where the kernel stored the arguments and variables of this process."""
 
     arguments: tuple[int, int] = (0, 0)
     environment: tuple[int, int] = (0, 0)
@@ -88,11 +88,11 @@ class StartBlocks(NamedTuple):
 
 def find_start_blocks() -> StartBlocks:
     try:
-        about = Path("/proc/self/stat").read_bytes()
+        stat = Path("/proc/self/stat").read_bytes()
     except OSError:
         return StartBlocks()
-    # The name, in brackets, may itself contain brackets and spaces.
-    numbers = [int(word) for word in about.rpartition(b")")[2].split()[45:49]]
+    # The process name, in brackets, may contain brackets and spaces.
+    numbers = [int(word) for word in stat.rpartition(b")")[2].split()[45:49]]
     return StartBlocks((numbers[0], numbers[1]), (numbers[2], numbers[3]))
 
 
@@ -116,9 +116,9 @@ def _receive() -> _Received:
 def _erase_environment(start: int, end: int) -> None:
     if start == end:
         return
-    # The C library points into that block: it gets a copy of each variable first.
+    # The C library has pointers into that block, so give it a copy of each variable first.
     for name, value in os.environ.items():
-        with suppress(OSError, ValueError):  # a name that only a kernel accepts
+        with suppress(OSError, ValueError):  # a name that the kernel accepts but setenv does not
             os.environ[name] = value
     ctypes.memset(start, 0, end - start)
 
@@ -128,26 +128,26 @@ def _mask_arguments(start: int, end: int) -> None:
         return
     block = (ctypes.c_char * (end - start)).from_address(start)
     arguments = block.raw.split(b"\0")
-    shown = [
+    masked = [
         os.fsencode(each) for each in _hide_credentials([os.fsdecode(each) for each in arguments])
     ]
     block.raw = b"\0".join(
         old if new == old else new[: len(old)].ljust(len(old), b"*")
-        for old, new in zip(arguments, shown, strict=True)
+        for old, new in zip(arguments, masked, strict=True)
     )
 
 
 def _hide_credentials(arguments: Sequence[str]) -> list[str]:
-    """The arguments without credentials."""
-    shown: list[str] = []
+    """Return the arguments with credentials masked."""
+    masked: list[str] = []
     is_value = False
     for argument in arguments:
         option, equals, _ = argument.partition("=")
         if is_value or mask_passwords(argument) != argument:
-            shown.append(_MASK)
+            masked.append(_MASK)
         elif equals and option in _OPTIONS:
-            shown.append(option + equals + _MASK)
+            masked.append(option + equals + _MASK)
         else:
-            shown.append(argument)
+            masked.append(argument)
         is_value = argument in _OPTIONS and not is_value
-    return shown
+    return masked

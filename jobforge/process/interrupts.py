@@ -1,18 +1,19 @@
-"""Ctrl-C and SIGTERM: a command ends, whatever it is doing when the signal arrives.
+"""Ctrl-C and SIGTERM: ends a command in any situation in which the signal may arrive.
 
-Python raises KeyboardInterrupt between any two instructions of the main thread. Such an exception
-can get lost, for one of four reasons:
+Python raises KeyboardInterrupt between any two instructions of the main thread. The exception can
+be lost, for one of four reasons:
 
 - A shell without job control starts background commands with SIGINT ignored, and Python then
-  installs no handler. `install` sets the handler in any case.
-- It is raised in a finalizer, a generator that is being closed, a weakref callback or a callback
-  of a C extension, where Python prints and discards it. `_report` sends the signal again.
-- A C function blocks and does not return, such as a lookup of a host name; or a library swallows
-  the exception. `enforced` ends the process from another thread.
-- The interpreter is importing our modules, or is shutting down, and would print a traceback. Then
-  the handler leaves at once.
+  installs no handler. `install` always sets the handler.
+- It is raised in a finalizer, a generator that is being closed, a weakref callback or a callback of
+  a C extension, where Python prints and discards it. `_handle_unraisable` sends the signal again.
+- A C function blocks, such as a DNS lookup, or a library swallows the exception. `enforce_exit`
+  ends the process from another thread.
+- The interpreter is importing modules or shutting down, and would print a traceback. Then the
+  handler exits at once.
 
-Commands that drain, such as workers, raise nothing: see `on_stop_signals` and `StopRequest`.
+Commands that drain, such as workers, do not use the exception: see `on_stop_signals` and
+`StopRequest`.
 """
 
 import _thread
@@ -35,7 +36,7 @@ EXIT_CODE = 128 + signal.SIGINT
 
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
-# How long a command may take to clean up after Ctrl-C: to cancel its statement, say.
+# Time for a command to clean up after Ctrl-C, for example to cancel its SQL statement.
 _GRACE_S = 3.0
 _AGAIN_S = 0.01
 
@@ -44,42 +45,42 @@ _is_interrupted = False
 
 
 def install() -> None:
-    """Make Ctrl-C end this process at once, until `allow` is called. Call it in the main thread."""
-    global _is_installed  # noqa: PLW0603 - it is true of the process
+    """Make Ctrl-C end this process at once, until `raise_on_interrupt`. Call in the main thread."""
+    global _is_installed  # noqa: PLW0603 - one per process
     _is_installed = True
     exit_on_interrupt()
     sys.unraisablehook = _handle_unraisable
     sys.excepthook = _handle_uncaught
-    # Registered first, so it runs last. What follows is short, and Python resets our handlers in
-    # it: a signal would change the exit code.
+    # Registered first, so it runs last. Python resets the handlers during the short rest of the
+    # shutdown, and a signal then would change the exit code.
     atexit.register(_ignore)
 
 
 def raise_on_interrupt() -> None:
-    """From now on Ctrl-C raises KeyboardInterrupt, once; a second Ctrl-C leaves at once."""
+    """Make Ctrl-C raise KeyboardInterrupt once; a second Ctrl-C exits at once."""
     if _is_installed:
         signal.signal(signal.SIGINT, _interrupt)
 
 
 def exit_on_interrupt() -> None:
-    """From now on Ctrl-C ends the process at once: nothing is left to clean up."""
+    """Make Ctrl-C end the process at once, when there is nothing left to clean up."""
     if _is_installed:
         signal.signal(signal.SIGINT, _exit_at_once)
 
 
 def is_interrupted() -> bool:
-    """Whether KeyboardInterrupt was raised. An error after that may be one of its consequences."""
+    """Return whether KeyboardInterrupt was raised. Later errors may be consequences of it."""
     return _is_interrupted
 
 
 def finish() -> None:
-    """As `leave`, unless the command handles signals by itself: it has told its exit code."""
+    """Call `exit_on_interrupt`, unless the command handles signals and sets its exit code."""
     if signal.getsignal(signal.SIGINT) is _interrupt:
         exit_on_interrupt()
 
 
 def exit_within(code: int, seconds: float) -> None:
-    """End the process by then, also when threads or coroutines are still busy."""
+    """End the process after this time, even if threads or coroutines are still busy."""
     timer = threading.Timer(seconds, os._exit, [code])
     timer.daemon = True
     timer.start()
@@ -87,37 +88,37 @@ def exit_within(code: int, seconds: float) -> None:
 
 @contextmanager
 def enforce_exit() -> Iterator[None]:
-    """End the process a few seconds after Ctrl-C if it has not ended by itself.
+    """End the process a few seconds after Ctrl-C if it is still running.
 
-    For commands that wait for a database or a server. Does nothing outside the main thread, and
-    where the caller of `main` is not a command line of its own.
+    For commands that wait for a database or a server. Does nothing outside the main thread, or if
+    `install` was not called because `main` runs inside another program.
     """
     if not _is_installed or threading.current_thread() is not threading.main_thread():
         yield
         return
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
-    before = signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+    previous = signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
     threading.Thread(target=_enforce, args=(reader,), daemon=True).start()
     try:
         yield
     finally:
-        # Only for as long as nobody else has set another one meanwhile.
-        signal.set_wakeup_fd(before)
+        # Assumes that no other code has set a wakeup descriptor in the meantime.
+        signal.set_wakeup_fd(previous)
         os.close(writer)
 
 
 class StopRequest:
-    """A wish to stop that a signal handler sets and the main thread waits for.
+    """A request to stop that a signal handler sets and the main thread waits for.
 
-    Not a threading.Event: its lock may be held by the very code that the handler interrupts.
+    Not a threading.Event: the code that the handler interrupts may hold the event's lock.
     """
 
     __slots__ = ("_wakeups", "is_set")
 
     def __init__(self) -> None:
         self.is_set = False
-        self._wakeups: SimpleQueue[None] = SimpleQueue()  # its put is reentrant
+        self._wakeups: SimpleQueue[None] = SimpleQueue()  # SimpleQueue.put is reentrant
 
     def set(self) -> None:
         self.is_set = True
@@ -134,10 +135,10 @@ def on_stop_signals(
     *,
     numbers: Iterable[signal.Signals] = STOP_SIGNALS,
 ) -> None:
-    """Call `act` in the loop for each of these signals. Once the loop is closed they are ignored.
+    """Call `act` in the loop for each of these signals; ignore them once the loop is closed.
 
-    Not by the loop's own handlers: it takes those away when it closes, and what is left of the
-    process would then die of the signal instead of returning its exit code.
+    Does not use the loop's own handlers: closing the loop removes them, and a signal would then
+    kill the process instead of letting it return its exit code.
     """
 
     def handle(_number: int, _frame: FrameType | None) -> None:
@@ -149,7 +150,7 @@ def on_stop_signals(
 
 
 def _interrupt(_number: int, _frame: FrameType | None) -> None:
-    global _is_interrupted  # noqa: PLW0603 - as above
+    global _is_interrupted  # noqa: PLW0603 - one per process
     _is_interrupted = True
     exit_on_interrupt()
     raise KeyboardInterrupt
@@ -161,7 +162,7 @@ def _exit_at_once(_number: int, _frame: FrameType | None) -> None:
 
 def _ignore() -> None:
     for number in STOP_SIGNALS:
-        if callable(signal.getsignal(number)):  # what nobody handles stays as it is
+        if callable(signal.getsignal(number)):  # keep default and ignored signals
             signal.signal(number, signal.SIG_IGN)
 
 
@@ -170,7 +171,7 @@ def _handle_unraisable(unraisable: "sys.UnraisableHookArgs") -> None:
         sys.__unraisablehook__(unraisable)
         return
     raise_on_interrupt()
-    # Not from here: the handler would run within this hook, where exceptions are discarded too.
+    # In another thread: the handler would run within this hook, which also discards exceptions.
     _thread.start_new_thread(_send_again, ())
 
 
@@ -193,7 +194,7 @@ def _handle_uncaught(
 
 def _enforce(reader: int) -> None:
     with os.fdopen(reader, "rb", buffering=0) as signals:
-        while heard := signals.read(64):
-            if signal.SIGINT in heard:
+        while received := signals.read(64):
+            if signal.SIGINT in received:
                 time.sleep(_GRACE_S)
                 os._exit(EXIT_CODE)

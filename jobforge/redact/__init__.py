@@ -1,8 +1,8 @@
-"""Hides secrets in whatever is shown: log lines, output tails, errors, views of payloads.
+"""Hides secrets in all output: log lines, output tails, errors, displayed payloads.
 
-Three things make a value secret: the name it stands under (names.py), its form (shapes.py, and
-assignments.py for names within a text), and having been registered (registry.py). Nothing here
-raises, reads a text more than a few times over, or changes what it has changed once.
+A value is secret because of its name (names.py; assignments.py for names within text), its form
+(shapes.py), or because it was registered (registry.py). Functions of this package never raise, read
+a text a small number of times, and are idempotent.
 """
 
 import re
@@ -54,7 +54,7 @@ __all__ = [
     "register_secret",
 ]
 
-# Why a value is not registered, for a warning.
+# Reason for a warning about a value that was not registered.
 NOT_HIDDEN_WARNING = (
     "not hidden where it is printed: a secret must have 8 characters or more, and 12 if it is a"
     " single word of letters"
@@ -63,20 +63,20 @@ NOT_HIDDEN_WARNING = (
 _DEEPEST = 100
 _LONGEST_AT_CUT = 4096
 _LONGEST_REMEMBERED = 100
-# More than this under `tokens` or `keys` may be a secret, less is their number.
+# Larger integers under `tokens` or `keys` may be secrets; smaller ones are counts.
 _MOST_COUNTED = 10_000
-# Asked about by the thousand, and a union that is written out is made anew each time.
+# Module constants, because this is a hot path, and a union type is rebuilt on each evaluation.
 _PLAIN = (bool, UUID, datetime, date, time)
 _NUMBERS = (int, float, Decimal)
 _CONTAINERS = (dict, list, tuple, set, frozenset, Mapping)
 _MAPPINGS = (dict, Mapping)
-# Ids, numbers and times: neither a secret's name nor the form of one can be made of these.
+# IDs, numbers and times: these characters cannot form a secret's name or shape.
 _FIGURES = re.compile(r"[0-9a-f.:-]*")
-_HALF = "\N{REPLACEMENT CHARACTER}"  # what a cut through a character leaves
+_HALF = "\N{REPLACEMENT CHARACTER}"  # the rest of a multibyte character that was cut
 
 
 def register_secret(value: str) -> bool:
-    """Hide this value from now on: in a job, in what it shows; elsewhere, in all jobs of the app.
+    """Hide this value from now on: within a job, in the job's output; elsewhere, in all jobs.
 
     Return False for a value that cannot be hidden: one of less than 8 characters, or a single word
     of letters of less than 12.
@@ -86,40 +86,40 @@ def register_secret(value: str) -> bool:
 
 
 def register_operator_secret(value: str) -> bool:
-    """Hide a secret of the installation in logs. It is never forgotten."""
+    """Hide a secret of the installation in logs, permanently."""
     return OPERATOR_SECRETS.add(value)
 
 
 def register_job_secret(value: str) -> bool:
-    """Hide a secret that a job was given in logs; the job's own scope hides it in its output."""
+    """Hide a secret that a job received in logs; the job's own scope hides it in its output."""
     return JOB_SECRETS.add(value)
 
 
 def redact(value: Json, scope: RedactionScope | None = None) -> Json:
-    """The value with every secret in it hidden; what JSON cannot hold becomes a string.
+    """Return the value with all secrets hidden; values that JSON lacks become strings.
 
-    Without a scope the secrets of the current job are hidden, and outside of a job those of the
-    app. In names of fields only the forms of well-known secrets are hidden.
+    Default scope: the current job's secrets or, outside a job, the app's. In field names, only
+    recognizable forms of secrets are hidden.
     """
     return _redact_value(value, current_scope() if scope is None else scope, 0)
 
 
 def mask(value: Json) -> Json:
-    """The value as tenants see it: by names and forms alone, without the registered values.
+    """Return the value for display to tenants: hides secrets by name and form only.
 
-    Whatever is stored was redacted before. Comparing it again, with secrets that this process
+    Stored values were redacted before. Comparing them again, with secrets that this process
     happens to know, would let a tenant test guesses.
     """
     return _redact_value(value, NO_SECRETS, 0)
 
 
 def mask_text(text: str) -> str:
-    """The text as tenants see it, as `mask` has it."""
+    """Return the text for display to tenants, like `mask`."""
     return redact_text(text, NO_SECRETS)
 
 
 def redact_text(text: str, scope: RedactionScope | None = None) -> str:
-    """The text with every secret in it hidden."""
+    """Return the text with all secrets hidden."""
     hidden = (current_scope() if scope is None else scope).hide(text)
     return (
         _hide_recognizable(hidden)
@@ -129,9 +129,9 @@ def redact_text(text: str, scope: RedactionScope | None = None) -> str:
 
 
 def hide_values(value: Json, scope: RedactionScope) -> Json:
-    """A JSON document with the scope's values hidden in its strings, and all else as it is.
+    """Return a JSON value with the scope's registered secrets hidden in its strings.
 
-    Names of fields stay. A number becomes the marker if all of it is one of the values.
+    Field names are unchanged. A number that equals a secret is replaced by the marker.
     """
     if isinstance(value, str):
         return scope.hide(value)
@@ -145,40 +145,40 @@ def hide_values(value: Json, scope: RedactionScope) -> Json:
 
 
 def redact_tail(text: str, scope: RedactionScope | None = None, *, is_cut: bool) -> str:
-    """The end of an output with every secret hidden, also one that the cut went through.
+    """Return the end of an output with all secrets hidden, including a secret that was cut.
 
-    When `is_cut`, more came before. The first line is then incomplete and is left out, up to 4,096
-    characters of it; so is the rest of a registered value or private key of several lines.
+    `is_cut`: output before the text was discarded. The incomplete first line is then omitted, up to
+    4,096 characters, and so is the rest of a registered value or private key of several lines.
     """
     scope = current_scope() if scope is None else scope
     if not is_cut:
         return redact_text(text, scope)
     whole = hide_pem_end(scope.strip_cut_value(text.lstrip(_HALF)), MARKER)
     redacted = redact_text(whole, scope)
-    line = redacted.find("\n", 0, _LONGEST_AT_CUT)
-    return redacted[line + 1 if line >= 0 else _LONGEST_AT_CUT :]
+    line_end = redacted.find("\n", 0, _LONGEST_AT_CUT)
+    return redacted[line_end + 1 if line_end >= 0 else _LONGEST_AT_CUT :]
 
 
 def redact_head(text: str, scope: RedactionScope | None = None, *, is_cut: bool) -> str:
-    """The beginning of a text with every secret hidden, also one that the cut went through.
+    """Return the start of a text with all secrets hidden, including a secret that was cut.
 
-    When `is_cut`, more came after; the last 4,096 characters are then left out.
+    `is_cut`: text after it was discarded. The last 4,096 characters are then omitted.
     """
     redacted = redact_text(text, scope)
     return redacted[:-_LONGEST_AT_CUT] if is_cut else redacted
 
 
 def _hide_recognizable(text: str) -> str:
-    """The text without the secrets that their name or their form gives away."""
+    """Hide secrets that are recognizable by name or form."""
     if _FIGURES.fullmatch(text):
         return text
-    # Private keys first: they hold lines and signs that the others would take for ends.
+    # Private keys first: their lines and special characters would end other patterns early.
     return hide_shapes(hide_assignments(hide_private_keys(text, MARKER), MARKER), MARKER)
 
 
 @lru_cache(maxsize=4096)
 def _hide_recognizable_cached(text: str) -> str:
-    """Short texts repeat: states, queues, routes, actors."""
+    """Cached variant, because short texts repeat: states, queues, routes, actors."""
     return _hide_recognizable(text)
 
 
@@ -203,19 +203,19 @@ def _redact_container(value: Json, scope: RedactionScope, depth: int) -> Json:
 def _redact_mapping(
     value: Mapping[Json, Json], scope: RedactionScope, depth: int
 ) -> dict[str, Json]:
-    named = _secret_is_named(value)
-    shown = {}
+    is_named = _secret_is_named(value)
+    redacted = {}
     for key, element in value.items():
         name, is_secret = _redact_name(key)
-        if (is_secret or (named and key == "value")) and not _is_count(name, element):
-            shown[name] = _hide_value(element)
+        if (is_secret or (is_named and key == "value")) and not _is_count(name, element):
+            redacted[name] = _hide_value(element)
         else:
-            shown[name] = _redact_value(element, scope, depth + 1)
-    return shown
+            redacted[name] = _redact_value(element, scope, depth + 1)
+    return redacted
 
 
 def _redact_name(key: Json) -> tuple[str, bool]:
-    """As it may be shown, and whether a secret stands under it."""
+    """Return the name for display, and whether its value is secret."""
     if type(key) is str and len(key) <= _LONGEST_REMEMBERED:
         return _redact_name_cached(key)
     name = _text(key)
@@ -224,17 +224,17 @@ def _redact_name(key: Json) -> tuple[str, bool]:
 
 @lru_cache(maxsize=4096)
 def _redact_name_cached(name: str) -> tuple[str, bool]:
-    """Names repeat."""
+    """Cached variant, because names repeat."""
     return _hide_recognizable(name), is_secret_name(name)
 
 
 def _is_count(name: str, value: Json) -> bool:
-    """`{"api_keys": 3}` is a number of keys."""
+    """Return whether a value is a count of secrets, as in `{"api_keys": 3}`."""
     return type(value) is int and 0 <= value < _MOST_COUNTED and name.lower().endswith("s")
 
 
 def _redact_element(value: Json, scope: RedactionScope, depth: int) -> Json:
-    """An element of a list; a pair there may be a name and its value, as headers often come."""
+    """Redact an element of a list; a pair may be a name and its value, as in headers."""
     if isinstance(value, list | tuple) and len(value) == 2 and isinstance(value[0], str | bytes):
         name = _text(value[0])
         if is_secret_name(name):
@@ -243,7 +243,7 @@ def _redact_element(value: Json, scope: RedactionScope, depth: int) -> Json:
 
 
 def _secret_is_named(value: Mapping[Json, Json]) -> bool:
-    """`{"name": "Authorization", "value": …}`, as headers and variables are also written."""
+    """Return whether an object names a secret: `{"name": "Authorization", "value": …}`."""
     if "value" not in value:
         return False
     names = (value.get("name"), value.get("key"))
@@ -251,7 +251,7 @@ def _secret_is_named(value: Mapping[Json, Json]) -> bool:
 
 
 def _hide_value(value: Json) -> Json:
-    """What stands under a secret name: that nothing is there, or a flag, tells no secret."""
+    """Hide a value under a secret name, except null, booleans and the empty string."""
     return value if value is None or isinstance(value, bool) or value == "" else MARKER
 
 
@@ -269,5 +269,5 @@ def _text(value: Json) -> str:
         if isinstance(value, bytes | bytearray | memoryview):
             return bytes(value).decode("utf-8", "backslashreplace")
         return str(value)
-    except Exception:  # noqa: BLE001 - a foreign object's own code; a log line must not fail by it
+    except Exception:  # noqa: BLE001 - __str__ of a foreign object may raise; logging must not
         return f"<{type(value).__name__}>"

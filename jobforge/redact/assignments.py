@@ -1,22 +1,22 @@
-"""Secrets that a text gives under their name: `password=…`, `"api_key": "…"`, `Cookie: …`.
+"""Hides secrets that follow their name in a text: `password=…`, `"api_key": "…"`, `Cookie: …`.
 
-The text is read once. At each name that is_secret_name knows, the value after it is found by how
-it begins (a quote, a bracket, a plain word) and eaten to its end, and the reading goes on there.
-When in doubt more is hidden rather than less.
+Reads the text once. At each name that is_secret_name recognizes, it determines how the value begins
+(quote, bracket, plain word), skips to the value's end, and continues there. In doubt, it hides
+more.
 """
 
 import re
 
 from jobforge.redact.names import is_header_name, is_secret_name
 
-# The part of a name by which it is noticed; is_secret_name decides with the whole of it.
+# The part of a name that triggers the check; is_secret_name then decides by the whole name.
 _NOTICED = r"""
     pass(?:word|wd|phrase|code) | pwd | secret | token | credential | creds | cookie
   | auth(?:orization)? | bearer | jwt | t?otp | cv[vc] | dsn
   | (?:api|private|access|account|auth|encryption|master|service|session|shared|signing|ssh|storage)
     [_-]?(?:key|id) | connection[_-]?string
 """
-# The value of a pair, `["Cookie", "…"]`, or of `{"name": "Cookie", "value": "…"}`.
+# Between name and value in a pair, `["Cookie", "…"]`, or in `{"name": "Cookie", "value": "…"}`.
 _BESIDE = r"""[ \t]{0,8}+,\s{0,8}+(?:\\{0,8}+["']value\\{0,8}+["'][ \t]{0,8}+:[ \t]{0,8}+)?"""
 _NAME = re.compile(
     rf"""(?:{_NOTICED})[\w-]{{0,40}}+
@@ -24,7 +24,7 @@ _NAME = re.compile(
     (?P<sign>[ \t]{{0,8}}+(?:=>|:=|==?|:|>)[ \t]{{0,8}}+ | {_BESIDE} | [ \t]{{1,8}}+)""",
     re.ASCII | re.IGNORECASE | re.VERBOSE,
 )
-# Without one of these no name can be there: looking for them is ten times as fast.
+# A text without any of these has no name; this check is ten times as fast as the pattern.
 _HINTS = (
     *("pass", "pwd", "secret", "token", "cred", "cookie", "auth", "bearer", "jwt", "otp", "cv"),
     *("dsn", "key", "session", "connection"),
@@ -33,13 +33,13 @@ _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-"
 _LONGEST_BEFORE = 40
 
 _OPENING = re.compile(r"[bBrRuUfF]{0,2}(\\*+)([\"'])")
-# Begins at the first of a row of backslashes only, or a long row would be counted from each.
+# Starts at the first backslash of a run, because starting at each takes quadratic time.
 _CLOSING = re.compile(r"(?<!\\)(\\*+)([\"'])|\n")
 _BRACKETS = re.compile(r"[][(){}\n]")
 _OPEN = frozenset("[({")
 _LONGEST_BRACKET = 8192
 
-# A quote inside a value belongs to it, unless what follows shows that a text ends there.
+# A quote inside a value belongs to it, unless the next character shows that a string ends there.
 _INNER_QUOTE = r"[\"'](?![\s,;:)}\]\\]|\Z)"
 _WORD = re.compile(rf"(?:[^\s&\"'<>]|{_INNER_QUOTE})*+")
 _LINE = re.compile(rf"(?:[^\r\n\"'<>]|{_INNER_QUOTE})*+")
@@ -53,14 +53,14 @@ _HARMLESS = frozenset(
 
 
 def hide_assignments(text: str, marker: str) -> str:
-    """The text without the values of secret names."""
+    """Return the text without the values of secret names."""
     lowered = text.lower()
     if not any(hint in lowered for hint in _HINTS):
         return text
     parts: list[str] = []
-    done = place = 0
-    while found := _NAME.search(text, place):
-        place = found.end()
+    done = position = 0
+    while found := _NAME.search(text, position):
+        position = found.end()
         span = _value(text, found)
         if span is None:
             continue
@@ -68,7 +68,7 @@ def hide_assignments(text: str, marker: str) -> str:
         if text[start:end].strip(" \t,;)}]").lower() in _HARMLESS:
             continue
         parts += (text[done:start], marker)
-        done = place = end
+        done = position = end
     return "".join((*parts, text[done:])) if parts else text
 
 
@@ -76,7 +76,7 @@ TextSpan = tuple[int, int]
 
 
 def _value(text: str, found: re.Match[str]) -> TextSpan | None:
-    """Where the value of this name begins and ends; None when it is no secret."""
+    """Return where the value of this name begins and ends; None if it is not secret."""
     name, name_start = _name(text, found)
     if not is_secret_name(name):
         return None
@@ -94,7 +94,7 @@ def _value(text: str, found: re.Match[str]) -> TextSpan | None:
 
 
 def _match_pair(text: str, found: re.Match[str], name_start: int) -> TextSpan | None:
-    """A value that follows its name as the next element."""
+    """Return the span of a value that is the next element after its name."""
     if not found["quote"]:
         return None
     if found["sign"].rstrip().endswith(":"):
@@ -104,13 +104,13 @@ def _match_pair(text: str, found: re.Match[str], name_start: int) -> TextSpan | 
     if opening is None:
         return None
     end = _closing(text, opening)
-    # Of three elements or more none is a name.
+    # In a list of three or more elements, none is a name.
     after = text[end : end + _LONGEST_BEFORE].lstrip("\\\"' \t\n")
     return (opening.end(), end) if after.startswith(("]", ")")) else None
 
 
 def _match_enclosed(text: str, start: int, *, is_json: bool) -> TextSpan | None:
-    """A value in quotes or brackets."""
+    """Return the span of a value in quotes or brackets."""
     if opening := _OPENING.match(text, start):
         return opening.end(), _closing(text, opening)
     if text[start : start + 1] in _OPEN:
@@ -133,14 +133,15 @@ def _name(text: str, found: re.Match[str]) -> tuple[str, int]:
 
 
 def _stands_for_assignment(name: str, first: str) -> bool:
-    """`--password x` on a command line, `password 'x'` in SQL."""
+    """Return whether name and value are separated by a space only: `--password x`, SQL's
+    `password 'x'`."""
     if name.startswith("--"):
         return first not in ("-", "")
     return first == "'" and name.lower().endswith("password")
 
 
 def _closing(text: str, opening: re.Match[str]) -> int:
-    """Where the quoted value ends: at its closing quote, or with the line when there is none."""
+    """Return the end of a quoted value: its closing quote, or the line's end without one."""
     depth, quote = len(opening[1]), opening[2]
     for closing in _CLOSING.finditer(text, opening.end()):
         if closing[2] is None:
@@ -152,7 +153,7 @@ def _closing(text: str, opening: re.Match[str]) -> int:
 
 
 def _end_of_brackets(text: str, start: int, *, is_json: bool) -> int:
-    """In JSON a value may take many lines; elsewhere it ends with the line at the latest."""
+    """Return the end of a bracketed value; outside JSON, it ends with the line at the latest."""
     limit = min(len(text), start + _LONGEST_BRACKET)
     depth = 0
     for found in _BRACKETS.finditer(text, start, limit):
@@ -167,7 +168,7 @@ def _end_of_brackets(text: str, start: int, *, is_json: bool) -> int:
 
 
 def _end_of_joined(text: str, end: int) -> int:
-    """What is written against a closing bracket, as in `[redacted]rest`, belongs to the value."""
+    """Return the end including text attached to a closing bracket, as in `[redacted]rest`."""
     return _match(_WORD, text, end)[1] if text[end : end + 1].isalnum() else end
 
 
@@ -180,7 +181,7 @@ def _begins_a_line(text: str, start: int) -> bool:
 
 
 def _is_prose(name: str, value: str) -> bool:
-    """ "unexpected token: expected a comma" tells no token."""
+    """Return whether this is prose, as in "unexpected token: expected a comma"."""
     return name.lower().endswith("token") and value.rstrip(".,;").isalpha()
 
 

@@ -1,6 +1,6 @@
-"""Redaction of long texts in threads, so that the event loop stays free for leases and heartbeats.
+"""Redacts long texts in threads, so that the event loop stays free for leases and heartbeats.
 
-The threads are separate from those of `asyncio.to_thread`, which slow name lookups may occupy.
+The threads are separate from those of `asyncio.to_thread`, which slow DNS lookups may occupy.
 """
 
 import asyncio
@@ -13,13 +13,13 @@ from typing import ParamSpec, TypeVar
 P = ParamSpec("P")
 T = TypeVar("T")
 
-# In characters or bytes: redacting this much takes a few milliseconds.
+# In characters or bytes; redacting this much takes a few milliseconds.
 LARGE = 16 * 1024
 _THREADS = 2
 
 
 async def run_off_loop(size: int, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """Call `work`, in a thread if the size of what it reads is large."""
+    """Call `work`, in a thread if its input is large."""
     if size <= LARGE:
         return work(*args, **kwargs)
     loop = asyncio.get_running_loop()

@@ -1,23 +1,23 @@
-"""Which names stand for a secret: `password`, `X-Api-Key`, `accessToken`, `AWS_SECRET_ACCESS_KEY`.
+"""Recognizes names of secrets: `password`, `X-Api-Key`, `accessToken`, `AWS_SECRET_ACCESS_KEY`.
 
-A name is read as words, whatever joins them. What only speaks about a secret, such as `token_type`
-or `max_tokens`, is not one.
+A name is split into words, whatever their separator. A name of an attribute of a secret, such as
+`token_type` or `max_tokens`, is not a secret name.
 """
 
 import re
 from functools import lru_cache
 
-# A name longer than this is judged by its end.
+# Of a longer name only the end is checked.
 MAX_NAME_LENGTH = 128
 
 
 def is_secret_name(name: str) -> bool:
-    """Whether what such a name holds must not be shown."""
+    """Return whether the value under this name must not be shown."""
     return _is_secret_cached(name[-MAX_NAME_LENGTH:])
 
 
 def is_header_name(name: str) -> bool:
-    """Whether the secret reaches to the end of the line, spaces included, as in HTTP headers."""
+    """Return whether the secret extends to the line's end, as in HTTP headers."""
     return name.lower().replace("_", "-").endswith(("authorization", "cookie"))
 
 
@@ -32,9 +32,9 @@ _SECRET = _words("""
     authorization cookie cookies credential credentials creds cvc cvv jwt otp passcode passphrase
     passwd password passwords pwd secret secrets token tokens totp
 """)
-# Secret at the end of a name only: `auth` holds credentials, `auth_method` does not.
+# Secret only at the end of a name: `auth` has credentials, `auth_method` does not.
 _SECRET_AT_THE_END = _words("auth bearer dsn")
-# Words that were joined without a sign of it: DBPASSWORD, apikey, accesstoken.
+# Words joined without a separator: DBPASSWORD, apikey, accesstoken.
 _ENDINGS = tuple(
     _words("""
         password passwd passphrase secret token cookie credential credentials authorization
@@ -49,13 +49,13 @@ _PAIRS = frozenset(
     [(opener, key) for opener in _OPENERS for key in ("key", "keys")]
     + [("connection", "string"), ("secret", "id"), ("session", "id")]
 )
-# At the end of a name they say that it holds something about the secret, not the secret.
+# At the end of a name: the value is an attribute of the secret, not the secret.
 _ABOUT = _words("""
     age at bucket budget count counts dir enabled endpoint expires expiration expired expiry field
     file id ids index kind len length limit limits method mode name names path policy provider
     rate ref required scheme size status ttl type types uri url usage used valid version
 """)
-# Before "tokens" they make it a number of them, as language models count.
+# Before "tokens": the value is a number of tokens, as language models count them.
 _COUNTING = _words("""
     cached completion context input max min n num output prompt reasoning remaining total used
 """)

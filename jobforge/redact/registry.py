@@ -1,9 +1,9 @@
-"""Values that are known to be secret, and where they occur in a text.
+"""Registered secret values, and their occurrences in a text.
 
-A value is searched as it is, JSON-escaped, as Python shows it, in HTML, percent-encoded, in
-hexadecimal and inside base64, also where a line ends in the middle of it. Each form is searched
-with `str.find`, which takes linear time whatever the text and the form are (CPython 3.10 and
-later), so the time for a text is proportional to its length and to the number of forms.
+A value is searched in several forms: as it is, JSON-escaped, as Python's repr, in HTML,
+percent-encoded, in hexadecimal and inside base64, also if a line break splits it. Each form is
+searched with `str.find`, which takes linear time (CPython 3.10 and later), so the time is
+proportional to the text's length and to the number of forms.
 """
 
 import base64
@@ -17,38 +17,38 @@ from typing import NamedTuple
 from urllib.parse import quote, quote_plus
 
 SHORTEST = 8
-# A single word of letters shorter than this is likely to be an ordinary word.
+# A shorter single word of letters is probably an ordinary word.
 _SHORTEST_WORD = 12
 _WORD = re.compile(r"[A-Z]?(?:[a-z]+|[A-Z]+)")
-# The part of a form that is recognized at a cut must have this length.
+# Minimum length of a form's rest that is recognized at a cut.
 _SHORTEST_REST = 4
-# How a line ends in a text, and in one that was escaped.
+# A line break in a text, and in an escaped text.
 _LINE_END = re.compile(r"\r?\n[ \t]*+|(?:\\r)?\\n")
 _LINE_ENDS = re.compile(rf"(?:{_LINE_END.pattern})+")
-# By hand: the module html brings a table of all names that there are.
+# Not the module html, which loads a table of all entity names.
 _HTML = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
-# Go escapes these in JSON, so that it may stand in HTML.
+# Go escapes these in JSON, so that the JSON can be embedded in HTML.
 _GO = str.maketrans({sign: f"\\u{ord(sign):04x}" for sign in "&<>\u2028\u2029"})
-# Up to this number of forms are searched one by one.
+# Up to this number, forms are searched one by one.
 _FEW = 256
 _COVERED = re.compile(rb"\x01+")
 _lock = threading.Lock()
 
 
 class SecretForm(NamedTuple):
-    """One way in which a value may be written."""
+    """One form in which a value may be written."""
 
     text: str
     value: str
 
 
-# All forms, and the same by their first characters.
+# All forms, and an index of them by their first characters.
 _Index = tuple[tuple[SecretForm, ...], dict[str, list[SecretForm]]]
 _EMPTY: _Index = ((), {})
 
 
 def can_be_hidden(value: str) -> bool:
-    """Whether a value is unlikely to occur in ordinary text.
+    """Return whether a value is unlikely to occur in ordinary text.
 
     False below 8 characters, and below 12 for a single word of letters such as a table's name.
     """
@@ -58,14 +58,14 @@ def can_be_hidden(value: str) -> bool:
 
 
 class Registry:
-    """A set of secret values. With `most`, the value registered longest ago makes room."""
+    """A set of secret values. With `max_values`, the least recently registered one is evicted."""
 
     __slots__ = ("_index", "_max_values", "_values")
 
     def __init__(self, max_values: int | None = None) -> None:
         self._max_values = max_values
         self._values: OrderedDict[str, tuple[SecretForm, ...]] = OrderedDict()
-        # Built when it is first needed and never changed, because readers take no lock.
+        # Built on first use and replaced, never mutated (copy-on-write): readers take no lock.
         self._index: _Index | None = _EMPTY
 
     def __len__(self) -> int:
@@ -75,7 +75,7 @@ class Registry:
         return value in self._values
 
     def add(self, value: str) -> bool:
-        """Return False for a value that `can_be_hidden` refuses; it is not registered."""
+        """Register a value; return False, without registering, if it cannot be hidden."""
         if not can_be_hidden(value):
             return False
         with _lock:
@@ -89,19 +89,19 @@ class Registry:
         return True
 
     def candidates(self, text: str) -> Sequence[SecretForm]:
-        """Return the forms to search: of many only those that begin somewhere in the text."""
+        """Return the forms to search: of many, only those whose start occurs in the text."""
         forms, by_start = self._index or self._build_index()
         if len(forms) <= min(len(text), _FEW):
             return forms
         starts = {
             start
-            for place in range(len(text) - SHORTEST + 1)
-            if (start := text[place : place + SHORTEST]) in by_start
+            for position in range(len(text) - SHORTEST + 1)
+            if (start := text[position : position + SHORTEST]) in by_start
         }
         return [form for start in starts for form in by_start[start]]
 
     def cut_value_length(self, text: str) -> int:
-        """Return how many characters at the start are the rest of a value that was cut."""
+        """Return the length of the rest of a cut value at the start of the text."""
         start = text[:_SHORTEST_REST]
         if not start.strip():
             return 0
@@ -127,7 +127,7 @@ class Registry:
 def hide_forms(
     text: str, registries: Sequence[Registry], marker: str, *, is_shown: Callable[[str], bool]
 ) -> str:
-    """Replace all occurrences of the values, except of those for which `is_shown` is true."""
+    """Replace all occurrences of the values, except those for which `is_shown` is true."""
     covered = bytearray()
     forms = [form for each in registries for form in each.candidates(text)]
     for start, end in _spans(text, forms, is_shown):
@@ -147,16 +147,16 @@ def _spans(
     text: str, forms: Iterable[SecretForm], is_shown: Callable[[str], bool]
 ) -> Iterator[tuple[int, int]]:
     for form, value in forms:
-        place = text.find(form)
-        if place < 0 or is_shown(value):
+        position = text.find(form)
+        if position < 0 or is_shown(value):
             continue
-        while place >= 0:
-            yield place, place + len(form)
-            place = text.find(form, place + len(form))
+        while position >= 0:
+            yield position, position + len(form)
+            position = text.find(form, position + len(form))
 
 
 def _replace_covered(text: str, covered: bytearray, marker: str) -> str:
-    """Replace each covered run by one marker."""
+    """Replace each covered run with one marker."""
     parts: list[str] = []
     done = 0
     for run in _COVERED.finditer(covered):
@@ -166,15 +166,15 @@ def _replace_covered(text: str, covered: bytearray, marker: str) -> str:
 
 
 class _JoinedText(NamedTuple):
-    """A text without its single line ends, and the position of each of its pieces."""
+    """A text without single line breaks, and the positions of its pieces in the original."""
 
     text: str
     starts: list[int]
     shifts: list[int]
 
-    def original_position(self, place: int) -> int:
-        """Return the same place in the original text."""
-        return place + self.shifts[bisect_right(self.starts, place) - 1]
+    def original_position(self, position: int) -> int:
+        """Return the position in the original text."""
+        return position + self.shifts[bisect_right(self.starts, position) - 1]
 
 
 def _join_lines(text: str) -> _JoinedText | None:
@@ -186,7 +186,7 @@ def _join_lines(text: str) -> _JoinedText | None:
     for run in _LINE_ENDS.finditer(text):
         first = _LINE_END.match(text, run.start())
         if first is None or first.end() != run.end():
-            continue  # an empty line separates
+            continue  # an empty line separates two values
         pieces.append(text[done : run.start()])
         length += run.start() - done
         done = run.end()
@@ -196,19 +196,19 @@ def _join_lines(text: str) -> _JoinedText | None:
 
 
 def _prefix_table(text: str) -> list[int]:
-    """The prefix function of Knuth, Morris and Pratt."""
+    """Return the prefix function of Knuth, Morris and Pratt."""
     table = [0] * len(text)
     length = 0
-    for place in range(1, len(text)):
-        while length and text[place] != text[length]:
+    for index in range(1, len(text)):
+        while length and text[index] != text[length]:
             length = table[length - 1]
-        length += text[place] == text[length]
-        table[place] = length
+        length += text[index] == text[length]
+        table[index] = length
     return table
 
 
 def _overlap(form: str, head: str, table: list[int]) -> int:
-    """Return the length of the longest end of the form, not all of it, that begins the text."""
+    """Return the length of the longest proper suffix of the form that begins the text."""
     length = 0
     for letter in form[1:]:
         if length == len(head):
@@ -237,9 +237,9 @@ def _forms(value: str) -> Iterator[str]:
 def _escaped_forms(value: str, raw: bytes) -> Iterator[str]:
     once = json.dumps(value)[1:-1]
     legible = json.dumps(value, ensure_ascii=False)[1:-1]
-    yield from (once, once.replace("/", r"\/"))  # as PHP has it
+    yield from (once, once.replace("/", r"\/"))  # PHP escapes slashes
     yield from (legible, legible.replace("/", r"\/"), legible.translate(_GO))
-    yield json.dumps(once)[1:-1]  # JSON in a text of JSON
+    yield json.dumps(once)[1:-1]  # JSON within a JSON string
     yield from (repr(value)[1:-1], ascii(value)[1:-1], repr(raw)[2:-1])
     yield value.replace("\n", "\r\n")
 
@@ -247,7 +247,7 @@ def _escaped_forms(value: str, raw: bytes) -> Iterator[str]:
 def _html_forms(value: str) -> Iterator[str]:
     escaped = value.translate(_HTML)
     yield escaped
-    # Quotes have several names there.
+    # Quotes have several entity names in HTML.
     for apostrophe in ("&#x27;", "&#39;", "&#039;", "&apos;"):
         named = escaped.replace("'", apostrophe)
         yield from (named.replace('"', "&quot;"), named.replace('"', "&#34;"))
@@ -267,8 +267,8 @@ def _base64_and_hex_forms(raw: bytes) -> Iterator[str]:
 
 
 def _within_base64(raw: bytes, before: int) -> list[str]:
-    """What base64 shows of the value when so many bytes (modulo 3) stand before it."""
+    """Return the base64 of the value after `before` bytes (modulo 3)."""
     encoded = base64.b64encode(bytes(before) + raw).decode()
-    # Characters at both ends also hold bits of the neighbours.
-    own = encoded[(0, 2, 3)[before] : (before + len(raw)) * 8 // 6]
-    return [own, own.replace("+", "-").replace("/", "_")]
+    # The first and last characters also encode bits of adjacent bytes.
+    middle = encoded[(0, 2, 3)[before] : (before + len(raw)) * 8 // 6]
+    return [middle, middle.replace("+", "-").replace("/", "_")]

@@ -1,9 +1,9 @@
 """Which registered secrets are hidden in which output.
 
-What tenants see must not depend on the secrets of others: a tenant that can have its own text shown
-could otherwise test guesses, or spoil the output of other tenants. So a job's output hides the
-secrets that this job was given, and those that the app registered. The secrets of the installation
-are hidden in logs alone, which tenants do not see. docs/decisions/0041 has the reasons.
+What a tenant sees must not depend on secrets of others: otherwise a tenant whose own text is
+displayed could test guesses, or garble the output of other tenants. So a job's output hides only
+the secrets that the job received and those that the app registered. The installation's secrets are
+hidden in logs only, which tenants do not see. docs/decisions/0041 has the reasons.
 """
 
 import threading
@@ -13,11 +13,11 @@ from jobforge.redact.registry import Registry, hide_forms
 
 MARKER = "[redacted]"
 
-# The values that `register_secret` was given outside of a job.
+# Values passed to `register_secret` outside a job.
 APP_SECRETS = Registry(max_values=1000)
-# The installation's own: few, and never forgotten.
+# The installation's secrets: few, and kept permanently.
 OPERATOR_SECRETS = Registry()
-# What jobs were given by `ctx.secret`. A rotated secret has a new value each time.
+# Values that jobs received from `ctx.secret`. A rotated secret has a new value each time.
 JOB_SECRETS = Registry(max_values=1000)
 
 _lock = threading.Lock()
@@ -26,7 +26,7 @@ _lock = threading.Lock()
 class RedactionScope:
     """The registered secrets that are hidden in one kind of output.
 
-    `payload` is that of the job. A value that is in it is shown: the caller knows it already, and
+    `payload` is the job's. A value in the payload is not hidden: the caller already knows it, and
     hiding it would confirm a guess.
     """
 
@@ -40,11 +40,11 @@ class RedactionScope:
 
     @property
     def own_values(self) -> Registry | None:
-        """The values that were added to this scope."""
+        """The values added to this scope."""
         return self._own
 
     def add(self, value: str) -> bool:
-        """Hide this value too. Return False for one that is too short or an ordinary word."""
+        """Hide this value too; return False if it is too short or an ordinary word."""
         with _lock:
             if self._own is None:
                 self._own = Registry()
@@ -52,17 +52,17 @@ class RedactionScope:
         return self._own.add(value)
 
     def hide(self, text: str) -> str:
-        """The text with all occurrences of the values replaced."""
+        """Return the text with all occurrences of the values replaced."""
         if not any(self._registries):
             return text
         return hide_forms(text, self._registries, MARKER, is_shown=self._is_shown)
 
     def is_secret(self, text: str) -> bool:
-        """Whether the whole text is one of the values."""
+        """Return whether the whole text is one of the values."""
         return any(text in each for each in self._registries) and not self._is_shown(text)
 
     def strip_cut_value(self, text: str) -> str:
-        """The text without the rest of a value whose beginning was cut off before it."""
+        """Return the text without the rest of a value whose start was cut off."""
         return text[max((each.cut_value_length(text) for each in self._registries), default=0) :]
 
     def _is_shown(self, value: str) -> bool:
@@ -72,9 +72,9 @@ class RedactionScope:
             self._shown_cache = {}
         shown = self._shown_cache.get(value)
         if shown is None:
-            mine = Registry()
-            mine.add(value)
-            shown = any(form.text in self._payload for form in mine.candidates(self._payload))
+            registry = Registry()
+            registry.add(value)
+            shown = any(form.text in self._payload for form in registry.candidates(self._payload))
             self._shown_cache[value] = shown
         return shown
 
@@ -86,25 +86,25 @@ CURRENT_SCOPE: ContextVar[RedactionScope | None] = ContextVar("jobforge_redactio
 
 
 def job_scope(payload: str) -> RedactionScope:
-    """What is hidden in the output of a job of the app."""
+    """Return the scope for the output of an app's job."""
     return RedactionScope(APP_SECRETS, payload=payload)
 
 
 def connector_scope(payload: str) -> RedactionScope:
-    """What is hidden in the output of a connector's job: its configuration's secrets alone.
+    """Return the scope for the output of a connector's job: its configuration's secrets only.
 
-    The text comes from servers that tenants choose, so it must not be compared with anything else.
+    Tenants choose the servers that the text comes from, so it must not be compared with others.
     """
     return RedactionScope(payload=payload)
 
 
 def current_scope() -> RedactionScope:
-    """Of the job at hand; outside of a job, what the app has registered."""
+    """Return the current job's scope or, outside a job, the app's."""
     return CURRENT_SCOPE.get() or _app
 
 
 def log_scope() -> RedactionScope:
-    """What is hidden in logs and in messages to the operator."""
+    """Return the scope for logs and messages to operators."""
     job = CURRENT_SCOPE.get()
     own = () if job is None or job.own_values is None else (job.own_values,)
     return RedactionScope(OPERATOR_SECRETS, JOB_SECRETS, APP_SECRETS, *own)

@@ -1,12 +1,12 @@
-"""Secrets that are known by their form alone: keys of well-known services, JWT, PEM, URLs.
+"""Hides secrets with a recognizable form: API keys of known services, JWT, PEM, URLs.
 
-Every pattern begins at the edge of a word and eats that word to its end. So no place of a text is
-read twice, and what is left over cannot look like a secret to a second reading.
+Every pattern begins at a word boundary and consumes the whole word. So no part of a text is read
+twice, and the result has nothing that a second pass would take for a secret.
 """
 
 import re
 
-# The edge of a word; also after what an escaped text has in place of a line end or a sign.
+# A word boundary; also after an escape sequence for a line break or another character.
 _EDGE = r"(?:(?<![A-Za-z0-9_-])|(?<=\\[nrt])|(?<=%[0-9A-Fa-f]{2}))"
 _KEYS = r"""
     eyJ[\w-]{8,}+\.[\w-]{4,}+(?:\.[\w-]*+)*+           # JWT and JWE
@@ -31,7 +31,7 @@ _STARTS = (
 
 _SLACK_HOOK = re.compile(r"(hooks\.slack\.com/(?:services|workflows)/)[\w/-]++", re.ASCII)
 
-# What pydantic shows of a value, cut in its middle, without telling under which name it stood.
+# pydantic shows an input value, shortened in its middle, without the name of its field.
 _INPUT = re.compile(r"(\binput_value=)(?:(?!, input_type=)[^\n])++")
 
 _SCHEME = re.compile(r"\b(bearer|basic)([ \t]{1,8}+)([A-Za-z0-9._~+/=-]{8,}+)", re.IGNORECASE)
@@ -52,7 +52,7 @@ _PORT = re.compile(r"[0-9]{1,5}(?![^/?#\s\"'<>),;\]}])")
 
 
 def hide_shapes(text: str, marker: str) -> str:
-    """The text without what looks like a secret, private keys apart."""
+    """Hide everything that looks like a secret, except private keys."""
     if "://" in text:
         text = _hide_passwords_in_urls(text, marker)
         text = _SLACK_HOOK.sub(rf"\g<1>{marker}", text)
@@ -61,12 +61,12 @@ def hide_shapes(text: str, marker: str) -> str:
     lowered = text.lower()
     if "bearer" in lowered or "basic" in lowered:
         text = _SCHEME.sub(lambda match: _hide_scheme(match, marker), text)
-    # Looking for the beginnings is several times as fast as the pattern.
+    # Searching for the prefixes is several times as fast as the pattern.
     return _KEY.sub(marker, text) if any(start in text for start in _STARTS) else text
 
 
 def hide_private_keys(text: str, marker: str) -> str:
-    """The text without private keys in PEM."""
+    """Hide private keys in PEM."""
     if "-----BEGIN" not in text:
         return text
     parts: list[str] = []
@@ -74,7 +74,7 @@ def hide_private_keys(text: str, marker: str) -> str:
     has_end = True
     while begin := _PEM_BEGIN.search(text, done):
         end = _PEM_END.search(text, begin.end()) if has_end else None
-        has_end = end is not None  # looked for once only, or many beginnings would take long
+        has_end = end is not None  # search once, or many beginnings take quadratic time
         rest = end or _PEM_BODY.match(text, begin.end())
         parts += (text[done : begin.start()], marker)
         done = rest.end() if rest else begin.end()
@@ -82,7 +82,7 @@ def hide_private_keys(text: str, marker: str) -> str:
 
 
 def hide_pem_end(text: str, marker: str) -> str:
-    """The text without the rest of a private key whose beginning was cut off before it."""
+    """Hide the rest of a private key whose beginning was cut off."""
     end = _PEM_END.search(text)
     if end is None or _PEM_BEGIN.search(text, 0, end.start()):
         return text
@@ -95,18 +95,18 @@ def hide_pem_end(text: str, marker: str) -> str:
 def _hide_passwords_in_urls(text: str, marker: str) -> str:
     parts: list[str] = []
     done = run_end = last_at = 0
-    place = 0
-    while start := _URL_START.search(text, place):
-        place = start.end()
-        if place > run_end:
-            rest = _URL_REST.match(text, place)
-            run_end = rest.end() if rest else place
-            last_at = text.rfind("@", place, run_end)
-        # Up to the last @: a password that should have been percent-encoded is one all the same.
-        if last_at < place or _PORT.match(text, place):
+    position = 0
+    while start := _URL_START.search(text, position):
+        position = start.end()
+        if position > run_end:
+            rest = _URL_REST.match(text, position)
+            run_end = rest.end() if rest else position
+            last_at = text.rfind("@", position, run_end)
+        # Hide up to the last @, because an unencoded password may contain @ itself.
+        if last_at < position or _PORT.match(text, position):
             continue
-        parts += (text[done:place], marker)
-        done = place = last_at
+        parts += (text[done:position], marker)
+        done = position = last_at
     return "".join((*parts, text[done:]))
 
 
@@ -116,5 +116,5 @@ def _hide_scheme(match: re.Match[str], marker: str) -> str:
 
 
 def _looks_random(value: str) -> bool:
-    """Unlike the next word of a sentence ("a bearer certificate", "Basic Instructions.")."""
+    """Return whether this is not a word of prose, as in "a bearer certificate"."""
     return len(value) >= 24 or not _WORD.fullmatch(value)

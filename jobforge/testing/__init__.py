@@ -1,7 +1,7 @@
-"""For tests of applications: real jobs on a real Postgres, in a database for each test.
+"""Test applications with real jobs on a real Postgres, with a separate database per test.
 
-The fixture `jf_test` of the pytest plugin gives a `Kit`. Each name is imported when it is first
-used: pytest_plugin.py is loaded in every run of pytest where JobForge is installed.
+The fixture `jf_test` of the pytest plugin returns a `Kit`. Names are imported on first use, because
+pytest loads pytest_plugin.py in every run where JobForge is installed.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -23,11 +23,11 @@ _MODULES = {
 }
 
 
-def __getattr__(name: str) -> Any:  # noqa: ANN401 - whichever of the names
-    from importlib import import_module  # noqa: PLC0415 - see above
+def __getattr__(name: str) -> Any:  # noqa: ANN401 - the type depends on the name
+    from importlib import import_module  # noqa: PLC0415 - import on first use
 
     if name not in _MODULES:
         raise AttributeError(f"jobforge.testing has no {name}")
     found = getattr(import_module(f"jobforge.testing.{_MODULES[name]}"), name)
-    globals()[name] = found  # from now on without this function
+    globals()[name] = found  # later lookups do not call this function
     return found

@@ -1,4 +1,4 @@
-"""What a test says of jobs that were enqueued, and the words when it is not so."""
+"""Match enqueued jobs against expectations, and describe mismatches."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -9,13 +9,13 @@ from pydantic_core import to_jsonable_python
 from jobforge.errors import Json
 from jobforge.testing.database import EnqueuedJob
 
-# As many as fit on a screen; whoever enqueued more will find the first ones telling enough.
+# Jobs listed in a failure message: about one screen.
 _LISTED = 20
 
 
 @dataclass(frozen=True, slots=True)
 class ExpectedJobs:
-    """Jobs of a definition; what is None may be anything, and the payload may hold more."""
+    """The jobs that a test expects. None matches any value; `payload` may be a subset."""
 
     definition: str
     tenant: str | UUID | None = None
@@ -47,11 +47,11 @@ class ExpectedJobs:
 def describe_mismatch(
     wanted: ExpectedJobs, expected: str, found: int, jobs: Sequence[EnqueuedJob]
 ) -> str:
-    """Why the assertion fails, with what was enqueued instead."""
+    """Return the message of a failed assertion, with the jobs that were enqueued."""
     lines = [f"expected {expected} of {wanted}, found {found}"]
     if not jobs:
         return f"{lines[0]}\nnothing was enqueued"
-    # Those of the definition first: the one that was meant is most likely among them.
+    # Jobs of the expected definition first: the intended job is most likely one of them.
     ordered = sorted(jobs, key=lambda job: job.definition != wanted.definition.split("@")[0])
     lines.append(f"enqueued were {len(jobs)}:" if len(jobs) > 1 else "enqueued was:")
     lines += [f"  {_format_job(job)}" for job in ordered[:_LISTED]]

@@ -1,7 +1,7 @@
-"""One attempt in this process, as a worker would make it: hooks, arguments, handler, verdict.
+"""Run one attempt in this process as a worker would: hooks, arguments, handler, verdict.
 
-Sync handlers run in the test's own thread, so that what the test has set up there is there for
-them. Limits and timeouts are the worker's business, and do not hold here.
+Sync handlers run in the test's thread, so they see the context variables and thread-local state
+that the test has set. The worker's timeouts and resource limits do not apply.
 """
 
 import logging
@@ -47,7 +47,7 @@ _log = logging.getLogger("jobforge")
 
 
 class PlannedFailures:
-    """The attempts that a test wants to fail, by the key of their definition."""
+    """The errors that a test planned for its next attempts, by definition key."""
 
     def __init__(self) -> None:
         self._planned: defaultdict[str, deque[BaseException]] = defaultdict(deque)
@@ -56,14 +56,14 @@ class PlannedFailures:
         self._planned[key].extend([error] * times)
 
     def raise_planned(self, key: str) -> None:
-        """Raises what was planned for this attempt, if anything was."""
+        """Raise the error planned for this attempt, if there is one."""
         if self._planned[key]:
             raise self._planned[key].popleft()
 
 
 @dataclass(frozen=True, slots=True)
 class AttemptResult:
-    """An attempt that has ended, and what was said in it."""
+    """The verdict of a finished attempt, the exception it raised, and its notes."""
 
     verdict: Verdict
     exception: BaseException | None
@@ -71,13 +71,13 @@ class AttemptResult:
 
 
 class AttemptChannel:
-    """The worker's side of one attempt: a Channel for its context, a Door for its enqueues."""
+    """The worker's side of one attempt: its context's Channel and its JobProcessChannel."""
 
     def __init__(
         self,
         job: ClaimedJob,
         conn: db.Connection,
-        props: "HandlerState",
+        state: "HandlerState",
         worker_id: UUID | None = None,
     ) -> None:
         self.notes: list[Note] = []
@@ -85,20 +85,20 @@ class AttemptChannel:
         self._job = job
         self._worker_id = worker_id
         self._conn = conn
-        self._state = props
+        self._state = state
 
     def note(self, kind: str, data: dict[str, Json]) -> None:
         self._state.notes.add(kind, data)
         self.notes.append(Note(*self._job.token, kind, data))
 
     def secret(self, name: str) -> str:
-        given = self._state.secrets.get(name)
-        value = Secrets(load().secrets_dir).lookup(name) if given is None else given
+        test_secret = self._state.secrets.get(name)
+        value = Secrets(load().secrets_dir).lookup(name) if test_secret is None else test_secret
         register_secret(value)
         return value
 
     def enqueue(self, jobs: Sequence[JobRequest]) -> list[Enqueued]:
-        """As a worker does it: for the tenant of the job, whose correlation flows on."""
+        """Enqueue for the job's tenant with the job's correlation ID, as a worker does."""
         call = calls.enqueue_jobs(inherit_correlation(self._job, jobs))
         return db.run(self._conn, call.for_tenant(self.tenant_id))
 
@@ -111,8 +111,10 @@ class AttemptChannel:
                 (status,) = db.run(self._conn, calls.save_steps(self._worker_id, [step]))
                 return check_saved(step, status)
             case "enqueue_children":
-                made = db.run(self._conn, build_children_call(self._worker_id, self._job, **data))
-                return [[str(each.job_id), each.status] for each in made]
+                enqueued = db.run(
+                    self._conn, build_children_call(self._worker_id, self._job, **data)
+                )
+                return [[str(each.job_id), each.status] for each in enqueued]
             case "parents":
                 lineage = db.run(
                     self._conn, build_request_call(self._worker_id, self._job, kind, data)
@@ -129,7 +131,7 @@ class AttemptChannel:
 
 @dataclass(frozen=True, slots=True)
 class HandlerState:
-    """What a test lays out for handlers, and what they leave."""
+    """What a test sets up for handlers (artifacts, secrets, failures) and the notes they write."""
 
     artifacts: Callable[[], Artifacts]
     notes: Notes = field(default_factory=Notes)
@@ -138,31 +140,33 @@ class HandlerState:
 
 
 class AttemptRunner:
-    """Where handlers are called in a test."""
+    """Calls handlers and commands in a test."""
 
-    def __init__(self, conn: db.Connection, loop: HandlerLoop, props: HandlerState) -> None:
+    def __init__(self, conn: db.Connection, loop: HandlerLoop, state: HandlerState) -> None:
         self._conn = conn
         self._loop = loop
-        self._state = props
+        self._state = state
 
     def run_attempt(
         self, definition: Definition[..., Any], job: ClaimedJob, worker_id: UUID
     ) -> AttemptResult:
-        """The attempt of a job that the worker holds."""
-        desk = AttemptChannel(job, self._conn, self._state, worker_id)
-        ctx = Context(job, desk, worker_id)
+        """Run one attempt of a job that the worker has claimed."""
+        channel = AttemptChannel(job, self._conn, self._state, worker_id)
+        ctx = Context(job, channel, worker_id)
         if isinstance(definition, Command):
-            return self._run_command(definition, ctx, desk)
+            return self._run_command(definition, ctx, channel)
         try:
-            result = self._call(definition, ctx, desk)
+            result = self._call(definition, ctx, channel)
             if ctx.was_completed:
-                raise NotCommitted  # noqa: TRY301 - a failure like any other
-        except (Exception, Cancelled, AttemptSuspended, BaseExceptionGroup) as error:  # noqa: BLE001 - the verdict tells which it was
-            return AttemptResult(verdict_from_error(error, definition.settings), error, desk.notes)
+                raise NotCommitted  # noqa: TRY301 - handled like an error of the handler
+        except (Exception, Cancelled, AttemptSuspended, BaseExceptionGroup) as error:  # noqa: BLE001 - the verdict classifies the error
+            return AttemptResult(
+                verdict_from_error(error, definition.settings), error, channel.notes
+            )
         try:
-            return AttemptResult(verdict_from_result(definition.dump(result)), None, desk.notes)
+            return AttemptResult(verdict_from_result(definition.dump(result)), None, channel.notes)
         except Invalid as error:
-            return AttemptResult(verdict_from_invalid_result(error), error, desk.notes)
+            return AttemptResult(verdict_from_invalid_result(error), error, channel.notes)
 
     def call_handler(
         self,
@@ -170,37 +174,39 @@ class AttemptRunner:
         tenant_id: UUID,
         args: Sequence[Any],
         kwargs: Mapping[str, Any],
-    ) -> Any:  # noqa: ANN401 - what the handler returns
-        """A call of the handler for a job that is nowhere but here."""
+    ) -> Any:  # noqa: ANN401 - the handler's return type
+        """Call the handler for a job that is not in the database."""
         if isinstance(definition, Command):
             raise Invalid("a command has no handler to call: enqueue it, and drain")
         payload = definition.parameters.build_payload(args, kwargs)
         job = definition.fake_claimed_job(payload, tenant_id)
-        desk = AttemptChannel(job, self._conn, self._state)
+        channel = AttemptChannel(job, self._conn, self._state)
         try:
-            result = self._call(definition, Context(job, desk), desk)
+            result = self._call(definition, Context(job, channel), channel)
         except AttemptSuspended as waiting:
             raise Invalid("a handler that waits has to be enqueued and drained") from waiting
         definition.dump(result)
         return result
 
-    def _run_command(self, command: Command, ctx: Context, desk: AttemptChannel) -> AttemptResult:
+    def _run_command(
+        self, command: Command, ctx: Context, channel: AttemptChannel
+    ) -> AttemptResult:
         try:
-            with self._start_attempt(command, ctx, desk):
-                return AttemptResult(run_program(command, ctx), None, desk.notes)
-        except Exception as error:  # noqa: BLE001 - as above
-            return AttemptResult(verdict_from_error(error, command.settings), error, desk.notes)
+            with self._start_attempt(command, ctx, channel):
+                return AttemptResult(run_program(command, ctx), None, channel.notes)
+        except Exception as error:  # noqa: BLE001 - the verdict classifies the error
+            return AttemptResult(verdict_from_error(error, command.settings), error, channel.notes)
 
-    def _call(self, definition: Definition[..., Any], ctx: Context, desk: AttemptChannel) -> Any:  # noqa: ANN401 - as above
+    def _call(self, definition: Definition[..., Any], ctx: Context, channel: AttemptChannel) -> Any:  # noqa: ANN401 - the handler's return type
         arguments = definition.parse_arguments_json(ctx.version, ctx.payload_json)
-        with self._start_attempt(definition, ctx, desk):
+        with self._start_attempt(definition, ctx, channel):
             return self._await_result(definition.invoke(ctx, arguments))
 
     @contextmanager
     def _start_attempt(
-        self, definition: Definition[..., Any], ctx: Context, desk: AttemptChannel
+        self, definition: Definition[..., Any], ctx: Context, channel: AttemptChannel
     ) -> Iterator[None]:
-        with _enter_job(definition.settings, desk):
+        with _enter_job(definition.settings, channel):
             for hook in definition.start_hooks:
                 self._run_start_hook(hook, ctx)
             self._state.failures.raise_planned(definition.settings.key)
@@ -209,28 +215,28 @@ class AttemptRunner:
     def _run_start_hook(self, hook: Hook, ctx: Context) -> None:
         try:
             self._await_result(hook(ctx))
-        except Exception:  # noqa: BLE001 - as in production it does not fail the job
+        except Exception:  # noqa: BLE001 - a failed start hook does not fail the job
             _log.exception("the hook %s failed", getattr(hook, "__qualname__", hook))
 
-    def _await_result(self, answer: Any) -> Any:  # noqa: ANN401 - as above
-        return self._loop.run(_wait_for(answer)) if isawaitable(answer) else answer
+    def _await_result(self, returned: Any) -> Any:  # noqa: ANN401 - the handler's return type
+        return self._loop.run(_wait_for(returned)) if isawaitable(returned) else returned
 
 
 def _reject_without_job(kind: str) -> None:
-    if kind != "save_step":  # to store it would mean nothing: there is no job to run again
+    if kind != "save_step":  # without a job there is no later attempt that needs the step
         raise Invalid(f"{kind} needs a job: enqueue it, and drain")
 
 
 @contextmanager
-def _enter_job(settings: DefinitionSettings, desk: AttemptChannel) -> Iterator[None]:
-    """Enqueuing means what it means there: a process of its own has no other way than the door."""
-    with TenantScope(desk.tenant_id):
-        set_process_channel(desk if settings.isolation == "process" else None)
+def _enter_job(settings: DefinitionSettings, channel: AttemptChannel) -> Iterator[None]:
+    """Set the tenant, and route enqueues of isolated jobs through the channel, as a worker does."""
+    with TenantScope(channel.tenant_id):
+        set_process_channel(channel if settings.isolation == "process" else None)
         try:
             yield
         finally:
             set_process_channel(None)
 
 
-async def _wait_for(answer: Awaitable[T]) -> T:
-    return await answer
+async def _wait_for(returned: Awaitable[T]) -> T:
+    return await returned

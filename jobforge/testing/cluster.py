@@ -1,8 +1,8 @@
-"""The Postgres of a test run: one server for all its processes.
+"""Run one Postgres server for all processes of a test run.
 
-Every process of the run that uses the cluster holds it; the first of them starts the server. The
-last one to end removes it, or else a watchdog does when all are gone, also those that were killed.
-What is in the server is database.py's.
+Each process holds a shared file lock; the first one starts the server. The last holder to release
+the lock removes the server. If that process was killed, a watchdog removes the server. database.py
+manages the databases.
 """
 
 import fcntl
@@ -22,8 +22,8 @@ from psycopg.conninfo import conninfo_to_dict
 
 from jobforge.embedded import Embedded, PostgresServer
 
-# Nothing here outlives the run, so nothing needs to be durable. Autovacuum is off: it would hold up
-# the copying of the template, and plans and statistics are those that the test made.
+# The data does not outlive the run, so durability is off. Autovacuum is off: it would block copying
+# the template, and would change plans and statistics during a test.
 SETTINGS = {
     "autovacuum": "off",
     "fsync": "off",
@@ -37,7 +37,7 @@ SETTINGS = {
     "wal_level": "minimal",
 }
 
-# It leaves its starter before it imports anything, so that nobody waits for it.
+# Forks before it imports anything, so that subprocess.run returns at once.
 _WATCHDOG = """
 import os, sys
 if os.fork():
@@ -50,22 +50,22 @@ run_watchdog(*sys.argv[1:])
 
 @dataclass(frozen=True, slots=True)
 class Postgres:
-    """A server, and a user there who may create databases and roles."""
+    """A server, with the URL of a user who may create databases and roles."""
 
     url: str
     is_durable: bool = True
 
     def url_of(self, database: str, *, role: str | None = None) -> str:
-        """The URL of a database. Its sessions act as the role, when one is given."""
-        given = conninfo_to_dict(self.url)
+        """Return the URL of a database. Its sessions use the role, if one is given."""
+        parameters = conninfo_to_dict(self.url)
         if role is not None:
-            given["options"] = f"{given.get('options') or ''} -c role={role}".strip()
-        return _url(given, database)
+            parameters["options"] = f"{parameters.get('options') or ''} -c role={role}".strip()
+        return _url(parameters, database)
 
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """An embedded server in a folder whose name all processes of the run know."""
+    """An embedded server in a folder whose name is derived from the run ID."""
 
     folder: Path
     bin_dir: Path | None = None
@@ -76,7 +76,7 @@ class Cluster:
 
     @contextmanager
     def hold(self) -> Iterator[Postgres]:
-        """The running server; at the end it is removed, if nobody else of the run needs it."""
+        """Yield the running server; remove it at the end if no other process holds it."""
         with self._shared_lock() as lock:
             try:
                 self._start_watchdog()
@@ -86,7 +86,7 @@ class Cluster:
                     self.remove()
 
     def find_server(self) -> PostgresServer | None:
-        """The server of a cluster that is held."""
+        """Return the running server, or None."""
         return self._embedded().running()
 
     def remove(self) -> None:
@@ -94,7 +94,7 @@ class Cluster:
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def remove_after_run(self) -> None:
-        """Waits until nobody holds the cluster, and removes what they left."""
+        """Wait until no process holds the cluster, and remove it if it still exists."""
         with suppress(FileNotFoundError), self._lock.open() as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             if self._is_current(lock):
@@ -103,15 +103,15 @@ class Cluster:
     def _shared_lock(self) -> IO[str]:
         while True:
             self.folder.mkdir(exist_ok=True)
-            self.folder.chmod(0o755)  # when we are root, another user runs the server in it
+            self.folder.chmod(0o755)  # if we are root, the server runs as another user
             lock = self._lock.open("a")
             fcntl.flock(lock, fcntl.LOCK_SH)
             if self._is_current(lock):
                 return lock
-            lock.close()  # it was removed while we waited
+            lock.close()  # the folder was removed while we waited
 
     def _is_current(self, lock: IO[str]) -> bool:
-        """Whether the lock is that of the folder as it is now."""
+        """Return whether the lock file is still the one in the folder."""
         return self._lock.exists() and os.path.samestat(os.fstat(lock.fileno()), self._lock.stat())
 
     @property
@@ -126,9 +126,9 @@ class Cluster:
             (self.folder / "watchdog").touch(exist_ok=False)
         except FileExistsError:
             return
-        places = [self.folder] if self.bin_dir is None else [self.folder, self.bin_dir]
+        arguments = [self.folder] if self.bin_dir is None else [self.folder, self.bin_dir]
         subprocess.run(
-            [sys.executable, "-c", _WATCHDOG, *map(str, places)],
+            [sys.executable, "-c", _WATCHDOG, *map(str, arguments)],
             check=True,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
@@ -137,7 +137,7 @@ class Cluster:
 
 
 def run_watchdog(folder: str, bin_dir: str | None = None) -> None:
-    """The watchdog's life."""
+    """Remove the cluster when all its holders have exited. Runs in a separate process."""
     Cluster(Path(folder), Path(bin_dir) if bin_dir else None).remove_after_run()
 
 
@@ -149,16 +149,17 @@ def _is_last_holder(lock: IO[str]) -> bool:
     return True
 
 
-def _url(given: dict[str, str | int | None], database: str) -> str:
-    """libpq's words as a URL, which every driver reads."""
-    rest = {name: str(value) for name, value in given.items() if value is not None}
+def _url(parameters: dict[str, str | int | None], database: str) -> str:
+    """Convert libpq parameters to a URL, which every driver can read."""
+    rest = {name: str(value) for name, value in parameters.items() if value is not None}
     user, password = rest.pop("user", ""), rest.pop("password", None)
     rest.pop("dbname", None)
-    who = quote(user, safe="") + (f":{quote(password, safe='')}" if password else "")
-    where = ""
+    credentials = quote(user, safe="") + (f":{quote(password, safe='')}" if password else "")
+    address = ""
     if rest.get("host", "/")[0] not in "/@" and "," not in rest["host"]:
         host = rest.pop("host")
-        where = f"[{host}]" if ":" in host else host
-        where += f":{rest.pop('port')}" if "port" in rest else ""
+        address = f"[{host}]" if ":" in host else host
+        address += f":{rest.pop('port')}" if "port" in rest else ""
     query = f"?{urlencode(rest, quote_via=quote)}" if rest else ""
-    return f"postgresql://{who}{'@' if who else ''}{where}/{quote(database, safe='')}{query}"
+    user_part = f"{credentials}@" if credentials else ""
+    return f"postgresql://{user_part}{address}/{quote(database, safe='')}{query}"

@@ -1,4 +1,4 @@
-"""One run of a command's program in a test: its argument list, and what its exit says."""
+"""Run a command's program in a test and return the verdict."""
 
 import shutil
 import subprocess
@@ -16,14 +16,14 @@ from jobforge.sdk.verdict import (
 
 
 def run_program(command: Command, ctx: Context) -> Verdict:
-    """In a folder of its own, without input; what it prints goes where the test's output goes."""
+    """Run the program in a temporary folder without input; it inherits the test's output."""
     argv = command.render(command.parse_arguments_json(ctx.version, ctx.payload_json))
     program = shutil.which(argv[0])
     if program is None:
         return command.verdict_from_start_error(FileNotFoundError(f"there is no program {argv[0]}"))
     with tempfile.TemporaryDirectory(prefix="jobforge-") as folder:
         try:
-            ended = subprocess.run(
+            completed = subprocess.run(
                 argv,
                 executable=program,
                 cwd=folder,
@@ -35,11 +35,11 @@ def run_program(command: Command, ctx: Context) -> Verdict:
             return verdict_from_error(error, command.settings, StopReason.TIMEOUT)
         except OSError as error:
             return command.verdict_from_start_error(error)
-    how = (
-        ProcessExit(ended.returncode)
-        if ended.returncode >= 0
-        else ProcessExit(signal=-ended.returncode)
+    exit_ = (
+        ProcessExit(completed.returncode)
+        if completed.returncode >= 0
+        else ProcessExit(signal=-completed.returncode)
     )
-    verdict = verdict_from_exit(how, None, command.verdict_from_exit(how))
-    assert verdict is not None  # noqa: S101 - only a lost lease leaves nothing to say
+    verdict = verdict_from_exit(exit_, None, command.verdict_from_exit(exit_))
+    assert verdict is not None  # noqa: S101 - None is only for a lost lease
     return verdict

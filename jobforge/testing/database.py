@@ -1,8 +1,8 @@
-"""The database of one test: a clone of a migrated template, with a clock that can be moved.
+"""Create the database of one test: a clone of a migrated template, with an adjustable clock.
 
-Owns the SQL of the kit: making and dropping databases, the clock, and reading every tenant's jobs.
-Applications connect as the role `jf_test`, which has what a trusted back end has: row-level
-security holds for it. It may also make tables of the application's own.
+Contains the SQL of the kit: creating and dropping databases, moving the clock, reading all tenants'
+jobs. Applications connect as the role `jf_test`, which has the rights of a trusted back end:
+row-level security applies to it. It may also create the application's tables.
 """
 
 import hashlib
@@ -47,7 +47,7 @@ select j.id, j.tenant_id, t.slug as tenant, j.definition, j.version, j.queue, j.
 
 @dataclass(frozen=True, slots=True)
 class EnqueuedJob:
-    """A job as the test finds it, whatever has become of it."""
+    """A job in the test's database, in any state."""
 
     id: UUID
     tenant_id: UUID
@@ -66,7 +66,7 @@ class EnqueuedJob:
 
 
 class KitDatabase:
-    """The test's own database, and a connection that sees all of it."""
+    """The test's database, with a connection that sees all tenants."""
 
     def __init__(self, postgres: Postgres, name: str, conn: "psycopg.Connection[Any]") -> None:
         self.url = postgres.url_of(name, role=APP_ROLE)
@@ -74,22 +74,22 @@ class KitDatabase:
         self._conn = conn
 
     def jobs(self) -> list[EnqueuedJob]:
-        """The jobs of all tenants, waiting and ended, in the order in which they were made."""
+        """Return the jobs of all tenants in every state, in the order of creation."""
         rows = self._conn.execute(_EVERY_JOB).fetchall()
         return [EnqueuedJob(**{**row, "state": State(row["state"])}) for row in rows]
 
     def now(self) -> datetime:
         now = self._value("select jobforge_private.now() as value")
-        assert isinstance(now, datetime)  # noqa: S101 - a type, for the reader and mypy
+        assert isinstance(now, datetime)  # noqa: S101 - narrows the type for mypy
         return now
 
     def travel(self, ahead: timedelta) -> None:
         self._conn.execute("update jobforge_kit.clock set ahead = ahead + %s", [ahead])
-        # Time that a test skips is not an outage, after which leases would get a grace period.
+        # The reaper must not take the skipped time for an outage and give leases a grace period.
         self._conn.execute("update jobforge.reaper set reaped_at = reaped_at + %s", [ahead])
 
     def next_due(self, served: Sequence[str]) -> datetime | None:
-        """When the next job that waits for its time will be due, of what is served."""
+        """Return when the next scheduled job of the served definitions is due, or None."""
         due = self._value(
             """
             select min(j.run_at) as value from jobforge.jobs as j
@@ -100,7 +100,7 @@ class KitDatabase:
         return due if isinstance(due, datetime) else None
 
     def queued_jobs(self, served: Sequence[str]) -> list[tuple[UUID, UUID]]:
-        """Tenant and id of one job for each set of limits that may hold jobs back."""
+        """Return tenant and ID of one queued job for each set of limits that can delay jobs."""
         rows = self._conn.execute(
             """
             select distinct on (j.queue, j.tenant_id, j.definition, j.limit_key) j.tenant_id, j.id
@@ -116,7 +116,7 @@ class KitDatabase:
         return State(str(self._value(query, job_id)))
 
     def waiting_queues(self) -> list[str]:
-        """The queues that have a job to be claimed, or will have."""
+        """Return the queues with scheduled or queued jobs."""
         rows = self._conn.execute(
             """
             select distinct j.queue from jobforge.jobs as j
@@ -132,7 +132,7 @@ class KitDatabase:
 
 @contextmanager
 def fresh_database(postgres: Postgres) -> Iterator[KitDatabase]:
-    """A migrated database without jobs, dropped at the end."""
+    """Yield a migrated database without jobs; drop it at the end."""
     name = f"jobforge_test_{uuid4().hex[:16]}"
     with psycopg.connect(postgres.url, autocommit=True) as admin:
         _clone(admin, _ensure_template(postgres, admin), name, postgres)
@@ -145,7 +145,7 @@ def fresh_database(postgres: Postgres) -> Iterator[KitDatabase]:
 
 
 def _clone(admin: "psycopg.Connection[Any]", template: str, name: str, postgres: Postgres) -> None:
-    # Copying files takes half the time of logging pages, unless a checkpoint has to be synced.
+    # file_copy takes half the time of wal_log, unless its checkpoint needs an fsync.
     strategy = sql.SQL("wal_log" if postgres.is_durable else "file_copy")
     admin.execute(
         sql.SQL("create database {} template {} strategy {}").format(
@@ -160,7 +160,7 @@ def _clone(admin: "psycopg.Connection[Any]", template: str, name: str, postgres:
 
 
 def _ensure_template(postgres: Postgres, admin: "psycopg.Connection[Any]") -> str:
-    """The name of the template of this release; made when it is not there yet."""
+    """Return the name of this release's template database; create it if it is missing."""
     name = f"jobforge_template_{_hash_schema()}"
     if _database_exists(admin, name):
         return name
@@ -174,7 +174,7 @@ def _ensure_template(postgres: Postgres, admin: "psycopg.Connection[Any]") -> st
 
 
 def _hash_schema() -> str:
-    """Differs when the schema differs: a server that stays may have seen other releases."""
+    """Return a hash of the schema. A permanent server may have templates of other releases."""
     texts = "".join(script.checksum for script in read_scripts()) + _CLOCK
     return hashlib.sha256(texts.encode()).hexdigest()[:16]
 
@@ -184,7 +184,7 @@ def _database_exists(admin: "psycopg.Connection[Any]", name: str) -> bool:
 
 
 def _make_template(postgres: Postgres, admin: "psycopg.Connection[Any]", name: str) -> None:
-    # Under another name until it is complete: a failed migration must not look like a template.
+    # Use a draft name until it is complete: a failed migration must not look like a template.
     draft = f"{name}_draft"
     admin.execute(sql.SQL("drop database if exists {}").format(sql.Identifier(draft)))
     admin.execute(sql.SQL("create database {}").format(sql.Identifier(draft)))

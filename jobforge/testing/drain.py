@@ -1,7 +1,7 @@
-"""Letting the jobs of a test run until none is left: claim, run in this process, complete.
+"""Drain a test's jobs: claim, run in this process, complete, until none is left.
 
-The engine decides what runs when, as in production. Where a job waits for its time, the test's
-clock is moved on to it.
+The engine decides which job runs next, as in production. If only scheduled jobs are left, the
+test's clock moves forward to the next one.
 """
 
 from collections.abc import Callable, Mapping
@@ -29,7 +29,7 @@ from jobforge.worker.payload_downloads import download_documents, needs_download
 
 T = TypeVar("T")
 
-# Handlers here send no heartbeat, and may travel in time.
+# Long, because handlers send no heartbeats and may move the clock.
 _LEASE_S = 3600
 
 _FAILURES = {Outcome.FAILED, Outcome.TIMED_OUT, Outcome.CRASHED}
@@ -37,14 +37,14 @@ _WAITING = {State.SCHEDULED, State.QUEUED}
 
 _CLOCK_STEP = timedelta(milliseconds=1)
 
-# Past this something goes round in a circle.
+# More attempts indicate an endless loop.
 MAX_ATTEMPTS = 10_000
-_MAX_SCHEDULE_ROUNDS = 100  # at schedules, of which each finds a thousand
+_MAX_SCHEDULE_ROUNDS = 100  # of up to 1,000 due schedules each
 
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """One attempt of a drain. `exception` is what the handler raised, `state` what followed."""
+    """One attempt of a drain: the handler's exception, and the job's state after the attempt."""
 
     job: ClaimedJob
     outcome: Outcome
@@ -55,10 +55,10 @@ class Ran:
 
 @dataclass(frozen=True, slots=True)
 class Drained:
-    """What a drain did. Each attempt is counted once, by what became of its job.
+    """The attempts of a drain, counted by the state of their job afterwards.
 
-    `failed` are attempts after which the job waited for another one. Jobs that ran hooks are not
-    counted; they are in `hooks`.
+    `failed` counts attempts after which the job waits for a retry. Hook jobs are not counted; they
+    are in `hooks`.
     """
 
     jobs: list[Ran] = field(default_factory=list)
@@ -89,19 +89,19 @@ class Drained:
 
 
 class Drainer:
-    """A worker of its own for one drain, with one slot."""
+    """A worker with one slot, for one drain."""
 
     def __init__(
         self,
         database: KitDatabase,
         conn: db.Connection,
-        stage: AttemptRunner,
+        runner: AttemptRunner,
         definitions: Mapping[str, Definition[..., Any]],
         artifacts: Callable[[], Artifacts],
     ) -> None:
         self._database = database
         self._conn = conn
-        self._runner = stage
+        self._runner = runner
         self._definitions = definitions
         self._artifacts = artifacts
         self._served_definitions = [
@@ -124,7 +124,7 @@ class Drainer:
         return drained
 
     def _fire_schedules(self) -> None:
-        """Schedules that are due make their jobs; those that are new are planned first."""
+        """Plan new schedules and enqueue the jobs of due schedules."""
         for _ in range(_MAX_SCHEDULE_ROUNDS):
             due = self._run(calls.due_schedules())
             if not due.triggers:
@@ -154,7 +154,7 @@ class Drainer:
         return None
 
     def _find_next_rate_limited(self) -> datetime | None:
-        """When a rate limit lets the next job through, if that is what jobs are waiting for."""
+        """Return when a rate limit next admits a job, or None if no rate limit delays one."""
         times = [
             self._find_rate_limit_end(*job)
             for job in self._database.queued_jobs(self._served_definitions)
@@ -168,43 +168,43 @@ class Drainer:
 
     def _run_attempt(self, job: ClaimedJob) -> Ran:
         definition = self._definitions[job.definition]
-        whole = job
+        full_job = job
         if needs_download(job, definition):
-            whole = download_documents(self._artifacts(), job, definition)
-        played = self._runner.run_attempt(definition, whole, self._worker_id)
-        if played.notes:
-            self._run(calls.note_jobs(self._worker_id, played.notes))
-        report = self._store_large_result(job, _to_report(job, played.verdict))
+            full_job = download_documents(self._artifacts(), job, definition)
+        attempt = self._runner.run_attempt(definition, full_job, self._worker_id)
+        if attempt.notes:
+            self._run(calls.note_jobs(self._worker_id, attempt.notes))
+        report = self._store_large_result(job, _to_report(job, attempt.verdict))
         settled = self._run(calls.complete_jobs(self._worker_id, [report]))[0]
         if settled.status is SettleStatus.BUSY:
-            # The test has a transaction open that holds the job: wait for it, as for any lock.
+            # An open transaction of the test locks the job: complete_job waits for the lock.
             self._run(calls.complete_job(self._worker_id, report))
         state = settled.state or self._database.state_of(job.job_id)
         if state is State.SUCCEEDED:
-            # Also where the handler has completed its job itself: then the report came too late.
-            return Ran(job, Outcome.SUCCEEDED, state, played.verdict.result)
-        return Ran(job, played.verdict.outcome, state, exception=played.exception)
+            # Includes a job that its handler completed: the report then came too late.
+            return Ran(job, Outcome.SUCCEEDED, state, attempt.verdict.result)
+        return Ran(job, attempt.verdict.outcome, state, exception=attempt.exception)
 
     def _store_large_result(self, job: ClaimedJob, report: OutcomeReport) -> OutcomeReport:
-        """With a result that is too large for a row in the store, as a worker puts it there."""
+        """Move a result that is too large for a row to the artifact store, as a worker does."""
         try:
             result = encode(report.result, "result")
-        except Invalid:  # the engine is told so
+        except Invalid:  # the engine rejects the result
             return report
         if fits(result, RESULT_LIMIT):
             return report
         key = new_key(job.tenant_id, job.job_id, f"result-{job.lease}.json")
         marker = self._artifacts().put(key, result.encode())
-        named = None if is_marked(job.payload_json) else marker.ref
-        return report._replace(result=marker.to_json(), artifact_ref=named)
+        artifact_ref = None if is_marked(job.payload_json) else marker.ref
+        return report._replace(result=marker.to_json(), artifact_ref=artifact_ref)
 
     def _run(self, call: Call[T]) -> T:
         return db.run(self._conn, call)
 
 
 def _to_report(job: ClaimedJob, verdict: Verdict) -> OutcomeReport:
-    said = {field.name: getattr(verdict, field.name) for field in fields(verdict)}
-    return OutcomeReport(*job.token, started_at=job.started_at, **said)
+    fields_of_verdict = {field.name: getattr(verdict, field.name) for field in fields(verdict)}
+    return OutcomeReport(*job.token, started_at=job.started_at, **fields_of_verdict)
 
 
 def _is_hook(job: ClaimedJob) -> bool:

@@ -1,7 +1,7 @@
-"""The event loop that async handlers run on in a test, and a place where no loop runs.
+"""Run async handlers on a separate event loop, also from async tests.
 
-Tests may be async themselves: their loop is running then, and nothing may wait in it for another
-one. So what the kit does goes on in a thread of its own in that case, while the test waits.
+An event loop cannot run inside another one. In an async test the kit therefore works in a separate
+thread while the test waits.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 class HandlerLoop:
-    """One loop for all handlers of a test; made when the first one needs it."""
+    """One event loop for all handlers of a test, created on first use."""
 
     def __init__(self) -> None:
         self._runner: asyncio.Runner | None = None
@@ -30,7 +30,7 @@ class HandlerLoop:
 
 
 def run_outside_loops(function: Callable[[], T]) -> T:
-    """Calls the function where no event loop runs: in this thread, if that is such a place."""
+    """Call the function in this thread, or in a new one if this thread runs an event loop."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:

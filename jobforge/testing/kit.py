@@ -1,4 +1,4 @@
-"""The kit that a test holds: it sends the app to the test's database, and asks and acts there."""
+"""The `Kit` of a test: connects the app to the test's database, runs its jobs, inspects them."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
@@ -32,10 +32,10 @@ R = TypeVar("R")
 
 
 class Kit:
-    """JobForge in one test. Made by the fixture `jf_test`.
+    """JobForge in one test, created by the fixture `jf_test`.
 
-    Its methods are plain calls in async tests too: what has to run on a loop runs on one of the
-    kit's own, while the test waits.
+    All methods are synchronous, also in async tests: async handlers run on the kit's event loop
+    while the test waits.
     """
 
     def __init__(self, database: KitDatabase, conn: db.Connection) -> None:
@@ -49,26 +49,26 @@ class Kit:
 
     @property
     def notes(self) -> Notes:
-        """What handlers have said so far."""
+        """The notes that handlers have written so far."""
         return self._state.notes
 
     @property
     def secrets(self) -> dict[str, str]:
-        """For `ctx.secret`; names that are not here are looked up as a worker does it."""
+        """Secrets for `ctx.secret`. Other names are looked up as a worker does."""
         return self._state.secrets
 
     @property
     def url(self) -> str:
-        """The test's database, for connections of the test's own."""
+        """The URL of the test's database, for the test's own connections."""
         return self._database.url
 
     @property
     def worker_url(self) -> str:
-        """The same for a worker or an operator: it may call every function."""
+        """The URL for a worker or an operator, who may call every function."""
         return self._database.kit_url
 
     def use(self, app: JobForge) -> None:
-        """Sends the app's connections to the test's database, until the test ends."""
+        """Connect the app to the test's database until the test ends."""
         if app in self._apps:
             return
         self._exit_stack.enter_context(app.connected_to(self.url, self._get_artifacts))
@@ -77,16 +77,16 @@ class Kit:
         self._apps.append(app)
 
     def tenant(self, slug: str, **settings: Json) -> UUID:
-        """Makes a tenant, and answers its id."""
+        """Create a tenant and return its ID."""
         tenant_id = uuid4()
         db.run(self._conn, calls.put_tenant(tenant_id, {"slug": slug, **settings}))
         return tenant_id
 
     def enqueued(self) -> list[EnqueuedJob]:
-        """All jobs that the test has made so far, the oldest first, whatever became of them."""
+        """Return all jobs created so far in any state, oldest first."""
         return self._database.jobs()
 
-    def assert_enqueued(  # noqa: PLR0913 - one for each trait of a job
+    def assert_enqueued(  # noqa: PLR0913 - one parameter per attribute of a job
         self,
         definition: Definition[..., Any] | str,
         /,
@@ -98,10 +98,10 @@ class Kit:
         payload: Mapping[str, Json] | None = None,
         **members: Json,
     ) -> list[EnqueuedJob]:
-        """Such jobs were enqueued: `count` of them, or at least one. Answers them.
+        """Assert that matching jobs were enqueued, `count` or at least one, and return them.
 
-        Members of the payload are given by name; those not given may be anything. `payload` is for
-        members that are called like one of the other arguments.
+        Keyword arguments match members of the payload; other members may have any value. Use
+        `payload` for members whose name is that of another parameter.
         """
         members = _to_payload_members(definition, {**(payload or {}), **members})
         wanted = ExpectedJobs(_definition_key(definition), tenant, queue, key, members)
@@ -123,7 +123,7 @@ class Kit:
         payload: Mapping[str, Json] | None = None,
         **members: Json,
     ) -> None:
-        """No such job was enqueued."""
+        """Assert that no matching job was enqueued."""
         members = _to_payload_members(definition, {**(payload or {}), **members})
         wanted = ExpectedJobs(_definition_key(definition), tenant, queue, key, members)
         jobs = self.enqueued()
@@ -138,12 +138,11 @@ class Kit:
         with_scheduled: bool = True,
         raise_errors: bool = False,
     ) -> Drained:
-        """Runs jobs until none is left, those they enqueue and retries included.
+        """Run jobs until none is left, including retries and the jobs that they enqueue.
 
-        Schedules that are due make their jobs first. Jobs that wait for their time run too: the
-        clock moves on to them. `limit` stops after so
-        many attempts. With `raise_errors` the first error of a handler is raised, after its attempt
-        was recorded.
+        Due schedules enqueue their jobs first. Scheduled jobs run too, unless `with_scheduled` is
+        false: the clock moves forward to them. `limit` is the maximum number of attempts. With
+        `raise_errors`, the first error of a handler is raised after its attempt is recorded.
         """
         self._declare_schedules()
         definitions = self._definitions()
@@ -153,9 +152,9 @@ class Kit:
         )
 
     def run(self, definition: Definition[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
-        """Calls the handler with a context, past the queue. Answers its result, raises its errors.
+        """Call the handler without the queue. Return its result or raise its error.
 
-        The arguments pass through JSON on their way, as they would in a payload.
+        The arguments are converted to JSON and back, as in a payload.
         """
         tenant_id = self._tenant_of(definition)
         result: R = run_outside_loops(
@@ -170,12 +169,12 @@ class Kit:
         *,
         times: int = 1,
     ) -> None:
-        """The next attempts of the definition raise the error instead of running the handler."""
+        """Make the definition's next attempts raise the error instead of running the handler."""
         planned = error or RuntimeError("the test wanted this attempt to fail")
         self._state.failures.plan(_definition_key(definition), planned, times)
 
     def travel(self, by: timedelta | float = 0, /, **parts: float) -> None:
-        """Moves the database's clock on: `travel(30)`, or any argument of timedelta by name."""
+        """Move the database clock forward, in seconds: `travel(30)`. Or: `travel(hours=2)`."""
         given = by if isinstance(by, timedelta) else timedelta(seconds=by)
         ahead = given + timedelta(**parts)
         if ahead < timedelta():
@@ -184,11 +183,11 @@ class Kit:
         self._database.travel(ahead)
 
     def now(self) -> datetime:
-        """The time in the test's database."""
+        """Return the time of the test's database clock."""
         return self._database.now()
 
     def close(self) -> None:
-        """Gives the apps their own connections back."""
+        """Disconnect the apps from the test's database and close the event loop."""
         run_outside_loops(self._close)
 
     def _close(self) -> None:
@@ -198,7 +197,7 @@ class Kit:
         self._loop.close()
 
     def _get_artifacts(self) -> Artifacts:
-        """The store that the settings name; otherwise a folder that goes with the test."""
+        """Return the configured artifact store, or a temporary folder for this test."""
         return self._store
 
     @cached_property
@@ -215,10 +214,10 @@ class Kit:
         try:
             return definition.client.tenant_id(None)
         except TenantRequired:
-            return uuid4()  # it is enough that there is one
+            return uuid4()  # any tenant will do
 
     def _declare_schedules(self) -> None:
-        """The schedules of the apps, those of tenants that the test has made."""
+        """Declare the apps' schedules; skip an app whose tenant is not set or does not exist."""
         for app in self._apps:
             if any(each.settings.schedule for each in app.definitions.values()):
                 with suppress(ConfigError, NotFound):
@@ -237,7 +236,7 @@ class Kit:
 
 @contextmanager
 def open_kit(postgres: Postgres) -> Iterator[Kit]:
-    """A kit on a fresh database."""
+    """Yield a kit on a fresh database."""
     with (
         fresh_database(postgres) as database,
         db.connect(database.kit_url) as conn,
@@ -256,7 +255,7 @@ def _definition_key(definition: Definition[..., Any] | str) -> str:
 def _to_payload_members(
     definition: Definition[..., Any] | str, given: dict[str, Json]
 ) -> dict[str, Json]:
-    """Members of the payload. A model that is the only parameter is the payload itself."""
+    """Return the payload's members. The value of a model parameter is the whole payload."""
     model = None if isinstance(definition, str) else definition.parameters.model
     if model is None or model not in given:
         return given

@@ -1,4 +1,4 @@
-"""What handlers said through their context during a test."""
+"""The notes that handlers write through their context during a test."""
 
 from dataclasses import dataclass, field
 
@@ -7,7 +7,7 @@ from jobforge.errors import Json
 
 @dataclass(slots=True)
 class Notes:
-    """In the order in which it was said, each as the attempt's record has it."""
+    """Notes by kind, in the order of writing, each with the data of the attempt's record."""
 
     progress: list[dict[str, Json]] = field(default_factory=list)
     logs: list[dict[str, Json]] = field(default_factory=list)

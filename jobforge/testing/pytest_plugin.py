@@ -1,7 +1,7 @@
-"""The pytest plugin: the fixture `jf_test`, and the settings that go with it.
+"""The pytest plugin: the fixture `jf_test` and its settings.
 
-It is loaded in every run of pytest where JobForge is installed, so it imports nothing and starts
-nothing before a test asks for the fixture. What the fixture offers is in jobforge.testing.
+pytest loads this module in every run where JobForge is installed. It imports and starts nothing
+before a test uses the fixture. jobforge.testing implements the fixture.
 """
 
 import shlex
@@ -24,11 +24,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.fixture
 def jf_test(request: pytest.FixtureRequest, jobforge_postgres: "Postgres") -> "Iterator[Kit]":
-    """JobForge on a database of the test's own, with what a test wants to know and to do."""
-    from jobforge.testing import kit  # noqa: PLC0415 - see above
+    """JobForge on a separate database for this test: enqueue, run and inspect jobs."""
+    from jobforge.testing import kit  # noqa: PLC0415 - import only if a test uses the fixture
 
     with pytest.MonkeyPatch.context() as environment, kit.open_kit(jobforge_postgres) as opened:
-        # Whatever the test starts finds this database, and cannot find another by mistake.
+        # Processes that the test starts must connect to this database, never to another one.
         environment.setenv("JOBFORGE_DATABASE_URL", opened.url)
         environment.delenv("JOBFORGE_LISTEN_URL", raising=False)
         for slug in _read_words(request.config, "jobforge_tenants"):
@@ -40,9 +40,9 @@ def jf_test(request: pytest.FixtureRequest, jobforge_postgres: "Postgres") -> "I
 
 @pytest.fixture(scope="session")
 def jobforge_postgres(request: pytest.FixtureRequest) -> "Iterator[Postgres]":
-    """The server where tests have their databases. A conftest may give another one."""
-    from jobforge import config  # noqa: PLC0415 - see above
-    from jobforge.testing.cluster import Cluster, Postgres  # noqa: PLC0415 - see above
+    """The Postgres server for test databases. A conftest can override it."""
+    from jobforge import config  # noqa: PLC0415 - import only if a test uses the fixture
+    from jobforge.testing.cluster import Cluster, Postgres  # noqa: PLC0415 - import only if a test uses the fixture
 
     settings = config.load()
     if settings.test_database_url:
@@ -53,8 +53,8 @@ def jobforge_postgres(request: pytest.FixtureRequest) -> "Iterator[Postgres]":
 
 
 def find_run_id(config: pytest.Config) -> str:
-    """A name that all processes of this run have in common, and no other run has."""
-    given: dict[str, str] = getattr(config, "workerinput", {})  # by xdist
+    """Return an ID that all processes of this run share."""
+    given: dict[str, str] = getattr(config, "workerinput", {})  # set by xdist
     return given.get("testrunuid") or uuid4().hex
 
 
@@ -62,9 +62,9 @@ def _read_words(config: pytest.Config, name: str) -> list[str]:
     return shlex.split(str(config.getini(name)))
 
 
-def _load_app(target: str, root: Path) -> Any:  # noqa: ANN401 - whatever the file has by that name
-    """Files are named as seen from the root of the project, wherever pytest was started."""
-    from jobforge.sdk.loader import load_app  # noqa: PLC0415 - see above
+def _load_app(target: str, root: Path) -> Any:  # noqa: ANN401 - the app's type depends on the file
+    """Load the app. File paths are relative to the project's root."""
+    from jobforge.sdk.loader import load_app  # noqa: PLC0415 - import only if a test uses the fixture
 
     file, colon, name = target.partition(":")
     if file.endswith(".py"):

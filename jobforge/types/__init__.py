@@ -1,1 +1,1 @@
-"""Frozen data, one module for each subject. No behavior beyond reading and writing JSON."""
+"""Immutable data, one module per subject; no behavior except conversion from and to JSON."""

@@ -1,4 +1,4 @@
-"""API keys: their roles, and keys as the engine lists and finds them."""
+"""API keys: their roles, and the rows that list and find them."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -17,7 +17,7 @@ class Role(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ApiKey:
-    """A key as lists show it. Without a tenant it is the installation's."""
+    """A key in a list. A key without a tenant belongs to the installation."""
 
     id: UUID
     tenant_id: UUID | None
@@ -35,7 +35,7 @@ class ApiKey:
 
 @dataclass(frozen=True, slots=True)
 class FoundKey:
-    """A key as the server checks it. `is_live` is the database's word on expiry and revocation."""
+    """A key for authentication. The database computes `is_live` from expiry and revocation."""
 
     id: UUID
     tenant_id: UUID | None

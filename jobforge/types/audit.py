@@ -10,7 +10,7 @@ from jobforge.types.jsonb import given_fields
 
 @dataclass(frozen=True, slots=True)
 class AuditFilter:
-    """Which entries of the log; all that is given must hold."""
+    """Filter of log entries; an entry must match all fields that are set."""
 
     actor: str | None = None
     action: str | None = None
@@ -24,7 +24,7 @@ class AuditFilter:
 
 @dataclass(frozen=True, slots=True)
 class AuditEntry:
-    """Who did what, to what."""
+    """One action: actor, action, target and details."""
 
     id: UUID
     tenant_id: UUID | None

@@ -1,4 +1,4 @@
-"""Configurations of connectors, and the wrapped keys of tenants."""
+"""Connector configurations, and the wrapped keys of tenants."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -10,7 +10,7 @@ from jobforge.errors import Json
 
 @dataclass(frozen=True, slots=True)
 class ConnectorConfig:
-    """A tenant's configuration of a connector. `secrets` tell where each comes from, no more."""
+    """A tenant's connector configuration. `secrets` has only each secret's origin, no value."""
 
     id: UUID
     name: str
@@ -24,7 +24,7 @@ class ConnectorConfig:
 
 
 class OpenConfig(NamedTuple):
-    """A configuration as a worker opens it, with its secrets as they are kept."""
+    """A configuration for a worker, with its secrets as stored."""
 
     id: UUID
     settings: dict[str, Json]
@@ -32,7 +32,7 @@ class OpenConfig(NamedTuple):
 
 
 class WrappedKey(NamedTuple):
-    """A tenant's key, wrapped by the installation's key of that id."""
+    """A tenant's key, encrypted with the installation's key `key_id`."""
 
     key_id: str
     wrapped: bytes

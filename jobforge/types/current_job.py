@@ -1,4 +1,4 @@
-"""The job that the code at hand runs for, in the worker's own loop."""
+"""The job whose code is running, for jobs in the worker's event loop."""
 
 from contextvars import ContextVar
 

@@ -1,4 +1,4 @@
-"""Definitions and queues as operators see them, and the jobs that hold their slots."""
+"""Definitions and queues for operators, and the jobs that occupy a queue's slots."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -9,7 +9,7 @@ from jobforge.errors import Json
 
 @dataclass(frozen=True, slots=True)
 class DefinitionListing:
-    """A definition as a list shows it, with the settings that hold."""
+    """A definition in a list, with its effective settings."""
 
     key: str
     version: int
@@ -37,7 +37,7 @@ class DefinitionListing:
 
 @dataclass(frozen=True, slots=True)
 class DefinitionInfo(DefinitionListing):
-    """All that is known of one version of a definition."""
+    """All details of one version of a definition."""
 
     registered: dict[str, Json]
     overrides: dict[str, Json]
@@ -46,7 +46,7 @@ class DefinitionInfo(DefinitionListing):
 
 @dataclass(frozen=True, slots=True)
 class QueueInfo:
-    """A queue, its limits, and how many jobs are in it."""
+    """A queue, its limits, and its job counts."""
 
     name: str
     paused_at: datetime | None
@@ -62,7 +62,7 @@ class QueueInfo:
 
 @dataclass(frozen=True, slots=True)
 class SlotHolder:
-    """A job that runs, of whichever tenant, and so holds a slot of its queue."""
+    """A running job of any tenant, which occupies a slot of its queue."""
 
     tenant_id: UUID
     slug: str | None

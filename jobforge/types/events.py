@@ -1,7 +1,7 @@
-"""The words of events as data: an event, what triggers made of it, and what is still to be done.
+"""Events as data: events, trigger deliveries, and the outbox.
 
-As jobs.py has those of jobs. An event is something that an application says has happened; what
-comes of it is decided later, by the triggers that are there then.
+An application emits an event to say that something happened. The triggers that exist when the event
+is dispatched decide which jobs to enqueue.
 """
 
 from dataclasses import asdict, dataclass
@@ -14,17 +14,17 @@ from jobforge.errors import Json
 
 
 class DeliveryOutcome(StrEnum):
-    """What a trigger made of an event."""
+    """Outcome of an event for one trigger."""
 
     ENQUEUED = "enqueued"
     DEDUPLICATED = "deduplicated"  # another job of the same trigger covers it
-    FILTERED = "filtered"  # what the event says does not fit
-    FAILED = "failed"  # the reason says why
+    FILTERED = "filtered"  # the event's data does not match the filter
+    FAILED = "failed"  # `reason` has the cause
 
 
 @dataclass(frozen=True, slots=True)
 class EventFilter:
-    """Which events; all that is given must hold. `name` may be the start of one: `order.*`."""
+    """Filter of events; all set fields must match. `name` may end in a wildcard: `order.*`."""
 
     name: str | None = None
     correlation_id: str | None = None
@@ -37,7 +37,7 @@ class EventFilter:
 
 @dataclass(frozen=True, slots=True)
 class EventDelivery:
-    """What became of one event by one trigger. `replay` is 0 for the first time over."""
+    """Delivery of one event to one trigger. `replay` is 0 for the first delivery."""
 
     id: UUID
     event_id: UUID
@@ -52,7 +52,7 @@ class EventDelivery:
 
 @dataclass(frozen=True, slots=True)
 class EventListing:
-    """An event as a list shows it; `outcomes` counts its deliveries."""
+    """An event in a list; `outcomes` counts its deliveries by outcome."""
 
     id: UUID
     name: str
@@ -67,7 +67,7 @@ class EventListing:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """An event, and what came of it so far."""
+    """An event with its deliveries so far."""
 
     id: UUID
     name: str
@@ -82,11 +82,11 @@ class Event:
 
 
 class PendingEvent(NamedTuple):
-    """A place in the outbox. `triggers` are those whose pattern its name fits."""
+    """An entry of the outbox. `triggers` are those whose pattern matches the event's name."""
 
     id: UUID
     event_id: UUID
-    name: str | None  # None when the event is gone
+    name: str | None  # None if the event was deleted
     created_at: datetime
     correlation_id: str | None
     key: str | None
@@ -97,7 +97,7 @@ class PendingEvent(NamedTuple):
 
 
 class EventTrigger(NamedTuple):
-    """A trigger as far as an event is concerned."""
+    """The fields of a trigger that dispatching an event needs."""
 
     id: UUID
     definition: str
@@ -111,7 +111,7 @@ class EventTrigger(NamedTuple):
 
 
 class PendingEvents(NamedTuple):
-    """Events to be dispatched, and all that is needed for it."""
+    """Events to dispatch, with the triggers and schemas that dispatching needs."""
 
     events: list[PendingEvent]
     triggers: dict[UUID, EventTrigger]
@@ -119,7 +119,7 @@ class PendingEvents(NamedTuple):
 
 
 class Reaction(NamedTuple):
-    """What a trigger makes of an event: a job to enqueue, or why there is none."""
+    """A trigger's decision on an event: a job to enqueue, or the reason for none."""
 
     trigger_id: UUID
     outcome: DeliveryOutcome
@@ -128,7 +128,7 @@ class Reaction(NamedTuple):
 
 
 class Dispatched(NamedTuple):
-    """A place in the outbox, and what the triggers make of its event."""
+    """An outbox entry with the decisions of its triggers."""
 
     id: UUID
     reactions: list[Reaction]

@@ -10,7 +10,7 @@ from jobforge.types.jsonb import given_fields
 
 @dataclass(frozen=True, slots=True)
 class FailureFilter:
-    """Which groups of dead jobs; all that is given must hold."""
+    """Filter of failure groups; a group must match all fields that are set."""
 
     definition: str | None = None
     queue: str | None = None
@@ -22,11 +22,11 @@ class FailureFilter:
 
 @dataclass(frozen=True, slots=True)
 class FailureGroup:
-    """Dead jobs of one fingerprint, and what people know of them. `jobs` stops at 10,000.
+    """Dead jobs with one fingerprint, and the operators' notes. The count `jobs` stops at 10,000.
 
-    `hourly` is how many died in each of the last 24 hours, the present one last; `versions` are
-    of the definition. `build` is the worker's where the sample died, while that is known; the
-    failure `is_back` when that is the build it is resolved in, or a later one.
+    `hourly`: jobs that died in each of the last 24 hours, the current hour last. `versions`: of the
+    definition. `build`: of the worker where the sample died, if still known. `is_back`: the failure
+    recurred in the build in which it was marked as resolved, or a later one.
     """
 
     fingerprint: str

@@ -1,4 +1,4 @@
-"""The condition of an installation in the engine's own words: gauges, troubles, applied files."""
+"""State of an installation: gauges, troubles, missed runs, applied files, artifact stores."""
 
 from datetime import datetime
 from typing import Literal, NamedTuple
@@ -6,7 +6,7 @@ from uuid import UUID
 
 
 class Gauge(NamedTuple):
-    """A number that read_gauges has; read_gauges.sql says what subject and state are."""
+    """A metric from read_gauges; read_gauges.sql defines subject and state."""
 
     gauge: str
     subject: str | None
@@ -15,11 +15,11 @@ class Gauge(NamedTuple):
 
 
 class Trouble(NamedTuple):
-    """Something that does not go on by itself.
+    """A problem that does not resolve itself.
 
-    `kind` is unserved, overdue, faulty, webhook, event, operation or blocked; find_problems.sql
-    says what subject and detail are. From find_unreadable it is job, removed or a table;
-    find_unreadable.sql says what subject and detail are.
+    From find_problems, `kind` is unserved, overdue, faulty, webhook, event, operation or blocked;
+    find_problems.sql defines subject and detail. From find_unreadable, it is job, removed or a
+    table; find_unreadable.sql defines subject and detail.
     """
 
     kind: str
@@ -30,7 +30,7 @@ class Trouble(NamedTuple):
 
 
 class Miss(NamedTuple):
-    """A time of a schedule that made no job; `outcome` is skipped or failed."""
+    """A scheduled time without a job; `outcome` is skipped or failed."""
 
     tenant_id: UUID
     trigger_id: UUID
@@ -52,7 +52,7 @@ StoreKind = Literal["app", "server", "worker"]
 
 
 class StoreUser(NamedTuple):
-    """A process and its artifact store; without a `store_id` it has none."""
+    """A process and its artifact store; `store_id` is None if it has no store."""
 
     store_id: UUID | None
     kind: StoreKind

@@ -1,4 +1,4 @@
-"""What the HTTP API asks of the engine for each request: rate limits, repeated requests."""
+"""Results that the HTTP API needs per request: rate limits, duplicate requests."""
 
 from typing import NamedTuple
 from uuid import UUID
@@ -7,7 +7,7 @@ from jobforge.types.jobs import EnqueueStatus
 
 
 class Allowance(NamedTuple):
-    """Whether a request may go on, and if not, in how many seconds to try again."""
+    """Whether a request is allowed and, if not, after how many seconds to retry."""
 
     allowed: bool
     retry_after_s: float
@@ -16,4 +16,4 @@ class Allowance(NamedTuple):
 class EnqueuedOnce(NamedTuple):
     job_id: UUID
     status: EnqueueStatus
-    replayed: bool  # an earlier request with the same key had this answer
+    replayed: bool  # result of an earlier request with the same key

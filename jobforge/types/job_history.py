@@ -1,4 +1,4 @@
-"""What is told of one job: attempts, timeline, steps and relatives, and why it does not run."""
+"""Details of one job: attempts, timeline, steps, relatives, and why it does not run."""
 
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -10,8 +10,9 @@ from jobforge.types.jobs import Job, Outcome, State
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One lease of a job, and where it left the job. The one in progress has neither outcome nor
-    end.
+    """One attempt, that is one lease, of a job; `state` is the job's state afterwards.
+
+    `ended_at`, `outcome` and `state` of a running attempt are None.
     """
 
     job_id: UUID
@@ -38,7 +39,7 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True)
 class JobEvent:
-    """A point of a job's timeline."""
+    """An entry of a job's timeline."""
 
     at: datetime
     kind: str
@@ -48,7 +49,7 @@ class JobEvent:
 
 @dataclass(frozen=True, slots=True)
 class StoredStep:
-    """A step or a wait of a job, as people see it: done, waiting or timed_out."""
+    """A step or a wait of a job, for display: done, waiting or timed_out."""
 
     kind: str
     name: str
@@ -64,7 +65,7 @@ class StoredStep:
 
 @dataclass(frozen=True, slots=True)
 class Relative:
-    """A parent or a child of a job; `forgotten` is one past retention."""
+    """A parent or a child of a job; its state is `forgotten` if retention deleted it."""
 
     job_id: UUID
     definition: str | None
@@ -74,7 +75,7 @@ class Relative:
 
 @dataclass(frozen=True, slots=True)
 class Membership:
-    """The workflow or batch that a job is of, and the name of its node there."""
+    """The workflow or batch of a job, and the job's node in it."""
 
     id: UUID
     kind: str
@@ -84,7 +85,7 @@ class Membership:
 
 @dataclass(frozen=True, slots=True)
 class JobHistory:
-    """All that is known of a job, oldest first. Of parents and children a hundred each."""
+    """A job with its history, oldest first, and at most 100 parents and 100 children."""
 
     job: Job
     attempts: list[Attempt]
@@ -96,7 +97,7 @@ class JobHistory:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """One reason why a job does not run, and what would change that."""
+    """One reason why a job does not run, and how to resolve it."""
 
     code: str
     message: str

@@ -1,8 +1,8 @@
-"""The engine's words as data: what its functions take and what they answer.
+"""Jobs as data: the arguments and results of the engine's functions.
 
-Owns no behaviour beyond being written as JSON. Calls are made in calls/; what people are told of
-one job is in job_history.py. Rows that pass by the thousand are NamedTuples, because a frozen
-dataclass takes ten times as long to make; the rest are frozen dataclasses.
+calls/ builds the calls; job_history.py has the details of one job. Types whose rows number in the
+thousands are NamedTuples, because a frozen dataclass takes ten times as long to create; the others
+are frozen dataclasses.
 """
 
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ from jobforge.types.jsonb import decode
 
 
 class State(StrEnum):
-    """Where a job stands. `canceling` is a running job that was asked to stop."""
+    """State of a job. `canceling` is a running job whose cancellation was requested."""
 
     SCHEDULED = "scheduled"
     BLOCKED = "blocked"
@@ -30,7 +30,7 @@ class State(StrEnum):
 
 
 class Outcome(StrEnum):
-    """How an attempt ended."""
+    """Outcome of an attempt."""
 
     SUCCEEDED = "succeeded"
     FAILED = "failed"
@@ -44,12 +44,12 @@ class Outcome(StrEnum):
 
 class EnqueueStatus(StrEnum):
     CREATED = "created"
-    EXISTING = "existing"  # the job that holds the idempotency key
-    REPLACED = "replaced"  # that job had not started, and now has the new content
+    EXISTING = "existing"  # another job has the idempotency key
+    REPLACED = "replaced"  # that job had not started and was updated
 
 
 class JobRequest(NamedTuple):
-    """A job to be enqueued. What is None is not given; docs/sql.md explains each field."""
+    """A job to enqueue. Fields that are None are omitted; docs/sql.md explains each field."""
 
     definition: str
     payload: dict[str, Json] | None = None
@@ -73,7 +73,7 @@ class JobRequest(NamedTuple):
     created_by: str | None = None
     artifact_ref: str | None = None
     far_future: bool | None = None
-    after: Sequence[UUID] | None = None  # the jobs that have to end first
+    after: Sequence[UUID] | None = None  # jobs that must finish first
     on_parent_failure: str | None = None
 
     def to_json(self) -> dict[str, Json]:
@@ -86,45 +86,45 @@ class JobRequest(NamedTuple):
         return _drop_none(self._fields, self)
 
     def options(self) -> dict[str, Json]:
-        """Of to_json what is neither definition nor payload."""
+        """Return the members of to_json except definition and payload."""
         if self.version is not None and self[3:] == _NO_OPTIONS:
             return {"version": self.version}
         return _drop_none(self._fields[2:], self[2:])
 
     def with_payload(self, payload: dict[str, Json] | None) -> "JobRequest":
-        # Not by _replace, which takes four times as long.
+        # _replace takes four times as long.
         return JobRequest._make((self[0], payload, *self[2:]))
 
     @property
     def can_batch(self) -> bool:
-        """Whether jobs can have the rest of it in common: they have keys and parents each."""
+        """Whether jobs may share all other fields: keys and parents are individual."""
         return self.key is None and self.after is None and self.on_parent_failure is None
 
 
-# What the jobs of enqueue_many mostly look like: they come by the thousand.
+# Most jobs of enqueue_many have no options, and they number in the thousands.
 _NO_OPTIONS = JobRequest("")[3:]
 
 
 class UniformJobs(Sequence[JobRequest]):
-    """Jobs that differ in their payloads only; also the requests of all of them, one by one."""
+    """Jobs that differ only in their payloads; as a sequence, their individual requests."""
 
     __slots__ = ("payloads", "template")
 
-    def __init__(self, shared: JobRequest, payloads: Sequence[dict[str, Json] | None]) -> None:
-        self.template = shared
+    def __init__(self, template: JobRequest, payloads: Sequence[dict[str, Json] | None]) -> None:
+        self.template = template
         self.payloads = payloads
 
     def __len__(self) -> int:
         return len(self.payloads)
 
     @overload
-    def __getitem__(self, place: int) -> JobRequest: ...
+    def __getitem__(self, index: int) -> JobRequest: ...
     @overload
-    def __getitem__(self, place: slice) -> "UniformJobs": ...
-    def __getitem__(self, place: int | slice) -> "JobRequest | UniformJobs":
-        if isinstance(place, slice):
-            return UniformJobs(self.template, self.payloads[place])
-        return self.template.with_payload(self.payloads[place])
+    def __getitem__(self, index: slice) -> "UniformJobs": ...
+    def __getitem__(self, index: int | slice) -> "JobRequest | UniformJobs":
+        if isinstance(index, slice):
+            return UniformJobs(self.template, self.payloads[index])
+        return self.template.with_payload(self.payloads[index])
 
 
 class Enqueued(NamedTuple):
@@ -133,7 +133,7 @@ class Enqueued(NamedTuple):
 
 
 class Token(NamedTuple):
-    """What proves to the engine, together with the worker's id, that a job is still held."""
+    """Proof, together with the worker's ID, that the worker still holds the job's lease."""
 
     tenant_id: UUID
     job_id: UUID
@@ -141,7 +141,7 @@ class Token(NamedTuple):
 
 
 class ClaimedJob(NamedTuple):
-    """A job that this worker holds, with everything that its run needs."""
+    """A job whose lease this worker holds, with everything needed to run it."""
 
     tenant_id: UUID
     job_id: UUID
@@ -152,15 +152,15 @@ class ClaimedJob(NamedTuple):
     attempt: int
     max_attempts: int
     timeout_s: int | None
-    started: bytes  # a time as Postgres sends it: most runs never look at it
+    started: bytes  # Postgres's binary timestamp, decoded only on demand
     source: str
     correlation_id: str | None
     traceparent: str | None
     idempotency_key: str | None
     tags: list[str] | None
     payload_json: str
-    steps_json: str | None = None  # what it has done in earlier attempts
-    waited_s: float = 0.0  # in its queue, until it was claimed
+    steps_json: str | None = None  # steps completed in earlier attempts
+    waited_s: float = 0.0  # time in the queue before the claim
 
     @property
     def token(self) -> Token:
@@ -180,18 +180,18 @@ _EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
 
 
 def encode_timestamp(at: datetime) -> bytes:
-    """A time as Postgres sends it."""
+    """Return a time in Postgres's binary format."""
     return ((at - _EPOCH) // timedelta(microseconds=1)).to_bytes(8, "big", signed=True)
 
 
 class OutcomeReport(NamedTuple):
-    """How an attempt ended, for complete_jobs. What is None is not given."""
+    """Outcome of an attempt, for complete_jobs. Fields that are None are omitted."""
 
     tenant_id: UUID
     job_id: UUID
     lease: int
     outcome: Outcome
-    started_at: datetime | None = None  # as claimed: spares the engine a search in its history
+    started_at: datetime | None = None  # from the claim; saves the engine a lookup
     result: Json = None
     error: dict[str, Json] | None = None
     reason: str | None = None
@@ -205,14 +205,14 @@ class OutcomeReport(NamedTuple):
     cpu_ms: int | None = None
     stdout_tail: str | None = None
     stderr_tail: str | None = None
-    wait: dict[str, Json] | None = None  # of a snooze: what for
+    wait: dict[str, Json] | None = None  # what a snoozed job waits for
 
     def to_json(self) -> dict[str, Json]:
         return _drop_none(self._fields, self)
 
 
 class Note(NamedTuple):
-    """Something a running job says: its progress, a log line, a custom event."""
+    """A progress update, log line or custom event of a running job."""
 
     tenant_id: UUID
     job_id: UUID
@@ -223,7 +223,7 @@ class Note(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """Something that a running job has done and need not do again."""
+    """A completed step of a running job, which later attempts skip."""
 
     tenant_id: UUID
     job_id: UUID
@@ -238,13 +238,13 @@ class Step:
 
 class SaveStatus(StrEnum):
     OK = "ok"
-    LOST = "lost"  # the lease is not held, and nothing was stored
+    LOST = "lost"  # the lease is not held; nothing was stored
     TOO_LARGE = "too_large"
     TOO_MANY = "too_many"
 
 
 class Noted(NamedTuple):
-    """Whether the notes of a lease were kept."""
+    """Whether the notes of a lease were stored."""
 
     job_id: UUID
     lease: int
@@ -253,12 +253,12 @@ class Noted(NamedTuple):
 
 class SettleStatus(StrEnum):
     OK = "ok"
-    LOST = "lost"  # the lease has ended, and nothing was recorded
-    BUSY = "busy"  # another transaction has locked the job, or a row that its end needs
+    LOST = "lost"  # the lease is not held; nothing was recorded
+    BUSY = "busy"  # another transaction has locked the job or a row that settling it needs
 
 
 class Settled(NamedTuple):
-    """The status of an outcome. A repeated report is `ok` too, but without the job's state."""
+    """Status of a settled outcome. A repeated report is `ok` too, but without the job's state."""
 
     job_id: UUID
     lease: int
@@ -275,18 +275,18 @@ class Reaped(NamedTuple):
 
 class BeatStatus(StrEnum):
     OK = "ok"
-    CANCEL = "cancel"  # the lease was extended, and somebody asked to cancel the job
-    HELD = "held"  # another transaction holds the heartbeat: the lease was not extended
+    CANCEL = "cancel"  # extended, and the job's cancellation was requested
+    HELD = "held"  # not extended: another transaction has locked the heartbeat
     LOST = "lost"
 
 
 class WorkerCommand(StrEnum):
-    """What a heartbeat tells the worker about itself."""
+    """Command to the worker in a heartbeat's result."""
 
     OK = "ok"
     DRAIN = "drain"
     STOP = "stop"
-    UNKNOWN = "unknown"  # it is not registered, and should be
+    UNKNOWN = "unknown"  # the worker must register again
 
 
 class Beat(NamedTuple):
@@ -306,7 +306,7 @@ JobOrder = Literal["newest", "oldest"]
 
 @dataclass(frozen=True, slots=True)
 class JobFilter:
-    """Which jobs of a tenant; all that is given must hold. `failed` is a state here too."""
+    """Filter of a tenant's jobs; all set fields must match. `failed` is a valid state too."""
 
     state: str | Sequence[str] | None = None
     definition: str | None = None
@@ -326,7 +326,7 @@ class JobFilter:
 
 @dataclass(frozen=True, slots=True)
 class JobListing:
-    """A job as a list shows it."""
+    """A job in a list."""
 
     id: UUID
     state: State
@@ -374,7 +374,7 @@ class Job(JobListing):
 
 @dataclass(frozen=True, slots=True)
 class SummaryLine:
-    """How many jobs of a tenant are in a state, in one queue."""
+    """Number of a tenant's jobs in one state and queue."""
 
     queue: str
     state: State

@@ -1,7 +1,7 @@
-"""JSON as Postgres keeps it: written and read by orjson, without losing anything on the way.
+"""JSON for jsonb columns: encoding and decoding with orjson, without losing information.
 
-orjson alone would write NaN as null and read a long integer as a float. What jsonb or orjson cannot
-hold is refused here, before anything is sent.
+orjson alone would write NaN as null and read a long integer as a float. Values that jsonb or orjson
+cannot represent are rejected here, before anything is sent.
 """
 
 import json
@@ -19,23 +19,23 @@ from jobforge.errors import Invalid, Json
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
-# What orjson would read as a float starts at 20 digits.
+# orjson reads integers of 20 or more digits as floats.
 _LONG_NUMBER = re.compile(rb"\d{19}")
-_MOST_DIGITS_OF_INT = 4300  # Python refuses to parse longer ones
-_DEEPEST = 64  # as the engine has it
+_MOST_DIGITS_OF_INT = 4300  # Python's limit for parsing an int
+_DEEPEST = 64  # the engine's limit
 _DEEPEST_OF_ORJSON = 254
 
 
 def encode(value: Json, field: str) -> str:
-    """The value as JSON text that jsonb can hold; Invalid with field and path otherwise."""
+    """Return the value as JSON that jsonb can store; otherwise raise Invalid with the path."""
     try:
-        # Dataclasses are refused: a NaN within one would go unseen below.
+        # Reject dataclasses: the check below would not find a NaN inside one.
         text = orjson.dumps(value, option=orjson.OPT_PASSTHROUGH_DATACLASS)
     except TypeError as error:
         for fault in _faults(value, "$"):
             raise _refusal(field, fault) from error
         raise Invalid(f"{field} cannot be written as JSON: {error}", field=field) from error
-    # Only where these stand in the text can there be a NaN, an infinity or a NUL in the value.
+    # NaN and infinity are written as null, so only such output needs the check.
     if b"null" in text or b"\\u0000" in text:
         for fault in _faults(value, "$"):
             raise _refusal(field, fault)
@@ -43,7 +43,7 @@ def encode(value: Json, field: str) -> str:
 
 
 def decode(text: str | bytes) -> Json:
-    """The value of JSON text; integers of any length stay exact."""
+    """Decode JSON; integers of any length stay exact."""
     if isinstance(text, str):
         text = text.encode()
     if _LONG_NUMBER.search(text):
@@ -52,7 +52,7 @@ def decode(text: str | bytes) -> Json:
 
 
 def replace_unencodable(value: Json, depth: int = 0) -> Json:
-    """The value with whatever jsonb cannot keep put into words: for messages, not for results."""
+    """Replace what jsonb cannot store by descriptions: for messages, not for results."""
     if isinstance(value, str):
         return value.replace("\0", "\N{REPLACEMENT CHARACTER}").encode(errors="replace").decode()
     if isinstance(value, dict) and depth < _DEEPEST:
@@ -78,7 +78,7 @@ def _is_plain(value: Json) -> bool:
 
 
 class _Fault(NamedTuple):
-    """A value that jsonb cannot hold, or that is too long as text."""
+    """A value that jsonb cannot store, or that is too long as JSON."""
 
     what: str
     path: str
@@ -99,7 +99,7 @@ def _refusal(field: str, fault: _Fault) -> Invalid:
 
 
 def _faults(value: Json, path: str, depth: int = 0) -> Iterator[_Fault]:
-    if depth > _DEEPEST_OF_ORJSON:  # also a value that contains itself
+    if depth > _DEEPEST_OF_ORJSON:  # including a value that contains itself
         return
     if isinstance(value, dict):
         for name, inner in value.items():

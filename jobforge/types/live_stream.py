@@ -1,7 +1,7 @@
-"""The live stream as data: what happened, in which order, and where a reader has come to.
+"""The live stream as data: what happened, in which order, and a reader's position.
 
-A position is a text that the engine made and reads again. Clients only hand it back; servers also
-compare two of them.
+A position is an opaque string that the engine creates and parses. Clients only send it back;
+servers also compare positions.
 """
 
 from datetime import datetime
@@ -13,9 +13,9 @@ from jobforge.errors import Json
 
 
 class Happening(NamedTuple):
-    """An attempt that ended (`kind` is attempt), or something noted of a job (event).
+    """A finished attempt (`kind` is attempt) or a note about a job (event).
 
-    `name` is the outcome, or what was noted. The state is where the job went.
+    `name` is the outcome or the note's kind; `state` is the job's state afterwards.
     """
 
     position: str
@@ -33,7 +33,7 @@ class Happening(NamedTuple):
 
 
 class StreamPage(NamedTuple):
-    """Everything up to `position`; `is_complete` when there is no more for now."""
+    """Everything up to `position`; `is_complete` if there is no more for now."""
 
     happenings: list[Happening]
     position: str
@@ -41,7 +41,7 @@ class StreamPage(NamedTuple):
 
 
 class QueueCount(NamedTuple):
-    """How many jobs of a tenant are in a state, in one queue; of many, only the oldest count."""
+    """Number of a tenant's jobs in one state and queue; counts only the oldest 10,000 jobs."""
 
     tenant_id: UUID
     queue: str
@@ -56,9 +56,9 @@ StreamPosition = tuple[int, int, str, int]
 
 @lru_cache(maxsize=4096)
 def parse_position(position: str) -> StreamPosition:
-    """What orders positions as the engine does. Raises ValueError for a text that is none."""
+    """Return a sort key in the engine's order. Raises ValueError for an invalid position."""
     txid, at, *row = position.split(":")
-    if not row:  # before everything of that transaction
+    if not row:  # the position before the transaction's first row
         return int(txid), -1, "", 0
     kind, n = row
     return int(txid), int(at), kind, int(n)

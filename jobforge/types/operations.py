@@ -1,4 +1,4 @@
-"""Operations over many jobs: their options and their progress."""
+"""Bulk operations: their options and their progress."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -11,19 +11,19 @@ from jobforge.types.jsonb import given_fields
 
 
 class OperationKind(StrEnum):
-    """What is done to every job that matches."""
+    """What a bulk operation does with every matching job."""
 
     CANCEL = "cancel"
     RETRY = "retry"
-    REDRIVE = "redrive"  # of dead jobs: a canary first, then at a rate
-    DISCARD = "discard"  # of dead jobs
-    ERASE = "erase"  # of a whole tenant; started by delete_tenant, and counts rows
+    REDRIVE = "redrive"  # retries dead jobs: a canary first, then at a rate
+    DISCARD = "discard"  # cancels dead jobs
+    ERASE = "erase"  # deletes a tenant; started by delete_tenant, counts rows
 
 
 class OperationState(StrEnum):
     QUEUED = "queued"
     RUNNING = "running"
-    WAITING = "waiting"  # for its canaries; an erasure for what its `reason` says
+    WAITING = "waiting"  # for its canaries; for an erasure, see `reason`
     DONE = "done"
     FAILED = "failed"
     CANCELED = "canceled"
@@ -31,7 +31,7 @@ class OperationState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class OperationOptions:
-    """How; docs/sql.md says which options a kind takes."""
+    """Options of an operation; docs/sql.md lists them by kind."""
 
     reason: str | None = None
     attempts: int | None = None
@@ -44,7 +44,7 @@ class OperationOptions:
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """An action on many jobs, and how far it is."""
+    """A bulk operation and its progress."""
 
     id: UUID
     kind: OperationKind
@@ -62,7 +62,7 @@ class Operation:
 
 
 class OperationStep(NamedTuple):
-    """What one step did, and how the operation stands after it."""
+    """Jobs changed by one step, and the operation's state afterwards."""
 
     tenant_id: UUID
     operation_id: UUID
@@ -72,7 +72,7 @@ class OperationStep(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SweepPosition:
-    """How far a sweep over all jobs has come, and how many of its last step it changed."""
+    """Position of a sweep over all jobs, and the number of jobs that its last step changed."""
 
     after_tenant: UUID | None
     after_id: UUID | None

@@ -1,4 +1,4 @@
-"""What ended attempts add up to, as data."""
+"""Statistics of finished attempts, as data."""
 
 import csv
 import io
@@ -10,10 +10,10 @@ from uuid import UUID
 
 @dataclass(frozen=True, slots=True)
 class Statistic:
-    """All attempts that ended in one step of time, of one definition or queue or of all.
+    """Totals of the attempts that finished in one time step, optionally by definition or queue.
 
-    `failed` are those to be tried again, `died` the last ones of their jobs, `handed_back` those
-    released or snoozed. Times and memory are of all of them.
+    `failed`: attempts that will be retried. `died`: the last attempts of dead jobs. `handed_back`:
+    attempts that were released or snoozed. Times and memory cover all attempts.
     """
 
     at: datetime
@@ -37,7 +37,7 @@ class Statistic:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What a tenant used; one without settings has no slug."""
+    """A tenant's usage; `slug` is None for a tenant without settings."""
 
     tenant_id: UUID
     slug: str | None
@@ -48,7 +48,7 @@ class Usage:
 
 
 def usage_as_csv(used: Iterable[Usage]) -> str:
-    """A line for each tenant, below the names of the columns."""
+    """Return CSV with a header and one line per tenant."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\r\n")
     writer.writerow([field.name for field in fields(Usage)])

@@ -1,4 +1,4 @@
-"""Tenants, their erasure, and the database logins that are bound to them."""
+"""Tenants, their erasure, and the database logins bound to them."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -7,7 +7,7 @@ from uuid import UUID
 
 
 class Erasure(NamedTuple):
-    """The erasure of a tenant that waits for the tenant's artifacts to be deleted."""
+    """A tenant's erasure that waits for the tenant's artifacts to be deleted."""
 
     tenant_id: UUID
     operation_id: UUID
@@ -15,7 +15,7 @@ class Erasure(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TenantInfo:
-    """A tenant as operators see it."""
+    """A tenant and its settings, for operators."""
 
     id: UUID
     slug: str | None
@@ -33,8 +33,8 @@ class TenantInfo:
 class BoundLogin:
     """A database login and the tenants for which it may act.
 
-    `slugs` has the id of a tenant without a slug. `fault` says why the binding does not confine the
-    login, for example because it does not exist or has become an operator.
+    `slugs` has the ID for a tenant without a slug. `fault` says why the binding does not confine
+    the login, for example because it does not exist or has become an operator.
     """
 
     login: str

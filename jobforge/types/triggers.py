@@ -1,7 +1,4 @@
-"""The words of triggers as data: schedules and triggers by event, firings, what a scheduler reads.
-
-As jobs.py has those of jobs. Owns no behaviour beyond being read from JSON and written as it.
-"""
+"""Triggers as data: schedules and event triggers, firings, and the scheduler's plans."""
 
 from dataclasses import dataclass, fields
 from datetime import datetime
@@ -18,19 +15,19 @@ class TriggerType(StrEnum):
 
 
 class CatchUp(StrEnum):
-    """What becomes of firings that no scheduler was there for."""
+    """What to do about firings missed while no scheduler was running."""
 
     NONE = "none"
     LAST = "last"
-    ALL = "all"  # up to a limit, the latest
+    ALL = "all"  # the latest ones, up to a limit
 
 
 class Overlap(StrEnum):
-    """What becomes of a firing while a job of the one before is not finished."""
+    """What to do about a firing while the previous firing's job is unfinished."""
 
     ALLOW = "allow"
     SKIP = "skip"
-    QUEUE = "queue"  # one may wait
+    QUEUE = "queue"  # at most one job waits
     CANCEL_RUNNING = "cancel_running"
 
 
@@ -41,7 +38,7 @@ class FiringKind(StrEnum):
 
 
 class FiringOutcome(StrEnum):
-    PENDING = "pending"  # asked for by hand, and not yet made
+    PENDING = "pending"  # requested manually, not yet enqueued
     ENQUEUED = "enqueued"
     SKIPPED = "skipped"
     FAILED = "failed"
@@ -49,7 +46,7 @@ class FiringOutcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Trigger:
-    """What makes jobs by itself. `zone` is whose clocks a schedule goes by."""
+    """A schedule or an event trigger. `zone` is the effective time zone of a schedule."""
 
     id: UUID
     type: TriggerType
@@ -75,7 +72,7 @@ class Trigger:
     filter: list[Json]
     dedupe_window_s: int
     dedupe_key: str | None
-    deduplicated: int  # events without a job of their own; 10,000 means as many or more
+    deduplicated: int  # deduplicated events; the count stops at 10,000
     last_fired_at: datetime | None
     next_run_at: datetime | None
     created_at: datetime
@@ -85,7 +82,7 @@ class Trigger:
 
 @dataclass(frozen=True, slots=True)
 class TriggerFilter:
-    """Which triggers; all that is given must hold."""
+    """Filter of triggers; a trigger must match all fields that are set."""
 
     type: TriggerType | None = None
     definition: str | None = None
@@ -102,7 +99,7 @@ class TriggerFilter:
 
 @dataclass(frozen=True, slots=True)
 class Firing:
-    """One time of a schedule: the job that it made, or why there is none."""
+    """One scheduled time, with the job that it enqueued or the reason for none."""
 
     fire_at: datetime
     at: datetime
@@ -114,7 +111,7 @@ class Firing:
 
 
 class RequestedFiring(NamedTuple):
-    """A firing that somebody asked for."""
+    """A firing that a user requested."""
 
     fire_at: datetime
     kind: FiringKind
@@ -122,7 +119,7 @@ class RequestedFiring(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class DueSchedule:
-    """A schedule as the scheduler reads it; `is_due` is the database's word."""
+    """A schedule for the scheduler; the database computes `is_due`."""
 
     tenant_id: str
     id: str
@@ -148,7 +145,7 @@ class DueSchedule:
 
 @dataclass(frozen=True, slots=True)
 class NamedDefinition:
-    """What a schedule names; `is_active` is None when there is no such definition."""
+    """The definition of a schedule; `is_active` is None if it does not exist."""
 
     is_active: bool | None
     parameters: Json
@@ -156,7 +153,7 @@ class NamedDefinition:
 
 @dataclass(frozen=True, slots=True)
 class DueSchedules:
-    """What there is to do, by the database's clock."""
+    """Due schedules with their definitions, and the database's time."""
 
     now: datetime
     wake_at: datetime | None
@@ -165,7 +162,7 @@ class DueSchedules:
 
 
 class PlannedFiring(NamedTuple):
-    """A firing to be recorded: with a payload for its job, or an outcome that has none."""
+    """A firing to record: with a payload for its job, or with an outcome and no job."""
 
     fire_at: datetime
     kind: FiringKind
@@ -181,7 +178,7 @@ class PlannedFiring(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What is to come of one due schedule. A fault disables it."""
+    """The firings of one due schedule and its next run. A `fault` disables the schedule."""
 
     of: DueSchedule
     next_run_at: datetime | None
@@ -201,7 +198,7 @@ class Plan:
 
 
 def read_due_schedules(document: dict[str, Any]) -> DueSchedules:
-    """What due_schedules answers."""
+    """Decode the result of due_schedules."""
     return DueSchedules(
         datetime.fromisoformat(document["now"]),
         _moment(document["wake_at"]),

@@ -1,4 +1,4 @@
-"""Webhooks as data: endpoints, and what was sent to them."""
+"""Webhooks as data: endpoints and deliveries."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -9,11 +9,11 @@ TEST_EVENT = "webhook.test"  # the event of a test message
 
 
 class WebhookEvent(StrEnum):
-    """What an endpoint may want to hear of."""
+    """Events to which an endpoint can subscribe."""
 
     START = "start"  # an attempt begins
     SUCCESS = "success"
-    FAILURE = "failure"  # an attempt failed, the last one too
+    FAILURE = "failure"  # an attempt failed, including the last one
     DEAD = "dead"
     END = "end"  # succeeded, canceled or dead
 
@@ -21,12 +21,12 @@ class WebhookEvent(StrEnum):
 class DeliveryState(StrEnum):
     PENDING = "pending"
     DELIVERED = "delivered"
-    FAILED = "failed"  # it is not sent any more
+    FAILED = "failed"  # not retried anymore
 
 
 @dataclass(frozen=True, slots=True)
 class Webhook:
-    """An endpoint. Without definitions it hears of all of them."""
+    """An endpoint. `definitions` of None subscribes to all definitions."""
 
     id: UUID
     url: str
@@ -50,7 +50,7 @@ class Delivery:
     id: UUID
     event: str
     state: DeliveryState
-    subject_id: UUID | None  # the job that it tells of; a test tells of none
+    subject_id: UUID | None  # the reported job; None for a test message
     job_id: UUID | None  # the job that sends it
     attempts: int
     status: int | None
@@ -64,7 +64,7 @@ class Delivery:
 
 @dataclass(frozen=True, slots=True)
 class OpenDelivery:
-    """What a worker needs to send a message; `secrets` are sealed."""
+    """What a worker needs to send a message; `secrets` are encrypted."""
 
     url: str
     event: str

@@ -1,4 +1,4 @@
-"""Workers as operators see them."""
+"""Workers, for operators."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -7,9 +7,10 @@ from uuid import UUID
 
 @dataclass(frozen=True, slots=True)
 class WorkerInfo:
-    """A worker as operators see it: live, draining, stopping, stale or stopped.
+    """A worker; `state` is live, draining, stopping, stale or stopped.
 
-    Its memory, and by about how much its clock is ahead, are of its last heartbeat.
+    `memory_bytes` and `clock_skew_s` (positive if its clock is ahead, approximate) are from its
+    last heartbeat.
     """
 
     id: UUID
@@ -26,4 +27,4 @@ class WorkerInfo:
     stopped_at: datetime | None
     memory_bytes: int | None
     clock_skew_s: float | None
-    isolation: str | None = None  # the level at which its jobs are isolated
+    isolation: str | None = None  # isolation level of its jobs

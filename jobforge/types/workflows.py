@@ -1,7 +1,4 @@
-"""The words of workflows and batches as data: what their functions take and what they answer.
-
-As jobs.py has those of jobs. Owns no behaviour beyond being written as JSON.
-"""
+"""Workflows and batches as data: the arguments and results of their functions."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -15,7 +12,7 @@ from jobforge.types.jobs import Enqueued, JobRequest
 
 
 class WorkflowState(StrEnum):
-    """`canceling`: some of its jobs were asked to stop, and still run."""
+    """State of a workflow. `canceling`: some jobs were asked to stop and are still running."""
 
     RUNNING = "running"
     CANCELING = "canceling"
@@ -30,7 +27,7 @@ class WorkflowState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class WorkflowRequest:
-    """A workflow to be enqueued: a name, and nodes as docs/sql.md lists their fields."""
+    """A workflow to enqueue: a name, and nodes whose fields docs/sql.md lists."""
 
     name: str
     nodes: Sequence[Mapping[str, Json]]
@@ -46,7 +43,7 @@ class WorkflowRequest:
 
 @dataclass(frozen=True, slots=True)
 class BatchRequest:
-    """A batch to be made. While it is open it does not end."""
+    """A batch to create. An open batch does not finish."""
 
     name: str | None = None
     input: Json = None
@@ -61,7 +58,7 @@ class BatchRequest:
 
 
 class MadeWorkflow(NamedTuple):
-    """Its jobs, by the path of their nodes."""
+    """A new workflow's ID, and its job IDs by node path."""
 
     id: UUID
     jobs: dict[str, UUID]
@@ -74,7 +71,7 @@ class MadeBatch(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class WorkflowFilter:
-    """Which workflows or batches; all that is given must hold."""
+    """Filter of workflows or batches; all fields that are set must match."""
 
     name: str | None = None
     state: str | None = None
@@ -85,9 +82,9 @@ class WorkflowFilter:
 
 @dataclass(frozen=True, slots=True)
 class WorkflowInfo:
-    """A workflow or a batch. `counts`: how many of its jobs are in which state.
+    """A workflow or a batch. `counts`: number of its jobs by state.
 
-    Lists have no counts of one that still runs. `node` is its name within `parent_id`.
+    In lists, `counts` of a running workflow is None. `node` is its name within `parent_id`.
     """
 
     id: UUID
@@ -109,7 +106,7 @@ class WorkflowInfo:
 
 @dataclass(frozen=True, slots=True)
 class NodeInfo:
-    """A node with its job; `node` is its path, `inner/name` when it is within another workflow."""
+    """A node and its job; `node` is its path, `inner/name` inside a nested workflow."""
 
     node: str
     job_id: UUID
@@ -128,9 +125,9 @@ class NodeInfo:
 
 @dataclass(frozen=True, slots=True)
 class WorkflowDetail:
-    """All that is known of a workflow. An edge is a pair of paths, the parent's first.
+    """A workflow's nodes, edges and result. An edge is a pair of paths, the parent's first.
 
-    `result` is what its last nodes returned. Without `is_whole` there are more nodes than these.
+    `result` has what the last nodes returned. If `is_whole` is False, there are more nodes.
     """
 
     workflow: WorkflowInfo
@@ -142,7 +139,7 @@ class WorkflowDetail:
 
 @dataclass(frozen=True, slots=True)
 class ParentJob:
-    """A job that another one was to wait for. `name` is the path of its node."""
+    """A job that another job waited for. `name` is the path of its node."""
 
     job_id: UUID
     name: str | None
@@ -155,7 +152,7 @@ class ParentJob:
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """What a workflow or batch is to one of its jobs."""
+    """The workflow or batch of a running job."""
 
     id: UUID
     kind: str
@@ -167,7 +164,7 @@ class Family:
 
 @dataclass(frozen=True, slots=True)
 class Lineage:
-    """What a running job comes from."""
+    """A running job's parents and workflow."""
 
     parents: list[ParentJob]
     workflow: Family | None

@@ -268,4 +268,4 @@ def _results(api: House, definition: str) -> list[Any]:
 def test_the_command_ends_when_the_server_does_not_take_its_key(api: House, tmp_path: Path) -> None:
     (tmp_path / "app.py").write_text(APP, encoding="utf-8")
     ended = Terminal(tmp_path).run("worker", "--server", api.url, "--key", "jf_wrong")
-    assert (ended.returncode, "does not take this key" in ended.stderr) == (4, True), ended.stderr
+    assert (ended.returncode, "Invalid API key" in ended.stderr) == (4, True), ended.stderr

@@ -146,7 +146,7 @@ def test_a_port_that_is_taken_is_told(shell: Terminal) -> None:
 def test_a_database_that_is_away_is_told(tmp_path: Path) -> None:
     away = Terminal(tmp_path, JOBFORGE_DATABASE_URL="postgresql://127.0.0.1:1/none")
     result = away.run("server")
-    assert (result.returncode, "cannot be reached" in result.stderr) == (7, True)
+    assert (result.returncode, "Cannot connect" in result.stderr) == (7, True)
 
 
 def test_keys_are_made_listed_rotated_and_revoked(shell: Terminal) -> None:

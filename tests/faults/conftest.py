@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from cluster import Database
-from faults.trial import SEED, Trial
+from faults.scenario import SEED, Trial
 
 FIGURES = "faults"
 

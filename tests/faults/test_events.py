@@ -16,7 +16,7 @@ from uuid import UUID, uuid4
 
 import pytest
 from cluster import Connection, Database, connect_to, wait_until
-from faults.trial import SEED, times
+from faults.scenario import SEED, times
 
 KILLS = times(6, 100)
 EVENTS_PER_KILL = 60  # at most; so that they die at all points of their work

@@ -10,7 +10,7 @@ from cluster import Connection, Database
 from faults import invariants
 from faults.invariants import Evidence, Overlap
 from faults.oracle import Oracle, Run
-from faults.trial import Trial
+from faults.scenario import Trial
 from sql.engine import claim, complete, definition, enqueue, new_worker
 
 JOB, OTHER = sorted([uuid4(), uuid4()])

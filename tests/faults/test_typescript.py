@@ -10,9 +10,9 @@ from uuid import UUID
 import pytest
 from cluster import wait_until
 from contract.typescript import worker_command
+from faults.crashable_postgres import MortalCluster
 from faults.oracle import now
-from faults.postgres import MortalCluster
-from faults.trial import SEED, Trial, times
+from faults.scenario import SEED, Trial, times
 from faults.workers import wait_for_end_of
 
 KILLS = times(4, 300)

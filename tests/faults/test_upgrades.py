@@ -11,7 +11,7 @@ from pathlib import Path
 import psycopg
 import pytest
 from cluster import Database, connect_to, fresh_database, wait_until
-from faults.trial import Trial
+from faults.scenario import Trial
 from rights import rights
 
 from jobforge.db.migrate import migrate

@@ -183,7 +183,7 @@ class Program:
         Each part of the start has its own time limit: on a busy machine the database, its
         migrations and the server together take longer than one.
         """
-        for words in ("Schema ", "Ctrl-C stops it.", '"worker.started"'):
+        for words in ("Schema ", "Press Ctrl-C to stop.", '"worker.started"'):
             self.wait_for(words)
 
     def signal(self, number: int) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 BENCH = ROOT / "bench"
-SHARED = {"program", "table"}
+SHARED = {"catalog", "side_program"}
 RIVALS = sorted(
     path.stem
     for path in (BENCH / "rivals").iterdir()

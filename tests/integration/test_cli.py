@@ -117,7 +117,7 @@ def test_a_login_without_rights_hears_of_roles_and_not_of_keys(database: Databas
     url = database.url_as("client_login")
     by_slug = _run("jobs", "list", "--tenant", "acme", url=url)
     assert by_slug.returncode == 4
-    assert "by its id" in by_slug.stderr
+    assert "Use the tenant's ID" in by_slug.stderr
     refused = _run("keys", "list", url=url)
     assert refused.returncode == 4
     assert "jobforge_admin for operators" in refused.stderr
@@ -154,7 +154,7 @@ def test_psql_opens_the_named_database(database: Database) -> None:
 
 def test_dev_serves_until_it_is_told_to_stop(folder: Path) -> None:
     with _dev(folder) as dev:
-        _read_until(dev, "Ctrl-C stops it.")
+        _read_until(dev, "Press Ctrl-C to stop.")
         assert _run("db", "check", folder=folder).returncode == 0
         answer = _start("psql", "-X", "-A", "-t", "-c", "select 40 + 2", folder=folder)
         assert answer.stdout.strip() == "42"
@@ -165,9 +165,9 @@ def test_dev_serves_until_it_is_told_to_stop(folder: Path) -> None:
 
 def test_a_second_dev_joins_and_leaves_the_first_one_running(folder: Path) -> None:
     with _dev(folder) as first:
-        _read_until(first, "Ctrl-C stops it.")
+        _read_until(first, "Press Ctrl-C to stop.")
         with _dev(folder) as second:
-            _read_until(second, "It was running already.")
+            _read_until(second, "Postgres was already running.")
             second.send_signal(signal.SIGINT)
             assert second.wait(timeout=60) == 0
         assert Embedded(folder / ".jobforge" / "pg").running() is not None
@@ -233,4 +233,4 @@ def test_a_variable_that_is_nearly_a_setting_is_told_at_the_start(
     (tmp_path / "app.py").write_text("from jobforge import JobForge\njf = JobForge()\n")
     variables = {"JOBFORGE_DATABASE_URL": NOWHERE, "JOBFORGE_LOG_LEVLE": "debug"}
     said = Terminal(tmp_path, **variables).run(command).stderr
-    assert "JOBFORGE_LOG_LEVLE sets nothing; did you mean JOBFORGE_LOG_LEVEL?" in said
+    assert "unknown setting JOBFORGE_LOG_LEVLE; did you mean JOBFORGE_LOG_LEVEL?" in said

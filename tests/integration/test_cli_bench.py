@@ -40,7 +40,7 @@ def test_an_interrupted_bench_drops_its_database(
     shell: Terminal, conn: Connection, number: signal.Signals
 ) -> None:
     with shell.started("bench", "--jobs", "1000000") as program:
-        program.wait_for("starting workers")
+        program.wait_for("Starting workers")
         program.signal(number)
         # To a shell these are the same; Python ends by the signal that came during an import.
         assert program.end() in {130, -signal.SIGINT}, program.said

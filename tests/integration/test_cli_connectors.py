@@ -105,7 +105,7 @@ def test_a_configuration_goes_through_its_life_and_a_rotation(
 
         QuickTerminal(tmp_path, **both).read("secrets", "rotate")
         again = QuickTerminal(tmp_path, **both).run("secrets", "rotate")
-        assert again.stderr.startswith("0 keys")
+        assert again.stderr.startswith("0 tenant keys")
         working = {**after, "JOBFORGE_DATABASE_URL": database.url_as("worker_login")}
         with Terminal(tmp_path, **working).started("worker", "app.py") as program:
             wait_until(lambda: STARTED in program.said)

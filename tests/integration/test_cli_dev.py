@@ -76,7 +76,7 @@ def _bash(folder: Path, script: str) -> "subprocess.CompletedProcess[str]":
 def _end(dev: Program, folder: Path) -> None:
     dev.signal(signal.SIGINT)
     assert dev.end() == 0, dev.said
-    assert "stopped" in dev.said
+    assert "Stopped" in dev.said
     assert Embedded(folder / ".jobforge" / "pg").running() is None
 
 
@@ -133,7 +133,7 @@ def test_a_change_of_the_source_starts_the_worker_anew(shell: Terminal, folder: 
         dev.wait_for_dev()
         app.write_text(source + "oops(")
         dev.wait_for("SyntaxError")
-        dev.wait_for("it starts again when a file changes")
+        dev.wait_for("it restarts when a file changes")
         assert "Traceback" not in dev.said
         app.write_text(source + NEW_JOB)
         dev.wait_for(STARTED, times=2)
@@ -151,7 +151,7 @@ def test_a_handler_that_blocks_the_worker_does_not_keep_its_mended_source_out(
         shell.read("enqueue", "block")
         dev.wait_for("it blocks")
         app.write_text(AN_APP + NEW_JOB)
-        dev.wait_for("it is killed")
+        dev.wait_for("killing it")
         dev.wait_for(STARTED, times=2)
         assert "from the new code" in shell.read("enqueue", "added", "--wait")
         _end(dev, folder)
@@ -162,9 +162,9 @@ def test_an_app_that_is_broken_from_the_start_is_waited_for(shell: Terminal, fol
     (folder / "jobs" / "mail.py").write_text("import no_such_thing")
     (folder / "app.py").write_text("from jobs.mail import jf")
     with shell.started("dev") as dev:
-        dev.wait_for("Ctrl-C stops it.")
+        dev.wait_for("Press Ctrl-C to stop.")
         dev.wait_for("no_such_thing")
-        dev.wait_for("it starts again when a file changes")
+        dev.wait_for("it restarts when a file changes")
         (folder / "jobs" / "mail.py").write_text(
             "from jobforge import JobForge\njf = JobForge()\n" + NEW_JOB
         )
@@ -222,21 +222,24 @@ def test_python_files_and_settings_are_source(name: str, *, is_one: bool) -> Non
 def test_the_database_of_dev_and_no_other_can_be_emptied(shell: Terminal, folder: Path) -> None:
     with shell.started("dev") as dev:
         dev.wait_for("Schema ")
-        dev.wait_for("Ctrl-C stops it.")
+        dev.wait_for("Press Ctrl-C to stop.")
         url, key = shell.read("db", "url"), (folder / ".jobforge" / "key").read_text()
         with connect_to(url) as conn:
             engine.definition(conn)
             engine.enqueue_one(conn)
         asked = shell.run("db", "reset")
-        assert (asked.returncode, "with 1 job? nobody is there" in asked.stderr) == (2, True)
+        assert (asked.returncode, "with 1 job: stdin is not a terminal" in asked.stderr) == (
+            2,
+            True,
+        )
         named = Terminal(folder, JOBFORGE_DATABASE_URL=url)
-        assert "without its 1 job;" in named.run("db", "reset", "--yes").stderr
+        assert "1 job erased" in named.run("db", "reset", "--yes").stderr
         assert shell.read("definitions", "list") == ""
         [tenant] = shell.read_json("tenants", "list")
         assert tenant["slug"] == "acme"
         way = ("--server", _api(dev), "--api-key", key.strip())
         assert shell.read("jobs", "list", *way) == ""
-        assert "all is well" in shell.run("db", "vacuum-advice").stderr
+        assert "No problems" in shell.run("db", "vacuum-advice").stderr
 
         other = Terminal(folder, JOBFORGE_DATABASE_URL=url.replace("/postgres?", "/template1?"))
         refused = other.run("db", "reset", "--yes")

@@ -8,7 +8,7 @@ import pytest
 from cluster import Connect, Connection, Database
 from integration.terminal import QuickTerminal, Terminal
 from sql import engine
-from sql.long_numbers import Column, plant_long_values
+from sql.long_json import Column, plant_long_values
 
 from jobforge import calls, db
 from jobforge.db.doctor import probes

@@ -39,7 +39,7 @@ def test_the_test_of_a_new_project_passes(
     QuickTerminal(tmp_path).read("init", "shop")
     monkeypatch.syspath_prepend(tmp_path / "shop")
     try:
-        importlib.import_module("test_app").test_somebody_is_greeted(jf_test)
+        importlib.import_module("test_app").test_greet_returns_a_greeting(jf_test)
     finally:
         for name in ("app", "test_app"):
             sys.modules.pop(name, None)

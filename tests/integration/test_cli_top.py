@@ -65,7 +65,7 @@ def test_nobody_looks_without_a_pause(tmp_path: Path, every: str) -> None:
     shell = QuickTerminal(tmp_path, JOBFORGE_DATABASE_URL="postgresql://127.0.0.1:1/app")
     result = shell.run("top", "--every", every)
     assert result.returncode == 2
-    assert "--every is 0.1 seconds or more" in result.stderr
+    assert "--every must be at least 0.1 seconds" in result.stderr
 
 
 async def test_the_screen_shows_sorts_pauses_and_ends(read: OverviewReader) -> None:
@@ -89,7 +89,7 @@ async def test_the_screen_shows_sorts_pauses_and_ends(read: OverviewReader) -> N
         await screen.workers.wait_for_complete()
         assert screen.query_one("#jobs", Pane).border_title == "failed jobs of globex"
         await pilot.press("p")
-        assert _said(screen) == "paused; p goes on"
+        assert _said(screen) == "paused; press p to resume"
         await pilot.press("p")
         await screen.workers.wait_for_complete()
         assert "queued" in _said(screen)
@@ -110,7 +110,7 @@ async def test_an_outage_is_told_and_looked_through(read: OverviewReader) -> Non
     async with screen.run_test():
         screen.load_overview()
         await screen.workers.wait_for_complete()
-        assert _said(screen) == "the database cannot be reached; looking again"
+        assert _said(screen) == "the database cannot be reached; retrying"
         is_away = False
         screen.load_overview()
         await screen.workers.wait_for_complete()

@@ -189,7 +189,7 @@ def test_an_unreachable_database_at_the_start_is_exit_code_7(
     url = "postgresql://ada:open-sesame@127.0.0.1:1/app"
     result = Terminal(tmp_path, JOBFORGE_DATABASE_URL=url).run("worker", *more)
     assert result.returncode == 7
-    assert result.stderr.splitlines()[0].startswith("error: the database cannot be reached")
+    assert result.stderr.splitlines()[0].startswith("error: Cannot connect to the database")
     assert "sesame" not in result.stderr
     assert "Traceback" not in result.stderr
 

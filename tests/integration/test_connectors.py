@@ -15,7 +15,7 @@ from cluster import Connection, Database
 from integration.loopback import Loopback, loopback
 from integration.seam import TENANT_A, TENANT_B
 from integration.workshop import Workshop
-from sql.long_numbers import Column, plant_long_values
+from sql.long_json import Column, plant_long_values
 
 from jobforge import calls, db
 from jobforge.config import Config

@@ -345,7 +345,7 @@ def test_dev_and_its_worker_show_no_credentials(
         for path in (folder, folder / ".jobforge", *(folder / ".jobforge").glob("pg.*")):
             os.chown(path, pwd.getpwnam("nobody").pw_uid, -1)
     with shell.started("dev", "app.py") as dev:
-        dev.wait_for("It was running already.")
+        dev.wait_for("Postgres was already running.")
         dev.wait_for('"worker.started"')
         scan = site.scan_from_outside(_tree(dev.process.pid))
     attempts(scan.tried)

@@ -1,6 +1,6 @@
-"""A long queue, made in one statement, and statistics that may tell something else of it.
+"""A long queue, created in one statement, with statistics that can be wrong about it.
 
-Statistics are stale in any queue: a table is analysed full and is empty a minute later.
+Statistics are stale in any queue: a table may be full when it is analyzed and empty a minute later.
 """
 
 from collections.abc import Callable
@@ -13,7 +13,7 @@ Change = Callable[[Connection], None]
 
 ROWS = 30_000
 
-# One tenant has two thirds of the jobs, a thousand others share the rest.
+# One tenant has two thirds of the jobs; a thousand other tenants share the rest.
 LARGE = TENANT_A
 WORKER = UUID("cccccccc-0000-4000-8000-000000000003")
 
@@ -21,7 +21,7 @@ MIXED = """(array['queued', 'queued', 'queued', 'queued', 'queued', 'queued', 'q
     'scheduled', 'scheduled', 'scheduled', 'running', 'running', 'dead'])[mod(i, 14) + 1]"""
 
 
-# Two thirds of the running jobs have sent a heartbeat; some of these are past their lease.
+# Two thirds of the running jobs have sent a heartbeat; some of these leases have expired.
 _BEAT = """
     insert into jobforge.heartbeats (tenant_id, job_id, worker_id, lease, beat_at, expires_at)
     select tenant_id, id, worker_id, lease, started_at, lease_expires_at
@@ -31,7 +31,8 @@ _BEAT = """
 
 
 def fill(conn: Connection, rows: int, state: str = MIXED) -> None:
-    """Jobs by the number i, in states that the expression gives, and a fifth as many ended ones."""
+    """Insert jobs numbered by i, in states from the expression, and a fifth as many finished
+    jobs."""
     conn.execute(
         f"""
         with numbered as (
@@ -91,7 +92,7 @@ def fill(conn: Connection, rows: int, state: str = MIXED) -> None:
 
 
 def fill_audit_log(conn: Connection, rows: int) -> None:
-    """Audit entries of the last year: a third of them by operators, without a tenant."""
+    """Insert audit entries of the last year: a third of them by operators, without a tenant."""
     conn.execute(
         """
         do $$
@@ -188,8 +189,8 @@ def _run_the_queued(conn: Connection) -> None:
     conn.execute(_BEAT)
 
 
-# Backlogs by what the statistics say of them. A line is one database, and each change in it starts
-# from where the one before it ended: filling takes longer than all that is seen afterwards.
+# Backlogs by what the statistics say about them. Each line is one database, and each change starts
+# from the previous one, because filling takes longer than the checks that follow it.
 HISTORIES: list[dict[str, Change]] = [
     {"never analysed": _fill, "fresh": analyze, "analysed full, now empty": _empty},
     {"analysed empty": _analyze_empty},

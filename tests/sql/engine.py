@@ -1,7 +1,7 @@
-"""The functions of schema jobforge as tests call them: typed, thin, without rules of their own.
+"""Typed wrappers of the functions in schema jobforge, without rules of their own.
 
-The connection is the superuser's, or that of a role that may call the function. Rows come back
-as dicts. What a test wants to know of a job it reads from the tables, past row-level security.
+The connection is the superuser's, or that of a role that may call the function. Rows are returned
+as dicts. Tests read other facts about a job from the tables, bypassing row-level security.
 """
 
 import json
@@ -25,14 +25,14 @@ TENANT_B = UUID("bbbbbbbb-0000-4000-8000-000000000002")
 
 
 def new_worker() -> UUID:
-    """The identity of one more worker process; claiming needs no registration."""
+    """Return the ID of a new worker process; claiming needs no registration."""
     return uuid4()
 
 
 def call(conn: Connection, function: str, **arguments: Any) -> list[Row]:
-    """`call(conn, "cancel_job", job_id=id)`: dicts, and lists that hold dicts, go as JSON.
+    """`call(conn, "cancel_job", job_id=id)`: dicts and lists of dicts are passed as JSON.
 
-    A function of another schema than jobforge is named with its schema.
+    A function of a schema other than jobforge is named with its schema.
     """
     given = sql.SQL(", ").join(
         sql.SQL("{} => {}").format(sql.Identifier(f"p_{name}"), sql.Placeholder())
@@ -43,12 +43,12 @@ def call(conn: Connection, function: str, **arguments: Any) -> list[Row]:
 
 
 def qualified(function: str) -> sql.Identifier:
-    """The name with its schema: `jobforge`, unless the name has one."""
+    """Return the name with its schema: `jobforge`, unless the name has one."""
     return sql.Identifier(*["jobforge", *function.split(".")][-2:])
 
 
 def call_for_value(conn: Connection, function: str, **arguments: Any) -> Any:
-    """The one value that a function answers."""
+    """Return the single value that a function returns."""
     [row] = call(conn, function, **arguments)
     [value] = row.values()
     return value
@@ -68,7 +68,7 @@ def enqueue(
     payload: Json = None,
     **options: Json,
 ) -> list[UUID]:
-    """Enqueues n jobs alike, in one call, and returns their ids in order."""
+    """Enqueue n jobs with identical options in one call, and return their IDs in order."""
     job = {"definition": definition, "payload": payload or {}, **options}
     rows = call(conn, "enqueue_jobs", jobs=[job] * n, tenant_id=tenant)
     return [row["job_id"] for row in sorted(rows, key=lambda row: row["index"])]
@@ -97,7 +97,7 @@ def claim(
     registered: bool = False,
     tenants: list[UUID] | None = None,
 ) -> list[Row]:
-    """Up to `limit` jobs, running under this worker's new leases."""
+    """Return up to `limit` jobs, running under new leases of this worker."""
     return call(
         conn,
         "claim_jobs",
@@ -114,7 +114,7 @@ def claim(
 def heartbeat(
     conn: Connection, worker: UUID, jobs: Sequence[Row], lease_s: float = 30
 ) -> list[Row]:
-    """The answers for the jobs; the last row speaks of the worker."""
+    """Return the answers for the jobs; the last row is about the worker."""
     tokens = [token(job) for job in jobs]
     return call(conn, "heartbeat_jobs", worker_id=worker, jobs=Jsonb(tokens), lease_s=lease_s)
 
@@ -122,7 +122,7 @@ def heartbeat(
 def complete(
     conn: Connection, worker: UUID, jobs: Sequence[Row], outcome: str = "succeeded", **fields: Json
 ) -> list[Row]:
-    """Settles claimed jobs, all with the same outcome; fields such as error={...}, final=True."""
+    """Settle claimed jobs, all with the same outcome and fields such as error={...}, final=True."""
     outcomes = [token(job) | {"outcome": outcome} | fields for job in jobs]
     return call(conn, "complete_jobs", worker_id=worker, outcomes=Jsonb(outcomes))
 
@@ -130,7 +130,7 @@ def complete(
 def succeed(
     conn: Connection, worker: UUID, jobs: Sequence[Row], results: Sequence[Json] | None = None
 ) -> list[Row]:
-    """Settles claimed jobs as plain successes; answers those that were not settled."""
+    """Settle claimed jobs as plain successes; return those that were not settled."""
     return call(
         conn,
         "succeed_jobs",
@@ -149,7 +149,7 @@ def release(conn: Connection, worker: UUID, jobs: Sequence[Row]) -> list[Row]:
 def note(
     conn: Connection, worker: UUID, jobs: Sequence[Row], kind: str = "log", **data: Json
 ) -> list[Row]:
-    """Says the same of claimed jobs."""
+    """Add the same note to each claimed job."""
     notes = [token(job) | {"kind": kind, "data": data} for job in jobs]
     return call(conn, "note_jobs", worker_id=worker, notes=Jsonb(notes))
 
@@ -159,7 +159,7 @@ def reap(conn: Connection, limit: int = 500) -> list[Row]:
 
 
 def token(job: Row) -> Json:
-    """What proves that a claimed job is held; the worker's id goes beside it."""
+    """Return the proof that a claimed job is held; the worker's ID is passed separately."""
     return {
         "tenant_id": str(job["tenant_id"]),
         "job_id": str(job["job_id"]),
@@ -168,7 +168,7 @@ def token(job: Row) -> Json:
 
 
 def job_of(conn: Connection, tenant: UUID, job: UUID) -> Row:
-    """The job's row, live or finished, with every column of the view all_jobs."""
+    """Return the job's row, live or finished, with every column of the view all_jobs."""
     [row] = conn.execute(
         "select * from jobforge.all_jobs where tenant_id = %s and id = %s", [tenant, job]
     ).fetchall()
@@ -176,7 +176,8 @@ def job_of(conn: Connection, tenant: UUID, job: UUID) -> Row:
 
 
 def state_of(conn: Connection, tenant: UUID, job: UUID) -> str:
-    """The state as the API names it: a running job that was asked to stop is `canceling`."""
+    """Return the state as the API names it: `canceling` for a running job that was asked to
+    stop."""
     row = job_of(conn, tenant, job)
     if row["state"] == "running" and row["cancel_requested_at"] is not None:
         return "canceling"
@@ -186,7 +187,7 @@ def state_of(conn: Connection, tenant: UUID, job: UUID) -> str:
 
 
 def attempts_of(conn: Connection, tenant: UUID, job: UUID) -> list[Row]:
-    """The ended leases of a job, oldest first."""
+    """Return the ended leases of a job, oldest first."""
     return conn.execute(
         "select * from jobforge.all_attempts where tenant_id = %s and job_id = %s order by lease",
         [tenant, job],
@@ -194,7 +195,7 @@ def attempts_of(conn: Connection, tenant: UUID, job: UUID) -> list[Row]:
 
 
 def erase(conn: Connection, tenant: UUID = TENANT_A, *, limit: int = 1000) -> dict[str, int]:
-    """Erases a tenant to the end; answers how many rows went from each table."""
+    """Erase a tenant completely; return the number of rows deleted from each table."""
     operation: UUID = call_for_value(conn, "delete_tenant", tenant_id=tenant)
     row = erasure_step(conn, operation, limit=limit)
     for _ in range(200):
@@ -205,7 +206,7 @@ def erase(conn: Connection, tenant: UUID = TENANT_A, *, limit: int = 1000) -> di
 
 
 def erasure_step(conn: Connection, operation: UUID, *, limit: int = 1000) -> Row:
-    """One step of an erasure, whenever it is due; answers the operation's row."""
+    """Run one step of an erasure, even if it is not yet due; return the operation's row."""
     conn.execute(
         "update jobforge.operations set due_at = jobforge_private.now() where id = %s"
         " and finished_at is null",
@@ -220,7 +221,7 @@ def erasure_step(conn: Connection, operation: UUID, *, limit: int = 1000) -> Row
 
 
 def erased_rows(conn: Connection, tenant: UUID) -> dict[str, int]:
-    """What the audit log says of the last erasure of a tenant."""
+    """Return what the audit log records about the last erasure of a tenant."""
     [row, *_] = conn.execute(
         "select detail from jobforge.audit_log where action = 'tenant.erased' and target = %s"
         " order by id desc",
@@ -231,7 +232,7 @@ def erased_rows(conn: Connection, tenant: UUID) -> dict[str, int]:
 
 
 def wipe(conn: Connection, tenant: UUID) -> None:
-    """Deletes the rows of a tenant that later tests use again: an erased one they could not."""
+    """Delete the rows of a tenant that later tests use again; an erased tenant cannot be reused."""
     for table in conn.execute(
         "select distinct root as name from jobforge_private.tenant_tables()"
     ).fetchall():
@@ -245,7 +246,7 @@ def wipe(conn: Connection, tenant: UUID) -> None:
 
 
 def count(conn: Connection, table: str, tenant: UUID | None = None) -> int:
-    """How many rows a table of the schema holds, in all or of one tenant."""
+    """Return the number of rows in a table of the schema, in total or of one tenant."""
     query = sql.SQL("select count(*) as n from jobforge.{} where %s::uuid is null").format(
         sql.Identifier(table)
     )
@@ -259,18 +260,18 @@ def count(conn: Connection, table: str, tenant: UUID | None = None) -> int:
 
 @contextmanager
 def refused(code: str, **detail: Json) -> Iterator[None]:
-    """What is inside must be refused with this SQLSTATE, and these fields in its detail."""
+    """Expect the block to be refused with this SQLSTATE and these fields in its detail."""
     with pytest.raises(psycopg.Error) as caught:
         yield
     assert caught.value.sqlstate == code, caught.value
     if detail:
-        told = json.loads(caught.value.diag.message_detail or "{}")
-        assert {name: told.get(name) for name in detail} == detail
+        found = json.loads(caught.value.diag.message_detail or "{}")
+        assert {name: found.get(name) for name in detail} == detail
 
 
 @contextmanager
 def as_tenant(conn: Connection, tenant: UUID) -> Iterator[Connection]:
-    """A transaction in which app.tenant_id is set, as clients without the service role work."""
+    """Open a transaction with app.tenant_id set, as clients without the service role do."""
     with conn.transaction():
         conn.execute("select set_config('app.tenant_id', %s, true)", [str(tenant)])
         yield conn

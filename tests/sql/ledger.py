@@ -1,8 +1,8 @@
-"""A second record of every state change, kept by a trigger of the test, and the rules it must obey.
+"""A second record of all state changes, written by a trigger of the tests, and the rules for it.
 
-The engine knows nothing of it, so the engine's tables are checked against something they did not
-write. `n` comes from a sequence while the job's row is locked: per job it is the order of events.
-Across jobs, whatever another transaction could see before it acted has the lower number.
+The engine does not use the ledger, so the engine's tables are compared with independent data. `n`
+comes from a sequence while the job's row is locked: for one job it is the order of events. Between
+jobs, events that were visible to a transaction before it acted have lower numbers.
 """
 
 from collections.abc import Mapping
@@ -54,19 +54,19 @@ create trigger ledger_of_changes after update on jobforge.jobs
     execute function public.write_ledger();
 """
 
-# Each query returns the rows that break its rule. The numbers are those of the invariants that
-# every run of the engine must keep, whatever happened in it.
+# Each query returns the rows that break its rule. The rules have the numbers of the invariants that
+# hold in every run of the engine.
 _RULES: Mapping[str, str] = {
     "I4 terminal is final": """
         select e.* from public.ledger as e
           join public.ledger as l on l.tenant_id = e.tenant_id and l.job_id = e.job_id and l.n < e.n
          where l.to_state in ('succeeded', 'canceled', 'erased')
     """,
-    "I4 a dead job is revived, canceled or erased, nothing else": """
+    "I4 a dead job can only be revived, canceled or erased": """
         select * from public.ledger
          where from_state = 'dead' and to_state not in ('queued', 'scheduled', 'canceled', 'erased')
     """,
-    "I5 a job ends once, and is in one place": """
+    "I5 a job finishes once, and is in one table": """
         select tenant_id, id, count(*) from jobforge.all_jobs group by 1, 2 having count(*) > 1
     """,
     "I6 a lease ends as it was granted": """
@@ -78,7 +78,7 @@ _RULES: Mapping[str, str] = {
          where e.from_state = 'running'
            and (e.lease, e.worker_id) is distinct from (granted.lease, granted.worker_id)
     """,
-    "I7 leases strictly rise": """
+    "I7 leases strictly increase": """
         select e.* from public.ledger as e
           join public.ledger as l on l.tenant_id = e.tenant_id and l.job_id = e.job_id and l.n < e.n
          where e.to_state = 'running' and l.lease >= e.lease
@@ -87,7 +87,7 @@ _RULES: Mapping[str, str] = {
         select tenant_id, id from jobforge.jobs
          where (state = 'running') <> (worker_id is not null and lease_expires_at is not null)
     """,
-    "I9 every ended lease leaves one attempt, and nothing else does": """
+    "I9 every ended lease, and nothing else, leaves one attempt": """
         select e.tenant_id, e.job_id, e.lease, a.outcome, a.n as attempts
           from (select tenant_id, job_id, lease, worker_id from public.ledger
                  where from_state = 'running' and to_state <> 'erased') as e
@@ -97,7 +97,7 @@ _RULES: Mapping[str, str] = {
          using (tenant_id, job_id, lease, worker_id)
          where e.job_id is null or a.n is distinct from 1
     """,
-    "I9 attempts are counted, those released or snoozed are not": """
+    "I9 attempts are counted, except released or snoozed ones": """
         select j.tenant_id, j.id, j.attempt, c.counted
           from jobforge.all_jobs as j
          cross join lateral (
@@ -110,7 +110,7 @@ _RULES: Mapping[str, str] = {
     "I9 attempts stay within the allowance": """
         select * from public.ledger where attempt > max_attempts
     """,
-    "I10 every claim ends, or runs still": """
+    "I10 every claim has ended or is running": """
         select s.* from public.ledger as s
          where s.to_state = 'running'
            and (select count(*) from public.ledger as e
@@ -124,14 +124,15 @@ _RULES: Mapping[str, str] = {
 
 
 class Ledger:
-    """The ledger of one test database, from its making on. It needs the superuser's connection."""
+    """The ledger of one test database, from its creation on; it needs the superuser's
+    connection."""
 
     def __init__(self, conn: Connection) -> None:
         self._conn = conn
         conn.execute(_INSTALL)
 
     def check(self) -> None:
-        """Fails with the rows that break a rule. Call it when no transaction is in flight."""
+        """Fail with the rows that break a rule. Call this when no transaction is open."""
         broken = {rule: rows for rule in _RULES if (rows := self._breaking(rule))}
         assert not broken, broken
 
@@ -139,7 +140,7 @@ class Ledger:
         return self._conn.execute("select * from public.ledger order by n").fetchall()
 
     def clear(self) -> None:
-        """Forgets everything, for the next run in a database whose jobs are gone too."""
+        """Delete all entries, for the next run in a database whose jobs are deleted too."""
         self._conn.execute("truncate public.ledger")
 
     def _breaking(self, rule: str) -> list[Row]:

@@ -1,11 +1,11 @@
-"""Many rows of each table, with the longest JSON text that functions let in."""
+"""Many rows of each table, with the longest JSON text that functions accept."""
 
 from cluster import Connection
 from psycopg import sql
-from sql.canary import Planted
-from sql.long_numbers import Column, json_columns
+from sql.long_json import Column, json_columns
+from sql.planted_tenants import Planted
 
-# Forty values of 2 MiB exceed the 64 MiB that a list returns, and 40 steps do not exceed 32 MiB.
+# Forty values of 2 MiB exceed the 64 MiB limit of a list; 40 steps stay below 32 MiB.
 ROWS = 40
 
 # Zeros with many decimals: 12 bytes each, and 16 KiB of text.
@@ -16,7 +16,8 @@ _ZEROS = {
     Column("steps", "result"): _ZEROS_IN_2_MIB // 3,
 }
 
-# What tells the copies of a row apart, as expressions of the number n; `id` is a new one in most.
+# Values that distinguish the copies of a row, as expressions of the number n; `id` is a new one in
+# most tables.
 _KEYS = {
     "attempts": {"lease": "t.lease - n", "ended_at": "t.ended_at - n * interval '1 ms'"},
     "audit_log": {"id": "jobforge_private.uuid7()"},
@@ -43,10 +44,10 @@ _KEYS = {
 
 
 def plant_many_values(conn: Connection, of: Planted) -> None:
-    """Give each JSON column a long value that is permitted, then copy the tenant's rows."""
+    """Set each JSON column to a long value that is permitted, then copy the tenant's rows."""
     columns = json_columns(conn)
     tables = {column.table for column in columns}
-    assert tables == _KEYS.keys(), "say what tells the copies of a row apart"
+    assert tables == _KEYS.keys(), "add the columns that distinguish the copies of a row"
     with conn.transaction():
         conn.execute("set local session_replication_role = replica")
         for column in columns:

@@ -1,16 +1,17 @@
-"""Changes functions of the test's own database: a guard taken out, a pause put in.
+"""Change functions of the test's database: remove a guard, insert a pause.
 
-Shows that a test fails when what it guards is gone, and forces races inside one function call.
+This shows that a test fails without the guard that it covers, and forces races within one function
+call.
 """
 
 from cluster import Connection
 
-# Any number that the engine's own advisory locks, hashes of names, do not use.
+# Any number that the engine's own advisory locks (hashes of names) do not use.
 _GATE = 4_711_000_815
 
 
 def mutate(conn: Connection, function: str, guard: str, instead: str) -> None:
-    """Replaces a passage of a function's source; the passage must be there."""
+    """Replace a passage of a function's source; the passage must exist."""
     [row] = conn.execute(
         """
         select pg_get_functiondef(p.oid) as source from pg_proc as p
@@ -20,12 +21,12 @@ def mutate(conn: Connection, function: str, guard: str, instead: str) -> None:
         [function],
     ).fetchall()
     source = row["source"]
-    assert guard in source, f"{function} has no {guard!r}: the mutation says nothing"
+    assert guard in source, f"{function} has no {guard!r}: the mutation proves nothing"
     conn.execute(source.replace(guard, instead).encode())
 
 
 def make_pausable(conn: Connection) -> None:
-    """Makes `pause_at_reading` work: jobforge_private.now() can then be made to wait at a gate."""
+    """Make `pause_at_reading` work: jobforge_private.now() can then wait for a lock, the gate."""
     conn.execute(
         f"""
         create or replace function jobforge_private.now() returns timestamptz
@@ -48,7 +49,7 @@ def make_pausable(conn: Connection) -> None:
 
 
 def pause_at_reading(conn: Connection, reading: int) -> None:
-    """This session will wait at the gate when it reads the clock for the nth time from now."""
+    """Make this session wait at the gate when it reads the clock for the nth time from now."""
     conn.execute("select set_config('test.pause_at', %s, false)", [str(reading)])
 
 

@@ -1,4 +1,4 @@
-"""Which process uses which artifact store, as the engine keeps it."""
+"""The record of which process uses which artifact store."""
 
 from uuid import UUID, uuid4
 
@@ -24,7 +24,7 @@ def test_a_process_that_records_its_store_again_has_one_row(conn: Connection) ->
     assert _listed(conn) == [("worker", None), ("worker", STORE)]
 
 
-def test_silent_workers_and_servers_are_left_out_before_apps_are(
+def test_inactive_workers_and_servers_are_omitted_sooner_than_apps(
     conn: Connection, clock: Clock
 ) -> None:
     for kind in ("app", "server", "worker"):

@@ -8,7 +8,7 @@ from sql.test_retention import PARTITIONED, days, new_days, partitions, retain, 
 
 
 def months(first: date, last: date) -> list[str]:
-    """The first days of the months from one day to another."""
+    """Return the first days of the months between two days."""
     return sorted({f"{day[:6]}01" for day in days(first, last)})
 
 
@@ -38,7 +38,7 @@ def test_audit_entries_that_fell_into_the_default_partition_move_to_their_month(
     assert (count(conn, "audit_log_default"), count(conn, written)) == (0, 1)
 
 
-def test_who_reads_the_audit_log_keeps_no_other_table_from_its_partitions(
+def test_a_reader_of_the_audit_log_does_not_block_partitions_of_other_tables(
     conn: Connection, connect: Connect, clock: Clock
 ) -> None:
     reader = connect(autocommit=False)
@@ -51,10 +51,10 @@ def test_who_reads_the_audit_log_keeps_no_other_table_from_its_partitions(
     assert months(today(clock), today(clock))[0] in partitions(conn, "audit_log")
 
 
-def test_the_audit_log_is_kept_for_a_year_or_as_long_as_asked_for(
+def test_the_audit_log_is_kept_for_a_year_or_for_the_configured_time(
     conn: Connection, clock: Clock
 ) -> None:
-    """By the month: each is dropped when its last day is old enough."""
+    """Whole months are dropped, each when its last day is old enough."""
 
     def act(action: str) -> tuple[str, date]:
         call(conn, "ensure_partitions")
@@ -78,7 +78,9 @@ def test_the_audit_log_is_kept_for_a_year_or_as_long_as_asked_for(
     assert count(conn, "audit_log") == 0
 
 
-def test_pages_of_the_audit_log_go_through_all_months_by_id(conn: Connection, clock: Clock) -> None:
+def test_pages_of_the_audit_log_cover_all_months_in_order_of_id(
+    conn: Connection, clock: Clock
+) -> None:
     actions = ["pause_queue", "resume_queue"] * 3
     for action in actions:
         call(conn, "ensure_partitions")

@@ -1,4 +1,5 @@
-"""Wrong values at the doors of the engine: each is refused by code and field, and leaves no row."""
+"""Wrong arguments of the engine's functions: each is refused by code and field, and leaves no
+row."""
 
 from typing import Any
 from uuid import UUID, uuid4
@@ -87,7 +88,7 @@ FIELDS: list[tuple[str, Any]] = [
     ("traceparent", ""),
     ("artifact_ref", "a" * 2001),
     ("far_future", "yes"),
-    # Fields of the row that are not the caller's to set.
+    # Fields of the row that a caller may not set.
     ("state", "running"),
     ("tenant_id", str(TENANT_A)),
     ("lease", 5),
@@ -129,7 +130,7 @@ def test_a_wrong_field_of_a_single_job_is_refused_by_name(
 @pytest.mark.parametrize(
     "name", [None, "", "a b", "@1", "test@0", "test@x", "test@", "t" * 201, 5, "test@1@2", "drop;"]
 )
-def test_a_definition_that_cannot_be_a_name_is_refused(conn: Connection, name: Any) -> None:
+def test_a_definition_that_is_not_a_valid_name_is_refused(conn: Connection, name: Any) -> None:
     with refused("JF002", field="definition", index=0):
         call(conn, "enqueue_jobs", jobs=[{"definition": name}], tenant_id=TENANT_A)
 
@@ -142,7 +143,7 @@ def test_a_job_without_a_definition_is_refused(conn: Connection) -> None:
 
 
 @pytest.mark.parametrize("payload", [None, [], "text", 1, True])
-def test_a_payload_that_is_no_object_is_refused(conn: Connection, payload: Any) -> None:
+def test_a_payload_that_is_not_an_object_is_refused(conn: Connection, payload: Any) -> None:
     with refused("JF002", field="payload", index=0):
         call(
             conn,
@@ -153,13 +154,13 @@ def test_a_payload_that_is_no_object_is_refused(conn: Connection, payload: Any) 
 
 
 @pytest.mark.parametrize("jobs", [{}, "text", 5, None])
-def test_jobs_that_are_no_array_are_refused(conn: Connection, jobs: Any) -> None:
+def test_jobs_that_are_not_an_array_are_refused(conn: Connection, jobs: Any) -> None:
     with refused("JF002", field="jobs"):
         call(conn, "enqueue_jobs", jobs=Jsonb(jobs), tenant_id=TENANT_A)
 
 
 @pytest.mark.parametrize("element", [[], "text", 5, None])
-def test_elements_that_are_no_objects_are_refused(conn: Connection, element: Any) -> None:
+def test_elements_that_are_not_objects_are_refused(conn: Connection, element: Any) -> None:
     tenant = uuid4()
     jobs = Jsonb([{"definition": "test"}, element])
     with refused("JF002", index=1):
@@ -247,7 +248,7 @@ CALLS: list[tuple[str, dict[str, Any]]] = [
     ("retry_jobs", {"rate": -1, "tenant_id": TENANT_A}),
     ("retry_jobs", {"rate": 1e-300, "tenant_id": TENANT_A}),
     ("retry_jobs", {"rate": float("nan"), "tenant_id": TENANT_A}),
-    ("retry_jobs", {"tenant_id": UUID(int=2**128 - 1)}),  # no walk over tenants comes to it
+    ("retry_jobs", {"tenant_id": UUID(int=2**128 - 1)}),  # a walk over tenants never reaches it
     ("retry_jobs", {"attempts": 0, "tenant_id": TENANT_A}),
     ("retry_jobs", {"filter": None, "tenant_id": TENANT_A}),
     ("retry_job", {"job_id": WORKER, "attempts": 0, "tenant_id": TENANT_A}),

@@ -1,4 +1,4 @@
-"""Jobs that are blocked although all their parents have ended: maintenance frees them."""
+"""Jobs that are blocked although all their parents have finished: maintenance frees them."""
 
 from uuid import UUID
 
@@ -30,14 +30,15 @@ def child_of(conn: Connection, parent: UUID, tenant: UUID = TENANT_A) -> UUID:
 
 
 def left_behind(conn: Connection, tenant: UUID = TENANT_A) -> UUID:
-    """A blocked job that nobody will free: what it waited for is no longer on record."""
+    """Create a blocked job that no settlement will free: its dependencies are no longer
+    recorded."""
     job = child_of(conn, enqueue_one(conn, tenant, delay_s=3600), tenant)
     conn.execute("delete from jobforge.awaited_jobs where waiter_id = %s", [job])
     return job
 
 
 def sweep(conn: Connection, limit: int = 1000, after: Row | None = None) -> Row:
-    """One step of the sweep; `after` is what the step before it returned."""
+    """Run one step of the sweep; `after` is the result of the previous step."""
     position = (after["after_tenant"], after["after_id"]) if after else (None, None)
     [row] = conn.execute(
         "select * from jobforge.free_blocked_jobs(%s::integer, %s, %s)", (limit, *position)
@@ -45,7 +46,7 @@ def sweep(conn: Connection, limit: int = 1000, after: Row | None = None) -> Row:
     return row
 
 
-def test_a_job_that_waits_for_nothing_is_freed_and_wakes_its_queue(
+def test_a_job_that_waits_for_no_other_is_freed_and_wakes_its_queue(
     conn: Connection, connect: Connect
 ) -> None:
     stuck, waiting = left_behind(conn), child_of(conn, enqueue_one(conn, delay_s=3600))
@@ -61,7 +62,7 @@ def test_a_job_that_waits_for_nothing_is_freed_and_wakes_its_queue(
     assert sweep(conn)["freed"] == 0
 
 
-def test_a_job_whose_gathered_jobs_have_ended_is_freed(conn: Connection) -> None:
+def test_a_job_whose_gathered_jobs_have_finished_is_freed(conn: Connection) -> None:
     worker, other = new_worker(), enqueue_one(conn, delay_s=3600)
     enqueue_one(conn)
     [held] = claim(conn, worker)
@@ -74,8 +75,8 @@ def test_a_job_whose_gathered_jobs_have_ended_is_freed(conn: Connection) -> None
     assert state_of(conn, TENANT_A, held["job_id"]) == "queued"
 
 
-def waiting_for_an_ended(conn: Connection, policy: str, *, succeeded: bool) -> UUID:
-    """A blocked job whose parent ended without deleting the row that says who waits for it."""
+def waiting_for_a_finished(conn: Connection, policy: str, *, succeeded: bool) -> UUID:
+    """Create a blocked job whose parent finished without deleting the dependency row."""
     parent = enqueue_one(conn)
     job = enqueue_one(conn, after=[str(parent)], on_parent_failure=policy)
     kept = conn.execute("select * from jobforge.awaited_jobs where waiter_id = %s", [job])
@@ -95,10 +96,10 @@ def waiting_for_an_ended(conn: Connection, policy: str, *, succeeded: bool) -> U
 @pytest.mark.parametrize(
     ("policy", "succeeded"), [("cancel", True), ("wait", True), ("run", True), ("run", False)]
 )
-def test_a_job_that_is_recorded_as_waiting_for_an_ended_parent_is_freed(
+def test_a_job_that_is_recorded_as_waiting_for_a_finished_parent_is_freed(
     conn: Connection, policy: str, *, succeeded: bool
 ) -> None:
-    stuck = waiting_for_an_ended(conn, policy, succeeded=succeeded)
+    stuck = waiting_for_a_finished(conn, policy, succeeded=succeeded)
     rows = call(conn, "explain_job", job_id=stuck, tenant_id=TENANT_A)
     assert rows[0]["code"] == "freed_soon"
     assert sweep(conn)["freed"] == 1
@@ -108,13 +109,13 @@ def test_a_job_that_is_recorded_as_waiting_for_an_ended_parent_is_freed(
 
 @pytest.mark.parametrize("policy", ["cancel", "wait"])
 def test_a_job_whose_parent_did_not_succeed_is_not_freed(conn: Connection, policy: str) -> None:
-    waiting_for_an_ended(conn, policy, succeeded=False)
+    waiting_for_a_finished(conn, policy, succeeded=False)
     assert sweep(conn)["freed"] == 0
     assert count(conn, "awaited_jobs") == 1
 
 
 def test_a_job_that_waits_for_a_live_parent_too_is_not_freed(conn: Connection) -> None:
-    stuck, live = waiting_for_an_ended(conn, "run", succeeded=True), enqueue_one(conn)
+    stuck, live = waiting_for_a_finished(conn, "run", succeeded=True), enqueue_one(conn)
     conn.execute(
         "insert into jobforge.awaited_jobs values (%s, %s, %s, false, 'run')",
         [TENANT_A, stuck, live],
@@ -123,10 +124,8 @@ def test_a_job_that_waits_for_a_live_parent_too_is_not_freed(conn: Connection) -
     assert state_of(conn, TENANT_A, stuck) == "blocked"
 
 
-def test_a_job_that_is_enqueued_at_this_moment_is_not_freed(
-    conn: Connection, connect: Connect
-) -> None:
-    """Its parents are seen by no other session, or are held by its transaction."""
+def test_a_job_that_is_being_enqueued_is_not_freed(conn: Connection, connect: Connect) -> None:
+    """Its parents are visible to no other session, or are locked by its transaction."""
     parent, application = enqueue_one(conn), connect(autocommit=False)
     inner = enqueue_one(application, delay_s=3600)
     children = [child_of(application, parent), child_of(application, inner)]
@@ -138,7 +137,7 @@ def test_a_job_that_is_enqueued_at_this_moment_is_not_freed(
     assert {state_of(conn, TENANT_A, child) for child in children} == {"blocked"}
 
 
-def test_the_sweep_goes_on_where_it_stopped(conn: Connection) -> None:
+def test_the_sweep_resumes_where_it_stopped(conn: Connection) -> None:
     stuck = [left_behind(conn, tenant) for tenant in (TENANT_A, TENANT_B, TENANT_A)]
     first = sweep(conn, 1)
     second = sweep(conn, 1, first)
@@ -148,7 +147,7 @@ def test_the_sweep_goes_on_where_it_stopped(conn: Connection) -> None:
     assert sweep(conn, 1, third) == {"after_tenant": None, "after_id": None, "freed": 0}
 
 
-def test_the_sweep_waits_for_nobody(conn: Connection, connect: Connect) -> None:
+def test_the_sweep_does_not_wait_for_locks(conn: Connection, connect: Connect) -> None:
     locked, stuck = left_behind(conn), left_behind(conn)
     holding, sweeping = connect(autocommit=False), connect()
     holding.execute("select from jobforge.jobs where id = %s for update", [locked])
@@ -186,7 +185,7 @@ def test_the_explanation_of_such_a_job_names_no_parents(conn: Connection) -> Non
     }
 
 
-def test_the_doctor_is_told_of_such_jobs_after_five_minutes(conn: Connection, clock: Clock) -> None:
+def test_the_doctor_reports_such_jobs_after_five_minutes(conn: Connection, clock: Clock) -> None:
     job = left_behind(conn)
     child_of(conn, enqueue_one(conn, delay_s=3600))
     clock.travel(minutes=4)

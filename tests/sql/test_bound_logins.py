@@ -1,4 +1,4 @@
-"""A login that is bound to tenants acts for no other, whatever it sets, names or becomes."""
+"""A login that is bound to tenants acts for no other tenant, whatever it sets or names."""
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -60,7 +60,7 @@ def fault(conn: Connection) -> str | None:
 
 @contextmanager
 def role(conn: Connection, definition: str) -> Iterator[str]:
-    """A login of its own: roles belong to the cluster, which tests share."""
+    """Create a separate login: roles belong to the cluster, which tests share."""
     name = f"login_{uuid4().hex[:16]}"
     conn.execute(f"create role {name} login {definition}".encode())
     try:
@@ -119,7 +119,7 @@ READS = (
 
 
 @attack
-def test_no_setting_and_no_role_opens_another_tenant(
+def test_no_setting_and_no_role_gives_access_to_another_tenant(
     conn: Connection, connect: Connect, attempts: Attempts
 ) -> None:
     bind(conn, SERVICE, TENANT_A)
@@ -132,7 +132,7 @@ def test_no_setting_and_no_role_opens_another_tenant(
                 script = f"{becoming};{setter};{read}".format(b=TENANT_B)
                 with pytest.raises(psycopg.Error) as caught, client.transaction():
                     client.execute(script.encode())
-                # Some roles may not call or read at all.
+                # Some roles may not call or read anything.
                 assert caught.value.sqlstate in ("JF006", "42501")
                 client.execute("reset all")
                 client.execute("reset role")
@@ -166,7 +166,7 @@ def test_only_a_superuser_can_change_the_login_of_a_session(
 
 
 @attack
-def test_a_setting_that_changes_within_a_query_opens_nothing(
+def test_a_setting_that_changes_within_a_query_gives_no_access(
     conn: Connection, connect: Connect
 ) -> None:
     bind(conn, CLIENT, TENANT_A)
@@ -188,7 +188,7 @@ def test_a_setting_that_changes_within_a_query_opens_nothing(
             client.execute("fetch all own")
 
 
-def test_a_session_that_is_open_is_confined_by_its_next_statement(
+def test_an_open_session_is_confined_from_its_next_statement(
     conn: Connection, connect: Connect
 ) -> None:
     client = connect(CLIENT)
@@ -206,7 +206,9 @@ def test_a_session_that_is_open_is_confined_by_its_next_statement(
 
 
 @attack
-def test_a_login_of_several_tenants_names_one_of_them(conn: Connection, connect: Connect) -> None:
+def test_a_login_of_several_tenants_must_name_one_of_them(
+    conn: Connection, connect: Connect
+) -> None:
     bind(conn, SERVICE, TENANT_A, TENANT_B)
     service = connect(SERVICE)
     for tenant in (TENANT_A, TENANT_B):
@@ -234,7 +236,7 @@ def test_a_login_of_several_tenants_has_none_until_it_names_one(
         enqueue_one(connect(CLIENT), TENANT_A)
 
 
-def test_a_login_finds_the_slugs_of_its_own_tenants_only(
+def test_a_login_finds_only_the_slugs_of_its_own_tenants(
     conn: Connection, connect: Connect
 ) -> None:
     bind(conn, SERVICE, TENANT_A, TENANT_B)
@@ -251,9 +253,7 @@ def test_a_login_finds_the_slugs_of_its_own_tenants_only(
 
 
 @attack
-def test_a_bound_worker_works_for_its_tenant_and_no_other(
-    conn: Connection, connect: Connect
-) -> None:
+def test_a_bound_worker_claims_jobs_of_its_tenant_only(conn: Connection, connect: Connect) -> None:
     foreign_worker, own_worker = new_worker(), new_worker()
     [foreign] = claim(conn, foreign_worker, tenants=[TENANT_B])
     bind(conn, WORKER, TENANT_A)
@@ -310,7 +310,7 @@ def test_a_worker_is_bound_to_one_tenant(conn: Connection) -> None:
 
 
 @pytest.mark.parametrize("tenants", [[], [None], [UUID(int=2**128 - 1)], [uuid4(), None]])
-def test_a_binding_names_tenants(conn: Connection, tenants: Sequence[UUID | None]) -> None:
+def test_a_binding_must_name_tenants(conn: Connection, tenants: Sequence[UUID | None]) -> None:
     with refused("JF002"):
         call(conn, "bind_login", login=CLIENT, tenants=list(tenants))
 
@@ -329,7 +329,7 @@ def test_a_login_that_does_not_exist_is_not_found(conn: Connection) -> None:
 
 
 @attack
-def test_only_operators_bind_logins(conn: Connection, connect: Connect) -> None:
+def test_only_operators_can_bind_logins(conn: Connection, connect: Connect) -> None:
     bind(conn, CLIENT, TENANT_A)
     for login in (CLIENT, "client_login", "service_login", "worker_login"):
         with refused("42501"):
@@ -344,7 +344,7 @@ def test_only_operators_bind_logins(conn: Connection, connect: Connect) -> None:
     call(admin, "unbind_login", login=CLIENT)
 
 
-def test_bindings_replace_each_other_and_are_audited(conn: Connection) -> None:
+def test_a_binding_replaces_the_previous_one_and_is_audited(conn: Connection) -> None:
     bind(conn, CLIENT, TENANT_A)
     bind(conn, CLIENT, TENANT_C, TENANT_B)
     assert listed(conn) == {CLIENT: ["globex", "initech"]}
@@ -378,7 +378,7 @@ def test_the_erasure_of_its_last_tenant_does_not_free_a_login(
         bind(conn, CLIENT, TENANT_A)
 
 
-def test_a_binding_and_an_erasure_at_the_same_moment_leave_no_trace(
+def test_a_concurrent_binding_and_erasure_leave_no_trace(
     conn: Connection, connect: Connect
 ) -> None:
     erasing, binding = connect(autocommit=False), connect(autocommit=False)
@@ -417,7 +417,7 @@ def test_a_binding_that_no_longer_confines_is_reported(conn: Connection) -> None
         conn.execute(f"drop role {name}_new".encode())
 
 
-def test_jobs_of_others_stay_as_they_are(conn: Connection, connect: Connect) -> None:
+def test_jobs_of_other_tenants_are_unchanged(conn: Connection, connect: Connect) -> None:
     bind(conn, CLIENT, TENANT_A)
     [job] = enqueue(conn, TENANT_B)
     with refused("JF004"):

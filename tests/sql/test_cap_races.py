@@ -1,4 +1,4 @@
-"""Caps under eight claimers: never exceeded at any instant, and every job is done."""
+"""Caps with eight concurrent claimers: they are never exceeded, and every job is done."""
 
 import threading
 from collections.abc import Iterator
@@ -7,6 +7,8 @@ from contextlib import contextmanager
 
 import pytest
 from cluster import Connect, Connection
+from sql.cap_usage import CapUsage
+from sql.claimer_threads import Fleet
 from sql.engine import (
     TENANT_A,
     TENANT_B,
@@ -18,20 +20,18 @@ from sql.engine import (
     enqueue,
     new_worker,
 )
-from sql.fleet import Fleet
-from sql.holders import Holders
-from sql.limits import KINDS, start_afresh
+from sql.limit_kinds import KINDS, reset_all
 from sql.mutation import mutate
 
 
 @pytest.fixture
-def holders(conn: Connection) -> Holders:
-    start_afresh(conn)
-    return Holders(conn)
+def cap_usage(conn: Connection) -> CapUsage:
+    reset_all(conn)
+    return CapUsage(conn)
 
 
 def _groups_of(conn: Connection, subject: tuple[str, ...]) -> int:
-    """The most running jobs that share a cap, counted from the rows as they are now."""
+    """Return the highest number of running jobs that share a cap, counted from the current rows."""
     [row] = conn.execute(
         f"""
         select coalesce(max(n), 0) as most
@@ -45,7 +45,7 @@ def _groups_of(conn: Connection, subject: tuple[str, ...]) -> int:
 
 @contextmanager
 def _watched(conn: Connection, subject: tuple[str, ...]) -> Iterator[list[int]]:
-    """Counts from outside, again and again, what is inside; yields the highest count so far."""
+    """Count repeatedly from another session during the block; yield the highest count so far."""
     most = [0]
     over = threading.Event()
 
@@ -65,7 +65,7 @@ def _watched(conn: Connection, subject: tuple[str, ...]) -> Iterator[list[int]]:
 @pytest.mark.parametrize("cap", [1, 3])
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_cap_is_never_exceeded_and_all_its_jobs_are_done(
-    conn: Connection, connect: Connect, holders: Holders, kind: str, cap: int
+    conn: Connection, connect: Connect, cap_usage: CapUsage, kind: str, cap: int
 ) -> None:
     KINDS[kind].cap(conn, cap)
     for tenant in (TENANT_A, TENANT_B):
@@ -74,12 +74,12 @@ def test_a_cap_is_never_exceeded_and_all_its_jobs_are_done(
     with _watched(connect(), KINDS[kind].subject) as most:
         Fleet(connect).drain(180 * cap)
     assert most[0] <= cap
-    assert holders.most(*KINDS[kind].subject) == cap
+    assert cap_usage.most(*KINDS[kind].subject) == cap
     assert count(conn, "finished_jobs") == 180 * cap
 
 
-def test_everything_is_done_while_limits_and_pauses_come_and_go(
-    conn: Connection, connect: Connect, holders: Holders
+def test_all_jobs_are_done_while_limits_and_pauses_change(
+    conn: Connection, connect: Connect, cap_usage: CapUsage
 ) -> None:
     definition(conn, max_running=3)
     for tenant in (TENANT_A, TENANT_B):
@@ -106,24 +106,22 @@ def test_everything_is_done_while_limits_and_pauses_come_and_go(
         finally:
             over.set()
         changes.result()
-    assert holders.most_of("definition", "test") <= 3
+    assert cap_usage.most_of("definition", "test") <= 3
     assert count(conn, "jobs") == 0
 
 
-# The record of holders itself: it sees what it should see.
+# Tests of CapUsage itself: it counts correctly.
 
 
-def test_the_record_counts_runs_that_follow_each_other_once(
-    conn: Connection, holders: Holders
-) -> None:
+def test_the_record_counts_consecutive_runs_once(conn: Connection, cap_usage: CapUsage) -> None:
     enqueue(conn, n=3)
     for worker in (new_worker(), new_worker(), new_worker()):
         complete(conn, worker, claim(conn, worker))
-    assert holders.most("definition") == 1
+    assert cap_usage.most("definition") == 1
 
 
-def test_the_record_counts_runs_that_start_in_two_transactions_at_once(
-    connect: Connect, conn: Connection, holders: Holders
+def test_the_record_counts_runs_that_start_in_two_concurrent_transactions(
+    connect: Connect, conn: Connection, cap_usage: CapUsage
 ) -> None:
     definition(conn, max_running=1)
     lock = "not jobforge_private.try_lock("
@@ -134,15 +132,15 @@ def test_the_record_counts_runs_that_start_in_two_transactions_at_once(
     claim(other, new_worker())
     one.commit()
     other.commit()
-    assert holders.most("definition") == 2
+    assert cap_usage.most("definition") == 2
 
 
 def test_the_record_counts_a_run_until_its_end_is_committed(
-    connect: Connect, conn: Connection, holders: Holders
+    connect: Connect, conn: Connection, cap_usage: CapUsage
 ) -> None:
     enqueue(conn, n=3)
     worker, ending = new_worker(), connect(autocommit=False)
     complete(ending, worker, claim(conn, worker))
     claim(conn, worker)
     ending.commit()
-    assert holders.most("definition") == 2
+    assert cap_usage.most("definition") == 2

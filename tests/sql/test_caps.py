@@ -1,4 +1,4 @@
-"""Caps: what they leave free is taken at once, no more than that, and nobody else is held up."""
+"""Caps: free slots are used at once, the cap is not exceeded, and other jobs are not delayed."""
 
 from collections.abc import Iterator
 from contextlib import closing
@@ -6,7 +6,7 @@ from uuid import UUID, uuid4
 
 import pytest
 from cluster import Clock, Connect, Connection, Database, connect_to, fresh_database
-from sql.claiming import claim
+from sql.claimer_threads import Fleet
 from sql.engine import (
     TENANT_A,
     TENANT_B,
@@ -19,8 +19,8 @@ from sql.engine import (
     reap,
     release,
 )
-from sql.fleet import Fleet
-from sql.limits import KINDS, start_afresh
+from sql.limit_kinds import KINDS, reset_all
+from sql.uncached_claim import claim
 
 from jobforge.embedded import PostgresServer
 
@@ -39,7 +39,7 @@ def clock(database: Database) -> Iterator[Clock]:
 
 @pytest.fixture
 def worker(conn: Connection) -> UUID:
-    start_afresh(conn)
+    reset_all(conn)
     return new_worker()
 
 
@@ -53,7 +53,7 @@ def test_a_cap_is_used_in_full(conn: Connection, worker: UUID, kind: str) -> Non
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_end_of_a_run_frees_its_slot(
+def test_every_end_of_an_attempt_frees_its_slot(
     conn: Connection, clock: Clock, worker: UUID, kind: str
 ) -> None:
     KINDS[kind].cap(conn, 1)
@@ -70,7 +70,7 @@ def test_every_end_of_a_run_frees_its_slot(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_claim_that_is_rolled_back_holds_no_slot(
+def test_a_claim_that_is_rolled_back_uses_no_slot(
     conn: Connection, connect: Connect, worker: UUID, kind: str
 ) -> None:
     KINDS[kind].cap(conn, 1)
@@ -116,13 +116,15 @@ def test_keys_and_tenants_do_not_share_the_cap_of_a_key(conn: Connection, worker
     assert len({(job["tenant_id"], job["limit_key"]) for job in jobs}) == len(jobs) == 4
 
 
-def test_jobs_without_a_key_are_not_under_the_cap_of_a_key(conn: Connection, worker: UUID) -> None:
+def test_jobs_without_a_key_are_exempt_from_the_cap_of_a_key(
+    conn: Connection, worker: UUID
+) -> None:
     definition(conn, max_running_per_key=1)
     enqueue(conn, n=5)
     assert len(claim(conn, worker, limit=5)) == 5
 
 
-def test_the_narrowest_of_several_caps_holds(conn: Connection, worker: UUID) -> None:
+def test_the_lowest_of_several_caps_applies(conn: Connection, worker: UUID) -> None:
     definition(conn, max_running=5, max_running_per_key=2)
     call(conn, "put_tenant", tenant_id=TENANT_A, settings={"max_running": 3})
     call(conn, "put_queue", queue="default", settings={"max_running": 4})
@@ -141,7 +143,7 @@ def test_the_narrowest_of_several_caps_holds(conn: Connection, worker: UUID) -> 
     assert max(by_key) <= 2
 
 
-# Others in the same queue.
+# Other jobs in the same queue.
 
 
 @pytest.mark.parametrize("kind", ["definition", "key"])
@@ -156,7 +158,7 @@ def test_a_full_group_in_front_does_not_hold_up_plain_jobs(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_group_that_is_being_claimed_does_not_hold_up_others(
+def test_a_group_that_is_being_claimed_does_not_block_others(
     conn: Connection, connect: Connect, worker: UUID, kind: str
 ) -> None:
     KINDS[kind].cap(conn, 2)
@@ -169,7 +171,7 @@ def test_a_group_that_is_being_claimed_does_not_hold_up_others(
     assert {job["job_id"] for job in claim(conn, worker, "other", limit=5)} == set(free)
 
 
-def test_plain_jobs_drain_while_a_cap_is_held(
+def test_plain_jobs_drain_while_a_cap_is_full(
     conn: Connection, connect: Connect, worker: UUID
 ) -> None:
     definition(conn, max_running=1)

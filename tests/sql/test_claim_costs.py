@@ -1,6 +1,6 @@
-"""What a claim costs beside groups that are full, limits that change, and long lists to serve.
+"""The cost of a claim with full groups, changing limits, and long lists of definitions.
 
-Counted, not timed: calls of functions, and rows that another session can still lock.
+Costs are counted, not timed: calls of functions, and rows that another session can still lock.
 """
 
 from collections import Counter
@@ -10,7 +10,6 @@ from uuid import UUID
 
 import pytest
 from cluster import Connect, Connection
-from sql.claiming import claim
 from sql.engine import (
     TENANT_A,
     TENANT_B,
@@ -21,12 +20,13 @@ from sql.engine import (
     enqueue,
     new_worker,
 )
+from sql.uncached_claim import claim
 
 MANY = 200
 
 
 def _calls(conn: Connection, worker: UUID, **options: Any) -> tuple[list[Row], Counter[str]]:
-    """What one claim took, and how often it called each function of the engine."""
+    """Return the claimed jobs, and the number of calls of each engine function in one claim."""
     with conn.transaction():
         conn.execute("set local track_functions = 'all'")
         before = _called(conn)
@@ -35,7 +35,7 @@ def _calls(conn: Connection, worker: UUID, **options: Any) -> tuple[list[Row], C
 
 
 def _called(conn: Connection) -> Counter[str]:
-    """By this session since the server was last told."""
+    """Return this session's calls since the statistics were last reported to the server."""
     rows = conn.execute(
         "select funcname, calls from pg_stat_xact_user_functions "
         "where schemaname in ('jobforge', 'jobforge_private')"
@@ -44,7 +44,7 @@ def _called(conn: Connection) -> Counter[str]:
 
 
 def _fill(conn: Connection, worker: UUID) -> list[Row]:
-    """Claims until all groups are full."""
+    """Claim until all groups are full."""
     taken: list[Row] = []
     while rows := claim(conn, worker, limit=100):
         taken += rows
@@ -74,7 +74,7 @@ FULL = {"tenants": _capped_tenants, "keys": _capped_keys, "definitions": _capped
 
 
 @pytest.mark.parametrize("what", FULL)
-def test_full_groups_are_ruled_out_together_without_asking_each(
+def test_full_groups_are_excluded_together_without_checking_each(
     conn: Connection, what: str
 ) -> None:
     definition(conn)
@@ -95,8 +95,10 @@ def test_full_groups_are_ruled_out_together_without_asking_each(
     assert calls["pick_round"] == 1, "the full groups were counted twice"
 
 
-def test_a_claim_of_one_free_slot_still_takes_what_another_limit_leaves(conn: Connection) -> None:
-    """One round is enough only if every tenant gave all that it may start."""
+def test_a_claim_of_one_free_slot_still_takes_jobs_that_another_limit_allows(
+    conn: Connection,
+) -> None:
+    """One round is enough only if every tenant supplied all jobs that it may start."""
     definition(conn)
     definition(conn, "other", max_running_per_key=1)
     call(conn, "put_tenant", tenant_id=TENANT_A, settings={"max_running": 3})
@@ -114,7 +116,7 @@ def test_a_claim_of_one_free_slot_still_takes_what_another_limit_leaves(conn: Co
     }
 
 
-def test_a_claim_asks_again_for_a_group_that_another_worker_was_claiming(
+def test_a_claim_checks_a_group_again_that_another_worker_was_claiming(
     conn: Connection, connect: Connect
 ) -> None:
     definition(conn)
@@ -130,7 +132,7 @@ def test_a_claim_asks_again_for_a_group_that_another_worker_was_claiming(
     assert len(claim(conn, new_worker(), limit=10)) == 2
 
 
-def test_a_full_definition_is_asked_for_once_and_not_for_each_tenant(conn: Connection) -> None:
+def test_a_full_definition_is_checked_once_and_not_for_each_tenant(conn: Connection) -> None:
     definition(conn, max_running=3)
     for number in range(MANY):
         enqueue(conn, UUID(int=number + 1), n=2)
@@ -143,7 +145,7 @@ def test_a_full_definition_is_asked_for_once_and_not_for_each_tenant(conn: Conne
     assert "pick_group" not in calls
 
 
-def test_a_tenant_with_room_behind_many_full_ones_gets_its_turn(conn: Connection) -> None:
+def test_a_tenant_with_free_slots_behind_many_full_ones_gets_its_turn(conn: Connection) -> None:
     definition(conn)
     _capped_tenants(conn)
     worker = new_worker()
@@ -156,7 +158,7 @@ def test_a_tenant_with_room_behind_many_full_ones_gets_its_turn(conn: Connection
 
 
 def _lockable(conn: Connection) -> set[UUID]:
-    """The running jobs whose rows no other session holds."""
+    """Return the running jobs whose rows no other session has locked."""
     query = "select id from jobforge.jobs where state = 'running' for update skip locked"
     return {row["id"] for row in conn.execute(query).fetchall()}
 
@@ -174,7 +176,7 @@ def _limit_definition(conn: Connection, n: int) -> None:
 
 
 @pytest.mark.parametrize("limit", [_limit_queue, _limit_tenant, _limit_definition])
-def test_a_changed_limit_locks_no_running_job_that_is_marked_right(
+def test_a_changed_limit_locks_no_running_job_that_is_marked_correctly(
     conn: Connection, connect: Connect, limit: Callable[[Connection, int], None]
 ) -> None:
     definition(conn)
@@ -190,7 +192,7 @@ def test_a_changed_limit_locks_no_running_job_that_is_marked_right(
 
 
 @pytest.mark.parametrize("registered", [False, True], ids=["listed", "registered"])
-def test_what_a_worker_serves_is_compared_once_while_definitions_stay_the_same(
+def test_the_definitions_of_a_worker_are_compared_once_while_they_stay_the_same(
     conn: Connection, *, registered: bool
 ) -> None:
     for number in range(20):

@@ -1,4 +1,4 @@
-"""What a claim finds: never nothing while something can be taken, and the best of it first."""
+"""Claims: they never return nothing while a job can be taken, and take the best jobs first."""
 
 import random
 from collections import Counter
@@ -8,8 +8,8 @@ from uuid import UUID, uuid4
 
 import pytest
 from cluster import Connect, Connection, Database, connect_to, fresh_database
-from sql import claiming
-from sql.claiming import claim
+from sql import uncached_claim
+from sql.background_call import in_background, is_blocked_or_done
 from sql.engine import (
     TENANT_A,
     TENANT_B,
@@ -22,9 +22,9 @@ from sql.engine import (
     new_worker,
     refused,
 )
-from sql.limits import start_afresh
+from sql.limit_kinds import reset_all
 from sql.mutation import close_gate, make_pausable, open_gate, pause_at_reading
-from sql.race import in_background, is_blocked_or_done
+from sql.uncached_claim import claim
 
 from jobforge.embedded import PostgresServer
 
@@ -37,13 +37,14 @@ def database(server: PostgresServer) -> Iterator[Database]:
 
 @pytest.fixture(autouse=True, params=[{}, {"small": True}], ids=["new session", "few were left"])
 def _remembered(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whether the session goes the long way, or asks first for all that is ready."""
-    monkeypatch.setattr(claiming, "remembered", request.param)
+    """Run each test with the full walk, and with the query for all ready jobs that comes
+    before it."""
+    monkeypatch.setattr(uncached_claim, "remembered", request.param)
 
 
 @pytest.fixture
 def worker(conn: Connection) -> UUID:
-    start_afresh(conn)
+    reset_all(conn)
     return new_worker()
 
 
@@ -51,12 +52,12 @@ def _ids(jobs: list[Row]) -> set[UUID]:
     return {job["job_id"] for job in jobs}
 
 
-# A claim does not come back empty while a job can be taken. A new session starts at a random
-# tenant, so these ask several.
+# A claim must not return nothing while a job can be taken. A new session starts at a random tenant,
+# so these tests use several sessions.
 
 
 def _claim_once_each(connect: Connect, sessions: int = 5, **options: list[str]) -> list[int]:
-    """How many jobs each of some new sessions gets that asks for one, and does not keep it."""
+    """Return how many jobs each of several new sessions gets when it claims one and rolls back."""
     got = []
     for _ in range(sessions):
         asking = connect(autocommit=False)
@@ -83,7 +84,7 @@ def test_rows_that_others_are_claiming_do_not_hide_a_job(
 def test_jobs_that_this_worker_does_not_serve_do_not_hide_a_job(
     conn: Connection, connect: Connect, weight: int
 ) -> None:
-    start_afresh(conn)
+    reset_all(conn)
     tenants = [uuid4() for _ in range(40)]
     for tenant in tenants:
         call(conn, "put_tenant", tenant_id=tenant, settings={"weight": weight})
@@ -100,7 +101,7 @@ def test_a_job_is_found_behind_many_that_this_worker_does_not_serve(
     assert _ids(claim(conn, worker, definitions=["test@1"])) == {job}
 
 
-def test_jobs_that_nobody_serves_may_be_put_off_for_ever(conn: Connection, worker: UUID) -> None:
+def test_jobs_without_a_worker_may_be_deferred_indefinitely(conn: Connection, worker: UUID) -> None:
     enqueue(conn, n=101, definition="plain")
     conn.execute("update jobforge.jobs set deferrals = 32767")
     job = enqueue_one(conn, TENANT_B)
@@ -121,7 +122,7 @@ def test_full_groups_do_not_hide_a_free_one(conn: Connection, worker: UUID) -> N
 
 
 def test_full_tenants_do_not_hide_a_free_one(conn: Connection, connect: Connect) -> None:
-    start_afresh(conn)
+    reset_all(conn)
     for _ in range(50):
         tenant = uuid4()
         call(conn, "put_tenant", tenant_id=tenant, settings={"max_running": 1})
@@ -134,7 +135,7 @@ def test_full_tenants_do_not_hide_a_free_one(conn: Connection, connect: Connect)
 
 
 def test_paused_tenants_do_not_hide_a_free_one(conn: Connection, connect: Connect) -> None:
-    start_afresh(conn)
+    reset_all(conn)
     for _ in range(50):
         tenant = uuid4()
         enqueue(conn, tenant, n=3)
@@ -149,7 +150,7 @@ def test_expired_jobs_do_not_hide_a_live_one(conn: Connection, worker: UUID) -> 
     assert _ids(claim(conn, worker)) == {job}
 
 
-def test_first_jobs_that_cannot_be_had_do_not_hide_those_behind_of_many_tenants(
+def test_unavailable_first_jobs_of_many_tenants_do_not_hide_the_jobs_behind_them(
     conn: Connection, connect: Connect, worker: UUID
 ) -> None:
     tenants = [uuid4() for _ in range(100)]
@@ -166,7 +167,7 @@ def test_first_jobs_that_cannot_be_had_do_not_hide_those_behind_of_many_tenants(
 
 
 def test_every_claim_of_one_finds_a_job_until_none_is_left(conn: Connection) -> None:
-    start_afresh(conn)
+    reset_all(conn)
     definition(conn, "capped", max_running=1_000)
     for _ in range(10):
         tenant = uuid4()
@@ -175,7 +176,7 @@ def test_every_claim_of_one_finds_a_job_until_none_is_left(conn: Connection) -> 
     assert [len(claim(conn, new_worker())) for _ in range(101)] == [1] * 100 + [0]
 
 
-def test_a_batch_is_filled_from_all_there_is(conn: Connection, worker: UUID) -> None:
+def test_a_batch_is_filled_from_all_available_jobs(conn: Connection, worker: UUID) -> None:
     definition(conn, max_running_per_key=2)
     for tenant in (TENANT_A, TENANT_B):
         for key in range(40):
@@ -187,7 +188,7 @@ def test_a_batch_is_filled_from_all_there_is(conn: Connection, worker: UUID) -> 
     assert taken == 2 * (40 * 2 + 40)
 
 
-def test_a_claim_ends_though_others_hold_all_rows_and_one_of_them_commits(
+def test_a_claim_ends_although_other_sessions_lock_all_rows_and_one_of_them_commits(
     server: PostgresServer,
 ) -> None:
     with fresh_database(server) as own, ExitStack() as opened:
@@ -197,7 +198,7 @@ def test_a_claim_ends_though_others_hold_all_rows_and_one_of_them_commits(
         definition(conn)
         asking.execute("set statement_timeout = '20s'")
         stops = 0
-        # Wherever in the claim it happens: it is stopped at each of its readings of the clock.
+        # The claim is stopped at each of its readings of the clock, so at any point of its work.
         for reading in range(1, 8):
             for tenant, holder in ((TENANT_A, one), (TENANT_B, other)):
                 enqueue(conn, tenant)
@@ -213,7 +214,7 @@ def test_a_claim_ends_though_others_hold_all_rows_and_one_of_them_commits(
         assert stops > 1
 
 
-# The best first.
+# The best jobs first.
 
 
 def test_within_a_tenant_priority_decides_then_due_time(conn: Connection, worker: UUID) -> None:
@@ -224,10 +225,10 @@ def test_within_a_tenant_priority_decides_then_due_time(conn: Connection, worker
     assert jobs == sorted(jobs, key=lambda job: (-job["priority"], job["run_at"], job["job_id"]))
 
 
-def test_priority_decides_also_between_plain_jobs_and_those_under_limits(
+def test_priority_also_decides_between_plain_jobs_and_limited_jobs(
     conn: Connection, worker: UUID
 ) -> None:
-    # 30 groups: a claim looks at the heads of 32 of a tenant's groups at a time.
+    # 30 groups: a claim reads the heads of 32 of a tenant's groups at a time.
     definition(conn, max_running=1_000, max_running_per_key=1_000)
     chance = random.Random(7)  # noqa: S311 - repeatable, not secret
     for key in range(30):
@@ -238,7 +239,7 @@ def test_priority_decides_also_between_plain_jobs_and_those_under_limits(
     assert priorities == sorted(priorities, reverse=True)
 
 
-def test_a_group_that_comes_first_does_not_bring_its_lesser_jobs_before_plain_ones(
+def test_a_group_with_an_urgent_job_does_not_bring_its_other_jobs_before_plain_ones(
     conn: Connection, worker: UUID
 ) -> None:
     definition(conn, max_running=1_000)
@@ -248,7 +249,7 @@ def test_a_group_that_comes_first_does_not_bring_its_lesser_jobs_before_plain_on
     assert _ids(claim(conn, worker, limit=6)) == set(low)
 
 
-# Where a claim may look.
+# Queues and tenants that a claim may use.
 
 
 def _claim_from(conn: Connection, queues: list[str], limits: list[int]) -> list[str]:
@@ -267,15 +268,17 @@ def test_tenants_share_a_claim_that_is_too_small_for_all(
 
 
 def test_each_queue_of_a_claim_has_its_own_limit(conn: Connection) -> None:
-    start_afresh(conn)
+    reset_all(conn)
     for queue in ("a", "b", "c", "d"):
         enqueue(conn, n=5, queue=queue)
         enqueue(conn, TENANT_B, n=5, queue=queue)
     assert _claim_from(conn, ["a", "b", "c"], [3, 0, 1]) == ["a", "a", "a", "c"]
 
 
-def test_a_paused_or_empty_queue_leaves_the_others_their_limits(conn: Connection) -> None:
-    start_afresh(conn)
+def test_a_paused_or_empty_queue_does_not_change_the_limits_of_other_queues(
+    conn: Connection,
+) -> None:
+    reset_all(conn)
     enqueue(conn, n=5, queue="a")
     enqueue(conn, n=5, queue="b")
     call(conn, "pause_queue", queue="a")
@@ -290,7 +293,7 @@ def test_a_claim_is_confined_to_the_tenants_it_names(conn: Connection, worker: U
     assert claim(conn, worker, limit=10, tenants=[]) == []
 
 
-def test_a_tenant_named_twice_has_one_turn(conn: Connection, worker: UUID) -> None:
+def test_a_tenant_named_twice_gets_one_turn(conn: Connection, worker: UUID) -> None:
     jobs = enqueue(conn, TENANT_A, n=6)
     got = claim(conn, worker, limit=6, tenants=[TENANT_A, TENANT_A])
     assert sorted(_ids(got)) == sorted(jobs)
@@ -324,7 +327,7 @@ def test_tenants_that_contradict_the_transaction_are_refused(
         claim(conn, worker, limit=10, tenants=[TENANT_A])
 
 
-def test_confined_and_open_claims_of_one_session_do_not_mislead_each_other(
+def test_confined_and_open_claims_of_one_session_do_not_affect_each_other(
     conn: Connection, worker: UUID
 ) -> None:
     for tenant in (TENANT_A, TENANT_B):

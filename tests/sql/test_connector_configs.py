@@ -1,4 +1,4 @@
-"""Configurations of connectors and the keys of tenants, as the engine keeps them."""
+"""Configurations of connectors and the keys of tenants, as the engine stores them."""
 
 from typing import Any
 from uuid import UUID, uuid4
@@ -28,7 +28,7 @@ def create_as(conn: Connection, config: dict[str, Any], tenant: UUID = TENANT_A)
     return made
 
 
-def test_a_configuration_shows_where_its_secrets_come_from_and_nothing_of_them(
+def test_a_configuration_shows_the_sources_of_its_secrets_but_not_their_values(
     conn: Connection,
 ) -> None:
     secrets = {"token": SEALED, "user": BY_NAME, "gone": None}
@@ -41,7 +41,7 @@ def test_a_configuration_shows_where_its_secrets_come_from_and_nothing_of_them(
     assert kept["secrets"] == {"token": SEALED, "user": BY_NAME}
 
 
-def test_an_edit_changes_the_secrets_it_names_and_leaves_the_others(conn: Connection) -> None:
+def test_an_edit_changes_the_named_secrets_and_keeps_the_others(conn: Connection) -> None:
     made = create(conn, "edited", secrets={"old": SEALED, "kept": BY_NAME})
     changes = {"secrets": {"old": None, "new": {"from": "file:token"}}, "name": "renamed"}
     call(conn, "edit_connector_config", id=made, config=changes, tenant_id=TENANT_A)
@@ -116,7 +116,7 @@ WRONG: list[tuple[str, dict[str, Any]]] = [
 ]
 
 
-def test_what_is_no_configuration_is_refused_by_field(conn: Connection) -> None:
+def test_an_invalid_configuration_is_refused_by_field(conn: Connection) -> None:
     made = create(conn, "right")
     for field, config in WRONG:
         with refused("JF002", field=field):
@@ -125,7 +125,7 @@ def test_what_is_no_configuration_is_refused_by_field(conn: Connection) -> None:
             call(conn, "edit_connector_config", id=made, config=config, tenant_id=TENANT_A)
 
 
-def test_a_name_is_taken_within_its_tenant_only(conn: Connection) -> None:
+def test_a_name_is_unique_within_its_tenant_only(conn: Connection) -> None:
     create(conn, "taken")
     create(conn, "taken", TENANT_B)
     other = create(conn, "other")
@@ -135,7 +135,7 @@ def test_a_name_is_taken_within_its_tenant_only(conn: Connection) -> None:
         call(conn, "edit_connector_config", id=other, config={"name": "taken"}, tenant_id=TENANT_A)
 
 
-def test_a_tenant_has_at_most_a_hundred(conn: Connection) -> None:
+def test_a_tenant_has_at_most_a_hundred_configurations(conn: Connection) -> None:
     tenant = uuid4()
     for number in range(100):
         create(conn, f"c{number}", tenant)
@@ -147,7 +147,7 @@ def test_a_tenant_has_at_most_a_hundred(conn: Connection) -> None:
     assert names == sorted(f"c{number}" for number in range(100))
 
 
-def test_the_first_key_of_a_tenant_is_the_one_that_stays(conn: Connection) -> None:
+def test_the_first_key_of_a_tenant_is_kept(conn: Connection) -> None:
     tenant, first, second = uuid4(), b"1" * 60, b"2" * 60
     kept = [
         call(conn, "keep_tenant_key", key_id="k", wrapped=wrapped, tenant_id=tenant)
@@ -158,7 +158,7 @@ def test_the_first_key_of_a_tenant_is_the_one_that_stays(conn: Connection) -> No
         call(conn, "keep_tenant_key", key_id="k", wrapped=b"short", tenant_id=tenant)
 
 
-def test_a_key_is_rewrapped_only_from_what_was_read(conn: Connection) -> None:
+def test_a_key_is_rewrapped_only_if_unchanged_since_it_was_read(conn: Connection) -> None:
     tenant = uuid4()
     call(conn, "keep_tenant_key", key_id="old", wrapped=b"1" * 60, tenant_id=tenant)
     for before, done in ((b"0" * 60, False), (b"1" * 60, True), (b"1" * 60, False)):
@@ -171,7 +171,7 @@ def test_a_key_is_rewrapped_only_from_what_was_read(conn: Connection) -> None:
     assert tenant in of_new - of_old
 
 
-def test_clients_neither_open_configurations_nor_read_the_tables(connect: Connect) -> None:
+def test_clients_neither_unseal_configurations_nor_read_the_tables(connect: Connect) -> None:
     client = connect("client_login")
     with as_tenant(client, TENANT_A):
         call(client, "list_connector_configs")

@@ -1,4 +1,4 @@
-"""Definitions: what code registers, what operators set over it, and which of the two counts."""
+"""Definitions: settings registered by code, overrides by operators, and the effective settings."""
 
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -38,7 +38,7 @@ def test_a_definition_has_the_documented_defaults(conn: Connection) -> None:
     assert (row["max_running"], row["rate_limit"], row["rate_period_s"]) == (None, None, 1)
 
 
-def test_settings_are_taken_and_a_setting_no_longer_given_is_gone(conn: Connection) -> None:
+def test_settings_are_stored_and_a_setting_no_longer_given_is_removed(conn: Connection) -> None:
     schema = {"type": "object"}
     definition(conn, description="d", parameters=schema, queue="q", max_running=3, timeout_s=9)
     row = effective(conn)
@@ -50,7 +50,7 @@ def test_settings_are_taken_and_a_setting_no_longer_given_is_gone(conn: Connecti
     assert (row["max_running"], row["timeout_s"]) == (None, 3600)
 
 
-def test_what_operators_set_survives_registration(conn: Connection) -> None:
+def test_an_override_survives_registration(conn: Connection) -> None:
     definition(conn, timeout_s=10, max_attempts=3)
     override(conn, timeout_s=99, is_active=False)
     definition(conn, timeout_s=20, max_attempts=4)
@@ -60,7 +60,7 @@ def test_what_operators_set_survives_registration(conn: Connection) -> None:
         enqueue_one(conn)
 
 
-def test_an_override_holds_for_all_versions_and_for_those_to_come(conn: Connection) -> None:
+def test_an_override_applies_to_all_current_and_future_versions(conn: Connection) -> None:
     definition(conn, "test", 1, timeout_s=10)
     definition(conn, "test", 2, timeout_s=20)
     override(conn, timeout_s=99)
@@ -68,7 +68,7 @@ def test_an_override_holds_for_all_versions_and_for_those_to_come(conn: Connecti
     assert [effective(conn, "test", v)["timeout_s"] for v in (1, 2, 3)] == [99, 99, 99]
 
 
-def test_null_takes_an_override_back(conn: Connection) -> None:
+def test_null_removes_an_override(conn: Connection) -> None:
     definition(conn, timeout_s=10)
     override(conn, timeout_s=99, max_running=2)
     override(conn, timeout_s=None)
@@ -77,7 +77,7 @@ def test_null_takes_an_override_back(conn: Connection) -> None:
     assert row["overrides"] == {"max_running": 2}
 
 
-def test_limits_of_the_newest_version_hold_for_all(conn: Connection) -> None:
+def test_limits_of_the_newest_version_apply_to_all(conn: Connection) -> None:
     definition(conn, "test", 2, max_running=5, rate_limit=7)
     definition(conn, "test", 1, max_running=1)
     rows = [effective(conn, "test", v) for v in (1, 2)]
@@ -96,7 +96,7 @@ def test_settings_other_than_limits_belong_to_their_version(conn: Connection) ->
     assert (new["queue"], new["max_attempts"]) == ("new", 2)
 
 
-def test_registering_the_same_again_writes_nothing(conn: Connection) -> None:
+def test_registering_unchanged_settings_writes_nothing(conn: Connection) -> None:
     definition(conn, timeout_s=10)
     [before] = conn.execute("select xmin, updated_at from jobforge.definitions").fetchall()
     definition(conn, timeout_s=10)
@@ -104,7 +104,7 @@ def test_registering_the_same_again_writes_nothing(conn: Connection) -> None:
     assert after == before
 
 
-def test_many_workers_may_register_at_once(conn: Connection, connect: Connect) -> None:
+def test_many_workers_may_register_concurrently(conn: Connection, connect: Connect) -> None:
     sessions = [connect("worker_login") for _ in range(6)]
 
     def register(session: Connection) -> None:
@@ -128,7 +128,7 @@ def test_settings_out_of_bounds_leave_the_definition_as_it_was(conn: Connection)
     assert effective(conn) == before
 
 
-def test_an_override_of_attempts_holds_for_jobs_enqueued_from_then_on(conn: Connection) -> None:
+def test_an_override_of_attempts_applies_to_jobs_enqueued_afterwards(conn: Connection) -> None:
     definition(conn)
     before = enqueue_one(conn)
     override(conn, max_attempts=9)
@@ -136,7 +136,7 @@ def test_an_override_of_attempts_holds_for_jobs_enqueued_from_then_on(conn: Conn
     assert [job_of(conn, TENANT_A, job)["max_attempts"] for job in (before, after)] == [5, 9]
 
 
-def test_a_timeout_is_that_of_the_claim_unless_the_job_has_its_own(conn: Connection) -> None:
+def test_a_timeout_is_taken_at_the_claim_unless_the_job_has_its_own(conn: Connection) -> None:
     definition(conn, timeout_s=10)
     enqueue_one(conn)
     enqueue_one(conn, timeout_s=77, queue="own")
@@ -146,7 +146,7 @@ def test_a_timeout_is_that_of_the_claim_unless_the_job_has_its_own(conn: Connect
 
 
 @pytest.mark.parametrize("outcome", ["failed", "succeeded"])
-def test_a_job_whose_definition_is_gone_can_still_end(conn: Connection, outcome: str) -> None:
+def test_a_job_whose_definition_is_gone_can_still_finish(conn: Connection, outcome: str) -> None:
     definition(conn)
     job, worker = enqueue_one(conn), new_worker()
     held = claim(conn, worker)

@@ -1,4 +1,4 @@
-"""A job waits for its parents: who is released, when, and what a parent that fails brings about."""
+"""A job waits for its parents: when it is released, and what a failing parent causes."""
 
 from uuid import UUID, uuid4
 
@@ -21,7 +21,7 @@ from sql.engine import (
     refused,
     state_of,
 )
-from sql.interleave import Action, Interleaver, Script, interleavings
+from sql.interleaver import Action, Interleaver, Script, interleavings
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ def after(conn: Connection, *parents: UUID, policy: str | None = None, **options
 
 
 def end(conn: Connection, job: UUID, outcome: str = "succeeded", tenant: UUID = TENANT_A) -> None:
-    """Runs one job by itself, and ends it."""
+    """Claim one job alone and end its attempt."""
     conn.execute("update jobforge.jobs set priority = 9 where id = %s", [job])
     worker = new_worker()
     rows = claim(conn, worker, tenants=[tenant])
@@ -81,7 +81,7 @@ def test_the_policy_decides_when_a_parent_fails(
     assert state_of(jobs, TENANT_A, child) == state
 
 
-def test_a_dead_parent_that_is_revived_and_succeeds_releases_who_waited(jobs: Connection) -> None:
+def test_a_dead_parent_that_is_revived_and_succeeds_releases_its_children(jobs: Connection) -> None:
     parent = enqueue_one(jobs)
     child = after(jobs, parent, policy="wait")
     end(jobs, parent, "failed")
@@ -90,7 +90,7 @@ def test_a_dead_parent_that_is_revived_and_succeeds_releases_who_waited(jobs: Co
     assert state_of(jobs, TENANT_A, child) == "queued"
 
 
-def test_who_waits_for_a_canceled_parent_waits_for_its_retry(jobs: Connection) -> None:
+def test_a_child_of_a_canceled_parent_waits_for_its_retry(jobs: Connection) -> None:
     parent = enqueue_one(jobs)
     child = after(jobs, parent, policy="wait")
     call(jobs, "cancel_job", job_id=parent, tenant_id=TENANT_A)
@@ -109,7 +109,7 @@ def test_a_retry_of_a_canceled_child_waits_for_its_parents_again(jobs: Connectio
     assert state_of(jobs, TENANT_A, again) == "queued"
 
 
-def test_a_failure_cancels_all_that_wait_for_it_in_turn(jobs: Connection) -> None:
+def test_a_failure_cancels_its_descendants(jobs: Connection) -> None:
     chain = [enqueue_one(jobs)]
     for _ in range(50):
         chain.append(after(jobs, chain[-1]))
@@ -121,14 +121,16 @@ def test_a_failure_cancels_all_that_wait_for_it_in_turn(jobs: Connection) -> Non
 
 
 @pytest.mark.parametrize("parent", ["unknown", "foreign"])
-def test_a_parent_that_the_tenant_does_not_have_is_refused(jobs: Connection, parent: str) -> None:
+def test_a_parent_that_does_not_exist_in_the_tenant_is_refused(
+    jobs: Connection, parent: str
+) -> None:
     job = enqueue_one(jobs, TENANT_B) if parent == "foreign" else uuid4()
     with refused("JF004", job_id=str(job)):
         after(jobs, job)
     assert count(jobs, "jobs", TENANT_A) == 0
 
 
-def test_explain_names_the_parents_and_what_to_do(jobs: Connection) -> None:
+def test_explain_names_the_parents_and_the_remedy(jobs: Connection) -> None:
     waiting, dead = enqueue_one(jobs), enqueue_one(jobs)
     child = after(jobs, waiting, dead, policy="wait")
     end(jobs, dead, "failed")
@@ -141,7 +143,7 @@ def test_explain_names_the_parents_and_what_to_do(jobs: Connection) -> None:
     assert "Retry the parent" in first["remedy"]
 
 
-def test_a_job_tells_of_its_parents_and_children(jobs: Connection) -> None:
+def test_a_job_lists_its_parents_and_children(jobs: Connection) -> None:
     parent = enqueue_one(jobs)
     child = after(jobs, parent)
     [row] = call(jobs, "get_job", job_id=parent, tenant_id=TENANT_A)
@@ -166,7 +168,7 @@ def job_flags(conn: Connection, job: UUID) -> int:
     return flags
 
 
-# At the same moment.
+# Concurrent changes.
 
 ENDS: dict[str, tuple[str, Json]] = {
     "success": ("succeeded", {}),
@@ -176,7 +178,7 @@ ENDS: dict[str, tuple[str, Json]] = {
 
 @pytest.mark.parametrize("ends", [("success", "success"), ("success", "death")])
 @pytest.mark.parametrize("policy", ["cancel", "run", "wait"])
-def test_two_parents_that_end_at_once_decide_on_the_child_once(
+def test_two_parents_that_finish_at_once_decide_on_the_child_once(
     jobs: Connection, connect: Connect, ends: tuple[str, str], policy: str
 ) -> None:
     interleaver = Interleaver(connect(), [connect(autocommit=False) for _ in range(2)])
@@ -200,7 +202,7 @@ def test_two_parents_that_end_at_once_decide_on_the_child_once(
 
 
 def _settle_busy(conn: Connection, scripts: list[Script]) -> None:
-    """Sends the outcomes again, as workers do: a repeated one changes nothing."""
+    """Send busy outcomes again, as workers do: a repeated outcome changes nothing."""
     for script in scripts:
         for call_ in script.calls:
             assert [row["status"] for row in call_(conn)] == ["ok"]
@@ -211,7 +213,7 @@ def settling(worker: UUID, row: Row, outcome: str, fields: Json) -> Action:
 
 
 @pytest.mark.parametrize("end_of_parent", ["success", "death"])
-def test_a_child_that_comes_while_its_parent_ends_is_not_forgotten(
+def test_a_child_enqueued_while_its_parent_finishes_is_not_forgotten(
     jobs: Connection, connect: Connect, end_of_parent: str
 ) -> None:
     interleaver = Interleaver(connect(), [connect(autocommit=False) for _ in range(2)])
@@ -233,14 +235,12 @@ def test_a_child_that_comes_while_its_parent_ends_is_not_forgotten(
     interleaver.close()
 
 
-def test_a_cancel_of_everything_and_a_settle_do_not_deadlock(
-    jobs: Connection, connect: Connect
-) -> None:
+def test_a_bulk_cancel_and_a_settlement_do_not_deadlock(jobs: Connection, connect: Connect) -> None:
     interleaver = Interleaver(connect(), [connect(autocommit=False) for _ in range(2)])
     for schedule in interleavings(2, 2):
         first = enqueue_one(jobs)
         blocked = after(jobs, first)
-        second = enqueue_one(jobs)  # in order of id the blocked one lies between them
+        second = enqueue_one(jobs)  # the blocked job lies between them in the order of ID
         after(jobs, blocked, second)
         worker = new_worker()
         rows = claim(jobs, worker, limit=2)

@@ -1,4 +1,4 @@
-"""What an enqueue makes of its fields, and what it refuses."""
+"""How enqueue interprets its fields, and what it refuses."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -48,7 +48,7 @@ def test_later_batches_have_higher_ids(conn: Connection) -> None:
     assert ids == sorted(ids)
 
 
-def test_the_answer_has_a_row_for_each_element_in_their_order(conn: Connection) -> None:
+def test_enqueue_returns_a_row_for_each_element_in_order(conn: Connection) -> None:
     definition(conn)
     enqueue_one(conn, key="second")
     rows = enqueue_batch(
@@ -64,11 +64,11 @@ def test_the_answer_has_a_row_for_each_element_in_their_order(conn: Connection) 
     assert [row["status"] for row in rows] == ["created", "existing", "created", "created"]
 
 
-def test_an_empty_batch_makes_nothing(conn: Connection) -> None:
+def test_an_empty_batch_creates_nothing(conn: Connection) -> None:
     assert enqueue_batch(conn, []) == []
 
 
-def test_one_bad_element_undoes_the_whole_batch(conn: Connection) -> None:
+def test_one_invalid_element_undoes_the_whole_batch(conn: Connection) -> None:
     definition(conn)
     with refused("JF009", definition="absent"):
         enqueue_batch(conn, [{"definition": "test"}, {"definition": "absent"}])
@@ -95,7 +95,7 @@ def test_a_job_has_plain_defaults(conn: Connection) -> None:
     assert job["created_at"] == job["run_at"] == job["queued_at"]
 
 
-def test_every_field_given_reaches_the_job(conn: Connection) -> None:
+def test_every_given_field_is_stored_with_the_job(conn: Connection) -> None:
     definition(conn)
     given: dict[str, Any] = {
         "queue": "mail",
@@ -116,7 +116,7 @@ def test_every_field_given_reaches_the_job(conn: Connection) -> None:
     assert {name: job[name] for name in expected} == expected
 
 
-def test_a_claim_hands_out_what_the_run_needs(conn: Connection) -> None:
+def test_a_claim_returns_everything_that_the_worker_needs(conn: Connection) -> None:
     definition(conn, timeout_s=33)
     job = enqueue_one(conn, payload={"a": 1}, tags=["x"], limit_key="l", correlation_id="c")
     [row] = claim(conn, new_worker())
@@ -143,7 +143,7 @@ def test_a_time_in_the_past_means_now(conn: Connection) -> None:
     assert job["run_at"] == job["created_at"]
 
 
-def test_of_a_delay_and_a_time_the_later_counts(conn: Connection, clock: Clock) -> None:
+def test_the_later_of_a_delay_and_a_time_applies(conn: Connection, clock: Clock) -> None:
     definition(conn)
     later = clock.now() + timedelta(hours=1)
     jobs = [
@@ -201,7 +201,7 @@ def test_a_version_can_be_named_in_two_ways(conn: Connection) -> None:
     assert [job_of(conn, TENANT_A, job)["version"] for job in jobs] == [2, 1, 1]
 
 
-def test_without_a_version_the_newest_active_one_is_taken(conn: Connection) -> None:
+def test_without_a_version_the_newest_active_one_is_used(conn: Connection) -> None:
     definition(conn, "test", 1, queue="old")
     definition(conn, "test", 2)
     definition(conn, "test", 3, is_active=False)
@@ -215,7 +215,7 @@ def test_an_unknown_definition_is_refused(conn: Connection, name: str) -> None:
         enqueue_one(conn, definition=name)
 
 
-def test_an_inactive_definition_takes_no_jobs_but_its_queued_ones_run(conn: Connection) -> None:
+def test_an_inactive_definition_accepts_no_jobs_but_its_queued_ones_run(conn: Connection) -> None:
     definition(conn)
     job = enqueue_one(conn)
     definition(conn, is_active=False)
@@ -226,7 +226,7 @@ def test_an_inactive_definition_takes_no_jobs_but_its_queued_ones_run(conn: Conn
     assert [row["job_id"] for row in claim(conn, new_worker())] == [job]
 
 
-# Whose job it is. What else concerns tenants is in test_tenancy.py.
+# The owner of a job. test_tenancy.py has more tests of tenants.
 
 
 def test_without_a_tenant_nothing_is_enqueued(conn: Connection, connect: Connect) -> None:
@@ -268,7 +268,7 @@ def test_a_payload_over_256_kib_is_refused(conn: Connection) -> None:
         ("enqueue_jobs", {"jobs": [{"definition": "test", "payload": {"t": "x" * 257 * KIB}}]}),
     ],
 )
-def test_a_large_payload_is_refused_with_what_to_do(
+def test_the_refusal_of_a_large_payload_says_how_to_fix_it(
     conn: Connection, function: str, arguments: dict[str, Any]
 ) -> None:
     definition(conn)
@@ -300,13 +300,13 @@ def test_a_batch_has_at_most_50000_jobs(conn: Connection) -> None:
         enqueue(conn, n=50001)
 
 
-def test_a_large_batch_is_enqueued_whole(conn: Connection) -> None:
+def test_a_large_batch_is_enqueued_completely(conn: Connection) -> None:
     definition(conn)
     assert len(set(enqueue(conn, n=20_000))) == 20_000
     assert count(conn, "jobs") == 20_000
 
 
-def test_jobs_of_two_tenants_may_be_alike_in_everything(conn: Connection) -> None:
+def test_jobs_of_two_tenants_may_be_identical(conn: Connection) -> None:
     definition(conn)
     tenants = [uuid4() for _ in range(3)]
     jobs = {enqueue_one(conn, tenant, key="same") for tenant in tenants}

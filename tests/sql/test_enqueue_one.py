@@ -1,11 +1,11 @@
-"""enqueue_job goes its own way for plain jobs; what it makes is what enqueue_jobs makes."""
+"""enqueue_job has a separate path for plain jobs; it creates the same rows as enqueue_jobs."""
 
 import psycopg
 import pytest
 from cluster import Connection
 from psycopg.types.json import Jsonb
 from sql.engine import TENANT_A, Json, Row, call, definition
-from sql.machine import stop_time
+from sql.state_machine import stop_time
 
 SAME: list[Json] = [
     {},
@@ -45,7 +45,7 @@ WRONG: list[Json] = [
 
 @pytest.mark.parametrize("options", SAME, ids=str)
 @pytest.mark.parametrize("settings", [{}, {"max_running": 1}, {"max_running_per_key": 1}], ids=str)
-def test_one_job_is_as_if_enqueued_among_many(
+def test_one_job_is_stored_as_if_enqueued_in_a_batch(
     conn: Connection, settings: Json, options: Json
 ) -> None:
     stop_time(conn)
@@ -58,7 +58,7 @@ def test_one_job_is_as_if_enqueued_among_many(
 
 
 @pytest.mark.parametrize("options", WRONG, ids=str)
-def test_one_job_is_refused_as_among_many(conn: Connection, options: Json) -> None:
+def test_one_job_is_refused_as_if_enqueued_in_a_batch(conn: Connection, options: Json) -> None:
     definition(conn)
     many = [{"definition": "test", "payload": {}, **options}]
     with pytest.raises(psycopg.Error) as among_many:
@@ -81,7 +81,7 @@ def enqueue_job(conn: Connection, payload: Json, options: Json) -> None:
 
 
 def taken(conn: Connection) -> Row:
-    """The one job of the table, which is empty after it."""
+    """Return the only job of the table, and empty the table."""
     conn.execute("delete from jobforge.idempotency_keys")
     [row] = conn.execute("delete from jobforge.jobs returning *").fetchall()
     return {name: value for name, value in row.items() if name != "id"}
@@ -123,7 +123,7 @@ def enqueue_each_way(conn: Connection) -> None:
 
 
 def rows_read(conn: Connection) -> int:
-    """Of jobs, in this transaction."""
+    """Return the number of rows of jobs that this transaction has read."""
     [row] = conn.execute(
         """
         select seq_tup_read + coalesce(idx_tup_fetch, 0) as read

@@ -15,7 +15,7 @@ from sql.engine import (
     definition,
     refused,
 )
-from sql.machine import stop_time
+from sql.state_machine import stop_time
 from sql.test_enqueue_one import SAME, WRONG
 
 PAYLOADS = [{"n": 1}, {}, {"n": [None, {"deep": "er"}]}]
@@ -30,7 +30,9 @@ LARGE = {"text": "x" * 262_144}
     [{}, {"max_running": 1}, {"max_running_per_key": 1, "hooks": True}, {"queue": "limited"}],
     ids=str,
 )
-def test_jobs_alike_are_as_if_enqueued_among_many(conn: Connection, settings: Json) -> None:
+def test_the_jobs_are_stored_as_if_enqueued_by_enqueue_jobs(
+    conn: Connection, settings: Json
+) -> None:
     stop_time(conn)
     definition(conn, **settings)
     call(conn, "put_queue", queue="limited", settings={"max_running": 1})
@@ -44,7 +46,7 @@ def test_jobs_alike_are_as_if_enqueued_among_many(conn: Connection, settings: Js
         assert made == expected, options
 
 
-def test_jobs_alike_are_refused_as_among_many(conn: Connection) -> None:
+def test_the_jobs_are_refused_as_if_enqueued_by_enqueue_jobs(conn: Connection) -> None:
     definition(conn)
     for options in WRONG:
         assert_refused_alike(conn, options)
@@ -62,7 +64,7 @@ def assert_refused_alike(conn: Connection, options: Json) -> None:
     assert alike.value.diag.message_detail == among_many.value.diag.message_detail
 
 
-def test_a_bad_payload_is_named_by_its_index(conn: Connection) -> None:
+def test_an_invalid_payload_is_named_by_its_index(conn: Connection) -> None:
     definition(conn)
     deep: Json = {}
     for _ in range(65):
@@ -77,7 +79,7 @@ def test_a_bad_payload_is_named_by_its_index(conn: Connection) -> None:
     enqueue_payloads(conn, [LARGE | {"text": "x" * 262_000}], {})
 
 
-def test_what_jobs_have_each_is_refused(conn: Connection) -> None:
+def test_options_that_differ_from_job_to_job_are_refused(conn: Connection) -> None:
     definition(conn)
     for options in FOR_EACH:
         with refused("JF002", field="options"):
@@ -87,7 +89,7 @@ def test_what_jobs_have_each_is_refused(conn: Connection) -> None:
             enqueue_payloads(conn, payloads, {})
 
 
-def test_together_payloads_may_be_larger_than_one(conn: Connection) -> None:
+def test_the_payloads_together_may_exceed_the_limit_of_one(conn: Connection) -> None:
     definition(conn)
     payloads = [{"text": "x" * 1000, "n": n} for n in range(300)]
     first = enqueue_payloads(conn, payloads, {"version": 1})
@@ -104,7 +106,7 @@ def test_payloads_that_come_compressed_from_a_table_have_the_same_limits(
         "create table public.kept as select jsonb_build_array("
         " jsonb_build_object('text', repeat('x', 1000000))) as payloads"
     )
-    # The sixth has a plan that knows no values.
+    # The sixth execution uses a generic plan.
     for _ in range(7):
         with refused("JF007", field="payload", index=0, limit=262_144):
             conn.execute(
@@ -114,13 +116,13 @@ def test_payloads_that_come_compressed_from_a_table_have_the_same_limits(
             )
 
 
-def test_no_payloads_are_no_jobs(conn: Connection) -> None:
+def test_an_empty_list_of_payloads_creates_no_jobs(conn: Connection) -> None:
     definition(conn)
     assert enqueue_payloads(conn, [], {}) is None
     assert taken(conn) == []
 
 
-def test_jobs_alike_are_of_the_tenant_of_their_transaction(conn: Connection) -> None:
+def test_the_jobs_belong_to_the_tenant_of_their_transaction(conn: Connection) -> None:
     definition(conn)
     with as_tenant(conn, TENANT_B), refused("JF006"):
         enqueue_payloads(conn, PAYLOADS, {})
@@ -142,6 +144,6 @@ def enqueue_payloads(conn: Connection, payloads: Json, options: Json) -> Json:
 
 
 def taken(conn: Connection) -> list[Row]:
-    """The jobs of the table in their order; it is empty after it."""
+    """Return the jobs of the table in order, and empty the table."""
     rows = conn.execute("delete from jobforge.jobs returning *").fetchall()
     return sorted(rows, key=lambda row: row["id"])

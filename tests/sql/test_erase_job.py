@@ -1,11 +1,10 @@
-"""The erasure of a single job: what goes, what stays, and what is refused afterwards."""
+"""The erasure of a single job: what is deleted, what is kept, and what is refused afterwards."""
 
 from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
 from cluster import Connect, Connection
-from sql.endpoints import endpoint, sent, with_connector
 from sql.engine import (
     TENANT_A,
     TENANT_B,
@@ -24,13 +23,15 @@ from sql.engine import (
     succeed,
     token,
 )
+from sql.webhook_endpoints import create_endpoint, define_connector, list_sent
 
 SECRET = "jane-doe-1984"
 ERROR = {"type": "Oops", "message": SECRET, "traceback": SECRET}
 
 
 def ended(conn: Connection, how: str, tenant: UUID = TENANT_A) -> UUID:
-    """A job that has said its secret wherever a job can, and has ended: succeeded or dead."""
+    """Return a finished job (succeeded or dead) with its secret in every field where a job can have
+    it."""
     definition(conn, max_attempts=2)
     job = enqueue_one(
         conn,
@@ -91,7 +92,7 @@ KEPT = (
 
 
 @pytest.mark.parametrize("how", ["succeeded", "canceled", "dead"])
-def test_nothing_of_an_erased_job_is_left_but_what_counts_need(conn: Connection, how: str) -> None:
+def test_an_erased_job_keeps_only_what_the_counts_need(conn: Connection, how: str) -> None:
     job = ended(conn, how)
     before = job_of(conn, TENANT_A, job)
     counted = call(conn, "list_failures", tenant_id=TENANT_A)
@@ -109,18 +110,18 @@ def test_nothing_of_an_erased_job_is_left_but_what_counts_need(conn: Connection,
         assert after["error"] == {"type": "Oops", "message": "erased"}
 
 
-def test_the_messages_of_webhooks_about_an_erased_job_are_erased(conn: Connection) -> None:
-    with_connector(conn)
-    webhook_id = endpoint(conn, events=["end", "failure"])
+def test_webhook_messages_about_an_erased_job_are_erased(conn: Connection) -> None:
+    define_connector(conn)
+    webhook_id = create_endpoint(conn, events=["end", "failure"])
     job = ended(conn, "dead")
     assert "webhook_deliveries" in tables_that_say(conn, SECRET)
-    messages = len(sent(conn, webhook_id))
+    messages = len(list_sent(conn, webhook_id))
     erase_job(conn, job)
     assert tables_that_say(conn, SECRET) == []
-    assert len(sent(conn, webhook_id)) == messages
+    assert len(list_sent(conn, webhook_id)) == messages
 
 
-def test_the_audit_log_and_the_timeline_say_who_erased_a_job(conn: Connection) -> None:
+def test_the_audit_log_and_the_timeline_record_who_erased_a_job(conn: Connection) -> None:
     job = ended(conn, "canceled")
     with conn.transaction():
         conn.execute("select set_config('app.actor', 'key:dpo', true)")
@@ -168,7 +169,7 @@ def test_a_client_erases_jobs_of_its_own_tenant_only(conn: Connection, connect: 
 
 
 @pytest.mark.parametrize("how", ["succeeded", "dead"])
-def test_an_erased_job_is_never_run_again(conn: Connection, how: str) -> None:
+def test_an_erased_job_never_runs_again(conn: Connection, how: str) -> None:
     job = ended(conn, how)
     erase_job(conn, job)
     for payload in (None, {"who": "else"}):
@@ -199,7 +200,7 @@ def ended_again(conn: Connection) -> UUID:
     return job
 
 
-def test_an_erased_node_keeps_its_workflow_from_being_retried(conn: Connection) -> None:
+def test_a_workflow_with_an_erased_node_cannot_be_retried(conn: Connection) -> None:
     definition(conn)
     workflow = {"nodes": [{"name": "a", "definition": "test", "payload": {"who": SECRET}}]}
     rows = call(conn, "enqueue_workflow", workflow=workflow, tenant_id=TENANT_A)
@@ -219,7 +220,7 @@ def test_its_key_is_free_again(conn: Connection) -> None:
     assert enqueue_one(conn, key=SECRET) != job
 
 
-def test_its_artifacts_are_unused_at_once_but_not_those_that_another_job_names(
+def test_its_artifacts_are_unused_at_once_except_those_that_another_job_names(
     conn: Connection,
 ) -> None:
     definition(conn)

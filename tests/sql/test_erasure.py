@@ -1,4 +1,4 @@
-"""The erasure of a tenant: what it stops, how it goes on, and what is left at the end."""
+"""The erasure of a tenant: what it stops, how it proceeds, and what is left at the end."""
 
 from contextlib import closing
 from typing import Any
@@ -7,6 +7,7 @@ from uuid import UUID, uuid4
 import pytest
 from cluster import Connect, Connection, Database, connect_to
 from psycopg import sql
+from sql.background_call import in_background
 from sql.engine import (
     TENANT_A,
     TENANT_B,
@@ -30,9 +31,8 @@ from sql.engine import (
     state_of,
     succeed,
 )
-from sql.race import in_background
 
-# What is left of an erased tenant: its mark and the operation that erased it.
+# The remains of an erased tenant: its mark and the operation that erased it.
 LEFT = {"tenants", "operations"}
 
 
@@ -43,7 +43,7 @@ def begin(conn: Connection, tenant: UUID = TENANT_A) -> UUID:
 
 
 def advance_to(conn: Connection, operation: UUID, *phases: str) -> Row:
-    """Steps until the erasure is in one of the phases or done."""
+    """Run steps until the erasure is in one of the phases or done."""
     row = shown(conn, operation)
     while row["state"] != "done" and row["progress"]["phase"] not in phases:
         before = row["progress"]["phase"]
@@ -68,7 +68,7 @@ def finish(conn: Connection, operation: UUID) -> Row:
 
 
 def tables_with(conn: Connection, tenant: UUID) -> set[str]:
-    """Tables in any column of which a tenant's id is found, but for the audit log of operators."""
+    """Return the tables with a tenant's ID in any column, except for operators' audit entries."""
     tables = conn.execute(
         "select c.relname as name from pg_class as c"
         " where c.relnamespace = 'jobforge'::regnamespace and c.relkind in ('r', 'p')"
@@ -86,7 +86,7 @@ def tables_with(conn: Connection, tenant: UUID) -> set[str]:
     }
 
 
-# What the mark stops.
+# What the mark prevents.
 
 WRITERS: list[tuple[str, dict[str, Any]]] = [
     ("enqueue_job", {"definition": "test"}),
@@ -126,7 +126,7 @@ def test_the_id_of_an_erased_tenant_can_never_be_used_again(
         finish(conn, operation)
     assert tables_with(conn, TENANT_A) == LEFT
     enqueue_one(conn, TENANT_B)
-    # Its slug is free.
+    # Its slug can be used again.
     call(conn, "put_tenant", tenant_id=TENANT_B, settings={"slug": "acme"})
 
 
@@ -141,7 +141,7 @@ def test_jobs_of_a_marked_tenant_are_not_claimed(conn: Connection) -> None:
     assert sorted(row["job_id"] for row in claimed) == sorted(kept)
 
 
-def test_workers_of_running_jobs_are_woken_and_told_that_their_leases_are_lost(
+def test_workers_of_running_jobs_are_woken_and_their_leases_are_reported_as_lost(
     conn: Connection, connect: Connect
 ) -> None:
     definition(conn, hooks=True)
@@ -161,7 +161,7 @@ def test_workers_of_running_jobs_are_woken_and_told_that_their_leases_are_lost(
         assert count(conn, table) == 0
 
 
-def test_an_end_that_was_on_its_way_brings_nothing_about_and_fails_no_other(
+def test_a_late_settlement_has_no_effect_and_does_not_fail_the_others_of_its_batch(
     conn: Connection,
 ) -> None:
     definition(conn, hooks=True)
@@ -172,7 +172,7 @@ def test_an_end_that_was_on_its_way_brings_nothing_about_and_fails_no_other(
     ]
     worker = new_worker()
     jobs = claim(conn, worker, limit=2)
-    # As if these jobs had been claimed by a statement that did not see the mark yet.
+    # Simulates jobs claimed by a statement whose snapshot did not have the mark yet.
     conn.execute(
         "insert into jobforge.tenants (id, created_at, updated_at, erased_at)"
         " values (%s, now(), now(), now())",
@@ -183,7 +183,7 @@ def test_an_end_that_was_on_its_way_brings_nothing_about_and_fails_no_other(
     assert state_of(conn, TENANT_B, children[1]) == "queued"
 
 
-def test_events_of_a_marked_tenant_are_left_and_those_of_others_delivered(
+def test_events_of_a_marked_tenant_are_not_dispatched_and_those_of_others_are(
     conn: Connection,
 ) -> None:
     definition(conn)
@@ -200,10 +200,10 @@ def test_events_of_a_marked_tenant_are_left_and_those_of_others_delivered(
     assert count(conn, "outbox", TENANT_B) == 0
 
 
-# Other sessions at work during an erasure.
+# Other sessions during an erasure.
 
 
-def test_a_job_that_ends_during_the_erasure_leaves_nothing(
+def test_a_job_that_finishes_during_the_erasure_leaves_nothing(
     conn: Connection, connect: Connect
 ) -> None:
     definition(conn)
@@ -222,7 +222,7 @@ def test_a_job_that_ends_during_the_erasure_leaves_nothing(
 
 
 @pytest.mark.parametrize("isolation", ["read committed", "repeatable read"])
-def test_a_job_that_was_enqueued_before_the_mark_and_committed_after_is_erased(
+def test_a_job_enqueued_before_the_mark_and_committed_after_it_is_erased(
     conn: Connection, connect: Connect, isolation: str
 ) -> None:
     definition(conn)
@@ -231,7 +231,7 @@ def test_a_job_that_was_enqueued_before_the_mark_and_committed_after_is_erased(
     enqueue_one(application)
     operation = begin(conn)
     if isolation == "repeatable read":
-        enqueue_one(application)  # it does not see the mark at all
+        enqueue_one(application)  # its snapshot does not have the mark
     row = advance_to(conn, operation, "barrier")
     row = erasure_step(conn, operation)
     assert (row["state"], row["progress"]["phase"]) == ("waiting", "barrier")
@@ -241,7 +241,7 @@ def test_a_job_that_was_enqueued_before_the_mark_and_committed_after_is_erased(
     assert erased_rows(conn, TENANT_A)["jobs"] == 2 if isolation == "repeatable read" else 1
 
 
-def test_notes_in_flight_are_waited_for_by_an_operator_who_is_no_superuser(
+def test_an_operator_without_superuser_rights_waits_for_uncommitted_notes(
     conn: Connection, connect: Connect
 ) -> None:
     definition(conn)
@@ -263,7 +263,7 @@ def test_notes_in_flight_are_waited_for_by_an_operator_who_is_no_superuser(
     assert tables_with(conn, TENANT_A) == LEFT
 
 
-def test_a_slice_waits_for_no_settle_and_the_settle_of_other_tenants_is_kept(
+def test_a_step_waits_for_no_settlement_and_settlements_of_other_tenants_succeed(
     conn: Connection, connect: Connect
 ) -> None:
     definition(conn)
@@ -275,7 +275,8 @@ def test_a_slice_waits_for_no_settle_and_the_settle_of_other_tenants_is_kept(
     settling = connect(autocommit=False)
     complete(settling, worker, jobs)
     slicing = connect()
-    # It would wait for the lock that the settle holds: a deadlock if the settle waited for it.
+    # The step would wait for the settlement's lock: a deadlock if the settlement waited for the
+    # step.
     slicing.execute("set lock_timeout = '100ms'")
     operation = begin(slicing)
     for _ in range(3):
@@ -287,7 +288,7 @@ def test_a_slice_waits_for_no_settle_and_the_settle_of_other_tenants_is_kept(
     assert tables_with(conn, TENANT_A) == LEFT
 
 
-def test_a_settle_that_meets_a_slice_in_flight_is_lost_for_the_erased_tenant_alone(
+def test_a_settlement_during_an_erasure_step_is_lost_for_the_erased_tenant_only(
     conn: Connection, connect: Connect
 ) -> None:
     definition(conn)
@@ -308,10 +309,10 @@ def test_a_settle_that_meets_a_slice_in_flight_is_lost_for_the_erased_tenant_alo
     assert [row["status"] for row in complete(conn, worker, [erased])] == ["lost"]
 
 
-# Slices.
+# Steps.
 
 
-def test_a_slice_deletes_no_more_than_it_may_and_says_how_far_it_is(conn: Connection) -> None:
+def test_a_step_deletes_no_more_than_its_limit_and_reports_progress(conn: Connection) -> None:
     definition(conn)
     enqueue(conn, n=25)
     enqueue(conn, TENANT_B, n=2)
@@ -329,7 +330,7 @@ def test_a_slice_deletes_no_more_than_it_may_and_says_how_far_it_is(conn: Connec
     assert count(conn, "jobs", TENANT_B) == 2
 
 
-def test_a_driver_that_is_killed_at_any_step_is_followed_by_another(
+def test_another_driver_continues_after_a_driver_was_killed_at_any_step(
     conn: Connection, database: Database
 ) -> None:
     definition(conn)
@@ -353,7 +354,7 @@ def test_a_driver_that_is_killed_at_any_step_is_followed_by_another(
     assert tables_with(conn, TENANT_A) == LEFT
 
 
-def test_two_drivers_at_once_make_one_step(conn: Connection, connect: Connect) -> None:
+def test_of_two_concurrent_drivers_one_makes_the_step(conn: Connection, connect: Connect) -> None:
     definition(conn)
     enqueue(conn, n=30)
     operation = begin(conn)
@@ -365,7 +366,7 @@ def test_two_drivers_at_once_make_one_step(conn: Connection, connect: Connect) -
     finish(conn, operation)
 
 
-def test_rows_that_somebody_has_locked_are_passed_over_and_come_last(
+def test_rows_locked_by_others_are_skipped_and_deleted_last(
     conn: Connection, connect: Connect
 ) -> None:
     definition(conn)
@@ -380,10 +381,10 @@ def test_rows_that_somebody_has_locked_are_passed_over_and_come_last(
     assert finish(conn, operation)["done"] == 5
 
 
-# The end.
+# The final check.
 
 
-def test_the_proof_finds_rows_that_were_planted_late(conn: Connection) -> None:
+def test_the_final_check_finds_rows_inserted_late(conn: Connection) -> None:
     definition(conn)
     job = enqueue_one(conn)
     operation = begin(conn)
@@ -397,7 +398,7 @@ def test_the_proof_finds_rows_that_were_planted_late(conn: Connection) -> None:
     assert tables_with(conn, TENANT_A) == LEFT
 
 
-def test_a_job_that_is_found_by_the_proof_starts_over(conn: Connection) -> None:
+def test_a_job_found_by_the_final_check_restarts_the_erasure(conn: Connection) -> None:
     definition(conn)
     operation = begin(conn)
     advance_to(conn, operation, "proof")
@@ -411,25 +412,25 @@ def test_a_job_that_is_found_by_the_proof_starts_over(conn: Connection) -> None:
     assert tables_with(conn, TENANT_A) == LEFT
 
 
-def test_it_is_not_complete_before_the_artifacts_are_deleted(conn: Connection) -> None:
+def test_an_erasure_is_not_complete_before_the_artifacts_are_deleted(conn: Connection) -> None:
     operation = begin(conn)
     while call(conn, "advance_operations"):
         pass
     row = shown(conn, operation)
     assert (row["finished_at"], row["progress"]["phase"]) == (None, "artifacts")
-    # Nobody deletes them where all workers are of TypeScript and no server runs.
+    # No process deletes them if all workers are TypeScript workers and no server runs.
     assert (row["state"], "waits for a server" in row["reason"]) == ("waiting", True)
     [found] = call(conn, "next_erasure")
     assert found == {"tenant_id": TENANT_A, "operation_id": operation}
-    assert call(conn, "next_erasure") == []  # somebody is at it
+    assert call(conn, "next_erasure") == []  # another process is deleting them
     assert call(conn, "advance_operations") == []
-    conn.execute("update jobforge.operations set due_at = now()")  # who has been killed
+    conn.execute("update jobforge.operations set due_at = now()")  # that process was killed
     [found] = call(conn, "next_erasure")
     assert call_for_value(conn, "confirm_erasure", **found) is True
     assert call_for_value(conn, "confirm_erasure", **found) is False
 
 
-def test_it_is_complete_when_a_look_at_the_store_after_the_proof_has_found_no_file(
+def test_an_erasure_is_complete_when_a_listing_after_the_final_check_finds_no_file(
     conn: Connection,
 ) -> None:
     operation = begin(conn)
@@ -446,7 +447,7 @@ def test_it_is_complete_when_a_look_at_the_store_after_the_proof_has_found_no_fi
     assert "listed" not in shown(conn, operation)["progress"]
 
 
-def test_another_call_joins_the_erasure_and_a_later_one_looks_again(conn: Connection) -> None:
+def test_a_second_call_joins_the_erasure_and_a_later_one_starts_another(conn: Connection) -> None:
     definition(conn)
     enqueue_one(conn)
     operation = begin(conn)
@@ -457,12 +458,12 @@ def test_another_call_joins_the_erasure_and_a_later_one_looks_again(conn: Connec
         " values (%s, now(), 'f', 'restored')",
         [TENANT_A],
     )
-    # The first operation goes with the second erasure.
+    # The second erasure deletes the first operation.
     assert erase(conn) == {"jobs": 0, "failure_notes": 1, "operations": 1}
     assert count(conn, "failure_notes") == 0
 
 
-def test_the_audit_log_says_who_erased_whom_and_how_much_and_nothing_else(
+def test_the_audit_log_records_who_erased_which_tenant_and_row_counts_only(
     conn: Connection,
 ) -> None:
     definition(conn)
@@ -491,7 +492,7 @@ def test_the_audit_log_says_who_erased_whom_and_how_much_and_nothing_else(
     assert (mark["slug"], mark["name"], mark["paused_at"]) == (None, None, None)
 
 
-def test_what_operators_do_for_an_erased_tenant_is_logged_without_it(
+def test_operator_actions_for_an_erased_tenant_are_logged_without_its_id(
     conn: Connection, connect: Connect
 ) -> None:
     operation = begin(conn)
@@ -521,7 +522,7 @@ _DUMMIES = {
 }
 
 
-def test_every_table_that_has_rows_of_tenants_is_emptied(conn: Connection) -> None:
+def test_every_table_with_rows_of_tenants_is_emptied(conn: Connection) -> None:
     columns = conn.execute(
         """
         select c.relname as name, a.attname as column, a.attrelid::regclass::text as relation,

@@ -1,4 +1,4 @@
-"""Events as SQL sees them: what is refused, who is woken, what is listed and what goes."""
+"""Events in SQL: validation, wake-ups, lists, and retention."""
 
 import re
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ import pytest
 from cluster import Connect, Connection
 from psycopg.types.json import Jsonb
 from sql.engine import call, call_for_value, definition, erase, refused
-from unit.test_matching import PATTERNS
+from unit.test_event_filter import PATTERNS
 
 from jobforge.scheduler import event_filter
 
@@ -47,7 +47,7 @@ def listening(connect: Connect) -> Iterator[Connection]:
 
 
 @pytest.mark.parametrize(("code", "field", "given"), REFUSED)
-def test_what_is_no_event_is_refused(
+def test_an_invalid_event_is_refused(
     shared_conn: Connection, tenant: UUID, code: str, field: str, given: dict[str, Any]
 ) -> None:
     arguments = {"name": "order.paid", "data": {}, "options": {}, **given}
@@ -72,7 +72,7 @@ def test_data_that_comes_compressed_from_a_table_has_the_same_limit(
     conn.execute(
         "create table public.kept as select jsonb_build_object('text', repeat('x', 1000000)) as it"
     )
-    # The sixth has a plan that knows no values.
+    # The sixth execution uses a generic plan.
     for _ in range(7):
         with refused("JF007", field="data", limit=262_144):
             conn.execute(
@@ -81,7 +81,7 @@ def test_data_that_comes_compressed_from_a_table_has_the_same_limit(
             )
 
 
-def test_the_engine_agrees_on_what_fits_a_pattern(shared_conn: Connection) -> None:
+def test_the_engine_and_python_agree_on_pattern_matches(shared_conn: Connection) -> None:
     for pattern, name, fits in PATTERNS:
         found = call_for_value(
             shared_conn, "jobforge_private.matches_event", pattern=pattern, name=name
@@ -110,7 +110,7 @@ def test_schedulers_are_woken_once_and_not_while_a_recent_event_is_pending(
     assert heard == ["", "the end"]
 
 
-def test_an_event_after_the_others_were_dispatched_wakes_them_again(
+def test_an_event_after_the_previous_were_dispatched_wakes_schedulers_again(
     conn: Connection, listening: Connection, tenant: UUID
 ) -> None:
     for _ in range(2):
@@ -142,7 +142,7 @@ def test_events_are_listed_newest_first_by_page_and_filter(
     assert listed(2, sent, after="2000-01-01T00:00:00Z") == [paid]
 
 
-def test_a_tenant_that_is_deleted_leaves_no_event(conn: Connection, tenant: UUID) -> None:
+def test_a_deleted_tenant_has_no_events(conn: Connection, tenant: UUID) -> None:
     definition(conn, "ship")
     settings = {"label": "ship", "definition": "ship", "event": "*"}
     trigger = call_for_value(
@@ -157,7 +157,7 @@ def test_a_tenant_that_is_deleted_leaves_no_event(conn: Connection, tenant: UUID
     assert [_count(conn, table) for table in tables] == [0, 0, 0]
 
 
-def test_events_go_with_their_day(conn: Connection, tenant: UUID) -> None:
+def test_events_are_dropped_with_their_day(conn: Connection, tenant: UUID) -> None:
     event = _emit(conn, tenant)
     days = conn.execute(
         "select tableoid::regclass::text as day from jobforge.events where id = %s", [event]
@@ -171,8 +171,8 @@ def test_events_go_with_their_day(conn: Connection, tenant: UUID) -> None:
     assert [row["n"] for row in partitions] == [10, 10]
 
 
-def test_a_look_into_the_outbox_starts_at_its_place(conn: Connection, tenant: UUID) -> None:
-    """Whatever lies before it, dead or alive, is not read."""
+def test_reading_the_outbox_starts_at_its_position(conn: Connection, tenant: UUID) -> None:
+    """Earlier rows, dead or live, are not read."""
     conn.execute(
         "select jobforge.emit_event('order.paid', '{}', '{}', %s) from generate_series(1, 5000)",
         [tenant],
@@ -197,7 +197,7 @@ def _count(conn: Connection, table: str) -> int:
 
 
 def _blocks(conn: Connection) -> int:
-    """Of the outbox and its indexes, read since the start."""
+    """Return the number of blocks of the outbox and its indexes that were read since the start."""
     conn.execute("select pg_stat_force_next_flush()")
     [row] = conn.execute(
         "select heap_blks_hit + heap_blks_read + idx_blks_hit + idx_blks_read as n"

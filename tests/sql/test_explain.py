@@ -1,4 +1,4 @@
-"""explain_job: every reason it knows, the decisive one first, with what would change it."""
+"""explain_job: every reason that it can give, the decisive one first, with its remedy."""
 
 from datetime import datetime
 from typing import Any
@@ -17,7 +17,7 @@ from sql.engine import (
     enqueue_one,
     new_worker,
 )
-from sql.subject import prepare
+from sql.lifecycle_actions import prepare
 
 
 def explain(conn: Connection, job: UUID, tenant: UUID = TENANT_A) -> list[Row]:
@@ -68,7 +68,7 @@ def test_each_state_has_its_reason(
     assert codes(conn, subject.job, subject.tenant) == expected
 
 
-def test_a_lease_that_is_over_is_told(conn: Connection, clock: Clock) -> None:
+def test_an_expired_lease_is_reported(conn: Connection, clock: Clock) -> None:
     definition(conn, max_attempts=2)
     running = prepare(conn, clock, "running")
     clock.travel(seconds=31)
@@ -77,7 +77,7 @@ def test_a_lease_that_is_over_is_told(conn: Connection, clock: Clock) -> None:
     assert row["detail"]["worker_id"] == str(running.worker)
 
 
-def test_a_queue_that_nobody_serves_is_told(conn: Connection) -> None:
+def test_a_queue_without_workers_is_reported(conn: Connection) -> None:
     definition(conn)
     job = enqueue_one(conn, queue="mail")
     register(conn, ["default"])
@@ -87,7 +87,7 @@ def test_a_queue_that_nobody_serves_is_told(conn: Connection) -> None:
 
 
 @pytest.mark.parametrize("gone", ["stopped", "stale", "draining"])
-def test_a_worker_that_claims_no_more_does_not_count(
+def test_a_worker_that_no_longer_claims_does_not_count(
     conn: Connection, clock: Clock, gone: str
 ) -> None:
     definition(conn)
@@ -102,7 +102,7 @@ def test_a_worker_that_claims_no_more_does_not_count(
     assert "queue_not_served" in codes(conn, job)
 
 
-def test_a_definition_that_no_worker_of_the_queue_has_is_told(conn: Connection) -> None:
+def test_a_definition_without_a_worker_in_its_queue_is_reported(conn: Connection) -> None:
     definition(conn, "test", 1)
     definition(conn, "test", 2)
     job = enqueue_one(conn)
@@ -137,7 +137,7 @@ def test_a_pause_is_the_first_reason(
 
 
 def limit(conn: Connection, kind: str, **settings: Any) -> None:
-    """Puts a limit on the definition, the tenant, the queue, or each limit_key."""
+    """Put a limit on the definition, the tenant, the queue, or each limit_key."""
     names = {
         "max_running": "max_running_per_key",
         "rate_limit": "rate_limit_per_key",
@@ -153,7 +153,7 @@ def limit(conn: Connection, kind: str, **settings: Any) -> None:
 
 
 @pytest.mark.parametrize("kind", ["definition", "tenant", "queue", "key"])
-def test_a_full_cap_is_told_with_who_holds_it(conn: Connection, kind: str) -> None:
+def test_a_full_cap_is_reported_with_the_jobs_that_use_it(conn: Connection, kind: str) -> None:
     limit(conn, kind, max_running=1)
     register(conn, ["default"])
     first, second = enqueue(conn, n=2, limit_key="l")
@@ -167,7 +167,7 @@ def test_a_full_cap_is_told_with_who_holds_it(conn: Connection, kind: str) -> No
 
 
 @pytest.mark.parametrize("kind", ["definition", "tenant", "queue", "key"])
-def test_a_used_up_rate_is_told_with_the_next_slot(
+def test_an_exhausted_rate_is_reported_with_the_next_slot(
     conn: Connection, clock: Clock, kind: str
 ) -> None:
     limit(conn, kind, rate_limit=1, rate_period_s=60)
@@ -181,7 +181,7 @@ def test_a_used_up_rate_is_told_with_the_next_slot(
     assert datetime.fromisoformat(rows[0]["detail"]["next_at"]) > clock.now()
 
 
-def test_a_job_is_told_how_many_go_first(conn: Connection) -> None:
+def test_the_number_of_jobs_that_go_first_is_reported(conn: Connection) -> None:
     definition(conn)
     register(conn, ["default"])
     enqueue(conn, n=2)
@@ -193,7 +193,7 @@ def test_a_job_is_told_how_many_go_first(conn: Connection) -> None:
     assert (row["code"], row["detail"]["ahead"]) == ("waiting_turn", 5)
 
 
-def test_all_reasons_that_hold_are_told(conn: Connection) -> None:
+def test_all_applicable_reasons_are_reported(conn: Connection) -> None:
     definition(conn, max_running=1)
     job = enqueue(conn, n=2)[1]
     claim(conn, new_worker())

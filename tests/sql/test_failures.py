@@ -1,4 +1,4 @@
-"""Dead jobs in groups: what belongs together, what is counted, what people know of it."""
+"""Groups of dead jobs: their members, counts and annotations."""
 
 from datetime import timedelta
 from typing import Any
@@ -6,7 +6,7 @@ from uuid import UUID, uuid4
 
 import pytest
 from cluster import Clock, Connection
-from sql.dying import kill, run_all
+from sql.dead_jobs import create_dead_jobs, run_all
 from sql.engine import TENANT_A, Row, call, definition, enqueue_one, new_worker, refused
 
 
@@ -30,12 +30,12 @@ def annotate(conn: Connection, tenant: UUID, fingerprint: str, **changes: Any) -
     call(conn, "annotate_failure", fingerprint=fingerprint, changes=changes, tenant_id=tenant)
 
 
-def test_jobs_that_died_alike_are_one_group_and_the_newest_is_its_sample(
+def test_jobs_with_equal_errors_are_one_group_and_the_newest_is_its_sample(
     conn: Connection, tenant: UUID
 ) -> None:
-    kill(conn, 2, tenant, message="row 1 is gone")
-    [other] = kill(conn, 1, tenant, message="no answer")
-    newest = kill(conn, 3, tenant, message="row 77 is gone")[-1]
+    create_dead_jobs(conn, 2, tenant, message="row 1 is gone")
+    [other] = create_dead_jobs(conn, 1, tenant, message="no answer")
+    newest = create_dead_jobs(conn, 3, tenant, message="row 77 is gone")[-1]
     rows = failures(conn, tenant)
     assert [(row["jobs"], row["sample_job_id"]) for row in rows] == [(5, newest), (1, other)]
     assert rows[0]["error"] == {"type": "Oops", "message": "row 77 is gone"}
@@ -43,8 +43,8 @@ def test_jobs_that_died_alike_are_one_group_and_the_newest_is_its_sample(
     assert rows[0]["first_seen"] < rows[0]["last_seen"]
 
 
-def test_only_the_dead_are_counted(conn: Connection, tenant: UUID) -> None:
-    jobs = kill(conn, 3, tenant)
+def test_only_dead_jobs_are_counted(conn: Connection, tenant: UUID) -> None:
+    jobs = create_dead_jobs(conn, 3, tenant)
     call(conn, "retry_job", job_id=jobs[0], tenant_id=tenant)
     call(conn, "cancel_job", job_id=jobs[1], tenant_id=tenant)
     enqueue_one(conn, tenant)
@@ -52,15 +52,15 @@ def test_only_the_dead_are_counted(conn: Connection, tenant: UUID) -> None:
     run_all(conn, "succeeded", 10)
 
 
-def test_a_filter_narrows_groups_and_what_they_count(
+def test_a_filter_selects_groups_and_the_jobs_they_count(
     shared_clock: Clock, conn: Connection, tenant: UUID
 ) -> None:
-    kill(conn, 2, tenant)
+    create_dead_jobs(conn, 2, tenant)
     shared_clock.travel(hours=1)
     between = shared_clock.now() - timedelta(minutes=1)
-    kill(conn, 1, tenant, queue="slow")
-    kill(conn, 1, tenant, message="else")
-    kill(conn, 4, tenant, definition="other")
+    create_dead_jobs(conn, 1, tenant, queue="slow")
+    create_dead_jobs(conn, 1, tenant, message="else")
+    create_dead_jobs(conn, 4, tenant, definition="other")
 
     def counts(**which: str) -> list[int]:
         return [row["jobs"] for row in failures(conn, tenant, filter=which)]
@@ -72,9 +72,9 @@ def test_a_filter_narrows_groups_and_what_they_count(
     assert counts(definition="nobody's") == []
 
 
-def test_pages_of_groups_go_on_where_the_last_one_ended(conn: Connection, tenant: UUID) -> None:
+def test_pages_of_groups_continue_where_the_last_one_ended(conn: Connection, tenant: UUID) -> None:
     for word in ("one", "two", "three", "four", "five"):
-        kill(conn, 1, tenant, message=word)
+        create_dead_jobs(conn, 1, tenant, message=word)
     first = failures(conn, tenant, limit=3)
     rest = failures(conn, tenant, limit=3, before=first[-1]["sample_job_id"])
     messages = [row["error"]["message"] for row in first + rest]
@@ -82,7 +82,7 @@ def test_pages_of_groups_go_on_where_the_last_one_ended(conn: Connection, tenant
 
 
 def test_a_group_is_counted_up_to_ten_thousand(conn: Connection, tenant: UUID) -> None:
-    [job] = kill(conn, 1, tenant)
+    [job] = create_dead_jobs(conn, 1, tenant)
     conn.execute(
         """
         insert into jobforge.jobs
@@ -97,29 +97,29 @@ def test_a_group_is_counted_up_to_ten_thousand(conn: Connection, tenant: UUID) -
     assert [row["jobs"] for row in failures(conn, tenant)] == [10000]
 
 
-def test_a_group_tells_when_it_died_by_the_hour_and_as_which_versions(
+def test_a_group_lists_failures_by_hour_and_by_version(
     shared_clock: Clock, conn: Connection, tenant: UUID
 ) -> None:
     definition(conn, "aging")
     definition(conn, "aging", version=2)
-    kill(conn, 1, tenant, definition="aging", version=1)
+    create_dead_jobs(conn, 1, tenant, definition="aging", version=1)
     shared_clock.travel(hours=23)
-    kill(conn, 2, tenant, definition="aging")
+    create_dead_jobs(conn, 2, tenant, definition="aging")
     shared_clock.travel(hours=2)
-    kill(conn, 3, tenant, definition="aging")
+    create_dead_jobs(conn, 3, tenant, definition="aging")
     [group] = failures(conn, tenant)
     assert (group["jobs"], group["versions"]) == (6, [2, 1])
     assert group["hourly"] == [0] * 21 + [2, 0, 3], "the first was more than a day ago"
 
 
-def test_a_failure_is_back_when_it_dies_on_the_build_that_mends_it_or_a_later_one(
+def test_a_failure_recurred_if_it_happens_on_the_build_that_fixes_it_or_a_later_one(
     shared_clock: Clock, conn: Connection, tenant: UUID
 ) -> None:
     seen = []
     for build in ("1.0", "1.1", "1.0", "1.2"):
         worker = new_worker()
         call(conn, "register_worker", worker_id=worker, queues=["default"], slots=1, build=build)
-        kill(conn, 1, tenant, worker=worker)
+        create_dead_jobs(conn, 1, tenant, worker=worker)
         [group] = failures(conn, tenant)
         annotate(conn, tenant, group["fingerprint"], resolved_in="1.1")
         [group] = failures(conn, tenant)
@@ -129,7 +129,7 @@ def test_a_failure_is_back_when_it_dies_on_the_build_that_mends_it_or_a_later_on
 
 
 def test_a_wrong_filter_or_change_is_refused_by_field(conn: Connection, tenant: UUID) -> None:
-    kill(conn, 1, tenant)
+    create_dead_jobs(conn, 1, tenant)
     [group] = failures(conn, tenant)
     for field, which in [
         ("state", {"state": "dead"}),
@@ -155,10 +155,10 @@ def test_a_wrong_filter_or_change_is_refused_by_field(conn: Connection, tenant: 
             annotate(conn, tenant, group["fingerprint"], **{field: value})
 
 
-def test_what_is_noted_stays_until_it_is_taken_back(
+def test_an_annotation_stays_until_it_is_removed(
     shared_clock: Clock, conn: Connection, tenant: UUID
 ) -> None:
-    jobs = kill(conn, 2, tenant)
+    jobs = create_dead_jobs(conn, 2, tenant)
     [group] = failures(conn, tenant)
     until = shared_clock.now() + timedelta(days=1)
     annotate(conn, tenant, group["fingerprint"], note="known", snoozed_until=until.isoformat())
@@ -167,7 +167,7 @@ def test_what_is_noted_stays_until_it_is_taken_back(
         call(conn, "cancel_job", job_id=job, tenant_id=tenant)
     assert failures(conn, tenant) == []
     annotate(conn, tenant, group["fingerprint"], note=None)
-    kill(conn, 1, tenant)
+    create_dead_jobs(conn, 1, tenant)
     [group] = failures(conn, tenant)
     noted = (group["note"], group["snoozed_until"], group["resolved_in"])
     assert noted == (None, until, "1.4.2")
@@ -175,8 +175,10 @@ def test_what_is_noted_stays_until_it_is_taken_back(
     assert actions.count("failure.annotate") == 3
 
 
-def test_a_group_that_the_tenant_does_not_have_is_not_found(conn: Connection, tenant: UUID) -> None:
-    kill(conn, 1, tenant)
+def test_a_group_that_does_not_exist_in_the_tenant_is_not_found(
+    conn: Connection, tenant: UUID
+) -> None:
+    create_dead_jobs(conn, 1, tenant)
     [group] = failures(conn, tenant)
     for fingerprint in (group["fingerprint"], "0123456789abcdef"):
         with refused("JF004", fingerprint=fingerprint):

@@ -1,4 +1,4 @@
-"""Tenants take turns by weight: a flood of one delays nobody else's jobs."""
+"""Tenants take turns by weight: a flood of one tenant does not delay the jobs of others."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -7,21 +7,22 @@ from uuid import UUID, uuid4
 
 import pytest
 from cluster import Connect, Connection, connect_to, fresh_database
+from sql.claimer_threads import Fleet, Tally
 from sql.engine import TENANT_A, TENANT_B, Row, call, claim, definition, enqueue, new_worker
-from sql.fleet import Fleet, Tally
 
 from jobforge.embedded import PostgresServer
 
 FLOOD = 100_000
 SMALL = [uuid4() for _ in range(50)]
 SMALL_JOBS = 20
-# What a tenant that floods the queue may take before all the small ones are done.
+# The number of jobs that a flooding tenant may get before all jobs of the small tenants are done.
 FIRST_CLAIMS = 2_500
 
 
 @pytest.fixture(scope="module")
 def flooded(server: PostgresServer) -> Iterator[str]:
-    """A database in which one tenant has queued a flood before fifty others came with a little."""
+    """A database in which one tenant queued a flood before fifty other tenants queued a few
+    jobs."""
     with fresh_database(server) as database:
         with connect_to(database.url) as conn:
             definition(conn)
@@ -44,12 +45,12 @@ def connect_flooded(server: PostgresServer, flooded: str) -> Iterator[Connect]:
 
 
 def _claim_first(connect: Connect, wanted: int, *, claimers: int, batch: int) -> list[Row]:
-    """The first jobs that so many claimers get between them, in batches of that size."""
+    """Return the first jobs that concurrent claimers get, with claims of this batch size."""
     tally = Tally(wanted)
 
     def turn(_: int, conn: Connection, worker: UUID) -> bool:
         jobs = claim(conn, worker, limit=batch)
-        assert jobs, "a claim came back empty, with a flood in the queue"
+        assert jobs, "a claim returned no job, with a flood in the queue"
         tally.add(jobs)
         return not tally.is_full
 
@@ -67,7 +68,7 @@ def test_a_flood_does_not_delay_the_jobs_of_other_tenants(
 
 
 @pytest.mark.parametrize(("claimers", "batch"), [(1, 50), (1, 7), (1, 1), (8, 50), (8, 1)])
-def test_shares_are_those_of_the_weights(
+def test_shares_are_proportional_to_weights(
     conn: Connection, connect: Connect, claimers: int, batch: int
 ) -> None:
     definition(conn)
@@ -89,7 +90,9 @@ def test_equal_tenants_take_turns_job_by_job(conn: Connection) -> None:
         assert set(turns[start : start + 5]) == set(tenants)
 
 
-def test_hundreds_of_tenants_take_turns_however_much_each_has(conn: Connection) -> None:
+def test_hundreds_of_tenants_take_turns_regardless_of_their_number_of_jobs(
+    conn: Connection,
+) -> None:
     definition(conn)
     tenants = [uuid4() for _ in range(300)]
     for number, tenant in enumerate(tenants):
@@ -99,7 +102,7 @@ def test_hundreds_of_tenants_take_turns_however_much_each_has(conn: Connection) 
     assert Counter(turns[300:]) == Counter(tenants)
 
 
-def test_a_tenant_alone_gets_everything(conn: Connection) -> None:
+def test_a_tenant_without_competitors_gets_everything(conn: Connection) -> None:
     definition(conn)
     call(conn, "put_tenant", tenant_id=TENANT_A, settings={"weight": 1})
     call(conn, "put_tenant", tenant_id=TENANT_B, settings={"weight": 1000})
@@ -107,7 +110,7 @@ def test_a_tenant_alone_gets_everything(conn: Connection) -> None:
     assert [len(claim(conn, new_worker(), limit=50)) for _ in range(3)] == [50, 50, 20]
 
 
-def test_a_batch_is_filled_whatever_the_weights(conn: Connection) -> None:
+def test_a_batch_is_filled_regardless_of_the_weights(conn: Connection) -> None:
     definition(conn)
     call(conn, "put_tenant", tenant_id=TENANT_A, settings={"weight": 1000})
     enqueue(conn, TENANT_A, n=3)

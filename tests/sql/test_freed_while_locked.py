@@ -1,6 +1,7 @@
 """A job that another transaction frees while a cancel locks its jobs is canceled too."""
 
 from cluster import Connect, Connection
+from sql.background_call import in_background, wait_until_blocked
 from sql.engine import (
     TENANT_A,
     call,
@@ -12,7 +13,6 @@ from sql.engine import (
     new_worker,
     state_of,
 )
-from sql.race import in_background, wait_until_blocked
 
 
 def test_a_job_freed_while_a_cancel_waits_for_another_is_canceled(
@@ -26,7 +26,7 @@ def test_a_job_freed_while_a_cancel_waits_for_another_is_canceled(
     child = enqueue_one(conn, tags=["named"], after=[str(parent)])
     settling, canceling = connect(autocommit=False), connect()
     settling.execute("select from jobforge.jobs where id = %s for update", [named])
-    complete(settling, worker, held)  # frees the child, when it commits
+    complete(settling, worker, held)  # its commit frees the child
 
     def cancel(session: Connection) -> int:
         answer = call_for_value(session, "cancel_jobs", filter={"tag": "named"}, tenant_id=TENANT_A)
@@ -43,7 +43,7 @@ def test_a_job_freed_while_a_cancel_waits_for_another_is_canceled(
 def test_a_job_that_adds_jobs_to_its_workflow_locks_smaller_ids_first(
     conn: Connection, connect: Connect
 ) -> None:
-    """Otherwise it would deadlock with a cancel, which locks the same jobs in order of id."""
+    """Otherwise it would deadlock with a cancel, which locks the same jobs in order of ID."""
     definition(conn)
     nodes = [{"name": "first", "definition": "test", "queue": "later"}]
     nodes += [{"name": "grower", "definition": "test", "queue": "default"}]
@@ -68,7 +68,7 @@ def test_a_job_that_adds_jobs_to_its_workflow_locks_smaller_ids_first(
 
     with in_background(adding, add) as answer:
         wait_until_blocked(conn, adding, answer)
-        # It waits for the smaller id, and has not locked its own job yet.
+        # It waits for the smaller ID, and has not locked its own job yet.
         holder.execute(
             "select from jobforge.jobs where id = %s for update nowait", [jobs["grower"]]
         )

@@ -1,7 +1,7 @@
-"""Take a guard out of the engine, and a rule that other tests check is seen to break.
+"""Remove a guard from the engine, and check that a rule of another test then fails.
 
-So those tests can fail, and it is the guard that keeps the rule. Also the interleaver is tried here
-on sessions that must wait, and on sessions that must deadlock.
+This shows that those tests can fail, and that the guard enforces the rule. These tests also check
+the interleaver itself, with sessions that must wait and with sessions that must deadlock.
 """
 
 from collections.abc import Iterator
@@ -10,24 +10,24 @@ from uuid import UUID
 import psycopg
 import pytest
 from cluster import Clock, Connect, Connection
-from sql.claiming import claim
-from sql.contest import World, scripts
+from sql.concurrency_scenarios import World, scripts
 from sql.engine import definition, new_worker
-from sql.following import (
-    check_a_discarded_job_is_not_followed_again,
-    check_a_retry_is_not_followed,
-    with_hooks,
+from sql.hook_jobs import (
+    check_a_discarded_job_has_no_second_hook_job,
+    check_a_retry_has_no_hook_job,
+    define_hooks,
 )
-from sql.interleave import Action, Interleaver, Script, interleavings
+from sql.interleaver import Action, Interleaver, Script, interleavings
 from sql.mutation import mutate
-from sql.settling import (
+from sql.settlement import (
     check_a_late_heartbeat,
     check_a_late_note,
     check_a_late_settlement,
-    held,
-    reaped,
+    claim_and_reap_job,
+    claim_job,
     settle,
 )
+from sql.uncached_claim import claim
 
 
 @pytest.fixture
@@ -47,7 +47,7 @@ def test_without_its_lease_guard_a_late_completion_ends_another_attempt(
     conn: Connection, clock: Clock, worker: UUID
 ) -> None:
     mutate(conn, "settle_jobs", "and j.lease = g.lease", "")
-    job = reaped(conn, clock, worker)
+    job = claim_and_reap_job(conn, clock, worker)
     claim(conn, worker)
     with pytest.raises(AssertionError):
         check_a_late_settlement(conn, worker, job, "succeeded")
@@ -57,7 +57,7 @@ def test_without_its_lease_guard_a_late_success_ends_another_attempt(
     conn: Connection, clock: Clock, worker: UUID
 ) -> None:
     mutate(conn, "move_succeeded_jobs", "and j.lease = g.lease", "")
-    job = reaped(conn, clock, worker)
+    job = claim_and_reap_job(conn, clock, worker)
     claim(conn, worker)
     with pytest.raises(AssertionError):
         check_a_late_settlement(conn, worker, job, "plain")
@@ -69,7 +69,7 @@ def test_without_its_lease_guard_a_late_failure_ends_another_attempt(
     mutate(conn, "settle_free_jobs", "and j.lease = g.lease", "")
     mutate(conn, "settle_unfinished_jobs", "and j.lease = g.lease", "")
     mutate(conn, "settle_unfinished_jobs", "and j.lease = h.lease", "")
-    job = reaped(conn, clock, worker)
+    job = claim_and_reap_job(conn, clock, worker)
     claim(conn, worker)
     with pytest.raises(AssertionError):
         check_a_late_settlement(conn, worker, job, "failed")
@@ -83,13 +83,13 @@ def test_without_its_lease_guard_a_late_failure_ends_another_attempt(
         (["move_succeeded_jobs"], "plain"),
     ],
 )
-def test_without_its_worker_guard_anybody_ends_an_attempt(
+def test_without_its_worker_guard_any_worker_ends_an_attempt(
     conn: Connection, worker: UUID, functions: list[str], outcome: str
 ) -> None:
     for function in functions:
         mutate(conn, function, "and j.worker_id = g.worker_id", "")
     with pytest.raises(AssertionError):
-        check_a_late_settlement(conn, new_worker(), held(conn, worker), outcome)
+        check_a_late_settlement(conn, new_worker(), claim_job(conn, worker), outcome)
 
 
 @pytest.mark.parametrize(
@@ -100,10 +100,10 @@ def test_without_its_worker_guard_anybody_ends_an_attempt(
         ("settle_free_jobs", "skip locked", "failed"),
     ],
 )
-def test_without_a_look_at_locks_a_settlement_waits_for_one(
+def test_without_its_check_of_locks_a_settlement_waits_for_one(
     conn: Connection, connect: Connect, worker: UUID, function: str, guard: str, outcome: str
 ) -> None:
-    job = held(conn, worker)
+    job = claim_job(conn, worker)
     holder, settling = connect(autocommit=False), connect()
     holder.execute("select from jobforge.jobs for update")
     settling.execute("set lock_timeout = '50ms'")
@@ -125,34 +125,36 @@ def test_without_its_lease_guard_a_late_note_is_kept(
     conn: Connection, clock: Clock, worker: UUID
 ) -> None:
     mutate(conn, "note_jobs", "and j.lease = t.lease", "")
-    job = reaped(conn, clock, worker)
+    job = claim_and_reap_job(conn, clock, worker)
     claim(conn, worker)
     with pytest.raises(AssertionError):
         check_a_late_note(conn, worker, job)
 
 
-def test_without_its_worker_guard_anybody_notes_a_job(conn: Connection, worker: UUID) -> None:
+def test_without_its_worker_guard_any_worker_adds_notes_to_a_job(
+    conn: Connection, worker: UUID
+) -> None:
     mutate(conn, "note_jobs", "and j.worker_id = p_worker_id", "")
     with pytest.raises(AssertionError):
-        check_a_late_note(conn, new_worker(), held(conn, worker))
+        check_a_late_note(conn, new_worker(), claim_job(conn, worker))
 
 
-def test_without_a_look_at_its_state_a_failure_that_is_retried_is_followed(
+def test_without_its_check_of_the_state_a_retried_failure_gets_a_hook_job(
     conn: Connection,
 ) -> None:
     mutate(conn, "follow_up", "and v_ended.state in ('succeeded', 'canceled', 'dead')", "")
-    with_hooks(conn)
+    define_hooks(conn)
     with pytest.raises(AssertionError):
-        check_a_retry_is_not_followed(conn)
+        check_a_retry_has_no_hook_job(conn)
 
 
-def test_without_a_look_at_its_state_a_dead_job_is_followed_again_when_it_is_discarded(
+def test_without_its_check_of_the_state_a_discarded_dead_job_gets_a_second_hook_job(
     conn: Connection,
 ) -> None:
     mutate(conn, "follow_up", "and v_ended.was <> 'dead'", "")
-    with_hooks(conn)
+    define_hooks(conn)
     with pytest.raises(AssertionError):
-        check_a_discarded_job_is_not_followed_again(conn)
+        check_a_discarded_job_has_no_second_hook_job(conn)
 
 
 def test_without_the_lock_of_its_group_two_claims_exceed_a_cap(
@@ -182,7 +184,7 @@ def pair(conn: Connection) -> None:
 
 
 @pytest.mark.usefixtures("pair")
-def test_a_session_that_waits_goes_on_when_the_other_commits(
+def test_a_session_that_waits_continues_when_the_other_commits(
     conn: Connection, interleaver: Interleaver
 ) -> None:
     once = Script("once", (_update(1),))
@@ -205,6 +207,6 @@ def test_a_deadlock_is_a_failure(interleaver: Interleaver) -> None:
         interleaver.run([up, down], (0, 1, 0, 1, 0, 1), lambda: None)
 
 
-def test_interleavings_are_all_orders() -> None:
+def test_interleavings_contain_all_orders() -> None:
     assert sorted(interleavings(1, 2)) == [(0, 1, 1), (1, 0, 1), (1, 1, 0)]
     assert len(set(interleavings(2, 2, 2))) == 90

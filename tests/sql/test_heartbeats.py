@@ -1,6 +1,6 @@
-"""Heartbeats extend leases while others hold the job's row, and `ok` always means extended.
+"""Heartbeats extend leases while other sessions lock the job's row; `ok` always means extended.
 
-The reaper and a heartbeat meet at the job's row in `heartbeats`: the first to lock it wins.
+The reaper and a heartbeat synchronize on the job's row in `heartbeats`: the first to lock it wins.
 """
 
 from collections.abc import Callable
@@ -9,6 +9,7 @@ from uuid import UUID
 
 import pytest
 from cluster import Clock, Connect, Connection
+from sql.background_call import in_background, wait_until_blocked
 from sql.engine import (
     TENANT_A,
     TENANT_B,
@@ -30,7 +31,6 @@ from sql.engine import (
     state_of,
 )
 from sql.mutation import mutate
-from sql.race import in_background, wait_until_blocked
 
 HELD_UP = "'100ms'"  # how long heartbeats and the reaper wait for each other
 
@@ -48,7 +48,7 @@ def started(conn: Connection, worker: UUID, tenant: UUID = TENANT_A) -> Row:
 
 
 def beat(conn: Connection, worker: UUID, *jobs: Row, lease_s: float = 30) -> list[str]:
-    """The status of each job, in the order given."""
+    """Return the status of each job, in the order given."""
     answers = {row["job_id"]: row["status"] for row in heartbeat(conn, worker, jobs, lease_s)}
     return [answers[job["job_id"]] for job in jobs]
 
@@ -67,7 +67,7 @@ def hold_heartbeat(holder: Connection, job: Row) -> None:
     holder.execute("select from jobforge.heartbeats where job_id = %s for update", [job["job_id"]])
 
 
-# Somebody holds the row of the job.
+# Another session locks the row of the job.
 
 
 def _await_it(holder: Connection, job: Row) -> None:
@@ -81,7 +81,7 @@ def _cancel_it(holder: Connection, job: Row) -> None:
 @pytest.mark.parametrize(
     ("hold", "afterwards"), [(_await_it, "ok"), (_cancel_it, "cancel")], ids=["after", "cancel"]
 )
-def test_a_job_whose_row_an_open_transaction_holds_keeps_its_lease(
+def test_a_job_whose_row_an_open_transaction_locks_keeps_its_lease(
     conn: Connection,
     connect: Connect,
     clock: Clock,
@@ -99,7 +99,7 @@ def test_a_job_whose_row_an_open_transaction_holds_keeps_its_lease(
     assert reaped(conn) == set()
     assert beat(conn, worker, job) == [afterwards]
     clock.travel(seconds=31)
-    assert reaped(conn) == {job["job_id"]}, "and a lease that nobody extends runs out"
+    assert reaped(conn) == {job["job_id"]}, "a lease that is not extended expires"
 
 
 def test_a_heartbeat_does_not_write_the_job(conn: Connection, worker: UUID) -> None:
@@ -125,7 +125,7 @@ def test_heartbeats_are_heap_only_updates(conn: Connection, worker: UUID) -> Non
     assert (row["updates"], row["heap_only"]) == (50, 50)
 
 
-def test_a_heartbeat_does_not_wait_for_whoever_holds_the_row_of_its_worker(
+def test_a_heartbeat_does_not_wait_for_a_lock_on_its_worker_row(
     conn: Connection, connect: Connect, clock: Clock, worker: UUID
 ) -> None:
     call(conn, "register_worker", worker_id=worker, queues=["default"], slots=1)
@@ -133,7 +133,7 @@ def test_a_heartbeat_does_not_wait_for_whoever_holds_the_row_of_its_worker(
     call(holder, "drain_worker", worker_id=worker)
     clock.travel(seconds=20)
     beating = connect()
-    beating.execute("set lock_timeout = '1ms'")  # whatever waits for a lock at all, fails
+    beating.execute("set lock_timeout = '1ms'")  # fails on any lock wait
     assert beat(beating, worker, job) == ["ok"]
     clock.travel(seconds=20)
     assert reaped(conn) == set()
@@ -141,7 +141,7 @@ def test_a_heartbeat_does_not_wait_for_whoever_holds_the_row_of_its_worker(
     assert [row["status"] for row in heartbeat(conn, worker, [job])] == ["ok", "drain"]
 
 
-# Somebody holds the heartbeat.
+# Another session locks the row of the heartbeat.
 
 
 def test_a_heartbeat_that_cannot_be_written_is_held_and_extends_nothing(
@@ -183,7 +183,7 @@ def test_a_cancel_is_reported_once_the_lease_can_be_extended(
     assert beat(conn, worker, job) == ["cancel"]
 
 
-def test_the_single_form_knows_held(conn: Connection, connect: Connect, worker: UUID) -> None:
+def test_the_single_form_supports_held(conn: Connection, connect: Connect, worker: UUID) -> None:
     job, holder = started(conn, worker), connect(autocommit=False)
     token = {name: job[name] for name in ("tenant_id", "job_id", "lease")}
     beat(conn, worker, job)
@@ -196,7 +196,7 @@ def test_the_single_form_knows_held(conn: Connection, connect: Connect, worker: 
         call(conn, "heartbeat_job", worker_id=worker, **token)
 
 
-def test_a_heartbeat_that_is_held_up_keeps_nobody_else_from_being_reaped(
+def test_a_blocked_heartbeat_does_not_prevent_the_reaping_of_other_jobs(
     conn: Connection, connect: Connect, clock: Clock, worker: UUID
 ) -> None:
     known, fresh, other = (started(conn, worker) for _ in range(3))
@@ -211,7 +211,7 @@ def test_a_heartbeat_that_is_held_up_keeps_nobody_else_from_being_reaped(
     assert reaped(conn) == {known["job_id"], fresh["job_id"]}
 
 
-# The reaper and a heartbeat at the same time.
+# The reaper and a concurrent heartbeat.
 
 
 @pytest.mark.parametrize("is_first", [True, False])
@@ -283,7 +283,7 @@ def test_a_heartbeat_does_not_wait_for_the_reaper(
     assert beat(conn, worker, job) == ["lost"]
 
 
-# What the reaper reads.
+# Rows that the reaper reads.
 
 
 def test_the_reaper_reads_an_extended_lease_once(
@@ -309,7 +309,7 @@ def test_extended_leases_do_not_hide_a_lost_one(
     assert [row["job_id"] for row in reap(conn, limit=1)] == [lost["job_id"]]
 
 
-def test_a_heartbeat_of_the_last_lease_keeps_no_new_one_alive(
+def test_a_heartbeat_of_the_previous_lease_does_not_extend_the_new_one(
     conn: Connection, clock: Clock, worker: UUID
 ) -> None:
     definition(conn, max_attempts=3)
@@ -344,7 +344,7 @@ def test_after_an_outage_live_workers_report_before_leases_are_ended(
     assert state_of(conn, TENANT_A, alive["job_id"]) == "running"
 
 
-def test_without_an_outage_a_lease_is_ended_when_it_is_over(
+def test_without_an_outage_a_lease_is_ended_when_it_expires(
     conn: Connection, clock: Clock, worker: UUID
 ) -> None:
     job = started(conn, worker)
@@ -355,10 +355,10 @@ def test_without_an_outage_a_lease_is_ended_when_it_is_over(
     assert reaped(conn) == {job["job_id"]}
 
 
-def test_a_lease_that_runs_out_after_an_outage_is_ended_when_it_is_over(
+def test_a_lease_that_expires_after_an_outage_is_ended_at_that_time(
     conn: Connection, clock: Clock, worker: UUID
 ) -> None:
-    """The only worker was killed, and is back before the lease has run out."""
+    """The only worker was killed, and its successor starts before the lease has expired."""
     job = started(conn, worker)
     assert reaped(conn) == set()
     clock.pass_without_reaping(seconds=20)
@@ -367,10 +367,10 @@ def test_a_lease_that_runs_out_after_an_outage_is_ended_when_it_is_over(
     assert reaped(conn) == {job["job_id"]}
 
 
-def test_a_gap_that_no_heartbeat_can_miss_gives_no_grace(
+def test_a_gap_too_short_to_miss_a_heartbeat_gives_no_grace(
     conn: Connection, clock: Clock, worker: UUID
 ) -> None:
-    """Workers extend a lease before half of it is over."""
+    """Workers extend a lease before half of it has passed."""
     job = started(conn, worker)
     clock.travel(seconds=20)
     assert reaped(conn) == set()
@@ -402,7 +402,7 @@ def test_a_worker_that_signed_off_gets_no_grace(
     assert reaped(conn) == {job["job_id"]}
 
 
-def test_the_workers_of_one_tenant_have_outages_of_their_own(
+def test_the_workers_of_one_tenant_have_separate_outages(
     conn: Connection, clock: Clock, worker: UUID
 ) -> None:
     jobs = {tenant: started(conn, worker, tenant)["job_id"] for tenant in (TENANT_A, TENANT_B)}
@@ -416,10 +416,10 @@ def test_the_workers_of_one_tenant_have_outages_of_their_own(
     assert reaped_by_its_own() == set()
     clock.travel(seconds=31)
     assert reaped_by_its_own() == {jobs[TENANT_A]}
-    assert reaped(conn) == {jobs[TENANT_B]}, "nobody has ever reaped for all tenants"
+    assert reaped(conn) == {jobs[TENANT_B]}, "no worker has ever reaped for all tenants"
 
 
-def test_a_tenant_that_reaps_does_not_hide_an_outage_from_the_others(
+def test_a_tenant_that_reaps_does_not_hide_an_outage_of_the_others(
     conn: Connection, clock: Clock, worker: UUID
 ) -> None:
     job = started(conn, worker, TENANT_B)["job_id"]
@@ -433,7 +433,7 @@ def test_a_tenant_that_reaps_does_not_hide_an_outage_from_the_others(
     assert reaped(conn) == {job}
 
 
-def test_a_reaper_that_cannot_note_its_call_still_reaps(
+def test_a_reaper_that_cannot_record_its_call_still_reaps(
     conn: Connection, connect: Connect, clock: Clock, worker: UUID
 ) -> None:
     job, holder = started(conn, worker), connect(autocommit=False)
@@ -464,7 +464,7 @@ def test_the_time_of_the_last_reap_is_written_once_a_second(conn: Connection, cl
     assert written() > first
 
 
-def test_explain_tells_until_when_a_worker_may_report(
+def test_explain_says_until_when_a_worker_may_report(
     conn: Connection, clock: Clock, worker: UUID
 ) -> None:
     job = started(conn, worker)
@@ -475,7 +475,7 @@ def test_explain_tells_until_when_a_worker_may_report(
 
     reap(conn)
     clock.pass_without_reaping(minutes=2)
-    assert "grace_until" not in explained()["detail"], "nobody has reaped yet"
+    assert "grace_until" not in explained()["detail"], "no worker has reaped yet"
     reap(conn)
     row = explained()
     assert row["code"] == "lease_expired"
@@ -489,7 +489,7 @@ def test_explain_tells_until_when_a_worker_may_report(
     assert "stopped renewing" in row["message"]
 
 
-# What is shown.
+# Where the lease is shown.
 
 
 def test_the_extended_lease_is_shown_everywhere(
@@ -509,8 +509,8 @@ def test_the_extended_lease_is_shown_everywhere(
     )
     [holder] = call(conn, "list_holders", queue="default")
     assert holder["lease_expires_at"] == stored["expires_at"]
-    [told] = call(conn, "explain_job", job_id=job["job_id"], tenant_id=TENANT_A)
-    assert told["code"] == "running"
+    [reason] = call(conn, "explain_job", job_id=job["job_id"], tenant_id=TENANT_A)
+    assert reason["code"] == "running"
     assert _expired_leases(conn) == 0
     clock.travel(seconds=20)
     assert _expired_leases(conn) == 1
@@ -527,7 +527,7 @@ def _expired_leases(conn: Connection) -> float:
     return value
 
 
-def test_tenants_see_their_own_heartbeats_only(
+def test_tenants_see_only_their_own_heartbeats(
     conn: Connection, connect: Connect, worker: UUID
 ) -> None:
     for tenant in (TENANT_A, TENANT_B):
@@ -548,7 +548,7 @@ def test_retention_deletes_heartbeats_of_ended_leases_only(
     running, silent = started(conn, worker), started(conn, worker)
     beat(conn, worker, *ended, silent)
     complete(conn, worker, ended)
-    assert call_for_value(conn, "apply_retention")["heartbeats"] == 0, "they are not over yet"
+    assert call_for_value(conn, "apply_retention")["heartbeats"] == 0, "they have not expired yet"
     clock.travel(seconds=31)
     beat(conn, worker, running)
     assert call_for_value(conn, "apply_retention", limit=2)["heartbeats"] == 2

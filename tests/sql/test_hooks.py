@@ -1,4 +1,4 @@
-"""A job of a definition with hooks is followed by one job of `<key>:hooks`, however it ends."""
+"""A job of a definition with hooks gets one job of `<key>:hooks`, however it ends."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -7,7 +7,6 @@ from uuid import UUID
 import pytest
 from cluster import Clock, Connect, Connection
 from psycopg.types.json import Jsonb
-from sql.claiming import claim
 from sql.engine import (
     TENANT_A,
     TENANT_B,
@@ -24,16 +23,17 @@ from sql.engine import (
     state_of,
     token,
 )
-from sql.following import (
-    check_a_discarded_job_is_not_followed_again,
-    check_a_retry_is_not_followed,
-    followers,
+from sql.hook_jobs import (
+    check_a_discarded_job_has_no_second_hook_job,
+    check_a_retry_has_no_hook_job,
+    define_hooks,
+    list_hook_jobs,
     run_once,
-    with_hooks,
 )
-from sql.interleave import Interleaver, Script, interleavings
-from sql.settling import notes_of
-from sql.subject import ACTIONS, act, prepare
+from sql.interleaver import Interleaver, Script, interleavings
+from sql.lifecycle_actions import ACTIONS, act, prepare
+from sql.settlement import list_job_notes
+from sql.uncached_claim import claim
 
 FINAL = ("succeeded", "canceled", "dead")
 STARTS = ["scheduled", "failed", "blocked", "queued", "running", "last", "canceling", *FINAL]
@@ -42,7 +42,7 @@ ERROR = {"type": "ValueError", "message": "no such user", "of": None}
 
 @pytest.fixture
 def hooked(conn: Connection) -> Connection:
-    with_hooks(conn)
+    define_hooks(conn)
     return conn
 
 
@@ -50,29 +50,29 @@ def cancel(conn: Connection, job: UUID, reason: str | None = None) -> None:
     call(conn, "cancel_job", job_id=job, reason=reason, tenant_id=TENANT_A)
 
 
-# Every way to the end.
+# Every way to end a job.
 
 
 @pytest.fixture(scope="module")
 def shared_hooked(shared_conn: Connection) -> Connection:
-    with_hooks(shared_conn)
+    define_hooks(shared_conn)
     return shared_conn
 
 
 @pytest.mark.parametrize("action", ACTIONS)
-def test_whatever_ends_a_job_is_followed_once_and_nothing_else_is(
+def test_each_end_of_a_job_creates_one_hook_job_and_other_actions_create_none(
     shared_hooked: Connection, shared_clock: Clock, action: str
 ) -> None:
     for start in STARTS:
         subject = prepare(shared_hooked, shared_clock, start)
         had_ended = subject.state() in FINAL
-        before = followers(subject.conn, subject.tenant)
+        before = list_hook_jobs(subject.conn, subject.tenant)
         assert len(before) == had_ended, start
 
         act(action, subject)
 
         expected = [] if had_ended or subject.state() not in FINAL else [subject.state()]
-        added = followers(subject.conn, subject.tenant)[len(before) :]
+        added = list_hook_jobs(subject.conn, subject.tenant)[len(before) :]
         assert [follower["payload"]["state"] for follower in added] == expected, start
         assert {follower["source_ref"] for follower in added} <= {str(subject.job)}
 
@@ -136,7 +136,7 @@ def _expired_for_the_reaper(conn: Connection, clock: Clock, _: UUID) -> None:
     reap(conn)
 
 
-def _expired_for_a_claim(conn: Connection, clock: Clock, _: UUID) -> None:
+def _expired_during_a_claim(conn: Connection, clock: Clock, _: UUID) -> None:
     clock.travel(hours=2)
     claim(conn, new_worker())
 
@@ -190,7 +190,7 @@ ENDS: dict[str, tuple[End, Json]] = {
         {"state": "canceled", "attempt": 0, "reason": "expired"},
     ),
     "expiry seen by a claim": (
-        _expired_for_a_claim,
+        _expired_during_a_claim,
         {"state": "canceled", "attempt": 0, "reason": "expired"},
     ),
     "lost worker": (_reaped_to_death, {"state": "dead", "attempt": 2, "error": LOST}),
@@ -207,31 +207,33 @@ ENDS: dict[str, tuple[End, Json]] = {
 
 
 @pytest.mark.parametrize("name", ENDS)
-def test_the_hooks_are_told_how_the_job_ended(hooked: Connection, clock: Clock, name: str) -> None:
+def test_the_hook_payload_has_the_outcome_of_the_job(
+    hooked: Connection, clock: Clock, name: str
+) -> None:
     end, expected = ENDS[name]
     trace: dict[str, Json] = {"correlation_id": "order-7", "traceparent": "00-ab-cd-01"}
     job = enqueue_one(hooked, payload={"to": None}, priority=7, expires_in_s=3600, **trace)
 
     end(hooked, clock, job)
 
-    [follower] = followers(hooked)
-    told = {"result": None, "error": None, "reason": None} | expected
-    told |= {"job_id": str(job), "definition": "test", "version": 1, "payload": {"to": None}}
-    assert follower["payload"] == told
+    [follower] = list_hook_jobs(hooked)
+    received = {"result": None, "error": None, "reason": None} | expected
+    received |= {"job_id": str(job), "definition": "test", "version": 1, "payload": {"to": None}}
+    assert follower["payload"] == received
     assert (follower["definition"], follower["version"]) == ("test:hooks", 1)
     assert (follower["state"], follower["queue"], follower["priority"]) == ("queued", "hooks", 7)
     assert (follower["source"], follower["source_ref"]) == ("system", str(job))
     assert {field: follower[field] for field in trace} == trace
     ended = job_of(hooked, TENANT_A, job)
     assert {"state": ended["state"], "attempt": ended["attempt"]} == {
-        field: told[field] for field in ("state", "attempt")
+        field: received[field] for field in ("state", "attempt")
     }
 
 
-def test_hooks_get_payloads_and_results_as_large_as_jobs_may_have_them(hooked: Connection) -> None:
+def test_hooks_accept_payloads_and_results_of_the_largest_size(hooked: Connection) -> None:
     enqueue_one(hooked, payload={"text": "x" * 250_000})
     run_once(hooked, "succeeded", result="y" * 1_000_000)
-    [follower] = followers(hooked)
+    [follower] = list_hook_jobs(hooked)
     assert len(follower["payload"]["payload"]["text"]) == 250_000
     assert len(follower["payload"]["result"]) == 1_000_000
 
@@ -239,10 +241,10 @@ def test_hooks_get_payloads_and_results_as_large_as_jobs_may_have_them(hooked: C
 def test_a_job_that_was_enqueued_alone_has_hooks_too(hooked: Connection) -> None:
     [row] = call(hooked, "enqueue_job", definition="test", tenant_id=TENANT_A)
     run_once(hooked, "succeeded")
-    assert [follower["source_ref"] for follower in followers(hooked)] == [str(row["job_id"])]
+    assert [follower["source_ref"] for follower in list_hook_jobs(hooked)] == [str(row["job_id"])]
 
 
-def test_the_jobs_of_a_batch_are_followed_each_in_its_own_tenant(hooked: Connection) -> None:
+def test_the_hook_jobs_of_a_batch_are_in_the_tenants_of_their_jobs(hooked: Connection) -> None:
     jobs = {tenant: enqueue(hooked, tenant, 3) for tenant in (TENANT_A, TENANT_B)}
     worker = new_worker()
     held = claim(hooked, worker, limit=6)
@@ -252,52 +254,50 @@ def test_the_jobs_of_a_batch_are_followed_each_in_its_own_tenant(hooked: Connect
     ]
     call(hooked, "complete_jobs", worker_id=worker, outcomes=Jsonb(outcomes))
     for tenant, ids in jobs.items():
-        told = [follower["source_ref"] for follower in followers(hooked, tenant)]
-        assert sorted(told) == sorted(map(str, ids))
+        received = [follower["source_ref"] for follower in list_hook_jobs(hooked, tenant)]
+        assert sorted(received) == sorted(map(str, ids))
 
 
-def test_hooks_of_different_jobs_have_different_ids(hooked: Connection) -> None:
+def test_hook_jobs_of_different_jobs_have_different_ids(hooked: Connection) -> None:
     enqueue(hooked, n=50)
     worker = new_worker()
     complete(hooked, worker, claim(hooked, worker, limit=50))
-    assert len({follower["id"] for follower in followers(hooked)}) == 50
+    assert len({follower["id"] for follower in list_hook_jobs(hooked)}) == 50
 
 
-# What is not followed.
+# Ends without a hook job.
 
 
-def test_a_failure_that_is_retried_is_not_followed(hooked: Connection) -> None:
-    check_a_retry_is_not_followed(hooked)
+def test_a_failure_that_is_retried_has_no_hook_job(hooked: Connection) -> None:
+    check_a_retry_has_no_hook_job(hooked)
 
 
-def test_a_dead_job_that_is_discarded_is_not_followed_again(hooked: Connection) -> None:
-    check_a_discarded_job_is_not_followed_again(hooked)
+def test_a_dead_job_that_is_discarded_has_no_second_hook_job(hooked: Connection) -> None:
+    check_a_discarded_job_has_no_second_hook_job(hooked)
 
 
 @pytest.mark.parametrize("outcome", ["succeeded", "canceled", "failed"])
-def test_a_completion_that_is_repeated_is_not_followed_again(
-    hooked: Connection, outcome: str
-) -> None:
+def test_a_repeated_completion_creates_no_second_hook_job(hooked: Connection, outcome: str) -> None:
     enqueue_one(hooked)
     worker = new_worker()
     held = claim(hooked, worker)
     for jobs in [held * 2, held]:
         answers = complete(hooked, worker, jobs, outcome, final=True)
         assert {answer["status"] for answer in answers} == {"ok"}
-    assert len(followers(hooked)) == 1
+    assert len(list_hook_jobs(hooked)) == 1
 
 
-def test_a_completion_that_comes_too_late_is_not_followed(hooked: Connection, clock: Clock) -> None:
+def test_a_late_completion_creates_no_hook_job(hooked: Connection, clock: Clock) -> None:
     enqueue_one(hooked)
     worker = new_worker()
     held = claim(hooked, worker)
     clock.travel(minutes=1)
     reap(hooked)
     assert complete(hooked, worker, held)[0]["status"] == "lost"
-    assert followers(hooked) == []
+    assert list_hook_jobs(hooked) == []
 
 
-def test_a_completion_that_is_rolled_back_is_not_followed(
+def test_a_completion_that_is_rolled_back_creates_no_hook_job(
     hooked: Connection, connect: Connect
 ) -> None:
     enqueue_one(hooked)
@@ -305,9 +305,9 @@ def test_a_completion_that_is_rolled_back_is_not_followed(
     held = claim(hooked, worker)
     session = connect(autocommit=False)
     complete(session, worker, held)
-    assert len(followers(session)) == 1
+    assert len(list_hook_jobs(session)) == 1
     session.rollback()
-    assert followers(hooked) == []
+    assert list_hook_jobs(hooked) == []
 
 
 @pytest.fixture
@@ -318,7 +318,7 @@ def interleaver(connect: Connect) -> Iterator[Interleaver]:
 
 
 @pytest.mark.parametrize("outcome", ["succeeded", "failed"])
-def test_a_completion_and_a_cancel_at_once_are_followed_once(
+def test_a_concurrent_completion_and_cancel_create_one_hook_job(
     hooked: Connection, interleaver: Interleaver, outcome: str
 ) -> None:
     for schedule in interleavings(2, 2):
@@ -334,50 +334,52 @@ def test_a_completion_and_a_cancel_at_once_are_followed_once(
 
         scripts = [Script("settle", (settle,)), Script("cancel", (stop,))]
         interleaver.run(scripts, schedule, lambda: None)
-        settle(hooked)  # again, as workers do when it was busy
+        settle(hooked)  # again, as workers do after busy
         assert state_of(hooked, TENANT_A, job) in FINAL
-        assert len(followers(hooked)) == 1, schedule
+        assert len(list_hook_jobs(hooked)) == 1, schedule
 
 
-def test_a_job_without_hooks_is_not_followed(conn: Connection) -> None:
+def test_a_job_without_hooks_has_no_hook_job(conn: Connection) -> None:
     definition(conn)
     definition(conn, "test:hooks")
     job, waiting = enqueue_one(conn), enqueue_one(conn, delay_s=60)
     run_once(conn, "succeeded")
     cancel(conn, waiting)
-    assert followers(conn) == []
-    assert [note["kind"] for note in notes_of(conn, TENANT_A, job)] == []
+    assert list_hook_jobs(conn) == []
+    assert [note["kind"] for note in list_job_notes(conn, TENANT_A, job)] == []
 
 
-def test_a_hooks_job_is_not_followed_itself(hooked: Connection) -> None:
+def test_a_hook_job_has_no_hook_job_itself(hooked: Connection) -> None:
     enqueue_one(hooked)
     run_once(hooked, "succeeded")
     worker = new_worker()
     complete(hooked, worker, claim(hooked, worker, "hooks"))
-    [follower] = followers(hooked)
+    [follower] = list_hook_jobs(hooked)
     assert follower["state"] == "succeeded"
 
 
-# Lives that end more than once, and those that begin before the hooks.
+# Jobs that end more than once, and jobs enqueued before the hooks were declared.
 
 
-def test_a_dead_job_that_is_revived_is_followed_again_at_its_next_end(hooked: Connection) -> None:
+def test_a_dead_job_that_is_revived_has_another_hook_job_at_its_next_end(
+    hooked: Connection,
+) -> None:
     job = enqueue_one(hooked)
     run_once(hooked, "failed", final=True)
     call(hooked, "retry_job", job_id=job, tenant_id=TENANT_A)
-    assert len(followers(hooked)) == 1
+    assert len(list_hook_jobs(hooked)) == 1
     run_once(hooked, "succeeded")
-    told = [(f["payload"]["state"], f["payload"]["attempt"]) for f in followers(hooked)]
-    assert told == [("dead", 1), ("succeeded", 2)]
+    received = [(f["payload"]["state"], f["payload"]["attempt"]) for f in list_hook_jobs(hooked)]
+    assert received == [("dead", 1), ("succeeded", 2)]
 
 
-def test_the_retry_of_a_finished_job_has_hooks_of_its_own(hooked: Connection) -> None:
+def test_the_retry_of_a_finished_job_has_its_own_hook_job(hooked: Connection) -> None:
     job = enqueue_one(hooked)
     run_once(hooked, "succeeded")
     [row] = call(hooked, "retry_job", job_id=job, tenant_id=TENANT_A)
     run_once(hooked, "succeeded")
-    told = [follower["source_ref"] for follower in followers(hooked)]
-    assert told == [str(job), str(row["retry_job"])]
+    received = [follower["source_ref"] for follower in list_hook_jobs(hooked)]
+    assert received == [str(job), str(row["retry_job"])]
 
 
 def test_a_job_has_the_hooks_that_its_definition_had_when_it_was_enqueued(
@@ -385,18 +387,18 @@ def test_a_job_has_the_hooks_that_its_definition_had_when_it_was_enqueued(
 ) -> None:
     definition(conn)
     before = enqueue_one(conn)
-    with_hooks(conn)
+    define_hooks(conn)
     run_once(conn, "succeeded")
     assert state_of(conn, TENANT_A, before) == "succeeded"
-    assert followers(conn) == []
+    assert list_hook_jobs(conn) == []
     enqueue_one(conn)
     definition(conn)
     run_once(conn, "succeeded")
-    assert len(followers(conn)) == 1
+    assert len(list_hook_jobs(conn)) == 1
 
 
 @pytest.mark.parametrize("hooks_come_last", [True, False])
-def test_a_job_that_is_replaced_has_the_hooks_of_its_new_version(
+def test_a_replaced_job_has_the_hooks_of_its_new_version(
     conn: Connection, *, hooks_come_last: bool
 ) -> None:
     for version, hooks in ((1, not hooks_come_last), (2, hooks_come_last)):
@@ -405,19 +407,19 @@ def test_a_job_that_is_replaced_has_the_hooks_of_its_new_version(
     enqueue_one(conn, definition="test@1", key="k", delay_s=60)
     enqueue_one(conn, definition="test@2", key="k", on_conflict="replace")
     run_once(conn, "succeeded")
-    assert [follower["version"] for follower in followers(conn)] == [2] * hooks_come_last
+    assert [follower["version"] for follower in list_hook_jobs(conn)] == [2] * hooks_come_last
 
 
-def test_hooks_have_the_version_of_their_job(hooked: Connection) -> None:
+def test_hook_jobs_have_the_version_of_their_job(hooked: Connection) -> None:
     definition(hooked, version=2, hooks=True)
     definition(hooked, "test:hooks", 2, queue="hooks")
     for version in (1, 2):
         enqueue_one(hooked, definition=f"test@{version}")
         run_once(hooked, "succeeded")
-    assert [follower["version"] for follower in followers(hooked)] == [1, 2]
+    assert [follower["version"] for follower in list_hook_jobs(hooked)] == [1, 2]
 
 
-# What must not stop a job from ending.
+# Problems that must not prevent a job from ending.
 
 
 @pytest.mark.parametrize("way", ["succeeded", "dead", "canceled"])
@@ -425,7 +427,7 @@ def test_hooks_have_the_version_of_their_job(hooked: Connection) -> None:
     ("settings", "reason"),
     [(None, "unknown_definition"), ({"is_active": False}, "definition_inactive")],
 )
-def test_hooks_that_cannot_be_enqueued_leave_a_note_and_the_end_stands(
+def test_hooks_that_cannot_be_enqueued_leave_a_note_and_the_job_still_ends(
     conn: Connection, settings: Json, reason: str, way: str
 ) -> None:
     definition(conn, hooks=True)
@@ -438,30 +440,30 @@ def test_hooks_that_cannot_be_enqueued_leave_a_note_and_the_end_stands(
         run_once(conn, "failed" if way == "dead" else way, final=True)
     assert state_of(conn, TENANT_A, job) == way
     assert state_of(conn, TENANT_A, plain) == "scheduled"
-    assert followers(conn) == []
+    assert list_hook_jobs(conn) == []
     [shown] = call(conn, "get_job", job_id=job, tenant_id=TENANT_A)
     [skipped] = [event for event in shown["events"] if event["kind"] == "hooks_skipped"]
     assert skipped["data"] == {"definition": "test:hooks", "version": 1, "reason": reason}
 
 
-def test_hooks_of_another_version_do_not_stand_in(hooked: Connection) -> None:
+def test_hooks_of_another_version_are_not_used_instead(hooked: Connection) -> None:
     definition(hooked, version=2, hooks=True)
     job = enqueue_one(hooked, definition="test@2")
     run_once(hooked, "succeeded")
-    assert followers(hooked) == []
-    assert [note["kind"] for note in notes_of(hooked, TENANT_A, job)] == ["hooks_skipped"]
+    assert list_hook_jobs(hooked) == []
+    assert [note["kind"] for note in list_job_notes(hooked, TENANT_A, job)] == ["hooks_skipped"]
 
 
-def test_the_limit_of_pending_jobs_does_not_stop_hooks(hooked: Connection) -> None:
+def test_the_limit_of_pending_jobs_does_not_apply_to_hook_jobs(hooked: Connection) -> None:
     jobs = enqueue(hooked, n=3)
     call(hooked, "put_tenant", tenant_id=TENANT_A, settings={"max_pending": 1})
     run_once(hooked, "succeeded")
     run_once(hooked, "failed", final=True)
     cancel(hooked, jobs[2])
-    assert [follower["source_ref"] for follower in followers(hooked)] == list(map(str, jobs))
+    assert [follower["source_ref"] for follower in list_hook_jobs(hooked)] == list(map(str, jobs))
 
 
-def test_hooks_wait_while_their_tenant_is_paused(hooked: Connection) -> None:
+def test_hook_jobs_wait_while_their_tenant_is_paused(hooked: Connection) -> None:
     enqueue_one(hooked)
     worker = new_worker()
     held = claim(hooked, worker)

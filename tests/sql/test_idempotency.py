@@ -25,10 +25,10 @@ from sql.engine import (
     refused,
     state_of,
 )
-from sql.subject import prepare
+from sql.lifecycle_actions import prepare
 
-# What a second enqueue answers, by the state of the job that holds the key. Only the mode of the
-# first enqueue decides how long it holds.
+# The result of a second enqueue, by the state of the job that holds the key. Only the mode of the
+# first enqueue decides how long the key is held.
 HELD_WHILE = {
     "retained": {"scheduled", "queued", "blocked", "running", "canceling", "failed"}
     | {"succeeded", "canceled", "dead"},
@@ -55,7 +55,7 @@ def again(conn: Connection, tenant: UUID, **options: Any) -> Row:
 @pytest.mark.parametrize("start", STARTS)
 @pytest.mark.parametrize("on_conflict", ["existing", "replace", "raise"])
 @pytest.mark.parametrize("mode", sorted(HELD_WHILE))
-def test_a_key_holds_as_long_as_its_mode_says(
+def test_a_key_is_held_as_long_as_its_mode_says(
     known: Connection, shared_clock: Clock, mode: str, on_conflict: str, start: str
 ) -> None:
     first = prepare(known, shared_clock, start, key="k", key_mode=mode, key_window_s=900)
@@ -102,7 +102,7 @@ def test_a_retained_key_is_held_for_thirty_days(conn: Connection, clock: Clock) 
     assert again(conn, TENANT_A)["status"] == "created"
 
 
-def test_a_key_belongs_to_a_tenant_and_a_definition_whatever_its_version(conn: Connection) -> None:
+def test_a_key_is_unique_in_a_tenant_and_a_definition_across_versions(conn: Connection) -> None:
     definition(conn, "test", 1)
     definition(conn, "test", 2)
     definition(conn, "other")
@@ -113,13 +113,13 @@ def test_a_key_belongs_to_a_tenant_and_a_definition_whatever_its_version(conn: C
     assert again(conn, TENANT_B)["status"] == "created"
 
 
-def test_jobs_without_a_key_are_never_the_same(conn: Connection) -> None:
+def test_jobs_without_a_key_are_never_duplicates(conn: Connection) -> None:
     definition(conn)
     assert enqueue_one(conn) != enqueue_one(conn)
     assert count(conn, "idempotency_keys") == 0
 
 
-def test_a_replaced_job_has_the_new_content_and_its_old_place(conn: Connection) -> None:
+def test_a_replaced_job_has_the_new_content_and_keeps_its_position(conn: Connection) -> None:
     definition(conn)
     first = enqueue_one(conn, key="k", delay_s=60, priority=1, tags=["old"], expires_in_s=90)
     row = again(conn, TENANT_A, on_conflict="replace", priority=5, tags=["new"])
@@ -143,7 +143,7 @@ def test_a_replaced_job_has_the_new_content_and_its_old_place(conn: Connection) 
         ("artifact_ref", "ref"),
     ],
 )
-def test_a_replacement_takes_every_field(conn: Connection, field: str, value: Any) -> None:
+def test_a_replacement_changes_every_field(conn: Connection, field: str, value: Any) -> None:
     definition(conn)
     first = enqueue_one(conn, key="k")
     options: dict[str, Any] = {field: value}
@@ -151,7 +151,7 @@ def test_a_replacement_takes_every_field(conn: Connection, field: str, value: An
     assert job_of(conn, TENANT_A, first)[field] == value
 
 
-def test_a_replaced_job_holds_its_key_for_the_new_payload_and_from_now_on(
+def test_a_replaced_job_holds_its_key_for_the_new_payload_from_then_on(
     conn: Connection, clock: Clock
 ) -> None:
     definition(conn)
@@ -168,7 +168,7 @@ def test_a_replaced_job_holds_its_key_for_the_new_payload_and_from_now_on(
     assert again(conn, TENANT_A)["status"] == "created"
 
 
-def test_a_replacement_may_put_the_job_off(conn: Connection) -> None:
+def test_a_replacement_may_defer_the_job(conn: Connection) -> None:
     definition(conn)
     first = enqueue_one(conn, key="k")
     again(conn, TENANT_A, on_conflict="replace", delay_s=60)
@@ -187,7 +187,7 @@ def batch(conn: Connection, *jobs: dict[str, Any]) -> list[Row]:
 
 
 @pytest.mark.parametrize("mode", ["retained", "active", "window"])
-def test_a_key_twice_in_a_batch_makes_one_job(conn: Connection, mode: str) -> None:
+def test_a_key_twice_in_a_batch_creates_one_job(conn: Connection, mode: str) -> None:
     definition(conn)
     element = {"key_mode": mode, "key_window_s": 60}
     first, second = batch(conn, element, element)
@@ -196,21 +196,21 @@ def test_a_key_twice_in_a_batch_makes_one_job(conn: Connection, mode: str) -> No
     assert count(conn, "jobs") == 1
 
 
-def test_a_key_twice_in_a_batch_is_refused_when_asked(conn: Connection) -> None:
+def test_a_key_twice_in_a_batch_is_refused_on_request(conn: Connection) -> None:
     definition(conn)
     with refused("JF011", index=1):
         batch(conn, {}, {"on_conflict": "raise"})
     assert (count(conn, "jobs"), count(conn, "idempotency_keys")) == (0, 0)
 
 
-def test_a_job_is_not_replaced_within_the_batch_that_makes_it(conn: Connection) -> None:
+def test_a_job_is_not_replaced_within_the_batch_that_creates_it(conn: Connection) -> None:
     definition(conn)
     with refused("JF002", field="key", index=1):
         batch(conn, {"payload": {"n": 1}}, {"payload": {"n": 2}, "on_conflict": "replace"})
     assert (count(conn, "jobs"), count(conn, "idempotency_keys")) == (0, 0)
 
 
-# Two sessions at once. The second waits for the first to end its transaction.
+# Two concurrent sessions. The second waits for the first to end its transaction.
 
 
 @pytest.fixture
@@ -273,8 +273,8 @@ def test_batches_with_keys_in_opposite_order_do_not_deadlock(
     definition(conn)
     holder, one, two = connect(autocommit=False), connect(), connect()
     enqueue_one(holder, key="b")
-    # With `b` held, `one` has taken `a` when it waits. `two` names `b` first, and must yet come to
-    # wait for `a`: had it queued up for `b`, the two could get one key each.
+    # `one` has taken `a` when it waits for the locked `b`. `two` names `b` first, and must still
+    # wait for `a`: if it waited for `b`, each session could get one of the keys.
     futures = [thread.submit(batch, one, {"key": "a"}, {"key": "b"})]
     wait_for_block(conn, one, holder)
     futures.append(thread.submit(batch, two, {"key": "b"}, {"key": "a"}))
@@ -286,7 +286,7 @@ def test_batches_with_keys_in_opposite_order_do_not_deadlock(
 
 
 @pytest.mark.parametrize("outcome", ["snoozed", "released"])
-def test_a_job_that_was_handed_back_has_started(conn: Connection, outcome: str) -> None:
+def test_a_job_that_was_released_or_snoozed_has_started(conn: Connection, outcome: str) -> None:
     definition(conn)
     first, worker = enqueue_one(conn, key="k"), new_worker()
     complete(conn, worker, claim(conn, worker), outcome)
@@ -295,7 +295,7 @@ def test_a_job_that_was_handed_back_has_started(conn: Connection, outcome: str) 
     assert job_of(conn, TENANT_A, first)["payload"] == {}
 
 
-def test_jobs_are_replaced_in_the_order_in_which_others_lock_them(
+def test_jobs_are_replaced_in_the_order_in_which_other_sessions_lock_them(
     conn: Connection, connect: Connect, thread: ThreadPoolExecutor
 ) -> None:
     definition(conn)
@@ -312,7 +312,7 @@ def test_jobs_are_replaced_in_the_order_in_which_others_lock_them(
     assert {row["status"] for row in replaced.result(30)} == {"existing"}
 
 
-def test_many_sessions_with_one_key_make_one_job(conn: Connection, connect: Connect) -> None:
+def test_many_sessions_with_one_key_create_one_job(conn: Connection, connect: Connect) -> None:
     definition(conn)
     sessions = [connect() for _ in range(8)]
     with ThreadPoolExecutor(8) as threads:
@@ -328,7 +328,7 @@ def test_a_revived_job_still_holds_its_key(conn: Connection, clock: Clock) -> No
     assert again(conn, dead.tenant)["job_id"] == dead.job
 
 
-def test_a_new_job_made_by_retry_leaves_the_key_with_the_old_one(
+def test_a_new_job_created_by_retry_leaves_the_key_with_the_old_one(
     conn: Connection, clock: Clock
 ) -> None:
     definition(conn, max_attempts=2, backoff_base_s=60)
@@ -338,8 +338,10 @@ def test_a_new_job_made_by_retry_leaves_the_key_with_the_old_one(
     assert again(conn, done.tenant)["job_id"] == done.job
 
 
-def test_keys_are_taken_over_by_one_session_only(conn: Connection, connect: Connect) -> None:
-    """An ended window is free for one of those who want it at once, not for each."""
+def test_an_expired_key_is_taken_over_by_one_session_only(
+    conn: Connection, connect: Connect
+) -> None:
+    """Of several concurrent sessions, only one gets the key of a window that has ended."""
     definition(conn)
     clock = Clock(conn)
     tenant = uuid4()

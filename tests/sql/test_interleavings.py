@@ -1,11 +1,11 @@
-"""Two and three sessions at once, in any order of their steps: the invariants hold after each.
+"""Two and three concurrent sessions, with their steps in any order: the invariants hold after each.
 
-Among them are applications: their transactions stay open until all others are done, or have taken
-their snapshot, at REPEATABLE READ or SERIALIZABLE, before the others acted.
+Some sessions are applications: their transactions stay open until all others are done, or have
+taken their snapshot, at REPEATABLE READ or SERIALIZABLE, before the others acted.
 
-All pairs are run, and a seeded sample of the triples; of each, a sample of its orders.
-JOBFORGE_LONG=1 runs all orders of all pairs, and up to 90 of all triples; JOBFORGE_SEED picks
-another sample. A failure names the sessions and the order.
+All pairs run, and a seeded sample of the triples, each with a sample of its orders. JOBFORGE_LONG=1
+runs all orders of all pairs, and up to 90 orders of all triples; JOBFORGE_SEED picks another
+sample. A failure names the sessions and the order.
 """
 
 import os
@@ -16,21 +16,22 @@ from typing import NamedTuple
 
 import pytest
 from cluster import Connect, Connection
-from sql.contest import World, scripts
-from sql.interleave import Interleaver, Script, orders
+from sql.concurrency_scenarios import World, scripts
+from sql.interleaver import Interleaver, Script, orders
 from sql.mutation import mutate
 
 LONG = "JOBFORGE_LONG" in os.environ
 SEED = int(os.environ.get("JOBFORGE_SEED", "20261115"))
 SAMPLED_TRIPLES = 20
 SAMPLED_ORDERS = 3
-# Of a pair with an application's transaction, of which there are many.
+# The number of orders per pair with an application's transaction; there are many such pairs.
 SAMPLED_ORDERS_OF_APPLICATIONS = 3
 SHARDS = 10
-# As many as three sessions of two steps each have. Longer ones have up to 1,680.
+# The number of orders of three sessions with two steps each. Longer ones have up to 1,680.
 ORDERS_OF_LONG_TRIPLES = 90
 
-# Named here, not taken from the world: a test's name must be known before there is a database.
+# Listed here and not taken from the world, because pytest needs the names of tests before there is
+# a database.
 KINDS = (
     "claim",
     "capped claim",

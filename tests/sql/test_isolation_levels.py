@@ -1,9 +1,9 @@
-"""Which functions work outside READ COMMITTED, and that the others refuse.
+"""Which functions work outside READ COMMITTED, and that the other functions refuse.
 
-Every public function has its place in one of two lists. Each is called with valid arguments in a
-transaction of each isolation level. A function that ends, frees, links or cancels jobs waits for
-row locks and then reads what others have committed; in a transaction with an older snapshot it
-would overlook that, so it has to refuse.
+Every public function is in one of two lists. Each is called with valid arguments in a transaction
+of each isolation level. A function that ends, frees, links or cancels jobs waits for row locks and
+then reads rows that other sessions have committed; a transaction with an older snapshot would
+overlook these rows, so such a function must refuse.
 """
 
 import json
@@ -17,8 +17,7 @@ import psycopg
 import pytest
 from cluster import Connect, Connection, connect_to, fresh_database
 from psycopg import sql
-from sql.arguments import GENERATORS, Function, Value, functions
-from sql.canary import Planted, plant
+from sql.attack_arguments import GENERATORS, Function, Value, functions
 from sql.engine import (
     TENANT_A,
     TENANT_B,
@@ -35,6 +34,7 @@ from sql.engine import (
     succeed,
 )
 from sql.mutation import mutate
+from sql.planted_tenants import Planted, plant
 
 from jobforge.db.schema_files import function_files
 from jobforge.embedded import PostgresServer
@@ -42,7 +42,7 @@ from jobforge.embedded import PostgresServer
 LEVELS = ("repeatable read", "serializable")
 DOCS = Path(__file__).parents[2] / "docs"
 
-# These end, free, link or cancel jobs, or report on leases.
+# These functions end, free, link or cancel jobs, or report on leases.
 REFUSES = {
     "add_workflow_jobs",
     "advance_operations",
@@ -72,7 +72,7 @@ REFUSES = {
     "retry_workflow",
     "succeed_jobs",
 }
-# These work at all levels, but refuse jobs with parents that another call enqueued (`after`).
+# These functions work at all levels, but refuse jobs whose parents another call enqueued (`after`).
 WORKS_WITHOUT_PARENTS = {
     "add_to_batch",
     "create_batch",
@@ -201,7 +201,7 @@ WORKS = WORKS_WITHOUT_PARENTS | {
     "unused_artifacts",
 }
 
-# Functions that rely on a later statement seeing what another transaction has committed.
+# Functions that need a later statement to see what another transaction has committed.
 RELY_ON_LATER_STATEMENTS = {
     "advance_workflow",
     "cancel_rows",
@@ -212,7 +212,7 @@ RELY_ON_LATER_STATEMENTS = {
     "resume_waits",
     "reopen_workflows",
 }
-# Functions that reach them only with rows that the same call has inserted.
+# Functions that call them only with rows that the same call has inserted.
 ONLY_WITH_OWN_ROWS = {"create_batch"}
 
 
@@ -226,7 +226,7 @@ class World(NamedTuple):
 
 @pytest.fixture(scope="module")
 def world(server: PostgresServer) -> Iterator[World]:
-    """A database in which each call below is rolled back."""
+    """A database in which each of the following calls is rolled back."""
     with fresh_database(server) as database, connect_to(database.url) as conn:
         own, other = plant(conn, TENANT_A, "amberword"), plant(conn, TENANT_B, "birchword")
         public = _public(conn)
@@ -234,16 +234,14 @@ def world(server: PostgresServer) -> Iterator[World]:
         yield World(conn, own, other, by_name, _special(conn, own))
 
 
-def test_every_public_function_has_its_place_in_a_list(world: World) -> None:
+def test_every_public_function_is_in_a_list(world: World) -> None:
     assert REFUSES.isdisjoint(WORKS)
     assert set(world.functions) == REFUSES | WORKS
 
 
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize("name", sorted(REFUSES))
-def test_a_function_that_changes_what_others_wait_for_refuses(
-    world: World, name: str, level: str
-) -> None:
+def test_a_function_that_changes_dependencies_refuses(world: World, name: str, level: str) -> None:
     assert _code(world, name, "read committed") is None
     assert _code(world, name, level) == "JF012"
 
@@ -283,7 +281,9 @@ def test_read_uncommitted_is_read_committed(conn: Connection) -> None:
         assert call(conn, "reap_jobs") == []
 
 
-def test_whatever_relies_on_later_statements_is_reached_by_a_check_only(world: World) -> None:
+def test_functions_that_rely_on_later_statements_are_called_only_behind_a_check(
+    world: World,
+) -> None:
     sources = {path.stem: re.sub(r"--.*", "", path.read_text()) for path in function_files()}
     calls = {
         name: set(re.findall(r"jobforge(?:_private)?\.(\w+)\(", source)) & set(sources) - {name}
@@ -310,7 +310,7 @@ def test_the_documentation_lists_the_functions_that_refuse() -> None:
 
 
 @pytest.mark.parametrize("level", LEVELS)
-def test_a_child_is_freed_although_its_parents_end_around_an_older_snapshot(
+def test_a_child_is_freed_although_its_parents_end_during_an_older_snapshot(
     conn: Connection, connect: Connect, level: str
 ) -> None:
     definition(conn)
@@ -372,7 +372,7 @@ def test_a_workflow_enqueued_outside_read_committed_runs_in_its_order(
     assert row["workflow"]["state"] == "succeeded"
 
 
-def test_an_edit_from_an_older_snapshot_fails_instead_of_overwriting(
+def test_an_edit_with_an_older_snapshot_fails_instead_of_overwriting(
     conn: Connection, connect: Connect
 ) -> None:
     definition(conn)
@@ -400,7 +400,8 @@ def _public(conn: Connection) -> set[str]:
 
 
 def _reached(name: str, calls: dict[str, set[str]], checks: set[str]) -> set[str]:
-    """What a function calls, and what that calls, up to functions that check the level."""
+    """Return the functions that a function calls, directly or through others, up to those that
+    check the level."""
     found: set[str] = set()
     open_ = [name]
     while open_:
@@ -412,7 +413,7 @@ def _reached(name: str, calls: dict[str, set[str]], checks: set[str]) -> set[str
 
 
 def _code(world: World, name: str, level: str, *, has_parent: bool = False) -> str | None:
-    """The SQLSTATE of a call in a transaction of that level; None when it succeeds."""
+    """Return the SQLSTATE of a call in a transaction of that level; None when it succeeds."""
     given = _arguments(world, world.functions[name])
     if has_parent:
         given |= _parents(world, name)
@@ -432,7 +433,7 @@ def _code(world: World, name: str, level: str, *, has_parent: bool = False) -> s
 
 
 def _arguments(world: World, function: Function) -> dict[str, Value]:
-    """Valid arguments; those that nothing is known of have defaults, and are left out."""
+    """Return valid arguments; parameters without a known value have defaults and are omitted."""
     given = {
         parameter.name: make(world.own, world.other).own
         for parameter in function.parameters
@@ -442,7 +443,7 @@ def _arguments(world: World, function: Function) -> dict[str, Value]:
 
 
 def _special(conn: Connection, own: Planted) -> dict[str, dict[str, Value]]:
-    """Arguments of the functions that need others than an attacker gives them."""
+    """Return arguments for the functions that the generated arguments do not suit."""
     worker: Value = str(own.worker)
     call(conn, "register_worker", worker_id=own.worker, queues=["default"], slots=1)
     call(conn, "bind_login", login="bound_client_login", tenants=[own.tenant])
@@ -486,7 +487,7 @@ def _special(conn: Connection, own: Planted) -> dict[str, dict[str, Value]]:
 
 
 def _worker_of_a_key(conn: Connection) -> Value:
-    """A worker that has registered through a server."""
+    """Return a worker that has registered through a server."""
     worker = new_worker()
     call(conn, "register_worker", worker_id=worker, queues=["default"], slots=1)
     conn.execute("update jobforge.workers set owner = 'key' where id = %s", [worker])
@@ -494,7 +495,7 @@ def _worker_of_a_key(conn: Connection) -> Value:
 
 
 def _running_node(conn: Connection, own: Planted) -> Row:
-    """The only job of a workflow, running."""
+    """Return the only job of a workflow, running."""
     nodes = [{"name": "only", "definition": "planted", "queue": "nodes"}]
     call(conn, "enqueue_workflow", workflow={"nodes": nodes}, tenant_id=own.tenant)
     [held] = claim(conn, own.worker, "nodes")
@@ -517,7 +518,7 @@ def _failed_delivery(conn: Connection, own: Planted) -> Value:
 
 
 def _parents(world: World, name: str) -> dict[str, Value]:
-    """Arguments for a job that waits for a running one."""
+    """Return arguments for a job that waits for a running one."""
     after = [str(world.own.jobs["running"])]
     if name == "enqueue_job":
         return {"p_options": json.dumps({"after": after})}

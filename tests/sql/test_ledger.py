@@ -1,4 +1,5 @@
-"""The ledger has teeth: whatever breaks one of its rules behind the engine's back is reported."""
+"""The ledger detects violations: a change that breaks a rule without using the engine is
+reported."""
 
 import pytest
 from cluster import Connection
@@ -14,7 +15,7 @@ from sql.engine import (
 )
 from sql.ledger import Ledger
 
-# Each leaves one rule broken: the beginning of its name, and the deed.
+# Each statement breaks one rule, given by the beginning of its name.
 DEEDS = [
     (
         "I4 terminal is final",
@@ -98,7 +99,7 @@ DEEDS = [
 
 @pytest.fixture(scope="module")
 def ledger(shared_conn: Connection) -> Ledger:
-    """One job each that is queued, released, running, dead, succeeded, canceled."""
+    """One job for each of: queued, released, running, dead, succeeded, canceled."""
     definition(shared_conn)
     ledger = Ledger(shared_conn)
     jobs, worker = enqueue(shared_conn, n=6), new_worker()

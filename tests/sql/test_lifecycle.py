@@ -1,12 +1,12 @@
-"""The state machine as a table: every state, every function that changes a job, what comes of it.
+"""The state machine as a table: every state, every function that changes a job, and the result.
 
-A word of STATES is the state the job is in afterwards, and what the function answers. Otherwise the
-job stays as it was, to the last column, and the function answers:
+A word of STATES is the state of the job afterwards, and the function's result. Otherwise the job
+is unchanged in all columns, and the function returns:
     -      nothing: no row, or a count of 0
     lost   this token was never granted, or is not the current one
-    again  ok: the token's lease has ended before, in the same way
-    ok, cancel   what a heartbeat tells
-    new job      another job is made from this one
+    again  ok: the token's lease has already ended in the same way
+    ok, cancel   the answer to a heartbeat
+    new job      another job is created from this one
     JF0xx        that error
 """
 
@@ -17,7 +17,7 @@ from itertools import pairwise
 import pytest
 from cluster import Clock, Connection
 from sql.engine import Row, definition
-from sql.subject import ACTIONS, Subject, act, prepare
+from sql.lifecycle_actions import ACTIONS, Subject, act, prepare
 
 STATES = {"scheduled", "blocked", "queued", "running", "canceling", "succeeded", "canceled", "dead"}
 
@@ -52,8 +52,8 @@ retry_job                  JF005     queued    JF005     JF005     new job   new
 retry_jobs                 -         -         -         -         -         -         queued
 """
 
-# `last` runs with the last attempt of its allowance. `leaves` is the outcome of the attempt that
-# is on record afterwards; an attempt that was released or snoozed is not counted.
+# `last` runs with the last attempt of its allowance. `leaves` is the outcome of the attempt that is
+# recorded afterwards; an attempt that was released or snoozed is not counted.
 HELD = """
                            running   last      canceling  leaves
 claim                      -         -         -          -
@@ -110,13 +110,13 @@ CASES = [*_read(WAITING_AND_ENDED), *_read(HELD)]
 
 @pytest.fixture(scope="module")
 def conn(shared_conn: Connection) -> Connection:
-    # A base of a minute keeps a failed job waiting while its case is looked at.
+    # A backoff base of a minute keeps a failed job waiting while its case is checked.
     definition(shared_conn, max_attempts=2, backoff_base_s=60)
     return shared_conn
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.action}-{case.start}")
-def test_the_table_of_states_and_functions_holds(
+def test_the_table_of_states_and_functions_is_correct(
     conn: Connection, shared_clock: Clock, case: Case
 ) -> None:
     subject = prepare(conn, shared_clock, case.start)
@@ -135,7 +135,8 @@ def test_the_table_of_states_and_functions_holds(
 
 
 def _assert_attempts(case: Case, subject: Subject, before: Row, attempts: list[Row]) -> None:
-    """Every ended lease leaves exactly one row, and only the claim and its undoing count."""
+    """Every ended lease leaves exactly one row, and only a claim and its reversal change the
+    count."""
     added = subject.attempts()[len(attempts) :]
     ended = case.leaves != "-"
     assert [row["outcome"] for row in added] == ([case.leaves] if ended else [])

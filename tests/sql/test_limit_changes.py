@@ -6,7 +6,8 @@ from uuid import UUID
 
 import pytest
 from cluster import Connect, Connection, Database, fresh_database
-from sql.claiming import claim
+from sql.background_call import in_background, is_blocked_or_done
+from sql.claimer_threads import Fleet
 from sql.engine import (
     TENANT_A,
     TENANT_B,
@@ -18,9 +19,8 @@ from sql.engine import (
     enqueue,
     new_worker,
 )
-from sql.fleet import Fleet
-from sql.limits import KINDS, start_afresh
-from sql.race import in_background, is_blocked_or_done
+from sql.limit_kinds import KINDS, reset_all
+from sql.uncached_claim import claim
 
 from jobforge.embedded import PostgresServer
 
@@ -33,12 +33,12 @@ def database(server: PostgresServer) -> Iterator[Database]:
 
 @pytest.fixture
 def worker(conn: Connection) -> UUID:
-    start_afresh(conn)
+    reset_all(conn)
     return new_worker()
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_lowered_cap_starts_nothing_until_enough_have_ended(
+def test_a_lowered_cap_starts_nothing_until_enough_jobs_have_ended(
     conn: Connection, worker: UUID, kind: str
 ) -> None:
     KINDS[kind].cap(conn, 3)
@@ -52,7 +52,7 @@ def test_a_lowered_cap_starts_nothing_until_enough_have_ended(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_raised_cap_lets_more_start_at_once(conn: Connection, worker: UUID, kind: str) -> None:
+def test_a_raised_cap_starts_more_jobs_at_once(conn: Connection, worker: UUID, kind: str) -> None:
     KINDS[kind].cap(conn, 1)
     enqueue(conn, n=10, limit_key="red")
     claim(conn, worker, limit=5)
@@ -61,7 +61,7 @@ def test_a_raised_cap_lets_more_start_at_once(conn: Connection, worker: UUID, ki
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_removed_cap_lets_all_start_at_once(conn: Connection, worker: UUID, kind: str) -> None:
+def test_a_removed_cap_starts_all_jobs_at_once(conn: Connection, worker: UUID, kind: str) -> None:
     KINDS[kind].cap(conn, 1)
     enqueue(conn, n=10, limit_key="red")
     claim(conn, worker, limit=5)
@@ -70,7 +70,7 @@ def test_a_removed_cap_lets_all_start_at_once(conn: Connection, worker: UUID, ki
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_new_cap_counts_what_runs_already(conn: Connection, worker: UUID, kind: str) -> None:
+def test_a_new_cap_counts_running_jobs(conn: Connection, worker: UUID, kind: str) -> None:
     enqueue(conn, n=10, limit_key="red")
     claim(conn, worker, limit=2)
     KINDS[kind].cap(conn, 3)
@@ -78,14 +78,14 @@ def test_a_new_cap_counts_what_runs_already(conn: Connection, worker: UUID, kind
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_new_cap_counts_what_is_being_claimed_at_that_moment(
+def test_a_new_cap_counts_jobs_that_are_being_claimed_at_that_moment(
     conn: Connection, connect: Connect, worker: UUID, kind: str
 ) -> None:
     enqueue(conn, n=10, limit_key="red")
     claiming, setting = connect(autocommit=False), connect()
     claim(claiming, worker, limit=2)
     with in_background(setting, lambda c: KINDS[kind].cap(c, 3)) as done:
-        # It may wait for the claim in flight, or make sure in another way.
+        # It may wait for the uncommitted claim, or count its jobs in another way.
         is_blocked_or_done(conn, setting, done)
         claiming.commit()
         done.result()
@@ -103,7 +103,7 @@ PAUSES: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("what", PAUSES)
-def test_a_pause_stops_starts_and_lets_others_pass(
+def test_a_pause_prevents_starts_but_does_not_block_others(
     conn: Connection, worker: UUID, what: str
 ) -> None:
     noun, subject = PAUSES[what]
@@ -118,7 +118,7 @@ def test_a_pause_stops_starts_and_lets_others_pass(
     assert claim(conn, worker, limit=5) == []
 
 
-def test_a_paused_definition_lets_the_same_tenant_and_queue_pass(
+def test_a_paused_definition_does_not_block_the_same_tenant_and_queue(
     conn: Connection, worker: UUID
 ) -> None:
     enqueue(conn, n=30, priority=10)
@@ -134,7 +134,7 @@ def test_a_resumed_backlog_is_drained_to_the_last_job(
     noun, subject = PAUSES[what]
     enqueue(conn, n=300)
     call(conn, f"pause_{noun}", **subject)
-    claim(conn, worker, limit=5)  # marks the jobs it meets
+    claim(conn, worker, limit=5)  # marks the jobs that it reads
     enqueue(conn, n=300)
     call(conn, f"resume_{noun}", **subject)
     assert len(Fleet(connect).drain(600)) == 600
@@ -154,7 +154,7 @@ def _regate(conn: Connection) -> None:
 
 @pytest.mark.usefixtures("worker")
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_sweep_marks_waiting_jobs_for_the_limits_of_now(conn: Connection, kind: str) -> None:
+def test_a_sweep_marks_waiting_jobs_for_the_current_limits(conn: Connection, kind: str) -> None:
     enqueue(conn, n=250, limit_key="red")
     KINDS[kind].cap(conn, 2)
     _regate(conn)
@@ -165,7 +165,7 @@ def test_a_sweep_marks_waiting_jobs_for_the_limits_of_now(conn: Connection, kind
     assert conn.execute(unmarked).rowcount == 250
 
 
-def test_jobs_that_came_under_a_limit_are_found_behind_jobs_nobody_serves(
+def test_newly_limited_jobs_are_found_behind_jobs_without_a_worker(
     conn: Connection, worker: UUID
 ) -> None:
     call(conn, "put_tenant", tenant_id=TENANT_A, settings={"max_running": 10})
@@ -176,7 +176,7 @@ def test_jobs_that_came_under_a_limit_are_found_behind_jobs_nobody_serves(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_running_job_whose_row_is_held_counts_when_a_cap_is_set(
+def test_a_running_job_whose_row_is_locked_counts_when_a_cap_is_set(
     conn: Connection, connect: Connect, worker: UUID, kind: str
 ) -> None:
     enqueue(conn, n=2, limit_key="k")

@@ -1,11 +1,10 @@
-"""What a call waits for, and what it locks: nothing that does not concern it."""
+"""Which locks a call takes and waits for: none that do not concern it."""
 
 from collections.abc import Callable
 from uuid import UUID, uuid4
 
 import pytest
 from cluster import Clock, Connect, Connection
-from sql.claiming import claim
 from sql.engine import (
     TENANT_A,
     Json,
@@ -17,8 +16,9 @@ from sql.engine import (
     new_worker,
     refused,
 )
-from sql.limits import KINDS, Kind
+from sql.limit_kinds import KINDS, Kind
 from sql.mutation import mutate
+from sql.uncached_claim import claim
 
 REGISTRATIONS: dict[str, Callable[[Connection, Kind], object]] = {
     "put": lambda conn, kind: kind.cap(conn, 3),
@@ -26,14 +26,14 @@ REGISTRATIONS: dict[str, Callable[[Connection, Kind], object]] = {
         conn, "override_definition", key="test", overrides={"max_running": 3}
     ),
     "pause": lambda conn, _: call(conn, "pause_definition", key="test"),
-    # Also of a definition that is not paused: it takes the same locks.
+    # Also of a definition that is not paused, because it takes the same locks.
     "resume": lambda conn, _: call(conn, "resume_definition", key="test"),
 }
 
 
 @pytest.mark.parametrize("kind", ["definition", "key"])
 @pytest.mark.parametrize("registration", REGISTRATIONS)
-def test_an_open_registration_stops_no_claim_of_the_definition(
+def test_an_uncommitted_registration_blocks_no_claim_of_the_definition(
     conn: Connection, connect: Connect, kind: str, registration: str
 ) -> None:
     definition(conn)
@@ -45,7 +45,7 @@ def test_an_open_registration_stops_no_claim_of_the_definition(
 
 
 @pytest.mark.parametrize("mode", ["retained", "active", "window"])
-def test_enqueues_that_find_a_key_do_not_wait_for_each_other(
+def test_enqueues_that_find_an_existing_key_do_not_wait_for_each_other(
     conn: Connection, connect: Connect, mode: str
 ) -> None:
     definition(conn)
@@ -60,7 +60,7 @@ def test_enqueues_that_find_a_key_do_not_wait_for_each_other(
 
 
 def _locks(conn: Connection, job: UUID) -> int:
-    """How many relations one get_job locks."""
+    """Return how many relations one get_job locks."""
     with conn.transaction():
         call(conn, "get_job", job_id=job, tenant_id=TENANT_A)
         [row] = conn.execute(
@@ -79,7 +79,7 @@ def _finished(conn: Connection) -> UUID:
     return job
 
 
-def test_a_job_is_read_without_the_days_before_it_and_to_come(
+def test_a_job_is_read_without_locking_partitions_of_other_days(
     conn: Connection, clock: Clock
 ) -> None:
     definition(conn)
@@ -110,7 +110,7 @@ def test_a_job_is_read_without_the_days_before_it_and_to_come(
         )
     call(conn, "ensure_partitions", days=40)
     assert {_locks(conn, old) for _ in range(8)} == few
-    # Three days of three tables are 30 of them; the others are tables without days, and indexes.
+    # Three days of three tables have 30 of them; the others are unpartitioned tables and indexes.
     assert max(few) <= 90
     clock.travel(days=5)
     enqueue_one(conn)
@@ -118,7 +118,7 @@ def test_a_job_is_read_without_the_days_before_it_and_to_come(
 
 
 @pytest.mark.usefixtures("clock")
-def test_a_job_whose_id_is_of_another_kind_is_found(conn: Connection) -> None:
+def test_a_job_whose_id_is_not_a_uuid_of_version_7_is_found(conn: Connection) -> None:
     definition(conn)
     job, other = _finished(conn), uuid4()
     for table, column in (("finished_jobs", "id"), ("attempts", "job_id")):
@@ -128,7 +128,7 @@ def test_a_job_whose_id_is_of_another_kind_is_found(conn: Connection) -> None:
     assert (row["job"]["state"], len(row["attempts"])) == ("succeeded", 1)
 
 
-def test_a_tenant_is_put_again_without_reading_zones_or_running_jobs(conn: Connection) -> None:
+def test_a_tenant_is_saved_again_without_reading_zones_or_running_jobs(conn: Connection) -> None:
     definition(conn)
     settings = {"timezone": "Europe/Berlin", "max_running": 5}
     call(conn, "put_tenant", tenant_id=TENANT_A, settings=settings)

@@ -1,7 +1,7 @@
-"""Everybody who locks many jobs does so in one order, so nobody deadlocks.
+"""All functions that lock many jobs do so in one order, so they do not deadlock.
 
-A third session holds one of three jobs until both others wait. With two orders in play, the two
-then wait for each other.
+A third session locks one of three jobs until both others wait. With two different orders, these two
+would then wait for each other.
 """
 
 from collections.abc import Callable, Iterator
@@ -12,9 +12,9 @@ from uuid import UUID
 import pytest
 from cluster import Connect, Connection, Database, connect_to, fresh_database
 from sql.engine import TENANT_A, Row, call, definition, new_worker, release, succeed, token
-from sql.interleave import Action, Interleaver, Script
+from sql.interleaver import Action, Interleaver, Script
 from sql.mutation import mutate
-from sql.settling import held
+from sql.settlement import claim_job
 
 from jobforge.embedded import PostgresServer
 
@@ -50,7 +50,7 @@ def database(server: PostgresServer) -> Iterator[Database]:
 
 
 @pytest.mark.parametrize(("one", "other"), list(combinations_with_replacement(BULK, 2)))
-def test_two_who_lock_many_jobs_do_not_deadlock(
+def test_two_sessions_that_lock_many_jobs_do_not_deadlock(
     conn: Connection, connect: Connect, one: str, other: str
 ) -> None:
     _run_against_each_other(conn, [connect(autocommit=False) for _ in range(3)], one, other)
@@ -77,7 +77,7 @@ def _run_against_each_other(
         for held_up in range(3):
             conn.execute("delete from jobforge.jobs")
             definition(conn)
-            jobs = [held(conn, worker) for _ in range(3)]
+            jobs = [claim_job(conn, worker) for _ in range(3)]
             assert jobs == sorted(jobs, key=lambda job: UUID(str(job["job_id"])))
             scripts = [
                 Script(one, (BULK[one](worker, jobs),)),

@@ -1,12 +1,13 @@
 """The engine's locks are rows that only the engine can lock.
 
-Any login of a database can take any advisory lock, and see those that others hold. One that held
-the keys that the engine used to have stopped capped jobs, schedules, registrations and maintenance.
+Any login of a database can take any advisory lock, and see the advisory locks of others. When the
+engine used advisory locks, a login that took them blocked capped jobs, schedules, registrations and
+maintenance.
 """
 
 import pytest
 from attacks import Attempts
-from cluster import Connect, Connection, Database, connect_to
+from cluster import Connect, Connection, Database, connect_to, wait_until
 from sql.engine import (
     TENANT_A,
     call,
@@ -36,7 +37,7 @@ LOGINS = ("client_login", "service_login", "worker_login", "admin_login", "serve
 
 
 def hold_well_known_names(outsider: Connection, conn: Connection, *names: str) -> None:
-    """Every advisory lock that the engine ever took, for as long as the session lasts."""
+    """Take every advisory lock that the engine ever used, until the session ends."""
     limits = [f"limit:{each}" for each in _limits(conn)]
     for name in (*NAMES, *limits, *names):
         outsider.execute("select pg_advisory_lock(hashtextextended(%s, 0))", [f"jobforge:{name}"])
@@ -53,7 +54,7 @@ def _limits(conn: Connection) -> list[str]:
 
 @pytest.fixture
 def outsider(conn: Connection, connect: Connect) -> Connection:
-    """A login with nothing but the right to connect."""
+    """A login with no right except to connect."""
     conn.execute(
         """
         do $$ begin create role outsider_login login;
@@ -64,7 +65,7 @@ def outsider(conn: Connection, connect: Connect) -> Connection:
 
 
 @attack
-def test_advisory_locks_stop_no_capped_jobs(conn: Connection, outsider: Connection) -> None:
+def test_advisory_locks_do_not_block_capped_jobs(conn: Connection, outsider: Connection) -> None:
     definition(conn, max_running=5, max_running_per_key=5, rate_limit=100, rate_period_s=1)
     call(conn, "put_tenant", tenant_id=TENANT_A, settings={"max_running": 5})
     call(conn, "put_queue", queue="default", settings={"max_running": 5})
@@ -75,7 +76,7 @@ def test_advisory_locks_stop_no_capped_jobs(conn: Connection, outsider: Connecti
 
 
 @attack
-def test_advisory_locks_stop_no_maintenance_and_no_operator(
+def test_advisory_locks_block_no_maintenance_and_no_operator(
     conn: Connection, outsider: Connection, attempts: Attempts
 ) -> None:
     conn.execute("set lock_timeout = '2s'")
@@ -104,7 +105,8 @@ def test_advisory_locks_stop_no_maintenance_and_no_operator(
         jobs=[row["job_id"] for row in held],
         leases=[row["lease"] for row in held],
     )
-    assert call_for_value(conn, "roll_up_statistics") > 0
+    # Attempts are added up once no older transaction of the cluster, such as a vacuum, is open.
+    wait_until(lambda: call_for_value(conn, "roll_up_statistics") > 0)
     call(conn, "put_definition", key="test", version=2, settings={"max_attempts": 3})
     call(conn, "override_definition", key="test", overrides={"max_attempts": 2})
     call(conn, "pause_definition", key="test")
@@ -118,7 +120,7 @@ def test_advisory_locks_stop_no_maintenance_and_no_operator(
 
 
 @attack
-def test_advisory_locks_stop_no_migration(
+def test_advisory_locks_do_not_block_migrations(
     database: Database, conn: Connection, outsider: Connection
 ) -> None:
     hold_well_known_names(outsider, conn)
@@ -129,7 +131,9 @@ def test_advisory_locks_stop_no_migration(
 
 
 @attack
-def test_no_login_locks_a_row_that_stands_for_a_lock(connect: Connect, attempts: Attempts) -> None:
+def test_no_login_can_lock_a_row_that_represents_a_lock(
+    connect: Connect, attempts: Attempts
+) -> None:
     statements = (
         "select from jobforge.locks for update",
         "select from jobforge.locks for key share",
@@ -149,8 +153,8 @@ def test_no_login_locks_a_row_that_stands_for_a_lock(connect: Connect, attempts:
     attempts(len(LOGINS) * len(statements))
 
 
-def test_a_lock_that_is_missing_is_made_again(conn: Connection, connect: Connect) -> None:
-    """As after a restore without the rows of the table."""
+def test_a_missing_lock_row_is_created_again(conn: Connection, connect: Connect) -> None:
+    """Rows are missing after a restore without the rows of the table."""
     conn.execute("delete from jobforge.locks")
     definition(conn, max_running=1)
     enqueue(conn, n=2)

@@ -13,9 +13,7 @@ import pytest
 from attacks import Attempts
 from cluster import Connection, connect_to, fresh_database
 from psycopg import sql
-from sql.arguments import Arguments, Function, functions
-from sql.attack import World
-from sql.canary import plant
+from sql.attack_arguments import Arguments, Function, functions
 from sql.engine import (
     TENANT_A,
     TENANT_B,
@@ -31,13 +29,15 @@ from sql.engine import (
     refused,
     token,
 )
-from sql.long_numbers import LONG, is_concerned, is_public, long_arguments, unbounded_columns
+from sql.long_json import LONG, is_concerned, is_public, long_arguments, unbounded_columns
+from sql.planted_tenants import plant
+from sql.tenancy_attack import World
 
 from jobforge.embedded import PostgresServer
 
 REFUSAL = re.compile(r"JF0\d\d")
 
-# These settle or save what a handler left behind: they store what can be stored, and say so.
+# These functions settle a job or save its output: they store what can be stored, and say so.
 TOLERANT = {
     *("complete_job", "complete_jobs", "succeed_jobs"),
     *("note_jobs", "save_steps", "record_deliveries"),
@@ -46,7 +46,7 @@ TOLERANT = {
 
 @pytest.fixture(scope="module")
 def world(server: PostgresServer) -> Iterator[World]:
-    """One for all attempts: each is rolled back."""
+    """One database for all attempts: each is rolled back."""
     with fresh_database(server) as database, closing(connect_to(database.url)) as conn:
         yield World.make(database, conn)
 
@@ -66,7 +66,7 @@ def test_every_json_argument_of_every_public_function_is_bounded(
 
 
 def _try(conn: Connection, function: Function, arguments: Arguments) -> Iterator[str]:
-    """What is wrong with the outcome of a call; it is rolled back."""
+    """Return what is wrong with the outcome of a call; the call is rolled back."""
     given = sql.SQL(", ").join(
         sql.SQL("{} => {}::{}").format(
             sql.Identifier(parameter.name),
@@ -98,13 +98,13 @@ def test_the_refusal_names_the_number(conn: Connection) -> None:
 
 
 @pytest.mark.parametrize("number", ["9e308", "-9e308", "5e-324", "1e-300", "0.1", "0", "1e22"])
-def test_any_double_is_taken(conn: Connection, number: str) -> None:
+def test_any_double_is_accepted(conn: Connection, number: str) -> None:
     definition(conn)
     assert _enqueue(conn, f'{{"x": [{number}]}}') is not None
 
 
-def test_a_payload_has_2_mib_of_text_at_most(conn: Connection) -> None:
-    """Zeros with many decimals, which a client can send in few bytes."""
+def test_a_payload_has_at_most_2_mib_of_text(conn: Connection) -> None:
+    """The payload has zeros with many decimals, which a client can send in few bytes."""
     definition(conn)
     zeros = ",".join(["0e-16383"] * 120)
     assert _enqueue(conn, f'{{"x": [{zeros}]}}') is not None
@@ -212,13 +212,13 @@ def test_a_planted_note_does_not_stop_the_stream(conn: Connection) -> None:
     start = call(conn, "read_stream")[-1]["place"]
     call(conn, "reschedule_job", job_id=job, run_at=datetime.now(UTC), tenant_id=TENANT_A)
     conn.execute(f"update jobforge.job_events set data = '{LONG}'".encode())
-    told = call(conn, "read_stream", after=start)
-    assert told[0]["data"] == {"$unreadable": "the value is too long as JSON text"}
-    assert call(conn, "list_notes", job_id=job, tenant_id=TENANT_A)[0]["data"] == told[0]["data"]
+    rows = call(conn, "read_stream", after=start)
+    assert rows[0]["data"] == {"$unreadable": "the value is too long as JSON text"}
+    assert call(conn, "list_notes", job_id=job, tenant_id=TENANT_A)[0]["data"] == rows[0]["data"]
 
 
 @pytest.mark.attack("payloads")
-def test_one_bad_outcome_does_not_fail_the_others(conn: Connection) -> None:
+def test_one_invalid_outcome_does_not_fail_the_others(conn: Connection) -> None:
     definition(conn)
     enqueue(conn, TENANT_A, 4)
     worker = new_worker()
@@ -255,7 +255,7 @@ def _enqueue(conn: Connection, payload: str) -> Row | None:
 
 
 def _plant(conn: Connection, table: str, column: str, row_id: UUID) -> None:
-    """As a superuser does, who has disabled the triggers."""
+    """Store the value as a superuser does who has disabled the triggers."""
     with conn.transaction():
         conn.execute("set local session_replication_role = replica")
         conn.execute(

@@ -1,6 +1,7 @@
-"""Many values that are permitted each, and together more than Postgres or a process can hold.
+"""Values that are permitted one by one, and together exceed what Postgres or a process can hold.
 
-A function bounds what it reads and returns, and what one job or tenant stored does not stop others.
+A function bounds the data that it reads and returns, and values that one job or tenant stored do
+not stop others.
 """
 
 import json
@@ -62,10 +63,10 @@ def test_a_gather_of_many_large_results_does_not_stop_other_jobs(
 
 
 @pytest.mark.attack("payloads")
-def test_a_job_with_too_many_steps_is_ended_and_others_are_claimed(
+def test_a_job_with_too_many_steps_fails_and_others_are_claimed(
     conn: Connection, attempts: Attempts
 ) -> None:
-    """Sixteen events of 2 MiB that it waited for, and one more."""
+    """The job has waited for sixteen events of 2 MiB, and one more."""
     attempts(1)
     definition(conn)
     worker = new_worker()
@@ -83,7 +84,7 @@ def test_a_job_with_too_many_steps_is_ended_and_others_are_claimed(
         elif index < 16:
             jobs = claim(conn, worker)
     good = enqueue_one(conn, TENANT_B)
-    # A job of hooks has the payload and the result of another job.
+    # A hook job has the payload and the result of another job.
     conn.execute(f"update jobforge.jobs set payload = {NUMBERS} where id = '{good}'".encode())
     with pytest.raises(JobForgeError) as caught:
         _claim_as_workers_do(conn, worker)
@@ -107,7 +108,7 @@ def test_large_events_are_dispatched_in_parts(conn: Connection, attempts: Attemp
     first = _dispatch(conn)
     assert str(other) in {event["event_id"] for event in first}
     assert 1 < len(first) < 20
-    # The rest takes minutes on a busy machine: 40 of them show that all are dispatched.
+    # Dispatching all of them takes minutes on a busy machine; 40 of them show that it continues.
     conn.execute("delete from jobforge.outbox where event_id < %s", [other])
     rounds = 0
     while _dispatch(conn):
@@ -125,7 +126,7 @@ def _emit_large(conn: Connection, events: int) -> None:
 
 
 def _dispatch(conn: Connection) -> list[Json]:
-    """One batch of events, which no trigger reacts to."""
+    """Dispatch one batch of events, to which no trigger reacts."""
     pending = _answered(conn, "pending_events")
     deliveries = [{"id": event["id"], "deliveries": []} for event in pending["events"]]
     if deliveries:
@@ -134,7 +135,7 @@ def _dispatch(conn: Connection) -> list[Json]:
 
 
 @pytest.mark.attack("payloads")
-def test_an_event_with_many_large_triggers_fails_for_some_and_is_bounded(
+def test_an_event_with_many_large_triggers_fails_for_some_within_bounds(
     conn: Connection, attempts: Attempts
 ) -> None:
     attempts(1)
@@ -160,7 +161,7 @@ def test_large_schedules_of_many_tenants_fire_in_parts(
     for tenant in range(6):
         _schedules(conn, UUID(int=tenant + 1), 100)
     assert 1 < _fire(conn) < 20
-    # As above.
+    # Firing all of them takes minutes on a busy machine; this number shows that it continues.
     conn.execute("""
         delete from jobforge.triggers as t
          where exists (select from jobforge.triggers as n
@@ -178,7 +179,7 @@ def test_large_schedules_of_many_tenants_fire_in_parts(
 
 
 def _schedules(conn: Connection, tenant: UUID, schedules: int) -> None:
-    """One, and copies of it: the checks of each would take longer than the test."""
+    """Create one schedule and copies of it: checking each would take longer than the test."""
     conn.execute(
         f"""
         select jobforge.create_trigger('schedule', jsonb_build_object(
@@ -221,7 +222,7 @@ def _event_trigger(conn: Connection, tenant: UUID, payload: str = "'{}'::jsonb")
 
 
 def _answered(conn: Connection, function: str) -> Json:
-    """What a function returns, which must not be long."""
+    """Return the function's result, which must not be too long."""
     row = conn.execute(f"select jobforge.{function}()::text as text".encode()).fetchone()
     assert row is not None
     assert len(row["text"]) <= LONGEST_ANSWER
@@ -229,7 +230,7 @@ def _answered(conn: Connection, function: str) -> Json:
 
 
 def _resume(conn: Connection) -> None:
-    """As the dispatch of an event does."""
+    """Resume waiting jobs as the dispatch of an event does."""
     conn.execute(
         f"select jobforge_private.resume_waits(%s, gen_random_uuid(), 'paid', {ZEROS})".encode(),
         [TENANT_A],
@@ -237,7 +238,7 @@ def _resume(conn: Connection) -> None:
 
 
 def _gather(conn: Connection, children: list[UUID]) -> UUID:
-    """A job that is due and whose gather of these jobs has ended."""
+    """Create a job that is due and whose gather of these jobs has finished."""
     worker = new_worker()
     gatherer = enqueue_one(conn, TENANT_A)
     wait = {
@@ -251,12 +252,12 @@ def _gather(conn: Connection, children: list[UUID]) -> UUID:
 
 
 def _finished(conn: Connection, jobs: int, result: str) -> list[UUID]:
-    """Jobs that have succeeded with this result, an expression."""
+    """Create jobs that have succeeded with this result, an SQL expression."""
     worker = new_worker()
     ids = enqueue(conn, TENANT_A, jobs, queue="children")
     succeed(conn, worker, claim(conn, worker, "children", jobs))
     with conn.transaction():
-        conn.execute("set local session_replication_role = replica")  # saves the check of each
+        conn.execute("set local session_replication_role = replica")  # avoids the check of each
         conn.execute(
             f"update jobforge.finished_jobs set result = {result} where queue = 'children'".encode()
         )
@@ -269,5 +270,5 @@ def _finished(conn: Connection, jobs: int, result: str) -> list[UUID]:
 
 
 def _claim_as_workers_do(conn: Connection, worker: UUID) -> list[ClaimedJob]:
-    """With the steps of each job, in the same statement."""
+    """Claim and load the steps of each job in the same statement."""
     return db.run(conn, calls.claim_jobs(worker, {"default": 10}))

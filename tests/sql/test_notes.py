@@ -1,4 +1,4 @@
-"""What running jobs say: progress marks, log lines and events, kept under the lease they had."""
+"""Notes of running jobs: progress, log lines and events, stored under the lease of their time."""
 
 from typing import Any
 from uuid import UUID, uuid4
@@ -6,7 +6,6 @@ from uuid import UUID, uuid4
 import pytest
 from cluster import Clock, Connect, Connection
 from psycopg.types.json import Jsonb
-from sql.claiming import claim
 from sql.engine import (
     TENANT_A,
     TENANT_B,
@@ -23,7 +22,8 @@ from sql.engine import (
     refused,
     token,
 )
-from sql.settling import check_a_late_note, held, reaped
+from sql.settlement import check_a_late_note, claim_and_reap_job, claim_job
+from sql.uncached_claim import claim
 
 DENIED = "42501"
 
@@ -35,7 +35,7 @@ def worker(conn: Connection) -> UUID:
 
 
 def say(conn: Connection, worker: UUID, *said: tuple[Row, str, Any]) -> list[Row]:
-    """One batch of notes: of which job, of what kind, with what data."""
+    """Send one batch of notes, each with its job, kind and data."""
     notes = [token(job) | {"kind": kind, "data": data} for job, kind, data in said]
     return call(conn, "note_jobs", worker_id=worker, notes=Jsonb(notes))
 
@@ -49,13 +49,11 @@ def messages(conn: Connection, job: Row, **arguments: Any) -> list[Any]:
     return [row["data"]["message"] for row in listed(conn, job, **arguments)]
 
 
-# What is kept.
+# What is stored.
 
 
-def test_a_note_keeps_its_kind_its_data_and_the_lease_it_was_said_under(
-    conn: Connection, worker: UUID
-) -> None:
-    job = held(conn, worker)
+def test_a_note_keeps_its_kind_its_data_and_its_lease(conn: Connection, worker: UUID) -> None:
+    job = claim_job(conn, worker)
     said: list[tuple[str, Any]] = [
         ("progress", {"done": 3, "total": 7, "message": "halfway"}),
         ("log", {"level": "info", "message": "hello", "of": [None, 1.5]}),
@@ -68,10 +66,10 @@ def test_a_note_keeps_its_kind_its_data_and_the_lease_it_was_said_under(
     ]
 
 
-def test_notes_are_read_in_the_order_in_which_they_were_said(
+def test_notes_are_read_in_the_order_in_which_they_were_sent(
     conn: Connection, worker: UUID
 ) -> None:
-    jobs = [held(conn, worker) for _ in range(2)]
+    jobs = [claim_job(conn, worker) for _ in range(2)]
     for batch in range(3):
         said = [(jobs[n % 2], "log", {"message": [batch, n]}) for n in range(200)]
         assert len(say(conn, worker, *said)) == 2
@@ -81,13 +79,13 @@ def test_notes_are_read_in_the_order_in_which_they_were_said(
 
 
 def test_no_two_notes_of_a_batch_have_the_same_time(conn: Connection, worker: UUID) -> None:
-    job = held(conn, worker)
+    job = claim_job(conn, worker)
     say(conn, worker, *[(job, "log", {})] * 1000)
     assert len({row["at"] for row in listed(conn, job, limit=1000)}) == 1000
 
 
-def test_data_up_to_the_limits_are_kept_as_they_are(conn: Connection, worker: UUID) -> None:
-    job = held(conn, worker)
+def test_data_up_to_the_limits_are_stored_unchanged(conn: Connection, worker: UUID) -> None:
+    job = claim_job(conn, worker)
     large, deep = {"message": "x" * 65_000}, _nested(64)
     say(conn, worker, (job, "log", large), (job, "event", deep))
     assert [row["data"] for row in listed(conn, job)] == [
@@ -97,10 +95,10 @@ def test_data_up_to_the_limits_are_kept_as_they_are(conn: Connection, worker: UU
 
 
 @pytest.mark.parametrize("cut", ["too large", "too deep"])
-def test_data_beyond_the_limits_keep_the_start_of_their_text(
+def test_data_beyond_the_limits_are_stored_as_the_start_of_their_text(
     conn: Connection, worker: UUID, cut: str
 ) -> None:
-    job = held(conn, worker)
+    job = claim_job(conn, worker)
     data = {"a": "x" * 70_000} if cut == "too large" else _nested(65)
     [answer] = say(conn, worker, (job, "log", data))
     assert answer["status"] == "ok"
@@ -111,14 +109,12 @@ def test_data_beyond_the_limits_keep_the_start_of_their_text(
 
 
 def _nested(levels: int) -> Any:
-    """Objects in objects; the innermost is so many levels down."""
+    """Return objects in objects, nested this deep."""
     return {"in": _nested(levels - 1)} if levels else 0
 
 
-def test_a_kind_that_is_unknown_is_refused_with_its_whole_batch(
-    conn: Connection, worker: UUID
-) -> None:
-    job = held(conn, worker)
+def test_an_unknown_kind_is_refused_with_its_whole_batch(conn: Connection, worker: UUID) -> None:
+    job = claim_job(conn, worker)
     with refused("JF002", field="kind"):
         say(conn, worker, (job, "log", {}), (job, "cancel_requested", {}))
     with refused("JF002", field="data"):
@@ -126,47 +122,47 @@ def test_a_kind_that_is_unknown_is_refused_with_its_whole_batch(
     assert count(conn, "job_events") == 0
 
 
-def test_no_notes_are_no_answers(conn: Connection, worker: UUID) -> None:
+def test_an_empty_batch_of_notes_returns_no_answers(conn: Connection, worker: UUID) -> None:
     assert call(conn, "note_jobs", worker_id=worker, notes=Jsonb([])) == []
 
 
-# Whose notes are kept.
+# Whose notes are stored.
 
 
-def test_notes_of_a_stale_lease_are_lost_also_when_its_worker_has_the_job_again(
+def test_notes_of_a_stale_lease_are_lost_even_if_its_worker_has_the_job_again(
     conn: Connection, clock: Clock, worker: UUID
 ) -> None:
-    stale = reaped(conn, clock, worker)
+    stale = claim_and_reap_job(conn, clock, worker)
     check_a_late_note(conn, worker, stale)
     claim(conn, worker)
     check_a_late_note(conn, worker, stale)
 
 
 def test_notes_under_another_workers_lease_are_lost(conn: Connection, worker: UUID) -> None:
-    check_a_late_note(conn, new_worker(), held(conn, worker))
+    check_a_late_note(conn, new_worker(), claim_job(conn, worker))
 
 
 @pytest.mark.parametrize("outcome", ["succeeded", "failed", "released", "canceled"])
 def test_notes_of_an_attempt_that_has_ended_are_lost(
     conn: Connection, worker: UUID, outcome: str
 ) -> None:
-    job = held(conn, worker)
+    job = claim_job(conn, worker)
     complete(conn, worker, [job], outcome)
     check_a_late_note(conn, worker, job)
 
 
-def test_notes_under_another_tenants_name_are_lost(conn: Connection, worker: UUID) -> None:
-    job = held(conn, worker)
+def test_notes_with_another_tenants_id_are_lost(conn: Connection, worker: UUID) -> None:
+    job = claim_job(conn, worker)
     check_a_late_note(conn, worker, job | {"tenant_id": TENANT_B})
     assert listed(conn, job) == []
 
 
-def test_a_lost_lease_in_a_batch_costs_no_other_its_notes(
+def test_a_lost_lease_in_a_batch_does_not_lose_the_notes_of_others(
     conn: Connection, clock: Clock, worker: UUID
 ) -> None:
-    stale = reaped(conn, clock, worker)
+    stale = claim_and_reap_job(conn, clock, worker)
     [current] = claim(conn, worker)
-    other = held(conn, worker)
+    other = claim_job(conn, worker)
     answers = say(
         conn,
         worker,
@@ -186,17 +182,17 @@ def test_a_lost_lease_in_a_batch_costs_no_other_its_notes(
     assert messages(conn, other) == ["two"]
 
 
-def test_a_job_that_was_asked_to_stop_may_still_be_heard(conn: Connection, worker: UUID) -> None:
-    job = held(conn, worker)
+def test_a_job_that_was_asked_to_stop_can_still_send_notes(conn: Connection, worker: UUID) -> None:
+    job = claim_job(conn, worker)
     call(conn, "cancel_job", job_id=job["job_id"], tenant_id=TENANT_A)
     [answer] = note(conn, worker, [job], message="tidying up")
     assert answer["status"] == "ok"
 
 
-def test_notes_wait_for_nobody_who_holds_the_job(
+def test_notes_do_not_wait_for_a_lock_of_the_job(
     conn: Connection, connect: Connect, worker: UUID
 ) -> None:
-    job = held(conn, worker)
+    job = claim_job(conn, worker)
     other = connect(autocommit=False)
     complete(other, worker, [job])
     conn.execute("set lock_timeout = '1ms'")
@@ -204,7 +200,7 @@ def test_notes_wait_for_nobody_who_holds_the_job(
     assert answer["status"] == "ok"
 
 
-def test_a_worker_confined_to_a_tenant_notes_no_other_tenants_jobs(
+def test_a_worker_confined_to_a_tenant_adds_no_notes_to_other_tenants_jobs(
     conn: Connection, connect: Connect, worker: UUID
 ) -> None:
     for tenant in (TENANT_A, TENANT_B):
@@ -224,7 +220,7 @@ def test_a_worker_confined_to_a_tenant_notes_no_other_tenants_jobs(
 def test_clients_read_notes_and_workers_write_them(
     conn: Connection, connect: Connect, worker: UUID
 ) -> None:
-    job = held(conn, worker)
+    job = claim_job(conn, worker)
     note(connect("worker_login"), worker, [job], message="hello")
     client = connect("client_login")
     with as_tenant(client, TENANT_A):
@@ -235,13 +231,13 @@ def test_clients_read_notes_and_workers_write_them(
         listed(connect("worker_login"), job)
 
 
-# Looking at them.
+# Reading notes.
 
 
 def test_the_timeline_of_a_job_has_its_progress_and_events_but_no_log_lines(
     conn: Connection, worker: UUID
 ) -> None:
-    job = held(conn, worker)
+    job = claim_job(conn, worker)
     for kind in ("progress", "log", "event"):
         note(conn, worker, [job], kind, message=kind)
     complete(conn, worker, [job])
@@ -253,7 +249,7 @@ def test_the_timeline_of_a_job_has_its_progress_and_events_but_no_log_lines(
 
 
 def test_notes_are_read_in_pages_oldest_first(conn: Connection, worker: UUID) -> None:
-    job = held(conn, worker)
+    job = claim_job(conn, worker)
     say(conn, worker, *((job, "log", {"message": n}) for n in range(5)))
     pages, after = [], None
     while page := listed(conn, job, limit=2, after=after):
@@ -262,8 +258,8 @@ def test_notes_are_read_in_pages_oldest_first(conn: Connection, worker: UUID) ->
     assert pages == [[0, 1], [2, 3], [4]]
 
 
-def test_notes_are_chosen_by_kind(conn: Connection, worker: UUID) -> None:
-    job = held(conn, worker)
+def test_notes_are_filtered_by_kind(conn: Connection, worker: UUID) -> None:
+    job = claim_job(conn, worker)
     for n, kind in enumerate(["log", "progress", "event", "log"]):
         note(conn, worker, [job], kind, message=n)
     assert messages(conn, job, kinds=["log"]) == [0, 3]
@@ -273,10 +269,10 @@ def test_notes_are_chosen_by_kind(conn: Connection, worker: UUID) -> None:
     assert messages(conn, job, kinds=[]) == []
 
 
-def test_what_was_done_to_a_job_stands_among_its_notes_with_who_did_it(
+def test_actions_on_a_job_are_among_its_notes_with_their_actor(
     conn: Connection, worker: UUID
 ) -> None:
-    job = held(conn, worker)
+    job = claim_job(conn, worker)
     note(conn, worker, [job], message="working")
     with as_tenant(conn, TENANT_A):
         conn.execute("select set_config('app.actor', 'ada', true)")
@@ -289,10 +285,12 @@ def test_what_was_done_to_a_job_stands_among_its_notes_with_who_did_it(
     ]
 
 
-def test_notes_outlive_the_attempt_and_the_job(conn: Connection, clock: Clock) -> None:
+def test_notes_are_kept_after_the_attempt_and_the_job_have_finished(
+    conn: Connection, clock: Clock
+) -> None:
     definition(conn)
     worker = new_worker()
-    first = held(conn, worker)
+    first = claim_job(conn, worker)
     note(conn, worker, [first], message="first attempt")
     complete(conn, worker, [first], "failed", retry_in_s=0)
     clock.travel(seconds=1)
@@ -305,10 +303,10 @@ def test_notes_outlive_the_attempt_and_the_job(conn: Connection, clock: Clock) -
     ]
 
 
-def test_a_job_that_said_nothing_has_no_notes_and_one_that_is_not_there_is_not_found(
+def test_a_job_without_notes_has_an_empty_list_and_an_unknown_job_is_not_found(
     conn: Connection, worker: UUID
 ) -> None:
-    job = held(conn, worker)
+    job = claim_job(conn, worker)
     assert listed(conn, job) == []
     complete(conn, worker, [job])
     assert listed(conn, job) == []
@@ -319,7 +317,7 @@ def test_a_job_that_said_nothing_has_no_notes_and_one_that_is_not_there_is_not_f
 def test_a_tenant_cannot_read_the_notes_of_another(
     conn: Connection, connect: Connect, worker: UUID
 ) -> None:
-    job = held(conn, worker)
+    job = claim_job(conn, worker)
     note(conn, worker, [job], message="secret")
     client = connect("client_login")
     with refused("JF004"), as_tenant(client, TENANT_B):
@@ -331,7 +329,7 @@ def test_a_tenant_cannot_read_the_notes_of_another(
 
 
 def test_deleting_a_tenant_deletes_its_notes(conn: Connection, worker: UUID) -> None:
-    job = held(conn, worker)
+    job = claim_job(conn, worker)
     note(conn, worker, [job], message="hello")
     erase(conn)
     assert count(conn, "job_events") == 0

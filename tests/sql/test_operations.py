@@ -1,4 +1,4 @@
-"""Actions on many jobs: each job once, in steps that survive whoever makes them."""
+"""Bulk operations on jobs: each job once, in steps that another driver can continue."""
 
 from collections.abc import Iterator
 from contextlib import closing
@@ -7,7 +7,8 @@ from uuid import UUID, uuid4
 
 import pytest
 from cluster import Clock, Connect, Connection, Database, connect_to, fresh_database
-from sql.dying import kill, run_all
+from sql.background_call import in_background, wait_until_blocked
+from sql.dead_jobs import create_dead_jobs, run_all
 from sql.engine import (
     TENANT_A,
     Row,
@@ -25,7 +26,6 @@ from sql.engine import (
     state_of,
     wipe,
 )
-from sql.race import in_background, wait_until_blocked
 
 from jobforge.embedded import PostgresServer
 
@@ -50,14 +50,14 @@ def clock(conn: Connection) -> Clock:
 
 @pytest.fixture
 def second(shared_database: Database) -> Iterator[Connection]:
-    """Another server or worker that comes by."""
+    """Another server or worker that drives operations."""
     with closing(connect_to(shared_database.url)) as conn:
         yield conn
 
 
 @pytest.fixture
 def tenant(conn: Connection) -> Iterator[UUID]:
-    """One of its own; what it leaves does not concern the next test."""
+    """A separate tenant for each test, so that its rows do not affect the next test."""
     tenant = uuid4()
     yield tenant
     wipe(conn, tenant)
@@ -82,7 +82,7 @@ def advance(conn: Connection, limit: int = 1000) -> Row | None:
 
 
 def finish(conn: Connection, limit: int = 1000) -> int:
-    """Steps until nothing is due; answers how many it took."""
+    """Run steps until nothing is due; return their number."""
     steps = 0
     while advance(conn, limit) is not None:
         steps += 1
@@ -109,17 +109,17 @@ def count(conn: Connection, tenant: UUID, kind: str, which: Any = None) -> int:
     return n
 
 
-# What each kind does.
+# The effect of each kind.
 
 
-def test_each_kind_acts_on_jobs_of_its_states_and_counts_them_before(
+def test_each_kind_acts_on_jobs_of_its_states_and_counts_them_first(
     conn: Connection, tenant: UUID
 ) -> None:
     definition(conn, "patient", backoff_base_s=3600)
 
     def prepare() -> dict[str, UUID]:
         wipe(conn, tenant)
-        jobs = {"dead": kill(conn, 1, tenant)[0]}
+        jobs = {"dead": create_dead_jobs(conn, 1, tenant)[0]}
         jobs["failed"] = enqueue_one(conn, tenant, definition="patient")
         run_all(conn, "failed", 1, error={"type": "Oops", "message": "no"})
         jobs["succeeded"] = enqueue_one(conn, tenant)
@@ -153,7 +153,7 @@ def test_each_kind_acts_on_jobs_of_its_states_and_counts_them_before(
         assert progress(conn, tenant, operation) == ("done", len(after), 0)
 
 
-def test_a_filter_chooses_the_jobs(conn: Connection, tenant: UUID) -> None:
+def test_a_filter_selects_the_jobs(conn: Connection, tenant: UUID) -> None:
     [red] = enqueue(conn, tenant, tags=["red"])
     [blue] = enqueue(conn, tenant, tags=["blue"])
     assert count(conn, tenant, "cancel", {"tag": "red"}) == 1
@@ -163,21 +163,21 @@ def test_a_filter_chooses_the_jobs(conn: Connection, tenant: UUID) -> None:
     assert job_of(conn, tenant, red)["cancel_reason"] == "wrong colour"
 
 
-def test_a_discarded_job_says_so_and_a_retried_one_has_its_allowance_anew(
+def test_a_discarded_job_says_so_and_a_retried_one_gets_its_allowance_again(
     conn: Connection, tenant: UUID
 ) -> None:
-    [gone] = kill(conn, 1, tenant, message="hopeless")
+    [gone] = create_dead_jobs(conn, 1, tenant, message="hopeless")
     start(conn, tenant, "discard")
     finish(conn)
     assert job_of(conn, tenant, gone)["cancel_reason"] == "discarded"
-    [back] = kill(conn, 1, tenant)
+    [back] = create_dead_jobs(conn, 1, tenant)
     start(conn, tenant, "retry", attempts=7)
     finish(conn)
     row = job_of(conn, tenant, back)
     assert (row["attempt"], row["max_attempts"]) == (1, 8)
 
 
-def test_the_timeline_and_the_log_tell_who_did_it(
+def test_the_timeline_and_the_log_name_the_actor(
     conn: Connection, second: Connection, tenant: UUID
 ) -> None:
     job = enqueue_one(conn, tenant)
@@ -219,7 +219,7 @@ WRONG: list[tuple[str, str | None, Any, Any]] = [
 ]
 
 
-def test_a_wrong_operation_is_refused_by_field(conn: Connection, tenant: UUID) -> None:
+def test_an_invalid_operation_is_refused_by_field(conn: Connection, tenant: UUID) -> None:
     for field, kind, which, options in WRONG:
         with refused("JF002", field=field):
             call(
@@ -236,7 +236,9 @@ def test_a_wrong_operation_is_refused_by_field(conn: Connection, tenant: UUID) -
 # Steps.
 
 
-def test_the_work_is_done_in_steps_and_each_job_once(conn: Connection, tenant: UUID) -> None:
+def test_an_operation_runs_in_steps_and_handles_each_job_once(
+    conn: Connection, tenant: UUID
+) -> None:
     jobs = enqueue(conn, tenant, 25)
     operation = start(conn, tenant, "cancel")
     seen = []
@@ -249,7 +251,7 @@ def test_the_work_is_done_in_steps_and_each_job_once(conn: Connection, tenant: U
     assert row["created_at"] <= row["started_at"] <= row["finished_at"]
 
 
-def test_jobs_that_come_later_are_left_alone(conn: Connection, tenant: UUID) -> None:
+def test_jobs_enqueued_later_are_not_affected(conn: Connection, tenant: UUID) -> None:
     enqueue(conn, tenant, 15)
     operation = start(conn, tenant, "cancel")
     advance(conn, 10)
@@ -260,7 +262,7 @@ def test_jobs_that_come_later_are_left_alone(conn: Connection, tenant: UUID) -> 
 
 
 def test_a_job_that_dies_again_is_not_redriven_twice(conn: Connection, tenant: UUID) -> None:
-    kill(conn, 12, tenant)
+    create_dead_jobs(conn, 12, tenant)
     operation = start(conn, tenant, "redrive")
     advance(conn, 6)
     error = {"type": "Oops", "message": "no"}
@@ -282,7 +284,7 @@ def test_a_rare_match_is_found_in_bounded_steps(conn: Connection, tenant: UUID) 
     assert state_of(conn, tenant, rare) == "canceled"
 
 
-def test_a_step_that_was_cut_off_was_never_made(
+def test_an_interrupted_step_has_no_effect(
     conn: Connection, second: Connection, tenant: UUID
 ) -> None:
     jobs = enqueue(conn, tenant, 20)
@@ -291,7 +293,7 @@ def test_a_step_that_was_cut_off_was_never_made(
         step = advance(second, 10)
         assert step is not None
         assert step["jobs"] == 10
-        # Meanwhile nobody else steps in: the operation is being worked on.
+        # While it is being worked on, no other driver takes the operation.
         assert advance(conn, 10) is None
     assert progress(conn, tenant, operation) == ("queued", 0, 0)
     assert set(states(conn, tenant, jobs)) == {"queued"}
@@ -299,7 +301,7 @@ def test_a_step_that_was_cut_off_was_never_made(
     assert progress(conn, tenant, operation) == ("done", 20, 0)
 
 
-def test_two_that_come_by_take_different_operations(
+def test_two_drivers_take_different_operations(
     conn: Connection, second: Connection, tenant: UUID
 ) -> None:
     enqueue(conn, tenant, 4)
@@ -309,7 +311,7 @@ def test_two_that_come_by_take_different_operations(
     assert {step["operation_id"] for step in steps if step} == operations
 
 
-def test_a_job_that_ends_under_a_step_is_skipped(
+def test_a_job_that_finishes_during_a_step_is_skipped(
     shared_database: Database, conn: Connection, second: Connection, tenant: UUID
 ) -> None:
     ended = enqueue_one(conn, tenant)
@@ -327,7 +329,7 @@ def test_a_job_that_ends_under_a_step_is_skipped(
     assert progress(conn, tenant, operation) == ("done", 1, 1)
 
 
-def test_a_step_that_meets_a_lock_for_too_long_is_tried_again_later(
+def test_a_step_that_waits_too_long_for_a_lock_is_retried_later(
     conn: Connection, clock: Clock, second: Connection, tenant: UUID
 ) -> None:
     job = enqueue_one(conn, tenant)
@@ -346,9 +348,7 @@ def test_a_step_that_meets_a_lock_for_too_long_is_tried_again_later(
     assert progress(conn, tenant, operation) == ("done", 1, 0)
 
 
-def test_a_step_that_cannot_be_made_fails_its_operation_alone(
-    conn: Connection, tenant: UUID
-) -> None:
+def test_a_step_that_cannot_run_fails_its_operation_only(conn: Connection, tenant: UUID) -> None:
     job = enqueue_one(conn, tenant)
     broken, sound = start(conn, tenant, "cancel"), start(conn, tenant, "cancel")
     conn.execute(
@@ -361,10 +361,10 @@ def test_a_step_that_cannot_be_made_fails_its_operation_alone(
     assert state_of(conn, tenant, job) == "canceled"
 
 
-# Cancelling one.
+# Canceling an operation.
 
 
-def test_a_canceled_operation_goes_no_further(conn: Connection, tenant: UUID) -> None:
+def test_a_canceled_operation_stops(conn: Connection, tenant: UUID) -> None:
     jobs = enqueue(conn, tenant, 20)
     operation = start(conn, tenant, "cancel")
     advance(conn, 5)
@@ -379,7 +379,7 @@ def test_a_canceled_operation_goes_no_further(conn: Connection, tenant: UUID) ->
     assert row["finished_at"] is not None
 
 
-def test_an_operation_that_has_ended_cannot_be_canceled(conn: Connection, tenant: UUID) -> None:
+def test_a_finished_operation_cannot_be_canceled(conn: Connection, tenant: UUID) -> None:
     operation = start(conn, tenant, "cancel")
     finish(conn)
     with refused("JF005", state="done"):
@@ -389,10 +389,10 @@ def test_an_operation_that_has_ended_cannot_be_canceled(conn: Connection, tenant
 # Canaries and rates.
 
 
-def test_a_redrive_waits_for_its_canaries_and_goes_on_when_they_end_well(
+def test_a_redrive_waits_for_its_canaries_and_continues_when_they_succeed(
     conn: Connection, clock: Clock, tenant: UUID
 ) -> None:
-    jobs = kill(conn, 10, tenant)
+    jobs = create_dead_jobs(conn, 10, tenant)
     operation = start(conn, tenant, "redrive", canary=2)
     finish(conn)
     assert progress(conn, tenant, operation) == ("waiting", 2, 0)
@@ -406,10 +406,10 @@ def test_a_redrive_waits_for_its_canaries_and_goes_on_when_they_end_well(
     assert sorted(states(conn, tenant, jobs)) == ["queued"] * 8 + ["succeeded"] * 2
 
 
-def test_a_canary_that_fails_once_is_waited_for_and_one_that_dies_stops_all(
+def test_a_canary_that_fails_once_is_awaited_and_one_that_dies_stops_the_redrive(
     conn: Connection, clock: Clock, tenant: UUID
 ) -> None:
-    jobs = kill(conn, 10, tenant)
+    jobs = create_dead_jobs(conn, 10, tenant)
     operation = start(conn, tenant, "redrive", canary=1)
     finish(conn)
     error = {"type": "Oops", "message": "still"}
@@ -429,17 +429,17 @@ def test_a_canary_that_fails_once_is_waited_for_and_one_that_dies_stops_all(
 
 
 # One at once, then by the rate, and never more than a second's worth (or one) in a step. The real
-# clock goes on beside the travel, so that no step lies close to the next job.
+# clock runs in addition to the travel, so no step is close to the time of the next job.
 RATES: list[tuple[float, list[tuple[float, int]]]] = [
     (10, [(0, 1), (1.1, 10), (3600, 10), (2, 10)]),
     (0.001, [(0, 1), (500, 0), (501, 1), (360_000, 1), (500, 0)]),
 ]
 
 
-def test_a_redrive_keeps_its_rate_also_after_a_long_pause(
+def test_a_redrive_keeps_its_rate_even_after_a_long_pause(
     conn: Connection, clock: Clock, tenant: UUID
 ) -> None:
-    kill(conn, 60, tenant)
+    create_dead_jobs(conn, 60, tenant)
     for rate, steps in RATES:
         operation = start(conn, tenant, "redrive", rate=rate)
         for seconds, released in steps:
@@ -449,18 +449,18 @@ def test_a_redrive_keeps_its_rate_also_after_a_long_pause(
         call(conn, "cancel_operation", id=operation, tenant_id=tenant)
 
 
-def test_canaries_come_first_whatever_the_rate(conn: Connection, tenant: UUID) -> None:
-    kill(conn, 5, tenant)
+def test_canaries_come_first_regardless_of_the_rate(conn: Connection, tenant: UUID) -> None:
+    create_dead_jobs(conn, 5, tenant)
     operation = start(conn, tenant, "redrive", canary=3, rate=0.01)
     finish(conn)
     assert progress(conn, tenant, operation) == ("waiting", 3, 0)
     assert len(claim(conn, new_worker(), limit=10)) == 3
 
 
-# Whose they are.
+# Access by tenant.
 
 
-def test_a_foreign_operation_is_as_if_it_did_not_exist(conn: Connection, tenant: UUID) -> None:
+def test_the_operation_of_another_tenant_is_not_found(conn: Connection, tenant: UUID) -> None:
     operation = start(conn, tenant, "cancel")
     for unknown in (operation, uuid4()):
         for function in ("get_operation", "cancel_operation"):
@@ -470,7 +470,9 @@ def test_a_foreign_operation_is_as_if_it_did_not_exist(conn: Connection, tenant:
     finish(conn)
 
 
-def test_pages_of_operations_go_on_where_the_last_one_ended(conn: Connection, tenant: UUID) -> None:
+def test_pages_of_operations_continue_where_the_last_one_ended(
+    conn: Connection, tenant: UUID
+) -> None:
     made = [start(conn, tenant, "cancel") for _ in range(5)]
     first = call(conn, "list_operations", limit=3, tenant_id=tenant)
     rest = call(conn, "list_operations", limit=3, before=first[-1]["id"], tenant_id=tenant)

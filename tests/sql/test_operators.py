@@ -1,4 +1,4 @@
-"""What operators set and do: tenants, queues, pauses, and the audit log that keeps it."""
+"""Actions of operators: tenants, queues, pauses, and the audit log that records them."""
 
 from functools import partial
 from typing import Any
@@ -6,6 +6,7 @@ from uuid import UUID
 
 import pytest
 from cluster import Connect, Connection
+from sql.background_call import in_background, wait_until_blocked
 from sql.engine import (
     TENANT_A,
     TENANT_B,
@@ -18,7 +19,6 @@ from sql.engine import (
     new_worker,
     refused,
 )
-from sql.race import in_background, wait_until_blocked
 
 
 def tenant(conn: Connection, tenant_id: UUID = TENANT_A) -> Row:
@@ -43,7 +43,7 @@ def audited(conn: Connection) -> list[tuple[str, str | None]]:
 # Tenants.
 
 
-def test_a_tenant_keeps_what_a_change_does_not_name(conn: Connection) -> None:
+def test_a_tenant_keeps_the_settings_that_a_change_does_not_name(conn: Connection) -> None:
     put_tenant(conn, slug="acme", name="Acme", weight=3, max_running=5, rate_limit=7)
     put_tenant(conn, max_pending=9)
     row = tenant(conn)
@@ -51,7 +51,7 @@ def test_a_tenant_keeps_what_a_change_does_not_name(conn: Connection) -> None:
     assert (row["max_running"], row["max_pending"], row["rate_limit"]) == (5, 9, 7)
 
 
-def test_null_takes_a_tenants_setting_back(conn: Connection) -> None:
+def test_null_removes_a_tenants_setting(conn: Connection) -> None:
     given = {"slug": "acme", "name": "Acme", "timezone": "Europe/Vienna", "weight": 3}
     given |= {"max_running": 5, "max_pending": 9, "rate_limit": 7, "rate_period_s": 60}
     given |= {"rate_burst": 8}
@@ -83,7 +83,7 @@ def test_tenants_with_settings_are_listed_by_slug(conn: Connection) -> None:
     assert [row["paused_at"] is None for row in rows] == [False, True]
 
 
-def test_a_pause_outlives_a_change_of_settings(conn: Connection) -> None:
+def test_a_pause_survives_a_change_of_settings(conn: Connection) -> None:
     call(conn, "pause_tenant", tenant_id=TENANT_A)
     put_tenant(conn, weight=5)
     assert tenant(conn)["paused_at"] is not None
@@ -92,7 +92,7 @@ def test_a_pause_outlives_a_change_of_settings(conn: Connection) -> None:
 # Queues.
 
 
-def test_null_takes_a_queues_setting_back(conn: Connection) -> None:
+def test_null_removes_a_queues_setting(conn: Connection) -> None:
     given = {"max_running": 5, "rate_limit": 7, "rate_period_s": 60, "rate_burst": 8}
     call(conn, "put_queue", queue="q", settings=given)
     assert {name: queue(conn)[name] for name in given} == given
@@ -113,7 +113,7 @@ PAUSES: list[tuple[str, dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize(("kind", "argument"), PAUSES, ids=[p[0] for p in PAUSES])
-def test_a_pause_holds_queued_jobs_and_lets_others_pass(
+def test_a_pause_delays_queued_jobs_and_does_not_block_others(
     conn: Connection, connect: Connect, kind: str, argument: dict[str, Any]
 ) -> None:
     definition(conn)
@@ -144,7 +144,7 @@ def test_pausing_twice_keeps_the_first_time(
 
 
 @pytest.mark.parametrize(("kind", "argument"), PAUSES, ids=[p[0] for p in PAUSES])
-def test_resuming_what_is_not_paused_is_no_error(
+def test_resuming_without_a_pause_is_not_an_error(
     conn: Connection, kind: str, argument: dict[str, Any]
 ) -> None:
     definition(conn)
@@ -165,7 +165,7 @@ def test_a_paused_definition_stays_paused_when_it_is_registered_again(
     assert {row["job_id"] for row in rows} == set(jobs)
 
 
-def test_a_new_version_of_a_paused_definition_lets_others_pass(
+def test_a_new_version_of_a_paused_definition_does_not_block_others(
     conn: Connection, connect: Connect
 ) -> None:
     definition(conn, "test", 1)
@@ -178,7 +178,7 @@ def test_a_new_version_of_a_paused_definition_lets_others_pass(
     assert [row["job_id"] for row in claim(connect(), new_worker())] == [other]
 
 
-def test_a_pause_reaches_a_version_that_is_being_registered(
+def test_a_pause_applies_to_a_version_that_is_being_registered(
     conn: Connection, connect: Connect
 ) -> None:
     definition(conn, "test", 1)
@@ -196,7 +196,7 @@ def test_a_pause_reaches_a_version_that_is_being_registered(
 # The audit log.
 
 
-def test_operator_actions_are_audited_with_who_and_what(conn: Connection) -> None:
+def test_operator_actions_are_audited_with_actor_and_details(conn: Connection) -> None:
     definition(conn)
     worker = new_worker()
     call(conn, "register_worker", worker_id=worker, queues=["q"], slots=1)
@@ -247,7 +247,7 @@ def test_without_a_named_actor_the_login_is_audited(conn: Connection, connect: C
     assert (row["actor"], row["tenant_id"]) == ("admin_login", TENANT_A)
 
 
-def test_what_was_refused_is_not_audited(conn: Connection) -> None:
+def test_a_refused_action_is_not_audited(conn: Connection) -> None:
     definition(conn)
     with refused("JF002"):
         put_tenant(conn, weight=0)

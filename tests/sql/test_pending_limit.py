@@ -1,4 +1,5 @@
-"""The limit on a tenant's pending jobs: exact to 10,000, kept by each session for seconds above."""
+"""The limit of a tenant's pending jobs: exact up to 10,000; above, each session caches the count
+for seconds."""
 
 from uuid import UUID
 
@@ -29,7 +30,7 @@ def test_a_tenant_without_a_limit_may_have_any_number_pending(conn: Connection) 
     assert count(conn, "jobs") == 20_001
 
 
-def test_the_limit_is_exact_and_the_refusal_tells_the_depth(conn: Connection) -> None:
+def test_the_limit_is_exact_and_the_refusal_names_the_depth(conn: Connection) -> None:
     definition(conn)
     limit(conn, 10)
     enqueue(conn, n=4)
@@ -64,7 +65,7 @@ def test_scheduled_jobs_are_pending_and_running_or_dead_ones_are_not(conn: Conne
     enqueue_one(conn)
 
 
-def test_a_duplicate_is_answered_when_the_tenant_is_full(conn: Connection) -> None:
+def test_a_duplicate_is_accepted_when_the_tenant_is_full(conn: Connection) -> None:
     definition(conn)
     job = enqueue_one(conn, key="k")
     enqueue(conn, n=2)
@@ -82,7 +83,7 @@ def test_a_batch_over_the_limit_takes_no_key(conn: Connection) -> None:
     assert count(conn, "idempotency_keys") == 0
 
 
-def test_taking_the_limit_back_lets_jobs_in_again(conn: Connection) -> None:
+def test_removing_the_limit_accepts_jobs_again(conn: Connection) -> None:
     definition(conn)
     limit(conn, 1)
     enqueue_one(conn)
@@ -103,7 +104,7 @@ def test_retrying_a_finished_job_obeys_the_limit(conn: Connection) -> None:
 
 
 @pytest.mark.parametrize("batches", [1, 3])
-def test_above_ten_thousand_a_session_counts_on_from_what_it_saw(
+def test_above_ten_thousand_a_session_continues_its_cached_count(
     conn: Connection, batches: int
 ) -> None:
     definition(conn)
@@ -114,7 +115,9 @@ def test_above_ten_thousand_a_session_counts_on_from_what_it_saw(
         enqueue_one(conn)
 
 
-def test_above_ten_thousand_another_session_counts_anew(conn: Connection, connect: Connect) -> None:
+def test_above_ten_thousand_another_session_counts_again(
+    conn: Connection, connect: Connect
+) -> None:
     definition(conn)
     limit(conn, 11_000)
     enqueue(conn, n=11_000)
@@ -125,7 +128,7 @@ def test_above_ten_thousand_another_session_counts_anew(conn: Connection, connec
         enqueue_one(other)
 
 
-def test_the_count_a_session_keeps_is_undone_by_a_rollback(
+def test_the_cached_count_of_a_session_is_undone_by_a_rollback(
     conn: Connection, connect: Connect
 ) -> None:
     definition(conn)
@@ -152,7 +155,7 @@ def dead_jobs(conn: Connection, number: int) -> None:
     )
 
 
-def test_beside_many_dead_jobs_the_limit_is_exact_for_those_enqueued_since(
+def test_with_many_dead_jobs_the_limit_is_exact_for_jobs_enqueued_since(
     conn: Connection,
 ) -> None:
     dead_jobs(conn, 12_000)
@@ -167,7 +170,7 @@ def test_beside_many_dead_jobs_the_limit_is_exact_for_those_enqueued_since(
         enqueue(conn, n=4)
 
 
-def test_a_session_walks_over_dead_jobs_once_in_a_while_and_for_each_tenant(
+def test_a_session_walks_over_dead_jobs_rarely_and_separately_for_each_tenant(
     conn: Connection, connect: Connect
 ) -> None:
     dead_jobs(conn, 30_000)
@@ -183,7 +186,7 @@ def test_a_session_walks_over_dead_jobs_once_in_a_while_and_for_each_tenant(
 
 
 def _walked(session: Connection, tenant: UUID) -> int:
-    """How many jobs an enqueue looks at."""
+    """Return the number of jobs that an enqueue reads."""
     before = _looked_at(session)
     enqueue_one(session, tenant)
     walked = _looked_at(session) - before
@@ -201,8 +204,8 @@ def _looked_at(session: Connection) -> int:
 
 
 @pytest.mark.parametrize("text", ["{tenant} soon", "{tenant}", "{tenant} 1e9 x 5", "x"])
-def test_a_count_that_cannot_be_read_is_made_again(conn: Connection, text: str) -> None:
-    """As after a migration that changes what sessions remember."""
+def test_an_unreadable_count_is_computed_again(conn: Connection, text: str) -> None:
+    """A count is unreadable after a migration that changes what sessions cache."""
     definition(conn)
     limit(conn, 2)
     place = f"jobforge.pending_{TENANT_A.bytes[-1] & 63}"

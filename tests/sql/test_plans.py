@@ -1,6 +1,6 @@
-"""Every statement of the hot paths takes its index, whatever the statistics say.
+"""Every statement of the hot paths uses its index, whatever the statistics say.
 
-A statement that walks the backlog, or sorts it, is the cliff that a queue falls off.
+A statement that reads or sorts the whole backlog makes a queue collapse under load.
 """
 
 from collections.abc import Callable
@@ -24,7 +24,7 @@ from sql.engine import (
     reap,
     succeed,
 )
-from sql.plans import Plan, Recorder, Step, rows_read
+from sql.query_plans import Plan, Recorder, Step, rows_read
 
 # Tables that grow with the backlog or with the history.
 LONG = {
@@ -40,8 +40,11 @@ Find = Callable[[Connection], list[Row]]
 
 @dataclass(frozen=True, slots=True)
 class Act:
-    """Something done to the jobs that `find` gives, ten at most: by which indexes it may find
-    them, and how many rows it may read, index entries included, of a backlog of 30,000."""
+    """An action on the jobs that `find` returns, ten at most.
+
+    It declares the indexes by which it may find them, and how many rows, index entries included, it
+    may read of a backlog of 30,000.
+    """
 
     name: str
     indexes: set[str]
@@ -55,7 +58,7 @@ def _nothing(_: Connection) -> list[Row]:
 
 
 def _held(conn: Connection) -> list[Row]:
-    """Ten running jobs as their worker knows them."""
+    """Return ten running jobs in the form in which their worker has them."""
     return conn.execute(
         """
         select tenant_id, id as job_id, lease, started_at from jobforge.jobs
@@ -67,14 +70,15 @@ def _held(conn: Connection) -> list[Row]:
 
 
 def _silent(conn: Connection) -> list[Row]:
-    """Ten running jobs that have not sent a heartbeat."""
+    """Return ten running jobs that have not sent a heartbeat."""
     jobs = _held(conn)
     conn.execute("delete from jobforge.heartbeats where job_id = any(%s)", [_ids(jobs)])
     return jobs
 
 
 def _beating(conn: Connection) -> list[Row]:
-    """Ten jobs whose lease was extended by heartbeats after the claim's own was over."""
+    """Return ten jobs whose lease was extended by heartbeats after the claim's lease had
+    expired."""
     jobs = _held(conn)
     heartbeat(conn, WORKER, jobs, lease_s=3600)
     conn.execute(
@@ -86,7 +90,7 @@ def _beating(conn: Connection) -> list[Row]:
 
 
 def _one(state: str) -> Find:
-    """A job of the large tenant."""
+    """Return a job of the large tenant."""
     return lambda conn: conn.execute(
         "select id from jobforge.all_jobs where tenant_id = %s and state = %s limit 1",
         [LARGE, state],
@@ -107,7 +111,7 @@ def _complete_twice(conn: Connection, jobs: list[Row]) -> None:
 
 
 def _hooked(conn: Connection) -> list[Row]:
-    """Ten running jobs that will be followed by their hooks."""
+    """Return ten running jobs that will get hook jobs."""
     definition(conn, "planned:hooks", queue="hooks")
     jobs = _held(conn)
     conn.execute("update jobforge.jobs set flags = 1 where id = any(%s)", [_ids(jobs)])
@@ -123,7 +127,7 @@ def _enqueuing(**options: Json) -> Callable[..., object]:
 
 
 def _calling(function: str, **arguments: Json) -> Callable[..., object]:
-    """A function of the large tenant's, on the job that was found if there is one."""
+    """Call a function for the large tenant, with the found job if there is one."""
 
     def do(conn: Connection, jobs: list[Row]) -> object:
         job = {"job_id": jobs[0]["id"]} if jobs else {}
@@ -133,7 +137,7 @@ def _calling(function: str, **arguments: Json) -> Callable[..., object]:
 
 
 def _audit_page(conn: Connection) -> list[Row]:
-    """An entry in the middle of the audit log, where a page ended."""
+    """Return an entry in the middle of the audit log, where a page ended."""
     return conn.execute(
         "select id from jobforge.audit_log order by id offset %s limit 1", [ROWS // 10]
     ).fetchall()
@@ -153,7 +157,7 @@ def _listing(**fields: Json) -> Callable[..., object]:
 
 
 def _started(kind: str) -> Find:
-    """Nothing but an operation that is due."""
+    """Start an operation that is due, and return no jobs."""
 
     def start(conn: Connection) -> list[Row]:
         call(conn, "start_operation", kind=kind, filter={"queue": "default"}, tenant_id=LARGE)
@@ -221,7 +225,7 @@ ACTS = [
     Act("explain", PAGE | READY, _one("queued"), _calling("explain_job"), reads=5000),
     Act("get running", WHOLE, _one("running"), _calling("get_job")),
     Act("explain running", WHOLE, _one("running"), _calling("explain_job")),
-    # One row of each of 13 months at least, because the order is that of ids.
+    # Reads one row of each of at least 13 months, because the order is that of IDs.
     Act("list audit", {"audit_log_of_a_tenant"}, _nothing, _list_audit(LARGE), reads=200),
     Act("list audit of all", {"audit_log_pkey"}, _nothing, _list_audit(None), reads=200),
     Act("page audit", {"audit_log_of_a_tenant"}, _audit_page, _list_audit(LARGE), reads=200),
@@ -238,7 +242,7 @@ ACTS = [
     Act("retry", DEAD, _one("dead"), _calling("retry_job")),
     Act("retry finished", PAGE | READY, _one("succeeded"), _calling("retry_job")),
     Act("retry by filter", DEAD, _nothing, _calling("retry_jobs", filter={}, limit=10)),
-    # Reads up to 10,000 jobs of each group, of which there are five.
+    # Reads up to 10,000 jobs of each of five groups.
     Act(
         "list failures",
         {"jobs_dead_alike", "attempts_pkey"},
@@ -246,7 +250,7 @@ ACTS = [
         _calling("list_failures"),
         reads=60_000,
     ),
-    # Look at 100,000 and at 10,000 jobs at most, whatever the backlog is.
+    # These read at most 100,000 and 10,000 jobs, however large the backlog is.
     Act("list queues", PAGE | READY, _nothing, _calling("list_queues"), reads=250_000),
     Act("step a cancel", PAGE, _started("cancel"), _advance, reads=30_000),
     Act("step a discard", PAGE | {"jobs_dead"}, _started("discard"), _advance, reads=30_000),
@@ -255,7 +259,7 @@ ACTS = [
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """What an act did: the plans of its statements, and how many rows they read."""
+    """The plans of an action's statements, and how many rows they read."""
 
     act: Act
     plans: list[Plan]
@@ -274,7 +278,7 @@ class Observed:
 
 
 def _observe(conn: Connection, act: Act, statistics: str) -> Observed:
-    """With the plan for the values at hand, then with the one that is kept for all values."""
+    """Observe with the plan for the current values, then with the generic plan."""
     recorder, reads = Recorder(conn, LONG), 0
     for mode in ("force_custom_plan", "force_generic_plan"):
         try:
@@ -306,7 +310,8 @@ def test_every_statement_takes_its_index_and_no_act_reads_the_backlog(
         for act in ACTS:
             seen = _observe(conn, act, statistics)
             found = seen.faults()
-            # An update or delete leaves dead rows and index entries: whoever reads counts those.
+            # An update or delete leaves dead rows and index entries, which a later action would
+            # count.
             if "now" not in statistics and seen.reads >= act.reads:
                 found.append(f"reads {seen.reads} rows, and may read {act.reads}")
             faults += [f"{act.name}, {statistics}: {fault}" for fault in found]
@@ -342,7 +347,7 @@ def _fault(step: Step, indexes: set[str]) -> str | None:
 
 
 def _sorted_by(step: Step) -> Step:
-    """What a sort takes in, unless that ends early or joins what was found before."""
+    """Return the input of a sort, unless the sort ends early or only joins rows found before."""
     while len(step.below) == 1 and step.kind != "LIMIT":
         [step] = step.below
     return step

@@ -1,7 +1,7 @@
-"""Rows with JSON that is too long as text, as a superuser or a restore can store them.
+"""Rows with JSON that is too long as text, which only a superuser or a restore can store.
 
-Functions refuse such values. A row that has one all the same must not fail a function that reads
-it, and the value must not be returned.
+Functions refuse such values. If a row has one anyway, it must not fail a function that reads the
+row, and the value must not be returned.
 """
 
 from collections.abc import Iterator, Mapping
@@ -12,11 +12,9 @@ import pytest
 from attacks import Attempts
 from cluster import Clock, Connection, connect_to, fresh_database, wait_until
 from psycopg import sql
-from sql.arguments import Arguments, Function, functions
-from sql.attack import World
-from sql.canary import plant
+from sql.attack_arguments import Arguments, Function, functions
 from sql.engine import TENANT_A, call_for_value, definition
-from sql.long_numbers import (
+from sql.long_json import (
     fill_remaining_columns,
     is_public,
     json_columns,
@@ -24,12 +22,14 @@ from sql.long_numbers import (
     unbounded_columns,
     valid_calls,
 )
+from sql.planted_tenants import plant
+from sql.tenancy_attack import World
 
 from jobforge.embedded import PostgresServer
 
 LONGEST_ANSWER = 16 * 1024**2
 
-# Functions that a long value in a column makes fail or that return it.
+# Columns with the functions that a long value makes fail, or that return it.
 EXCEPTIONS = {
     ("claim_jobs", "jobs.payload"): "does not check, for speed; then workers call"
     " claim_readable_jobs",
@@ -53,7 +53,7 @@ end $$
 
 @dataclass(frozen=True, slots=True)
 class _Answer:
-    """How a call ended: its SQLSTATE, if it failed, and the length of what it returned."""
+    """The end of a call: its SQLSTATE, if it failed, and the length of its result."""
 
     error: str | None
     length: int | None
@@ -61,7 +61,7 @@ class _Answer:
 
 @pytest.fixture(scope="module")
 def world(server: PostgresServer) -> Iterator[World]:
-    """One for all calls: each is undone."""
+    """One database for all calls: each is rolled back."""
     with fresh_database(server) as database, closing(connect_to(database.url)) as conn:
         world = World.make(database, conn)
         fill_remaining_columns(conn)
@@ -85,7 +85,7 @@ def test_a_long_value_in_any_column_fails_no_function(
     }
     before = answers(world.conn, calls)
     assert all(each.error is None or each.error.startswith("JF") for each in before.values())
-    # A call that is invalid reads nothing.
+    # An invalid call reads nothing.
     calls = {what: each for what, each in calls.items() if before[what].error != "JF002"}
     found = []
     for column in json_columns(world.conn):
@@ -139,7 +139,7 @@ def answers(conn: Connection, calls: Mapping[str, tuple[str, str]]) -> dict[str,
 
 
 def query_of(function: Function, arguments: Arguments) -> str:
-    """The call, which returns the length of all that the function returns."""
+    """Return the call as a query for the length of the function's whole result."""
     given = sql.SQL(", ").join(
         sql.SQL("{} => {}::{}").format(
             sql.Identifier(parameter.name),

@@ -1,8 +1,8 @@
-"""Rates: in no stretch of time do more jobs start than its tokens and the burst allow.
+"""Rates: in no period do more jobs start than its tokens and the burst allow.
 
-A bucket is read somewhere between the beginning and the end of a call, so a stretch is measured
-from the beginning of the call of its first start to the end of that of its last: it is certainly
-no shorter than the buckets saw it.
+A bucket is read at some moment during a call, so a period is measured from the beginning of the
+call of its first start to the end of the call of its last: it is at least as long as the bucket
+measured it.
 """
 
 import random
@@ -15,7 +15,7 @@ from uuid import UUID
 
 import pytest
 from cluster import Clock, Connect, Connection, Database, connect_to, fresh_database
-from sql.claiming import claim
+from sql.claimer_threads import Fleet, Tally
 from sql.engine import (
     TENANT_A,
     TENANT_B,
@@ -29,15 +29,15 @@ from sql.engine import (
     new_worker,
     refused,
 )
-from sql.fleet import Fleet, Tally
-from sql.limits import KINDS, start_afresh
+from sql.limit_kinds import KINDS, reset_all
+from sql.uncached_claim import claim
 
 from jobforge.embedded import PostgresServer
 
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """Jobs that one claim started, and when it began and ended."""
+    """The jobs that one claim started, and when the claim began and ended."""
 
     jobs: int
     began: datetime
@@ -58,12 +58,12 @@ def clock(database: Database) -> Iterator[Clock]:
 
 @pytest.fixture
 def worker(conn: Connection) -> UUID:
-    start_afresh(conn)
+    reset_all(conn)
     return new_worker()
 
 
 def _check_windows(started: list[Started], limit: int, period: timedelta, burst: int) -> None:
-    """I18, for every stretch that begins and ends with a start."""
+    """Check I18 for every period that begins and ends with a start."""
     started = sorted(started, key=lambda claim: claim.began)
     sums = [0, *accumulate(claim.jobs for claim in started)]
     for first, begun in enumerate(started):
@@ -83,7 +83,7 @@ def _claim_at(conn: Connection, clock: Clock, worker: UUID, limit: int = 100) ->
 
 @pytest.mark.parametrize("burst", [None, 1, 20])
 @pytest.mark.parametrize("kind", KINDS)
-def test_no_stretch_of_time_has_more_starts_than_its_rate_and_burst(
+def test_no_period_has_more_starts_than_its_rate_and_burst(
     conn: Connection, connect: Connect, clock: Clock, worker: UUID, kind: str, burst: int | None
 ) -> None:
     settings = {"rate_limit": 10, "rate_period_s": 60, "rate_burst": burst}
@@ -97,14 +97,14 @@ def test_no_stretch_of_time_has_more_starts_than_its_rate_and_burst(
         claimer, limit = chance.choice(claimers), chance.choice([1, 3, 100])
         started.append(_claim_at(claimer, clock, worker, limit))
     _check_windows(started, 10, timedelta(seconds=60), burst or 10)
-    # Not slower than allowed either: whoever asks for all gets all the tokens there are.
+    # Nor slower than allowed: a claim without a limit gets all available tokens.
     clock.travel(hours=1)
     assert _claim_at(conn, clock, worker).jobs == (burst or 10)
 
 
 @pytest.mark.usefixtures("worker")
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_rate_holds_with_several_claimers_on_the_real_clock(
+def test_a_rate_is_kept_with_several_claimers_on_the_real_clock(
     conn: Connection, connect: Connect, kind: str
 ) -> None:
     KINDS[kind].put(conn, {"rate_limit": 100, "rate_period_s": 1, "rate_burst": 10})
@@ -145,14 +145,14 @@ def test_tenants_share_the_rate_of_a_definition(conn: Connection, worker: UUID) 
     assert len(claim(conn, worker, limit=10)) == 3
 
 
-def test_tenants_have_rates_of_their_own(conn: Connection, worker: UUID) -> None:
+def test_tenants_have_separate_rates(conn: Connection, worker: UUID) -> None:
     KINDS["tenant"].put(conn, {"rate_limit": 3, "rate_period_s": 3600})
     enqueue(conn, TENANT_A, n=5)
     enqueue(conn, TENANT_B, n=5, definition="plain")
     assert _tenants(_claim_all(conn, worker)) == {TENANT_A: 3, TENANT_B: 3}
 
 
-def test_keys_have_rates_of_their_own(conn: Connection, worker: UUID) -> None:
+def test_keys_have_separate_rates(conn: Connection, worker: UUID) -> None:
     definition(conn, rate_limit_per_key=2, rate_period_per_key_s=3600)
     for key in ("red", "green"):
         enqueue(conn, TENANT_A, n=5, limit_key=key)
@@ -161,7 +161,7 @@ def test_keys_have_rates_of_their_own(conn: Connection, worker: UUID) -> None:
     assert _tenants(_claim_all(conn, worker)) == {TENANT_A: 4 + 3, TENANT_B: 4}
 
 
-def test_queues_have_rates_of_their_own(conn: Connection, worker: UUID) -> None:
+def test_queues_have_separate_rates(conn: Connection, worker: UUID) -> None:
     KINDS["queue"].put(conn, {"rate_limit": 2, "rate_period_s": 3600})
     enqueue(conn, TENANT_A, n=5)
     enqueue(conn, TENANT_B, n=5)
@@ -183,7 +183,7 @@ def _tenants(jobs: list[Row]) -> dict[UUID, int]:
     }
 
 
-def test_the_narrowest_of_several_rates_and_caps_holds(
+def test_the_lowest_of_several_rates_and_caps_applies(
     conn: Connection, clock: Clock, worker: UUID
 ) -> None:
     definition(conn, rate_limit=5, rate_period_s=60, max_running=4)
@@ -196,14 +196,14 @@ def test_the_narrowest_of_several_rates_and_caps_holds(
     assert claim(conn, worker, limit=20) == []  # the cap
 
 
-def test_jobs_that_end_give_no_token_back(conn: Connection, worker: UUID) -> None:
+def test_jobs_that_end_return_no_token(conn: Connection, worker: UUID) -> None:
     definition(conn, rate_limit=3, rate_period_s=3600)
     enqueue(conn, n=5)
     complete(conn, worker, claim(conn, worker, limit=5))
     assert claim(conn, worker, limit=5) == []
 
 
-def test_a_claim_that_is_rolled_back_gives_its_tokens_back(
+def test_a_claim_that_is_rolled_back_returns_its_tokens(
     conn: Connection, connect: Connect, worker: UUID
 ) -> None:
     definition(conn, rate_limit=3, rate_period_s=3600)
@@ -214,7 +214,7 @@ def test_a_claim_that_is_rolled_back_gives_its_tokens_back(
     assert len(claim(conn, worker, limit=5)) == 3
 
 
-def test_a_rate_does_not_hold_up_plain_jobs(conn: Connection, worker: UUID) -> None:
+def test_a_rate_does_not_delay_plain_jobs(conn: Connection, worker: UUID) -> None:
     definition(conn, rate_limit=1, rate_period_s=3600)
     enqueue(conn, n=50, priority=10)
     plain = enqueue(conn, n=10, definition="plain")
@@ -222,7 +222,7 @@ def test_a_rate_does_not_hold_up_plain_jobs(conn: Connection, worker: UUID) -> N
     assert {job["job_id"] for job in claim(conn, worker, limit=10)} == set(plain)
 
 
-def test_a_clock_that_goes_back_and_forth_fills_no_bucket(
+def test_a_clock_that_is_set_back_and_forward_fills_no_bucket(
     conn: Connection, clock: Clock, worker: UUID
 ) -> None:
     definition(conn, rate_limit=4, rate_period_s=3600)
@@ -237,25 +237,25 @@ def test_a_clock_that_goes_back_and_forth_fills_no_bucket(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_explain_tells_when_the_next_job_may_start(
+def test_explain_says_when_the_next_job_may_start(
     conn: Connection, clock: Clock, worker: UUID, kind: str
 ) -> None:
     KINDS[kind].put(conn, {"rate_limit": 2, "rate_period_s": 3600})
     *_, waiting = enqueue(conn, n=3, limit_key="red")
     assert len(claim(conn, worker, limit=3)) == 2
-    [told] = [
+    [reason] = [
         row
         for row in call(conn, "explain_job", job_id=waiting, tenant_id=TENANT_A)
         if row["code"] == f"{kind}_rate_limited"
     ]
-    wait = datetime.fromisoformat(told["detail"]["next_at"]) - clock.now()
+    wait = datetime.fromisoformat(reason["detail"]["next_at"]) - clock.now()
     clock.travel(seconds=wait.total_seconds() - 60)
     assert claim(conn, worker) == []
     clock.travel(seconds=60)
     assert [job["job_id"] for job in claim(conn, worker)] == [waiting]
 
 
-def test_a_rate_counts_starts_of_retries_too(conn: Connection, clock: Clock, worker: UUID) -> None:
+def test_a_rate_also_counts_starts_of_retries(conn: Connection, clock: Clock, worker: UUID) -> None:
     definition(conn, rate_limit=2, rate_period_s=3600, backoff_base_s=0)
     enqueue_one(conn)
     for _ in range(2):
@@ -267,9 +267,7 @@ def test_a_rate_counts_starts_of_retries_too(conn: Connection, clock: Clock, wor
 
 @pytest.mark.parametrize("period_s", ["NaN", "Infinity", 0, 1e-300, 1e308, True])
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_period_that_nobody_can_reckon_with_is_refused(
-    conn: Connection, kind: str, period_s: Json
-) -> None:
-    """It would fail every claim that meets it, or the retention."""
+def test_an_unusable_period_is_refused(conn: Connection, kind: str, period_s: Json) -> None:
+    """It would fail every claim that uses it, or the retention."""
     with refused("JF002"):
         KINDS[kind].put(conn, {"rate_limit": 5, "rate_period_s": period_s})

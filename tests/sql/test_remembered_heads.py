@@ -1,6 +1,6 @@
-"""What a session remembers when walks are slow: a hint about where ready jobs begin.
+"""The hint that a session remembers when walks are slow: where the ready jobs begin.
 
-Slowness is not waited for: the tests write the memory as plan_round would after two slow scans.
+The tests do not wait for slowness: they write the memory as plan_round would after two slow scans.
 """
 
 import hashlib
@@ -11,14 +11,15 @@ from uuid import UUID
 import pytest
 from cluster import Connect, Connection
 from sql.engine import TENANT_A, TENANT_B, claim, definition, enqueue, new_worker, succeed
-from sql.plans import rows_read
+from sql.query_plans import rows_read
 
 QUEUE = "default"
 LATER = timedelta(hours=1)
 
 
 def remember(conn: Connection, *, rescan: bool = False, idle: bool = False) -> None:
-    """The places of all ready jobs now, to be walked again by the next claim or much later."""
+    """Store the positions of all ready jobs; the next claim repeats the walk at once or much
+    later."""
     now = datetime.now(UTC)
     cursor = {
         "tenant": str(TENANT_A),
@@ -44,7 +45,7 @@ def claimed(conn: Connection, limit: int = 10) -> set[UUID]:
     return {row["job_id"] for row in claim(conn, new_worker(), QUEUE, limit)}
 
 
-def test_claims_from_remembered_places_take_every_job_once(conn: Connection) -> None:
+def test_claims_from_remembered_positions_take_every_job_once(conn: Connection) -> None:
     definition(conn)
     jobs = [*enqueue(conn, TENANT_A, 5), *enqueue(conn, TENANT_B, 5)]
     remember(conn)
@@ -52,7 +53,7 @@ def test_claims_from_remembered_places_take_every_job_once(conn: Connection) -> 
     assert sorted(taken) == sorted(jobs)
 
 
-def test_tenants_share_claims_from_remembered_places(conn: Connection) -> None:
+def test_tenants_share_claims_from_remembered_positions(conn: Connection) -> None:
     definition(conn)
     enqueue(conn, TENANT_A, 10)
     enqueue(conn, TENANT_B, 10)
@@ -61,7 +62,7 @@ def test_tenants_share_claims_from_remembered_places(conn: Connection) -> None:
     assert [row["tenant_id"] for row in rows].count(TENANT_A) == 5
 
 
-def test_jobs_that_follow_are_found_without_a_walk(conn: Connection) -> None:
+def test_later_jobs_are_found_without_a_walk(conn: Connection) -> None:
     definition(conn)
     enqueue(conn, TENANT_A, 2)
     remember(conn)
@@ -86,7 +87,7 @@ def test_a_tenant_that_had_no_job_is_found_when_the_walk_is_repeated(conn: Conne
     assert job in claimed(conn)
 
 
-def test_a_session_that_finds_nothing_walks_in_full(conn: Connection) -> None:
+def test_a_session_that_finds_nothing_makes_a_full_walk(conn: Connection) -> None:
     definition(conn)
     enqueue(conn, TENANT_A, 2)
     remember(conn, idle=True)
@@ -96,7 +97,7 @@ def test_a_session_that_finds_nothing_walks_in_full(conn: Connection) -> None:
     assert claimed(conn) == {hidden}
 
 
-def test_a_place_survives_being_written_down(conn: Connection) -> None:
+def test_a_position_survives_being_written_down(conn: Connection) -> None:
     definition(conn)
     enqueue(conn, TENANT_A, 3)
     exact = conn.execute(
@@ -112,10 +113,11 @@ def test_a_place_survives_being_written_down(conn: Connection) -> None:
 @pytest.mark.parametrize(
     "text", ["(1,2)", "nonsense", "5", '{"default": 5}', '{"default": {"tenant": 5, "small": "x"}}']
 )
-def test_a_session_discards_what_it_cannot_read(
+def test_a_session_discards_an_unreadable_memory(
     conn: Connection, text: str, *, walked: bool
 ) -> None:
-    """As after a migration that changes what sessions remember, or a setting of an application."""
+    """The memory is unreadable after a migration that changes its format, or when an application
+    sets it."""
     definition(conn)
     jobs = enqueue(conn, TENANT_A, 3)
     remember(conn, rescan=walked)
@@ -142,7 +144,7 @@ def _tenants(conn: Connection, name: str) -> list[UUID]:
     return [row["tenant"] for row in conn.execute(query, [name, QUEUE]).fetchall()]
 
 
-def test_a_tenant_stays_known_while_it_has_no_job(conn: Connection) -> None:
+def test_a_tenant_stays_remembered_while_it_has_no_job(conn: Connection) -> None:
     definition(conn)
     enqueue(conn, TENANT_A, 1)
     remember(conn, rescan=True)
@@ -152,7 +154,7 @@ def test_a_tenant_stays_known_while_it_has_no_job(conn: Connection) -> None:
     assert _tenants(conn, "scanned") == [TENANT_A, TENANT_B]
 
 
-def test_the_next_job_of_a_known_tenant_is_found_past_none_of_its_dead_entries(
+def test_the_next_job_of_a_remembered_tenant_is_found_without_reading_its_dead_entries(
     conn: Connection, connect: Connect
 ) -> None:
     definition(conn)

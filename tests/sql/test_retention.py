@@ -1,4 +1,4 @@
-"""How history grows old: its partitions, what retention removes, and how a tenant is erased."""
+"""History: its partitions, what retention removes, and the erasure of a tenant."""
 
 from datetime import UTC, date, timedelta
 from typing import Any
@@ -7,6 +7,7 @@ from uuid import UUID
 import pytest
 from cluster import Clock, Connect, Connection
 from psycopg.types.json import Jsonb
+from sql.background_call import in_background, wait_until_blocked
 from sql.engine import (
     TENANT_A,
     TENANT_B,
@@ -25,9 +26,8 @@ from sql.engine import (
     refused,
 )
 from sql.mutation import mutate
-from sql.race import in_background, wait_until_blocked
 
-# What a job leaves behind, and everything that goes day by day.
+# The history of a job, and all tables with daily partitions.
 HISTORY = ["finished_jobs", "attempts", "job_events"]
 PARTITIONED = [
     *HISTORY,
@@ -36,7 +36,7 @@ PARTITIONED = [
 
 
 def partitions(conn: Connection, table: str) -> list[str]:
-    """The days of a table's partitions, as in their names."""
+    """Return the days of a table's partitions, as in their names."""
     rows = conn.execute(
         "select right(c.relname, 8) as day from pg_inherits as i"
         " join pg_class as c on c.oid = i.inhrelid"
@@ -52,7 +52,7 @@ def days(first: date, last: date) -> list[str]:
 
 
 def new_days(conn: Connection, **arguments: int) -> int:
-    """How many daily partitions ensure_partitions creates; a new month is not counted."""
+    """Return how many daily partitions ensure_partitions creates; a new month is not counted."""
     before = len(partitions(conn, "audit_log"))
     created = call_for_value(conn, "ensure_partitions", **arguments)
     assert isinstance(created, int)
@@ -64,7 +64,7 @@ def today(clock: Clock) -> date:
 
 
 def finish(conn: Connection, tenant: UUID = TENANT_A, outcome: str = "succeeded") -> UUID:
-    """A job that ran and ended, with one row in each history table."""
+    """Run a job to its end, with one row in each history table."""
     job, worker = enqueue_one(conn, tenant, queue="finishing"), new_worker()
     rows = claim(conn, worker, "finishing", tenants=[tenant])
     call(conn, "cancel_job", job_id=job, tenant_id=tenant)
@@ -107,10 +107,10 @@ def test_rows_go_to_the_partition_of_their_day(conn: Connection, clock: Clock) -
 
 
 @pytest.mark.parametrize("late", [0, 1, 3])
-def test_rows_that_fell_into_the_default_partition_move_to_their_day(
+def test_rows_in_the_default_partition_move_to_their_day(
     conn: Connection, clock: Clock, late: int
 ) -> None:
-    """Maintenance did not run for weeks, and then did, some days after the rows were written."""
+    """Maintenance did not run for weeks, and then ran some days after the rows were written."""
     definition(conn)
     clock.travel(days=20)
     job = finish(conn)
@@ -123,7 +123,9 @@ def test_rows_that_fell_into_the_default_partition_move_to_their_day(
     assert job_of(conn, TENANT_A, job)["state"] == "succeeded"
 
 
-def test_new_partitions_are_as_closed_as_the_old_ones(conn: Connection, connect: Connect) -> None:
+def test_new_partitions_are_as_restricted_as_the_old_ones(
+    conn: Connection, connect: Connect
+) -> None:
     call(conn, "ensure_partitions", days=10)
     rows = conn.execute(
         "select c.relname from pg_inherits as i join pg_class as c on c.oid = i.inhrelid"
@@ -153,10 +155,11 @@ def test_a_second_caller_leaves_the_work_to_the_first(conn: Connection, connect:
     assert partitions(conn, "attempts") != []
 
 
-def test_who_reads_a_table_of_the_history_keeps_nobody_from_reading_it(
+def test_a_reader_of_a_history_table_does_not_block_other_readers(
     conn: Connection, connect: Connect
 ) -> None:
-    """Who makes partitions would wait for the first reader, and all others behind it."""
+    """A session that creates partitions would wait for the first reader, and all others
+    behind it."""
     reader = connect(autocommit=False)
     reader.execute("select from jobforge.attempts")
     with in_background(connect(), _make_two_days) as future:
@@ -165,7 +168,7 @@ def test_who_reads_a_table_of_the_history_keeps_nobody_from_reading_it(
     assert _make_two_days(conn) == 2
 
 
-def test_a_row_that_comes_while_partitions_are_made_moves_to_its_day(
+def test_a_row_inserted_while_partitions_are_created_moves_to_its_day(
     conn: Connection, connect: Connect, clock: Clock
 ) -> None:
     mutate(conn, "ensure_partitions", "'100ms'", "'30s'")
@@ -185,7 +188,7 @@ def _make_two_days(conn: Connection) -> int:
     return new_days(conn, days=9)
 
 
-def test_workers_may_keep_house(conn: Connection, connect: Connect) -> None:
+def test_workers_may_run_maintenance(conn: Connection, connect: Connect) -> None:
     worker = connect("worker_login")
     assert call_for_value(worker, "ensure_partitions", days=9) > 0
     assert retain(worker)["partitions"] == []
@@ -195,7 +198,7 @@ def test_workers_may_keep_house(conn: Connection, connect: Connect) -> None:
 # Retention.
 
 
-def test_history_is_dropped_by_age_and_nothing_else_is(conn: Connection, clock: Clock) -> None:
+def test_only_history_is_dropped_by_age(conn: Connection, clock: Clock) -> None:
     definition(conn)
     old = finish(conn)
     first = today(clock)
@@ -213,7 +216,9 @@ def test_history_is_dropped_by_age_and_nothing_else_is(conn: Connection, clock: 
     assert retain(conn)["partitions"] == []
 
 
-def test_history_is_kept_for_as_many_whole_days_as_asked(conn: Connection, clock: Clock) -> None:
+def test_history_is_kept_for_the_configured_number_of_whole_days(
+    conn: Connection, clock: Clock
+) -> None:
     definition(conn)
     finish(conn)
     clock.travel(days=3)
@@ -226,7 +231,9 @@ def test_history_is_kept_for_as_many_whole_days_as_asked(conn: Connection, clock
     assert count(conn, "finished_jobs") == 0
 
 
-def test_history_in_the_default_partition_grows_old_too(conn: Connection, clock: Clock) -> None:
+def test_history_in_the_default_partition_is_dropped_by_age_too(
+    conn: Connection, clock: Clock
+) -> None:
     definition(conn)
     clock.travel(days=20)
     finish(conn)
@@ -242,7 +249,7 @@ def kill(conn: Connection, n: int) -> list[UUID]:
     return jobs
 
 
-def test_dead_jobs_stay_ninety_days(conn: Connection, clock: Clock) -> None:
+def test_dead_jobs_are_kept_for_ninety_days(conn: Connection, clock: Clock) -> None:
     definition(conn)
     kill(conn, 3)
     clock.travel(days=50)
@@ -258,7 +265,9 @@ def test_dead_jobs_stay_ninety_days(conn: Connection, clock: Clock) -> None:
     assert [row["id"] for row in rows] == [waiting]
 
 
-def test_a_sweep_that_fails_is_reported_and_stops_no_other(conn: Connection, clock: Clock) -> None:
+def test_a_sweep_that_fails_is_reported_and_does_not_stop_others(
+    conn: Connection, clock: Clock
+) -> None:
     call(conn, "ensure_partitions")
     definition(conn)
     kill(conn, 1)
@@ -283,7 +292,7 @@ def test_a_sweep_that_fails_is_reported_and_stops_no_other(conn: Connection, clo
     assert f"attempts_{today(clock) - timedelta(days=100):%Y%m%d}" in gone["partitions"]
 
 
-def test_keys_are_removed_when_their_time_is_over(conn: Connection, clock: Clock) -> None:
+def test_expired_keys_are_removed(conn: Connection, clock: Clock) -> None:
     definition(conn)
     enqueue_one(conn, key="retained")
     enqueue_one(conn, key="window", key_mode="window", key_window_s=60)
@@ -294,9 +303,7 @@ def test_keys_are_removed_when_their_time_is_over(conn: Connection, clock: Clock
     assert count(conn, "idempotency_keys") == 0
 
 
-def test_the_key_of_a_job_that_still_waits_is_not_freed_by_age(
-    conn: Connection, clock: Clock
-) -> None:
+def test_the_key_of_a_waiting_job_is_not_freed_by_age(conn: Connection, clock: Clock) -> None:
     definition(conn)
     job = enqueue_one(conn, key="k", key_mode="active", delay_s=200 * 86400)
     clock.travel(days=40)
@@ -304,7 +311,7 @@ def test_the_key_of_a_job_that_still_waits_is_not_freed_by_age(
     assert enqueue_one(conn, key="k", key_mode="active") == job
 
 
-def test_who_reads_the_history_keeps_nobody_from_settling(
+def test_a_reader_of_the_history_does_not_block_settlements(
     conn: Connection, connect: Connect, clock: Clock
 ) -> None:
     definition(conn)
@@ -321,7 +328,7 @@ def test_who_reads_the_history_keeps_nobody_from_settling(
     assert retain(conn)["partitions"]
 
 
-def test_buckets_of_keys_go_when_they_are_full(conn: Connection, clock: Clock) -> None:
+def test_buckets_of_keys_are_deleted_when_they_are_full(conn: Connection, clock: Clock) -> None:
     definition(conn, rate_limit_per_key=1, rate_period_per_key_s=3 * 86400, rate_limit=9)
     enqueue_one(conn, limit_key="k")
     claim(conn, new_worker())
@@ -331,7 +338,7 @@ def test_buckets_of_keys_go_when_they_are_full(conn: Connection, clock: Clock) -
         assert count(conn, "rate_limits") == left
 
 
-def test_workers_gone_for_a_day_are_forgotten(conn: Connection, clock: Clock) -> None:
+def test_workers_that_stopped_a_day_ago_are_deleted(conn: Connection, clock: Clock) -> None:
     gone, alive = new_worker(), new_worker()
     for worker in [gone, alive]:
         call(conn, "register_worker", worker_id=worker, queues=["q"], slots=1)
@@ -348,7 +355,7 @@ def test_workers_gone_for_a_day_are_forgotten(conn: Connection, clock: Clock) ->
 
 
 def traces(conn: Connection, tenant: UUID) -> dict[str, int]:
-    """Rows in which a tenant's id stands, by table, whatever the column."""
+    """Return the number of rows with a tenant's ID in any column, by table."""
     tables = conn.execute(
         "select c.relname from pg_class as c where c.relnamespace = 'jobforge'::regnamespace"
         " and c.relkind in ('r', 'p') and not c.relispartition"
@@ -373,7 +380,7 @@ def populate(conn: Connection, tenant: UUID) -> None:
     complete(conn, worker, rows[:1], "failed", final=True)
 
 
-def test_erasing_a_tenant_leaves_nothing_of_it_but_the_audit(conn: Connection) -> None:
+def test_erasing_a_tenant_leaves_only_its_audit_log(conn: Connection) -> None:
     definition(conn, rate_limit_per_key=100)
     for tenant in [TENANT_A, TENANT_B]:
         populate(conn, tenant)
@@ -400,7 +407,7 @@ def test_erasing_a_tenant_leaves_nothing_of_it_but_the_audit(conn: Connection) -
     }
 
 
-def test_a_running_job_of_an_erased_tenant_is_lost_to_its_worker(conn: Connection) -> None:
+def test_the_lease_of_a_running_job_of_an_erased_tenant_is_lost(conn: Connection) -> None:
     definition(conn)
     enqueue_one(conn)
     worker = new_worker()
@@ -414,6 +421,6 @@ def test_a_running_job_of_an_erased_tenant_is_lost_to_its_worker(conn: Connectio
     assert (count(conn, "finished_jobs"), count(conn, "attempts")) == (0, 0)
 
 
-def test_erasing_an_unknown_tenant_is_audited_and_no_error(conn: Connection) -> None:
+def test_erasing_an_unknown_tenant_is_audited_and_not_an_error(conn: Connection) -> None:
     assert set(erase(conn, TENANT_A).values()) == {0}
     assert count(conn, "audit_log") == 2

@@ -1,7 +1,7 @@
 """Retries and retention lock jobs before workflows, and workflows before their nodes.
 
-Another session holds what both need, until both wait. With two orders in play, the two then wait
-for each other.
+Another session locks rows that both sessions need, until both wait. With two different orders,
+these two would then wait for each other.
 """
 
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ from sql.engine import (
     new_worker,
     state_of,
 )
-from sql.interleave import Action, Interleaver, Outcome, Script
+from sql.interleaver import Action, Interleaver, Outcome, Script
 
 HELD_UP = (2, 0, 1, 2, 0, 1)
 
@@ -35,7 +35,7 @@ def interleaver(conn: Connection, connect: Connect) -> Iterator[Interleaver]:
     made.close()
 
 
-def test_a_retry_of_a_workflow_and_a_retry_of_its_dead_job(
+def test_a_retry_of_a_workflow_and_a_retry_of_its_dead_job_do_not_deadlock(
     conn: Connection, interleaver: Interleaver
 ) -> None:
     workflow, [job] = _dead_workflow(conn, ["only"])
@@ -58,7 +58,7 @@ def test_a_retry_of_a_workflow_sees_that_its_dead_job_was_revived(
     assert (state_of(conn, TENANT_A, job), count(conn, "jobs")) == ("queued", 1)
 
 
-def test_a_retry_with_another_payload_and_a_retry_of_the_dead_parent(
+def test_a_retry_with_another_payload_and_a_retry_of_the_dead_parent_do_not_deadlock(
     conn: Connection, interleaver: Interleaver
 ) -> None:
     nodes = [_node("parent"), _node("child", after=["parent"], on_parent_failure="run")]
@@ -68,7 +68,7 @@ def test_a_retry_with_another_payload_and_a_retry_of_the_dead_parent(
     assert state_of(conn, TENANT_A, child) == "canceled"
 
 
-def test_a_retry_of_a_workflow_that_retention_is_about_to_delete(
+def test_a_retry_of_a_workflow_that_retention_is_about_to_delete_does_not_deadlock(
     conn: Connection, interleaver: Interleaver
 ) -> None:
     workflow, _ = _dead_workflow(conn, ["only"])
@@ -76,7 +76,7 @@ def test_a_retry_of_a_workflow_that_retention_is_about_to_delete(
     assert _state(conn, workflow) == "running"
 
 
-def test_a_retry_of_a_workflow_that_retention_has_deleted_in_the_meantime(
+def test_a_retry_of_a_workflow_that_retention_has_deleted_in_the_meantime_is_not_found(
     conn: Connection, interleaver: Interleaver
 ) -> None:
     workflow, [job] = _dead_workflow(conn, ["only"])
@@ -90,7 +90,7 @@ def test_a_retry_of_a_workflow_that_retention_has_deleted_in_the_meantime(
     assert (state_of(conn, TENANT_A, job), count(conn, "jobs")) == ("dead", 1)
 
 
-def test_retries_of_a_workflow_and_of_the_one_around_it_make_each_job_once(
+def test_retries_of_a_workflow_and_of_its_outer_one_create_each_job_once(
     conn: Connection, interleaver: Interleaver
 ) -> None:
     inner = {"name": "inner", "workflow": {"nodes": [_node("only")]}}
@@ -108,7 +108,7 @@ def test_retries_of_a_workflow_and_of_the_one_around_it_make_each_job_once(
     assert count(conn, "jobs") == 1
 
 
-def test_retention_that_cancels_a_job_and_a_cancel_of_what_waits_for_it(
+def test_retention_that_cancels_a_job_and_a_cancel_of_its_child_do_not_deadlock(
     conn: Connection, interleaver: Interleaver
 ) -> None:
     """The job whose parent is past retention is newer than the job that waits for it."""
@@ -127,7 +127,7 @@ def test_retention_that_cancels_a_job_and_a_cancel_of_what_waits_for_it(
         assert state_of(conn, TENANT_A, job) == "canceled"
 
 
-def test_retention_cancels_a_job_although_another_one_is_held(
+def test_retention_cancels_a_job_although_another_one_is_locked(
     conn: Connection, connect: Connect
 ) -> None:
     definition(conn)
@@ -152,7 +152,7 @@ def _run(interleaver: Interleaver, one: Action, other: Action, hold: Action) -> 
 
 
 def _dead_workflow(conn: Connection, nodes: list[str] | list[Json]) -> tuple[UUID, list[UUID]]:
-    """A failed workflow, and its jobs, all of them dead."""
+    """Create a failed workflow whose jobs are all dead, and return both."""
     made = [_node(node) if isinstance(node, str) else node for node in nodes]
     rows = call(conn, "enqueue_workflow", workflow={"nodes": made}, tenant_id=TENANT_A)
     worker = new_worker()
@@ -162,7 +162,7 @@ def _dead_workflow(conn: Connection, nodes: list[str] | list[Json]) -> tuple[UUI
 
 
 def _orphan(conn: Connection) -> UUID:
-    """A blocked job whose parent is gone."""
+    """Create a blocked job whose parent is deleted."""
     parent = enqueue_one(conn, delay_s=3600)
     orphan = enqueue_one(conn, after=[str(parent)])
     conn.execute("delete from jobforge.jobs where id = %s", [parent])
@@ -170,11 +170,11 @@ def _orphan(conn: Connection) -> UUID:
 
 
 def _orphan_with_an_older_child(conn: Connection) -> tuple[UUID, UUID, UUID]:
-    """The child, a blocked job between the two in age, and the orphan."""
+    """Return the child, a blocked job between the two in age, and the orphan."""
     parent = enqueue_one(conn, delay_s=3600)
     child, between = (enqueue_one(conn, after=[str(parent)]) for _ in range(2))
     orphan = _orphan(conn)
-    # As if a retry had put the orphan in the place of an older parent.
+    # Simulates a retry that replaced an older parent by the orphan.
     conn.execute(
         "insert into jobforge.awaited_jobs (tenant_id, waiter_id, job_id, is_within,"
         " on_parent_failure) values (%s, %s, %s, false, 'cancel')",

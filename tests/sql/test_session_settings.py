@@ -1,7 +1,7 @@
-"""What the engine keeps in settings of a session: a login that forges one can harm only itself.
+"""Values that the engine caches in session settings: a login that forges one harms only itself.
 
-Any login can set them, and behind a pooler the next client of the same login has what the last one
-left. So no value may break a claim or an enqueue, or lift a limit.
+Any login can set them, and behind a pooler the next client of the same login gets the values of the
+previous one. So no value may break a claim or an enqueue, or lift a limit.
 """
 
 import hashlib
@@ -84,7 +84,7 @@ def limited_world(conn: Connection) -> None:
 
 
 def forgeries(conn: Connection) -> Iterator[list[tuple[str, str]]]:
-    """Settings to forge together."""
+    """Return settings to forge together."""
     [row] = conn.execute(
         "select hash_array_extended(array['test@1'] collate \"C\", 0) || '/' || count(*) as stamp "
         "  from jobforge.definitions"
@@ -122,7 +122,7 @@ def test_no_value_breaks_a_claim_or_an_enqueue(
             " where state = 'scheduled'"
         )
         worker = new_worker()
-        # A first claim may rely on places that are remembered, and finds that they are used up.
+        # The first claim may rely on remembered positions, and finds that their jobs are taken.
         held = [
             row["job_id"]
             for _ in range(3)
@@ -157,14 +157,14 @@ def test_a_forged_count_does_not_lift_the_pending_limit(
 
 
 @attack
-def test_an_earlier_count_that_is_put_back_does_not_lift_the_pending_limit(
+def test_an_earlier_count_that_is_restored_does_not_lift_the_pending_limit(
     conn: Connection, connect: Connect
 ) -> None:
     call(conn, "put_tenant", tenant_id=TENANT_A, settings={"max_pending": 11_000})
     session = connect()
     enqueue_one(session, TENANT_A)
     [kept] = session.execute("select current_setting(%s) as text", [PENDING]).fetchall()
-    assert kept["text"], "the session remembers a count"
+    assert kept["text"], "the session caches a count"
     enqueue(session, TENANT_A, n=10_999)
     for other in (session, connect()):
         other.execute("select set_config(%s, %s, false)", [PENDING, kept["text"]])
@@ -174,7 +174,7 @@ def test_an_earlier_count_that_is_put_back_does_not_lift_the_pending_limit(
 
 @attack
 def test_a_count_is_signed_for_its_tenant(conn: Connection, connect: Connect) -> None:
-    """Both tenants have the same place."""
+    """Both tenants have the same position."""
     other = TENANT_B.hex[:-2] + TENANT_A.hex[-2:]
     for tenant in (TENANT_A, other):
         call(conn, "put_tenant", tenant_id=tenant, settings={"max_pending": 11_000})
@@ -189,7 +189,7 @@ def test_a_count_is_signed_for_its_tenant(conn: Connection, connect: Connect) ->
 
 
 @attack
-def test_no_login_reads_the_key_that_signs(conn: Connection, connect: Connect) -> None:
+def test_no_login_can_read_the_signing_key(conn: Connection, connect: Connect) -> None:
     for login in ("client_login", "service_login", "worker_login", "server_login", "admin_login"):
         for query in (
             "select value from jobforge.signing_key",

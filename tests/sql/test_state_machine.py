@@ -1,6 +1,6 @@
-"""Random sequences of calls: the database does what the model says, thousands of times over.
+"""Random sequences of calls: after each call, the database agrees with the model.
 
-JOBFORGE_LONG=1 runs longer sequences, and others each time.
+JOBFORGE_LONG=1 runs longer sequences, with another seed each time.
 """
 
 import os
@@ -11,13 +11,13 @@ from cluster import Connection
 from hypothesis import Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 from sql.engine import definition
+from sql.job_model import BACKOFF_BASE_S, BACKOFF_CAP_S
 from sql.ledger import Ledger
-from sql.machine import Engine, stop_time
-from sql.model import BACKOFF_BASE_S, BACKOFF_CAP_S
+from sql.state_machine import Engine, stop_time
 
 LONG = os.environ.get("JOBFORGE_LONG") == "1"
 
-# What every run must have come to, and comes to dozens of times.
+# Situations that every run must reach; a run reaches each dozens of times.
 FACTS = [
     "reaped",
     "redriven",
@@ -61,6 +61,6 @@ def test_the_database_agrees_with_the_model_after_every_step(conn: Connection) -
         ),
     )
 
-    # A run that never came to the interesting places proves nothing.
+    # A run that never reached these situations proves nothing.
     assert Engine.seen["steps"] >= 2000
     assert [fact for fact in FACTS if Engine.seen[fact] == 0] == [], Engine.seen

@@ -1,4 +1,4 @@
-"""Minute statistics: every ended attempt is added up once, and what is read of them is right."""
+"""Minute statistics: every ended attempt is counted once, and queries return correct sums."""
 
 import math
 import random
@@ -33,18 +33,18 @@ COUNTS = ["succeeded", "failed", "died", "canceled", "handed_back"]
 
 
 def run(conn: Connection, n: int = 1, outcome: str = "succeeded", **fields: Json) -> None:
-    """Attempts of tenant A that end in one transaction."""
+    """Run attempts of tenant A that end in one transaction."""
     enqueue(conn, n=n)
     complete(conn, WORKER, claim(conn, WORKER, limit=n), outcome, **fields)
 
 
 def read(conn: Connection, **asked: Json) -> list[Row]:
-    """All that there is, of a tenant, in one step for a day."""
+    """Return all statistics of a tenant, as one step of a day."""
     return call(conn, "get_statistics", **{"step_s": 86400, "tenant_id": TENANT_A} | asked)
 
 
 def attempts(conn: Connection) -> int:
-    """How many are in the statistics, of all tenants and times."""
+    """Return the number of attempts in the statistics, of all tenants and times."""
     [row] = conn.execute(
         "select coalesce(sum(succeeded + failed + died + canceled + handed_back), 0)::integer as n"
         " from jobforge.minute_statistics"
@@ -55,7 +55,8 @@ def attempts(conn: Connection) -> int:
 
 
 def roll_up(conn: Connection, expected: int, limit: int = 50_000) -> None:
-    """Until so many are in: the oldest transaction of the whole cluster holds up all others."""
+    """Roll up until this many are counted: the oldest transaction of the whole cluster delays all
+    others."""
 
     def is_done() -> bool:
         call(conn, "roll_up_statistics", limit=limit)
@@ -66,7 +67,7 @@ def roll_up(conn: Connection, expected: int, limit: int = 50_000) -> None:
     assert call_for_value(conn, "roll_up_statistics") == 0
 
 
-def test_attempts_are_counted_by_where_they_left_the_job(conn: Connection) -> None:
+def test_attempts_are_counted_by_the_resulting_state_of_the_job(conn: Connection) -> None:
     definition(conn)
     ended: list[tuple[str, dict[str, Json]]] = [
         ("succeeded", {"cpu_ms": 20, "peak_memory_bytes": 7}),
@@ -85,7 +86,7 @@ def test_attempts_are_counted_by_where_they_left_the_job(conn: Connection) -> No
     roll_up(conn, 9)
     [row] = read(conn)
     assert [row[name] for name in COUNTS] == [3, 2, 1, 1, 2]
-    # A worker that lies about its time spoils no sum.
+    # A wrong duration from a worker does not spoil a sum.
     assert (row["cpu_ms"], row["peak_memory_bytes"]) == (1_000_000_020, 7)
     [row] = read(conn, by="definition", filter={"definition": "test", "queue": "default"})
     assert (row["definition"], row["queue"], row["attempts"]) == ("test", None, 9)
@@ -94,7 +95,7 @@ def test_attempts_are_counted_by_where_they_left_the_job(conn: Connection) -> No
     assert read(conn, filter={"queue": "other"}) == []
 
 
-def test_what_commits_late_and_out_of_order_is_added_once(
+def test_attempts_that_commit_late_and_out_of_order_are_counted_once(
     conn: Connection, connect: Connect
 ) -> None:
     definition(conn)
@@ -104,7 +105,8 @@ def test_what_commits_late_and_out_of_order_is_added_once(
     complete(early, WORKER, jobs[:1])
     complete(late, WORKER, jobs[1:3])
     complete(conn, WORKER, jobs[3:4])
-    # It is younger than two that are open: whatever it waited for, it would be missed or doubled.
+    # This commit is younger than two open transactions. Counting it now would later miss them or
+    # count it twice.
     assert call_for_value(conn, "roll_up_statistics") == 0
     late.commit()
     assert call_for_value(conn, "roll_up_statistics") == 0
@@ -114,7 +116,7 @@ def test_what_commits_late_and_out_of_order_is_added_once(
     roll_up(conn, 6)
 
 
-def test_a_roll_up_that_is_killed_adds_nothing_and_the_next_adds_everything(
+def test_a_killed_roll_up_counts_nothing_and_the_next_one_counts_everything(
     conn: Connection, connect: Connect
 ) -> None:
     definition(conn)
@@ -125,7 +127,7 @@ def test_a_roll_up_that_is_killed_adds_nothing_and_the_next_adds_everything(
         return bool(call_for_value(doomed, "roll_up_statistics") == 3)
 
     wait_until(has_read)
-    # Meanwhile nobody else does, and an operator who erases a tenant waits.
+    # Meanwhile no other session rolls up, and an operator who erases a tenant waits.
     assert call_for_value(conn, "roll_up_statistics") == 0
     conn.execute("select pg_terminate_backend(%s)", [doomed.info.backend_pid])
     with pytest.raises(psycopg.OperationalError):
@@ -134,7 +136,7 @@ def test_a_roll_up_that_is_killed_adds_nothing_and_the_next_adds_everything(
     roll_up(conn, 3)
 
 
-def test_whole_transactions_are_added_however_small_the_limit(conn: Connection) -> None:
+def test_whole_transactions_are_counted_however_small_the_limit(conn: Connection) -> None:
     definition(conn)
     for n in (3, 1, 2):
         run(conn, n)
@@ -145,17 +147,18 @@ def test_whole_transactions_are_added_however_small_the_limit(conn: Connection) 
         return attempts(conn) == 6
 
     wait_until(is_done)
-    # A transaction elsewhere in the cluster may hold up the later ones, but parts none.
+    # A transaction elsewhere in the cluster may delay later ones, but splits none.
     assert set(accumulate(answered)) - {0} <= {3, 4, 6}
 
 
 def exact(values: Sequence[float], share: float) -> float:
-    """The oracle: the smallest value that this share do not exceed."""
+    """The oracle: return the smallest value that at least this share of the values does not
+    exceed."""
     return sorted(values)[max(0, math.ceil(share * len(values)) - 1)]
 
 
 def insert(conn: Connection, at: datetime, waits: list[float], runs: list[float]) -> None:
-    """Attempts that ended at one moment, after so many milliseconds."""
+    """Insert attempts that ended at one moment, with these durations in milliseconds."""
     conn.execute(
         """
         insert into jobforge.attempts (
@@ -171,7 +174,7 @@ def insert(conn: Connection, at: datetime, waits: list[float], runs: list[float]
 
 
 @pytest.mark.parametrize("n", [1, 2, 37, 400])
-def test_percentiles_lie_in_the_bucket_of_the_exact_ones(conn: Connection, n: int) -> None:
+def test_percentiles_are_in_the_bucket_of_the_exact_ones(conn: Connection, n: int) -> None:
     chance = random.Random(n)  # noqa: S311 - no secret
     waits, runs = ([round(chance.lognormvariate(6, 3), 3) for _ in range(n)] for _ in "ab")
     at, half = datetime.now(UTC).replace(second=0), n // 2
@@ -191,7 +194,7 @@ def test_percentiles_lie_in_the_bucket_of_the_exact_ones(conn: Connection, n: in
     assert (sum(kept["wait_histogram"]), sum(kept["run_histogram"])) == (n, n)
 
 
-def test_steps_are_whole_and_those_without_attempts_are_left_out(
+def test_steps_are_aligned_and_those_without_attempts_are_omitted(
     conn: Connection, clock: Clock
 ) -> None:
     definition(conn)
@@ -211,7 +214,9 @@ def test_steps_are_whole_and_those_without_attempts_are_left_out(
     assert read(conn, since=since, until=clock.now() - timedelta(hours=3)) == []
 
 
-def test_a_tenant_sees_its_own_and_operators_all(conn: Connection, connect: Connect) -> None:
+def test_a_tenant_sees_its_own_statistics_and_operators_see_all(
+    conn: Connection, connect: Connect
+) -> None:
     definition(conn)
     enqueue(conn, TENANT_B, n=2)
     jobs = claim(conn, WORKER, limit=2)
@@ -235,7 +240,7 @@ def test_a_tenant_sees_its_own_and_operators_all(conn: Connection, connect: Conn
         assert [row["tenant_id"] for row in call(admin, "meter_tenants")] == [TENANT_A]
 
 
-def test_they_are_kept_as_long_as_the_history_and_go_with_their_tenant(
+def test_statistics_are_kept_as_long_as_the_history_and_deleted_with_their_tenant(
     conn: Connection, clock: Clock
 ) -> None:
     definition(conn)
@@ -252,7 +257,7 @@ def test_they_are_kept_as_long_as_the_history_and_go_with_their_tenant(
     assert attempts(conn) == 0
 
 
-def test_one_of_many_is_to_do_a_task_and_the_next_only_after_its_time(
+def test_one_process_gets_a_task_and_the_next_one_only_after_its_interval(
     conn: Connection, connect: Connect, clock: Clock
 ) -> None:
     ask = {"task": "retention", "every_s": 3600}
@@ -281,7 +286,7 @@ def test_one_of_many_is_to_do_a_task_and_the_next_only_after_its_time(
         ("start_maintenance", {"task": "retention", "every_s": -1}),
     ],
 )
-def test_what_cannot_be_answered_is_refused(
+def test_an_invalid_question_is_refused(
     conn: Connection, function: str, asked: dict[str, Json]
 ) -> None:
     with refused("JF002"):

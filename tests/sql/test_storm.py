@@ -1,7 +1,8 @@
-"""Many sessions do anything at any time, so that they also meet in the middle of their calls.
+"""Many sessions call any function at any time, so that calls also overlap in the middle.
 
-Interleavings stop sessions between calls only. Here nothing is stopped and nothing repeats exactly,
-though each session follows its seed (JOBFORGE_SEED picks another); what must hold, holds always.
+The interleaver stops sessions between calls only. Here nothing is stopped and nothing repeats
+exactly, though each session follows its seed (JOBFORGE_SEED picks another); the invariants must
+always hold.
 """
 
 import os
@@ -14,7 +15,8 @@ from uuid import UUID
 import psycopg
 import pytest
 from cluster import Clock, Connect, Connection
-from sql.claiming import claim
+from sql.cap_usage import CapUsage
+from sql.claimer_threads import Fleet
 from sql.engine import (
     TENANT_A,
     TENANT_B,
@@ -29,16 +31,16 @@ from sql.engine import (
     reap,
     release,
 )
-from sql.fleet import Fleet
-from sql.holders import Holders
 from sql.ledger import Ledger
+from sql.uncached_claim import claim
 
 SEED = int(os.environ.get("JOBFORGE_SEED", "20261115"))
 SESSIONS = 6
 ACTIONS = 2_000 if "JOBFORGE_LONG" in os.environ else 300
 CAP = 3
 
-# What a session may be told when another was first. Anything else is a fault of the engine.
+# Errors that are valid answers when another session was first. Any other error is a fault of the
+# engine.
 EXPECTED = {
     "JF004": "the job is not there, or not any more",
     "JF005": "its state does not allow that, or not any more",
@@ -49,7 +51,7 @@ OUTCOMES = ["succeeded", "failed", "timed_out", "crashed", "canceled", "snoozed"
 
 @dataclass(slots=True)
 class Session:
-    """One of the sessions: what it holds, and what it held and may not have noticed losing."""
+    """One of the sessions: its current jobs, and former ones whose loss it may not have noticed."""
 
     conn: Connection
     chance: random.Random
@@ -70,7 +72,7 @@ class Session:
             self.seen[error.sqlstate] += 1
 
     def any_job(self) -> tuple[UUID, UUID]:
-        # Recent ones are those that others are busy with.
+        # Recent jobs are those that other sessions are using.
         return self.chance.choice(self.jobs[-40:])
 
     def some_held(self) -> list[Row]:
@@ -113,7 +115,7 @@ def _release(session: Session) -> None:
 
 
 def _hold_busy(session: Session, jobs: list[Row], answers: list[Row]) -> None:
-    """A busy job has not ended: its worker goes on holding it."""
+    """A busy job has not finished: its worker still holds it."""
     busy = {(row["job_id"], row["lease"]) for row in answers if row["status"] == "busy"}
     again = [job for job in jobs if (job["job_id"], job["lease"]) in busy]
     session.held += again
@@ -196,12 +198,12 @@ _ACTIONS: dict[Callable[[Session], None], int] = {
 
 
 @pytest.mark.timeout(600)
-def test_whatever_sessions_do_at_once_the_invariants_hold_and_all_jobs_come_to_an_end(
+def test_concurrent_random_calls_keep_the_invariants_and_all_jobs_finish(
     conn: Connection, connect: Connect, clock: Clock
 ) -> None:
     definition(conn, max_attempts=3)
     definition(conn, "capped", max_running=CAP, max_attempts=3)
-    ledger, holders = Ledger(conn), Holders(conn)
+    ledger, cap_usage = Ledger(conn), CapUsage(conn)
     jobs: list[tuple[UUID, UUID]] = [(TENANT_A, job) for job in enqueue(conn, n=20)]
     seen: Counter[str] = Counter()
     sessions = [
@@ -218,8 +220,8 @@ def test_whatever_sessions_do_at_once_the_invariants_hold_and_all_jobs_come_to_a
     Fleet(connect, SESSIONS).run(turn)
 
     ledger.check()
-    assert holders.most_of("definition", "capped") <= CAP
-    # A storm in which nobody was late or lost a race shows nothing.
+    assert cap_usage.most_of("definition", "capped") <= CAP
+    # A storm in which no session was late or lost a race shows nothing.
     assert all(seen[action.__name__] for action in _ACTIONS), seen
     assert seen["JF005"], seen
     _drain(conn, clock)
@@ -227,7 +229,7 @@ def test_whatever_sessions_do_at_once_the_invariants_hold_and_all_jobs_come_to_a
 
 
 def _drain(conn: Connection, clock: Clock) -> None:
-    """Everything left is done within a few rounds of lease and backoff."""
+    """Finish all remaining jobs within a few rounds of lease and backoff."""
     worker = new_worker()
     for _ in range(10):
         clock.travel(hours=2)

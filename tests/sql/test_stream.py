@@ -1,4 +1,4 @@
-"""The stream: whoever reads on from where they were gets everything once, however it commits."""
+"""The stream: a reader that continues from its position gets every row exactly once."""
 
 from typing import Any
 from uuid import UUID
@@ -27,7 +27,7 @@ OWN = ("place", "at", "job_id", "data", "tenant_id")
 
 
 class Reader:
-    """Reads on from where it was; `seen` is everything so far."""
+    """Reads on from its last position; `seen` is everything so far."""
 
     def __init__(self, conn: Connection, limit: int = 1000, tenant: UUID | None = None) -> None:
         self.conn = conn
@@ -37,7 +37,7 @@ class Reader:
         self.seen: list[Row] = []
 
     def read(self) -> list[Row]:
-        """What is new."""
+        """Return the new rows."""
         _let_others_end(self.conn)
         found: list[Row] = []
         is_complete = False
@@ -53,7 +53,7 @@ class Reader:
 
 
 def _let_others_end(conn: Connection) -> None:
-    """Waits for the transactions of other tests: the stream ends before the oldest that runs."""
+    """Wait for the transactions of other tests: the stream ends before the oldest running one."""
     query = """
         select pid, backend_xid::text as xid from pg_stat_activity
          where backend_xid is not null and datname <> current_database()
@@ -68,14 +68,14 @@ def _let_others_end(conn: Connection) -> None:
 
 @pytest.fixture
 def running(conn: Connection) -> list[Row]:
-    """Six jobs that run: of tenants A and B in turn."""
+    """Six running jobs, of tenants A and B alternately."""
     definition(conn)
     for tenant in (TENANT_A, TENANT_B) * 3:
         enqueue(conn, tenant)
     return sorted(claim(conn, WORKER, limit=6), key=lambda job: job["job_id"])
 
 
-def test_a_plain_success_is_told_as_any_other(conn: Connection, running: list[Row]) -> None:
+def test_a_plain_success_is_streamed_like_any_other(conn: Connection, running: list[Row]) -> None:
     reader = Reader(conn)
     assert succeed(conn, WORKER, running[:1]) == []
     complete(conn, WORKER, running[2:3])
@@ -83,7 +83,7 @@ def test_a_plain_success_is_told_as_any_other(conn: Connection, running: list[Ro
     assert plain == other
 
 
-def test_an_attempt_is_told_with_its_job_and_where_that_went(
+def test_an_attempt_is_streamed_with_its_job_and_the_resulting_state(
     conn: Connection, running: list[Row]
 ) -> None:
     reader = Reader(conn)
@@ -109,7 +109,7 @@ def test_an_attempt_is_told_with_its_job_and_where_that_went(
     assert reader.read() == []
 
 
-def test_where_the_job_went_is_told_as_it_was_then_whatever_became_of_it_since(
+def test_the_streamed_state_is_that_of_its_time_not_the_current_one(
     conn: Connection, running: list[Row]
 ) -> None:
     reader = Reader(conn)
@@ -130,7 +130,7 @@ def test_where_the_job_went_is_told_as_it_was_then_whatever_became_of_it_since(
     ]
 
 
-def test_events_are_told_and_log_lines_are_not(conn: Connection, running: list[Row]) -> None:
+def test_events_are_streamed_and_log_lines_are_not(conn: Connection, running: list[Row]) -> None:
     reader = Reader(conn)
     note(conn, WORKER, running[:1], "log", message="one")
     note(conn, WORKER, running[:1], "progress", done=1)
@@ -147,7 +147,7 @@ def test_events_are_told_and_log_lines_are_not(conn: Connection, running: list[R
     assert len(large["data"]["text"]) == 1000
 
 
-def test_what_commits_late_is_told_late_and_nothing_before_it_is_lost_or_told_twice(
+def test_rows_that_commit_late_are_streamed_late_and_no_row_is_lost_or_repeated(
     conn: Connection, connect: Connect, running: list[Row]
 ) -> None:
     reader = Reader(conn)
@@ -155,7 +155,7 @@ def test_what_commits_late_is_told_late_and_nothing_before_it_is_lost_or_told_tw
     complete(early, WORKER, running[:1])
     complete(late, WORKER, running[1:2])
     complete(conn, WORKER, running[2:3])
-    assert reader.jobs() == []  # younger than two that are still open
+    assert reader.jobs() == []  # younger than two transactions that are still open
     late.commit()
     assert reader.jobs() == []
     complete(conn, WORKER, running[3:4])
@@ -164,7 +164,7 @@ def test_what_commits_late_is_told_late_and_nothing_before_it_is_lost_or_told_tw
     assert reader.read() == []
 
 
-def test_pages_cut_large_transactions_without_losing_a_row(
+def test_pages_split_large_transactions_without_losing_a_row(
     conn: Connection, running: list[Row]
 ) -> None:
     readers = [Reader(conn, limit) for limit in (1, 2, 4, 1000)]
@@ -180,17 +180,17 @@ def test_pages_cut_large_transactions_without_losing_a_row(
         assert rows == readers[0].seen
 
 
-def test_any_position_is_a_place_to_go_on_from(conn: Connection, running: list[Row]) -> None:
+def test_reading_can_continue_from_any_position(conn: Connection, running: list[Row]) -> None:
     reader = Reader(conn)
     for job in running:
         complete(conn, WORKER, [job])
-    told = reader.read()
-    for index, row in enumerate(told):
+    rows = reader.read()
+    for index, row in enumerate(rows):
         reader.position = row["place"]
-        assert reader.read() == told[index + 1 :]
+        assert reader.read() == rows[index + 1 :]
 
 
-def test_a_tenant_that_reads_on_gets_its_own_alone(conn: Connection, running: list[Row]) -> None:
+def test_a_tenant_reads_only_its_own_rows(conn: Connection, running: list[Row]) -> None:
     reader = Reader(conn, limit=1, tenant=TENANT_A)
     complete(conn, WORKER, running)
     note(conn, WORKER, running, "progress")
@@ -203,14 +203,14 @@ def test_within_a_tenant_another_cannot_be_named(conn: Connection) -> None:
         call(conn, "read_stream", tenant_id=TENANT_B)
 
 
-def test_what_is_no_position_is_refused(conn: Connection) -> None:
+def test_an_invalid_position_is_refused(conn: Connection) -> None:
     wrong = ["", "x", "1", "1:2:3", "1:2:attempt:3:4", "9999999999999999999:0", "-1:0", "1:0\n"]
     for position in (*wrong, "1:²", "1:1:log:1", "1:1:event:9999999999999999999"):
         with refused("JF002", reason="unknown"):
             call(conn, "read_stream", after=position)
 
 
-def test_a_position_before_the_history_that_is_kept_is_refused(
+def test_a_position_older_than_the_kept_history_is_refused(
     conn: Connection, clock: Clock, running: list[Row]
 ) -> None:
     complete(conn, WORKER, running)

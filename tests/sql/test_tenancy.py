@@ -1,4 +1,4 @@
-"""No tenant reads, changes or learns of another: everything that could leak, by everybody."""
+"""No tenant can read, change or detect data of another: every object, with every login."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
@@ -10,16 +10,6 @@ import pytest
 from attacks import Attempts
 from cluster import Connect, Connection, Database, connect_to, fresh_database
 from psycopg import sql
-from sql.attack import (
-    ATTACKERS,
-    BOUND_LOGINS,
-    DENIED,
-    Attacker,
-    Tenancy,
-    World,
-    attack_function,
-    attack_functions,
-)
 from sql.engine import (
     TENANT_A,
     TENANT_B,
@@ -33,7 +23,17 @@ from sql.engine import (
     new_worker,
     refused,
 )
-from sql.relations import HIDDEN, attack_relations, relations
+from sql.relation_attack import HIDDEN, attack_relations, relations
+from sql.tenancy_attack import (
+    ATTACKERS,
+    BOUND_LOGINS,
+    DENIED,
+    Attacker,
+    Tenancy,
+    World,
+    attack_function,
+    attack_functions,
+)
 
 from jobforge.embedded import PostgresServer
 
@@ -48,7 +48,8 @@ FORGED = Attacker("bound_client_login", Tenancy.FORGED)
 INVALID_TEXT = "22P02"
 
 each_attacker = pytest.mark.parametrize("attacker", ATTACKERS, ids=str)
-# A tenant that was set earlier is none to the functions: for them one such attacker will do.
+# For functions, a tenant that was set by an earlier transaction is none: one such attacker
+# suffices.
 each_caller = pytest.mark.parametrize(
     "attacker",
     [
@@ -67,14 +68,14 @@ def world(database: Database, conn: Connection) -> World:
 
 @pytest.fixture(scope="module")
 def calm_world(server: PostgresServer) -> Iterator[World]:
-    """One for the attempts that leave nothing behind, unless they succeed."""
+    """One world for attempts that change nothing unless they succeed."""
     with fresh_database(server) as database, closing(connect_to(database.url)) as conn:
         yield World.make(database, conn)
 
 
 @pytest.mark.attack("tables and views, by another tenant")
 @each_attacker
-def test_no_relation_gives_another_tenant_away(
+def test_no_relation_leaks_another_tenant(
     calm_world: World, attacker: Attacker, attempts: Attempts
 ) -> None:
     assert attack_relations(calm_world, attacker, count=attempts) == []
@@ -82,7 +83,7 @@ def test_no_relation_gives_another_tenant_away(
 
 @pytest.mark.attack("SQL functions, by another tenant")
 @each_caller
-def test_no_function_gives_another_tenant_away(
+def test_no_function_leaks_another_tenant(
     world: World, attacker: Attacker, attempts: Attempts
 ) -> None:
     assert attack_functions(world, attacker, attempts) == []
@@ -118,7 +119,7 @@ def test_no_function_gives_another_tenant_away(
         ),
     ],
 )
-def test_the_attack_finds_a_relation_left_open(
+def test_the_attack_detects_an_unprotected_relation(
     world: World, relation: str, breach: str, finding: str
 ) -> None:
     world.conn.execute(breach.encode())
@@ -127,103 +128,103 @@ def test_the_attack_finds_a_relation_left_open(
 
 
 @dataclass(frozen=True, slots=True)
-class Forgotten:
-    """A comparison that somebody forgot to write in a function, and who finds out."""
+class MissingCheck:
+    """A comparison that is removed from a function, and the attackers that then find a leak."""
 
     function: str
     comparison: str
     written: str
     attacker: Attacker = CLIENT
     through: str | None = None
-    also: tuple["Forgotten", ...] = ()  # that compare the same a second time
+    also: tuple["MissingCheck", ...] = ()  # that make the same comparison a second time
 
 
 _SETTLES = (
-    Forgotten("settle_jobs", "o.tenant_id = v_tenant", "true"),
-    Forgotten("settle_unfinished_jobs", "o.tenant_id = v_tenant", "true"),
+    MissingCheck("settle_jobs", "o.tenant_id = v_tenant", "true"),
+    MissingCheck("settle_unfinished_jobs", "o.tenant_id = v_tenant", "true"),
 )
 
-FORGOTTEN = [
-    Forgotten("get_job", "a.tenant_id = v_tenant and ", ""),
-    Forgotten("explain_job", "a.tenant_id = v_tenant and ", ""),
-    Forgotten("cancel_job", "j.tenant_id = v_tenant and ", ""),
-    Forgotten("edit_job", "j.tenant_id = v_tenant and ", ""),
-    Forgotten(
+MISSING_CHECKS = [
+    MissingCheck("get_job", "a.tenant_id = v_tenant and ", ""),
+    MissingCheck("explain_job", "a.tenant_id = v_tenant and ", ""),
+    MissingCheck("cancel_job", "j.tenant_id = v_tenant and ", ""),
+    MissingCheck("edit_job", "j.tenant_id = v_tenant and ", ""),
+    MissingCheck(
         "retry_finished_job",
         "f.tenant_id = p_tenant_id and f.id = p_job_id;",
         "f.id = p_job_id;",
         through="retry_job",
     ),
-    Forgotten("summarize", "j.tenant_id = v_tenant", "true"),
-    Forgotten("matching_jobs", "j.tenant_id = p_tenant_id and ", "", through="retry_jobs"),
-    Forgotten("refuse_job_action", "a.tenant_id = p_tenant_id and ", "", through="cancel_job"),
-    Forgotten("resolve_tenant", "p_tenant_id = v_setting", "true", through="list_jobs"),
-    Forgotten("resolve_tenant", "pg_has_role(", "true or pg_has_role(", NOBODYS, "enqueue_job"),
-    Forgotten("claimable_tenants", "v_tenant is null", "true", WORKER, through="claim_jobs"),
-    Forgotten("tenant", "v_bound is null", "true", BOUND_WORKER, through="claim_jobs"),
-    Forgotten("resolve_tenant", "v_bound is not null and", "false and", FORGED, "list_jobs"),
-    Forgotten(
+    MissingCheck("summarize", "j.tenant_id = v_tenant", "true"),
+    MissingCheck("matching_jobs", "j.tenant_id = p_tenant_id and ", "", through="retry_jobs"),
+    MissingCheck("refuse_job_action", "a.tenant_id = p_tenant_id and ", "", through="cancel_job"),
+    MissingCheck("resolve_tenant", "p_tenant_id = v_setting", "true", through="list_jobs"),
+    MissingCheck("resolve_tenant", "pg_has_role(", "true or pg_has_role(", NOBODYS, "enqueue_job"),
+    MissingCheck("claimable_tenants", "v_tenant is null", "true", WORKER, through="claim_jobs"),
+    MissingCheck("tenant", "v_bound is null", "true", BOUND_WORKER, through="claim_jobs"),
+    MissingCheck("resolve_tenant", "v_bound is not null and", "false and", FORGED, "list_jobs"),
+    MissingCheck(
         "settle_free_jobs", "g.tenant_id = v_tenant", "true", WORKER, "complete_jobs", _SETTLES
     ),
-    Forgotten(
+    MissingCheck(
         "settle_free_jobs", "g.tenant_id = v_tenant", "true", WORKER, "succeed_jobs", _SETTLES
     ),
-    Forgotten("complete_jobs", "h.tenant_id = v_tenant", "true", WORKER),
-    Forgotten("lock_expired_rows", "j.tenant_id = v_tenant", "true", WORKER, through="reap_jobs"),
-    Forgotten("heartbeat_jobs", "j.tenant_id = v_tenant", "true", WORKER),
-    Forgotten("note_jobs", "j.tenant_id = v_tenant", "true", WORKER),
-    Forgotten("list_notes", "n.tenant_id = v_tenant and ", ""),
-    Forgotten("list_notes", "a.tenant_id = v_tenant and ", ""),
-    Forgotten("list_steps", "a.tenant_id = v_tenant and ", ""),
-    Forgotten("save_steps", "j.tenant_id = v_tenant", "true", WORKER),
-    Forgotten("load_steps", "coalesce(v_tenant, j.tenant_id)", "j.tenant_id", WORKER),
-    Forgotten("find_tenant", "t.id = v_tenant", "true", WORKER),
-    Forgotten("read_stream", "h.tenant_id = v_tenant", "true", SERVER),
-    Forgotten("find_tenant", "t.id = v_tenant", "true", SERVICE),
-    Forgotten("get_operation", "o.tenant_id = v_tenant and ", ""),
-    Forgotten("list_operations", "o.tenant_id = v_tenant", "true"),
-    Forgotten("cancel_operation", "o.tenant_id = v_tenant and ", ""),
-    Forgotten("find_operation_jobs", "j.tenant_id = p_tenant_id and ", "", through="count_jobs"),
-    Forgotten("annotate_failure", "j.tenant_id = v_tenant and ", ""),
-    Forgotten("tenant_queue_depths", "w.tenant_id = p_tenant_id", "true", through="list_queues"),
-    Forgotten("get_connector_config", "c.tenant_id = v_tenant and ", ""),
-    Forgotten("edit_connector_config", "c.tenant_id = v_tenant and ", ""),
-    Forgotten("delete_connector_config", "c.tenant_id = v_tenant and ", ""),
-    Forgotten("list_connector_configs", "c.tenant_id = v_tenant", "true"),
-    Forgotten("open_connector_config", "c.tenant_id = v_tenant and ", "", WORKER),
-    Forgotten("keep_tenant_key", "k.tenant_id = v_tenant", "true", WORKER),
-    Forgotten("list_tenant_keys", "k.tenant_id = v_tenant", "true", SERVER),
-    Forgotten("get_webhook", "w.tenant_id = v_tenant and ", ""),
-    Forgotten("list_webhooks", "w.tenant_id = v_tenant", "true"),
-    Forgotten("lock_webhook", "w.tenant_id = p_tenant_id and ", "", through="edit_webhook"),
-    Forgotten("open_delivery", "w.tenant_id = v_tenant and ", "", WORKER),
-    Forgotten("list_audit", "a.tenant_id = v_tenant", "true"),
-    Forgotten("list_api_keys", "k.tenant_id = v_tenant", "true", SERVER),
-    Forgotten("lock_api_key", "k.tenant_id = p_tenant_id", "true", SERVER, "revoke_api_key"),
+    MissingCheck("complete_jobs", "h.tenant_id = v_tenant", "true", WORKER),
+    MissingCheck(
+        "lock_expired_rows", "j.tenant_id = v_tenant", "true", WORKER, through="reap_jobs"
+    ),
+    MissingCheck("heartbeat_jobs", "j.tenant_id = v_tenant", "true", WORKER),
+    MissingCheck("note_jobs", "j.tenant_id = v_tenant", "true", WORKER),
+    MissingCheck("list_notes", "n.tenant_id = v_tenant and ", ""),
+    MissingCheck("list_notes", "a.tenant_id = v_tenant and ", ""),
+    MissingCheck("list_steps", "a.tenant_id = v_tenant and ", ""),
+    MissingCheck("save_steps", "j.tenant_id = v_tenant", "true", WORKER),
+    MissingCheck("load_steps", "coalesce(v_tenant, j.tenant_id)", "j.tenant_id", WORKER),
+    MissingCheck("find_tenant", "t.id = v_tenant", "true", WORKER),
+    MissingCheck("read_stream", "h.tenant_id = v_tenant", "true", SERVER),
+    MissingCheck("find_tenant", "t.id = v_tenant", "true", SERVICE),
+    MissingCheck("get_operation", "o.tenant_id = v_tenant and ", ""),
+    MissingCheck("list_operations", "o.tenant_id = v_tenant", "true"),
+    MissingCheck("cancel_operation", "o.tenant_id = v_tenant and ", ""),
+    MissingCheck("find_operation_jobs", "j.tenant_id = p_tenant_id and ", "", through="count_jobs"),
+    MissingCheck("annotate_failure", "j.tenant_id = v_tenant and ", ""),
+    MissingCheck("tenant_queue_depths", "w.tenant_id = p_tenant_id", "true", through="list_queues"),
+    MissingCheck("get_connector_config", "c.tenant_id = v_tenant and ", ""),
+    MissingCheck("edit_connector_config", "c.tenant_id = v_tenant and ", ""),
+    MissingCheck("delete_connector_config", "c.tenant_id = v_tenant and ", ""),
+    MissingCheck("list_connector_configs", "c.tenant_id = v_tenant", "true"),
+    MissingCheck("open_connector_config", "c.tenant_id = v_tenant and ", "", WORKER),
+    MissingCheck("keep_tenant_key", "k.tenant_id = v_tenant", "true", WORKER),
+    MissingCheck("list_tenant_keys", "k.tenant_id = v_tenant", "true", SERVER),
+    MissingCheck("get_webhook", "w.tenant_id = v_tenant and ", ""),
+    MissingCheck("list_webhooks", "w.tenant_id = v_tenant", "true"),
+    MissingCheck("lock_webhook", "w.tenant_id = p_tenant_id and ", "", through="edit_webhook"),
+    MissingCheck("open_delivery", "w.tenant_id = v_tenant and ", "", WORKER),
+    MissingCheck("list_audit", "a.tenant_id = v_tenant", "true"),
+    MissingCheck("list_api_keys", "k.tenant_id = v_tenant", "true", SERVER),
+    MissingCheck("lock_api_key", "k.tenant_id = p_tenant_id", "true", SERVER, "revoke_api_key"),
 ]
 
 
 @pytest.mark.parametrize(
-    "forgotten", FORGOTTEN, ids=lambda f: f"{f.function}: {f.comparison} by {f.attacker}"
+    "missing", MISSING_CHECKS, ids=lambda f: f"{f.function}: {f.comparison} by {f.attacker}"
 )
-def test_the_attack_finds_a_forgotten_tenant(calm_world: World, forgotten: Forgotten) -> None:
+def test_the_attack_detects_a_missing_comparison(calm_world: World, missing: MissingCheck) -> None:
     with ExitStack() as rewritten:
-        for each in (forgotten, *forgotten.also):
+        for each in (missing, *missing.also):
             rewritten.enter_context(_rewritten(calm_world.conn, each))
-        found = attack_function(
-            calm_world, forgotten.attacker, forgotten.through or forgotten.function
-        )
+        found = attack_function(calm_world, missing.attacker, missing.through or missing.function)
     assert found != []
 
 
-def test_a_function_opened_to_clients_needs_a_generator(world: World) -> None:
+def test_a_function_granted_to_clients_needs_a_generator(world: World) -> None:
     world.conn.execute("grant usage on schema jobforge_private to jobforge_client")
     world.conn.execute("grant execute on function jobforge_private.insert_jobs to jobforge_client")
     with pytest.raises(AssertionError, match="p_first_id uuid has no generator"):
         attack_function(world, CLIENT, "insert_jobs")
 
 
-def test_a_function_opened_to_workers_must_say_whether_a_tenant_confines_it(world: World) -> None:
+def test_a_function_granted_to_workers_must_be_listed_as_confined_or_not(world: World) -> None:
     world.conn.execute("grant usage on schema jobforge_private to jobforge_worker")
     world.conn.execute("grant execute on function jobforge_private.promote_jobs to jobforge_worker")
     with pytest.raises(AssertionError, match=r"say in .* whether a tenant confines it"):
@@ -243,10 +244,10 @@ def test_row_security_cannot_be_switched_off(calm_world: World, attempts: Attemp
 def test_a_leaky_function_in_a_filter_sees_only_own_rows(
     calm_world: World, attempts: Attempts
 ) -> None:
-    told: list[str] = []
+    notices: list[str] = []
     with calm_world.session(CLIENT) as session, session.transaction() as conn:
-        conn.add_notice_handler(lambda notice: told.append(notice.message_primary or ""))
-        # So cheap that the planner would run it before any other condition, if it might.
+        conn.add_notice_handler(lambda notice: notices.append(notice.message_primary or ""))
+        # So cheap that the planner would run it before any other condition, if it were allowed to.
         conn.execute(
             """
             create function pg_temp.leak(text) returns boolean language plpgsql cost 0.0000001
@@ -259,12 +260,12 @@ def test_a_leaky_function_in_a_filter_sees_only_own_rows(
             query = sql.SQL("select from {} as r where pg_temp.leak(to_jsonb(r)::text)")
             conn.execute(query.format(sql.Identifier("jobforge", relation.name)))
             attempts(1)
-    assert calm_world.a.found_in(" ".join(told))
-    assert calm_world.b.found_in(" ".join(told)) == set()
+    assert calm_world.a.found_in(" ".join(notices))
+    assert calm_world.b.found_in(" ".join(notices)) == set()
 
 
 @pytest.mark.attack("tenancy")
-def test_the_catalogue_tells_nothing_of_rows(calm_world: World, attempts: Attempts) -> None:
+def test_the_catalog_reveals_nothing_about_rows(calm_world: World, attempts: Attempts) -> None:
     calm_world.conn.execute("analyze")
     with calm_world.session(CLIENT) as session:
         for view in ("pg_stats", "pg_stats_ext", "pg_stat_activity", "pg_settings", "pg_locks"):
@@ -295,7 +296,9 @@ ESCALATIONS = """
 @pytest.mark.parametrize(
     "login", ["client_login", "service_login", "worker_login", "server_login", *BOUND_LOGINS]
 )
-def test_no_login_can_raise_itself(connect: Connect, login: str, attempts: Attempts) -> None:
+def test_no_login_can_raise_its_own_privileges(
+    connect: Connect, login: str, attempts: Attempts
+) -> None:
     conn = connect(login)
     for statement in ESCALATIONS.split(";"):
         with refused(DENIED):
@@ -304,7 +307,9 @@ def test_no_login_can_raise_itself(connect: Connect, login: str, attempts: Attem
 
 
 @pytest.mark.attack("tenancy")
-def test_a_setting_that_is_no_tenant_opens_nothing(calm_world: World, attempts: Attempts) -> None:
+def test_a_setting_that_is_not_a_tenant_gives_no_access(
+    calm_world: World, attempts: Attempts
+) -> None:
     with calm_world.session(NOBODYS) as session:
         for setting in ("not-a-uuid", "*", "null"):
             for query in ("select * from jobforge.jobs", "select * from jobforge.list_jobs()"):
@@ -314,7 +319,7 @@ def test_a_setting_that_is_no_tenant_opens_nothing(calm_world: World, attempts: 
                 attempts(1)
 
 
-def test_the_same_key_serves_both_tenants(conn: Connection, connect: Connect) -> None:
+def test_the_same_key_works_in_both_tenants(conn: Connection, connect: Connect) -> None:
     client = connect("client_login")
     call(conn, "put_definition", key="test", version=1)
     answers = []
@@ -392,7 +397,7 @@ def test_a_back_end_and_a_worker_find_a_tenant_by_its_slug_and_a_client_does_not
         call(connect("client_login"), "find_tenant", slug="acme")
 
 
-def test_a_slug_that_nobody_has_is_not_found(conn: Connection) -> None:
+def test_an_unknown_slug_is_not_found(conn: Connection) -> None:
     call(conn, "put_tenant", tenant_id=TENANT_A, settings={"slug": "acme"})
     for slug in ("ACME", "acm", "", None):
         with refused("JF004", slug=slug):
@@ -411,8 +416,8 @@ def test_within_a_tenant_only_its_own_slug_is_found(conn: Connection, connect: C
 
 
 @pytest.mark.attack("tenancy")
-def test_notifications_carry_nothing(world: World, connect: Connect) -> None:
-    """Anybody may LISTEN to any channel whose name they guess."""
+def test_notifications_contain_no_data_of_tenants(world: World, connect: Connect) -> None:
+    """Any login may LISTEN to any channel whose name it guesses."""
     channels = {f"jobforge:{world.b.queue}", f"jobforge:worker:{world.b.worker}"}
     listener = connect("outsider_login")
     for channel in {*channels, "over"}:
@@ -439,15 +444,15 @@ def _act_noisily(world: World) -> None:
 
 
 @contextmanager
-def _rewritten(conn: Connection, forgotten: Forgotten) -> Iterator[None]:
+def _rewritten(conn: Connection, missing: MissingCheck) -> Iterator[None]:
     [row] = conn.execute(
         "select pg_get_functiondef(p.oid) as text from pg_proc as p where p.proname = %s"
         " and p.pronamespace = any ('{jobforge,jobforge_private}'::regnamespace[])",
-        [forgotten.function],
+        [missing.function],
     ).fetchall()
     original = row["text"]
-    assert forgotten.comparison in original, "it compares in other words now; say so in FORGOTTEN"
-    conn.execute(original.replace(forgotten.comparison, forgotten.written).encode())
+    assert missing.comparison in original, "the comparison has changed; update MISSING_CHECKS"
+    conn.execute(original.replace(missing.comparison, missing.written).encode())
     try:
         yield
     finally:

@@ -1,4 +1,4 @@
-"""Which folders of artifacts nobody needs, as the engine sees it."""
+"""Which artifact folders no job needs, according to the engine."""
 
 from uuid import UUID, uuid4
 
@@ -14,7 +14,7 @@ from sql.engine import (
 )
 
 
-def test_a_folder_is_needed_by_the_job_of_its_id_and_by_whoever_names_a_file_of_it(
+def test_a_folder_is_needed_by_the_job_of_its_id_and_by_jobs_that_name_its_files(
     conn: Connection,
 ) -> None:
     definition(conn, "planted")
@@ -28,7 +28,7 @@ def test_a_folder_is_needed_by_the_job_of_its_id_and_by_whoever_names_a_file_of_
     assert _unused(conn, folders) == {_at(free), _at(named, TENANT_B)}
 
 
-def test_a_folder_whose_name_begins_alike_is_another(conn: Connection) -> None:
+def test_a_folder_whose_name_has_the_same_prefix_is_another(conn: Connection) -> None:
     definition(conn, "planted")
     first = UUID("00000000-0000-4000-8000-000000000001")
     enqueue_one(
@@ -37,7 +37,9 @@ def test_a_folder_whose_name_begins_alike_is_another(conn: Connection) -> None:
     assert _unused(conn, [_at(first)]) == {_at(first)}
 
 
-def test_what_was_put_within_two_days_may_still_get_its_job(conn: Connection, clock: Clock) -> None:
+def test_files_uploaded_within_two_days_may_still_get_their_job(
+    conn: Connection, clock: Clock
+) -> None:
     today = f"{TENANT_A}/{clock.now():%Y-%m-%d}/{uuid4()}"
     assert _unused(conn, [today]) == set()
     clock.travel(days=1, hours=20)
@@ -57,14 +59,16 @@ def test_files_of_an_erased_tenant_are_swept_on_the_same_day(
     assert _unused(conn, [erased, other]) == {erased}
 
 
-def test_one_of_many_sweeps_at_a_time(conn: Connection, connect: Connect, clock: Clock) -> None:
+def test_only_one_process_sweeps_at_a_time(
+    conn: Connection, connect: Connect, clock: Clock
+) -> None:
     other = connect("worker_login")
     assert [_may_sweep(conn), _may_sweep(other)] == [True, False]
     clock.travel(seconds=601)
     assert [_may_sweep(other), _may_sweep(conn)] == [True, False]
 
 
-def test_more_folders_than_a_statement_should_take_are_refused(conn: Connection) -> None:
+def test_more_folders_than_the_limit_are_refused(conn: Connection) -> None:
     with refused("JF002", field="folders", limit=1000):
         _unused(conn, [_at(uuid4())] * 1001)
     with refused("JF002", field="every_s"):

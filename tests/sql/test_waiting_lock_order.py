@@ -1,7 +1,7 @@
-"""Who ends jobs that others wait for locks them all in one order, then their workflows.
+"""Sessions that end jobs with children lock the children in one order, then their workflows.
 
-Others hold what both sessions need, until both wait. With two orders in play, the two then wait for
-each other.
+Other sessions lock rows that both sessions need, until both wait. With two different orders, these
+two would then wait for each other.
 """
 
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ from sql.engine import (
     state_of,
     token,
 )
-from sql.interleave import Action, Interleaver, Script
+from sql.interleaver import Action, Interleaver, Script
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def interleaver(conn: Connection, connect: Connect) -> Iterator[Interleaver]:
     made.close()
 
 
-def test_a_settlement_of_good_and_bad_ends_and_a_cancel_of_who_waits(
+def test_a_settlement_of_successes_and_failures_and_a_cancel_of_children_do_not_deadlock(
     conn: Connection, interleaver: Interleaver
 ) -> None:
     nodes = [_node("good"), _node("bad"), _node("later", after=["bad"])]
@@ -57,7 +57,7 @@ def test_a_settlement_of_good_and_bad_ends_and_a_cancel_of_who_waits(
     assert (row["state"], count(conn, "awaited_jobs")) == ("failed", 0)
 
 
-def test_a_settlement_of_a_job_that_gathers_and_a_cancel_of_its_children(
+def test_a_settlement_of_a_gathering_job_and_a_cancel_of_its_children_do_not_deadlock(
     conn: Connection, interleaver: Interleaver
 ) -> None:
     parent = enqueue_one(conn)
@@ -79,7 +79,7 @@ def test_a_settlement_of_a_job_that_gathers_and_a_cancel_of_its_children(
     assert state_of(conn, TENANT_A, child) == "canceling"
 
 
-def test_a_cancel_of_a_batch_that_grows_and_a_cancel_of_what_was_added(
+def test_a_cancel_of_a_growing_batch_and_a_cancel_of_its_new_jobs_do_not_deadlock(
     conn: Connection, interleaver: Interleaver
 ) -> None:
     batch, job = _open_batch(conn)
@@ -117,7 +117,7 @@ def test_a_job_added_while_its_batch_is_canceled_is_canceled_too(
     assert count(conn, "jobs") == 0
 
 
-def test_a_cancel_of_a_retried_parent_and_a_cancel_of_all_that_waits(
+def test_a_cancel_of_a_retried_parent_and_a_cancel_of_all_waiting_jobs_do_not_deadlock(
     conn: Connection, interleaver: Interleaver
 ) -> None:
     """The retried parent is blocked itself, and newer than the job that waits for it."""
@@ -133,10 +133,10 @@ def test_a_cancel_of_a_retried_parent_and_a_cancel_of_all_that_waits(
     assert state_of(conn, TENANT_A, child) == "canceled"
 
 
-def test_an_end_that_cancels_a_retried_parent_and_a_cancel_of_all_that_waits(
+def test_an_end_that_cancels_a_retried_parent_and_a_cancel_of_all_waiting_jobs_do_not_deadlock(
     conn: Connection, interleaver: Interleaver
 ) -> None:
-    """The job that is freed when the retried parent is canceled is older than that."""
+    """The job that is freed when the retried parent is canceled is older than the parent."""
     first, parent, child = _retried_chain(conn)
     assert child < parent
     scripts = [
@@ -149,7 +149,7 @@ def test_an_end_that_cancels_a_retried_parent_and_a_cancel_of_all_that_waits(
     assert state_of(conn, TENANT_A, child) == "canceled"
 
 
-def test_a_schedule_that_cancels_its_jobs_and_a_cancel_of_the_same_jobs(
+def test_a_schedule_that_cancels_its_jobs_and_a_cancel_of_the_same_jobs_do_not_deadlock(
     conn: Connection, interleaver: Interleaver
 ) -> None:
     """The first job of the schedule is blocked, as it is while it gathers."""
@@ -178,13 +178,14 @@ def test_a_schedule_that_cancels_its_jobs_and_a_cancel_of_the_same_jobs(
 
 
 def _retried_parent(conn: Connection) -> tuple[UUID, UUID]:
-    """A blocked job that was retried, and an older blocked job that waits for the new one."""
+    """Create a blocked job that was retried, and an older blocked job that waits for the new
+    one."""
     grandparent = _dead(conn)
     other = enqueue_one(conn, delay_s=3600)
     after = {"on_parent_failure": "run", "after": [str(grandparent)]}
     parent = _dead(conn, **after)
     child = enqueue_one(conn, after=[str(other)], on_parent_failure="run")
-    # As if the child had waited for both before they died.
+    # Simulates a child that waited for both before they failed.
     conn.execute(
         "insert into jobforge.dependencies values (%s, %s, %s, clock_timestamp(), 'run')",
         [TENANT_A, child, parent],
@@ -202,7 +203,8 @@ def _retried_parent(conn: Connection) -> tuple[UUID, UUID]:
 
 
 def _retried_chain(conn: Connection) -> tuple[UUID, UUID, UUID]:
-    """Three jobs of a workflow whose first two were retried: the third is older than they are."""
+    """Create a workflow of three jobs whose first two were retried, so the third is older than they
+    are."""
     nodes = [
         _node("first"),
         _node("parent", after=["first"]),
@@ -244,7 +246,7 @@ def _node(name: str, **fields: Json) -> Json:
 
 
 def _open_batch(conn: Connection) -> tuple[UUID, UUID]:
-    """With one job."""
+    """Create a batch with one job."""
     jobs = [{"definition": "test"}]
     [made, _] = call(conn, "create_batch", batch={"open": True}, jobs=jobs, tenant_id=TENANT_A)
     return made["batch_id"], made["job_id"]

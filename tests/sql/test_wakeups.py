@@ -1,4 +1,7 @@
-"""NOTIFY: who is told that there is work, and when it is left out. Polling is right without any."""
+"""NOTIFY: which sessions are notified of work, and when NOTIFY is skipped.
+
+Polling alone is sufficient for correctness.
+"""
 
 from collections.abc import Callable
 from uuid import UUID, uuid4
@@ -18,7 +21,7 @@ from sql.engine import (
     new_worker,
     release,
 )
-from sql.machine import stop_time
+from sql.state_machine import stop_time
 
 from jobforge.db.schema_files import function_files
 
@@ -27,7 +30,8 @@ END = "test:end"
 
 @pytest.fixture
 def heard(conn: Connection, connect: Connect) -> Callable[[], list[tuple[str, str]]]:
-    """What came in on the channels of two queues since it was last asked, as (channel, payload)."""
+    """Returns the notifications on the channels of two queues since the last call, as (channel,
+    payload)."""
     listener = connect()
     for channel in ["jobforge:default", "jobforge:mail", END]:
         listener.execute(f'listen "{channel}"'.encode())
@@ -35,17 +39,17 @@ def heard(conn: Connection, connect: Connect) -> Callable[[], list[tuple[str, st
     def ask() -> list[tuple[str, str]]:
         # Notifications of one database arrive in the order of commits: this one comes last.
         conn.execute("select pg_notify(%s, '')", [END])
-        told: list[tuple[str, str]] = []
+        received: list[tuple[str, str]] = []
         for notify in listener.notifies(timeout=30):
             if notify.channel == END:
-                return told
-            told.append((notify.channel, notify.payload))
+                return received
+            received.append((notify.channel, notify.payload))
         raise AssertionError("the end was never heard")
 
     return ask
 
 
-def test_an_enqueue_wakes_its_queue_once_and_tells_nothing(
+def test_an_enqueue_wakes_its_queue_once_with_an_empty_payload(
     conn: Connection, heard: Callable[[], list[tuple[str, str]]]
 ) -> None:
     definition(conn)
@@ -76,7 +80,7 @@ def test_a_claim_that_promotes_more_jobs_than_it_takes_wakes_its_queue(
     assert heard() == [("jobforge:default", "")]
 
 
-def test_a_claim_that_takes_all_the_jobs_that_it_promotes_wakes_nobody(
+def test_a_claim_that_takes_all_the_jobs_that_it_promotes_notifies_no_session(
     conn: Connection, clock: Clock, heard: Callable[[], list[tuple[str, str]]]
 ) -> None:
     definition(conn)
@@ -98,7 +102,7 @@ def test_a_released_job_wakes_its_queue(
     assert heard() == [("jobforge:mail", "")]
 
 
-def test_without_notify_everything_works_and_nobody_is_woken(
+def test_without_notify_everything_works_and_no_session_is_notified(
     conn: Connection, connect: Connect, heard: Callable[[], list[tuple[str, str]]]
 ) -> None:
     definition(conn)
@@ -108,7 +112,7 @@ def test_without_notify_everything_works_and_nobody_is_woken(
     session.commit()
     assert heard() == []
     assert [row["job_id"] for row in claim(conn, new_worker())] == [job]
-    enqueue_one(session)  # the setting was of that transaction alone
+    enqueue_one(session)  # the setting applied to that transaction only
     session.commit()
     assert heard() == [("jobforge:default", "")]
 
@@ -121,12 +125,12 @@ def test_a_notify_setting_that_is_not_a_boolean_is_refused(conn: Connection) -> 
             enqueue_one(conn)
 
 
-def test_no_function_but_one_sends_notifications() -> None:
+def test_only_one_function_sends_notifications() -> None:
     senders = {path.stem for path in function_files() if "pg_notify" in path.read_text()}
     assert senders == {"notify_channel"}
 
 
-# Each call in a transaction that is prepared first, and committed later by another session.
+# Each call is in a transaction that is prepared first, and committed later by another session.
 PREPARED: dict[str, Callable[[Connection, UUID], object]] = {
     "enqueue_job": lambda conn, _: call(conn, "enqueue_job", definition="test", tenant_id=TENANT_B),
     "enqueue_jobs": lambda conn, _: enqueue(conn, TENANT_B, 3),
@@ -174,7 +178,7 @@ def test_a_transaction_that_notifies_cannot_be_prepared(conn: Connection, connec
         session.execute("prepare transaction 'test'")
 
 
-def test_a_job_that_is_not_due_wakes_nobody(
+def test_a_job_that_is_not_due_wakes_no_queue(
     conn: Connection, heard: Callable[[], list[tuple[str, str]]]
 ) -> None:
     definition(conn)
@@ -183,7 +187,7 @@ def test_a_job_that_is_not_due_wakes_nobody(
     assert heard() == []
 
 
-def test_a_rolled_back_enqueue_wakes_nobody(
+def test_a_rolled_back_enqueue_wakes_no_queue(
     conn: Connection, connect: Connect, heard: Callable[[], list[tuple[str, str]]]
 ) -> None:
     definition(conn)
@@ -193,7 +197,7 @@ def test_a_rolled_back_enqueue_wakes_nobody(
     assert heard() == []
 
 
-def test_a_queue_that_was_woken_and_has_not_caught_up_is_not_woken_again(
+def test_a_queue_that_was_woken_and_still_has_jobs_is_not_woken_again(
     conn: Connection, heard: Callable[[], list[tuple[str, str]]]
 ) -> None:
     definition(conn)
@@ -233,7 +237,7 @@ def test_a_queue_is_woken_again_when_its_last_job_was_taken(
     assert len(heard()) == 1
 
 
-def test_an_old_waiting_job_does_not_keep_a_queue_asleep(
+def test_an_old_waiting_job_does_not_prevent_the_wakeup_of_its_queue(
     conn: Connection, clock: Clock, heard: Callable[[], list[tuple[str, str]]]
 ) -> None:
     definition(conn)
@@ -244,7 +248,7 @@ def test_an_old_waiting_job_does_not_keep_a_queue_asleep(
     assert len(heard()) == 1
 
 
-def test_a_job_made_ready_by_hand_wakes_its_queue(
+def test_a_job_rescheduled_to_now_wakes_its_queue(
     conn: Connection, heard: Callable[[], list[tuple[str, str]]]
 ) -> None:
     definition(conn)
@@ -287,7 +291,7 @@ def test_the_hooks_of_a_job_that_ended_wake_their_queue(
     assert heard() == [("jobforge:mail", "")]
 
 
-def test_canceling_a_running_job_tells_its_worker(conn: Connection, connect: Connect) -> None:
+def test_canceling_a_running_job_notifies_its_worker(conn: Connection, connect: Connect) -> None:
     definition(conn)
     job, worker, listener = enqueue_one(conn), new_worker(), connect()
     claim(conn, worker)
@@ -297,7 +301,7 @@ def test_canceling_a_running_job_tells_its_worker(conn: Connection, connect: Con
     assert (notify.channel, notify.payload) == (f"jobforge:worker:{worker}", "")
 
 
-def test_a_command_tells_its_worker(conn: Connection, connect: Connect) -> None:
+def test_a_command_notifies_its_worker(conn: Connection, connect: Connect) -> None:
     worker, listener = new_worker(), connect()
     listener.execute(f'listen "jobforge:worker:{worker}"'.encode())
     call(conn, "register_worker", worker_id=worker, queues=["default"], slots=1)
@@ -305,7 +309,7 @@ def test_a_command_tells_its_worker(conn: Connection, connect: Connect) -> None:
     assert [n.payload for n in listener.notifies(timeout=30, stop_after=1)] == [""]
 
 
-def test_resuming_wakes_the_queues_that_are_served(
+def test_resuming_wakes_the_queues_that_workers_serve(
     conn: Connection, heard: Callable[[], list[tuple[str, str]]]
 ) -> None:
     definition(conn)

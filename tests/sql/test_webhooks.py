@@ -1,4 +1,4 @@
-"""Webhook endpoints hear of jobs in the transaction that ends them, and of nobody else's."""
+"""Webhooks: the transaction that ends a job queues a message for each endpoint of its tenant."""
 
 from datetime import UTC
 from typing import Any
@@ -7,18 +7,6 @@ from uuid import UUID, uuid4
 import pytest
 from cluster import Clock, Connect, Connection
 from psycopg.types.json import Jsonb
-from sql.claiming import claim
-from sql.endpoints import (
-    CONNECTOR,
-    SEALED,
-    endpoint,
-    heard,
-    sent,
-    shown,
-    tried,
-    untold,
-    with_connector,
-)
 from sql.engine import (
     TENANT_A,
     TENANT_B,
@@ -38,20 +26,32 @@ from sql.engine import (
     refused,
     succeed,
 )
+from sql.uncached_claim import claim
+from sql.webhook_endpoints import (
+    CONNECTOR,
+    SEALED,
+    create_endpoint,
+    define_connector,
+    get_endpoint,
+    list_sent,
+    list_sent_events,
+    record_attempt,
+    unmatched_messages,
+)
 
 EVENTS = ["start", "success", "failure", "dead", "end"]
 
 
 @pytest.fixture
-def heeded(conn: Connection) -> Connection:
-    """`test` has two attempts, and somebody delivers webhooks."""
+def delivering(conn: Connection) -> Connection:
+    """`test` has two attempts, and a worker delivers webhooks."""
     definition(conn, max_attempts=2, backoff_base_s=60)
-    with_connector(conn)
+    define_connector(conn)
     return conn
 
 
 def run_one(conn: Connection, outcome: str, tenant: UUID = TENANT_A, **fields: Json) -> UUID:
-    """Enqueues a job, claims it and ends its attempt."""
+    """Enqueue a job, claim it and end its attempt."""
     job = enqueue_one(conn, tenant)
     worker = new_worker()
     [row] = complete(conn, worker, claim(conn, worker, tenants=[tenant]), outcome, **fields)
@@ -59,45 +59,49 @@ def run_one(conn: Connection, outcome: str, tenant: UUID = TENANT_A, **fields: J
     return job
 
 
-# What is told.
+# The messages.
 
 
-def test_each_kind_of_end_is_told_to_those_who_want_it(heeded: Connection) -> None:
-    by_event = {event: endpoint(heeded, events=[event]) for event in EVENTS}
-    by_event["all"] = endpoint(heeded, events=EVENTS)
-    run_one(heeded, "succeeded")
-    run_one(heeded, "failed", final=True)
-    run_one(heeded, "failed")
-    run_one(heeded, "canceled")
-    run_one(heeded, "released")
-    call(heeded, "cancel_jobs", filter={"state": "queued"}, tenant_id=TENANT_A)
-    told = {event: heard(heeded, webhook_id) for event, webhook_id in by_event.items()}
-    assert told["start"] == ["job.started"] * 5
-    assert told["success"] == ["job.succeeded"]
-    assert sorted(told["failure"]) == ["job.dead", "job.failed"]
-    assert told["dead"] == ["job.dead"]
-    assert sorted(told["end"]) == ["job.canceled"] * 2 + ["job.dead", "job.succeeded"]
-    assert sorted(told["all"]) == sorted([*told["start"], *told["end"], "job.failed"])
-
-
-def test_a_message_says_what_became_of_the_job_and_nothing_of_its_payload(
-    heeded: Connection,
+def test_each_kind_of_completion_is_sent_to_the_endpoints_that_want_it(
+    delivering: Connection,
 ) -> None:
-    webhook_id = endpoint(heeded, events=["success", "start"])
+    by_event = {event: create_endpoint(delivering, events=[event]) for event in EVENTS}
+    by_event["all"] = create_endpoint(delivering, events=EVENTS)
+    run_one(delivering, "succeeded")
+    run_one(delivering, "failed", final=True)
+    run_one(delivering, "failed")
+    run_one(delivering, "canceled")
+    run_one(delivering, "released")
+    call(delivering, "cancel_jobs", filter={"state": "queued"}, tenant_id=TENANT_A)
+    received = {
+        event: list_sent_events(delivering, webhook_id) for event, webhook_id in by_event.items()
+    }
+    assert received["start"] == ["job.started"] * 5
+    assert received["success"] == ["job.succeeded"]
+    assert sorted(received["failure"]) == ["job.dead", "job.failed"]
+    assert received["dead"] == ["job.dead"]
+    assert sorted(received["end"]) == ["job.canceled"] * 2 + ["job.dead", "job.succeeded"]
+    assert sorted(received["all"]) == sorted([*received["start"], *received["end"], "job.failed"])
+
+
+def test_a_message_has_the_outcome_of_the_job_and_nothing_of_its_payload(
+    delivering: Connection,
+) -> None:
+    webhook_id = create_endpoint(delivering, events=["success", "start"])
     job = enqueue_one(
-        heeded, payload={"card": "4111"}, correlation_id="order-7", traceparent="00-ab-cd-01"
+        delivering, payload={"card": "4111"}, correlation_id="order-7", traceparent="00-ab-cd-01"
     )
     worker = new_worker()
-    claimed = claim(heeded, worker)
-    heeded.execute("set timezone = 'Asia/Kolkata'")
-    succeed(heeded, worker, claimed, [{"sum": 3}])
-    started, ended = sent(heeded, webhook_id)
+    claimed = claim(delivering, worker)
+    delivering.execute("set timezone = 'Asia/Kolkata'")
+    succeed(delivering, worker, claimed, [{"sum": 3}])
+    started, ended = list_sent(delivering, webhook_id)
     assert (started["message"]["type"], ended["message"]["type"]) == (
         "job.started",
         "job.succeeded",
     )
     data = ended["message"]["data"]
-    finished = job_of(heeded, TENANT_A, job)
+    finished = job_of(delivering, TENANT_A, job)
     assert (data["job_id"], data["tenant_id"]) == (str(job), str(TENANT_A))
     assert (data["definition"], data["version"], data["attempt"]) == ("test", 1, 1)
     assert (data["state"], data["outcome"], data["result"]) == (
@@ -108,106 +112,111 @@ def test_a_message_says_what_became_of_the_job_and_nothing_of_its_payload(
     at = finished["finished_at"].astimezone(UTC).isoformat(timespec="microseconds")
     assert ended["message"]["timestamp"] == data["ended_at"] == at.replace("+00:00", "Z")
     assert "4111" not in str(ended["message"]) + str(started["message"])
-    sender = job_of(heeded, TENANT_A, ended["job_id"])
+    sender = job_of(delivering, TENANT_A, ended["job_id"])
     assert (sender["definition"], sender["queue"]) == (CONNECTOR, "connectors")
     assert (sender["source"], sender["source_ref"]) == ("system", str(job))
     assert (sender["correlation_id"], sender["traceparent"]) == ("order-7", "00-ab-cd-01")
     assert sender["payload"] == {"endpoint_id": str(webhook_id), "delivery_id": str(ended["id"])}
 
 
-def test_a_message_has_at_most_twenty_thousand_bytes(heeded: Connection) -> None:
-    webhook_id = endpoint(heeded, events=["end"])
+def test_a_message_has_at_most_twenty_thousand_bytes(delivering: Connection) -> None:
+    webhook_id = create_endpoint(delivering, events=["end"])
     long = "\u0001" * 40_000
-    run_one(heeded, "failed", final=True, error={"type": long, "message": long})
-    run_one(heeded, "succeeded", result=["\u0001" * 1_300])
-    run_one(heeded, "succeeded", result=[long])
-    failed, small, large = (row["message"] for row in sent(heeded, webhook_id))
+    run_one(delivering, "failed", final=True, error={"type": long, "message": long})
+    run_one(delivering, "succeeded", result=["\u0001" * 1_300])
+    run_one(delivering, "succeeded", result=[long])
+    failed, small, large = (row["message"] for row in list_sent(delivering, webhook_id))
     assert failed["data"]["error"]["message"] == long[:500]
     assert (small["data"]["result"], small["data"]["result_omitted"]) == (["\u0001" * 1_300], False)
     assert (large["data"]["result"], large["data"]["result_omitted"]) == (None, True)
-    [row] = heeded.execute(
+    [row] = delivering.execute(
         "select max(octet_length(message::text)) as n from jobforge.webhook_deliveries"
     ).fetchall()
     assert row["n"] < 20_000
 
 
-def test_an_endpoint_hears_of_its_definitions_only(heeded: Connection) -> None:
-    definition(heeded, "mail.send")
-    some = endpoint(heeded, definitions=["mail.send", "other"])
-    everything = endpoint(heeded)
-    run_one(heeded, "succeeded")
-    enqueue_one(heeded, definition="mail.send")
+def test_an_endpoint_receives_completions_of_its_definitions_only(delivering: Connection) -> None:
+    definition(delivering, "mail.send")
+    some = create_endpoint(delivering, definitions=["mail.send", "other"])
+    everything = create_endpoint(delivering)
+    run_one(delivering, "succeeded")
+    enqueue_one(delivering, definition="mail.send")
     worker = new_worker()
-    succeed(heeded, worker, claim(heeded, worker))
-    assert (len(heard(heeded, some)), len(heard(heeded, everything))) == (1, 2)
+    succeed(delivering, worker, claim(delivering, worker))
+    assert (len(list_sent(delivering, some)), len(list_sent(delivering, everything))) == (
+        1,
+        2,
+    )
 
 
-def test_sending_webhooks_and_hooks_are_not_told_of(heeded: Connection) -> None:
-    definition(heeded, hooks=True)
-    definition(heeded, "test:hooks")
-    webhook_id = endpoint(heeded, events=EVENTS)
-    run_one(heeded, "succeeded")
-    before = heard(heeded, webhook_id)
+def test_webhook_deliveries_and_hook_jobs_cause_no_messages(delivering: Connection) -> None:
+    definition(delivering, hooks=True)
+    definition(delivering, "test:hooks")
+    webhook_id = create_endpoint(delivering, events=EVENTS)
+    run_one(delivering, "succeeded")
+    before = list_sent_events(delivering, webhook_id)
     assert before == ["job.started", "job.succeeded"]
     worker = new_worker()
-    senders = claim(heeded, worker, "connectors", limit=10)
+    senders = claim(delivering, worker, "connectors", limit=10)
     assert len(senders) == 2
-    succeed(heeded, worker, senders[:1])
-    complete(heeded, worker, senders[1:], "failed", final=True)
-    succeed(heeded, worker, claim(heeded, worker))
-    assert count(heeded, "jobs") == 1  # the dead sender
-    assert heard(heeded, webhook_id) == before
+    succeed(delivering, worker, senders[:1])
+    complete(delivering, worker, senders[1:], "failed", final=True)
+    succeed(delivering, worker, claim(delivering, worker))
+    assert count(delivering, "jobs") == 1  # the dead delivery job
+    assert list_sent_events(delivering, webhook_id) == before
 
 
-def test_a_dead_job_that_is_discarded_is_not_told_of_again(heeded: Connection) -> None:
-    webhook_id = endpoint(heeded)
-    job = run_one(heeded, "failed", final=True)
-    call(heeded, "cancel_job", job_id=job, tenant_id=TENANT_A)
-    assert heard(heeded, webhook_id) == ["job.dead"]
+def test_a_dead_job_that_is_discarded_causes_no_second_message(delivering: Connection) -> None:
+    webhook_id = create_endpoint(delivering)
+    job = run_one(delivering, "failed", final=True)
+    call(delivering, "cancel_job", job_id=job, tenant_id=TENANT_A)
+    assert list_sent_events(delivering, webhook_id) == ["job.dead"]
 
 
-def test_the_reaper_and_expiry_tell_as_workers_do(heeded: Connection, clock: Clock) -> None:
-    webhook_id = endpoint(heeded)
-    enqueue_one(heeded, max_attempts=1)
-    claim(heeded, new_worker())
-    enqueue_one(heeded, expires_in_s=30)
+def test_the_reaper_and_expiry_send_messages_as_workers_do(
+    delivering: Connection, clock: Clock
+) -> None:
+    webhook_id = create_endpoint(delivering)
+    enqueue_one(delivering, max_attempts=1)
+    claim(delivering, new_worker())
+    enqueue_one(delivering, expires_in_s=30)
     clock.travel(minutes=5)
-    reap(heeded)
-    assert sorted(heard(heeded, webhook_id)) == ["job.canceled", "job.dead"]
+    reap(delivering)
+    assert sorted(list_sent_events(delivering, webhook_id)) == ["job.canceled", "job.dead"]
 
 
-# To whom.
+# The recipients.
 
 
-def test_foreign_endpoints_are_never_told(heeded: Connection) -> None:
-    ours, theirs = endpoint(heeded, TENANT_A), endpoint(heeded, TENANT_B)
+def test_endpoints_of_other_tenants_receive_nothing(delivering: Connection) -> None:
+    ours, theirs = create_endpoint(delivering, TENANT_A), create_endpoint(delivering, TENANT_B)
     worker = new_worker()
     for tenant in (TENANT_A, TENANT_B):
-        enqueue(heeded, tenant, 2)
-    succeed(heeded, worker, claim(heeded, worker, limit=10))
+        enqueue(delivering, tenant, 2)
+    succeed(delivering, worker, claim(delivering, worker, limit=10))
     for webhook_id, tenant in ((ours, TENANT_A), (theirs, TENANT_B)):
-        told = sent(heeded, webhook_id)
-        assert [row["tenant_id"] for row in told] == [tenant] * 2
-        assert {row["message"]["data"]["tenant_id"] for row in told} == {str(tenant)}
-    assert untold(heeded) == 0
+        received = list_sent(delivering, webhook_id)
+        assert [row["tenant_id"] for row in received] == [tenant] * 2
+        assert {row["message"]["data"]["tenant_id"] for row in received} == {str(tenant)}
+    assert unmatched_messages(delivering) == 0
 
 
-def test_a_tenant_without_endpoints_makes_no_extra_rows(heeded: Connection) -> None:
-    endpoint(heeded, TENANT_B, events=EVENTS)
-    endpoint(heeded, TENANT_A, events=EVENTS, enabled=False)
-    run_one(heeded, "succeeded")
-    run_one(heeded, "failed", final=True)
-    assert count(heeded, "webhook_deliveries") == 0
-    assert (count(heeded, "jobs"), count(heeded, "finished_jobs")) == (1, 1)
+def test_a_tenant_without_endpoints_gets_no_extra_rows(delivering: Connection) -> None:
+    create_endpoint(delivering, TENANT_B, events=EVENTS)
+    create_endpoint(delivering, TENANT_A, events=EVENTS, enabled=False)
+    run_one(delivering, "succeeded")
+    run_one(delivering, "failed", final=True)
+    assert count(delivering, "webhook_deliveries") == 0
+    assert (count(delivering, "jobs"), count(delivering, "finished_jobs")) == (1, 1)
 
 
-def test_a_job_ends_when_nobody_delivers_and_the_message_can_be_redelivered(
+def test_a_job_ends_without_a_delivering_worker_and_the_message_can_be_redelivered(
     conn: Connection,
 ) -> None:
     definition(conn)
-    webhook_id = endpoint(conn)
+    webhook_id = create_endpoint(conn)
     run_one(conn, "succeeded")
-    [message] = sent(conn, webhook_id)
+    [message] = list_sent(conn, webhook_id)
     assert message["job_id"] is None
     assert "not registered" in message["error"]
     [listed] = call(conn, "list_deliveries", id=webhook_id, tenant_id=TENANT_A)
@@ -215,32 +224,32 @@ def test_a_job_ends_when_nobody_delivers_and_the_message_can_be_redelivered(
     again: dict[str, Any] = {"id": webhook_id, "delivery_id": message["id"], "tenant_id": TENANT_A}
     with refused("JF009"):
         call(conn, "redeliver", **again)
-    with_connector(conn)
+    define_connector(conn)
     job = call_for_value(conn, "redeliver", **again)
     assert job_of(conn, TENANT_A, job)["payload"]["delivery_id"] == str(message["id"])
 
 
-def test_a_pending_limit_does_not_hold_messages_up(heeded: Connection) -> None:
-    webhook_id = endpoint(heeded)
-    call(heeded, "put_tenant", tenant_id=TENANT_A, settings={"max_pending": 1})
-    run_one(heeded, "succeeded")
-    heeded.execute("set jobforge.cursors = ''")
-    call(heeded, "cancel_jobs", filter={"state": "queued"}, tenant_id=TENANT_A)
-    run_one(heeded, "succeeded")
-    assert len(heard(heeded, webhook_id)) == 2
+def test_a_pending_limit_does_not_delay_messages(delivering: Connection) -> None:
+    webhook_id = create_endpoint(delivering)
+    call(delivering, "put_tenant", tenant_id=TENANT_A, settings={"max_pending": 1})
+    run_one(delivering, "succeeded")
+    delivering.execute("set jobforge.cursors = ''")
+    call(delivering, "cancel_jobs", filter={"state": "queued"}, tenant_id=TENANT_A)
+    run_one(delivering, "succeeded")
+    assert len(list_sent_events(delivering, webhook_id)) == 2
 
 
-def test_a_settle_that_is_rolled_back_told_nothing(heeded: Connection) -> None:
-    endpoint(heeded)
+def test_a_settlement_that_is_rolled_back_sends_nothing(delivering: Connection) -> None:
+    create_endpoint(delivering)
     worker = new_worker()
-    enqueue(heeded, n=3)
-    jobs = claim(heeded, worker, limit=3)
-    with heeded.transaction(force_rollback=True):
-        succeed(heeded, worker, jobs)
-        assert count(heeded, "webhook_deliveries") == 3
-    assert count(heeded, "webhook_deliveries") == 0
-    succeed(heeded, worker, jobs)
-    assert untold(heeded) == 0
+    enqueue(delivering, n=3)
+    jobs = claim(delivering, worker, limit=3)
+    with delivering.transaction(force_rollback=True):
+        succeed(delivering, worker, jobs)
+        assert count(delivering, "webhook_deliveries") == 3
+    assert count(delivering, "webhook_deliveries") == 0
+    succeed(delivering, worker, jobs)
+    assert unmatched_messages(delivering) == 0
 
 
 # Endpoints.
@@ -266,9 +275,7 @@ def test_a_settle_that_is_rolled_back_told_nothing(heeded: Connection) -> None:
         ("secret", "whsec_x"),
     ],
 )
-def test_settings_that_cannot_be_meant_are_refused(
-    shared_conn: Connection, field: str, value: Json
-) -> None:
+def test_invalid_settings_are_refused(shared_conn: Connection, field: str, value: Json) -> None:
     given = {"url": "https://example.com", field: value}
     with refused("JF002", field=field):
         call(
@@ -283,7 +290,7 @@ def test_settings_that_cannot_be_meant_are_refused(
 
 @pytest.mark.attack("connectors")
 def test_a_url_of_another_origin_needs_the_secret_again(conn: Connection) -> None:
-    webhook_id = endpoint(conn)
+    webhook_id = create_endpoint(conn)
     own = {"id": webhook_id, "tenant_id": TENANT_A}
     call(conn, "rotate_webhook", secret=b"2" * 61, **own)
     moved = {"url": "https://evil.example/"}
@@ -304,7 +311,7 @@ def test_a_url_of_another_origin_needs_the_secret_again(conn: Connection) -> Non
 
 
 def test_an_endpoint_is_edited_disabled_and_deleted(conn: Connection) -> None:
-    webhook_id = endpoint(conn, definitions=["test"], description="mine")
+    webhook_id = create_endpoint(conn, definitions=["test"], description="mine")
     call(
         conn,
         "edit_webhook",
@@ -312,7 +319,7 @@ def test_an_endpoint_is_edited_disabled_and_deleted(conn: Connection) -> None:
         changes={"url": "https://example.com/new", "definitions": None, "enabled": False},
         tenant_id=TENANT_A,
     )
-    changed = shown(conn, webhook_id)
+    changed = get_endpoint(conn, webhook_id)
     assert (changed["url"], changed["definitions"]) == ("https://example.com/new", None)
     assert (changed["description"], changed["events"]) == ("mine", ["end"])
     assert (changed["enabled"], changed["disabled_reason"]) == (False, "disabled by hand")
@@ -334,14 +341,14 @@ def test_a_tenant_has_at_most_a_hundred_endpoints(conn: Connection) -> None:
         [TENANT_A],
     )
     with refused("JF005", limit=100):
-        endpoint(conn)
-    endpoint(conn, TENANT_B)
+        create_endpoint(conn)
+    create_endpoint(conn, TENANT_B)
 
 
-def test_clients_see_endpoints_by_functions_only_and_no_secret(
+def test_clients_access_endpoints_by_functions_only_and_see_no_secret(
     conn: Connection, connect: Connect
 ) -> None:
-    webhook_id = endpoint(conn)
+    webhook_id = create_endpoint(conn)
     client = connect("client_login")
     with as_tenant(client, TENANT_A):
         [listed] = call(client, "list_webhooks")
@@ -353,15 +360,15 @@ def test_clients_see_endpoints_by_functions_only_and_no_secret(
         call(client, "open_delivery", id=webhook_id, delivery_id=uuid4())
 
 
-def test_two_secrets_sign_until_the_overlap_ends(heeded: Connection, clock: Clock) -> None:
-    webhook_id = endpoint(heeded)
-    run_one(heeded, "succeeded")
-    [message] = sent(heeded, webhook_id)
+def test_two_secrets_sign_until_the_overlap_ends(delivering: Connection, clock: Clock) -> None:
+    webhook_id = create_endpoint(delivering)
+    run_one(delivering, "succeeded")
+    [message] = list_sent(delivering, webhook_id)
     new = b"n" * 61
 
     def secrets() -> list[bytes]:
         [row] = call(
-            heeded,
+            delivering,
             "open_delivery",
             id=webhook_id,
             delivery_id=message["id"],
@@ -370,140 +377,155 @@ def test_two_secrets_sign_until_the_overlap_ends(heeded: Connection, clock: Cloc
         return list(row["secrets"])
 
     rotation: dict[str, Any] = {"id": webhook_id, "secret": new, "tenant_id": TENANT_A}
-    call(heeded, "rotate_webhook", overlap_s=3600, **rotation)
+    call(delivering, "rotate_webhook", overlap_s=3600, **rotation)
     assert secrets() == [new, SEALED]
     clock.travel(hours=1)
     assert secrets() == [new]
-    call(heeded, "rotate_webhook", overlap_s=0, **rotation)
+    call(delivering, "rotate_webhook", overlap_s=0, **rotation)
     assert secrets() == [new]
     with refused("JF002", field="overlap_s"):
-        call(heeded, "rotate_webhook", overlap_s=2_592_001, **rotation)
+        call(delivering, "rotate_webhook", overlap_s=2_592_001, **rotation)
 
 
 # Deliveries.
 
 
-def test_gone_disables_an_endpoint_at_once_and_enabling_clears_it(heeded: Connection) -> None:
-    webhook_id = endpoint(heeded)
-    run_one(heeded, "succeeded")
-    [message] = sent(heeded, webhook_id)
-    assert not tried(heeded, webhook_id, message["id"], status=410, error="gone")
-    disabled = shown(heeded, webhook_id)
+def test_status_410_disables_an_endpoint_at_once_and_enabling_resets_it(
+    delivering: Connection,
+) -> None:
+    webhook_id = create_endpoint(delivering)
+    run_one(delivering, "succeeded")
+    [message] = list_sent(delivering, webhook_id)
+    assert not record_attempt(delivering, webhook_id, message["id"], status=410, error="gone")
+    disabled = get_endpoint(delivering, webhook_id)
     assert (disabled["enabled"], disabled["disabled_reason"]) == (
         False,
         "the receiver answered 410 Gone",
     )
-    assert call(heeded, "list_audit", limit=1, tenant_id=TENANT_A)[0]["action"] == "webhook.disable"
-    run_one(heeded, "succeeded")
-    assert len(heard(heeded, webhook_id)) == 1
+    assert (
+        call(delivering, "list_audit", limit=1, tenant_id=TENANT_A)[0]["action"]
+        == "webhook.disable"
+    )
+    run_one(delivering, "succeeded")
+    assert len(list_sent_events(delivering, webhook_id)) == 1
     with refused("JF005"):
-        call(heeded, "redeliver", id=webhook_id, delivery_id=message["id"], tenant_id=TENANT_A)
-    call(heeded, "edit_webhook", id=webhook_id, changes={"enabled": True}, tenant_id=TENANT_A)
-    enabled = shown(heeded, webhook_id)
+        call(delivering, "redeliver", id=webhook_id, delivery_id=message["id"], tenant_id=TENANT_A)
+    call(delivering, "edit_webhook", id=webhook_id, changes={"enabled": True}, tenant_id=TENANT_A)
+    enabled = get_endpoint(delivering, webhook_id)
     assert enabled["disabled_reason"] is enabled["failing_since"] is enabled["disabled_at"] is None
 
 
-def test_five_days_of_only_failures_disable_an_endpoint(heeded: Connection, clock: Clock) -> None:
-    webhook_id = endpoint(heeded)
-    run_one(heeded, "succeeded")
-    [message] = sent(heeded, webhook_id)
+def test_five_days_of_only_failures_disable_an_endpoint(
+    delivering: Connection, clock: Clock
+) -> None:
+    webhook_id = create_endpoint(delivering)
+    run_one(delivering, "succeeded")
+    [message] = list_sent(delivering, webhook_id)
 
     def fail() -> bool:
-        return tried(heeded, webhook_id, message["id"], status=500, error="it answered 500")
+        return record_attempt(
+            delivering, webhook_id, message["id"], status=500, error="it answered 500"
+        )
 
     assert fail()
     clock.travel(days=4)
     assert fail()
-    assert tried(heeded, webhook_id, message["id"], status=200)
+    assert record_attempt(delivering, webhook_id, message["id"], status=200)
     clock.travel(days=2)
     assert fail()
     clock.travel(days=4, hours=23)
     assert fail()
     clock.travel(hours=1)
     assert not fail()
-    assert "it answered 500" in shown(heeded, webhook_id)["disabled_reason"]
+    assert "it answered 500" in get_endpoint(delivering, webhook_id)["disabled_reason"]
     assert not fail()
-    disabled = call(heeded, "list_audit", filter={"action": "webhook.disable"}, tenant_id=TENANT_A)
+    disabled = call(
+        delivering, "list_audit", filter={"action": "webhook.disable"}, tenant_id=TENANT_A
+    )
     assert len(disabled) == 1
 
 
-def test_deliveries_show_how_they_stand(heeded: Connection) -> None:
-    webhook_id = endpoint(heeded)
+def test_deliveries_show_their_status(delivering: Connection) -> None:
+    webhook_id = create_endpoint(delivering)
     for _ in range(3):
-        run_one(heeded, "succeeded")
-    delivered, dead, _ = sent(heeded, webhook_id)
+        run_one(delivering, "succeeded")
+    delivered, dead, _ = list_sent(delivering, webhook_id)
     worker = new_worker()
-    jobs = {row["job_id"]: row for row in claim(heeded, worker, "connectors", limit=3)}
-    tried(heeded, webhook_id, delivered["id"], status=204, response="thanks")
-    tried(heeded, webhook_id, dead["id"], status=500, error="it answered 500")
-    succeed(heeded, worker, [jobs[delivered["job_id"]]])
-    complete(heeded, worker, [jobs[dead["job_id"]]], "failed", final=True)
-    listed = call(heeded, "list_deliveries", id=webhook_id, tenant_id=TENANT_A)
+    jobs = {row["job_id"]: row for row in claim(delivering, worker, "connectors", limit=3)}
+    record_attempt(delivering, webhook_id, delivered["id"], status=204, response="thanks")
+    record_attempt(delivering, webhook_id, dead["id"], status=500, error="it answered 500")
+    succeed(delivering, worker, [jobs[delivered["job_id"]]])
+    complete(delivering, worker, [jobs[dead["job_id"]]], "failed", final=True)
+    listed = call(delivering, "list_deliveries", id=webhook_id, tenant_id=TENANT_A)
     assert [row["state"] for row in listed] == ["pending", "failed", "delivered"]
     assert [row["status"] for row in listed] == [None, 500, 204]
     assert [row["response"] for row in listed] == [None, None, "thanks"]
-    [failed] = call(heeded, "list_deliveries", id=webhook_id, state="failed", tenant_id=TENANT_A)
+    [failed] = call(
+        delivering, "list_deliveries", id=webhook_id, state="failed", tenant_id=TENANT_A
+    )
     assert failed["id"] == dead["id"]
     [older] = call(
-        heeded, "list_deliveries", id=webhook_id, limit=1, before=dead["id"], tenant_id=TENANT_A
+        delivering, "list_deliveries", id=webhook_id, limit=1, before=dead["id"], tenant_id=TENANT_A
     )
     assert older["id"] == delivered["id"]
 
 
-def test_redelivering_makes_a_new_job_for_the_same_message(heeded: Connection) -> None:
-    webhook_id = endpoint(heeded)
-    run_one(heeded, "succeeded")
-    [message] = sent(heeded, webhook_id)
+def test_redelivering_creates_a_new_job_for_the_same_message(delivering: Connection) -> None:
+    webhook_id = create_endpoint(delivering)
+    run_one(delivering, "succeeded")
+    [message] = list_sent(delivering, webhook_id)
     again: dict[str, Any] = {"id": webhook_id, "delivery_id": message["id"], "tenant_id": TENANT_A}
     with refused("JF005", state="pending"):
-        call(heeded, "redeliver", **again)
+        call(delivering, "redeliver", **again)
     worker = new_worker()
-    complete(heeded, worker, claim(heeded, worker, "connectors"), "failed", retry_in_s=36_000)
-    assert call_for_value(heeded, "redeliver", **again) == message["job_id"]
-    [retried] = claim(heeded, worker, "connectors")
-    complete(heeded, worker, [retried], "failed", final=True)
-    new = call_for_value(heeded, "redeliver", **again)
+    complete(
+        delivering, worker, claim(delivering, worker, "connectors"), "failed", retry_in_s=36_000
+    )
+    assert call_for_value(delivering, "redeliver", **again) == message["job_id"]
+    [retried] = claim(delivering, worker, "connectors")
+    complete(delivering, worker, [retried], "failed", final=True)
+    new = call_for_value(delivering, "redeliver", **again)
     assert new != message["job_id"]
-    assert job_of(heeded, TENANT_A, message["job_id"])["cancel_reason"] == "redelivered"
-    [sender] = claim(heeded, worker, "connectors")
+    assert job_of(delivering, TENANT_A, message["job_id"])["cancel_reason"] == "redelivered"
+    [sender] = claim(delivering, worker, "connectors")
     assert (sender["job_id"], sender["payload"]["delivery_id"]) == (new, str(message["id"]))
     with refused("JF004"):
-        call(heeded, "redeliver", **again | {"delivery_id": uuid4()})
+        call(delivering, "redeliver", **again | {"delivery_id": uuid4()})
 
 
 def test_a_test_message_goes_to_a_disabled_endpoint_and_changes_nothing(
-    heeded: Connection,
+    delivering: Connection,
 ) -> None:
-    webhook_id = endpoint(heeded, enabled=False)
-    delivery = call_for_value(heeded, "test_webhook", id=webhook_id, tenant_id=TENANT_A)
-    [message] = sent(heeded, webhook_id)
+    webhook_id = create_endpoint(delivering, enabled=False)
+    delivery = call_for_value(delivering, "test_webhook", id=webhook_id, tenant_id=TENANT_A)
+    [message] = list_sent(delivering, webhook_id)
     assert (message["id"], message["event"]) == (delivery, "webhook.test")
-    assert job_of(heeded, TENANT_A, message["job_id"])["max_attempts"] == 1
-    before = shown(heeded, webhook_id)
-    tried(heeded, webhook_id, delivery, status=410, error="gone")
-    assert shown(heeded, webhook_id) == before
+    assert job_of(delivering, TENANT_A, message["job_id"])["max_attempts"] == 1
+    before = get_endpoint(delivering, webhook_id)
+    record_attempt(delivering, webhook_id, delivery, status=410, error="gone")
+    assert get_endpoint(delivering, webhook_id) == before
 
 
-def test_old_deliveries_go_with_the_history_and_all_with_the_tenant(
-    heeded: Connection, clock: Clock
+def test_old_deliveries_are_deleted_with_the_history_and_all_with_the_tenant(
+    delivering: Connection, clock: Clock
 ) -> None:
-    webhook_id = endpoint(heeded)
-    run_one(heeded, "succeeded")
+    webhook_id = create_endpoint(delivering)
+    run_one(delivering, "succeeded")
     clock.travel(days=20)
-    run_one(heeded, "succeeded")
-    call(heeded, "ensure_partitions")
-    call(heeded, "apply_retention")
-    assert len(sent(heeded, webhook_id)) == 1
-    counts = erase(heeded)
+    run_one(delivering, "succeeded")
+    call(delivering, "ensure_partitions")
+    call(delivering, "apply_retention")
+    assert len(list_sent(delivering, webhook_id)) == 1
+    counts = erase(delivering)
     assert (counts["webhook_endpoints"], counts["webhook_deliveries"]) == (1, 1)
 
 
-def test_the_batch_form_and_plain_successes_tell_alike(heeded: Connection) -> None:
-    webhook_id = endpoint(heeded)
-    enqueue(heeded, n=4)
+def test_the_batch_form_and_plain_successes_send_equal_messages(delivering: Connection) -> None:
+    webhook_id = create_endpoint(delivering)
+    enqueue(delivering, n=4)
     worker = new_worker()
-    jobs = claim(heeded, worker, limit=4)
-    succeed(heeded, worker, jobs[:2])
+    jobs = claim(delivering, worker, limit=4)
+    succeed(delivering, worker, jobs[:2])
     outcomes = [
         {
             "tenant_id": str(job["tenant_id"]),
@@ -514,6 +536,6 @@ def test_the_batch_form_and_plain_successes_tell_alike(heeded: Connection) -> No
         }
         for job, outcome in zip(jobs[2:], ["succeeded", "failed"], strict=True)
     ]
-    call(heeded, "complete_jobs", worker_id=worker, outcomes=Jsonb(outcomes))
-    assert sorted(heard(heeded, webhook_id)) == ["job.dead"] + ["job.succeeded"] * 3
-    assert untold(heeded) == 0
+    call(delivering, "complete_jobs", worker_id=worker, outcomes=Jsonb(outcomes))
+    assert sorted(list_sent_events(delivering, webhook_id)) == ["job.dead"] + ["job.succeeded"] * 3
+    assert unmatched_messages(delivering) == 0

@@ -1,4 +1,4 @@
-"""Workers: how they make themselves known, what a heartbeat tells them, how they are sent home."""
+"""Workers: registration, the answers to heartbeats, and commands to drain or stop."""
 
 from datetime import timedelta
 from uuid import UUID
@@ -31,13 +31,13 @@ def listed(conn: Connection) -> dict[UUID, Row]:
 
 
 def beat(conn: Connection, worker: UUID) -> str:
-    """What a heartbeat says of the worker itself."""
+    """Return the answer of a heartbeat about the worker itself."""
     *_, row = heartbeat(conn, worker, [])
     assert row["job_id"] is None
     return str(row["status"])
 
 
-def test_a_worker_is_listed_with_what_it_said_of_itself(conn: Connection) -> None:
+def test_a_worker_is_listed_with_its_registered_facts(conn: Connection) -> None:
     worker = new_worker()
     said = {"queues": ["a", "b"], "slots": 7, "definitions": ["test@1"], "host": "h", "pid": 12}
     register(conn, worker, **said, build="1.2")
@@ -47,14 +47,14 @@ def test_a_worker_is_listed_with_what_it_said_of_itself(conn: Connection) -> Non
     assert row["started_at"] == row["heartbeat_at"]
 
 
-def test_a_worker_that_is_not_registered_is_told_so(conn: Connection) -> None:
+def test_the_heartbeat_of_an_unregistered_worker_says_so(conn: Connection) -> None:
     worker = new_worker()
     assert beat(conn, worker) == "unknown"
     register(conn, worker)
     assert beat(conn, worker) == "ok"
 
 
-def test_registering_again_keeps_the_start_and_takes_the_new_facts(
+def test_registering_again_keeps_the_start_time_and_updates_the_facts(
     conn: Connection, clock: Clock
 ) -> None:
     worker = new_worker()
@@ -67,7 +67,7 @@ def test_registering_again_keeps_the_start_and_takes_the_new_facts(
     assert row["state"] == "live"
 
 
-def test_a_heartbeat_tells_how_many_jobs_run(conn: Connection) -> None:
+def test_a_heartbeat_reports_how_many_jobs_run(conn: Connection) -> None:
     definition(conn)
     worker = new_worker()
     register(conn, worker)
@@ -80,40 +80,38 @@ def test_a_heartbeat_tells_how_many_jobs_run(conn: Connection) -> None:
     assert listed(conn)[worker]["running"] == 0
 
 
-def test_a_heartbeat_tells_of_memory_and_by_how_much_a_clock_is_off(
-    conn: Connection, clock: Clock
-) -> None:
+def test_a_heartbeat_reports_memory_and_clock_skew(conn: Connection, clock: Clock) -> None:
     worker = new_worker()
     register(conn, worker)
     for ahead_s in (90.0, -90.0):
         before = clock.now()
-        told = before + timedelta(seconds=ahead_s)
-        call(conn, "heartbeat_jobs", worker_id=worker, memory_bytes=50 << 20, clock=told)
+        reported = before + timedelta(seconds=ahead_s)
+        call(conn, "heartbeat_jobs", worker_id=worker, memory_bytes=50 << 20, clock=reported)
         took_s = (clock.now() - before).total_seconds()
         row = listed(conn)[worker]
         assert row["memory_bytes"] == 50 << 20
         assert ahead_s - took_s <= row["clock_skew_s"] <= ahead_s
     call(conn, "heartbeat_jobs", worker_id=worker, clock="infinity")
     row = listed(conn)[worker]
-    assert (row["memory_bytes"], row["clock_skew_s"]) == (None, None), "what was not told"
+    assert (row["memory_bytes"], row["clock_skew_s"]) == (None, None), "not reported"
 
 
 @pytest.mark.parametrize(
-    ("command", "told", "state"),
+    ("command", "reported", "state"),
     [("drain_worker", "drain", "draining"), ("stop_worker", "stop", "stopping")],
 )
-def test_a_command_is_told_at_the_next_heartbeat(
-    conn: Connection, command: str, told: str, state: str
+def test_a_command_is_returned_by_the_next_heartbeat(
+    conn: Connection, command: str, reported: str, state: str
 ) -> None:
     worker = new_worker()
     register(conn, worker)
     call(conn, command, worker_id=worker)
-    assert beat(conn, worker) == told
-    assert beat(conn, worker) == told, "also when the first answer was lost"
+    assert beat(conn, worker) == reported
+    assert beat(conn, worker) == reported, "also when the first answer was lost"
     assert listed(conn)[worker]["state"] == state
 
 
-def test_a_worker_that_said_goodbye_is_stopped_and_takes_no_commands(conn: Connection) -> None:
+def test_a_worker_that_signed_off_is_stopped_and_takes_no_commands(conn: Connection) -> None:
     worker = new_worker()
     register(conn, worker)
     call(conn, "unregister_worker", worker_id=worker)
@@ -138,7 +136,7 @@ def test_a_worker_without_a_heartbeat_is_stale_after_a_minute(
     assert listed(conn)[silent]["state"] == "live"
 
 
-def test_saying_goodbye_twice_or_unknown_is_no_error(conn: Connection) -> None:
+def test_signing_off_twice_or_unregistered_is_not_an_error(conn: Connection) -> None:
     worker = new_worker()
     register(conn, worker)
     for _ in range(2):
@@ -146,7 +144,7 @@ def test_saying_goodbye_twice_or_unknown_is_no_error(conn: Connection) -> None:
     call(conn, "unregister_worker", worker_id=new_worker())
 
 
-def test_registering_again_does_not_lift_a_command(conn: Connection) -> None:
+def test_registering_again_does_not_cancel_a_command(conn: Connection) -> None:
     worker = new_worker()
     register(conn, worker)
     call(conn, "drain_worker", worker_id=worker)
@@ -166,7 +164,7 @@ def test_only_operators_see_and_command_workers(conn: Connection, connect: Conne
     assert beat(conn, worker) == "drain"
 
 
-def test_a_tenants_worker_is_out_of_reach_for_other_tenants(conn: Connection) -> None:
+def test_other_tenants_cannot_reach_a_tenants_worker(conn: Connection) -> None:
     worker = new_worker()
     with as_tenant(conn, TENANT_A):
         register(conn, worker)
@@ -182,7 +180,7 @@ def test_a_tenants_worker_is_out_of_reach_for_other_tenants(conn: Connection) ->
         assert beat(conn, worker) == "ok"
 
 
-def test_a_worker_is_found_by_whoever_registered_it(conn: Connection) -> None:
+def test_a_worker_is_found_by_the_login_that_registered_it(conn: Connection) -> None:
     mine, tenants = new_worker(), new_worker()
     register(conn, mine)
     with as_tenant(conn, TENANT_A):
@@ -194,7 +192,7 @@ def test_a_worker_is_found_by_whoever_registered_it(conn: Connection) -> None:
             call(conn, "find_worker", worker_id=worker, owner=owner)
 
 
-def test_somebody_elses_worker_cannot_be_registered(conn: Connection, connect: Connect) -> None:
+def test_a_worker_of_another_login_cannot_be_registered(conn: Connection, connect: Connect) -> None:
     worker = new_worker()
     register(connect("worker_login"), worker)
     with refused("JF004"):
@@ -205,7 +203,7 @@ def test_somebody_elses_worker_cannot_be_registered(conn: Connection, connect: C
 def test_claims_use_the_registered_definitions_even_of_workers_that_share_a_session(
     conn: Connection,
 ) -> None:
-    """As behind a pooler: what the session remembers is of the other worker."""
+    """Behind a pooler, what the session remembers is of another worker."""
     served = {new_worker(): ["test@1"], new_worker(): ["mail@1"], new_worker(): ["test@1"]}
     for key in ("test", "mail"):
         definition(conn, key)
@@ -218,7 +216,7 @@ def test_claims_use_the_registered_definitions_even_of_workers_that_share_a_sess
         assert {f"{row['definition']}@{row['version']}" for row in rows} == set(names)
 
 
-def test_the_next_claim_serves_a_definition_or_a_registration_that_is_new(
+def test_the_next_claim_uses_a_new_definition_or_registration(
     conn: Connection,
 ) -> None:
     definition(conn)
@@ -237,7 +235,7 @@ def test_the_next_claim_serves_a_definition_or_a_registration_that_is_new(
     assert len(claim(conn, worker, limit=10, registered=True)) == 1
 
 
-def test_a_claim_without_a_registration_is_refused_rather_than_given_everything(
+def test_a_claim_without_a_registration_is_refused_instead_of_getting_all_jobs(
     conn: Connection,
 ) -> None:
     definition(conn)

@@ -1,7 +1,7 @@
-"""Random workflows with failures, kills, cancels and retries, against a model of a few lines.
+"""Random workflows with failures, kills, cancels and retries, compared with a short model.
 
 Each node runs only when its parents have ended as its policy demands, ends as the policy says, and
-nothing stays blocked for ever.
+nothing stays blocked indefinitely.
 """
 
 import os
@@ -23,7 +23,7 @@ POLICIES = ["cancel", "cancel", "run", "wait"]
 
 @dataclass
 class Node:
-    """What the model knows of a node; `failures` are how many attempts are to fail."""
+    """The model's state of a node; `failures` is the number of attempts that are to fail."""
 
     parents: set[int]
     policy: str
@@ -40,7 +40,7 @@ class Model:
         self.settle()
 
     def settle(self) -> None:
-        """Until nothing changes any more: blocked nodes are released or canceled."""
+        """Release or cancel blocked nodes until nothing changes any more."""
         moved = True
         while moved:
             moved = False
@@ -57,7 +57,7 @@ class Model:
         return "ready" if states <= enough else "blocked"
 
     def end_attempt(self, number: int) -> str:
-        """Plays the attempt of a node that was claimed; answers the outcome to report."""
+        """End the attempt of a claimed node; return the outcome to report."""
         node = self.nodes[number]
         assert node.state == "ready", number
         node.attempts += 1
@@ -69,7 +69,7 @@ class Model:
         return "failed"
 
     def retry(self) -> int:
-        """What did not succeed runs again; from now on all goes well."""
+        """Run again all nodes that did not succeed; from now on all attempts succeed."""
         again = [node for node in self.nodes if node.state in {"canceled", "dead"}]
         for node in again:
             node.state, node.attempts = "blocked", 0
@@ -108,7 +108,7 @@ class Engine:
         self.id = rows[0]["workflow_id"]
 
     def run(self, limit: int, *, kill: bool) -> int:
-        """Claims that many, and ends them all at once; a kill leaves it to the reaper."""
+        """Claim up to `limit` jobs and end them all at once; a killed one is left to the reaper."""
         rows = claim(self.conn, self.worker, limit=limit, tenants=[self.tenant])
         numbers = self._numbers()
         ends: dict[str, list[Row]] = {}
@@ -210,7 +210,8 @@ def test_a_workflow_does_what_its_model_does(
 
 
 def finish(engine: Engine) -> None:
-    """What can run has run; what is still blocked waits for a parent that has to be retried."""
+    """Finish all runnable nodes; a node that is still blocked waits for a parent that has to be
+    retried."""
     while engine.run(MOST_NODES, kill=False):
         engine.check()
     engine.check()

@@ -1,4 +1,4 @@
-"""Workflows: made in one call, ended with their last job, canceled and retried as a whole."""
+"""Workflows: created in one call, finished with their last job, canceled and retried as a whole."""
 
 from uuid import UUID
 
@@ -34,7 +34,7 @@ def node(name: str, *after: str, **fields: Json) -> Json:
 
 
 def workflow(conn: Connection, *nodes: Json, **fields: Json) -> tuple[UUID, dict[str, UUID]]:
-    """Its id, and its jobs by the paths of their nodes."""
+    """Return its ID, and its jobs by the paths of their nodes."""
     rows = call(
         conn, "enqueue_workflow", workflow={"nodes": list(nodes), **fields}, tenant_id=TENANT_A
     )
@@ -42,7 +42,7 @@ def workflow(conn: Connection, *nodes: Json, **fields: Json) -> tuple[UUID, dict
 
 
 def run(conn: Connection, *jobs: UUID, outcome: str = "succeeded", **fields: Json) -> None:
-    """Runs these jobs by themselves, and ends them."""
+    """Run each of these jobs alone, and end it."""
     conn.execute("update jobforge.jobs set priority = 0 where priority = 9")
     conn.execute("update jobforge.jobs set priority = 9 where id = any(%s)", [list(jobs)])
     worker = new_worker()
@@ -60,7 +60,7 @@ def states(conn: Connection, workflow_id: UUID) -> dict[str, str]:
     return {each["node"]: each["state"] for each in shown(conn, workflow_id)["nodes"]}
 
 
-def test_a_diamond_runs_in_order_and_ends_with_its_last_node(jobs: Connection) -> None:
+def test_a_diamond_runs_in_order_and_finishes_with_its_last_node(jobs: Connection) -> None:
     wf, ids = workflow(
         jobs, node("a"), node("b", "a"), node("c", "a"), node("d", "b", "c"), name="diamond"
     )
@@ -76,7 +76,7 @@ def test_a_diamond_runs_in_order_and_ends_with_its_last_node(jobs: Connection) -
     assert document["edges"] == [["a", "b"], ["a", "c"], ["b", "d"], ["c", "d"]]
 
 
-def test_a_dead_node_fails_the_workflow_once_the_rest_has_ended(jobs: Connection) -> None:
+def test_a_dead_node_fails_the_workflow_once_the_rest_has_finished(jobs: Connection) -> None:
     wf, ids = workflow(jobs, node("a"), node("b"), node("c", "a", "b"))
     run(jobs, ids["a"], outcome="failed")
     assert states(jobs, wf) == {"a": "dead", "b": "queued", "c": "canceled"}
@@ -90,7 +90,7 @@ def test_a_cycle_is_refused_with_its_path(jobs: Connection) -> None:
         workflow(jobs, node("a"), node("b", "a", "d"), node("c", "b"), node("d", "c"))
 
 
-def test_what_comes_after_an_inner_workflow_waits_for_its_last_nodes(jobs: Connection) -> None:
+def test_successors_of_an_inner_workflow_wait_for_its_last_nodes(jobs: Connection) -> None:
     inner = {"nodes": [node("x"), node("y", "x"), node("z", "x")]}
     wf, ids = workflow(
         jobs,
@@ -108,7 +108,7 @@ def test_what_comes_after_an_inner_workflow_waits_for_its_last_nodes(jobs: Conne
     assert shown(jobs, wf)["workflow"]["state"] == "succeeded"
 
 
-def test_a_retry_runs_again_what_did_not_succeed(jobs: Connection) -> None:
+def test_a_retry_runs_the_nodes_again_that_did_not_succeed(jobs: Connection) -> None:
     wf, ids = workflow(jobs, node("a"), node("b", "a"), node("c", "b"))
     run(jobs, ids["a"])
     run(jobs, ids["b"], outcome="failed")
@@ -121,7 +121,7 @@ def test_a_retry_runs_again_what_did_not_succeed(jobs: Connection) -> None:
     assert shown(jobs, wf)["workflow"]["state"] == "succeeded"
 
 
-def test_a_canceled_workflow_asks_what_runs_to_stop(jobs: Connection) -> None:
+def test_a_canceled_workflow_asks_its_running_jobs_to_stop(jobs: Connection) -> None:
     wf, _ = workflow(jobs, node("a"), node("b"), node("c", "a", "b"))
     worker = new_worker()
     rows = claim(jobs, worker)
@@ -131,7 +131,7 @@ def test_a_canceled_workflow_asks_what_runs_to_stop(jobs: Connection) -> None:
     assert shown(jobs, wf)["workflow"]["state"] == "canceled"
 
 
-def test_a_batch_calls_back_once_when_its_last_job_has_ended(jobs: Connection) -> None:
+def test_a_batch_calls_back_once_when_its_last_job_has_finished(jobs: Connection) -> None:
     definition(jobs, "done")
     rows = call(
         jobs,
@@ -151,7 +151,7 @@ def test_a_batch_calls_back_once_when_its_last_job_has_ended(jobs: Connection) -
     assert callback["payload"] == {"n": 1}
 
 
-def test_a_revived_job_opens_its_batch_again_and_success_follows_then(jobs: Connection) -> None:
+def test_a_revived_job_reopens_its_batch_and_its_success_calls_back(jobs: Connection) -> None:
     definition(jobs, "good")
     definition(jobs, "bad")
     callbacks = {"on_success": {"definition": "good"}, "on_failure": {"definition": "bad"}}
@@ -187,7 +187,7 @@ def test_many_parents_release_one_child_and_one_parent_many(jobs: Connection) ->
     assert shown(jobs, wf)["workflow"]["state"] == "succeeded"
 
 
-def test_a_retry_from_a_node_leaves_history_as_it_was(jobs: Connection) -> None:
+def test_a_retry_from_a_node_leaves_history_unchanged(jobs: Connection) -> None:
     wf, ids = workflow(jobs, node("a"), node("b", "a"), node("c", "b"))
     for name in "abc":
         run(jobs, ids[name], result={"by": name})
@@ -201,7 +201,7 @@ def test_a_retry_from_a_node_leaves_history_as_it_was(jobs: Connection) -> None:
         call(jobs, "retry_workflow", id=wf, **{"from": "z"}, tenant_id=TENANT_A)
 
 
-def test_cancel_and_retry_reach_through_both_levels(jobs: Connection) -> None:
+def test_cancel_and_retry_apply_to_both_levels(jobs: Connection) -> None:
     inner = {"nodes": [node("x"), node("y", "x")]}
     wf, ids = workflow(jobs, {"name": "in", "workflow": inner}, node("b", "in"))
     run(jobs, ids["in/x"])
@@ -246,7 +246,7 @@ def test_a_lost_lease_adds_no_nodes(jobs: Connection) -> None:
     assert states(jobs, wf)["b"] == "queued"
 
 
-def test_retention_forgets_what_has_ended_and_frees_nobody_for_ever(
+def test_retention_deletes_finished_workflows_and_leaves_no_job_blocked_forever(
     jobs: Connection, clock: Clock
 ) -> None:
     wf, ids = workflow(jobs, node("a"), node("b", "a"))
@@ -266,10 +266,8 @@ def test_retention_forgets_what_has_ended_and_frees_nobody_for_ever(
         shown(jobs, wf)
 
 
-def test_retention_tells_that_there_are_more_edges_than_it_took(
-    jobs: Connection, clock: Clock
-) -> None:
-    """Whoever calls it goes on then: more come about within an hour than it takes at once."""
+def test_retention_reports_that_more_edges_are_left(jobs: Connection, clock: Clock) -> None:
+    """The caller then continues: more edges are added within an hour than one call deletes."""
     wf, _ = workflow(jobs, node("a"), *(node(f"b{n}", "a") for n in range(3)))
     call(jobs, "cancel_workflow", id=wf, tenant_id=TENANT_A)
     assert set(states(jobs, wf).values()) == {"canceled"}
@@ -279,7 +277,7 @@ def test_retention_tells_that_there_are_more_edges_than_it_took(
     assert (gone[-1], count(jobs, "dependencies"), count(jobs, "awaited_jobs")) == (0, 0, 0)
 
 
-def test_a_clock_that_is_set_back_hides_no_end(jobs: Connection, clock: Clock) -> None:
+def test_a_clock_that_is_set_back_hides_no_completion(jobs: Connection, clock: Clock) -> None:
     workflow_id, made = workflow(jobs, node("a"))
     clock.travel(seconds=-5)
     call(jobs, "cancel_job", job_id=made["a"], tenant_id=TENANT_A)
@@ -287,7 +285,7 @@ def test_a_clock_that_is_set_back_hides_no_end(jobs: Connection, clock: Clock) -
     assert shown(jobs, workflow_id)["workflow"]["state"] == "canceled"
 
 
-def test_delete_tenant_takes_workflows_along(jobs: Connection) -> None:
+def test_delete_tenant_deletes_workflows(jobs: Connection) -> None:
     workflow(jobs, node("a"), node("b", "a"))
     erase(jobs)
     assert [count(jobs, table) for table in ("workflows", "workflow_jobs", "dependencies")] == [

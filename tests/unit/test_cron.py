@@ -7,7 +7,7 @@ from zoneinfo import ZoneInfo
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from unit.clocks import AROUND, MINUTE, ZONES, Clock, changes, daily
+from unit.cron_oracle import AROUND, MINUTE, ZONES, Clock, changes, daily
 
 from jobforge.errors import Invalid
 from jobforge.scheduler import cron

@@ -1,4 +1,4 @@
-/** Where this page is mounted, and whose it is: constants of a page load. */
+/** The mount path and the tenant of this page load. */
 
 interface Config {
   base: string;
@@ -15,10 +15,13 @@ export const config = read();
 
 const named = location.pathname.slice(config.base.length).match(/^\/t\/([^/]+)/)?.[1];
 
-/** The tenant that a super admin looks at: id or slug. A tenant's own people name none. */
+/** The tenant that a super admin views: ID or slug. Null for a tenant's own users. */
 export const tenant = named === undefined ? null : decodeURIComponent(named);
 
-/** What the router counts from. Another tenant is another page load: nothing of one is left over. */
+/**
+ * The router's base path. Another tenant is another page load, so that no data of the previous
+ * tenant remains.
+ */
 export const routerBase = named === undefined ? config.base : `${config.base}/t/${named}`;
 
 export function tenantHref(slug: string, path = "/"): string {

@@ -1,4 +1,4 @@
-/** Addresses and their pages. The address is the view: filters, tabs and choices stand in it. */
+/** The routes and their pages. The URL holds the view: filters, tabs and choices. */
 
 import {
   createRootRoute,
@@ -16,7 +16,7 @@ import { Failure, Skeleton } from "@/parts/feedback";
 import { offered, setActing, signIn } from "@/session";
 import { Shell } from "@/shell/shell";
 import { SignIn } from "@/shell/sign-in";
-import { Switch } from "@/shell/switch";
+import { Switch } from "@/shell/switch-account";
 
 const TICKET = /^jfticket_[\w-]{43}$/;
 
@@ -49,7 +49,7 @@ const shell = createRoute({
       const back = location.href === "/" ? undefined : location.href;
       throw redirect({ to: "/sign-in", search: { back } });
     }
-    // A link of a super admin's, followed by somebody else: the same page of their own tenant.
+    // Another user follows a super admin's link: open the same page of their own tenant.
     if (tenant !== null && found.role !== "super_admin") {
       window.location.replace(config.base + location.href);
     }
@@ -63,19 +63,21 @@ const pages = [...tenantPages, ...adminPages, ...innerPages].map(({ path, load }
   createRoute({
     getParentRoute: () => shell,
     path,
-    component: lazyRouteComponent(() => load().catch(unloaded), "Page"),
+    component: lazyRouteComponent(() => load().catch(reloadPage), "Page"),
   }),
 );
 
-const nowhere = createRoute({
+const notFoundRoute = createRoute({
   getParentRoute: () => shell,
   path: "$",
   component: () => <Failure error={new Problem(404, { detail: "There is no such page." }, null)} />,
 });
 
-/** A page's file is gone when the server has another version: the router loads all anew then. While
- * the server is away that would end in the browser's own page. */
-async function unloaded(error: unknown): Promise<never> {
+/**
+ * After an update of the server, a page's module is gone and the router reloads the page. While the
+ * server is unreachable, a reload would end in the browser's own error page.
+ */
+async function reloadPage(error: unknown): Promise<never> {
   await call("get", "/api/v1/session").catch((found: unknown) => {
     if (found instanceof Problem && found.status === 0) throw found;
   });
@@ -83,7 +85,11 @@ async function unloaded(error: unknown): Promise<never> {
 }
 
 export const router = createRouter({
-  routeTree: root.addChildren([signInRoute, switchRoute, shell.addChildren([...pages, nowhere])]),
+  routeTree: root.addChildren([
+    signInRoute,
+    switchRoute,
+    shell.addChildren([...pages, notFoundRoute]),
+  ]),
   basepath: routerBase,
   defaultPreload: "intent",
   defaultPendingComponent: () => <Skeleton rows={10} />,
@@ -101,9 +107,11 @@ export const router = createRouter({
   },
 });
 
-/** A link of `jobforge dev` signs in by a ticket: behind the # it reaches no server's log. Only tickets
- * sign in this way, because anybody can put their own API key into a link. Pages wait for the result,
- * however many are being loaded at once. */
+/**
+ * A link of `jobforge dev` signs in with a ticket in the fragment, which appears in no server log.
+ * Only tickets sign in this way, because anyone can put their own API key into a link. Pages that
+ * are loading wait for the result.
+ */
 let ticketing: Promise<void> | null = null;
 
 function takeTicket(back: string): Promise<void> {
@@ -115,7 +123,7 @@ function takeTicket(back: string): Promise<void> {
   return ticketing ?? Promise.resolve();
 }
 
-/** Asks first when somebody is signed in: the link may be of another person. */
+/** Ask first if a user is already signed in, because the link may be from someone else. */
 async function signInByTicket(ticket: string, back: string): Promise<void> {
   const found = await loadSession();
   if (found !== null) {

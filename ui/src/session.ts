@@ -1,4 +1,6 @@
-/** Who is signed in, and what they may do: what would be refused is not offered. */
+/**
+ * The signed-in user and their permissions. Actions that the server would reject are not offered.
+ */
 
 import { useSuspenseQuery } from "@tanstack/react-query";
 import { call } from "@/api/client";
@@ -32,7 +34,7 @@ export function useSession() {
   const acts = acting.use();
   const isSuper = data.role === "super_admin";
 
-  /** As the table of roles has it, narrowed down by scopes, and by a super admin's own care. */
+  /** Permissions by role, restricted by the key's scopes and by a super admin's read-only mode. */
   function may(area: Area, verb: "read" | "write"): boolean {
     if (data.scopes.length > 0 && !data.scopes.includes(`${area}:${verb}`)) return false;
     if (isSuper) return verb === "read" || tenant === null || acts || OPERATED.has(area);
@@ -50,7 +52,7 @@ export async function signIn(credentials: { key: string } | { ticket: string }):
   client.setQueryData(session().queryKey, found);
 }
 
-/** The ticket of a link that was opened while somebody is signed in, until they choose. */
+/** The ticket of a link that was opened while a user is signed in, until they choose an account. */
 export const offered = createStore<{ ticket: string; actor: string } | null>(null);
 
 export async function signOut(): Promise<void> {
@@ -58,7 +60,7 @@ export async function signOut(): Promise<void> {
   location.assign(`${config.base}/sign-in`);
 }
 
-// A super admin looks at a tenant first, and acts for it when that is meant.
+// A super admin views a tenant in read-only mode, and acts for it only after switching.
 const KEY = "jobforge.acts";
 
 export const acting = createStore(localStorage.getItem(KEY) !== null);

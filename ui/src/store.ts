@@ -1,4 +1,4 @@
-/** A value that components watch, without a provider around them. */
+/** A value that components subscribe to, without a context provider. */
 
 import { useSyncExternalStore } from "react";
 

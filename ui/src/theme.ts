@@ -1,4 +1,4 @@
-/** Light, dark, or as the system has it. */
+/** The color theme: light, dark, or the system's. */
 
 import { createStore } from "@/store";
 

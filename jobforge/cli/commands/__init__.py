@@ -1,1 +1,1 @@
-"""One module for each group of commands; they do not import each other."""
+"""One module per command or command group. Only `db` imports another one, `logins`."""

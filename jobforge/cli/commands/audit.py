@@ -1,4 +1,4 @@
-"""`jobforge audit`: who did what, to what. For operators and admins of tenants."""
+"""`jobforge audit`: list audit log entries. For operators and tenant admins."""
 
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
@@ -21,22 +21,21 @@ def audit(
     engine: CliEngine,
     form: ListingFormat,
     *,
-    actor: Annotated[str | None, typer.Option(help="Only what this one did.")] = None,
-    action: Annotated[str | None, typer.Option(help="Only this, such as queue.pause.")] = None,
-    target: Annotated[str | None, typer.Option(help="Only what was done to this.")] = None,
+    actor: Annotated[str | None, typer.Option(help="Actor to match.")] = None,
+    action: Annotated[
+        str | None, typer.Option(help="Action to match, such as queue.pause.")
+    ] = None,
+    target: Annotated[str | None, typer.Option(help="Target to match.")] = None,
     limit: LimitOption = 50,
     tenant: TenantOrAllOption = None,
 ) -> None:
-    """List what operators and keys changed, newest first. Of a tenant, or of all.
-
-    Secrets in it are hidden.
-    """
+    """List changes made by operators and API keys, newest first. Secrets are hidden."""
     from jobforge import calls
     from jobforge.types.audit import AuditEntry, AuditFilter
 
-    which = AuditFilter(actor, action, target)
+    filter_ = AuditFilter(actor, action, target)
     named = find_tenant_or_all(engine, tenant)
-    entries = engine.run(calls.list_audit(which, limit=limit, tenant_id=named))
+    entries = engine.run(calls.list_audit(filter_, limit=limit, tenant_id=named))
     print_listing(entries, AuditEntry, _to_row, _to_document, form=form)
 
 

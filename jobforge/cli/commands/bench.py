@@ -1,4 +1,4 @@
-"""`jobforge bench`: how fast this Postgres is for JobForge, in a database of its own."""
+"""`jobforge bench`: measure JobForge on this Postgres, in a temporary database."""
 
 import signal
 import subprocess
@@ -28,7 +28,7 @@ _APP, _DEFINITION, _QUEUE = "jobforge.cli.bench_app", "noop", "bench"
 _BATCH = 1000
 _SINGLE = 300
 _PICK_UP_JOBS = 150
-_ENQUEUE_INTERVAL_S = 0.02  # so that each finds the workers idle
+_ENQUEUE_INTERVAL_S = 0.02  # long enough for the workers to be idle at each enqueue
 _LOOK_S = 0.02
 _ENDING_S = 10.0
 
@@ -36,29 +36,40 @@ _ENDING_S = 10.0
 def bench(
     *,
     jobs: Annotated[
-        int, typer.Option(min=1, max=10_000_000, metavar="N", help="How many are drained.")
+        int,
+        typer.Option(
+            min=1, max=10_000_000, metavar="N", help="Number of jobs to enqueue and drain."
+        ),
     ] = 20_000,
-    workers: Annotated[int, typer.Option(min=1, max=64, metavar="N", help="Processes.")] = 2,
+    workers: Annotated[
+        int, typer.Option(min=1, max=64, metavar="N", help="Number of worker processes.")
+    ] = 2,
     tenants: Annotated[
-        int, typer.Option(min=1, max=1000, metavar="N", help="Whose the jobs are.")
+        int,
+        typer.Option(
+            min=1, max=1000, metavar="N", help="Number of tenants to spread the jobs across."
+        ),
     ] = 5,
     database_url: DatabaseUrlOption = None,
     as_json: AsJson = False,
 ) -> None:
     """Measure how fast this Postgres is for JobForge.
 
-    In a new database beside the one that is named, dropped at the end. The jobs do nothing; the
+    Creates a database next to the configured one and drops it at the end. The jobs do nothing. The
     workers are processes on this machine.
     """
     with _interrupt_on_signals(), _new_database(find_url(database_url)) as url:
         figures = _measure(url, jobs, workers, [uuid4() for _ in range(tenants)])
-    asked = {"jobs": jobs, "workers": workers, "tenants": tenants}
-    output.print_record({**asked, **figures}, as_json=as_json)
+    parameters = {"jobs": jobs, "workers": workers, "tenants": tenants}
+    output.print_record({**parameters, **figures}, as_json=as_json)
 
 
 @contextmanager
 def _interrupt_on_signals() -> Iterator[None]:
-    """As Ctrl-C does, so that nothing is left behind; Ctrl-C too where a shell has it ignored."""
+    """Raise KeyboardInterrupt on SIGINT, SIGTERM and SIGHUP, so that the cleanup runs.
+
+    SIGINT too, because shells start background commands with SIGINT ignored.
+    """
     numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     before = [signal.signal(number, signal.default_int_handler) for number in numbers]
     try:
@@ -70,7 +81,7 @@ def _interrupt_on_signals() -> Iterator[None]:
 
 @contextmanager
 def _new_database(url: str) -> Iterator[str]:
-    """The URL of one that has the schema; it is gone at the end."""
+    """Yield the URL of a new database with the schema; drop it at the end."""
     import psycopg
     from psycopg import sql
     from psycopg.conninfo import make_conninfo
@@ -81,11 +92,11 @@ def _new_database(url: str) -> Iterator[str]:
             conn.execute(sql.SQL("create database {}").format(sql.Identifier(name)))
         except psycopg.errors.InsufficientPrivilege as error:
             raise Denied(
-                "this login may not create a database to measure in",
-                hint=f'alter role "{conn.info.user}" createdb; or name another login',
+                "This login is not allowed to create the benchmark database",
+                hint=f'Use another login, or run: alter role "{conn.info.user}" createdb;',
             ) from error
         try:
-            output.note(f"measuring in the new database {name}")
+            output.note(f"Measuring in the new database {name}")
             new = make_conninfo(url, dbname=name)
             _install(new)
             yield new
@@ -97,26 +108,26 @@ def _install(url: str) -> None:
     from jobforge.db.migrate import migrate
 
     with connect(url) as conn:
-        with output.show_progress("migrating") as tell:
-            migrate(conn, on_progress=tell)
+        with output.show_progress("migrating") as report:
+            migrate(conn, on_progress=report)
         found = conn.execute("select pg_has_role(session_user, 'jobforge_server', 'usage')")
         if found.fetchone() == (False,):
             raise Denied(
-                "this login may install the schema, but not enqueue and work for every tenant",
-                hint=f'grant jobforge_server to "{conn.info.user}";',
+                "This login can install the schema, but not enqueue and run jobs for all tenants",
+                hint=f'Run: grant jobforge_server to "{conn.info.user}";',
             )
 
 
 def _measure(url: str, jobs: int, workers: int, tenants: Sequence[UUID]) -> dict[str, float]:
     from jobforge import db
 
-    with db.connect(url) as conn, _run_workers(url, workers) as crowd:
-        course = _Benchmark(conn, crowd, tenants)
-        course.await_workers()
-        bulk_s = course.enqueue_in_bulk(jobs)
-        drain_s = course.drain(jobs)
-        single_s = course.enqueue_singly()
-        waits_ms = course.measure_pick_up()
+    with db.connect(url) as conn, _run_workers(url, workers) as pool:
+        benchmark = _Benchmark(conn, pool, tenants)
+        benchmark.await_workers()
+        bulk_s = benchmark.enqueue_in_bulk(jobs)
+        drain_s = benchmark.drain(jobs)
+        single_s = benchmark.enqueue_singly()
+        waits_ms = benchmark.measure_pick_up()
     return {
         "enqueued_in_bulk_per_s": round(jobs / bulk_s),
         "enqueued_singly_per_s": round(_SINGLE / single_s),
@@ -128,17 +139,17 @@ def _measure(url: str, jobs: int, workers: int, tenants: Sequence[UUID]) -> dict
 
 @dataclass(frozen=True, slots=True)
 class _WorkerPool:
-    """Workers that run."""
+    """Running worker processes and their log."""
 
     processes: "list[subprocess.Popen[bytes]]"
     log_path: Path
 
     def wait_until(self, is_reached: Callable[[], bool]) -> None:
-        """Raises what ended a worker before."""
+        """Wait for the condition. Raises JobForgeError with the log if a worker exits before."""
         while not is_reached():
             if any(process.poll() is not None for process in self.processes):
-                words = self.log_path.read_text(encoding="utf-8", errors="replace").strip()
-                raise JobForgeError(f"a worker ended: {words[-500:]}")
+                log = self.log_path.read_text(encoding="utf-8", errors="replace").strip()
+                raise JobForgeError(f"A worker exited: {log[-500:]}")
             time.sleep(_LOOK_S)
 
     def stop(self) -> None:
@@ -153,7 +164,7 @@ class _WorkerPool:
 
 @contextmanager
 def _run_workers(url: str, number: int) -> Iterator[_WorkerPool]:
-    """Without the settings of whoever measures: they are for another database."""
+    """Start workers without the user's settings, which are for another database."""
     command = [
         *(sys.executable, "-m", "jobforge", "worker", _APP, "--no-scheduler", "--no-connectors"),
         *("--log-level", "error", UNTIL_STDIN_CLOSES),
@@ -165,12 +176,12 @@ def _run_workers(url: str, number: int) -> Iterator[_WorkerPool]:
     }
     with tempfile.TemporaryDirectory(prefix="jobforge-bench-") as folder:
         variables = {**inherited, "JOBFORGE_DATABASE_URL": url, "XDG_CONFIG_HOME": folder}
-        said = Path(folder, "said")
-        with said.open("wb") as log:
-            crowd = _WorkerPool([], said)
+        log_path = Path(folder, "said")
+        with log_path.open("wb") as log:
+            pool = _WorkerPool([], log_path)
             try:
                 for _ in range(number):
-                    crowd.processes.append(
+                    pool.processes.append(
                         subprocess.Popen(
                             command,
                             stdin=subprocess.PIPE,
@@ -178,17 +189,17 @@ def _run_workers(url: str, number: int) -> Iterator[_WorkerPool]:
                             stderr=log,
                             env=variables,
                             cwd=folder,
-                            start_new_session=True,  # a Ctrl-C is for us
+                            start_new_session=True,  # Ctrl-C must not reach the workers
                         )
                     )
-                yield crowd
+                yield pool
             finally:
-                crowd.stop()
+                pool.stop()
 
 
 @dataclass(frozen=True, slots=True)
 class _Benchmark:
-    """What is measured, step by step. The queue is paused while jobs are put into it."""
+    """The steps of the benchmark. The queue is paused while jobs are enqueued."""
 
     conn: "Connection"
     pool: _WorkerPool
@@ -197,25 +208,25 @@ class _Benchmark:
     def await_workers(self) -> None:
         from jobforge import calls, db
 
-        output.note("starting workers")
+        output.note("Starting workers")
         number = len(self.pool.processes)
         self.pool.wait_until(lambda: len(db.run(self.conn, calls.list_workers())) == number)
         db.run(self.conn, calls.pause_queue(_QUEUE))
 
     def enqueue_in_bulk(self, jobs: int) -> float:
-        """In batches, of one tenant after the other; answers how long it took."""
+        """Enqueue in batches, alternating between tenants. Return the seconds it took."""
         from jobforge import calls, db
         from jobforge.types.jobs import JobRequest
 
-        most = max(1, min(_BATCH, jobs // len(self.tenants)))
+        batch_size = max(1, min(_BATCH, jobs // len(self.tenants)))
         began = time.perf_counter()
-        with output.show_progress("enqueuing") as tell:
-            for number, first in enumerate(range(0, jobs, most)):
-                size = min(most, jobs - first)
+        with output.show_progress("enqueuing") as report:
+            for number, first in enumerate(range(0, jobs, batch_size)):
+                size = min(batch_size, jobs - first)
                 batch = [JobRequest(_DEFINITION, {"n": first + each}) for each in range(size)]
                 tenant_id = self.tenants[number % len(self.tenants)]
                 db.run(self.conn, calls.enqueue_jobs(batch, tenant_id=tenant_id))
-                tell(first + size, jobs)
+                report(first + size, jobs)
         return time.perf_counter() - began
 
     def drain(self, jobs: int) -> float:
@@ -223,15 +234,15 @@ class _Benchmark:
 
         began = time.perf_counter()
         db.run(self.conn, calls.resume_queue(_QUEUE))
-        with output.show_progress("draining") as tell:
-            self.pool.wait_until(lambda: self._is_drained(jobs, tell))
+        with output.show_progress("draining") as report:
+            self.pool.wait_until(lambda: self._is_drained(jobs, report))
         return time.perf_counter() - began
 
-    def _is_drained(self, jobs: int, tell: Callable[[int, int], None]) -> bool:
+    def _is_drained(self, jobs: int, report: Callable[[int, int], None]) -> bool:
         from jobforge import calls, db
 
         left = sum(each.queued + each.running for each in db.run(self.conn, calls.list_queues()))
-        tell(jobs - left, jobs)
+        report(jobs - left, jobs)
         return left == 0
 
     def enqueue_singly(self) -> float:
@@ -245,10 +256,10 @@ class _Benchmark:
         return took
 
     def measure_pick_up(self) -> list[float]:
-        """Milliseconds from each job's enqueue to its claim, by the database's clock, sorted."""
+        """Return the sorted milliseconds from enqueue to claim by the database's clock."""
         from jobforge import calls, db
 
-        output.note("measuring how soon an idle worker picks a job up")
+        output.note("Measuring how soon an idle worker claims a job")
         self._enqueue(_PICK_UP_JOBS, interval_s=_ENQUEUE_INTERVAL_S)
         self.drain(_PICK_UP_JOBS)
         newest = calls.list_jobs(limit=_PICK_UP_JOBS, tenant_id=self.tenants[0])

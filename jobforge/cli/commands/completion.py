@@ -1,4 +1,4 @@
-"""`jobforge completion`: what a shell needs to complete our commands, options and names."""
+"""`jobforge completion`: print a shell completion script."""
 
 from typing import Annotated
 
@@ -11,18 +11,18 @@ from jobforge.errors import Invalid
 SHELLS = ("bash", "zsh", "fish", "powershell")
 _PROGRAMS = ("jobforge", "jf")
 
-completion_init()  # so that we answer what the script asks
+completion_init()  # lets Typer answer the script's completion requests
 
 
 def completion(
     shell: Annotated[str, typer.Argument(metavar="|".join(SHELLS))],
 ) -> None:
-    """Print the script that completes commands in a shell.
+    """Print a shell completion script.
 
-    For bash, in ~/.bashrc: eval "$(jobforge completion bash)".
+    For bash, add to ~/.bashrc: eval "$(jobforge completion bash)"
     """
     if shell not in SHELLS:
-        raise Invalid(f"there is no completion for {shell}", hint=f"one of {', '.join(SHELLS)}")
+        raise Invalid(f"Unsupported shell {shell!r}", hint=f"Use one of {', '.join(SHELLS)}")
     for program in _PROGRAMS:
         variable = f"_{program.upper()}_COMPLETE"
         script = get_completion_script(prog_name=program, complete_var=variable, shell=shell)

@@ -1,4 +1,4 @@
-"""`jobforge config`: the settings that hold here, and where they come from."""
+"""`jobforge config`: show the effective settings and their origin."""
 
 import re
 from dataclasses import fields
@@ -11,18 +11,18 @@ from jobforge.cli import output
 from jobforge.cli.options import AsJson
 from jobforge.errors import Json
 
-app = typer.Typer(help="The settings that hold here.", no_args_is_help=True)
+app = typer.Typer(help="Show the effective settings.", no_args_is_help=True)
 
 
 @app.command()
 def show(
     *,
     origin: Annotated[
-        bool, typer.Option("--origin", help="Tell what set each: a variable, a file, the default.")
+        bool, typer.Option("--origin", help="Show the origin: a variable, a file or the default.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Show every setting. Secrets are hidden."""
+    """Show all settings. Secrets are hidden."""
     loaded = config.load()
     set_by = config.find_origins()
     rows = []
@@ -45,7 +45,7 @@ def _mask_value(name: str, loaded: config.Config) -> Json:
     return list(value) if isinstance(value, tuple) else value
 
 
-# All other parameters are hidden: which of them hold a secret, only their reader knows.
+# Other parameters are masked: a driver or store may use any of them for a secret.
 _SHOWN_PARAMETERS = frozenset(
     (
         *("host", "hostaddr", "port", "dbname", "user", "sslmode", "sslrootcert", "sslcert"),
@@ -57,13 +57,13 @@ _PARAMETER = re.compile(r"(\w+)\s*=\s*('(?:[^'\\]|\\.)*'|[^\s']\S*)(?=\s|\Z)")
 
 
 def _mask_url(url: str) -> str:
-    """The URL or connection string without passwords and tokens; in doubt nothing of it."""
+    """Mask passwords and tokens in a URL or connection string; all of it if it is malformed."""
     scheme, separator, rest = url.partition("://")
     if not separator:
         return _mask_connection_string(url)
     if re.search(r"[\s\"'\\]", url) or not re.fullmatch(r"[A-Za-z][A-Za-z0-9+.-]*", scheme):
         return "***"
-    # Up to the last @: a password that should have been percent-encoded is hidden too.
+    # Split at the last @, to hide all of a password that is not percent-encoded.
     given, at, place = rest.rpartition("@")
     user, colon, _ = given.partition(":")
     if at and not re.fullmatch(r"[^/?#@]*", user):

@@ -1,4 +1,4 @@
-"""`jobforge connectors`: how a tenant's jobs reach other services, and with which secrets."""
+"""`jobforge connectors`: manage a tenant's connector configurations."""
 
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -20,21 +20,27 @@ from jobforge.errors import Invalid, Json, NotFound
 if TYPE_CHECKING:
     from jobforge.types.connectors import ConnectorConfig
 
-app = typer.Typer(help="Configure requests to other services.", no_args_is_help=True)
+app = typer.Typer(
+    help="Configure requests to other services, with their secrets.", no_args_is_help=True
+)
 
 ConfigArgument = Annotated[
-    str, typer.Argument(metavar="NAME|ID", help="As `connectors list` shows it.")
+    str, typer.Argument(metavar="NAME|ID", help="Name or ID of the configuration.")
 ]
 HeadersOption = Annotated[
     list[str] | None,
     typer.Option(
-        "--header", metavar="NAME:VALUE", help="With {{secret.name}} for a secret; repeatable."
+        "--header",
+        metavar="NAME:VALUE",
+        help="HTTP header; {{secret.name}} inserts a secret. Repeatable.",
     ),
 ]
 SecretReferencesOption = Annotated[
     list[str] | None,
     typer.Option(
-        "--secret-from", metavar="NAME=env:X|file:X", help="Kept by the operator; repeatable."
+        "--secret-from",
+        metavar="NAME=env:X|file:X",
+        help="Secret in a variable or file of the operator. Repeatable.",
     ),
 ]
 SealedSecretsOption = Annotated[
@@ -42,7 +48,7 @@ SealedSecretsOption = Annotated[
     typer.Option(
         "--secret",
         metavar="NAME",
-        help="Sealed; its value is asked for, or read from stdin line by line; repeatable.",
+        help="Secret to encrypt; prompts for its value or reads a line of stdin. Repeatable.",
     ),
 ]
 
@@ -62,7 +68,7 @@ def list_(scope: TenantSession, form: ListingFormat, *, quiet: Quiet = False) ->
 @app.command()
 @with_tenant_session
 def show(scope: TenantSession, config: ConfigArgument, *, as_json: AsJson = False) -> None:
-    """Show a configuration, without its secrets."""
+    """Show a configuration without its secrets."""
     output.print_record(asdict(_find(scope, config)), as_json=as_json)
 
 
@@ -70,14 +76,14 @@ def show(scope: TenantSession, config: ConfigArgument, *, as_json: AsJson = Fals
 @with_tenant_session
 def create(
     scope: TenantSession,
-    name: Annotated[str, typer.Argument(help="By which jobs name it.")],
-    url: Annotated[str, typer.Argument(help="Requests go to this origin alone.")],
+    name: Annotated[str, typer.Argument(help="Name for use in jobs.")],
+    url: Annotated[str, typer.Argument(help="URL; requests can only go to its origin.")],
     *,
     header: HeadersOption = None,
     secret: SealedSecretsOption = None,
     secret_from: SecretReferencesOption = None,
 ) -> None:
-    """Create a configuration and print its id."""
+    """Create a configuration and print its ID."""
     from jobforge import calls
 
     config: dict[str, Json] = {
@@ -86,8 +92,8 @@ def create(
         "secrets": _read_secrets(secret, secret_from),
     }
     config_id = uuid4()
-    made = _prepare_config(scope, config_id, config)
-    typer.echo(str(scope.run(calls.create_connector_config(config_id, made))))
+    prepared = _prepare_config(scope, config_id, config)
+    typer.echo(str(scope.run(calls.create_connector_config(config_id, prepared))))
 
 
 @app.command()
@@ -96,18 +102,20 @@ def edit(
     scope: TenantSession,
     config: ConfigArgument,
     *,
-    name: Annotated[str | None, typer.Option(help="A new name.")] = None,
-    url: Annotated[str | None, typer.Option(help="Where requests go.")] = None,
+    name: Annotated[str | None, typer.Option(help="New name.")] = None,
+    url: Annotated[str | None, typer.Option(help="New URL.")] = None,
     header: HeadersOption = None,
     secret: SealedSecretsOption = None,
     secret_from: SecretReferencesOption = None,
     remove_secret: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="Repeatable.")
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Secret to remove. Repeatable."),
     ] = None,
 ) -> None:
     """Change a configuration. Omitted settings are unchanged; --header replaces all headers.
 
-    When --url has another scheme, host or port, give all secrets again or remove them."""
+    If --url has another scheme, host or port, pass all secrets again or remove them.
+    """
     from jobforge import calls
 
     secrets = {**_read_secrets(secret, secret_from), **dict.fromkeys(remove_secret or ())}
@@ -123,20 +131,20 @@ def edit(
     if secrets:
         changes["secrets"] = secrets
     if not changes:
-        raise Invalid("nothing to change is named", hint="jobforge connectors edit --help")
+        raise Invalid("No changes specified", hint="jobforge connectors edit --help")
     scope.run(calls.edit_connector_config(found.id, _prepare_config(scope, found.id, changes)))
-    output.note(f"{found.name} is changed")
+    output.note(f"{found.name} is updated")
 
 
 @app.command()
 @with_tenant_session
 def delete(scope: TenantSession, config: ConfigArgument, *, yes: Yes = False) -> None:
-    """Delete a configuration with its secrets; jobs that name it die."""
+    """Delete a configuration and its secrets. Jobs that use it will fail."""
     from jobforge import calls
 
     found = _find(scope, config)
     if not yes:
-        confirm(f"delete {found.name} and its secrets?")
+        confirm(f"delete configuration {found.name!r} and its secrets")
     scope.run(calls.delete_connector_config(found.id))
     output.note(f"{found.name} is deleted")
 
@@ -146,19 +154,25 @@ def delete(scope: TenantSession, config: ConfigArgument, *, yes: Yes = False) ->
 def try_out(
     scope: TenantSession,
     config: ConfigArgument,
-    path: Annotated[str, typer.Argument(help="Within the configuration's origin.")] = "",
+    path: Annotated[
+        str,
+        typer.Argument(
+            show_default=False,
+            help="Path or URL in the configuration's origin. Default: the configured URL.",
+        ),
+    ] = "",
     *,
-    timeout: job_wait.TimeoutOption = None,
+    timeout: Annotated[str, typer.Option(metavar="DURATION", help="Maximum wait.")] = "60s",
     as_json: AsJson = False,
 ) -> None:
-    """Make one GET request by it, as a job, and print the answer."""
+    """Send a GET request and print the response. The request runs as a job."""
     from jobforge import calls
     from jobforge.types.jobs import JobRequest
 
-    timeout_s = 60.0 if timeout is None else parse_duration(timeout, "--timeout")
+    timeout_s = parse_duration(timeout, "--timeout")
     found = _find(scope, config)
     payload = {"config": found.name, "url": path or found.settings["url"]}
-    # One attempt: somebody waits, and tries again by hand.
+    # One attempt: the user is waiting and can retry manually.
     request = JobRequest("connector.http.request", payload, max_attempts=1)
     enqueued = scope.run(calls.enqueue_job(request))
     output.note(f"{enqueued.job_id} {enqueued.status}")
@@ -176,13 +190,13 @@ def _find(scope: TenantSession, text: str) -> "ConnectorConfig":
     for config in scope.run(calls.list_connector_configs(limit=200)):
         if config.name == text:
             return config
-    raise NotFound(f"the tenant has no configuration {text}", hint="jobforge connectors list")
+    raise NotFound(f"Configuration {text!r} not found", hint="jobforge connectors list")
 
 
 def _prepare_config(
     scope: TenantSession, config_id: UUID, config: Mapping[str, Json]
 ) -> dict[str, Json]:
-    """As the engine takes it. A server seals by itself; before a database we do."""
+    """Check the settings and seal the secrets for a database. A server does both itself."""
     if isinstance(scope.engine, RemoteEngine):
         return dict(config)
     from jobforge.connectors.configuration import check_settings, needs_seal, seal_secrets
@@ -204,7 +218,7 @@ def _parse_headers(given: list[str] | None) -> dict[str, str]:
     for item in given or ():
         name, colon, value = item.partition(":")
         if not colon or not name:
-            raise Invalid("--header is a name, a colon and a value", field="header")
+            raise Invalid("--header must have the form NAME:VALUE", field="header")
         headers[name.strip()] = value.strip()
     return headers
 
@@ -214,7 +228,9 @@ def _read_secrets(sealed: list[str] | None, references: list[str] | None) -> dic
     for item in references or ():
         name, sign, where = item.partition("=")
         if not sign:
-            raise Invalid("--secret-from is NAME=env:X or NAME=file:X", field="secret_from")
+            raise Invalid(
+                "--secret-from must have the form NAME=env:X or NAME=file:X", field="secret_from"
+            )
         found[name] = {"from": where}
     for name in sealed or ():
         found[name] = {"value": read_secret(name)}

@@ -1,4 +1,4 @@
-"""`jobforge db`: the schema in the database."""
+"""`jobforge db`: install, upgrade and check the schema."""
 
 from collections.abc import Iterable
 from dataclasses import asdict
@@ -29,22 +29,20 @@ def migrate(
     *,
     database_url: DatabaseUrlOption = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print what is due; change nothing.")
+        bool, typer.Option("--dry-run", help="Print the files that are due; change nothing.")
     ] = False,
-    lock_timeout: Annotated[
-        str, typer.Option(help="How long to wait for a table that somebody holds.")
-    ] = "5s",
+    lock_timeout: Annotated[str, typer.Option(help="Maximum wait for a locked table.")] = "5s",
     repair: Annotated[
         bool,
         typer.Option(
             "--repair",
             help="Also set roles, owners, grants and policies to those of this release, "
-            "as after a restore.",
+            "for example after a restore.",
         ),
     ] = False,
     roles_only: Annotated[
         bool,
-        typer.Option("--roles-only", help="Create the roles only, before a backup is restored."),
+        typer.Option("--roles-only", help="Create only the roles, before restoring a backup."),
     ] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -52,11 +50,11 @@ def migrate(
     from jobforge.db import migrate as migrations
 
     if repair + roles_only + dry_run > 1:
-        raise ConfigError("--dry-run, --repair and --roles-only exclude each other")
+        raise ConfigError("--dry-run, --repair and --roles-only can't be used together")
     if roles_only:
         with connect(database_url) as conn:
             migrations.create_roles(conn)
-        output.note("the roles exist")
+        output.note("The roles exist")
         return
     if repair:
         _repair(database_url, lock_timeout, as_json=as_json)
@@ -65,17 +63,17 @@ def migrate(
         if dry_run:
             names = [script.name for script in migrations.plan(conn)]
         else:
-            with output.show_progress("migrating") as tell:
-                names = migrations.migrate(conn, lock_timeout=lock_timeout, on_progress=tell)
+            with output.show_progress("migrating") as report:
+                names = migrations.migrate(conn, lock_timeout=lock_timeout, on_progress=report)
         faults = [] if names else migrations.access_faults(conn)
     output.print_rows([{"name": name} for name in names], as_json=as_json)
     if faults:
         output.note(
-            f"nothing is due, but {len(faults)} rights differ from what this release says; "
+            f"Nothing is due, but {len(faults)} access rights differ from this release; "
             f"run: {migrations.REPAIR}"
         )
     elif not names:
-        output.note("nothing is due")
+        output.note("Nothing is due")
     elif dry_run:
         output.note(f"{len(names)} files are due; nothing was changed")
     else:
@@ -85,15 +83,17 @@ def migrate(
 def _repair(database_url: str | None, lock_timeout: str, *, as_json: bool) -> None:
     from jobforge.db import migrate as migrations
 
-    with connect(database_url) as conn, output.show_progress("repairing") as tell:
-        faults = migrations.repair(conn, lock_timeout=lock_timeout, on_progress=tell)
+    with connect(database_url) as conn, output.show_progress("repairing") as report:
+        faults = migrations.repair(conn, lock_timeout=lock_timeout, on_progress=report)
     output.print_rows([{"fault": fault} for fault in faults], as_json=as_json)
-    output.note(f"{len(faults)} rights corrected" if faults else "every right was as it should be")
+    output.note(
+        f"{len(faults)} access rights corrected" if faults else "All access rights are correct"
+    )
 
 
 @app.command()
 def status(*, database_url: DatabaseUrlOption = None, as_json: AsJson = False) -> None:
-    """List every file of the schema and whether it is applied."""
+    """List the files of the schema and their state."""
     from jobforge.db import migrate as migrations
 
     with connect(database_url) as conn:
@@ -107,12 +107,15 @@ def status(*, database_url: DatabaseUrlOption = None, as_json: AsJson = False) -
 
 @app.command()
 def check(*, database_url: DatabaseUrlOption = None) -> None:
-    """Fail when migrations are due or edited, or rights differ."""
+    """Check the migrations and access rights.
+
+    Exit code 1 if migrations are due or edited, or if access rights differ from this release.
+    """
     from jobforge.db import migrate as migrations
 
     with connect(database_url) as conn:
         migrations.check(conn)
-    output.note("the schema is up to date")
+    output.note("The schema is up to date")
 
 
 @app.command()
@@ -120,17 +123,17 @@ def sql(
     *,
     supabase: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="Write Supabase migration files into this folder."),
+        typer.Option(metavar="DIR", help="Folder to write Supabase migration files to."),
     ] = None,
     rls_test: Annotated[
-        bool, typer.Option("--rls-test", help="Print a psql script that proves tenant isolation.")
+        bool, typer.Option("--rls-test", help="Print a psql script that tests tenant isolation.")
     ] = False,
 ) -> None:
     """Print the schema as one file for psql."""
     from jobforge.db import schema_files
 
     if supabase and rls_test:
-        raise ConfigError("--supabase and --rls-test exclude each other")
+        raise ConfigError("--supabase and --rls-test can't be used together")
     if supabase:
         written = schema_files.write_supabase(supabase)
         output.print_rows([{"path": str(path)} for path in written], as_json=False)
@@ -143,9 +146,9 @@ def sql(
 
 @app.command("vacuum-advice")
 def vacuum_advice(*, database_url: DatabaseUrlOption = None, as_json: AsJson = False) -> None:
-    """Show what dead rows there are, and what to do about them.
+    """Show dead rows and how to remove them.
 
-    Tables with their rows and when they were vacuumed; who keeps dead rows from being removed.
+    Lists each table's rows and last vacuum, and what prevents the removal of dead rows.
     """
     from jobforge.db.doctor import collect
     from jobforge.db.doctor.checks import advise_vacuum
@@ -153,7 +156,7 @@ def vacuum_advice(*, database_url: DatabaseUrlOption = None, as_json: AsJson = F
     with connect(database_url) as conn:
         facts = collect.gather(conn)
     if not facts.inspection.has_schema:
-        raise MigrationError("the schema is not installed", hint="jobforge db migrate")
+        raise MigrationError("The schema is not installed", hint="jobforge db migrate")
     findings = advise_vacuum(facts)
     if as_json:
         tables = [asdict(table) for table in facts.tables]
@@ -162,11 +165,13 @@ def vacuum_advice(*, database_url: DatabaseUrlOption = None, as_json: AsJson = F
     output.print_rows(_to_table_rows(facts.tables), as_json=False)
     print_findings(findings)
     if not findings:
-        output.note("all is well: tables are vacuumed, and nobody keeps dead rows")
+        output.note(
+            "No problems: tables are vacuumed, and nothing prevents the removal of dead rows"
+        )
 
 
 def _to_table_rows(tables: "Iterable[TableStats]") -> list[dict[str, Json]]:
-    """Those with rows; of a history of many days most have none."""
+    """Return rows for tables that are not empty; most history partitions are."""
     return [
         {
             "table": table.name,
@@ -182,9 +187,9 @@ def _to_table_rows(tables: "Iterable[TableStats]") -> list[dict[str, Json]]:
 
 @app.command()
 def reset(*, yes: Yes = False) -> None:
-    """Empty the database of `jobforge dev`, for good.
+    """Erase the data of the `jobforge dev` database permanently.
 
-    The schema is installed anew, with the tenant and the key that it had.
+    Reinstalls the schema with the same tenant and API key.
     """
     import psycopg
 
@@ -195,31 +200,35 @@ def reset(*, yes: Yes = False) -> None:
         count = migrations.count_jobs(conn)
         jobs = f"{count:,} job{'s' * (count != 1)}"
         if not yes:
-            confirm(f"erase the database in {config.postgres_dir}, with {jobs}?")
+            confirm(f"erase the database in {config.postgres_dir} with {jobs}")
         migrations.drop_schema(conn)
         prepare_database(conn)
         key = config.data_dir / "key"
         if key.exists():
             find_or_create_key(key, conn)
-    output.note(f"the database is empty, without its {jobs}; start a running `jobforge dev` anew")
+    output.note(f"The database is empty; {jobs} erased. Restart `jobforge dev` if it is running")
 
 
 def _dev_url(config: Config) -> str:
-    """Of no other database, whatever the settings name."""
+    """Return the URL of the `jobforge dev` database.
+
+    Raises ConfigError if the settings name another one: this command erases the database.
+    """
     from jobforge.embedded import Embedded
 
     server = Embedded(config.postgres_dir).running()
     if config.server or config.database_url not in (None, server and server.url()):
         raise ConfigError(
-            "the settings name another database or a server: this is for the one of `jobforge dev`",
-            hint="unset JOBFORGE_DATABASE_URL and JOBFORGE_SERVER; jobforge config show --origin",
+            "The settings specify another database or a server; this command is for `jobforge dev`",
+            hint="Unset JOBFORGE_DATABASE_URL and JOBFORGE_SERVER; jobforge config show --origin "
+            "shows where they are set",
         )
     if server is None:
-        raise ConfigError("no database of `jobforge dev` is running here", hint="jobforge dev")
+        raise ConfigError("`jobforge dev` is not running in this folder", hint="jobforge dev")
     return server.url()
 
 
 @app.command()
 def url(*, database_url: DatabaseUrlOption = None) -> None:
-    """Print the URL of the database, password included. For use by other programs."""
+    """Print the URL of the database. It includes the password."""
     typer.echo(find_url(database_url))

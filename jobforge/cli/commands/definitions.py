@@ -15,13 +15,23 @@ from jobforge.errors import Invalid, Json, NotFound
 if TYPE_CHECKING:
     from jobforge.types.definitions import DefinitionInfo, DefinitionListing
 
-app = typer.Typer(help="See definitions, pause and override them.", no_args_is_help=True)
+app = typer.Typer(help="List, pause and override definitions.", no_args_is_help=True)
 
 DefinitionKeyArgument = Annotated[
-    str, typer.Argument(metavar="KEY", autocompletion=completions.complete_definitions)
+    str,
+    typer.Argument(
+        metavar="KEY",
+        autocompletion=completions.complete_definitions,
+        help="Key of the definition.",
+    ),
 ]
 VersionedKeyArgument = Annotated[
-    str, typer.Argument(metavar="KEY[@VERSION]", autocompletion=completions.complete_definitions)
+    str,
+    typer.Argument(
+        metavar="KEY[@VERSION]",
+        autocompletion=completions.complete_definitions,
+        help="Key of the definition. Default version: the one that new jobs use.",
+    ),
 ]
 _PAGE = 200
 
@@ -33,9 +43,9 @@ def list_(
     engine: CliEngine,
     form: ListingFormat,
     *,
-    prefix: Annotated[str | None, typer.Option(help="Only keys that start so.")] = None,
+    prefix: Annotated[str | None, typer.Option(help="Prefix of the keys to list.")] = None,
 ) -> None:
-    """List definitions by key, with the settings that hold."""
+    """List definitions by key with their effective settings."""
     from jobforge import calls
     from jobforge.types.definitions import DefinitionListing
 
@@ -57,7 +67,7 @@ def show(
     *,
     as_json: AsJson = False,
 ) -> None:
-    """Show a definition. Without a version, that which an enqueue takes."""
+    """Show a definition."""
     found = _find(engine, definition)
     output.print_record(asdict(found), as_json=as_json)
 
@@ -76,7 +86,7 @@ def schema(
 @app.command()
 @with_engine
 def pause(engine: CliEngine, definition: DefinitionKeyArgument) -> None:
-    """Start no job of it until it is resumed; what runs goes on."""
+    """Pause a definition: start none of its jobs. Running jobs continue."""
     from jobforge import calls
 
     engine.run(calls.pause_definition(definition))
@@ -86,7 +96,7 @@ def pause(engine: CliEngine, definition: DefinitionKeyArgument) -> None:
 @app.command()
 @with_engine
 def resume(engine: CliEngine, definition: DefinitionKeyArgument) -> None:
-    """Start jobs of the definition again."""
+    """Resume a definition."""
     from jobforge import calls
 
     engine.run(calls.resume_definition(definition))
@@ -98,14 +108,18 @@ def resume(engine: CliEngine, definition: DefinitionKeyArgument) -> None:
 def override(
     engine: CliEngine, definition: DefinitionKeyArgument, settings: PayloadArgument = None
 ) -> None:
-    """Set over what code registered. `max_running:=4 timeout_s:=60`; `:=null` takes one back."""
+    """Override settings registered by code.
+
+    For example: max_running:=4 timeout_s:=60. Set a value to null to remove its override.
+    """
     from jobforge import calls
 
     given = parse_payload(settings or [])
     if not given:
-        raise Invalid("give settings such as max_running:=4", field="settings")
+        hint = "Use name:=value, such as max_running:=4"
+        raise Invalid("No settings specified", field="settings", hint=hint)
     engine.run(calls.override_definition(definition, given))
-    output.note(f"{definition} is changed; code that registers it again does not change that back")
+    output.note(f"{definition} is updated; the override remains when code registers it again")
 
 
 def _find(engine: CliEngine, text: str) -> "DefinitionInfo":
@@ -113,7 +127,7 @@ def _find(engine: CliEngine, text: str) -> "DefinitionInfo":
 
     key, _, version = text.partition("@")
     if version and not version.isdecimal():
-        raise Invalid(f"{text!r}: a version is a number", field="version")
+        raise Invalid(f"Invalid version in {text!r}: must be a number", field="version")
     try:
         return engine.run(calls.get_definition(key, version=int(version) if version else None))
     except NotFound as error:

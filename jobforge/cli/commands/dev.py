@@ -1,4 +1,4 @@
-"""`jobforge dev`: everything that an app needs, on this machine, until Ctrl-C."""
+"""`jobforge dev`: run Postgres, the HTTP API and a worker for development, until Ctrl-C."""
 
 import signal
 from collections.abc import Callable, Iterator
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from jobforge.sdk.loader import AppTarget
     from jobforge.security.api_keys import PlaintextApiKey
 
-# A reload waits so long for jobs; then they are handed back, and run on the new code.
+# A reload waits this long for running jobs, then releases them; they run on the new code.
 _DRAIN = "5s"
 
 _REQUEST = """\
@@ -29,9 +29,9 @@ _REQUEST = """\
 _NEXT = """\
 
   In another terminal:
-    {0} psql           a prompt in this database
-    {0} db status      what is installed
-    {0} db url         for your application: JOBFORGE_DATABASE_URL
+    {0} psql           opens a prompt in this database
+    {0} db status      shows the installed schema
+    {0} db url         prints JOBFORGE_DATABASE_URL for your application
 """
 
 
@@ -39,13 +39,13 @@ def dev(
     app: AppArgument = None,
     *,
     tcp: Annotated[
-        bool, typer.Option("--tcp", help="Listen on a port of 127.0.0.1 too, with a password.")
+        bool, typer.Option("--tcp", help="Also listen on a port of 127.0.0.1, with a password.")
     ] = False,
 ) -> None:
-    """Run all of it in this folder, until Ctrl-C.
+    """Run Postgres, the server and a worker until Ctrl-C.
 
-    That is an embedded Postgres with the schema, the HTTP API and the dashboard; with an app, a
-    worker too, which is started anew when the source changes.
+    Postgres is embedded, with its data in this folder. The server has the HTTP API and the
+    dashboard. The worker requires an app; it restarts when the source changes.
     """
     from jobforge.artifacts.default_location import with_default_artifacts
     from jobforge.embedded import Embedded
@@ -68,7 +68,9 @@ def dev(
         with _serve_api(config, url):
             typer.echo(_NEXT.format(find_program()))
             typer.echo(
-                "  Ctrl-C stops it." if embedded.started_here else "  It was running already."
+                "  Press Ctrl-C to stop."
+                if embedded.started_here
+                else "  Postgres was already running."
             )
             if target is not None:
                 _run_workers(target, url, str(config.artifacts), stopped)
@@ -76,7 +78,7 @@ def dev(
     finally:
         if embedded.started_here:
             embedded.stop()
-            output.note("stopped")
+            output.note("Stopped")
 
 
 def _parse_target(target: str | None) -> "AppTarget | None":
@@ -100,7 +102,7 @@ def _prepare(url: str) -> int:
 
 
 def _ensure_secret_key(config: Config) -> None:
-    """Makes the key of this folder that seals secrets, where it could be used."""
+    """Create the secret key of this folder if connectors, which use it, are installed."""
     from jobforge.connectors import are_installed
 
     if are_installed():
@@ -111,11 +113,11 @@ def _ensure_secret_key(config: Config) -> None:
 
 @contextmanager
 def _serve_api(config: Config, url: str) -> Iterator[None]:
-    """Serves the HTTP API beside everything else, where it is installed."""
+    """Serve the HTTP API in a thread, if its packages are installed."""
     try:
         from jobforge.api.serve import serve_in_thread
     except ImportError:
-        output.note('no HTTP API: pip install "jobforge[server]"')
+        output.note('The HTTP API is not installed: pip install "jobforge[server]"')
         yield
         return
     quiet = replace(config, database_url=url, access_log=False)
@@ -136,13 +138,13 @@ def _find_key(config: Config, url: str) -> "PlaintextApiKey":
 
 
 def _run_workers(target: "AppTarget", url: str, artifacts: str, stopped: StopRequest) -> None:
-    """Runs workers for the app until a signal has come."""
+    """Run workers for the app until a signal arrives."""
     import asyncio
 
     from jobforge.cli.processes.reloader import Reloader
 
     arguments = ["worker", target.text, "--drain-timeout", _DRAIN, INTRODUCE]
-    # Here the database is meant, whichever server the environment names.
+    # Use the database even if the environment names a server.
     variables = {
         **environment(),
         "JOBFORGE_DATABASE_URL": url,
@@ -155,11 +157,11 @@ def _run_workers(target: "AppTarget", url: str, artifacts: str, stopped: StopReq
         reloader = Reloader(arguments, folder=target.folder, environment=variables)
 
         def stop() -> None:
-            stopped.set()  # whether or not the loop still runs
-            with suppress(RuntimeError):  # it is closed
+            stopped.set()  # also if the loop has stopped
+            with suppress(RuntimeError):  # the loop is closed
                 loop.call_soon_threadsafe(reloader.stop)
 
-        # Not by the loop's own handlers: with its end these would go, and a signal kill us.
+        # Not loop.add_signal_handler: after the loop closes, a signal would kill this process.
         _on_signals(stop)
         if stopped.is_set:
             return

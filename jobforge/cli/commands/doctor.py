@@ -1,4 +1,4 @@
-"""`jobforge doctor`: looks at an installation, and says what is wrong and how to mend it."""
+"""`jobforge doctor`: check an installation; report problems and how to fix them."""
 
 import os
 from dataclasses import asdict, replace
@@ -31,9 +31,10 @@ def doctor(
     server: ServerUrlOption = None,
     api_key: ApiKeyOption = None,
 ) -> None:
-    """Check everything that an installation needs. Exit code 1 when something failed.
+    """Check an installation. Exit code 1 if a check fails.
 
-    With --server and an operator's key it is the server that looks, from its place."""
+    With --server and an operator key, the checks run on the server, with its login.
+    """
     from jobforge.db.doctor.checks import Grade
 
     address = ConnectionOptions(database_url, server, api_key).find_server()
@@ -59,7 +60,7 @@ def _check_locally(database_url: str | None) -> "list[Finding]":
 
 
 def _list_readable_secret_files(database_url: str | None) -> "list[Path]":
-    """The files with credentials that jobs of a worker with this user and folder can read."""
+    """Return credential files that jobs of a worker with this user and folder can read."""
     from jobforge.config import secret_files
     from jobforge.worker.isolation import landlock
 
@@ -74,7 +75,7 @@ def _check_remotely(address: "ServerAddress") -> "list[Finding]":
 
     with open_remote_engine(address) as engine:
         found = engine.transport.run(read_findings())
-    output.note("as the server sees it; whether LISTEN works is not looked at from there")
+    output.note("Checked by the server; LISTEN is not checked")
     return [Finding(**{**each, "grade": Grade(each["grade"])}) for each in found]
 
 
@@ -85,21 +86,24 @@ def _gather_facts(conn: "Connection", database_url: str | None) -> "Facts":
     if not facts.inspection.has_schema:
         return facts
     if facts.workers is None:
-        output.note("not looked at: the schema's files, workers, jobs; they are for jobforge_admin")
+        output.note("Not checked: schema files, workers, jobs; these require jobforge_admin")
     return replace(facts, is_notify_received=_is_notify_delivered(find_url(database_url)))
 
 
 def _is_notify_delivered(url: str) -> bool:
-    """Over two connections, as workers have it: a pooler may give one of them to somebody else."""
+    """Return whether a NOTIFY arrives on a second connection, as workers need it.
+
+    A pooler in transaction mode can move the listening session to another client.
+    """
     import psycopg
     from psycopg import sql
 
     channel = f"jobforge_doctor_{uuid4().hex[:8]}"
     listen = load().listen_url or url
     with (
-        psycopg.connect(listen, autocommit=True) as hearing,
-        psycopg.connect(url, autocommit=True) as saying,
+        psycopg.connect(listen, autocommit=True) as listener,
+        psycopg.connect(url, autocommit=True) as notifier,
     ):
-        hearing.execute(sql.SQL("listen {}").format(sql.Identifier(channel)))
-        saying.execute("select pg_notify(%s, '')", [channel])
-        return any(True for _ in hearing.notifies(timeout=_HEARD_S, stop_after=1))
+        listener.execute(sql.SQL("listen {}").format(sql.Identifier(channel)))
+        notifier.execute("select pg_notify(%s, '')", [channel])
+        return any(True for _ in listener.notifies(timeout=_HEARD_S, stop_after=1))

@@ -1,4 +1,4 @@
-"""`jobforge enqueue`: a job by the key of its definition. No app is needed."""
+"""`jobforge enqueue`: enqueue a job by its definition's key. No app is needed."""
 
 from typing import Annotated
 
@@ -19,45 +19,53 @@ def enqueue(
         str,
         typer.Argument(
             metavar="DEFINITION",
-            help="key or key@version",
+            help="Key of the definition, or key@version.",
             autocompletion=completions.complete_definitions,
         ),
     ],
     payload: PayloadArgument = None,
     *,
     at: Annotated[
-        str | None, typer.Option(metavar="TIME", help="Not before, such as 2026-12-24T18:00.")
+        str | None,
+        typer.Option(metavar="TIME", help="Earliest start, such as 2026-12-24T18:00."),
     ] = None,
     in_: Annotated[
-        str | None, typer.Option("--in", metavar="DURATION", help="Not before, such as 15m.")
+        str | None,
+        typer.Option("--in", metavar="DURATION", help="Delay before the start, such as 15m."),
     ] = None,
     key: Annotated[
-        str | None, typer.Option(help="Idempotency key: a second job with it is the first.")
+        str | None,
+        typer.Option(
+            help="Idempotency key. Enqueuing again with the same key returns the existing job."
+        ),
     ] = None,
-    priority: Annotated[int | None, typer.Option(help="Higher runs first; default 0.")] = None,
-    queue: Annotated[str | None, typer.Option(help="Instead of the definition's.")] = None,
-    tag: Annotated[list[str] | None, typer.Option(help="Repeatable.")] = None,
+    priority: Annotated[
+        int | None, typer.Option(help="Priority; higher runs first. Default: 0.")
+    ] = None,
+    queue: Annotated[str | None, typer.Option(help="Queue. Default: the definition's.")] = None,
+    tag: Annotated[list[str] | None, typer.Option(help="Tag. Repeatable.")] = None,
     wait: Annotated[
-        bool, typer.Option("--wait", help="Wait for its end; exit code 1 unless it succeeded.")
+        bool,
+        typer.Option("--wait", help="Wait for the job; exit code 1 unless it succeeds."),
     ] = False,
     follow: Annotated[
-        bool, typer.Option("--follow", help="As --wait, and print what it says.")
+        bool,
+        typer.Option("--follow", help="Wait, and print log lines, progress and events."),
     ] = False,
     timeout: job_wait.TimeoutOption = None,
     as_json: AsJson = False,
 ) -> None:
-    """Enqueue a job and print its id.
+    """Enqueue a job and print its ID.
 
-    The definition must be known and active, and the payload fit its parameters, as the worker has
-    registered them.
+    The definition must be registered and active, and the payload must match its parameters.
     """
     from jobforge import calls
     from jobforge.types.jobs import JobRequest
 
     if at is not None and in_ is not None:
-        raise Invalid("--at and --in exclude each other")
+        raise Invalid("--at and --in can't be used together")
     if timeout is not None and not (wait or follow):
-        raise Invalid("--timeout is for --wait and --follow")
+        raise Invalid("--timeout requires --wait or --follow")
     request = JobRequest(
         definition=definition,
         payload=parse_payload(payload or []),
@@ -69,20 +77,20 @@ def enqueue(
         tags=tag,
     )
     timeout_s = None if timeout is None else parse_duration(timeout, "--timeout")
-    fitting = scope.engine.prepare_job(request, scope.tenant_id)
+    prepared = scope.engine.prepare_job(request, scope.tenant_id)
     try:
-        enqueued = scope.run(calls.enqueue_job(fitting))
+        enqueued = scope.run(calls.enqueue_job(prepared))
     except UnknownDefinition as error:
         hint = completions.suggest_definition(scope.engine, definition)
         raise UnknownDefinition(error.message, hint=hint) from error
     if not (wait or follow):
         _print(enqueued.job_id, enqueued.status, as_json=as_json)
         return
-    # Told at once, so that it is known also when the wait is interrupted.
+    # Print the id first: the user needs it if the wait is interrupted.
     output.note(f"{enqueued.job_id} {enqueued.status}")
-    say = job_wait.print_note_as_json if as_json else job_wait.print_note
+    print_note = job_wait.print_note_as_json if as_json else job_wait.print_note
     ended = job_wait.wait_for_job(
-        scope, enqueued.job_id, timeout_s=timeout_s, on_note=say if follow else None
+        scope, enqueued.job_id, timeout_s=timeout_s, on_note=print_note if follow else None
     )
     job_wait.print_finished_job(ended, as_json=as_json)
 
@@ -93,4 +101,4 @@ def _print(job_id: object, status: str, *, as_json: bool) -> None:
         return
     typer.echo(str(job_id))
     if status != "created":
-        output.note(f"the key is taken: this job is {status}")
+        output.note(f"The idempotency key is in use: {status} job")

@@ -1,4 +1,4 @@
-"""`jobforge events`: say that something has happened, and see what came of it."""
+"""`jobforge events`: emit events, list them and inspect their deliveries."""
 
 from dataclasses import asdict
 from time import sleep
@@ -20,13 +20,17 @@ if TYPE_CHECKING:
 
     from jobforge.types.events import Event, EventFilter, EventListing, Reaction
 
-app = typer.Typer(help="Emit events, and see what triggers made of them.", no_args_is_help=True)
+app = typer.Typer(help="Emit events, list them and inspect their deliveries.", no_args_is_help=True)
 
 TriggerIdArgument = Annotated[
-    str, typer.Argument(metavar="TRIGGER", help="Its id, or the start of it.")
+    str,
+    typer.Argument(
+        metavar="TRIGGER", help="ID of the trigger, or at least its first 8 characters."
+    ),
 ]
 EventNameOption = Annotated[
-    str | None, typer.Option("--name", metavar="NAME", help="Only these; order.* are many.")
+    str | None,
+    typer.Option("--name", metavar="NAME", help="Name to match, or a pattern such as order.*."),
 ]
 
 _PAUSE_S = 1.0
@@ -37,19 +41,21 @@ _PAGE = 200
 @with_tenant_session
 def send(
     scope: TenantSession,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Such as order.paid.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Event name, such as order.paid.")],
     data: PayloadArgument = None,
     *,
     key: Annotated[
         str | None,
-        typer.Option(help="Make one job per trigger of all events with this name and key."),
+        typer.Option(
+            help="Event key: events with the same name and key create one job per trigger."
+        ),
     ] = None,
     correlation_id: Annotated[
-        str | None, typer.Option(help="Passed on to the jobs. Default: the event's ID.")
+        str | None, typer.Option(help="Correlation ID of the jobs. Default: event ID.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Emit an event and print its id. Triggers make jobs of it a moment later."""
+    """Emit an event and print its ID. Triggers create jobs for it shortly afterwards."""
     from jobforge import calls
 
     payload = parse_payload(data or [])
@@ -80,7 +86,10 @@ def list_(
 @app.command()
 @with_tenant_session
 def show(scope: TenantSession, event: IdArgument, *, as_json: AsJson = False) -> None:
-    """Show an event, and what each trigger made of it. Or why nothing."""
+    """Show an event and its deliveries.
+
+    For each trigger: the job that it created, or why it created none.
+    """
     from jobforge import calls
 
     found = scope.run(calls.get_event(scope.find_id("event", event)))
@@ -96,7 +105,7 @@ def show(scope: TenantSession, event: IdArgument, *, as_json: AsJson = False) ->
         label = delivery["label"] or delivery["trigger_id"]
         typer.echo(output.clean(f"  {label}  {delivery['outcome']}{again}  {made}"))
     if not deliveries and not found.is_pending:
-        output.note("no trigger listens to it")
+        output.note("No trigger matches this event")
 
 
 @app.command()
@@ -107,11 +116,13 @@ def tail(
     name: EventNameOption = None,
     limit: Annotated[
         int | None,
-        typer.Option(min=1, metavar="N", help="End after so many; else go on until Ctrl-C."),
+        typer.Option(min=1, metavar="N", help="Number of events to print. Default: until Ctrl-C."),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print a line of JSON for each.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON object per line.")
+    ] = False,
 ) -> None:
-    """Print events as they come."""
+    """Print new events as they arrive."""
     from jobforge.types.events import EventFilter
 
     for number, event in enumerate(_follow_events(scope, EventFilter(name)), 1):
@@ -126,7 +137,7 @@ def tail(
 @app.command()
 @with_tenant_session
 def replay(scope: TenantSession, event: IdArgument, *, as_json: AsJson = False) -> None:
-    """Let the triggers act on an event again. Its jobs are made once more."""
+    """Deliver an event to its triggers again. They create new jobs."""
     from jobforge import calls
 
     found = scope.find_id("event", event)
@@ -134,17 +145,17 @@ def replay(scope: TenantSession, event: IdArgument, *, as_json: AsJson = False) 
     if as_json:
         output.print_json({"id": str(found), "replay": number})
     else:
-        output.note(f"replay {number} of {found}; `jobforge events show` tells what comes of it")
+        output.note(f"Replay {number} of {found}; `jobforge events show` lists its deliveries")
 
 
-@app.command("try")
+@app.command("test")
 @with_tenant_session
-def try_(
+def dry_run(
     scope: TenantSession, event: IdArgument, trigger: TriggerIdArgument, *, as_json: AsJson = False
 ) -> None:
-    """Show what a trigger would make of a past event. Changes nothing."""
-    tried = _try_trigger(scope, scope.find_id("event", event), scope.find_id("trigger", trigger))
-    shown = {"outcome": tried.outcome, "reason": tried.reason, "job": tried.job}
+    """Show the job that a trigger would create for a past event. Changes nothing."""
+    reaction = _react(scope, scope.find_id("event", event), scope.find_id("trigger", trigger))
+    shown = {"outcome": reaction.outcome, "reason": reaction.reason, "job": reaction.job}
     if as_json:
         output.print_json(shown)
     else:
@@ -163,12 +174,12 @@ def deliveries(
         str | None,
         typer.Option(
             metavar="enqueued|deduplicated|filtered|failed",
-            help="Only deliveries with this outcome.",
+            help="Outcome to match.",
         ),
     ] = None,
     limit: LimitOption = 50,
 ) -> None:
-    """List what a trigger made of events, newest first."""
+    """List the deliveries of events to a trigger, newest first."""
     from jobforge import calls
     from jobforge.types.events import DeliveryOutcome, EventDelivery
 
@@ -181,7 +192,8 @@ def deliveries(
     print_listing(made, EventDelivery, form=form)
 
 
-def _try_trigger(scope: TenantSession, event_id: UUID, trigger_id: UUID) -> "Reaction":
+def _react(scope: TenantSession, event_id: UUID, trigger_id: UUID) -> "Reaction":
+    """Evaluate the trigger for the event, on the server or in this process."""
     if isinstance(scope.engine, RemoteEngine):
         from jobforge.client.requests import try_trigger
 
@@ -194,9 +206,9 @@ def _try_trigger(scope: TenantSession, event_id: UUID, trigger_id: UUID) -> "Rea
     trigger = scope.run(calls.get_trigger(trigger_id))
     event = scope.run(calls.get_event(event_id))
     found = scope.run(calls.get_definition(trigger.definition, version=trigger.version))
-    tried = reaction.dry_run(trigger, event, found.parameters)
-    job = {**tried.job, "payload": redact(tried.job["payload"])} if tried.job else None
-    return tried._replace(job=job)
+    result = reaction.dry_run(trigger, event, found.parameters)
+    job = {**result.job, "payload": redact(result.job["payload"])} if result.job else None
+    return result._replace(job=job)
 
 
 def _to_row(event: "EventListing") -> dict[str, Json]:
@@ -216,7 +228,10 @@ def _to_document(event: "Event") -> dict[str, Json]:
 
 
 def _follow_events(scope: TenantSession, which: "EventFilter") -> "Iterator[EventListing]":
-    """What comes from now on, oldest first. One that commits late is not missed for that."""
+    """Yield new events, oldest first.
+
+    Compares whole pages instead of paging by ID: an event that commits late has an older ID.
+    """
     from jobforge import calls
 
     known = {event.id for event in scope.run(calls.list_events(which, limit=_PAGE))}

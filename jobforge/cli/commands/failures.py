@@ -1,4 +1,4 @@
-"""`jobforge failures`: a tenant's dead jobs, grouped by their cause."""
+"""`jobforge failures`: list, redrive and discard a tenant's dead jobs by failure group."""
 
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
@@ -22,7 +22,10 @@ app = typer.Typer(
 )
 
 Group = Annotated[
-    str | None, typer.Argument(metavar="[GROUP]", help="A fingerprint, or the start of one.")
+    str | None, typer.Argument(metavar="[GROUP]", help="Fingerprint of the group, or its start.")
+]
+RequiredGroup = Annotated[
+    str, typer.Argument(metavar="GROUP", help="Fingerprint of the group, or its start.")
 ]
 AllDeadOption = Annotated[bool, typer.Option("--all", help="All dead jobs of the tenant.")]
 
@@ -36,7 +39,9 @@ def list_(
     scope: TenantSession,
     form: ListingFormat,
     *,
-    definition: Annotated[str | None, typer.Option(metavar="KEY")] = None,
+    definition: Annotated[
+        str | None, typer.Option(metavar="KEY", help="Definition to match.")
+    ] = None,
 ) -> None:
     """List failure groups, most recent failure first."""
     from jobforge.types.failures import FailureGroup
@@ -49,16 +54,16 @@ def list_(
 @with_tenant_session
 def show(
     scope: TenantSession,
-    group: Annotated[str, typer.Argument(metavar="GROUP")],
+    group: RequiredGroup,
     *,
     as_json: AsJson = False,
 ) -> None:
-    """Show a group and the error of its newest job."""
+    """Show a failure group and the error of its newest job."""
     document = _to_document(_find(scope, group))
     if as_json:
         output.print_json(document)
         return
-    del document["hourly"]  # for pictures
+    del document["hourly"]  # only for charts
     error = dict(document.pop("error") or {})
     output.print_fields(document)
     typer.echo(
@@ -75,19 +80,27 @@ def redrive(
     *,
     everything: AllDeadOption = False,
     canary: Annotated[
-        int, typer.Option(min=0, help="So many first; if one dies again, no other is released.")
+        int,
+        typer.Option(
+            min=0,
+            metavar="N",
+            help="Number of canary jobs to retry first; stop if any of them fails.",
+        ),
     ] = 1,
     rate: Annotated[
-        str | None, typer.Option(metavar="N/PERIOD", help="Such as 10/s or 600/m; else at once.")
+        str | None,
+        typer.Option(
+            metavar="N/PERIOD", help="Maximum rate, such as 10/s or 600/m. Default: no limit."
+        ),
     ] = None,
     attempts: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="How many more each gets.")
+        int | None, typer.Option(min=1, metavar="N", help="Additional attempts per job.")
     ] = None,
     yes: Yes = False,
     dry_run: DryRun = False,
     wait: WaitOption = True,
 ) -> None:
-    """Run a group of dead jobs again, a canary first. Prints the operation's id."""
+    """Retry the dead jobs of a group, canaries first. Print the operation's ID."""
     from jobforge.types.operations import OperationKind, OperationOptions
 
     pace = None if rate is None else parse_rate_per_second(rate, "--rate")
@@ -103,12 +116,12 @@ def discard(
     group: Group = None,
     *,
     everything: AllDeadOption = False,
-    reason: Annotated[str | None, typer.Option(help="Kept with the jobs.")] = None,
+    reason: Annotated[str | None, typer.Option(help="Reason, stored with the jobs.")] = None,
     yes: Yes = False,
     dry_run: DryRun = False,
     wait: WaitOption = True,
 ) -> None:
-    """Give a group of dead jobs up: they become canceled. Prints the operation's id."""
+    """Discard the dead jobs of a group: mark them canceled. Print the operation's ID."""
     from jobforge.types.operations import OperationKind, OperationOptions
 
     which = _to_filter(scope, group, everything=everything)
@@ -120,22 +133,22 @@ def discard(
 @with_tenant_session
 def note(
     scope: TenantSession,
-    group: Annotated[str, typer.Argument(metavar="GROUP")],
-    text: Annotated[str, typer.Argument(help="What people should know; empty takes it away.")],
+    group: RequiredGroup,
+    text: Annotated[str, typer.Argument(help="Text of the note. Empty: remove the note.")],
 ) -> None:
-    """Write a note on a group."""
+    """Set the note of a failure group."""
     from jobforge import calls
 
     found = _find(scope, group)
     scope.run(calls.annotate_failure(found.fingerprint, {"note": text or None}))
-    output.note(f"the note on {found.fingerprint[:12]} is {'kept' if text else 'gone'}")
+    output.note(f"Note on {found.fingerprint[:12]} {'saved' if text else 'removed'}")
 
 
 def _to_filter(scope: TenantSession, group: str | None, *, everything: bool) -> "JobFilter":
     from jobforge.types.jobs import JobFilter
 
     if everything == (group is not None):
-        raise Invalid("name a group, or say --all", hint="jobforge failures list")
+        raise Invalid("Specify a group or use --all", hint="jobforge failures list")
     fingerprint = None if group is None else _find(scope, group).fingerprint
     return JobFilter(state="dead", fingerprint=fingerprint)
 
@@ -150,9 +163,12 @@ def _list_groups(scope: TenantSession, definition: str | None = None) -> list["F
 def _find(scope: TenantSession, start: str) -> "FailureGroup":
     found = [group for group in _list_groups(scope) if group.fingerprint.startswith(start)]
     if not found:
-        raise NotFound(f"there is no group {start}", hint="jobforge failures list")
+        raise NotFound(f"Failure group {start!r} not found", hint="jobforge failures list")
     if len(found) > 1:
-        raise Invalid(f"several groups start with {start}", hint=found[0].fingerprint)
+        raise Invalid(
+            f"Ambiguous group {start!r}: several fingerprints start with it",
+            hint=f"Add more characters, as in {found[0].fingerprint}",
+        )
     return found[0]
 
 

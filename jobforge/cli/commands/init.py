@@ -1,4 +1,4 @@
-"""`jobforge init`: a small project to begin with."""
+"""`jobforge init`: create a small example project."""
 
 from pathlib import Path
 from typing import Annotated
@@ -10,33 +10,33 @@ from jobforge.cli.dev_setup import find_program
 from jobforge.errors import ConfigError, Conflict
 
 _APP = '''\
-"""The jobs of this project. `jobforge dev` runs them, and again whenever this file changes."""
+"""The jobs of this project. `jobforge dev` runs them and restarts when this file changes."""
 
 from jobforge import Context, JobForge, Retry
 
-jf = JobForge()  # the database of JOBFORGE_DATABASE_URL, or that of `jobforge dev`
+jf = JobForge()  # connects to JOBFORGE_DATABASE_URL or `jobforge dev`
 
 
 @jf.job(retry=Retry(max_attempts=5), timeout=30)
 def greet(ctx: Context, name: str) -> str:
-    """Greets somebody."""
+    """Return a greeting."""
     ctx.log.info("greeting", name=name)
     return f"Hello, {name}!"
 '''
 _SETTINGS = """\
 # Settings of this folder; `jobforge config show --origin` lists all of them.
 app = "app.py"
-tenant = "acme"  # whom commands typed here act for; `jobforge dev` makes it
+tenant = "acme"  # tenant of the commands in this folder; `jobforge dev` creates it
 """
 _TEST = '''\
-"""Run with: pytest. Each test has a real database of its own."""
+"""Run with: pytest. Each test has a separate Postgres database."""
 
 from app import greet, jf
 
 from jobforge.testing import Kit
 
 
-def test_somebody_is_greeted(jf_test: Kit) -> None:
+def test_greet_returns_a_greeting(jf_test: Kit) -> None:
     jf_test.use(jf)
     jf_test.tenant("acme")
     greet.using(tenant="acme").enqueue(name="Ada")
@@ -53,26 +53,27 @@ _FILES = {
 
 def init(
     folder: Annotated[
-        Path, typer.Argument(metavar="[DIR]", help="Where to; made if it is not there.")
+        Path,
+        typer.Argument(metavar="[DIR]", help="Folder of the project; created if it is missing."),
     ] = Path(),
 ) -> None:
-    """Write a small project: an app, its settings and a test. Nothing is overwritten."""
-    there = [name for name in _FILES if (folder / name).exists()]
-    if there:
+    """Create a small project: an app, its settings and a test. Overwrites no file."""
+    existing = [name for name in _FILES if (folder / name).exists()]
+    if existing:
         raise Conflict(
-            f"{folder} has {', '.join(there)} already; nothing was written",
-            hint="jobforge init NAME begins in a folder of that name",
+            f"Files already exist in {folder}: {', '.join(existing)}; nothing was written",
+            hint="Use a new folder: jobforge init NAME",
         )
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for name, text in _FILES.items():
             (folder / name).write_text(text, encoding="utf-8")
     except OSError as error:
-        raise ConfigError(f"{folder} cannot be written to: {error.strerror}") from error
+        raise ConfigError(f"Cannot write to {folder}: {error.strerror}") from error
     output.print_rows([{"path": str(folder / name)} for name in _FILES], as_json=False)
     output.note(_format_next_step(folder))
 
 
 def _format_next_step(folder: Path) -> str:
-    go = "" if folder == Path() else f"cd {folder} && "
-    return f"next: {go}{find_program()} dev"
+    change_folder = "" if folder == Path() else f"cd {folder} && "
+    return f"Next: {change_folder}{find_program()} dev"

@@ -1,4 +1,4 @@
-"""`jobforge jobs`: a tenant's jobs."""
+"""`jobforge jobs`: list, inspect and change a tenant's jobs."""
 
 from dataclasses import asdict
 from pathlib import Path
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from jobforge.artifacts.marker import ArtifactSource
     from jobforge.types.jobs import JobFilter
 
-app = typer.Typer(help="Look at jobs and change them.", no_args_is_help=True)
+app = typer.Typer(help="List, inspect and change jobs.", no_args_is_help=True)
 
 _DEFAULT_LIMIT = 50
 
@@ -44,10 +44,12 @@ def list_(
     key: IdempotencyKeyOption = None,
     limit: Annotated[
         int | None,
-        typer.Option(min=1, metavar="N", help=f"How many at most; else {_DEFAULT_LIMIT}."),
+        typer.Option(
+            min=1, metavar="N", help=f"Maximum number of jobs. Default: {_DEFAULT_LIMIT}."
+        ),
     ] = None,
     everything: Annotated[
-        bool, typer.Option("--all", help="AllOption that match, page after page.")
+        bool, typer.Option("--all", help="List all matching jobs, page by page.")
     ] = False,
     quiet: Quiet = False,
 ) -> None:
@@ -55,9 +57,9 @@ def list_(
     from jobforge.types.jobs import JobListing
 
     if everything and limit is not None:
-        raise Invalid("--all and --limit exclude each other")
-    most = None if everything else limit or _DEFAULT_LIMIT
-    pages = filters.list_pages(scope, narrow_filter(which, {"key": key}), most)
+        raise Invalid("--all and --limit can't be used together")
+    maximum = None if everything else limit or _DEFAULT_LIMIT
+    pages = filters.list_pages(scope, narrow_filter(which, {"key": key}), maximum)
     print_pages(pages, JobListing, to_job_row, job_view.to_listing_document, form=form, quiet=quiet)
 
 
@@ -71,20 +73,20 @@ def export_(
     key: IdempotencyKeyOption = None,
     field_names: FieldNames = None,
     as_: Annotated[
-        str, typer.Option("--format", metavar="jsonl|csv", help="Lines of JSON, or CSV.")
+        str, typer.Option("--format", metavar="jsonl|csv", help="Output format.")
     ] = "jsonl",
     to: Annotated[
-        str, typer.Option("--output", "-o", metavar="FILE", help="Where to; - is stdout.")
+        str, typer.Option("--output", "-o", metavar="FILE", help="Output file; - is stdout.")
     ] = "-",
-    force: Annotated[bool, typer.Option("--force", help="Replace the file.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
 ) -> None:
-    """Write all jobs that match, newest first. Payloads and results too, secrets hidden.
+    """Export all matching jobs, newest first. Secrets are hidden.
 
-    A file is there when all of it is.
+    Includes payloads and results. The file appears only when it is complete.
     """
     write = export.WRITERS[check_choice("format", as_, export.WRITERS)]
     if to != "-" and not force and Path(to).exists():
-        raise Conflict(f"{to} is there already", hint="--force replaces it")
+        raise Conflict(f"{to} already exists", hint="Pass --force to replace it")
     names = export.parse_job_fields(field_names)
     pages = filters.list_pages(scope, narrow_filter(which, {"key": key}), None)
     count = export.export_jobs(scope, pages, names, write, to)
@@ -95,7 +97,7 @@ def export_(
 @app.command()
 @with_tenant_session
 def show(scope: TenantSession, job: IdArgument, *, as_json: AsJson = False) -> None:
-    """Show a job, its attempts, its steps and its timeline. Secrets in it are hidden."""
+    """Show a job with its attempts, steps and timeline. Secrets are hidden."""
     from jobforge import calls
 
     found = scope.find_id("job", job)
@@ -113,18 +115,20 @@ def tail(
     scope: TenantSession,
     job: IdArgument,
     *,
-    as_json: Annotated[bool, typer.Option("--json", help="Print a line of JSON for each.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON object per line.")
+    ] = False,
 ) -> None:
-    """Print what a job says, until it ends. Log lines, progress, events."""
-    say = job_wait.print_note_as_json if as_json else job_wait.print_note
-    ended = job_wait.wait_for_job(scope, scope.find_id("job", job), on_note=say)
+    """Print a job's log lines, progress and events as they arrive."""
+    print_note = job_wait.print_note_as_json if as_json else job_wait.print_note
+    ended = job_wait.wait_for_job(scope, scope.find_id("job", job), on_note=print_note)
     output.note(f"{ended.id} {ended.state}")
 
 
 @app.command()
 @with_tenant_session
 def explain(scope: TenantSession, job: IdArgument, *, as_json: AsJson = False) -> None:
-    """Say why a job is not running, and what would change that."""
+    """Explain why a job is not running and what would change that."""
     from jobforge import calls
 
     reasons = scope.run(calls.explain_job(scope.find_id("job", job)))
@@ -143,10 +147,10 @@ def cancel(
     scope: TenantSession,
     job: IdArgument,
     *,
-    reason: Annotated[str | None, typer.Option(help="Kept with the job.")] = None,
+    reason: Annotated[str | None, typer.Option(help="Reason, stored with the job.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Cancel a job. A running one is asked to stop, and is canceling until it has."""
+    """Cancel a job. A running job is canceling until it has stopped."""
     from jobforge import calls
 
     job_id = scope.find_id("job", job)
@@ -164,9 +168,9 @@ def erase(scope: TenantSession, job: IdArgument, *, yes: Yes = False) -> None:
     """
     job_id = scope.find_id("job", job)
     if not yes:
-        confirm(f"erase the data of job {job_id}?")
+        confirm(f"erase the data of job {job_id}")
     scope.engine.erase_job(job_id, scope.tenant_id)
-    output.note(f"{job_id} is erased; its id, times and states stay")
+    output.note(f"{job_id} is erased; its ID, times and states remain")
 
 
 @app.command()
@@ -176,10 +180,14 @@ def retry(
     job: IdArgument,
     payload: PayloadArgument = None,
     *,
-    attempts: Annotated[int | None, typer.Option(help="How many more attempts it gets.")] = None,
+    attempts: Annotated[int | None, typer.Option(help="Additional attempts.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Run a job again and print its id. A dead one runs itself, an ended one as a new job."""
+    """Retry a job and print its ID.
+
+    A dead job is requeued under the same ID. A finished job, or one with a new payload, is copied
+    to a new job.
+    """
     from jobforge import calls
 
     changed = parse_payload(payload) if payload else None
@@ -195,17 +203,17 @@ def cancel_many(
     which: "JobFilter",
     *,
     everything: AllOption = False,
-    reason: Annotated[str | None, typer.Option(help="Kept with the jobs.")] = None,
+    reason: Annotated[str | None, typer.Option(help="Reason, stored with the jobs.")] = None,
     yes: Yes = False,
     dry_run: DryRun = False,
     wait: WaitOption = True,
 ) -> None:
-    """Cancel all jobs that the options name. Prints the operation's id."""
+    """Cancel all matching jobs. Print the operation's ID."""
     from jobforge.types.operations import OperationKind, OperationOptions
 
-    manner = BulkFlags(yes, dry_run, wait, everything)
+    flags = BulkFlags(yes, dry_run, wait, everything)
     options = OperationOptions(reason=reason)
-    run_filtered_operation(scope, OperationKind.CANCEL, which, options, manner)
+    run_filtered_operation(scope, OperationKind.CANCEL, which, options, flags)
 
 
 @app.command("retry-many")
@@ -217,18 +225,18 @@ def retry_many(
     *,
     everything: AllOption = False,
     attempts: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="How many more each gets.")
+        int | None, typer.Option(min=1, metavar="N", help="Additional attempts per job.")
     ] = None,
     yes: Yes = False,
     dry_run: DryRun = False,
     wait: WaitOption = True,
 ) -> None:
-    """Run dead jobs, and those that wait after a failure, again. Prints the operation's id."""
+    """Retry matching jobs that are dead or wait for a retry. Print the operation's ID."""
     from jobforge.types.operations import OperationKind, OperationOptions
 
-    manner = BulkFlags(yes, dry_run, wait, everything)
+    flags = BulkFlags(yes, dry_run, wait, everything)
     options = OperationOptions(attempts=attempts)
-    run_filtered_operation(scope, OperationKind.RETRY, which, options, manner)
+    run_filtered_operation(scope, OperationKind.RETRY, which, options, flags)
 
 
 @app.command()
@@ -238,15 +246,20 @@ def edit(
     job: IdArgument,
     payload: PayloadArgument = None,
     *,
-    priority: Annotated[int | None, typer.Option(help="Higher runs first.")] = None,
-    queue: Annotated[str | None, typer.Option(autocompletion=completions.complete_queues)] = None,
-    at: Annotated[str | None, typer.Option(metavar="TIME", help="Not before.")] = None,
+    priority: Annotated[int | None, typer.Option(help="New priority; higher runs first.")] = None,
+    queue: Annotated[
+        str | None, typer.Option(autocompletion=completions.complete_queues, help="New queue.")
+    ] = None,
+    at: Annotated[str | None, typer.Option(metavar="TIME", help="New earliest start.")] = None,
     as_soon_as_possible: Annotated[
-        bool, typer.Option("--now", help="As soon as possible.")
+        bool, typer.Option("--now", help="Start as soon as possible.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Change a job that waits. What is not given stays; a payload replaces the one before."""
+    """Change a waiting job. Omitted settings are unchanged.
+
+    A payload replaces the previous one.
+    """
     from jobforge import calls
 
     changes = omit_none(
@@ -258,7 +271,7 @@ def edit(
     if as_soon_as_possible:
         changes["run_at"] = None
     if not changes:
-        raise Invalid("nothing to change is named", hint="jobforge jobs edit --help")
+        raise Invalid("No changes specified", hint="jobforge jobs edit --help")
     job_id = scope.find_id("job", job)
     state = scope.run(calls.edit_job(job_id, changes))
     _print_one({"job_id": job_id, "state": state}, as_json=as_json)
@@ -273,7 +286,7 @@ def wait(
     timeout: job_wait.TimeoutOption = None,
     as_json: AsJson = False,
 ) -> None:
-    """Wait until a job has ended. Exit code 1 unless it succeeded, 6 when the time is up."""
+    """Wait until a job finishes. Exit code 1 unless it succeeded, 6 after the timeout."""
     timeout_s = None if timeout is None else parse_duration(timeout, "--timeout")
     ended = job_wait.wait_for_job(scope, scope.find_id("job", job), timeout_s=timeout_s)
     job_wait.print_finished_job(ended, as_json=as_json)
@@ -286,21 +299,21 @@ def artifact(
     job: IdArgument,
     *,
     to: Annotated[
-        str, typer.Option("--output", "-o", metavar="FILE", help="Where to; - is stdout.")
+        str, typer.Option("--output", "-o", metavar="FILE", help="Output file; - is stdout.")
     ],
     of: Annotated[
         str | None,
-        typer.Option(metavar="payload|result", help="Its large payload, or its large result."),
+        typer.Option(metavar="payload|result", help="Download the large payload or result."),
     ] = None,
 ) -> None:
-    """Download what a job made.
+    """Download a job's artifact. Secrets in it are not hidden.
 
-    Or its result or payload, where these are too large for the job. Nothing in it is hidden.
+    Also downloads a payload or result that is too large for the job's row.
     """
     from jobforge import calls
 
     if of not in {None, "payload", "result"}:
-        raise Invalid("--of is payload or result")
+        raise Invalid("--of must be payload or result")
     found = scope.run(calls.get_job(scope.find_id("job", job))).job
     with scope.engine.open_artifact(found, cast("ArtifactSource | None", of)) as pieces:
         output.save(pieces, to)

@@ -1,4 +1,4 @@
-"""`jobforge keys`: keys to the HTTP API. For operators."""
+"""`jobforge keys`: manage API keys. For operators."""
 
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Annotated
@@ -20,38 +20,43 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="Create, list, rotate and revoke API keys.", no_args_is_help=True)
 
-KeyId = Annotated[UUID, typer.Argument(metavar="ID", help="As `keys list` shows it.")]
+KeyId = Annotated[UUID, typer.Argument(metavar="ID", help="ID of the key.")]
 
 
 @app.command()
 @with_engine
 def create(
     engine: CliEngine,
-    name: Annotated[str, typer.Argument(help="What it is for.")],
+    name: Annotated[str, typer.Argument(help="Purpose of the key.")],
     *,
     role: Annotated[
-        str, typer.Option(metavar="ROLE", help="viewer, tenant_admin or worker.")
+        str, typer.Option(metavar="ROLE", help="Role: viewer, tenant_admin or worker.")
     ] = "tenant_admin",
     super_admin: Annotated[
-        bool, typer.Option("--super-admin", help="For operators: everything, every tenant.")
+        bool,
+        typer.Option(
+            "--super-admin", help="Create an operator key, with all rights in all tenants."
+        ),
     ] = False,
     every_tenant: Annotated[
-        bool, typer.Option("--every-tenant", help="With --role worker: it serves all of them.")
+        bool, typer.Option("--every-tenant", help="Serve all tenants; requires --role worker.")
     ] = False,
     scope: Annotated[
-        list[str] | None, typer.Option(metavar="AREA:read|write", help="Only that; repeatable.")
+        list[str] | None,
+        typer.Option(metavar="AREA:read|write", help="Scope that limits the key. Repeatable."),
     ] = None,
     expires_in: Annotated[
-        str | None, typer.Option(metavar="DURATION", help="Such as 90d; else it does not expire.")
+        str | None,
+        typer.Option(metavar="DURATION", help="Lifetime, such as 90d. Default: unlimited."),
     ] = None,
     tenant: TenantOption = None,
     as_json: AsJson = False,
 ) -> None:
-    """Create a key and print it. It is shown this once."""
+    """Create an API key and print it. It is shown only once."""
     from jobforge.types.api_keys import Role
 
     if every_tenant and role != Role.WORKER:
-        raise Invalid("--every-tenant is for --role worker", field="every_tenant")
+        raise Invalid("--every-tenant requires --role worker", field="every_tenant")
     chosen = Role.SUPER_ADMIN if super_admin else _parse_role(role)
     is_installation = chosen is Role.SUPER_ADMIN or every_tenant
     key_id, text = engine.create_key(
@@ -70,7 +75,7 @@ def create(
 def list_(
     engine: CliEngine, form: ListingFormat, *, quiet: Quiet = False, tenant: TenantOption = None
 ) -> None:
-    """List the newest 200 keys; of one tenant, or of all."""
+    """List the newest 200 API keys of one tenant or of all."""
     from jobforge import calls
     from jobforge.types.api_keys import ApiKey
 
@@ -83,11 +88,11 @@ def list_(
 @app.command()
 @with_engine
 def revoke(engine: CliEngine, key_id: KeyId, *, yes: Yes = False) -> None:
-    """End a key, for good; servers notice within a second."""
+    """Revoke an API key permanently. Servers reject it within a second."""
     from jobforge import calls
 
     if not yes:
-        confirm(f"revoke the key {key_id}?")
+        confirm(f"revoke key {key_id}")
     engine.run(calls.revoke_api_key(key_id))
     output.note(f"{key_id} is revoked")
 
@@ -99,11 +104,11 @@ def rotate(
     key_id: KeyId,
     *,
     overlap: Annotated[
-        str, typer.Option(metavar="DURATION", help="For so long the old key goes on to work.")
+        str, typer.Option(metavar="DURATION", help="Time that the old key remains valid.")
     ] = "0",
     as_json: AsJson = False,
 ) -> None:
-    """Create a key of the same kind, and let the old one end."""
+    """Replace an API key with a new one of the same kind and print it."""
     overlap_s = parse_duration(overlap, "--overlap")
     new_id, text = engine.rotate_key(key_id, overlap_s=overlap_s)
     _print_key(new_id, text, as_json=as_json)

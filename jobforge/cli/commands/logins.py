@@ -1,4 +1,4 @@
-"""`jobforge db bind-login`, `unbind-login` and `logins`: which logins may act for which tenants."""
+"""`jobforge db bind-login`, `unbind-login`, `logins`: confine database logins to tenants."""
 
 from typing import TYPE_CHECKING, Annotated
 from uuid import UUID
@@ -83,4 +83,4 @@ def _find_tenant(conn: "Connection", text: str) -> UUID:
     try:
         return db.run(conn, calls.find_tenant(text))
     except NotFound as error:
-        raise NotFound(f"tenant {text} not found", hint="jobforge tenants list") from error
+        raise NotFound(f"Tenant {text!r} not found", hint="jobforge tenants list") from error

@@ -1,4 +1,4 @@
-"""`jobforge openapi`: the description of the HTTP API."""
+"""`jobforge openapi`: print the OpenAPI document."""
 
 import typer
 

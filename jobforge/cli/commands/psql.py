@@ -1,4 +1,4 @@
-"""`jobforge psql`: a prompt in the database."""
+"""`jobforge psql`: run psql on the database."""
 
 import os
 import shutil
@@ -10,7 +10,7 @@ from jobforge.cli.database import DatabaseUrlOption, explain_url_errors, find_ur
 from jobforge.config import Config, load
 from jobforge.errors import ConfigError, EmbeddedError
 
-# Options that we do not know are psql's own.
+# Unknown options are passed on to psql.
 CONTEXT = {"ignore_unknown_options": True, "allow_interspersed_args": False}
 
 
@@ -21,13 +21,13 @@ def psql(
     *,
     database_url: DatabaseUrlOption = None,
 ) -> None:
-    """Open psql in the database. What follows is passed on to it."""
+    """Open psql on the database. Further arguments are passed to psql."""
     from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
     program = _psql_program(load())
     with explain_url_errors():
         parts = conninfo_to_dict(find_url(database_url))
-    # A command line can be read by every user of the machine.
+    # All users of the machine can read a process's command line.
     password = parts.pop("password", None)
     if password:
         os.environ["PGPASSWORD"] = str(password)
@@ -44,7 +44,8 @@ def _psql_program(config: Config) -> str:
     program = str(own) if own and own.exists() else shutil.which("psql")
     if program is None:
         raise ConfigError(
-            "psql was not found",
-            hint='install it, or: pip install "jobforge[dev]"; the URL is that of: jobforge db url',
+            "psql not found",
+            hint='Install psql, or run: pip install "jobforge[dev]". To use another client, run: '
+            "jobforge db url",
         )
     return program

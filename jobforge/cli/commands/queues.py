@@ -1,4 +1,4 @@
-"""`jobforge queues`: what waits where, pauses, limits."""
+"""`jobforge queues`: list, pause and limit queues."""
 
 from contextlib import suppress
 from typing import Annotated
@@ -13,20 +13,23 @@ from jobforge.cli.time_args import parse_rate
 from jobforge.cli.top_data import to_queue_row
 from jobforge.errors import Denied, Invalid, Json, TenantRequired
 
-app = typer.Typer(help="See queues, pause and limit them.", no_args_is_help=True)
+app = typer.Typer(help="List, pause and limit queues.", no_args_is_help=True)
 
 QueueArgument = Annotated[
-    str, typer.Argument(metavar="QUEUE", autocompletion=completions.complete_queues)
+    str,
+    typer.Argument(
+        metavar="QUEUE", autocompletion=completions.complete_queues, help="Name of the queue."
+    ),
 ]
 
-_LISTED = 1000  # list_queues has no more
+_LISTED = 1000  # list_queues returns at most this many
 
 
 @app.command("list")
 @with_engine
 @with_listing_format
 def list_(engine: CliEngine, form: ListingFormat, *, tenant: TenantOrAllOption = None) -> None:
-    """List queues, with how many jobs they have. For operators who name no tenant, of all."""
+    """List queues with their job counts, of one tenant or of all."""
     from jobforge import calls
     from jobforge.types.definitions import QueueInfo
 
@@ -37,7 +40,7 @@ def list_(engine: CliEngine, form: ListingFormat, *, tenant: TenantOrAllOption =
 @app.command()
 @with_engine
 def pause(engine: CliEngine, queue: QueueArgument) -> None:
-    """Start no job of the queue until it is resumed; what runs goes on."""
+    """Pause a queue: start none of its jobs. Running jobs continue."""
     from jobforge import calls
 
     doubts = _check_queue_name(engine, queue)
@@ -50,7 +53,7 @@ def pause(engine: CliEngine, queue: QueueArgument) -> None:
 @app.command()
 @with_engine
 def resume(engine: CliEngine, queue: QueueArgument) -> None:
-    """Start jobs of the queue again."""
+    """Resume a queue."""
     from jobforge import calls
 
     engine.run(calls.resume_queue(queue))
@@ -65,44 +68,46 @@ def limit(
     *,
     max_running: Annotated[
         int | None,
-        typer.Option(min=1, metavar="N", help="So many of its jobs run at once, on all machines."),
+        typer.Option(min=1, metavar="N", help="Maximum running jobs on all machines."),
     ] = None,
     rate: Annotated[
-        str | None, typer.Option(metavar="N/PERIOD", help="Such as 10/s, 100/m or 5/30s.")
+        str | None,
+        typer.Option(metavar="N/PERIOD", help="Maximum starts: 10/s, 100/m or 5/30s."),
     ] = None,
     burst: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="Starts saved up; else the N of --rate.")
+        int | None,
+        typer.Option(min=1, metavar="N", help="Maximum burst. Default: the N of --rate."),
     ] = None,
-    none: Annotated[bool, typer.Option("--none", help="Take all of its limits away.")] = False,
+    none: Annotated[bool, typer.Option("--none", help="Remove all limits of the queue.")] = False,
 ) -> None:
-    """Limit how many jobs of a queue run at once, or start in a time."""
+    """Limit how many jobs of a queue run at once or start per period."""
     from jobforge import calls
 
     settings = _parse_limits(max_running, rate, burst)
     if none == bool(settings):
-        raise Invalid("give a limit, or --none", hint="--max-running 4, --rate 10/s")
+        raise Invalid("Specify a limit or --none", hint="Use --max-running 4 or --rate 10/s")
     doubts = _check_queue_name(engine, queue)
     cleared: dict[str, Json] = {"max_running": None, "rate_limit": None, "rate_burst": None}
     engine.run(calls.put_queue(queue, settings or cleared))
-    output.note(f"{queue} is {'without limits' if none else 'limited'}")
+    output.note(f"{queue} {'has no limits' if none else 'is limited'}")
     for doubt in doubts:
         output.note(doubt)
 
 
 def _check_queue_name(engine: CliEngine, queue: str) -> list[str]:
-    """What to say of a queue that nothing knows: it may be early, or misspelt."""
+    """Return a warning if no definition, job or worker uses the queue: it may be misspelled."""
     from difflib import get_close_matches
 
     from jobforge import calls
 
-    with suppress(Denied, TenantRequired):  # who may not look may not do the rest either
+    with suppress(Denied, TenantRequired):  # then the change is refused too
         known = {each.name for each in engine.run(calls.list_queues())}
         known |= {name for worker in engine.run(calls.list_workers()) for name in worker.queues}
         if queue in known or len(known) >= _LISTED:
             return []
         near = get_close_matches(queue, known, n=1)
         question = f"; did you mean {near[0]}?" if near else ""
-        return [f"warning: no definition, job or worker has the queue {queue}{question}"]
+        return [f"warning: no definition, job or worker uses queue {queue}{question}"]
     return []
 
 

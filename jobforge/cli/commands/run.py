@@ -1,6 +1,7 @@
-"""`jobforge run`: one job of an app in this process, for a debugger and a quick look.
+"""`jobforge run`: run one job of an app in this process, for debugging.
 
-No queue, no other process, no limits, no retries. The database is used only if the handler does.
+No queue, no worker process, no limits, no retries. Only the handler uses the database, and the
+lookup of a tenant's slug.
 """
 
 from collections.abc import Mapping, Sequence
@@ -29,11 +30,11 @@ _NO_TENANT = UUID(int=0)
 
 
 def run(
-    definition: Annotated[str, typer.Argument(metavar="DEFINITION", help="The key of the job.")],
+    definition: Annotated[str, typer.Argument(metavar="DEFINITION", help="Key of the definition.")],
     payload: PayloadArgument = None,
     *,
     app: Annotated[
-        str | None, typer.Option(metavar="APP", help="app.py, app.py:name, package.module")
+        str | None, typer.Option(metavar="APP", help="App: app.py, app.py:name or package.module.")
     ] = None,
     tenant: TenantOption = None,
 ) -> None:
@@ -52,13 +53,13 @@ def run(
 
 
 class PrintingChannel:
-    """The channel of a job that runs here: what it says is printed."""
+    """The channel of a job in this process. Prints the job's notes and steps."""
 
     def note(self, kind: str, data: dict[str, Json]) -> None:
         from jobforge.types.job_history import JobEvent
 
-        said = JobEvent(at=datetime.now(UTC), kind=kind, actor=None, data=data)
-        output.note(job_wait.format_note(said))
+        event = JobEvent(at=datetime.now(UTC), kind=kind, actor=None, data=data)
+        output.note(job_wait.format_note(event))
 
     def secret(self, name: str) -> str:
         from jobforge.redact import register_secret
@@ -69,11 +70,11 @@ class PrintingChannel:
         return value
 
     def enqueue(self, _: "Sequence[JobRequest]") -> "list[Enqueued]":
-        raise Invalid("a job that runs here enqueues over its app's own connection")
+        raise Invalid("`jobforge run` has no worker: enqueue with the app's connection")
 
     def request(self, kind: str, data: Json) -> None:
         if kind != "save_step":
-            raise Invalid(f"a job that runs here has no worker to ask for {kind}")
+            raise Invalid(f"`jobforge run` has no worker, which {kind} requires")
         output.note(f"step {data['name']}: {data['result']!r}")
 
     async def request_async(self, kind: str, data: Json) -> None:
@@ -85,11 +86,11 @@ def _find(definitions: "Mapping[str, Definition[..., Any]]", key: str) -> "Defin
         return definitions[key]
     except KeyError:
         known = ", ".join(sorted(definitions)) or "none"
-        raise NotFound(f"the app has no job {key}", hint=f"it has {known}") from None
+        raise NotFound(f"Job {key!r} not found in the app", hint=f"Use one of: {known}") from None
 
 
 def _find_tenant(flag: str | None) -> UUID:
-    """The database is asked only for a slug."""
+    """Return the tenant's ID. Only a slug is looked up in the engine."""
     named = load(flags={"tenant": flag}).tenant
     if named is None:
         return _NO_TENANT
@@ -114,15 +115,15 @@ def _invoke(
     return definition.dump(result)
 
 
-def _call(definition: "Definition[..., Any]", context: "Context", arguments: dict[str, Any]) -> Any:  # noqa: ANN401 - what the handler returns
-    answer = definition.invoke(context, arguments)
+def _call(definition: "Definition[..., Any]", context: "Context", arguments: dict[str, Any]) -> Any:  # noqa: ANN401 - the handler's return type
+    result = definition.invoke(context, arguments)
     if not definition.is_async:
-        return answer
+        return result
 
     import asyncio
 
-    async def finish() -> Any:  # noqa: ANN401 - as above
-        return await answer
+    async def finish() -> Any:  # noqa: ANN401 - the handler's return type
+        return await result
 
     return asyncio.run(finish())
 
@@ -133,4 +134,4 @@ def _print_failure(error: BaseException, definition: "Definition[..., Any]") -> 
     verdict = verdict_from_error(error, definition.settings)
     trace = (verdict.error or {}).get("traceback", "")
     typer.echo(trace or str(error), err=True)
-    output.note(f"a worker would record the attempt as {verdict.outcome}")
+    output.note(f"A worker would record the attempt as {verdict.outcome}")

@@ -1,4 +1,4 @@
-"""`jobforge scheduler`: makes jobs when schedules and events say so, until it is told to stop."""
+"""`jobforge scheduler`: run the scheduler without a worker until it is stopped."""
 
 from dataclasses import replace
 from typing import Annotated
@@ -15,16 +15,22 @@ from jobforge.process import interrupts
 def scheduler(
     *,
     metrics_port: MetricsPort = None,
-    log_format: Annotated[str | None, typer.Option(metavar="json|text")] = None,
+    log_format: Annotated[
+        str | None,
+        typer.Option(
+            metavar="json|text", help="Log format. Default: text on a terminal, else json."
+        ),
+    ] = None,
     log_level: Annotated[
-        str | None, typer.Option(metavar="LEVEL", help="debug, info, warning, error or critical")
+        str | None,
+        typer.Option(metavar="LEVEL", help="Log level: debug, info, warning, error or critical."),
     ] = None,
     database_url: DatabaseUrlOption = None,
     until_stdin_closes: Annotated[bool, typer.Option(UNTIL_STDIN_CLOSES, hidden=True)] = False,
 ) -> None:
-    """Fire schedules and dispatch events. Workers do so too, unless they have --no-scheduler.
+    """Fire schedules and dispatch events. Workers also do this by default.
 
-    Any number may run; each firing and each event is handled once.
+    Any number can run; each firing and each event is handled once.
     """
     config = load(
         flags={
@@ -44,7 +50,7 @@ def _run(config: Config, *, until_stdin_closes: bool) -> int:
 
     from jobforge.cli.processes import worker_process
 
-    interrupts.exit_on_interrupt()  # until it stops on signals, it has begun nothing
+    interrupts.exit_on_interrupt()  # nothing to clean up before the scheduler handles signals
     return asyncio.run(
         worker_process.serve_scheduler(config, until_stdin_closes=until_stdin_closes)
     )

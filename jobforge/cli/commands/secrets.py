@@ -1,4 +1,4 @@
-"""`jobforge secrets`: the key of the installation that seals the secrets of tenants."""
+"""`jobforge secrets`: create and rotate the installation's secret key (envelope encryption)."""
 
 from typing import TYPE_CHECKING
 
@@ -13,16 +13,18 @@ from jobforge.errors import ConfigError
 if TYPE_CHECKING:
     from jobforge.security.vault import Vault
 
-app = typer.Typer(help="The key that seals what tenants keep secret.", no_args_is_help=True)
+app = typer.Typer(
+    help="Create and rotate the key that encrypts tenant secrets.", no_args_is_help=True
+)
 
 _PAGE = 100
 
 
 @app.command()
 def key() -> None:
-    """Print a new key.
+    """Print a new secret key.
 
-    It goes into JOBFORGE_SECRET_KEY, or into the file that JOBFORGE_SECRET_KEY_FILE names.
+    Set JOBFORGE_SECRET_KEY to it, or write it to the file in JOBFORGE_SECRET_KEY_FILE.
     """
     from jobforge.security.vault import make_secret_key
 
@@ -31,23 +33,23 @@ def key() -> None:
 
 @app.command()
 def rotate(*, database_url: DatabaseUrlOption = None) -> None:
-    """Wrap the keys of all tenants anew.
+    """Re-encrypt all tenant keys with secret_key.
 
-    They were wrapped by secret_key_previous, and are by secret_key then. No secret is opened or
-    changed. It can be run again, and beside workers that know both keys.
+    secret_key_previous must hold the old key. No secret is decrypted or changed. Safe to repeat,
+    and to run while workers that have both keys are running.
     """
     from jobforge.security.vault import open_vault
 
     config = load(flags={"database_url": database_url})
     if config.secret_key is None:
         raise ConfigError(
-            "the new key must be set as secret_key, the old one as secret_key_previous",
+            "secret_key must be set to the new key, and secret_key_previous to the old key",
             field="secret_key",
         )
     vault = open_vault(config)
     with open_engine(ConnectionOptions(database_url)) as engine:
         count = _rotate(engine, vault)
-    output.note(f"{count} keys of tenants are wrapped by {vault.key_id} now")
+    output.note(f"{count} tenant keys re-encrypted with {vault.key_id}")
 
 
 def _rotate(engine: CliEngine, vault: "Vault") -> int:
@@ -56,9 +58,11 @@ def _rotate(engine: CliEngine, vault: "Vault") -> int:
     count, after = 0, None
     while True:
         page = engine.run(calls.list_tenant_keys(vault.key_id, limit=_PAGE, after=after))
-        for tenant_id, kept in page:
-            made = vault.rewrap(tenant_id, kept)
-            count += engine.run(calls.rewrap_tenant_key(kept, made, tenant_id=tenant_id))
+        for tenant_id, wrapped_key in page:
+            rewrapped = vault.rewrap(tenant_id, wrapped_key)
+            count += engine.run(
+                calls.rewrap_tenant_key(wrapped_key, rewrapped, tenant_id=tenant_id)
+            )
         if len(page) < _PAGE:
             return count
         after = page[-1].tenant_id

@@ -1,4 +1,4 @@
-"""`jobforge server`: the HTTP API, until it is told to stop."""
+"""`jobforge server`: serve the HTTP API and the dashboard until it is stopped."""
 
 from typing import Annotated
 
@@ -14,20 +14,29 @@ from jobforge.config import Config, load
 def server(
     *,
     host: Annotated[
-        str | None, typer.Option(metavar="ADDRESS", help="Where to listen; else 127.0.0.1.")
+        str | None,
+        typer.Option(metavar="ADDRESS", help="Address to listen on. Default: 127.0.0.1."),
     ] = None,
-    port: Annotated[str | None, typer.Option(metavar="PORT", help="Else 8700.")] = None,
-    log_format: Annotated[str | None, typer.Option(metavar="json|text")] = None,
+    port: Annotated[
+        str | None, typer.Option(metavar="PORT", help="Port to listen on. Default: 8700.")
+    ] = None,
+    log_format: Annotated[
+        str | None,
+        typer.Option(
+            metavar="json|text", help="Log format. Default: text on a terminal, else json."
+        ),
+    ] = None,
     log_level: Annotated[
-        str | None, typer.Option(metavar="LEVEL", help="debug, info, warning, error or critical")
+        str | None,
+        typer.Option(metavar="LEVEL", help="Log level: debug, info, warning, error or critical."),
     ] = None,
     database_url: DatabaseUrlOption = None,
     until_stdin_closes: Annotated[bool, typer.Option(UNTIL_STDIN_CLOSES, hidden=True)] = False,
 ) -> None:
     """Serve the HTTP API and the dashboard.
 
-    Any number may run on one database. The first SIGTERM or Ctrl-C answers what was asked and ends
-    with 0; the second ends at once with 1.
+    Any number can run on one database. The first SIGTERM or Ctrl-C finishes open requests and exits
+    with 0; the second exits at once with 1.
     """
     config = load(
         flags={
@@ -41,7 +50,7 @@ def server(
     warn_of_misspelled_settings()
     config = _locate_artifacts(config)
     with open_engine(ConnectionOptions(config.database_url)):
-        pass  # what every request would fail by is told at once
+        pass  # report a connection error now, not in every request
     raise typer.Exit(_run(config, until_stdin_closes=until_stdin_closes))
 
 
@@ -61,7 +70,7 @@ def _run(config: Config, *, until_stdin_closes: bool) -> int:
 
     logs.configure(format=config.log_format, level=config.log_level)
     setup.configure("jobforge-server")
-    interrupts.exit_on_interrupt()  # until it stops on signals, it has answered nobody
+    interrupts.exit_on_interrupt()  # nothing to clean up before the server handles signals
     with asyncio.Runner(loop_factory=serve.create_event_loop) as runner:
         code = runner.run(serve.serve(config, until_stdin_closes=until_stdin_closes))
     setup.shutdown()

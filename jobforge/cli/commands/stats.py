@@ -1,4 +1,4 @@
-"""`jobforge stats`: how many attempts ended, how, how long they took, and who used what."""
+"""`jobforge stats`: show attempt counts, wait and run times, and usage per tenant."""
 
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -23,16 +23,16 @@ from jobforge.errors import Invalid, Json
 if TYPE_CHECKING:
     from jobforge.types.statistics import Statistic
 
-app = typer.Typer(help="Add up attempts, by time, definition or tenant.")
+app = typer.Typer(help="Show attempt statistics of one tenant, or of all together.")
 
 SinceOption = Annotated[
-    str, typer.Option(metavar="SPAN|TIME", help="From then on: 1h, 7d, or a time.")
+    str, typer.Option(metavar="SPAN|TIME", help="Start: an age such as 1h or 7d, or a time.")
 ]
 UntilOption = Annotated[
-    str | None, typer.Option(metavar="SPAN|TIME", help="Up to then: 1h ago, or a time; else now.")
+    str | None, typer.Option(metavar="SPAN|TIME", help="End: an age or a time. Default: now.")
 ]
 _STEPS_S = (60, 300, 900, 3600, 21_600, 86_400)
-_LINES = 30  # of a table, about
+_LINES = 30  # approximate rows of a table with the default step
 
 
 @app.callback(invoke_without_command=True)
@@ -44,30 +44,36 @@ def stats(
     since: SinceOption = "1h",
     until: UntilOption = None,
     step: Annotated[
-        str | None, typer.Option(metavar="SPAN", help="One line for each: 1m, 1h, 1d.")
+        str | None,
+        typer.Option(
+            metavar="SPAN", help="Period of each row: 1m, 1h, 1d. Default: about 30 rows."
+        ),
     ] = None,
-    definition: Annotated[str | None, typer.Option(metavar="NAME")] = None,
-    queue: Annotated[str | None, typer.Option(metavar="QUEUE")] = None,
+    definition: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Definition to match.")
+    ] = None,
+    queue: Annotated[str | None, typer.Option(metavar="QUEUE", help="Queue to match.")] = None,
     by: Annotated[
-        str | None, typer.Option(metavar="definition|queue", help="A line for each of them.")
+        str | None,
+        typer.Option(metavar="definition|queue", help="Group rows by definition or queue."),
     ] = None,
     tenant: TenantOrAllOption = None,
     database_url: DatabaseUrlOption = None,
     server: ServerUrlOption = None,
     api_key: ApiKeyOption = None,
 ) -> None:
-    """Show a tenant's statistics; for operators who name none, those of all together."""
+    """Show attempt statistics of one tenant, or of all together."""
     if context.invoked_subcommand is not None:
         return
     from jobforge import calls
     from jobforge.types.statistics import Statistic
 
-    begin, end = parse_time_or_age(since, "--since"), _parse_until(until)
+    start, end = parse_time_or_age(since, "--since"), _parse_until(until)
     with open_engine(ConnectionOptions(database_url, server, api_key)) as engine:
         call = calls.get_statistics(
-            begin,
+            start,
             end,
-            step_s=_choose_step(step, begin, end),
+            step_s=_choose_step(step, start, end),
             definition=definition,
             queue=queue,
             by=_parse_by(by),
@@ -88,7 +94,7 @@ def usage(
     until: UntilOption = None,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
 ) -> None:
-    """Show what each tenant used: attempts, run and CPU time, memory. For operators."""
+    """Show each tenant's usage: attempts, run and CPU time, memory. For operators."""
     from jobforge import calls
     from jobforge.types.statistics import Usage, usage_as_csv
 
@@ -104,11 +110,11 @@ def _parse_until(text: str | None) -> datetime | None:
     return None if text is None else parse_time_or_age(text, "--until")
 
 
-def _choose_step(text: str | None, begin: datetime | None, end: datetime | None) -> int:
+def _choose_step(text: str | None, start: datetime | None, end: datetime | None) -> int:
     if text is not None:
         return int(parse_duration(text, "--step"))
     until = end or datetime.now(UTC)
-    wanted = (until - begin).total_seconds() / _LINES if begin else 0
+    wanted = (until - start).total_seconds() / _LINES if start else 0
     return next((step for step in _STEPS_S if step >= wanted), _STEPS_S[-1])
 
 
@@ -117,7 +123,7 @@ def _parse_by(text: str | None) -> Literal["definition", "queue"] | None:
         case None | "definition" | "queue":
             return text
         case _:
-            raise Invalid(f"--by is definition or queue, not {text!r}")
+            raise Invalid(f"--by must be definition or queue, not {text!r}")
 
 
 def _to_row(found: "Statistic") -> dict[str, Json]:

@@ -1,4 +1,4 @@
-"""`jobforge tenants`: who shares this installation. For operators."""
+"""`jobforge tenants`: create, limit, pause and delete tenants. For operators."""
 
 from dataclasses import asdict
 from functools import partial
@@ -19,13 +19,18 @@ from jobforge.errors import Invalid, Json, NotFound
 if TYPE_CHECKING:
     from jobforge.types.tenants import TenantInfo
 
-app = typer.Typer(help="See tenants, create, limit and pause them.", no_args_is_help=True)
+app = typer.Typer(help="List, create, limit, pause and delete tenants.", no_args_is_help=True)
 
 TenantArgument = Annotated[
-    str, typer.Argument(metavar="SLUG|ID", autocompletion=completions.complete_tenants)
+    str,
+    typer.Argument(
+        metavar="SLUG|ID",
+        autocompletion=completions.complete_tenants,
+        help="Slug or ID of the tenant.",
+    ),
 ]
-TenantNameOption = Annotated[str | None, typer.Option(help="What people call it.")]
-TimezoneOption = Annotated[str | None, typer.Option(help="Such as Europe/Berlin.")]
+TenantNameOption = Annotated[str | None, typer.Option(help="Display name.")]
+TimezoneOption = Annotated[str | None, typer.Option(help="Time zone, such as Europe/Berlin.")]
 
 _NO_LIMITS: dict[str, Json] = dict.fromkeys(
     ("max_running", "max_pending", "rate_limit", "rate_burst")
@@ -36,7 +41,7 @@ _NO_LIMITS: dict[str, Json] = dict.fromkeys(
 @with_engine
 @with_listing_format
 def list_(engine: CliEngine, form: ListingFormat, *, quiet: Quiet = False) -> None:
-    """List the tenants that have settings. Others are known by their id alone."""
+    """List the tenants that have settings."""
     from jobforge import calls
     from jobforge.types.tenants import TenantInfo
 
@@ -54,25 +59,25 @@ def show(engine: CliEngine, tenant: TenantArgument, *, as_json: AsJson = False) 
 @with_engine
 def create(
     engine: CliEngine,
-    slug: Annotated[str, typer.Argument(help="A short name, unique in this installation.")],
+    slug: Annotated[str, typer.Argument(help="Short name, unique in this installation.")],
     *,
     tenant_id: Annotated[
-        UUID | None, typer.Option("--id", metavar="UUID", help="Its id; else a random one.")
+        UUID | None, typer.Option("--id", metavar="UUID", help="ID. Default: random.")
     ] = None,
     name: TenantNameOption = None,
     timezone: TimezoneOption = None,
     as_json: AsJson = False,
 ) -> None:
-    """Create a tenant and print its id."""
+    """Create a tenant and print its ID."""
     from jobforge import calls
 
     settings = omit_none(slug=slug, name=name, timezone=timezone)
-    made = tenant_id or uuid4()
-    engine.run(calls.put_tenant(made, settings))
+    new_id = tenant_id or uuid4()
+    engine.run(calls.put_tenant(new_id, settings))
     if as_json:
-        output.print_json({"id": str(made), **settings})
+        output.print_json({"id": str(new_id), **settings})
     else:
-        typer.echo(str(made))
+        typer.echo(str(new_id))
 
 
 @app.command()
@@ -81,30 +86,34 @@ def edit(
     engine: CliEngine,
     tenant: TenantArgument,
     *,
-    slug: Annotated[str | None, typer.Option(help="A new one.")] = None,
+    slug: Annotated[str | None, typer.Option(help="New slug.")] = None,
     name: TenantNameOption = None,
     timezone: TimezoneOption = None,
     weight: Annotated[
         int | None,
-        typer.Option(min=1, metavar="N", help="Its share when tenants wait for each other; 1."),
+        typer.Option(
+            min=1, metavar="N", help="Share of the workers when tenants compete. Default: 1."
+        ),
     ] = None,
     max_running: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="So many of its jobs run at once.")
+        int | None, typer.Option(min=1, metavar="N", help="Maximum running jobs.")
     ] = None,
     max_pending: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="So many of its jobs may wait.")
+        int | None, typer.Option(min=1, metavar="N", help="Maximum pending jobs.")
     ] = None,
     rate: Annotated[
-        str | None, typer.Option(metavar="N/PERIOD", help="Starts: 10/s, 100/m or 5/30s.")
+        str | None,
+        typer.Option(metavar="N/PERIOD", help="Maximum starts: 10/s, 100/m or 5/30s."),
     ] = None,
     burst: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="Starts saved up; else the N of --rate.")
+        int | None,
+        typer.Option(min=1, metavar="N", help="Maximum burst. Default: the N of --rate."),
     ] = None,
     unlimited: Annotated[
-        bool, typer.Option("--unlimited", help="Take its limits away, but those omit_none here.")
+        bool, typer.Option("--unlimited", help="Remove all limits except those specified.")
     ] = False,
 ) -> None:
-    """Change a tenant's settings and limits. What is not given stays."""
+    """Change a tenant's settings and limits. Omitted settings are unchanged."""
     from jobforge import calls
 
     changes = omit_none(
@@ -120,15 +129,15 @@ def edit(
         changes["rate_limit"], changes["rate_period_s"] = parse_rate(rate, "--rate")
     changes = {**(_NO_LIMITS if unlimited else {}), **changes}
     if not changes:
-        raise Invalid("nothing to change is named", hint="jobforge tenants edit --help")
+        raise Invalid("No changes specified", hint="jobforge tenants edit --help")
     engine.run(calls.put_tenant(find_tenant(engine, tenant), changes))
-    output.note(f"{tenant} is changed")
+    output.note(f"{tenant} is updated")
 
 
 @app.command()
 @with_engine
 def pause(engine: CliEngine, tenant: TenantArgument) -> None:
-    """Start no job of the tenant until it is resumed; what runs goes on."""
+    """Pause a tenant: start none of its jobs. Running jobs continue."""
     from jobforge import calls
 
     engine.run(calls.pause_tenant(find_tenant(engine, tenant)))
@@ -138,7 +147,7 @@ def pause(engine: CliEngine, tenant: TenantArgument) -> None:
 @app.command()
 @with_engine
 def resume(engine: CliEngine, tenant: TenantArgument) -> None:
-    """Start jobs of the tenant again."""
+    """Resume a tenant."""
     from jobforge import calls
 
     engine.run(calls.resume_tenant(find_tenant(engine, tenant)))
@@ -158,14 +167,14 @@ def delete(
 
     tenant_id = find_tenant(engine, tenant)
     if not yes:
-        confirm(f"erase everything of {tenant} ({tenant_id})?")
+        confirm(f"erase all data of tenant {tenant} ({tenant_id})")
     operation_id = engine.run(calls.delete_tenant(tenant_id))
     if not wait:
         typer.echo(str(operation_id))
         return
     advance = partial(engine.advance_erasure, tenant_id)
     operation = watch_operation(TenantSession(engine, tenant_id), operation_id, advance)
-    output.note(f"{tenant} is erased: {operation.done:,} rows and all artifacts are deleted")
+    output.note(f"{tenant} is erased: {operation.done:,} rows and all artifacts deleted")
 
 
 def _find(engine: CliEngine, text: str) -> "TenantInfo":
@@ -175,4 +184,4 @@ def _find(engine: CliEngine, text: str) -> "TenantInfo":
     for tenant in engine.run(calls.list_tenants()):
         if tenant.id == tenant_id:
             return tenant
-    raise NotFound(f"tenant {text} has no settings", hint="jobforge tenants list")
+    raise NotFound(f"Tenant {text!r} has no settings", hint="jobforge tenants list")

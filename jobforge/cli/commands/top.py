@@ -1,4 +1,4 @@
-"""`jobforge top`: what goes on, as it goes on."""
+"""`jobforge top`: watch queues, tenants, workers and jobs."""
 
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
@@ -24,9 +24,9 @@ _SHORTEST_S = 0.1
 
 def top(
     *,
-    once: Annotated[bool, typer.Option("--once", help="Print it once, as a pipe gets it.")] = False,
+    once: Annotated[bool, typer.Option("--once", help="Print the overview once.")] = False,
     every: Annotated[
-        str, typer.Option(metavar="DURATION", help="How often to read_overview.")
+        str, typer.Option(metavar="DURATION", help="Interval between updates.")
     ] = "2s",
     as_json: AsJson = False,
     tenant: TenantOrAllOption = None,
@@ -34,22 +34,22 @@ def top(
     server: ServerUrlOption = None,
     api_key: ApiKeyOption = None,
 ) -> None:
-    """Watch queues, tenants, workers and running jobs. On the screen, q ends it.
+    """Watch queues, tenants, workers and running jobs. Press q to quit.
 
-    Operators who name no tenant see all; Enter on one shows its jobs. What a tenant used is of the
-    last hour.
+    Operators see all tenants by default; press Enter on a tenant to see its jobs. Usage is that of
+    the last hour.
     """
-    way = ConnectionOptions(database_url, server, api_key)
+    connection = ConnectionOptions(database_url, server, api_key)
     named = load(flags={"tenant": tenant}).tenant
 
     def read(chosen: str | None, state: str) -> "Overview":
-        # A new connection each time: an outage is over with the first look that works.
-        with open_engine(way) as engine:
+        # Reconnect for each read, so that the screen recovers from an outage.
+        with open_engine(connection) as engine:
             return read_overview(engine, named, jobs_tenant_id=chosen, state=state)
 
     every_s = parse_duration(every, "--every")
     if every_s < _SHORTEST_S:
-        raise Invalid(f"--every is {_SHORTEST_S} seconds or more, not {every!r}")
+        raise Invalid(f"--every must be at least {_SHORTEST_S} seconds, not {every!r}")
     first = read(None, "running")
     if as_json:
         output.print_json(asdict(first))
@@ -59,19 +59,19 @@ def top(
         try:
             from jobforge.cli.top_screen import TopApp
         except ImportError as error:
-            hint = 'pip install "jobforge[tui]"; or: jobforge top --once'
-            raise ConfigError("the screen needs textual", hint=hint) from error
+            hint = 'Run pip install "jobforge[tui]", or use jobforge top --once'
+            raise ConfigError("The live screen requires textual", hint=hint) from error
         screen = TopApp(read, first, every_s=every_s)
-        interrupts.exit_on_interrupt()  # until the screen is there
+        interrupts.exit_on_interrupt()  # until the screen handles Ctrl-C
         screen.run()
         if screen.return_code:
             raise typer.Exit(screen.return_code)
 
 
-def _print(seen: "Overview") -> None:
-    typer.echo(seen.summary)
-    for section, rows in seen.to_rows().items():
+def _print(overview: "Overview") -> None:
+    typer.echo(overview.summary)
+    for section, rows in overview.to_rows().items():
         if rows:
-            whose = f" of {seen.tenant}" if section == "jobs" else ""
-            typer.echo(f"\n{section}{whose}")
+            owner = f" of {overview.tenant}" if section == "jobs" else ""
+            typer.echo(f"\n{section}{owner}")
             output.print_rows(rows, as_json=False)

@@ -1,4 +1,4 @@
-"""`jobforge triggers`: what makes jobs by itself, by time or by event."""
+"""`jobforge triggers`: manage schedules and event triggers."""
 
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Annotated
@@ -17,7 +17,7 @@ from jobforge.errors import Invalid, Json
 if TYPE_CHECKING:
     from jobforge.types.triggers import Trigger, TriggerType
 
-app = typer.Typer(help="Schedules, and jobs that events make.", no_args_is_help=True)
+app = typer.Typer(help="Manage schedules and event triggers.", no_args_is_help=True)
 
 TriggerSettings = dict[str, Json]
 
@@ -30,10 +30,12 @@ def list_(
     form: ListingFormat,
     *,
     type_: Annotated[
-        str | None, typer.Option("--type", metavar="schedule|event", help="Only those.")
+        str | None, typer.Option("--type", metavar="schedule|event", help="Type to match.")
     ] = None,
     definition: DefinitionOption = None,
-    enabled: Annotated[bool | None, typer.Option("--enabled/--disabled")] = None,
+    enabled: Annotated[
+        bool | None, typer.Option("--enabled/--disabled", help="State to match.")
+    ] = None,
     quiet: Quiet = False,
 ) -> None:
     """List the newest 200 triggers."""
@@ -60,15 +62,17 @@ def show(scope: TenantSession, trigger: IdArgument, *, as_json: AsJson = False) 
 @with_trigger_settings
 def create(
     scope: TenantSession,
-    label: Annotated[str, typer.Argument(help="What people call it.")],
+    label: Annotated[str, typer.Argument(help="Display name.")],
     settings: TriggerSettings,
     *,
-    disabled: Annotated[bool, typer.Option("--disabled", help="Not yet.")] = False,
+    disabled: Annotated[
+        bool, typer.Option("--disabled", help="Create the trigger disabled.")
+    ] = False,
 ) -> None:
-    """Create a trigger and print its id.
+    """Create a trigger and print its ID.
 
-    --cron makes a schedule; with --event, events make jobs. The payload may have tags:
-    at={{schedule.fire_at}}, or path={{event.path}}.
+    --cron creates a schedule, --event an event trigger. The payload can contain templates:
+    at={{schedule.fire_at}} or path={{event.path}}.
     """
     from jobforge import calls
     from jobforge.scheduler import validate
@@ -76,9 +80,9 @@ def create(
 
     if ("cron" in settings) == ("event" in settings):
         raise Invalid(
-            "give a trigger a --cron, or an --event",
+            "Specify either --cron or --event",
             field="cron",
-            hint="--cron '0 9 * * MON-FRI', or --event order.paid",
+            hint="Use --cron '0 9 * * MON-FRI' or --event order.paid",
         )
     kind = TriggerType.SCHEDULE if "cron" in settings else TriggerType.EVENT
     settings |= {"label": label, **({"enabled": False} if disabled else {})}
@@ -94,25 +98,28 @@ def edit(
     trigger: IdArgument,
     settings: TriggerSettings,
     *,
-    label: Annotated[str | None, typer.Option(help="What people call it.")] = None,
+    label: Annotated[str | None, typer.Option(help="New display name.")] = None,
 ) -> None:
-    """Change a trigger. What is not given stays; a payload replaces the one before."""
+    """Change a trigger. Omitted settings are unchanged.
+
+    A payload replaces the previous one.
+    """
     from jobforge import calls
     from jobforge.scheduler import validate
 
     changes = settings if label is None else {**settings, "label": label}
     if not changes:
-        raise Invalid("nothing to change is named", hint="jobforge triggers edit --help")
+        raise Invalid("No changes specified", hint="jobforge triggers edit --help")
     before = scope.run(calls.get_trigger(scope.find_id("trigger", trigger)))
     validate.check(before.type, changes, before)
     scope.run(calls.edit_trigger(before.id, changes))
-    output.note(f"{before.id} is changed")
+    output.note(f"{before.id} is updated")
 
 
 @app.command()
 @with_tenant_session
 def enable(scope: TenantSession, trigger: IdArgument) -> None:
-    """Let a trigger fire again. What it missed meanwhile is not caught up."""
+    """Enable a trigger. Runs missed while it was disabled are not caught up."""
     from jobforge import calls
 
     found = scope.find_id("trigger", trigger)
@@ -123,7 +130,7 @@ def enable(scope: TenantSession, trigger: IdArgument) -> None:
 @app.command()
 @with_tenant_session
 def disable(scope: TenantSession, trigger: IdArgument) -> None:
-    """Keep a trigger from firing."""
+    """Disable a trigger."""
     from jobforge import calls
 
     found = scope.find_id("trigger", trigger)
@@ -134,12 +141,12 @@ def disable(scope: TenantSession, trigger: IdArgument) -> None:
 @app.command()
 @with_tenant_session
 def delete(scope: TenantSession, trigger: IdArgument, *, yes: Yes = False) -> None:
-    """Delete a trigger; the jobs that it made go on."""
+    """Delete a trigger. Jobs that it created are unaffected."""
     from jobforge import calls
 
     found = scope.find_id("trigger", trigger)
     if not yes:
-        confirm(f"delete the trigger {scope.run(calls.get_trigger(found)).label}?")
+        confirm(f"delete trigger {scope.run(calls.get_trigger(found)).label!r}")
     scope.run(calls.delete_trigger(found))
     output.note(f"{found} is deleted")
 
@@ -147,7 +154,10 @@ def delete(scope: TenantSession, trigger: IdArgument, *, yes: Yes = False) -> No
 @app.command("run")
 @with_tenant_session
 def run_now(scope: TenantSession, trigger: IdArgument, *, as_json: AsJson = False) -> None:
-    """Fire a schedule now. `triggers firings` shows the job, once the scheduler has made it."""
+    """Fire a schedule now and print the time.
+
+    `triggers firings` lists the job when the scheduler has created it.
+    """
     from jobforge import calls
 
     fire_at = scope.run(calls.run_trigger(scope.find_id("trigger", trigger)))
@@ -162,12 +172,12 @@ def run_now(scope: TenantSession, trigger: IdArgument, *, as_json: AsJson = Fals
 def backfill(
     scope: TenantSession,
     trigger: IdArgument,
-    start: Annotated[str, typer.Argument(metavar="START", help="A time: from it on.")],
-    end: Annotated[str, typer.Argument(metavar="END", help="A time: up to it.")],
+    start: Annotated[str, typer.Argument(metavar="START", help="Start of the range.")],
+    end: Annotated[str, typer.Argument(metavar="END", help="End of the range.")],
     *,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print the times.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print the run times.")] = False,
 ) -> None:
-    """Fire a schedule for all its times between two. Those that have a firing are left alone."""
+    """Fire a schedule for its run times in a range. Skip times that already fired."""
     from jobforge import calls
     from jobforge.scheduler import validate
 
@@ -190,7 +200,7 @@ def firings(
     *,
     limit: LimitOption = 50,
 ) -> None:
-    """List what came of a schedule's times, latest first."""
+    """List the run history of a schedule, latest first."""
     from jobforge import calls
     from jobforge.types.triggers import Firing
 
@@ -200,16 +210,23 @@ def firings(
 
 @app.command("next")
 def next_(
-    expression: Annotated[str, typer.Argument(metavar="CRON", help="Such as '0 9 * * MON-FRI'.")],
+    expression: Annotated[
+        str, typer.Argument(metavar="CRON", help="Cron expression, such as '0 9 * * MON-FRI'.")
+    ],
     *,
-    tz: Annotated[str, typer.Option("--tz", metavar="ZONE")] = "UTC",
-    count: Annotated[int, typer.Option("--count", "-n", min=1, max=100, metavar="N")] = 5,
+    tz: Annotated[
+        str, typer.Option("--tz", metavar="ZONE", help="Time zone, such as Europe/Berlin.")
+    ] = "UTC",
+    count: Annotated[
+        int,
+        typer.Option("--count", "-n", min=1, max=100, metavar="N", help="Number of run times."),
+    ] = 5,
     after: Annotated[
-        str | None, typer.Option(metavar="TIME", help="From when on; else from now.")
+        str | None, typer.Option(metavar="TIME", help="Start of the preview. Default: now.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Say a schedule in words, and when it fires next. Asks nobody."""
+    """Describe a cron expression and print its next run times. Works offline."""
     from datetime import UTC, datetime
 
     from jobforge.scheduler import cron

@@ -1,4 +1,4 @@
-"""`jobforge webhooks`: where a tenant hears of its jobs, and what was sent there."""
+"""`jobforge webhooks`: manage a tenant's webhooks and their deliveries."""
 
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -21,19 +21,21 @@ if TYPE_CHECKING:
     from jobforge.security.webhook_secrets import NewWebhookSecret
     from jobforge.types.webhooks import Delivery, DeliveryState, Webhook
 
-app = typer.Typer(help="Tell receivers of yours what becomes of jobs.", no_args_is_help=True)
+app = typer.Typer(help="Manage webhooks, which notify receivers about jobs.", no_args_is_help=True)
 
 EventsOption = Annotated[
     list[str] | None,
     typer.Option(
-        "--event", metavar="EVENT", help="start, success, failure, dead or end; repeatable."
+        "--event",
+        metavar="EVENT",
+        help="Event to send: start, success, failure, dead or end. Repeatable.",
     ),
 ]
 DefinitionsOption = Annotated[
     list[str] | None,
-    typer.Option("--definition", metavar="KEY", help="Only jobs of this one; repeatable."),
+    typer.Option("--definition", metavar="KEY", help="Definition of the jobs. Repeatable."),
 ]
-DescriptionOption = Annotated[str | None, typer.Option(help="What it is for.")]
+DescriptionOption = Annotated[str | None, typer.Option(help="Purpose of the webhook.")]
 
 
 @app.command("list")
@@ -51,7 +53,7 @@ def list_(scope: TenantSession, form: ListingFormat, *, quiet: Quiet = False) ->
 @app.command()
 @with_tenant_session
 def show(scope: TenantSession, webhook: IdArgument, *, as_json: AsJson = False) -> None:
-    """Show a webhook. Its secret is not shown again."""
+    """Show a webhook without its secret."""
     from jobforge import calls
 
     found = scope.run(calls.get_webhook(scope.find_id("webhook", webhook)))
@@ -62,16 +64,17 @@ def show(scope: TenantSession, webhook: IdArgument, *, as_json: AsJson = False) 
 @with_tenant_session
 def create(
     scope: TenantSession,
-    url: Annotated[str, typer.Argument(help="Where messages are sent: a public https URL.")],
+    url: Annotated[str, typer.Argument(help="Public HTTPS URL of the receiver.")],
     *,
     event: EventsOption = None,
     definition: DefinitionsOption = None,
     description: DescriptionOption = None,
     as_json: AsJson = False,
 ) -> None:
-    """Create a webhook and print the secret that signs its messages. It is shown this once.
+    """Create a webhook and print its signing secret. It is shown only once.
 
-    Without --event it hears of success and dead."""
+    Default events: success and dead.
+    """
     settings = omit_none(url=url, events=event, definitions=definition, description=description)
     webhook_id, secret = _create(scope, settings)
     _print_secret(webhook_id, secret, as_json=as_json)
@@ -83,23 +86,26 @@ def edit(
     scope: TenantSession,
     webhook: IdArgument,
     *,
-    url: Annotated[str | None, typer.Option(help="Where messages are sent.")] = None,
+    url: Annotated[str | None, typer.Option(help="New URL of the receiver.")] = None,
     event: EventsOption = None,
     definition: DefinitionsOption = None,
     all_definitions: Annotated[
-        bool, typer.Option("--all-definitions", help="Jobs of all definitions.")
+        bool, typer.Option("--all-definitions", help="Send messages for jobs of all definitions.")
     ] = False,
     description: DescriptionOption = None,
     enabled: Annotated[
         bool | None,
-        typer.Option("--enable/--disable", help="Enabling forgets why it was disabled."),
+        typer.Option(
+            "--enable/--disable",
+            help="Enable or disable the webhook. Enabling clears the reason why it was disabled.",
+        ),
     ] = None,
     secret: Annotated[
         bool,
         typer.Option(
             "--secret",
-            help="Ask for the secret, or read it from stdin. Required when --url has another"
-            " scheme, host or port.",
+            help="Prompt for the secret, or read it from stdin. Required if --url has another "
+            "scheme, host or port.",
         ),
     ] = False,
 ) -> None:
@@ -112,7 +118,7 @@ def edit(
     if all_definitions:
         changes["definitions"] = None
     if not changes and not secret:
-        raise Invalid("nothing to change is named", hint="jobforge webhooks edit --help")
+        raise Invalid("No changes specified", hint="jobforge webhooks edit --help")
     _check_url(scope, url)
     found = scope.find_id("webhook", webhook)
     sealed = None
@@ -121,18 +127,18 @@ def edit(
     elif secret:
         sealed = _seal_secret(scope, found, read_secret("secret"))
     scope.run(calls.edit_webhook(found, changes, secret=sealed))
-    output.note(f"{found} is changed")
+    output.note(f"{found} is updated")
 
 
 @app.command()
 @with_tenant_session
 def delete(scope: TenantSession, webhook: IdArgument, *, yes: Yes = False) -> None:
-    """Delete a webhook. Messages that wait for it are not sent any more."""
+    """Delete a webhook. Pending messages are not sent."""
     from jobforge import calls
 
     found = scope.find_id("webhook", webhook)
     if not yes:
-        confirm(f"delete the webhook to {scope.run(calls.get_webhook(found)).url}?")
+        confirm(f"delete the webhook to {scope.run(calls.get_webhook(found)).url}")
     scope.run(calls.delete_webhook(found))
     output.note(f"{found} is deleted")
 
@@ -144,11 +150,11 @@ def rotate(
     webhook: IdArgument,
     *,
     overlap: Annotated[
-        str, typer.Option(metavar="DURATION", help="For so long the old secret signs too.")
+        str, typer.Option(metavar="DURATION", help="Time that the old secret also signs.")
     ] = "1d",
     as_json: AsJson = False,
 ) -> None:
-    """Give a webhook a new secret and print it. Until the overlap ends both sign."""
+    """Create a new signing secret and print it. Both sign until the overlap ends."""
     overlap_s = parse_duration(overlap, "--overlap")
     found = scope.find_id("webhook", webhook)
     secret = _rotate(scope, found, overlap_s)
@@ -158,7 +164,7 @@ def rotate(
 @app.command("test")
 @with_tenant_session
 def send_test(scope: TenantSession, webhook: IdArgument, *, as_json: AsJson = False) -> None:
-    """Send a test message and print the id of the delivery."""
+    """Send a test message and print the delivery's ID."""
     from jobforge import calls
 
     delivery_id = scope.run(calls.test_webhook(scope.find_id("webhook", webhook)))
@@ -174,12 +180,13 @@ def deliveries(
     form: ListingFormat,
     *,
     state: Annotated[
-        str | None, typer.Option(metavar="STATE", help="pending, delivered or failed.")
+        str | None,
+        typer.Option(metavar="STATE", help="State to match: pending, delivered or failed."),
     ] = None,
     limit: LimitOption = 50,
     quiet: Quiet = False,
 ) -> None:
-    """List what was sent to a webhook, newest first. --json has the receiver's answers."""
+    """List a webhook's deliveries, newest first. --json includes the responses."""
     from jobforge import calls
     from jobforge.types.webhooks import Delivery
 
@@ -193,11 +200,11 @@ def deliveries(
 def redeliver(
     scope: TenantSession,
     webhook: IdArgument,
-    delivery: Annotated[UUID, typer.Argument(metavar="DELIVERY", help="Its id.")],
+    delivery: Annotated[UUID, typer.Argument(metavar="DELIVERY", help="ID of the delivery.")],
     *,
     as_json: AsJson = False,
 ) -> None:
-    """Send a message again, under the same id. Prints the job that does it."""
+    """Send a message again with the same ID. Print the ID of the job that sends it."""
     from jobforge import calls
 
     job_id = scope.run(calls.redeliver(scope.find_id("webhook", webhook), delivery))
@@ -208,8 +215,8 @@ def _create(scope: TenantSession, settings: dict[str, Json]) -> tuple[UUID, str]
     if isinstance(scope.engine, RemoteEngine):
         from jobforge.client.requests import create_webhook
 
-        made = scope.engine.transport.run(create_webhook(settings, tenant_id=scope.tenant_id))
-        return made.id, made.secret
+        created = scope.engine.transport.run(create_webhook(settings, tenant_id=scope.tenant_id))
+        return created.id, created.secret
     from jobforge import calls
     from jobforge.security.webhook_secrets import generate_webhook_id
 
@@ -250,7 +257,7 @@ def _seal_secret(scope: TenantSession, webhook_id: UUID, secret: str) -> bytes:
 
 
 def _check_url(scope: TenantSession, url: str | None) -> None:
-    """A server does so itself."""
+    """Check the URL against the egress policy. A server does this itself."""
     if url is None or isinstance(scope.engine, RemoteEngine):
         return
     from jobforge.connectors.egress import policy_from_config, read_url

@@ -1,4 +1,4 @@
-"""`jobforge worker`: claims jobs and runs them until it is told to stop."""
+"""`jobforge worker`: claim and run jobs until it is stopped."""
 
 from dataclasses import replace
 from typing import Annotated
@@ -22,29 +22,45 @@ def worker(
     *,
     queues: Annotated[
         str | None,
-        typer.Option(metavar="NAME:SLOTS,…", help="mail:10,default; else those of the app's jobs."),
+        typer.Option(
+            metavar="NAME:SLOTS,…",
+            help="Queues with slots: mail:10,default. Default: the queues of the app's jobs.",
+        ),
     ] = None,
     concurrency: Annotated[
         str | None,
-        typer.Option(metavar="N", help="Slots of a queue that is given none; else 2 per core."),
+        typer.Option(
+            metavar="N",
+            help="Slots of a queue without a number. Default: 2 per core, 100 if all its jobs "
+            "run inline.",
+        ),
     ] = None,
     processes: Annotated[
-        str | None, typer.Option(metavar="N", help="As many workers, each with all the slots.")
+        str | None,
+        typer.Option(metavar="N", help="Worker processes, each with all slots. Default: 1."),
     ] = None,
     drain_timeout: Annotated[
         str | None,
-        typer.Option(metavar="DURATION", help="How long running jobs may go on at the end; 30s."),
+        typer.Option(
+            metavar="DURATION", help="Time for running jobs to finish at shutdown. Default: 30s."
+        ),
     ] = None,
     no_scheduler: Annotated[
-        bool, typer.Option("--no-scheduler", help="Leave schedules and events to others.")
+        bool, typer.Option("--no-scheduler", help="Do not fire schedules or dispatch events.")
     ] = False,
     no_connectors: Annotated[
-        bool, typer.Option("--no-connectors", help="Serve the app's own jobs alone.")
+        bool, typer.Option("--no-connectors", help="Do not run connector jobs.")
     ] = False,
     metrics_port: MetricsPort = None,
-    log_format: Annotated[str | None, typer.Option(metavar="json|text")] = None,
+    log_format: Annotated[
+        str | None,
+        typer.Option(
+            metavar="json|text", help="Log format. Default: text on a terminal, else json."
+        ),
+    ] = None,
     log_level: Annotated[
-        str | None, typer.Option(metavar="LEVEL", help="debug, info, warning, error or critical")
+        str | None,
+        typer.Option(metavar="LEVEL", help="Log level: debug, info, warning, error or critical."),
     ] = None,
     database_url: DatabaseUrlOption = None,
     server: ServerUrlOption = None,
@@ -52,10 +68,10 @@ def worker(
     until_stdin_closes: Annotated[bool, typer.Option(UNTIL_STDIN_CLOSES, hidden=True)] = False,
     introduce: Annotated[bool, typer.Option(INTRODUCE, hidden=True)] = False,
 ) -> None:
-    """Run the jobs of an app. With --server and a worker's key, no database is needed.
+    """Run the jobs of an app. With --server and a worker key, no database is needed.
 
-    The first SIGTERM or Ctrl-C lets running jobs finish and ends with 0; the second hands them
-    back at once and ends with 1.
+    The first SIGTERM or Ctrl-C lets running jobs finish and exits with 0; the second releases them
+    at once and exits with 1.
     """
     config = load(
         flags={
@@ -75,13 +91,13 @@ def worker(
         }
     )
     warn_of_misspelled_settings()
-    way = ConnectionOptions(database_url, server, api_key)
-    if way.find_server() is None:
+    connection = ConnectionOptions(database_url, server, api_key)
+    if connection.find_server() is None:
         config = replace(config, database_url=find_url(database_url))
     target = find_target(config.app)
     if config.processes > 1:
-        with open_engine(way) as engine:
-            engine.own_tenant()  # what every worker would fail by is told once
+        with open_engine(connection) as engine:
+            engine.own_tenant()  # report a connection error once, before starting the processes
         raise typer.Exit(_run_supervisor(config))
     raise typer.Exit(
         _run(target, config, until_stdin_closes=until_stdin_closes, introduce=introduce)
@@ -111,11 +127,11 @@ def _run(target: str, config: Config, *, until_stdin_closes: bool, introduce: bo
         code = await worker_process.serve_worker(
             app, target, config, until_stdin_closes=until_stdin_closes
         )
-        # Inline jobs that were abandoned may have left coroutines that go on, and threads. Python
-        # would wait for them; all that they hold was handed back.
+        # Abandoned inline jobs may have left running coroutines and threads, for which Python would
+        # wait. Their jobs are already released.
         interrupts.exit_within(code, _EXIT_TIMEOUT_S)
         return code
 
-    # Until it drains on signals, it has claimed nothing.
+    # Nothing to clean up before the worker handles signals: it has claimed no jobs.
     interrupts.exit_on_interrupt()
     return asyncio.run(serve())

@@ -1,4 +1,4 @@
-"""`jobforge workers`: the processes that run jobs. For operators."""
+"""`jobforge workers`: list, show, drain and stop workers. For operators."""
 
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
@@ -15,10 +15,10 @@ from jobforge.errors import Invalid, NotFound
 if TYPE_CHECKING:
     from jobforge.types.workers import WorkerInfo
 
-app = typer.Typer(help="See workers, and end them from afar.", no_args_is_help=True)
+app = typer.Typer(help="List, show, drain and stop workers.", no_args_is_help=True)
 
 WorkerId = Annotated[
-    str, typer.Argument(metavar="ID", help="An id, or the first 8 characters of it or more.")
+    str, typer.Argument(metavar="ID", help="ID, or at least its first 8 characters.")
 ]
 
 _SHORTEST = 8
@@ -31,9 +31,9 @@ def list_(
     engine: CliEngine,
     form: ListingFormat,
     *,
-    show_all: Annotated[bool, typer.Option("--all", help="Those that have stopped too.")] = False,
+    show_all: Annotated[bool, typer.Option("--all", help="Include stopped workers.")] = False,
 ) -> None:
-    """List workers, the newest first."""
+    """List workers, newest first."""
     from jobforge import calls
     from jobforge.types.workers import WorkerInfo
 
@@ -45,7 +45,7 @@ def list_(
 @app.command()
 @with_engine
 def show(engine: CliEngine, worker: WorkerId, *, as_json: AsJson = False) -> None:
-    """Show one worker: its queues, slots, running jobs, definitions and isolation level."""
+    """Show one worker, with its isolation level."""
     found = _find(engine, worker)
     if as_json:
         output.print_json(asdict(found))
@@ -77,23 +77,23 @@ def _describe_stricter_levels(worker: "WorkerInfo") -> str | None:
 @app.command()
 @with_engine
 def drain(engine: CliEngine, worker: WorkerId) -> None:
-    """Let a worker finish what it has, and end."""
+    """Let a worker finish its running jobs and exit."""
     from jobforge import calls
 
     worker_id = _find(engine, worker).id
     engine.run(calls.drain_worker(worker_id))
-    output.note(f"{worker_id} drains")
+    output.note(f"{worker_id} is draining")
 
 
 @app.command()
 @with_engine
 def stop(engine: CliEngine, worker: WorkerId) -> None:
-    """Let a worker hand back what it has, and end."""
+    """Make a worker release its running jobs and exit."""
     from jobforge import calls
 
     worker_id = _find(engine, worker).id
     engine.run(calls.stop_worker(worker_id))
-    output.note(f"{worker_id} stops")
+    output.note(f"{worker_id} is stopping")
 
 
 def _find(engine: CliEngine, text: str) -> "WorkerInfo":
@@ -101,11 +101,18 @@ def _find(engine: CliEngine, text: str) -> "WorkerInfo":
 
     start = text.replace("-", "").lower()
     if len(start) < _SHORTEST:
-        raise Invalid(f"{text!r} is too short for an id: {_SHORTEST} characters or more")
-    workers = engine.run(calls.list_workers())
-    found = [worker for worker in workers if worker.id.hex.startswith(start)]
+        raise Invalid(
+            f"{text!r} is not a valid worker ID (full ID or at least {_SHORTEST} characters)",
+            hint="jobforge workers list",
+        )
+    found = [
+        worker for worker in engine.run(calls.list_workers()) if worker.id.hex.startswith(start)
+    ]
     if not found:
-        raise NotFound(f"there is no worker {text}", hint="jobforge workers list")
+        raise NotFound(f"Worker {text} not found", hint="jobforge workers list")
     if len(found) > 1:
-        raise Invalid(f"several workers start with {text}", hint=f"one of them is {found[0].id}")
+        raise Invalid(
+            f"Ambiguous worker ID {text}: several IDs start with it",
+            hint=f"Add more characters, as in {found[0].id}",
+        )
     return found[0]

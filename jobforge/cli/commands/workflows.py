@@ -1,4 +1,4 @@
-"""`jobforge workflows`: jobs that come after each other."""
+"""`jobforge workflows`: list, inspect, cancel and retry workflows."""
 
 from collections import Counter
 from dataclasses import asdict
@@ -15,7 +15,7 @@ from jobforge.errors import Json
 if TYPE_CHECKING:
     from jobforge.types.workflows import NodeInfo, WorkflowDetail, WorkflowInfo
 
-app = typer.Typer(help="Look at workflows, cancel and retry them.", no_args_is_help=True)
+app = typer.Typer(help="List, inspect, cancel and retry workflows.", no_args_is_help=True)
 
 _MOST_IN_A_PAGE = 200
 _STATES = ("running", "succeeded", "failed", "canceled")
@@ -28,11 +28,14 @@ def list_(
     scope: TenantSession,
     form: ListingFormat,
     *,
-    name: Annotated[str | None, typer.Option(help="Only workflows of this name.")] = None,
+    name: Annotated[str | None, typer.Option(help="Name to match.")] = None,
     state: Annotated[
-        str | None, typer.Option(metavar="STATE", help="running, succeeded, failed or canceled.")
+        str | None,
+        typer.Option(
+            metavar="STATE", help="State to match: running, succeeded, failed or canceled."
+        ),
     ] = None,
-    limit: Annotated[int, typer.Option(min=1, metavar="N", help="How many at most.")] = 50,
+    limit: Annotated[int, typer.Option(min=1, metavar="N", help="Maximum number of results.")] = 50,
     quiet: Quiet = False,
 ) -> None:
     """List workflows, newest first."""
@@ -59,10 +62,10 @@ def show(
     scope: TenantSession,
     workflow: IdArgument,
     *,
-    as_graph: Annotated[bool, typer.Option("--graph", help="Draw what comes after what.")] = False,
+    as_graph: Annotated[bool, typer.Option("--graph", help="Draw the graph of the nodes.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Show a workflow and its nodes. Secrets in it are hidden."""
+    """Show a workflow and its nodes. Secrets are hidden."""
     from jobforge import calls
 
     detail = scope.run(calls.get_workflow(scope.find_id("workflow", workflow)))
@@ -82,9 +85,9 @@ def cancel(
     scope: TenantSession,
     workflow: IdArgument,
     *,
-    reason: Annotated[str | None, typer.Option(help="Kept with its jobs.")] = None,
+    reason: Annotated[str | None, typer.Option(help="Reason, stored with the jobs.")] = None,
 ) -> None:
-    """Cancel what is left of a workflow. Jobs that run are asked to stop."""
+    """Cancel the unfinished jobs of a workflow. Running jobs are asked to stop."""
     from jobforge import calls
 
     found = scope.find_id("workflow", workflow)
@@ -100,15 +103,15 @@ def retry(
     *,
     from_node: Annotated[
         str | None,
-        typer.Option("--from", metavar="NODE", help="That node and all that come after it."),
+        typer.Option("--from", metavar="NODE", help="Node to retry, with all nodes after it."),
     ] = None,
 ) -> None:
-    """Run again what did not succeed, or everything from a node on."""
+    """Retry the nodes that did not succeed, or all from a given node on."""
     from jobforge import calls
 
     found = scope.find_id("workflow", workflow)
     jobs = scope.run(calls.retry_workflow(found, from_node=from_node))
-    output.note(f"{found} runs {jobs} jobs again")
+    output.note(f"{found}: retrying {jobs} jobs")
 
 
 def _to_row(workflow: "WorkflowInfo") -> dict[str, Json]:
@@ -159,11 +162,11 @@ def _print_graph(detail: "WorkflowDetail") -> None:
     states = {node.node: node.state for node in detail.nodes}
     for line in workflow_graph.draw(states, detail.edges):
         counts = Counter(line.states)
-        said = next(iter(counts)) if len(line.states) == 1 else _format_counts(counts)
-        label = f"  {output.clean(line.label)}  {said}" if line.label else ""
+        state_text = next(iter(counts)) if len(line.states) == 1 else _format_counts(counts)
+        label = f"  {output.clean(line.label)}  {state_text}" if line.label else ""
         typer.echo(f"{line.signs}{label}")
     if not detail.is_whole:
-        output.note(f"these are the first {len(detail.nodes)} nodes")
+        output.note(f"Showing only the first {len(detail.nodes)} nodes")
 
 
 def _format_counts(counts: Counter[str]) -> str:

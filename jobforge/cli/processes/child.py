@@ -1,4 +1,4 @@
-"""A worker in a process of its own, as `worker --processes` and `dev` run them."""
+"""A `jobforge` subprocess, used by `worker --processes` and `dev` to run workers."""
 
 import asyncio
 import signal
@@ -11,13 +11,13 @@ from dataclasses import dataclass, field
 from jobforge.cli.options import UNTIL_STDIN_CLOSES
 from jobforge.process.hardening import Handover
 
-# Of a signal that comes again before it was heard, only one is heard: so not the same twice.
+# Pending signals of one number are merged into one, so two drain requests use two signals.
 _STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
 @dataclass(slots=True, eq=False)
 class ChildProcess:
-    """`jobforge …`, which ends when we do, however we do: its stdin is held open by us."""
+    """A `jobforge` process that ends with its parent: it drains when its stdin closes."""
 
     child: asyncio.subprocess.Process
     _signals_sent: int = field(default=0, init=False)
@@ -27,21 +27,21 @@ class ChildProcess:
         cls, arguments: Sequence[str], environment: Mapping[str, str]
     ) -> "ChildProcess":
         handover = Handover.from_arguments([*arguments, UNTIL_STDIN_CLOSES], environment)
-        # A socket, which other processes cannot open by its place in /proc, as they can a pipe.
-        ours, theirs = socket.socketpair()
-        with ours:
-            with theirs:
+        # A socket: other processes could open a pipe through /proc/<pid>/fd.
+        parent_end, child_end = socket.socketpair()
+        with parent_end:
+            with child_end:
                 child = await asyncio.create_subprocess_exec(
                     *(sys.executable, "-m", "jobforge", *handover.masked_arguments),
                     stdin=asyncio.subprocess.PIPE,
-                    # A Ctrl-C in the terminal is for us: a worker would receive it twice.
+                    # A new session: Ctrl-C in the terminal must reach the worker only through us.
                     start_new_session=True,
-                    env=handover.variables(theirs.fileno()),
-                    pass_fds=[theirs.fileno()],
+                    env=handover.variables(child_end.fileno()),
+                    pass_fds=[child_end.fileno()],
                 )
-            ours.setblocking(False)  # noqa: FBT003 - its only argument
-            with suppress(OSError):  # the process has ended, which `wait` reports
-                await asyncio.get_running_loop().sock_sendall(ours, handover.secrets)
+            parent_end.setblocking(False)  # noqa: FBT003 - socket.setblocking takes no keyword
+            with suppress(OSError):  # the process has exited, which `wait` reports
+                await asyncio.get_running_loop().sock_sendall(parent_end, handover.secrets)
         return cls(child)
 
     @property
@@ -49,7 +49,7 @@ class ChildProcess:
         return self.child.pid
 
     async def wait(self) -> int:
-        """The exit code; of a process that a signal ended, minus its number."""
+        """Return the exit code; minus the signal number if a signal killed the process."""
         return await self.child.wait()
 
     def kill(self) -> None:
@@ -57,7 +57,7 @@ class ChildProcess:
             self.child.kill()
 
     def drain(self) -> None:
-        """Once: finish and end. Twice: hand everything back and end."""
+        """First call: finish the running jobs and exit. Second call: release them and exit."""
         if self.child.returncode is None:
             self.child.send_signal(_STOP_SIGNALS[self._signals_sent % len(_STOP_SIGNALS)])
             self._signals_sent += 1

@@ -1,4 +1,4 @@
-"""A worker that follows the app's source: `jobforge dev` starts it anew when a file changes."""
+"""Run a worker for `jobforge dev` and restart it when the app's source changes."""
 
 import asyncio
 import os
@@ -11,12 +11,12 @@ from jobforge.cli.processes.child import ChildProcess
 
 _UNWATCHED = {"__pycache__", "node_modules"}
 _DEBOUNCE_MS = 300
-# More than a worker takes that gives its jobs 5 s and then ends their processes.
+# Longer than a worker's shutdown with --drain-timeout 5s.
 _EXIT_TIMEOUT_S = 15.0
 
 
 class Reloader:
-    """Runs one worker after the other until it is stopped. `folder` is that of the app."""
+    """Runs one worker process after another until it is stopped; watches the app's folder."""
 
     def __init__(
         self, arguments: Sequence[str], *, folder: Path, environment: Mapping[str, str]
@@ -39,32 +39,35 @@ class Reloader:
             await asyncio.gather(watching, return_exceptions=True)
 
     def stop(self) -> None:
-        """Once: drain. Twice: hand everything back."""
+        """First call: drain the worker. Second call: make it release its jobs."""
         self._stopping.set()
         if self._process:
             self._process.drain()
 
     async def _run_one(self) -> None:
-        """From the start of a worker until the next one is due."""
+        """Run one worker and return when the next one is to start."""
         self._process = process = await ChildProcess.start(self._arguments, self._environment)
-        if self._stopping.is_set():  # while it was being started
+        if self._stopping.is_set():  # stopped during the start
             process.drain()
         ended = asyncio.create_task(process.wait())
         await self._wait_for_first(ended, self._changed.wait(), self._stopping.wait())
         if self._changed.is_set() and not ended.done():
-            output.note("the source has changed: the worker starts anew")
+            output.note("Source changed: restarting the worker")
             process.drain()
         await self._wait_for_exit(process, ended)
         self._process = None
         if not self._changed.is_set() and not self._stopping.is_set():
-            output.note("the worker has ended; it starts again when a file changes")
+            output.note("The worker has exited; it restarts when a file changes")
             await self._wait_for_first(self._changed.wait(), self._stopping.wait())
 
     async def _wait_for_exit(self, process: ChildProcess, ended: "asyncio.Task[int]") -> None:
-        """A handler in its loop may block that for ever, and be what was just mended."""
+        """Wait for the worker to exit; kill it after a timeout.
+
+        An inline handler may block its event loop forever, and the change may be its fix.
+        """
         await asyncio.wait([ended], timeout=_EXIT_TIMEOUT_S)
         if not ended.done():
-            output.note("the worker does not end: it is killed, and its jobs are tried again")
+            output.note("The worker did not exit in time: killing it; its jobs will be retried")
             process.kill()
         await ended
 
@@ -83,18 +86,18 @@ class Reloader:
 
 
 async def watch_source(folder: Path) -> AsyncIterator[None]:
-    """Something for every time that Python files or jobforge.toml beneath the folder change."""
+    """Yield after each change of Python files or jobforge.toml below the folder."""
     try:
         from watchfiles import Change, awatch
     except ImportError:
-        output.note('no reload: it needs watchfiles, which comes with pip install "jobforge[dev]"')
+        output.note('Reloading is disabled; it requires watchfiles: pip install "jobforge[dev]"')
         return
 
     def matters(change: Change, path: str) -> bool:
         return is_source(Path(path)) or (change is Change.added and is_watchable(Path(path)))
 
     while True:
-        # Folder by folder: a database or an environment beneath the app would keep us busy.
+        # Not recursive: a database or virtual environment below the app changes constantly.
         watched = list(source_folders(folder))
         async for changes in awatch(
             *watched,
@@ -105,7 +108,7 @@ async def watch_source(folder: Path) -> AsyncIterator[None]:
         ):
             yield
             if any(is_watchable(Path(path)) for _, path in changes):
-                break  # a new folder is to be watched too
+                break  # watch the new folder too
 
 
 def is_source(file: Path) -> bool:
@@ -113,10 +116,10 @@ def is_source(file: Path) -> bool:
 
 
 def is_watchable(path: Path) -> bool:
-    """Whether it is a folder that may hold source: not hidden, no cache, no environment."""
+    """Return whether this is a source folder: not hidden, not a cache, not a virtualenv."""
     if path.name.startswith(".") or path.name in _UNWATCHED:
         return False
-    # A folder of somebody else's, as a database keeps it, must not end the watching.
+    # A folder of another user, such as a database's, must not stop the watching.
     is_ours = path.is_dir() and os.access(path, os.R_OK | os.X_OK)
     return is_ours and not (path / "pyvenv.cfg").exists()
 
@@ -124,7 +127,7 @@ def is_watchable(path: Path) -> bool:
 def source_folders(folder: Path) -> Iterator[Path]:
     try:
         children = sorted(folder.iterdir())
-    except OSError:  # not ours to read, or gone meanwhile
+    except OSError:  # not readable, or deleted in the meantime
         return
     yield folder
     for child in children:

@@ -1,6 +1,7 @@
-"""Several worker processes under one: `worker --processes N`.
+"""Supervise several worker processes: `worker --processes N`.
 
-Passes the wish to stop on to each of them, starts anew one that died, and ends when all have ended.
+Forwards stop requests to all workers, restarts a crashed worker with backoff, and exits when all
+workers have exited.
 """
 
 import asyncio
@@ -14,11 +15,11 @@ from jobforge.process.interrupts import EXIT_CODE
 
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.5, 30.0
 _STABLE_AFTER_S = 60.0
-_USAGE_EXIT_CODE = 2  # of the app or of a setting; starting again does not mend it
+_USAGE_EXIT_CODE = 2  # an error in the app or a setting, which a restart does not fix
 
 
 class Supervisor:
-    """`arguments` are those of one worker; each shows its metrics on a port of its own."""
+    """Runs `size` workers. Worker n serves its metrics on port `metrics_port` + n."""
 
     def __init__(
         self, arguments: Sequence[str], *, size: int, metrics_port: int | None = None
@@ -30,19 +31,19 @@ class Supervisor:
         self._running: set[ChildProcess] = set()
 
     async def run(self) -> int:
-        """The exit code: 0 when every worker ended as it should."""
+        """Return the highest exit code: 0 if every worker exited with 0."""
         async with asyncio.TaskGroup() as group:
             kept = [group.create_task(self._keep_running(number)) for number in range(self._size)]
         return max(task.result() for task in kept)
 
     def stop(self) -> None:
-        """Once: drain. Twice: hand everything back."""
+        """First call: drain the workers. Second call: make them release their jobs."""
         self._stopping.set()
         for process in self._running:
             process.drain()
 
     async def _keep_running(self, number: int) -> int:
-        """Keeps one worker going."""
+        """Run one worker; restart it 0.5 to 30 seconds after a crash. Return the exit code."""
         arguments = list(self._arguments)
         if self._metrics_port:
             arguments += ["--metrics-port", str(self._metrics_port + number)]
@@ -63,12 +64,12 @@ class Supervisor:
     async def _run_one(self, arguments: Sequence[str]) -> int:
         process = await ChildProcess.start(arguments, environment())
         self._running.add(process)
-        if self._stopping.is_set():  # while it was being started
+        if self._stopping.is_set():  # stopped during the start
             process.drain()
         code = await process.wait()
         self._running.discard(process)
         if code in {-signal.SIGTERM, -signal.SIGINT, EXIT_CODE} and self._stopping.is_set():
-            return 0  # it had not got as far as to claim anything
+            return 0  # the signal arrived before the worker claimed jobs
         return 1 if code < 0 else code
 
     async def _pause(self, seconds: float) -> None:

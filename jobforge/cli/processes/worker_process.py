@@ -1,4 +1,4 @@
-"""A worker process put together: app, database, runners, signals."""
+"""Assemble and run a worker, scheduler or supervisor process: app, database, signals, metrics."""
 
 import asyncio
 import gc
@@ -53,16 +53,16 @@ if TYPE_CHECKING:
 
 _SLOTS_PER_CORE = 2
 _INLINE_SLOTS = 100
-_GC_THRESHOLD = 20_000  # so many new objects; Python's own figure is 700
+_GC_THRESHOLD = 20_000  # new objects per collection; Python's default is 700
 
 
 def load_app(target: str, config: Config) -> JobForge:
-    """The app, with the commands of the settings; from now on we write lines of our own."""
+    """Configure logs and secrets, then load the app and add the commands in the settings."""
     _configure_logs(config)
     _register_secrets(config)
     with logs.capture_output():
         app = loader.load_app(target)
-    setup.configure("jobforge-worker")  # unless the app has set it up
+    setup.configure("jobforge-worker")  # does nothing if the app has configured tracing
     add_commands(app.command, config.commands)
     return app
 
@@ -72,15 +72,15 @@ def count_slots(
     queues: Mapping[str, int | None],
     concurrency: int | None,
 ) -> dict[str, int]:
-    """How many jobs of each queue may run at once.
+    """Return the number of slots of each queue.
 
-    Without queues, those of the definitions. A queue without a number has `concurrency` slots; else
-    two per core, or 100 when all its jobs run inline.
+    Without `queues`, the queues of the definitions. A queue without a number gets `concurrency`
+    slots; default: two per core, or 100 if all its jobs run inline.
     """
     offered = list(definitions)
     named = queues or dict.fromkeys(sorted({each.settings.queue for each in offered}))
     if not named:
-        raise ConfigError("the app has no jobs", hint="declare one: @jf.job")
+        raise ConfigError("The app has no jobs", hint="Declare a job with @jf.job")
     return {
         queue: slots or concurrency or _default_slots(queue, offered)
         for queue, slots in named.items()
@@ -90,7 +90,7 @@ def count_slots(
 async def serve_worker(
     app: JobForge, target: str, config: Config, *, until_stdin_closes: bool
 ) -> int:
-    """Runs a worker until it is told to stop. The exit code is 1 when it was told so twice."""
+    """Run a worker until it is stopped. Return 1 after a second stop signal, otherwise 0."""
     server = address_from_config(config)
     database = _make_database(config) if server is None else _make_remote_engine(server)
     if server is None:
@@ -114,12 +114,12 @@ async def serve_worker(
         interrupts.on_stop_signals(asyncio.get_running_loop(), stop)
         if until_stdin_closes:
             _on_end_of_stdin(stop)
-        # All that was imported stays, and jobs come and go by the thousand: looking at them again
-        # and again would cost a tenth of the time.
+        # Imported objects stay alive and jobs create thousands of short-lived objects: without
+        # this, garbage collection would take about 10% of the time.
         gc.collect()
         gc.freeze()
         gc.set_threshold(_GC_THRESHOLD, *gc.get_threshold()[1:])
-        # What inline handlers print is theirs to say and ours to redact.
+        # Inline handlers print in this process: redact secrets in their output.
         with logs.capture_output():
             async with _serve_metrics(meters, config):
                 await worker.run()
@@ -130,7 +130,7 @@ async def serve_worker(
 
 
 async def serve_scheduler(config: Config, *, until_stdin_closes: bool) -> int:
-    """Runs a scheduler alone until it is told to stop."""
+    """Run a scheduler without a worker until it is stopped."""
     _configure_logs(config)
     _register_secrets(config)
     database = _make_database(config)
@@ -152,16 +152,16 @@ async def serve_scheduler(config: Config, *, until_stdin_closes: bool) -> int:
 
 
 async def serve_supervisor(config: Config) -> int:
-    """Runs several workers with our own arguments."""
+    """Run several workers with this process's arguments. Return the exit code."""
     _configure_logs(config)
-    # Of two values for an option the last one counts.
-    fleet = Supervisor(
+    # Click uses the last value of a repeated option.
+    supervisor = Supervisor(
         [*sys.argv[1:], "--processes", "1"],
         size=config.processes,
         metrics_port=config.metrics_port,
     )
-    interrupts.on_stop_signals(asyncio.get_running_loop(), fleet.stop)
-    return await fleet.run()
+    interrupts.on_stop_signals(asyncio.get_running_loop(), supervisor.stop)
+    return await supervisor.run()
 
 
 def _make_database(config: Config) -> Database:
@@ -175,7 +175,7 @@ def _make_database(config: Config) -> Database:
 def _make_remote_engine(server: ServerAddress) -> "HttpEngine":
     from jobforge.client.worker_engine import HttpEngine
 
-    logging.getLogger("httpx2").setLevel(logging.WARNING)  # it has a line for each request
+    logging.getLogger("httpx2").setLevel(logging.WARNING)  # it logs each request
     return HttpEngine(server)
 
 
@@ -198,7 +198,7 @@ def _configure_logs(config: Config, worker_id: UUID | None = None) -> None:
 
 
 def _register_secrets(config: Config) -> None:
-    """Hide the secrets of this process in its log lines, and those of jobs in their output."""
+    """Register the secrets to redact: in this process's logs, and in the output of jobs."""
     for setting in ("database_url", "listen_url"):
         if url := getattr(config, setting):
             with explain_url_errors():
@@ -247,10 +247,10 @@ def _make_worker(
     config: Config,
     meters: Meters | None,
 ) -> Worker:
-    def isolated(host: JobServices) -> Runner:
+    def make_process_runner(services: JobServices) -> Runner:
         return ProcessRunner(
             target,
-            host,
+            services,
             environment=environment(),
             job_environment=config.job_environment,
             secret_files=secret_files(config),
@@ -265,7 +265,7 @@ def _make_worker(
 
     runners: Mapping[Isolation, Callable[[JobServices], Runner]] = {
         "inline": InlineRunner,
-        "process": isolated,
+        "process": make_process_runner,
     }
     definitions = filter_servable(app.definitions.values(), config.allowed_commands)
     queues = count_slots(definitions, config.queues, config.concurrency)
@@ -291,7 +291,7 @@ def _make_worker(
         build=config.build,
         artifacts=_open_artifacts(config, database),
         make_connectors=make_connectors,
-        # Who works over a server leaves it to those with the database.
+        # A worker over HTTP has no database connection for a scheduler.
         scheduler=_make_scheduler(database, config, meters)
         if config.scheduler and isinstance(database, Database)
         else None,
@@ -310,7 +310,7 @@ def _make_scheduler(database: Database, config: Config, meters: Meters | None) -
 
 
 def _open_artifacts(config: Config, database: "Database | HttpEngine") -> Artifacts | None:
-    """None where the server's store is elsewhere, and nobody has said where."""
+    """Return the artifact store, or None for a worker over HTTP that has no store configured."""
     is_known = isinstance(database, Database) or config.artifacts is not None
     return open_artifacts(config) if is_known else None
 

@@ -1,12 +1,12 @@
-"""The only way out for what tenants ask for: an HTTP client that reaches public addresses alone.
+"""The only HTTP client for requests of tenants; it reaches public addresses only.
 
-    url.py        a URL in the one spelling that cannot be misread, or a refusal
-    addresses.py  which addresses nobody may reach
-    policy.py     what the operator allows and forbids on top
-    backend.py    resolves once, checks every answer, connects to what was checked
+    url.py        parses a URL into one unambiguous spelling, or refuses it
+    addresses.py  which addresses are public
+    policy.py     what the operator allows and forbids in addition
+    backend.py    resolves once, checks every address, connects to a checked address
     client.py     requests with deadlines, limits and checked redirects
 
-docs/connectors.md has the rules in the words of those who operate it.
+docs/connectors.md has the rules for operators.
 """
 
 from jobforge.connectors.egress.client import (

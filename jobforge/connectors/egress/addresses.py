@@ -1,7 +1,8 @@
-"""Addresses that nobody reaches by us: everything that is not a public host.
+"""Which addresses are public; requests of tenants reach no others by default.
 
-A list of our own, after IANA's registries of special-purpose addresses: what a library calls
-global has changed between releases, and knows neither metadata services nor translated addresses.
+The list follows IANA's registries of special-purpose addresses. It does not rely on a library,
+because their `is_global` has changed between releases and ignores metadata services and translated
+addresses.
 """
 
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
@@ -15,9 +16,9 @@ _DENIED_4 = tuple(
         (
             "0.0.0.0/8",  # this host
             "10.0.0.0/8",
-            "100.64.0.0/10",  # behind a carrier's NAT; a metadata service lives here too
+            "100.64.0.0/10",  # carrier-grade NAT; includes a metadata service
             "127.0.0.0/8",
-            "168.63.129.16/32",  # Azure's wire server: it looks public
+            "168.63.129.16/32",  # Azure's wire server, in a public range
             "169.254.0.0/16",  # link-local, and the metadata of most clouds
             "172.16.0.0/12",
             "192.0.0.0/24",
@@ -31,31 +32,31 @@ _DENIED_4 = tuple(
             "198.51.100.0/24",
             "203.0.113.0/24",
             "224.0.0.0/4",  # multicast
-            "240.0.0.0/4",  # reserved, and broadcast
+            "240.0.0.0/4",  # reserved and broadcast
         ),
     )
 )
-# IPv6 is public in this block alone; mapped, compatible, unique-local, link-local and multicast
-# addresses lie outside.
+# Only this block of IPv6 is public; mapped, compatible, unique-local, link-local and multicast
+# addresses are outside.
 _GLOBAL_6 = IPv6Network("2000::/3")
 _DENIED_6 = tuple(
     map(
         IPv6Network,
         (
-            "2001::/23",  # IETF assignments, Teredo among them
+            "2001::/23",  # IETF assignments, including Teredo
             "2001:db8::/32",
-            "2002::/16",  # 6to4 leads to an IPv4 address of the sender's choice
+            "2002::/16",  # 6to4 reaches any IPv4 address that the sender encodes
             "2620:4f:8000::/48",
             "3fff::/20",
         ),
     )
 )
-# An IPv4 address as networks without IPv4 write it.
+# An IPv4 address as networks without IPv4 encode it.
 _NAT64 = IPv6Network("64:ff9b::/96")
 
 
 def parse_address(text: str) -> IpAddress | None:
-    """An address in its one ordinary spelling; None for anything else, zone ids included."""
+    """Parse an address in its standard spelling; None for anything else, including zone IDs."""
     if "%" in text:
         return None
     try:
@@ -65,7 +66,7 @@ def parse_address(text: str) -> IpAddress | None:
 
 
 def unwrap_ipv4(address: IpAddress) -> IpAddress:
-    """The IPv4 address that an IPv6 address stands for, where it stands for one."""
+    """Return the IPv4 address that an IPv6 address embeds, or else the address itself."""
     if isinstance(address, IPv4Address):
         return address
     if address in _NAT64:
@@ -77,7 +78,7 @@ def unwrap_ipv4(address: IpAddress) -> IpAddress:
 
 
 def is_public(address: IpAddress) -> bool:
-    """Whether it is a host of the public Internet as far as the address tells."""
+    """Return whether this is a public Internet address."""
     if isinstance(address, IPv6Address) and address in _NAT64:
         address = unwrap_ipv4(address)
     if isinstance(address, IPv4Address):

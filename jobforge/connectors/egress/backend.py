@@ -1,7 +1,7 @@
-"""Connections to what was checked: resolves once, and connects to one of those answers.
+"""Connects only to checked addresses: resolves a name once and connects to one of the results.
 
-There is no second lookup that could answer otherwise, and none is made when an answer is bad: a
-name with one forbidden address is refused whole.
+A second lookup could return another address (DNS rebinding). A name with one forbidden address is
+refused even if its other addresses are allowed.
 """
 
 import asyncio
@@ -18,11 +18,11 @@ from jobforge.observability import logs
 
 Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
 
-_MOST_ADDRESSES = 4  # tried of one name
+_MOST_ADDRESSES = 4  # attempts per name
 
 
 class GuardedBackend(AsyncNetworkBackend):
-    """What httpcore2 connects by."""
+    """The network backend that httpcore2 connects through."""
 
     def __init__(
         self,
@@ -39,7 +39,7 @@ class GuardedBackend(AsyncNetworkBackend):
         self,
         host: str,
         port: int,
-        timeout: float | None = None,  # noqa: ASYNC109 - as httpcore2 has it
+        timeout: float | None = None,  # noqa: ASYNC109 - httpcore2's signature
         local_address: str | None = None,
         socket_options: Iterable[SOCKET_OPTION] | None = None,
     ) -> AsyncNetworkStream:
@@ -94,7 +94,7 @@ class GuardedBackend(AsyncNetworkBackend):
     async def _verify_peer(
         self, stream: AsyncNetworkStream, address: IpAddress
     ) -> AsyncNetworkStream:
-        """The peer is who we meant: whatever lies between may have redirected us."""
+        """Check the peer's address: something in between may have redirected the connection."""
         peer = stream.get_extra_info("server_addr")
         if peer is None or parse_address(str(peer[0])) != address:
             await stream.aclose()
@@ -103,12 +103,12 @@ class GuardedBackend(AsyncNetworkBackend):
 
 
 def _log_blocked(host: str, port: int, address: str) -> None:
-    """Those who operate it; the tenant is not told what a name leads to."""
+    """Log for operators; the tenant must not learn which address a name resolves to."""
     logs.emit("egress.blocked", level="warning", host=host, port=port, address=address)
 
 
 class ProxyBackend(AsyncNetworkBackend):
-    """Connects to the operator's proxy and nowhere else; which hosts it leads to, it decides."""
+    """Connects only to the operator's proxy, which decides which hosts it reaches."""
 
     def __init__(
         self, host: str, port: int | None, network: AsyncNetworkBackend | None = None
@@ -120,7 +120,7 @@ class ProxyBackend(AsyncNetworkBackend):
         self,
         host: str,
         port: int,
-        timeout: float | None = None,  # noqa: ASYNC109 - as httpcore2 has it
+        timeout: float | None = None,  # noqa: ASYNC109 - httpcore2's signature
         local_address: str | None = None,
         socket_options: Iterable[SOCKET_OPTION] | None = None,
     ) -> AsyncNetworkStream:

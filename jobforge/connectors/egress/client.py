@@ -1,7 +1,7 @@
-"""Requests of tenants: each on a connection of its own, within a deadline and limits.
+"""HTTP client for requests of tenants: one connection per request, with a deadline and limits.
 
-Redirects are followed by us, so that every hop is checked as the first; proxies that the
-environment names are not used.
+The client follows redirects itself, so that each hop is checked like the first. It ignores proxies
+from the environment.
 """
 
 import asyncio
@@ -47,11 +47,11 @@ _REDIRECTS = frozenset((301, 302, 303, 307, 308))
 
 @dataclass(frozen=True, slots=True)
 class EgressRequest:
-    """`private` are names of headers that only the first origin may see, besides the usual ones.
+    """`private_headers` are sent to the first origin only, as are the usual credential headers.
 
-    With `redirects` of 0 a redirect is an answer as any other. `traceparent` is where it comes
-    from, unless a header says so. Without `needs_body` only as much of the answer's is read as
-    comes soon, is within the limit and is legible.
+    With `redirects=0` a redirect is an ordinary response. `traceparent` is sent unless a header
+    sets it. Without `needs_body`, the client returns only the part of the body that arrives soon,
+    is within the limit and can be decoded.
     """
 
     method: str
@@ -68,7 +68,7 @@ class EgressRequest:
 
 @dataclass(frozen=True, slots=True)
 class EgressResponse:
-    """`body` is decompressed; `url` is where it came from in the end."""
+    """`body` is decompressed; `url` is the URL after redirects."""
 
     status: int
     headers: Headers
@@ -80,7 +80,7 @@ class EgressResponse:
 
 
 class EgressClient:
-    """The guarded client. `resolve`, `network` and `ssl_context` are the ways of the system."""
+    """The guarded client. `resolve`, `network` and `ssl_context` default to the system's."""
 
     def __init__(
         self,
@@ -101,7 +101,7 @@ class EgressClient:
         self._ssl_context = ssl_context
 
     async def send(self, request: EgressRequest) -> EgressResponse:
-        """Raises an EgressError, or Invalid for what can be no request."""
+        """Send a request. Raises an EgressError, or Invalid for a malformed request."""
         target = read_url(request.url, self.policy)
         with tracing.client_span(request.method, target.host, target.port) as span:
             traced = _add_traceparent(request, tracing.current_traceparent())
@@ -120,23 +120,23 @@ class EgressClient:
             ) from None
 
     async def _follow(self, request: EgressRequest, target: Destination) -> EgressResponse:
-        left = request.redirects
+        remaining = request.redirects
         while True:
             with _translate_errors(target):
                 response = await self._exchange(request, target)
-            where = response.header("location")
-            if not request.redirects or response.status not in _REDIRECTS or where is None:
+            location = response.header("location")
+            if not request.redirects or response.status not in _REDIRECTS or location is None:
                 return response
-            if left == 0:
+            if remaining == 0:
                 raise TooManyRedirects(f"more than {request.redirects} redirects")
-            left -= 1
-            onward = _redirect_target(where, target, self.policy)
-            request = _redirect_request(request, response.status, target, onward)
-            target = onward
+            remaining -= 1
+            next_target = _redirect_target(location, target, self.policy)
+            request = _redirect_request(request, response.status, target, next_target)
+            target = next_target
 
     async def _exchange(self, request: EgressRequest, target: Destination) -> EgressResponse:
         async with self._open_pool() as pool:
-            asked = httpcore2.Request(
+            request_out = httpcore2.Request(
                 request.method,
                 httpcore2.URL(
                     scheme=target.scheme, host=target.host, port=target.port, target=target.path
@@ -145,19 +145,19 @@ class EgressClient:
                 content=request.body,
                 extensions={"timeout": {"connect": _CONNECT_S}},
             )
-            answer = await pool.handle_async_request(asked)
+            response = await pool.handle_async_request(request_out)
             try:
-                body = await _body(request, answer)
+                body = await _body(request, response)
             finally:
-                await answer.aclose()
+                await response.aclose()
         headers = tuple(
-            (name.decode("latin-1"), text.decode("latin-1")) for name, text in answer.headers
+            (name.decode("latin-1"), text.decode("latin-1")) for name, text in response.headers
         )
-        return EgressResponse(answer.status, headers, body, target.url)
+        return EgressResponse(response.status, headers, body, target.url)
 
     @asynccontextmanager
     async def _open_pool(self) -> AsyncIterator[httpcore2.AsyncConnectionPool]:
-        """A pool of one connection for one request: tenants share none."""
+        """Open a pool of one connection for one request: tenants do not share connections."""
         if self._ssl_context is None:
             self._ssl_context = httpcore2.default_ssl_context()
         async with httpcore2.AsyncConnectionPool(
@@ -170,16 +170,16 @@ class EgressClient:
             yield pool
 
 
-async def _body(request: EgressRequest, answer: httpcore2.Response) -> bytes:
+async def _body(request: EgressRequest, response: httpcore2.Response) -> bytes:
     if request.method == "HEAD":
         return b""
     read = read_body if request.needs_body else read_body_prefix
-    return await read(answer, limit=request.limit_bytes)
+    return await read(response, limit=request.limit_bytes)
 
 
 def open_egress(config: Config) -> EgressClient:
-    """The client of this process, as its settings have it."""
-    logging.getLogger("httpcore2").setLevel(logging.WARNING)  # it would show headers
+    """Return the client for this process's configuration."""
+    logging.getLogger("httpcore2").setLevel(logging.WARNING)  # its debug log has headers
     return EgressClient(policy_from_config(config), ssl_context=httpcore2.default_ssl_context())
 
 
@@ -197,7 +197,7 @@ def _proxy(url: str | None) -> httpcore2.Proxy | None:
 
 
 def _add_traceparent(request: EgressRequest, current: str | None) -> EgressRequest:
-    """With a header that says where it comes from."""
+    """Add the traceparent header unless the request has one."""
     traceparent = current or request.traceparent
     if traceparent is None or any(name.lower() == "traceparent" for name, _ in request.headers):
         return request
@@ -206,30 +206,30 @@ def _add_traceparent(request: EgressRequest, current: str | None) -> EgressReque
 
 def _headers(request: EgressRequest, target: Destination) -> list[tuple[bytes, bytes]]:
     given = [(name.encode(), value.encode("latin-1")) for name, value in request.headers]
-    own = [(b"host", target.authority.encode()), (b"accept-encoding", b"identity")]
-    own.append((b"connection", b"close"))
+    headers = [(b"host", target.authority.encode()), (b"accept-encoding", b"identity")]
+    headers.append((b"connection", b"close"))
     if not any(name.lower() == b"user-agent" for name, _ in given):
-        own.append((b"user-agent", b"JobForge"))
+        headers.append((b"user-agent", b"JobForge"))
     if request.body is not None or request.method in {"POST", "PUT", "PATCH"}:
-        own.append((b"content-length", str(len(request.body or b"")).encode()))
-    return [*own, *given]
+        headers.append((b"content-length", str(len(request.body or b"")).encode()))
+    return [*headers, *given]
 
 
-def _redirect_target(where: str, target: Destination, policy: Policy) -> Destination:
+def _redirect_target(location: str, target: Destination, policy: Policy) -> Destination:
     try:
-        return read_url(urljoin(target.url, where), policy)
+        return read_url(urljoin(target.url, location), policy)
     except (Invalid, ValueError):
         raise BadResponse("the response redirects to what is no URL") from None
 
 
 def _redirect_request(
-    request: EgressRequest, status: int, target: Destination, onward: Destination
+    request: EgressRequest, status: int, target: Destination, next_target: Destination
 ) -> EgressRequest:
-    """The request of the next hop, as browsers make it; a body stays with the first origin."""
+    """Return the request of the next hop, like browsers; a body goes only to the first origin."""
     becomes_get = (status == 303 and request.method != "HEAD") or (
         status in {301, 302} and request.method == "POST"
     )
-    if onward.origin != target.origin:
+    if next_target.origin != target.origin:
         if request.body is not None and not becomes_get:
             raise _body_redirect_error()
         request = replace(
@@ -254,7 +254,7 @@ def _body_redirect_error() -> BadResponse:
 
 @contextmanager
 def _translate_errors(target: Destination) -> Iterator[None]:
-    """Errors of the transport in our words, which name no address that a name was resolved to."""
+    """Translate httpcore2's errors; the messages must not reveal a resolved address."""
     try:
         yield
     except httpcore2.TimeoutException:
@@ -272,7 +272,7 @@ def _translate_errors(target: Destination) -> Iterator[None]:
 
 
 def _connect_error(error: Exception, target: Destination) -> EgressError:
-    cause = error.args[0] if error.args else None  # the pool takes it from the chain
+    cause = error.args[0] if error.args else None  # the pool clears __cause__
     if isinstance(cause, ssl.SSLCertVerificationError):
         return TlsError(f"the certificate is refused: {cause.verify_message}")
     if isinstance(cause, ssl.SSLError):

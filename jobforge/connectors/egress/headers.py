@@ -1,4 +1,4 @@
-"""Headers of a request: which ones may be given, and which ones only the first origin sees."""
+"""Headers of a request: which ones a tenant may set, and which ones only the first origin gets."""
 
 import re
 from collections.abc import Collection, Sequence
@@ -12,7 +12,7 @@ _MOST = 60
 _LONGEST = 8_192
 _NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}")
 _VALUE = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
-# Of the connection, which is ours, or about the body, which we have measured ourselves.
+# Headers about the connection or the body, which the client sets itself.
 FORBIDDEN_HEADERS = frozenset(
     (
         *("connection", "keep-alive", "proxy-authenticate", "proxy-authorization"),
@@ -20,21 +20,21 @@ FORBIDDEN_HEADERS = frozenset(
         *("host", "content-length", "expect", "accept-encoding"),
     )
 )
-# As JSON Schema knows it, which compares letters as they are.
+# For JSON Schema, whose patterns are case-sensitive.
 FORBIDDEN_HEADERS_PATTERN = "^({})$".format(
     "|".join(
         "".join(f"[{sign.upper()}{sign}]" if sign.isalpha() else sign for sign in name)
         for name in sorted(FORBIDDEN_HEADERS)
     )
 )
-# Words that name a credential in a header, besides those of `is_secret_name`.
+# Parts of header names that indicate a credential, in addition to `is_secret_name`.
 _PRIVATE = re.compile(
     r"key|auth|sig|signature|session|secret|passw|credential|csrf|xsrf|assertion|access"
 )
 
 
 def check_headers(headers: Headers, *, field: str = "headers") -> None:
-    """Invalid when a name or a value cannot be sent, or is not the caller's to set."""
+    """Raise Invalid if a header is malformed, or may not be set by the caller."""
     if len(headers) > _MOST:
         raise Invalid(f"{field} has more than {_MOST} headers", field=field)
     for name, value in headers:
@@ -42,13 +42,13 @@ def check_headers(headers: Headers, *, field: str = "headers") -> None:
             raise Invalid(f"{field} has a name that no header can have", field=field)
         if name.lower() in FORBIDDEN_HEADERS:
             raise Invalid(f"the header {name} is set by the connector alone", field=field)
-        # The value is not shown: it may be a secret.
+        # Do not quote the value: it may be a secret.
         if len(value) > _LONGEST or not _VALUE.fullmatch(value):
             raise Invalid(f"the header {name} has a value that cannot be sent", field=field)
 
 
 def remove_private_headers(headers: Headers, private: Collection[str]) -> Headers:
-    """What another origin may see: no header that is named there or sounds like a credential."""
+    """Return the headers for another origin: without `private` ones and credentials."""
     hidden = {name.lower() for name in private}
     return tuple(
         (name, value)

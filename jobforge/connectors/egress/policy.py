@@ -1,4 +1,4 @@
-"""What the operator of an installation allows and forbids beyond the public Internet."""
+"""What the operator allows and forbids in addition to the public Internet."""
 
 import contextlib
 import fcntl
@@ -21,15 +21,15 @@ from jobforge.connectors.egress.addresses import (
 from jobforge.errors import ConfigError
 
 _PORTS = (443, 80)
-_SIOCGIFADDR = 0x8915  # of Linux; elsewhere it is refused
+_SIOCGIFADDR = 0x8915  # Linux only; other systems reject it
 
 
 @dataclass(frozen=True, slots=True)
 class AllowEntry:
     """An entry of egress_allow: `10.1.2.3:8443`, `10.0.0.0/8`, `[fd00::1]:443` or `*:8443`."""
 
-    network: IpNetwork | None  # None: every address that is allowed anyhow
-    port: int | None  # None: the usual ones
+    network: IpNetwork | None  # None: every public address
+    port: int | None  # None: ports 443 and 80
 
     def has_port(self, port: int) -> bool:
         return port in _PORTS if self.port is None else port == self.port
@@ -42,7 +42,7 @@ class AllowEntry:
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """`forbidden` are the addresses of this service itself and of its database."""
+    """Rules for egress; `forbidden` has the addresses of this machine and of its database."""
 
     allowed: tuple[AllowEntry, ...] = ()
     forbidden: frozenset[IpAddress] = frozenset()
@@ -63,7 +63,7 @@ class Policy:
 
 
 def policy_from_config(config: Config) -> Policy:
-    """As the settings have it; looks up the hosts of the database."""
+    """Return the configured policy; resolves the database's hosts."""
     return Policy(
         allowed=tuple(map(parse_allow_entry, config.egress_allow)),
         forbidden=frozenset((*own_addresses(), *_databases(config))),
@@ -73,7 +73,7 @@ def policy_from_config(config: Config) -> Policy:
 
 
 def parse_allow_entry(entry: str) -> AllowEntry:
-    """ConfigError when it is none."""
+    """Parse an entry of egress_allow. Raises ConfigError for an invalid entry."""
     host, port = _split(entry)
     if host == "*" and port is not None:
         return AllowEntry(None, port)
@@ -88,18 +88,18 @@ def parse_allow_entry(entry: str) -> AllowEntry:
 
 
 def own_addresses() -> set[IpAddress]:
-    """Those of this machine, as far as it tells them without a lookup."""
+    """Return the addresses of this machine that can be found without a DNS lookup."""
     found: set[str] = set()
-    for family, anywhere in ((socket.AF_INET, "192.0.2.1"), (socket.AF_INET6, "2001:db8::1")):
-        # A datagram socket sends nothing when it is connected, and learns which address it has.
+    for family, remote in ((socket.AF_INET, "192.0.2.1"), (socket.AF_INET6, "2001:db8::1")):
+        # Connecting a datagram socket sends nothing, but assigns its local address.
         with contextlib.suppress(OSError), socket.socket(family, socket.SOCK_DGRAM) as sock:
-            sock.connect((anywhere, 9))
+            sock.connect((remote, 9))
             found.add(sock.getsockname()[0])
     return _addresses(found) | _of_interfaces()
 
 
 def _of_interfaces() -> set[IpAddress]:
-    """On Linux, those of all its interfaces."""
+    """Return the addresses of all network interfaces, on Linux."""
     found: set[IpAddress] = set()
     with contextlib.suppress(OSError):
         for line in Path("/proc/net/if_inet6").read_text(encoding="ascii").splitlines():
@@ -107,8 +107,8 @@ def _of_interfaces() -> set[IpAddress]:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
         for _, name in socket.if_nameindex():
             with contextlib.suppress(OSError):
-                answer = fcntl.ioctl(sock, _SIOCGIFADDR, struct.pack("256s", name.encode()))
-                found.add(IPv4Address(answer[20:24]))
+                result = fcntl.ioctl(sock, _SIOCGIFADDR, struct.pack("256s", name.encode()))
+                found.add(IPv4Address(result[20:24]))
     return found
 
 

@@ -1,8 +1,8 @@
-"""Name lookups in threads, of which each tenant has a share.
+"""DNS lookups in threads, with a limited number of threads per tenant.
 
 The system's lookup cannot be interrupted and may take minutes. So a request stops waiting for it
-after a few seconds, but its thread counts against the tenant's share until it returns: names that
-no server answers for delay the lookups of their own tenant only.
+after a few seconds, but its thread counts against the tenant's share until it returns: names whose
+servers do not respond delay only their own tenant's lookups.
 """
 
 import asyncio
@@ -25,13 +25,13 @@ LookupOwner = UUID | None
 
 
 def look_up(host: str, port: int) -> Sequence[str]:
-    """The addresses of a name, as the system knows them."""
+    """Return the addresses of a name from the system's resolver."""
     found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     return [str(info[4][0]) for info in found]
 
 
 class Resolver:
-    """`share` is the number of threads that the lookups of one tenant may occupy."""
+    """Resolves names; `share` is the number of threads that one tenant's lookups may occupy."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class Resolver:
         self._waiting: defaultdict[LookupOwner, deque[_Lookup]] = defaultdict(deque)
 
     async def resolve(self, host: str, port: int) -> Sequence[str]:
-        """Raises DeadlineExceeded, and OSError as getaddrinfo does."""
+        """Return the addresses. Raises DeadlineExceeded, and OSError like getaddrinfo."""
         job = CURRENT_JOB.get()
         tenant_id = None if job is None else job.tenant_id
         found: Future[Sequence[str]] = Future()
@@ -65,7 +65,7 @@ class Resolver:
             raise DeadlineExceeded(message) from None
 
     def _start(self, tenant_id: LookupOwner) -> None:
-        """Begin as many of the tenant's lookups as it has threads for. Under the lock."""
+        """Start as many of the tenant's lookups as its share allows. Call with the lock held."""
         waiting = self._waiting[tenant_id]
         while waiting and self._running[tenant_id] < self._share:
             host, port, found = waiting.popleft()
@@ -80,7 +80,7 @@ class Resolver:
     ) -> None:
         try:
             found.set_result(self._look_up(host, port))
-        except BaseException as error:  # noqa: BLE001 - raised where it is awaited
+        except BaseException as error:  # noqa: BLE001 - the future raises it in the waiting task
             found.set_exception(error)
         finally:
             with self._lock:

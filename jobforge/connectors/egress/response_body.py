@@ -1,4 +1,4 @@
-"""The body of a response, read piece by piece and never beyond its limit, compressed or not."""
+"""Reads a response's body in chunks up to a limit, compressed or not."""
 
 import asyncio
 import zlib
@@ -8,37 +8,40 @@ import httpcore2
 
 from jobforge.errors import BadResponse, ResponseTooLarge
 
-# zlib's own words: 16 + 15 for gzip alone, 32 + 15 for gzip or zlib by its header.
+# Values of zlib's wbits: 16 + 15 for gzip, 32 + 15 to detect gzip or zlib by the header.
 _WINDOWS = {"gzip": 31, "x-gzip": 31, "deflate": 47}
 _GLIMPSE_S = 5.0
 _UNREADABLE = (BadResponse, ResponseTooLarge, httpcore2.NetworkError, httpcore2.ProtocolError)
 
 
-async def read_body(answer: httpcore2.Response, *, limit: int) -> bytes:
-    """ResponseTooLarge beyond the limit, which counts what was sent and what it unpacks to."""
-    _refuse_content_length(answer, limit)
-    return b"".join([piece async for piece in _pieces(answer, limit)])
+async def read_body(response: httpcore2.Response, *, limit: int) -> bytes:
+    """Return the body. Raises ResponseTooLarge if it exceeds the limit, compressed or not."""
+    _refuse_content_length(response, limit)
+    return b"".join([piece async for piece in _pieces(response, limit)])
 
 
-async def read_body_prefix(answer: httpcore2.Response, *, limit: int) -> bytes:
-    """What comes soon and can be read, for those to whom the status says all."""
+async def read_body_prefix(response: httpcore2.Response, *, limit: int) -> bytes:
+    """Return the part of the body that arrives soon and can be decoded; never raise.
+
+    For callers that need only the status.
+    """
     body = bytearray()
     try:
         async with asyncio.timeout(_GLIMPSE_S):
-            async for piece in _pieces(answer, limit):
+            async for piece in _pieces(response, limit):
                 body += piece
     except (*_UNREADABLE, OSError):
         pass
     return bytes(body)
 
 
-async def _pieces(answer: httpcore2.Response, limit: int) -> AsyncIterator[bytes]:
-    encodings = _encodings(answer)
+async def _pieces(response: httpcore2.Response, limit: int) -> AsyncIterator[bytes]:
+    encodings = _encodings(response)
     if len(encodings) > 1 or not _WINDOWS.keys() >= set(encodings):
         raise BadResponse("the response is compressed in a way that was not asked for")
     unpacked = _Decompressor(_WINDOWS[encodings[0]], limit) if encodings else None
     received = unpacked_bytes = 0
-    async for chunk in answer.aiter_stream():
+    async for chunk in response.aiter_stream():
         received += len(chunk)
         piece = unpacked.feed(chunk) if unpacked else chunk
         unpacked_bytes += len(piece)
@@ -56,7 +59,7 @@ class _Decompressor:
 
     def feed(self, chunk: bytes) -> bytes:
         try:
-            # One byte more than may be: it shows that there is more.
+            # One byte above the limit shows that there is more.
             plain = self._zlib.decompress(chunk, self._left + 1)
         except zlib.error:
             raise BadResponse("the response cannot be decompressed") from None
@@ -68,18 +71,18 @@ class _Decompressor:
             raise BadResponse("the response ends in the middle of what is compressed")
 
 
-def _encodings(answer: httpcore2.Response) -> list[str]:
+def _encodings(response: httpcore2.Response) -> list[str]:
     found = [
         value.decode("latin-1")
-        for name, value in answer.headers
+        for name, value in response.headers
         if name.lower() == b"content-encoding"
     ]
-    words = [word.strip().lower() for word in ",".join(found).split(",")]
-    return [word for word in words if word not in {"", "identity"}]
+    encodings = [encoding.strip().lower() for encoding in ",".join(found).split(",")]
+    return [encoding for encoding in encodings if encoding not in {"", "identity"}]
 
 
-def _refuse_content_length(answer: httpcore2.Response, limit: int) -> None:
-    for name, value in answer.headers:
+def _refuse_content_length(response: httpcore2.Response, limit: int) -> None:
+    for name, value in response.headers:
         if name.lower() == b"content-length" and value.isdigit() and int(value) > limit:
             raise _too_large(limit)
 

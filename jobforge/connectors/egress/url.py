@@ -1,6 +1,6 @@
-"""A URL in the one spelling that every part of a program reads alike, or a refusal.
+"""Parses a URL into one spelling that every component reads alike, or refuses it.
 
-Nothing is looked up here: this is also what a URL is checked by when it is saved.
+Does no DNS lookup: this module also validates URLs when they are saved.
 """
 
 import re
@@ -18,7 +18,7 @@ MAX_URL_LENGTH = 2048
 
 _BRACKETS = re.compile(r"\[[0-9A-Fa-f:.]+\](:[0-9]*)?")
 _LABEL = re.compile(r"[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?")
-# What browsers take for an IPv4 address, in whatever base and number of parts.
+# A last label that browsers read as an IPv4 number, in any base and number of parts.
 _NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
 _NOT_PUBLIC = ("localhost", "local", "internal", "intranet", "lan", "home", "corp", "arpa")
 _PORTS = {"https": 443, "http": 80}
@@ -27,7 +27,7 @@ _SAFE = "/?:@!$&'()*+,;=-._~%"
 
 @dataclass(frozen=True, slots=True)
 class Destination:
-    """Where a request goes. `address` when the host is one; `path` includes the query."""
+    """The target of a request. `address` is set if the host is an address; `path` has the query."""
 
     scheme: str
     host: str
@@ -41,7 +41,7 @@ class Destination:
 
     @property
     def authority(self) -> str:
-        """As the header Host has it."""
+        """The value of the Host header."""
         host = f"[{self.host}]" if isinstance(self.address, IPv6Address) else self.host
         return host if self.port == _PORTS[self.scheme] else f"{host}:{self.port}"
 
@@ -51,7 +51,7 @@ class Destination:
 
 
 def read_url(text: str, policy: Policy, *, field: str = "url") -> Destination:
-    """Invalid when it is no URL that can be meant; AddressNotAllowed when it is, and may not be."""
+    """Parse a URL. Raises Invalid if it is malformed, AddressNotAllowed if it is forbidden."""
     if len(text) > MAX_URL_LENGTH:
         raise Invalid(f"{field} is longer than {MAX_URL_LENGTH:,} characters", field=field)
     if re.search(r"[\x00-\x20\x7f\\]", text):
@@ -81,7 +81,7 @@ def read_url(text: str, policy: Policy, *, field: str = "url") -> Destination:
 
 
 def _host(netloc: str, host: str, field: str) -> tuple[str, IpAddress | None]:
-    """The host in its canonical form, and the address that it is, if it is one."""
+    """Return the host in canonical form, and its address if it is one."""
     if netloc.startswith("["):
         address = parse_address(host)
         if not isinstance(address, IPv6Address) or not _BRACKETS.fullmatch(netloc):
@@ -102,7 +102,7 @@ def _host(netloc: str, host: str, field: str) -> tuple[str, IpAddress | None]:
 
 
 def _ascii(host: str, field: str) -> str:
-    """Lower case, names of other scripts in their ASCII form, without the dot of the root."""
+    """Return the name in lower case and ASCII (IDNA), without the trailing dot."""
     name = host.lower()
     if not name.isascii():
         try:

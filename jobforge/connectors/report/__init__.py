@@ -1,8 +1,8 @@
-"""Rows as files that people open: CSV, HTML, JSON.
+"""Writes rows as CSV, HTML or JSON files.
 
-Pure: rows in, pieces of bytes out, one after the other, so a report is never in memory as a whole.
-What is in the rows may come from anybody, and the programs that open the files believe a lot:
-escape.py takes care of that.
+Pure functions: they take rows and yield chunks of bytes, so a report is never in memory as a whole.
+Rows may have untrusted text, which spreadsheets and browsers would execute or misrender; escape.py
+escapes it.
 """
 
 from jobforge.connectors.report.csv import write_csv

@@ -1,4 +1,4 @@
-"""CSV as RFC 4180 has it: UTF-8, commas, CRLF."""
+"""CSV according to RFC 4180: UTF-8, commas, CRLF."""
 
 import csv
 import io
@@ -13,17 +13,17 @@ _ROWS_IN_PIECE = 500
 
 def write_csv(table: Table) -> Iterator[bytes]:
     yield _encode_rows([[escape_formula(column.title) for column in table.columns]])
-    gathered: list[list[str]] = []
+    batch: list[list[str]] = []
     for row in table:
-        gathered.append([_cell(value) for value in row])
-        if len(gathered) == _ROWS_IN_PIECE:
-            yield _encode_rows(gathered)
-            gathered = []
-    yield _encode_rows(gathered)
+        batch.append([_cell(value) for value in row])
+        if len(batch) == _ROWS_IN_PIECE:
+            yield _encode_rows(batch)
+            batch = []
+    yield _encode_rows(batch)
 
 
 def _cell(value: Json) -> str:
-    # A number is what it is, also below zero: no formula can hide in one.
+    # A number needs no escaping, even with a minus sign: it cannot be a formula.
     if isinstance(value, int | float):
         return format_cell(value)
     return escape_formula(format_cell(value))

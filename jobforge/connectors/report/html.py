@@ -1,4 +1,4 @@
-"""HTML that shows a table and can do nothing else: no script, nothing loaded, all text escaped."""
+"""HTML with one table and nothing active: no script, no external resource, all text escaped."""
 
 import base64
 import hashlib
@@ -29,14 +29,14 @@ def write_html(table: Table) -> Iterator[bytes]:
         f"<title>{title}</title>\n<style>{_STYLE}</style>\n</head>\n"
         f"<body>\n<h1>{title}</h1>\n<table>\n<thead><tr>{_headings(table)}</tr></thead>\n<tbody>\n"
     ).encode()
-    gathered: list[str] = []
+    batch: list[str] = []
     for row in table:
-        gathered.append("<tr>" + "".join(map(_cell, row)) + "</tr>\n")
-        if len(gathered) == _ROWS_IN_PIECE:
-            yield "".join(gathered).encode()
-            gathered = []
+        batch.append("<tr>" + "".join(map(_cell, row)) + "</tr>\n")
+        if len(batch) == _ROWS_IN_PIECE:
+            yield "".join(batch).encode()
+            batch = []
     note = f"<p>The first {table.count:,} rows; there are more.</p>\n" if table.is_truncated else ""
-    yield f"{''.join(gathered)}</tbody>\n</table>\n{note}</body>\n</html>\n".encode()
+    yield f"{''.join(batch)}</tbody>\n</table>\n{note}</body>\n</html>\n".encode()
 
 
 def _headings(table: Table) -> str:

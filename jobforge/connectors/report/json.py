@@ -1,4 +1,4 @@
-"""JSON for programs: values as they are, a row on each line, so that it can be read in pieces."""
+"""JSON with unchanged values and one row per line, so that it can be read line by line."""
 
 from collections.abc import Iterator
 
@@ -16,15 +16,15 @@ def write_json(table: Table) -> Iterator[bytes]:
         _encode_json(table.title),
         _encode_json(names),
     )
-    gathered: list[bytes] = []
-    before = b"\n"
+    batch: list[bytes] = []
+    separator = b"\n"
     for row in table:
-        gathered.append(before + _encode_json(dict(zip(names, row, strict=True))))
-        before = b",\n"
-        if len(gathered) == _ROWS_IN_PIECE:
-            yield b"".join(gathered)
-            gathered = []
-    yield b"".join(gathered) + b"\n]}\n"
+        batch.append(separator + _encode_json(dict(zip(names, row, strict=True))))
+        separator = b",\n"
+        if len(batch) == _ROWS_IN_PIECE:
+            yield b"".join(batch)
+            batch = []
+    yield b"".join(batch) + b"\n]}\n"
 
 
 def _encode_json(value: Json) -> bytes:

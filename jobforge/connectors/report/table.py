@@ -1,4 +1,4 @@
-"""A table: its columns, and rows as they come."""
+"""A table: its columns, and an iterator of its rows."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ _MOST_COLUMNS = 200
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """`field` is a member of the row, or a path to one: `customer.name`."""
+    """A column; `field` is a member of the row, or a path such as `customer.name`."""
 
     field: str
     title: str
@@ -30,7 +30,7 @@ class Column:
 
 @dataclass(slots=True)
 class Table:
-    """`rows` can be gone through once; they are counted as they pass."""
+    """`rows` can be iterated once; `count` counts them in the process."""
 
     columns: Sequence[Column]
     rows: Iterator[ReportRow]
@@ -49,17 +49,17 @@ class Table:
 
 
 def infer_columns(rows: Sequence[ReportRow]) -> list[Column]:
-    """For rows of which nothing else is known: all members that they have, as they come."""
+    """Return a column for each member of these rows, in order of appearance."""
     names = dict.fromkeys(name for row in rows for name in row)
     return [Column(name, name) for name in list(names)[:_MOST_COLUMNS]]
 
 
 def format_cell(value: Json) -> str:
-    """What a cell shows; what is no text or number is shown as JSON."""
+    """Return the text of a cell; values other than strings and integers are shown as JSON."""
     if value is None:
         return ""
     if isinstance(value, str):
         return value
     if isinstance(value, int) and not isinstance(value, bool):
-        return str(value)  # orjson has none of more than 64 bits
+        return str(value)  # orjson rejects integers of more than 64 bits
     return orjson.dumps(value, default=str).decode()

@@ -1,1 +1,1 @@
-"""The checks of `jobforge doctor`: facts of an installation, and findings from them."""
+"""The checks of `jobforge doctor`: collect facts about an installation and derive findings."""

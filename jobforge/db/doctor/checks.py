@@ -1,7 +1,7 @@
-"""What is wrong with an installation, and the command that mends it.
+"""What is wrong with an installation, and the command that fixes it.
 
-Each check is a pure function from facts (collect.py) to findings. A check that
-finds nothing wrong says so in one line, so that what was looked at is seen.
+Each check is a pure function from facts (collect.py) to findings. A check without problems yields
+one OK finding, so that the report shows what was checked.
 """
 
 from collections.abc import Iterator, Sequence
@@ -25,10 +25,10 @@ from jobforge.types.workers import WorkerInfo
 OLDEST_VERSION = 150000
 
 _SKEW_S = 1.0
-_HELD_S = 300.0  # a snapshot of that age hurts
+_HELD_S = 300.0  # a snapshot held for longer slows down claims
 _OLD_XIDS = 1_000_000
 _MANY_DEAD = 100_000
-_DEAD_SHARE = 5.0  # times as many as live ones
+_DEAD_SHARE = 5.0  # dead rows as a multiple of live rows
 _MOST_USED_SHARE = 0.8
 _DAYS_AHEAD = 2
 _STALE_WORKERS_SHOWN = 5
@@ -47,7 +47,7 @@ class Grade(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What a check found; `fix` is what to type or to set."""
+    """The outcome of a check; `fix` is a command to run or a setting to change."""
 
     check: str
     grade: Grade
@@ -57,17 +57,17 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """All that was found out. What could not be is None, and is then not judged."""
+    """All collected facts. A fact that could not be read is None, and its check is skipped."""
 
     inspection: Inspection
     round_trip_s: float
     skew_s: float
     schema_faults: Sequence[str] | None
-    is_notify_received: bool | None  # whether a NOTIFY came back to a LISTEN
+    is_notify_received: bool | None  # whether a LISTEN received its NOTIFY
     is_newer: bool = False  # the schema is of a later release than this one
     access_faults: Sequence[str] | None = ()
     server_conditions: ServerConditions = field(
-        default_factory=lambda: ServerConditions(True, True)  # noqa: FBT003 - all is well
+        default_factory=lambda: ServerConditions(True, True)  # noqa: FBT003 - both conditions hold by default
     )
     connections: ConnectionUsage = field(default_factory=lambda: ConnectionUsage(0, 1))
     vacuum_blockers: Sequence[VacuumBlocker] = ()
@@ -77,27 +77,27 @@ class Facts:
     troubles: Sequence[Trouble] | None = None
     unreadable: Sequence[Trouble] | None = None
     stores: Sequence[StoreUser] | None = None
-    readable_secret_files: Sequence[Path] | None = None  # with credentials, and jobs can read them
+    readable_secret_files: Sequence[Path] | None = None  # files with credentials that jobs can read
     bound_logins: Sequence[BoundLogin] | None = None
 
 
 _UPDATE = "update {0} set {2} where {1};  -- as a superuser; then set what is still needed again"
 _DELETE = "delete from {} where {};  -- as a superuser; then restart a worker: it declares it again"
 _REMOVED = '{"$unreadable": "removed"}'
-# For objects whose fields the engine reads one by one.
+# Columns that must stay valid for the engine, which reads their fields one by one.
 _SHORTENED = {
     ("connector_configs", "secrets"): "{}",
     ("definitions", "overrides"): "{}",
     ("definitions", "parameters"): "{}",
     ("definitions", "registered"): "{}",
-    ("operations", "progress"): '{"phase": "jobs"}',  # an erasure starts again
+    ("operations", "progress"): '{"phase": "jobs"}',  # an erasure restarts
     ("workflows", "callbacks"): "{}",
     ("workflows", "counts"): "{}",
 }
 
 
 def diagnose(facts: Facts) -> list[Finding]:
-    """In the order in which things build on each other."""
+    """Run all checks, in the order of their dependencies."""
     findings = [*_server(facts), *_schema(facts)]
     if facts.inspection.has_schema:
         for check in (
@@ -121,32 +121,32 @@ def diagnose(facts: Facts) -> list[Finding]:
 
 
 def advise_vacuum(facts: Facts) -> list[Finding]:
-    """What keeps dead rows in the tables; nothing when all is well."""
+    """Return what keeps dead rows in the tables; empty if vacuum can keep up."""
     return [each for each in (*_snapshots(facts), *_bloat(facts)) if each.grade is not Grade.OK]
 
 
 def _server(facts: Facts) -> Iterator[Finding]:
-    seen = facts.inspection
-    version = f"{seen.version // 10000}.{seen.version % 10000}"
-    if seen.version < OLDEST_VERSION:
+    inspection, login = facts.inspection, facts.inspection.user
+    version = f"{inspection.version // 10000}.{inspection.version % 10000}"
+    if inspection.version < OLDEST_VERSION:
         yield Finding(
             "server", Grade.FAILED, f"Postgres {version} is too old", "upgrade to Postgres 15 to 18"
         )
         return
     trip = f"{facts.round_trip_s * 1000:.1f} ms a round trip"
-    yield Finding("server", Grade.OK, f"Postgres {version}, as {seen.user}, {trip}")
-    if seen.is_replica:
+    yield Finding("server", Grade.OK, f"Postgres {version}, as {login}, {trip}")
+    if inspection.is_replica:
         yield Finding(
             "server",
             Grade.FAILED,
             "this is a replica: nothing can be written",
             "give the URL of the primary: JOBFORGE_DATABASE_URL",
         )
-    if seen.bypasses_rls or seen.is_superuser:
+    if inspection.bypasses_rls or inspection.is_superuser:
         yield Finding(
             "login",
             Grade.WARNING,
-            f"{seen.user} passes by row-level security: no place for applications and workers",
+            f"{login} passes by row-level security: no place for applications and workers",
             "create role app login in role jobforge_client;  -- or jobforge_worker, jobforge_admin",
         )
 
@@ -168,7 +168,7 @@ def _schema(facts: Facts) -> Iterator[Finding]:
             Grade.FAILED,
             _format_count(facts.schema_faults, "file is", "files are")
             + " not as this release has it",
-            # Where rights differ, the record of the files may not be readable.
+            # If rights differ, the record of applied files may be unreadable: migrate would fail.
             _REPAIR if facts.access_faults else _MIGRATE,
         )
     elif facts.schema_faults is not None:
@@ -242,21 +242,24 @@ def _clock(facts: Facts) -> Iterator[Finding]:
             yield _clock_finding(f"the clock of worker {worker.id} on {worker.host}", skew_s)
 
 
-def _clock_finding(whose: str, skew_s: float) -> Finding:
-    way = "ahead of" if skew_s > 0 else "behind"
+def _clock_finding(clock: str, skew_s: float) -> Finding:
+    direction = "ahead of" if skew_s > 0 else "behind"
     return Finding(
         "clock",
         Grade.WARNING,
-        f"{whose} is {abs(skew_s):.0f} s {way} the database's, which decides",
+        f"{clock} is {abs(skew_s):.0f} s {direction} the database's, which decides",
         "run a time service (chrony, systemd-timesyncd) on both",
     )
 
 
 def _durability(facts: Facts) -> Iterator[Finding]:
-    seen = facts.inspection
+    inspection = facts.inspection
     risky = [
         name
-        for name, is_on in (("fsync", seen.fsync), ("full_page_writes", seen.full_page_writes))
+        for name, is_on in (
+            ("fsync", inspection.fsync),
+            ("full_page_writes", inspection.full_page_writes),
+        )
         if not is_on
     ]
     for name in risky:
@@ -266,7 +269,7 @@ def _durability(facts: Facts) -> Iterator[Finding]:
             f"{name} is off: a crash of the machine can lose or corrupt every job",
             f"alter system set {name} = on; select pg_reload_conf();",
         )
-    if seen.synchronous_commit == "off":
+    if inspection.synchronous_commit == "off":
         yield Finding(
             "durability",
             Grade.FAILED,
@@ -310,19 +313,19 @@ def _blocks_vacuum(horizon: VacuumBlocker) -> bool:
 
 
 def _describe_blocker(horizon: VacuumBlocker) -> str:
-    who = {
+    holder = {
         "session": f"session {horizon.name}",
         "prepared": f"the prepared transaction {horizon.name}",
         "slot": f"the replication slot {horizon.name}",
         "standby": f"the standby {horizon.program}",
     }[horizon.kind]
-    about = ", ".join(filter(None, (horizon.login, horizon.program, horizon.state)))
+    details = ", ".join(filter(None, (horizon.login, horizon.program, horizon.state)))
     since = f" for {horizon.seconds / 60:.0f} minutes" if horizon.seconds else ""
-    return f"{who} ({about}) holds a snapshot{since}: dead rows pile up, and claims slow down"
+    return f"{holder} ({details}) holds a snapshot{since}: dead rows pile up, and claims slow down"
 
 
 def suggest_release(horizon: VacuumBlocker) -> str:
-    """What ends it."""
+    """Return the statement or setting that releases the snapshot."""
     match horizon.kind:
         case "prepared":
             return f"rollback prepared '{horizon.name}';  -- or commit it"
@@ -404,7 +407,7 @@ def _workers(facts: Facts) -> Iterator[Finding]:
 
 
 def _stores(facts: Facts) -> Iterator[Finding]:
-    """Whether apps, servers and workers share one artifact store."""
+    """Check whether apps, servers and workers share one artifact store."""
     if not facts.stores:
         return
     if len({user.store_id for user in facts.stores}) > 1:
@@ -425,7 +428,7 @@ def _stores(facts: Facts) -> Iterator[Finding]:
 
 
 def _credentials(facts: Facts) -> Iterator[Finding]:
-    """Whether jobs could read credentials from files of this configuration."""
+    """Check whether jobs can read credentials from this configuration's files."""
     for path in facts.readable_secret_files or ():
         yield Finding(
             "credentials",
@@ -450,14 +453,14 @@ _ALL_CLEAR = {
 
 
 def _troubles(troubles: Sequence[Trouble]) -> Iterator[Finding]:
-    found = [_finding_from_trouble(each) for each in troubles]
-    for check, words in _ALL_CLEAR.items():
-        own = [each for each in found if each.check == check]
-        yield from own or [Finding(check, Grade.OK, words)]
+    findings = [_finding_from_trouble(each) for each in troubles]
+    for check, message in _ALL_CLEAR.items():
+        matching = [each for each in findings if each.check == check]
+        yield from matching or [Finding(check, Grade.OK, message)]
 
 
 def _finding_from_trouble(trouble: Trouble) -> Finding:
-    """What find_troubles has found, in words."""
+    """Return the finding for one row of find_troubles."""
     since = f"{trouble.since.astimezone(UTC):%Y-%m-%d %H:%M}Z"
     subject, detail, tenant = trouble.subject, trouble.detail, trouble.tenant_id
     schedulers = "jobforge scheduler  -- or a worker without --no-scheduler"
@@ -501,7 +504,7 @@ def _finding_from_trouble(trouble: Trouble) -> Finding:
 
 
 def _values(unreadable: Sequence[Trouble]) -> Iterator[Finding]:
-    """JSON that find_unreadable has found."""
+    """Return findings for JSON values from find_unreadable."""
     for each in unreadable:
         subject, option = each.subject, f"--tenant {each.tenant_id}"
         if each.kind == "removed":
@@ -538,8 +541,8 @@ def _values(unreadable: Sequence[Trouble]) -> Iterator[Finding]:
 
 
 def _repair(trouble: Trouble) -> str:
-    """The statement that shortens the values of a row that find_unreadable has found."""
-    row = f"jobforge.{trouble.kind}", trouble.subject  # quoted by find_unreadable
+    """Return the statement that shortens the JSON values in one row of find_unreadable."""
+    row = f"jobforge.{trouble.kind}", trouble.subject  # find_unreadable has quoted the subject
     if trouble.kind == "declared_schedules":
         return _DELETE.format(*row)
     values = ", ".join(
@@ -549,8 +552,8 @@ def _repair(trouble: Trouble) -> str:
     return _UPDATE.format(*row, values)
 
 
-def _format_count(things: Sequence[object], one: str, many: str) -> str:
-    return f"{len(things)} {one if len(things) == 1 else many}"
+def _format_count(things: Sequence[object], singular: str, plural: str) -> str:
+    return f"{len(things)} {singular if len(things) == 1 else plural}"
 
 
 def _format_duration(duration: timedelta) -> str:

@@ -1,6 +1,7 @@
-"""A look at everything about an installation that checks.py judges, with whatever login there is.
+"""Collects the facts that checks.py evaluates, with the rights of any login.
 
-The looks are one list for the command line and for the server; each has its own way to run them.
+One generator yields the queries; the command line runs them synchronously, the server
+asynchronously.
 """
 
 import time
@@ -27,47 +28,47 @@ FactQueries = Generator[Call[Any], Any, Facts]
 
 
 def gather(conn: Connection) -> Facts:
-    """The facts, as this connection's login sees them."""
-    looks = _query_facts(conn.info.backend_pid)
+    """Collect the facts that this connection's login can see."""
+    queries = _query_facts(conn.info.backend_pid)
     try:
-        call = next(looks)
+        call = next(queries)
         while True:
             try:
-                answer = db.run(conn, call)
+                result = db.run(conn, call)
             except JobForgeError as error:
-                call = looks.throw(error)
+                call = queries.throw(error)
             else:
-                call = looks.send(answer)
+                call = queries.send(result)
     except StopIteration as end:
         facts: Facts = end.value
         return facts
 
 
 async def agather(database: db.Database) -> Facts:
-    """The facts, as a server's own login sees them; a pooler in between is not looked for."""
-    looks = _query_facts(0)
+    """Collect the facts that the server's login can see; does not detect a pooler."""
+    queries = _query_facts(0)
     try:
-        call = next(looks)
+        call = next(queries)
         while True:
             try:
-                answer = await database.run(call)
+                result = await database.run(call)
             except JobForgeError as error:
-                call = looks.throw(error)
+                call = queries.throw(error)
             else:
-                call = looks.send(answer)
+                call = queries.send(result)
     except StopIteration as end:
         facts: Facts = end.value
         return replace(facts, inspection=replace(facts.inspection, is_behind_pooler=False))
 
 
 def _query_facts(announced_pid: int) -> FactQueries:
-    seen = yield inspect(announced_pid)
-    began = time.perf_counter()
+    inspection = yield inspect(announced_pid)
+    started = time.perf_counter()
     now = yield probes.clock()
-    took = time.perf_counter() - began
+    took = time.perf_counter() - started
     skew = (datetime.now(UTC) - now).total_seconds() - took / 2
-    if not seen.has_schema:
-        return Facts(seen, took, skew, [], is_notify_received=None)
+    if not inspection.has_schema:
+        return Facts(inspection, took, skew, [], is_notify_received=None)
     files, workers, troubles, unreadable, access_faults = None, None, None, None, None
     try:
         workers = yield calls.list_workers()
@@ -75,11 +76,11 @@ def _query_facts(announced_pid: int) -> FactQueries:
         troubles = yield calls.find_problems()
         unreadable = yield calls.find_unreadable()
     except Denied:
-        pass  # they are for operators
+        pass  # only operators may call these functions
     except JobForgeError as error:
         if error.detail.get("sqlstate") != _UNDEFINED_FUNCTION:
             raise
-        files = []  # of a release before these functions
+        files = []  # the installed release lacks these functions
     try:
         access_faults = yield probes.access_faults()
     except Denied:
@@ -88,7 +89,7 @@ def _query_facts(announced_pid: int) -> FactQueries:
         if error.detail.get("sqlstate") != _UNDEFINED_FUNCTION:
             raise
     return Facts(
-        seen,
+        inspection,
         took,
         skew,
         _outdated_files(files),
@@ -109,7 +110,7 @@ def _query_facts(announced_pid: int) -> FactQueries:
 
 
 def _query_if_allowed(call: Call[T]) -> Generator[Call[Any], Any, T | None]:
-    """None where this login may not see them, and in a release without the function."""
+    """Return None if the login may not call the function or the release lacks it."""
     try:
         found: T = yield call
     except Denied:

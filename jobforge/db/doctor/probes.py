@@ -1,7 +1,7 @@
-"""What a look at an installation finds: sessions, tables, partitions, access.
+"""Queries about an installation: sessions, locks, tables, partitions, access.
 
-Facts only; collect.py gathers them and checks.py judges. Everything is read with the login's own
-rights, and bounded.
+Facts only: collect.py gathers them and checks.py evaluates them. Every query runs with the login's
+own rights and returns a limited number of rows.
 """
 
 from collections.abc import Callable
@@ -17,9 +17,10 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class VacuumBlocker:
-    """Something that keeps dead rows from being removed: how old its snapshot is, and what it is.
+    """A holder of an old snapshot, which keeps vacuum from removing dead rows.
 
-    `kind` is session, prepared, slot or standby; `name` is what to end it by.
+    `kind` is session, prepared, slot or standby; `name` identifies the holder in the command that
+    ends it.
     """
 
     kind: str
@@ -33,7 +34,7 @@ class VacuumBlocker:
 
 @dataclass(frozen=True, slots=True)
 class LockWait:
-    """A session that waits for a lock, and one that holds it or waits before it.
+    """A session that waits for a lock, and a session that holds it or is ahead in its queue.
 
     `holder` is 0 for a prepared transaction.
     """
@@ -50,7 +51,7 @@ class LockWait:
 
 @dataclass(frozen=True, slots=True)
 class TableStats:
-    """A table that turns over, as the statistics have it."""
+    """Size, rows and vacuum of a table, from the statistics views."""
 
     name: str
     bytes: int
@@ -62,7 +63,7 @@ class TableStats:
 
 @dataclass(frozen=True, slots=True)
 class PartitionCoverage:
-    """The partitions of a history table: days ahead, and whether the default one caught rows."""
+    """Days ahead with a partition, and whether the default partition holds rows."""
 
     table: str
     days_ahead: int
@@ -77,7 +78,7 @@ class ConnectionUsage:
 
 @dataclass(frozen=True, slots=True)
 class ServerConditions:
-    """Whether the server cleans up, and whether this login sees what others' sessions do."""
+    """Whether autovacuum is on, and whether this login can see other logins' sessions."""
 
     has_autovacuum: bool
     can_see_sessions: bool
@@ -99,7 +100,10 @@ def server_conditions() -> Call[ServerConditions]:
 
 
 def vacuum_blockers() -> Call[list[VacuumBlocker]]:
-    """The oldest first. Sessions of other logins are seen by members of pg_read_all_stats."""
+    """Return the holders of old snapshots, oldest first.
+
+    Only members of pg_read_all_stats see the sessions of other logins.
+    """
     return Call(
         """
         select h.kind, h.name, h.login, h.program, h.state, h.age, h.seconds
@@ -134,7 +138,10 @@ def vacuum_blockers() -> Call[list[VacuumBlocker]]:
 
 
 def lock_waits() -> Call[list[LockWait]]:
-    """The longest first. What sessions of other logins do is seen as in horizon()."""
+    """Return waits for locks, longest first.
+
+    Only members of pg_read_all_stats see what sessions of other logins do.
+    """
     return Call(
         """
         select w.pid, w.usename::text, w.application_name,
@@ -148,7 +155,7 @@ def lock_waits() -> Call[list[LockWait]]:
          cross join lateral
                (select distinct unnest(pg_catalog.pg_blocking_pids(l.pid)) as pid) as b
           left join pg_catalog.pg_stat_activity as h on h.pid = b.pid
-         -- A lock that was asked for this moment has no time yet.
+         -- waitstart can be null for a moment after the wait began.
          where w.datname = pg_catalog.current_database() and l.since is not null
          order by seconds desc, w.pid, b.pid
          limit 20
@@ -179,12 +186,12 @@ def partition_coverage() -> Call[list[PartitionCoverage]]:
     return Call(
         """
         select p.relname::text,
-               -- Days or months: the bound says where the last partition ends.
+               -- By day or by month: the upper bound of the last partition.
                (max(substring(pg_catalog.pg_get_expr(c.relpartbound, c.oid)
                               from 'TO [(]''(.+)''[)]')::timestamptz)
                    at time zone 'UTC')::date - 1
                    - (current_timestamp at time zone 'UTC')::date,
-               -- Emptied, it keeps its pages until it is vacuumed.
+               -- After its rows are deleted, the partition keeps its pages until vacuum.
                coalesce(bool_or(c.relname ~ '_default$'
                    and pg_catalog.pg_relation_size(c.oid) > 0
                    and (pg_catalog.pg_stat_get_live_tuples(c.oid) > 0
@@ -203,7 +210,7 @@ def partition_coverage() -> Call[list[PartitionCoverage]]:
 
 
 def access_faults() -> Call[list[str]]:
-    """Where owners, grants, policies and row security differ from what the release says."""
+    """Return where owners, grants, policies and row security differ from the release."""
     return Call("select fault from jobforge.access_faults()", (), _first_column)
 
 

@@ -1,4 +1,4 @@
-"""What a process should know of the server before it works with it. Facts only; no judgement."""
+"""Facts about the server that a process checks before it starts work."""
 
 from dataclasses import dataclass
 
@@ -8,14 +8,14 @@ from jobforge.calls.rows import Rows
 
 @dataclass(frozen=True, slots=True)
 class Inspection:
-    """The server, and this login on it. Timeouts are those that hold for our sessions, in ms."""
+    """The server, this login's rights, and the timeouts (ms) of the engine's sessions."""
 
-    version: int  # as server_version_num has it: 180004 is 18.4
+    version: int  # server_version_num: 180004 is 18.4
     user: str
     is_superuser: bool
     bypasses_rls: bool
     owns_tables: bool
-    is_service: bool  # may name a tenant by argument alone
+    is_service: bool  # may pass a tenant as an argument without a setting
     has_schema: bool
     is_replica: bool
     fsync: bool
@@ -29,7 +29,7 @@ class Inspection:
 
 
 def inspect(announced_pid: int) -> Call[Inspection]:
-    """A pooler announces a process id of its own making, not that of the process that answers."""
+    """Return the query. A pooler announces a process ID other than the backend's actual one."""
     return Call(
         """
         select current_setting('server_version_num')::integer, session_user::text, r.rolsuper,

@@ -1,14 +1,13 @@
-"""Traces: what a process and its jobs do, as spans of OpenTelemetry (`jobforge[otel]`).
+"""Traces: the work of processes and jobs as OpenTelemetry spans (`jobforge[otel]`).
 
-Whoever enqueues passes on a `traceparent` (traceparent.py), and the attempts of the job are spans
-under it (attempt_spans.py). Others stand around pieces of work: enqueuing, steps, requests that
-come and go (spans.py). What jobs make in processes of their own (child_tracer.py) comes to their
-worker (child_spans.py); where all of it is sent, the environment says (setup.py), or the
-application.
+The enqueuer passes a `traceparent` on (traceparent.py), and the job's attempts are child spans of
+it (attempt_spans.py). Other spans enclose enqueuing, steps, and incoming and outgoing requests
+(spans.py). Spans created in a job's process (child_tracer.py) are sent to its worker
+(child_spans.py). The environment (setup.py) or the application configures the exporter.
 
-Where nobody has set up OpenTelemetry, nothing of it is imported and nothing is done here. What
-cannot do without it, attempt_spans.py, child_tracer.py and child_spans.py, is imported only where
-somebody has; setup.py, only by the programs that set it up.
+If OpenTelemetry is not set up, nothing of it is imported, and all functions do nothing. Modules
+that require it, attempt_spans.py, child_tracer.py and child_spans.py, are imported only if it is
+set up; setup.py only by the programs that set it up.
 """
 
 from collections.abc import Callable
@@ -59,44 +58,44 @@ __all__ = [
 ]
 
 
-_child_tracer: ModuleType | None = None  # where jobs are traced
+_child_tracer: ModuleType | None = None  # set if the worker traces its jobs
 
 
 def create_attempt_spans() -> "AttemptSpans | None":
-    """What makes the spans of a worker's attempts; None where nobody traces."""
-    made = get_tracer()
-    if made is None:
+    """Return the spans of a worker's attempts; None if OpenTelemetry is not set up."""
+    tracer = get_tracer()
+    if tracer is None:
         return None
-    from jobforge.observability.tracing.attempt_spans import AttemptSpans  # noqa: PLC0415 - as above
-    from jobforge.observability.tracing.setup import get_attempt_sampling  # noqa: PLC0415 - as above
+    from jobforge.observability.tracing.attempt_spans import AttemptSpans  # noqa: PLC0415 - only if OpenTelemetry is set up
+    from jobforge.observability.tracing.setup import get_attempt_sampling  # noqa: PLC0415 - only if OpenTelemetry is set up
 
-    return AttemptSpans(get_attempt_sampling() or made)
+    return AttemptSpans(get_attempt_sampling() or tracer)
 
 
 def prepare_child_tracing() -> None:
-    """In the process that jobs are forked from, when their worker traces."""
-    global _child_tracer  # noqa: PLW0603 - one per process, and a fork has it too
-    from jobforge.observability.tracing import child_tracer  # noqa: PLC0415 - as above
+    """Prepare the process that jobs are forked from, if their worker traces."""
+    global _child_tracer  # noqa: PLW0603 - one per process, inherited by forks
+    from jobforge.observability.tracing import child_tracer  # noqa: PLC0415 - only if OpenTelemetry is set up
 
     child_tracer.prepare()
     _child_tracer = child_tracer
 
 
 def enter_job(job: ClaimedJob, send: Callable[[bytes], None]) -> None:
-    """In a job's process: from here on all is part of its attempt, and ended spans are sent."""
+    """Trace a job's process as part of its attempt, and send its finished spans with `send`."""
     if _child_tracer is not None:
         _child_tracer.enter(job, send)
 
 
 def flush_job() -> None:
-    """At the end of a job's process."""
+    """Flush the application's exporter at the end of a job's process."""
     if _child_tracer is not None:
         _child_tracer.flush()
 
 
 def receive_span(traceparent: str | None, body: bytes) -> None:
-    """In a worker: what a job's process has sent; of an attempt with this traceparent."""
+    """Receive a span from a job's process, in the worker; `traceparent` is the attempt's."""
     if is_enabled():
-        from jobforge.observability.tracing import child_spans  # noqa: PLC0415 - as above
+        from jobforge.observability.tracing import child_spans  # noqa: PLC0415 - only if OpenTelemetry is set up
 
         child_spans.receive_span(traceparent, body)

@@ -1,11 +1,12 @@
-"""The spans of the attempts that run in this worker: one for each, from its start to its end.
+"""Spans of the attempts that run in this worker, one for each.
 
-An attempt is a child of the span that enqueued its job, so that one trace has all that came of a
-request, its retries and the jobs that jobs make too; and it is linked to that span, which is how
-others tell a message from a call. A job that came without a trace begins one with each attempt.
+An attempt's span is a child of the span that enqueued its job, so that one trace has everything
+that resulted from a request, including retries and child jobs. It also has a link to that span,
+which is how other tools recognize messages. An attempt of a job without a traceparent begins a new
+trace.
 
-Of most light attempts nobody asks for the span before they have succeeded, as they began. For
-these none is made at all (fast_exporter.py).
+Most light attempts succeed without any access to their span. No span object is created for them
+(fast_exporter.py).
 """
 
 import threading
@@ -33,13 +34,13 @@ from jobforge.types.jobs import ClaimedJob, Outcome
 _SUCCEEDED = Outcome.SUCCEEDED
 _FAILURES = {Outcome.FAILED, Outcome.TIMED_OUT, Outcome.CRASHED}
 _LONGEST_MESSAGE = 1_000
-_read = lru_cache(1_000)(read_traceparent)  # jobs that were enqueued together have the same
+_read = lru_cache(1_000)(read_traceparent)  # jobs that were enqueued together share it
 _TRACEPARENT_INDEX = ClaimedJob._fields.index("traceparent")
-(_CURRENT,) = set_span_in_context(INVALID_SPAN, EMPTY_CONTEXT)  # the name of the span in a context
+(_CURRENT,) = set_span_in_context(INVALID_SPAN, EMPTY_CONTEXT)  # context key of the current span
 
 
 class AttemptVerdict(Protocol):
-    """How an attempt ended, as far as its span tells it."""
+    """Result of an attempt, as far as its span needs it."""
 
     @property
     def outcome(self) -> Outcome: ...
@@ -49,13 +50,13 @@ class AttemptVerdict(Protocol):
 
 
 class AttemptSpans:
-    """What is recorded, our own sampling knows, or else another's tracer is asked.
+    """Spans of attempts. `decider` decides which attempts are recorded: Sampling, or a tracer.
 
-    One attempt is at hand: the one that has begun, until it has ended or is kept.
+    One attempt is current, from `begin` until `end` or `keep`.
     """
 
     _job: ClaimedJob | None = None
-    _span: Span | None = None  # of a light one, when somebody has asked for it
+    _span: Span | None = None  # for a light attempt, created on first access
     _parent: Traceparent | None = None
     _began = 0
     _is_recorded = False
@@ -67,14 +68,14 @@ class AttemptSpans:
         self._light_context = _LightContext(self._find_span)
         self._entered: Context | None = None
         self._token: Token[Context] | None = None
-        self._lock = threading.Lock()  # a handler may have threads
+        self._lock = threading.Lock()  # a handler may use threads
 
     def begin(self, job: ClaimedJob, *, is_light: bool = False) -> ClaimedJob:
-        """The job as it runs in its trace.
+        """Start an attempt's span and return the job with the span's traceparent.
 
-        Until the next one, or `leave`, its span is current, and so it stays for all that the run
-        begins with. While a light one runs, nothing but its own code, inline, is given the job:
-        its traceparent is in its span alone.
+        The span is the current span until the next `begin` or `leave`, and remains so for tasks
+        that the run starts. A light attempt's job is used only by its own inline code, so it is
+        returned unchanged, and only its span has the new traceparent.
         """
         decider = self._sampler
         if not isinstance(decider, Sampling):
@@ -82,7 +83,7 @@ class AttemptSpans:
         self._job, self._span = job, None
         self._parent = parent = None if job.traceparent is None else _read(job.traceparent)
         self._is_recorded = is_recorded = (
-            random() < decider.ratio if parent is None else parent.is_recorded  # noqa: S311 - no secret
+            random() < decider.ratio if parent is None else parent.is_recorded  # noqa: S311 - sampling needs no secure random numbers
         )
         self._began = time_ns()
         if is_light:
@@ -98,16 +99,16 @@ class AttemptSpans:
             self._token = self._entered = None
 
     def keep(self, job: ClaimedJob) -> None:
-        """The one at hand goes on by itself."""
+        """Keep the current attempt's span, because the attempt continues in the background."""
         with self._lock:
             if self._is_recorded:
                 self._kept[job.job_id, job.lease] = self._span or self._make_span(job)
             self._job = None
 
     def end(self, job: ClaimedJob, verdict: AttemptVerdict | None) -> ClaimedJob:
-        """The one at hand; without a verdict it is somebody else's by now.
+        """End the current attempt's span; without a verdict, the attempt has lost its lease.
 
-        Answers the job as others may speak of it.
+        Return the job with the traceparent for log lines about it.
         """
         self._job = None
         if not self._is_recorded:
@@ -118,31 +119,31 @@ class AttemptSpans:
         return self._end(job, self._span or self._make_span(job), verdict)
 
     def end_kept(self, job: ClaimedJob, verdict: AttemptVerdict | None) -> ClaimedJob:
-        """As `end`, of one that was kept."""
+        """End the span of an attempt that was kept, like `end`."""
         span = self._kept.pop((job.job_id, job.lease), None)
         if span is None:
             return job
         return self._end(job, span, verdict)
 
     def _end(self, job: ClaimedJob, span: Span, verdict: AttemptVerdict | None) -> ClaimedJob:
-        outlet = self._fast_processor
+        processor = self._fast_processor
         if (
-            outlet
+            processor
             and _is_success(verdict)
             and isinstance(span, LazySpan)
             and span.close_if_untouched()
         ):
-            outlet.put((job[:7], span.parent, span.ids, span.started_ns, time_ns()))
+            processor.put((job[:7], span.parent, span.ids, span.started_ns, time_ns()))
             return job
         outcome = "lost" if verdict is None else verdict.outcome
         span.set_attribute("jobforge.outcome", outcome)
         if verdict is None:
             mark_failed(span, LeaseLost.__name__)
         elif outcome in _FAILURES:
-            told = verdict.error or {}
-            # Redacted before it is cut: half a secret would not be known as one.
-            message = redact_text(str(told.get("message", "")), log_scope())[:_LONGEST_MESSAGE]
-            mark_failed(span, str(told.get("code") or told.get("type") or outcome), message)
+            error = verdict.error or {}
+            # Redact before cutting: half of a secret would not be recognized.
+            message = redact_text(str(error.get("message", "")), log_scope())[:_LONGEST_MESSAGE]
+            mark_failed(span, str(error.get("code") or error.get("type") or outcome), message)
         span.end()
         return _with_span_traceparent(job, span)
 
@@ -153,7 +154,7 @@ class AttemptSpans:
         return _with_span_traceparent(job, span) if self._is_recorded else job
 
     def _make_span(self, job: ClaimedJob) -> Span:
-        """The span of the one at hand."""
+        """Create the span of the current attempt."""
         if not self._is_recorded or not isinstance(self._sampler, Sampling):
             self._span = _unrecorded_span(job)
         else:
@@ -161,7 +162,7 @@ class AttemptSpans:
         return self._span
 
     def _find_span(self) -> Span:
-        """The span of the light attempt that the code at hand is part of."""
+        """Return the span of the light attempt that the calling code belongs to."""
         job = CURRENT_JOB.get()
         if job is None:
             return INVALID_SPAN
@@ -175,12 +176,12 @@ class AttemptSpans:
             return
         token = attach(context)
         self._entered = context
-        if self._token is None:  # what was before the first
+        if self._token is None:  # to restore the context from before the first attempt
             self._token = token
 
 
 class _LightContext(Context):
-    """The context of every light attempt: its span is found when somebody asks for it."""
+    """The context of all light attempts, which finds the attempt's span on access."""
 
     def __init__(self, find: Callable[[], Span]) -> None:
         self._find = find
@@ -201,8 +202,8 @@ def _unrecorded_span(job: ClaimedJob) -> Span:
 
 
 def _with_span_traceparent(job: ClaimedJob, span: Span) -> ClaimedJob:
-    """Whatever the job passes on, and every line about it, is of this attempt."""
-    fields = list(job)  # by the thousand: _replace would take four times as long
+    """Return the job with the span's traceparent, for its child jobs and its log lines."""
+    fields = list(job)  # a hot path: _replace takes four times as long
     fields[_TRACEPARENT_INDEX] = (
         span.traceparent if isinstance(span, LazySpan) else traceparent_of(span)
     )

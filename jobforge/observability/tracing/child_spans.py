@@ -1,6 +1,6 @@
-"""Spans of jobs in processes of their own, as their worker takes them: it sends them along.
+"""Receives spans of jobs' processes in the worker, and exports them with the worker's spans.
 
-What is written there is in child_tracer.py.
+child_tracer.py encodes them.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,14 +21,14 @@ _receiver: "ChildSpanReceiver | None" = None
 
 
 class ChildSpanReceiver:
-    """In the worker: what comes joins the spans that are made here."""
+    """Passes received spans to the worker's span processor."""
 
     def __init__(self, processor: SpanProcessor, resource: Resource) -> None:
         self._processor = processor
         self._resource = resource
 
     def receive(self, traceparent: str | None, body: bytes) -> None:
-        """Of an attempt; a span of another trace than its own is left out."""
+        """Export a span of an attempt; ignore a span that belongs to another trace."""
         parent = read_traceparent(traceparent)
         document = orjson.loads(body)
         if parent is not None and document["ids"][0] == parent.trace_id:
@@ -36,7 +36,7 @@ class ChildSpanReceiver:
 
 
 def configure_receiver(processor: SpanProcessor, resource: Resource) -> None:
-    """In a worker, whose spans go there."""
+    """Export received spans through this processor."""
     global _receiver  # noqa: PLW0603 - one per process
     _receiver = ChildSpanReceiver(processor, resource)
 
@@ -68,7 +68,7 @@ def _read(document: dict[str, Json], resource: Resource) -> ReadableSpan:
     )
 
 
-# An exporter would fail by what is no time, no text or no id, and lose others along with it.
+# Validate times, strings and IDs: an exporter would fail on an invalid one and lose other spans.
 
 
 def _moment(given: Json) -> int:

@@ -1,10 +1,10 @@
-"""Spans that jobs make in processes of their own: each is told to the worker when it has ended.
+"""Spans created in a job's process; each is sent to the worker when it has ended.
 
-A job's process is short, and knows neither where traces are sent nor by which key: to set up an
-exporter in each would take longer than most jobs, and what was not sent by its end would be lost.
-So these are made by OpenTelemetry's API alone; its SDK would add a tenth to what every fork costs
-(docs/decisions/0020). An application that has set up OpenTelemetry by itself has done so in that
-process too: from there, it sends them.
+A job's process is short-lived and has neither the exporter's endpoint nor its credentials. Setting
+up an exporter in each process would take longer than most jobs, and spans that were not exported by
+its end would be lost. So these spans use only OpenTelemetry's API; its SDK would add 10% to the
+cost of every fork (docs/decisions/0020). If the application sets up OpenTelemetry itself, its
+provider exists in that process too and exports the spans.
 """
 
 import traceback
@@ -41,17 +41,17 @@ from jobforge.types.jobs import ClaimedJob
 from jobforge.types.jsonb import replace_unencodable
 
 Send = Callable[[bytes], None]
-TracerScope = tuple[str, str | None]  # who makes spans: name and version
+TracerScope = tuple[str, str | None]  # the tracer's name and version
 
-_MOST_SPANS = 1_000  # of one attempt
-_MOST = 128  # attributes, events or links of a span, as the SDK has it
+_MOST_SPANS = 1_000  # per attempt
+_MOST = 128  # attributes, events or links per span, the SDK's default
 _FLUSH_MS = 5_000
 _provider: "ChildTracerProvider | None" = None
 
 
 def prepare() -> None:
-    """In the process that jobs are forked from, once for all of them."""
-    global _provider  # noqa: PLW0603 - one per process, and a fork has it too
+    """Set up tracing once in the process that jobs are forked from."""
+    global _provider  # noqa: PLW0603 - one per process, inherited by forks
     attach(set_span_in_context(_attempt, EMPTY_CONTEXT))
     if not spans.is_enabled():
         _provider = ChildTracerProvider()
@@ -59,14 +59,14 @@ def prepare() -> None:
 
 
 def enter(job: ClaimedJob, send: Send) -> None:
-    """In a job's process: from here on everything is part of its attempt."""
+    """Make the attempt's span current in a job's process."""
     _attempt.job = job
     if _provider is not None:
         _provider.send = send
 
 
 def flush() -> None:
-    """At the end of a job's process: what an exporter of the application's still holds is sent."""
+    """Flush the application's own exporter at the end of a job's process."""
     if _provider is not None:
         return
     force = getattr(trace.get_tracer_provider(), "force_flush", None)
@@ -75,9 +75,9 @@ def flush() -> None:
 
 
 class AttemptSpan(NonRecordingSpan):
-    """The span around all that a job's process does, which its worker has made.
+    """The span of the attempt, which the worker creates; the parent of all spans in this process.
 
-    It is current before there is a job, so that a fork has nothing to do but to name that.
+    It is the current span before the fork, so that a forked process only has to set `job`.
     """
 
     job: ClaimedJob | None = None
@@ -93,7 +93,7 @@ _attempt = AttemptSpan(INVALID_SPAN_CONTEXT)
 
 
 class ChildTracerProvider(trace.TracerProvider):
-    """Tells of each span that has ended, up to some number of them."""
+    """Sends each finished span, up to a maximum number per attempt."""
 
     def __init__(self) -> None:
         self.send: Send = _discard
@@ -103,8 +103,8 @@ class ChildTracerProvider(trace.TracerProvider):
         self,
         instrumenting_module_name: str,
         instrumenting_library_version: str | None = None,
-        schema_url: str | None = None,  # noqa: ARG002 - as OpenTelemetry has it
-        attributes: Attributes = None,  # noqa: ARG002 - as above
+        schema_url: str | None = None,  # noqa: ARG002 - OpenTelemetry's signature
+        attributes: Attributes = None,  # noqa: ARG002 - OpenTelemetry's signature
     ) -> "ChildTracer":
         return ChildTracer(
             (instrumenting_module_name, instrumenting_library_version), self._send_span
@@ -113,18 +113,18 @@ class ChildTracerProvider(trace.TracerProvider):
     def _send_span(self, span: "ChildSpan") -> None:
         if self._left > 0:
             self._left -= 1
-            with suppress(Invalid):  # it is too large to be told
+            with suppress(Invalid):  # it is too large to be sent
                 self.send(_encode_span(span))
 
 
 class ChildTracer(trace.Tracer):
-    """What is recorded, the attempt has decided; what lies outside of it belongs nowhere."""
+    """Creates spans within the attempt's trace, if the attempt is sampled."""
 
-    def __init__(self, scope: TracerScope, tell: Callable[["ChildSpan"], None]) -> None:
+    def __init__(self, scope: TracerScope, report: Callable[["ChildSpan"], None]) -> None:
         self._scope = scope
-        self._report = tell
+        self._report = report
 
-    def start_span(  # noqa: PLR0913, PLR0917 - as above
+    def start_span(  # noqa: PLR0913, PLR0917 - OpenTelemetry's signature
         self,
         name: str,
         context: Context | None = None,
@@ -132,8 +132,8 @@ class ChildTracer(trace.Tracer):
         attributes: Attributes = None,
         links: Sequence[Link] | None = None,
         start_time: int | None = None,
-        record_exception: bool = True,  # noqa: FBT001, FBT002 - as above
-        set_status_on_exception: bool = True,  # noqa: FBT001, FBT002 - as above
+        record_exception: bool = True,  # noqa: FBT001, FBT002 - OpenTelemetry's signature
+        set_status_on_exception: bool = True,  # noqa: FBT001, FBT002 - OpenTelemetry's signature
     ) -> trace.Span:
         parent = get_current_span(context).get_span_context()
         if not (parent.is_valid and parent.trace_flags.sampled):
@@ -147,7 +147,7 @@ class ChildTracer(trace.Tracer):
         return span
 
     @_agnosticcontextmanager
-    def start_as_current_span(  # noqa: PLR0913, PLR0917 - as above
+    def start_as_current_span(  # noqa: PLR0913, PLR0917 - OpenTelemetry's signature
         self,
         name: str,
         context: Context | None = None,
@@ -155,9 +155,9 @@ class ChildTracer(trace.Tracer):
         attributes: Attributes = None,
         links: Sequence[Link] | None = None,
         start_time: int | None = None,
-        record_exception: bool = True,  # noqa: FBT001, FBT002 - as above
-        set_status_on_exception: bool = True,  # noqa: FBT001, FBT002 - as above
-        end_on_exit: bool = True,  # noqa: FBT001, FBT002 - as above
+        record_exception: bool = True,  # noqa: FBT001, FBT002 - OpenTelemetry's signature
+        set_status_on_exception: bool = True,  # noqa: FBT001, FBT002 - OpenTelemetry's signature
+        end_on_exit: bool = True,  # noqa: FBT001, FBT002 - OpenTelemetry's signature
     ) -> Iterator[trace.Span]:
         span = self.start_span(name, context, kind, attributes, links, start_time)
         with use_span(span, end_on_exit, record_exception, set_status_on_exception):
@@ -165,18 +165,18 @@ class ChildTracer(trace.Tracer):
 
 
 class ChildSpan(trace.Span):
-    """Code that reads the name, the attributes or the status of the SDK's finds them here too."""
+    """A span with name, attributes and status as readable as on the SDK's spans."""
 
     records_exception = sets_status_on_exception = True
 
-    def __init__(  # noqa: PLR0913, PLR0917 - what a span begins with
+    def __init__(  # noqa: PLR0913, PLR0917 - the fields of a new span
         self,
         name: str,
         parent: SpanContext,
         kind: SpanKind,
         scope: TracerScope,
         start_time: int,
-        tell: Callable[["ChildSpan"], None],
+        report: Callable[["ChildSpan"], None],
     ) -> None:
         self.name = name
         self.parent = parent
@@ -192,7 +192,7 @@ class ChildSpan(trace.Span):
         self.events: deque[tuple[str, dict[str, Json], int]] = deque(maxlen=_MOST)
         self.links: deque[tuple[SpanContext, dict[str, Json]]] = deque(maxlen=_MOST)
         self.status = Status()
-        self._report = tell
+        self._report = report
 
     def get_span_context(self) -> SpanContext:
         return self.context
@@ -239,32 +239,32 @@ class ChildSpan(trace.Span):
         exception: BaseException,
         attributes: Attributes = None,
         timestamp: int | None = None,
-        escaped: bool = False,  # noqa: FBT001, FBT002 - as above
+        escaped: bool = False,  # noqa: FBT001, FBT002 - OpenTelemetry's signature
     ) -> None:
         kind = type(exception)
-        told: dict[str, AttributeValue] = {
+        details: dict[str, AttributeValue] = {
             "exception.type": _full_name(kind),
             "exception.message": str(exception),
             "exception.stacktrace": "".join(traceback.format_exception(exception)),
             "exception.escaped": str(escaped),
         }
-        self.add_event("exception", {**told, **(attributes or {})}, timestamp)
+        self.add_event("exception", {**details, **(attributes or {})}, timestamp)
 
     def __exit__(
         self,
         kind: type[BaseException] | None,
         error: BaseException | None,
-        where: TracebackType | None,
+        tb: TracebackType | None,
     ) -> None:
         if error is not None and self.records_exception:
             self.record_exception(error, escaped=True)
         if error is not None and self.sets_status_on_exception:
             self.set_status(StatusCode.ERROR, f"{type(error).__name__}: {error}")
-        super().__exit__(kind, error, where)
+        super().__exit__(kind, error, tb)
 
 
 def _discard(_: bytes) -> None:
-    """Where nobody listens."""
+    """Drop the span: no worker receives it."""
 
 
 def _full_name(kind: type[BaseException]) -> str:
@@ -273,15 +273,15 @@ def _full_name(kind: type[BaseException]) -> str:
 
 
 def _encode_span(span: ChildSpan) -> bytes:
-    written = _span_to_json(span)
+    document = _span_to_json(span)
     try:
-        return orjson.dumps(written, default=str)
-    except TypeError:  # half a character, a number of many digits
-        return orjson.dumps(replace_unencodable(written))
+        return orjson.dumps(document, default=str)
+    except TypeError:  # a lone surrogate, or an integer of more than 64 bits
+        return orjson.dumps(replace_unencodable(document))
 
 
 def _span_to_json(span: ChildSpan) -> dict[str, Json]:
-    """As child_spans.py reads it."""
+    """Return the object that child_spans.py reads."""
     return {
         "ids": _ids(span.context),
         "parent": _ids(span.parent),

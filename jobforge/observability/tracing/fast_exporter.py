@@ -1,7 +1,7 @@
-"""Where plain attempts leave the process: gathered, and sent many at a time by a thread.
+"""Exports spans of plain attempts: collects them, and a thread sends them in large batches.
 
-By the exporter's own client, so that its variables hold here too. What the SDK holds and sends at
-a time is for some hundred spans a second; here more is allowed, unless the variables say how much.
+Uses the SDK exporter's own client, so that its OTEL_* variables apply. The SDK's default queue and
+batch sizes suit about a hundred spans a second; the defaults here are larger.
 """
 
 import logging
@@ -17,14 +17,14 @@ from opentelemetry.sdk.trace.export import SpanExporter
 
 from jobforge.observability.tracing.otlp_template import AttemptEncoder, PlainAttempt
 
-_BLOCK = 256  # attempts that are written at a time
+_BLOCK = 256  # attempts encoded at a time
 _log = logging.getLogger("jobforge")
 
 Post = Callable[[bytes], object]
 
 
 class ExportLimits(NamedTuple):
-    """How many may wait, how many are sent at once, and when fewer are."""
+    """Maximum number of waiting spans, batch size, and delay before a smaller batch."""
 
     capacity: int = 65_536
     batch: int = 4_096
@@ -32,24 +32,24 @@ class ExportLimits(NamedTuple):
 
 
 def read_limits(variables: Mapping[str, str]) -> ExportLimits:
-    usual = ExportLimits()
-    room = _number(variables, "OTEL_BSP_MAX_QUEUE_SIZE", usual.capacity)
-    batch = _number(variables, "OTEL_BSP_MAX_EXPORT_BATCH_SIZE", usual.batch)
-    delay_ms = _number(variables, "OTEL_BSP_SCHEDULE_DELAY", usual.delay_ms)
-    return ExportLimits(room, min(batch, room), delay_ms)
+    defaults = ExportLimits()
+    capacity = _number(variables, "OTEL_BSP_MAX_QUEUE_SIZE", defaults.capacity)
+    batch = _number(variables, "OTEL_BSP_MAX_EXPORT_BATCH_SIZE", defaults.batch)
+    delay_ms = _number(variables, "OTEL_BSP_SCHEDULE_DELAY", defaults.delay_ms)
+    return ExportLimits(capacity, min(batch, capacity), delay_ms)
 
 
 def find_post(exporter: SpanExporter) -> Post | None:
-    """What sends a request that is encoded already.
+    """Return the function that sends an encoded request; None if the exporter has none.
 
-    The SDK has no public name for it. Under another, spans go the usual way.
+    The SDK has no public name for it. If a release renames it, the SDK exports all spans.
     """
     post: Post | None = getattr(getattr(exporter, "_client", None), "export", None)
     return post
 
 
 class FastSpanProcessor(SpanProcessor):
-    """A processor for the sake of its ends: it is flushed and shut down with the others."""
+    """A SpanProcessor only so that the provider flushes it and shuts it down with the others."""
 
     def __init__(self, resource: Resource, post: Post, limits: ExportLimits) -> None:
         self._messages = AttemptEncoder(resource)
@@ -79,7 +79,7 @@ class FastSpanProcessor(SpanProcessor):
             if self._received - self._sent >= self._batch:
                 self._wake_event.set()
 
-    def force_flush(self, timeout_millis: int = 30_000) -> bool:  # noqa: ARG002 - the client has its own
+    def force_flush(self, timeout_millis: int = 30_000) -> bool:  # noqa: ARG002 - the client has its own timeout
         self._send(1)
         return True
 
@@ -97,13 +97,13 @@ class FastSpanProcessor(SpanProcessor):
         self._send(1)
 
     def _send(self, least: int) -> None:
-        """While so many are there."""
+        """Send batches while at least `least` spans are waiting."""
         with self._sending:
             while self._received - self._sent >= least:
                 count, spans = self._take()
                 try:
                     self._post(self._messages.wrap_request(spans))
-                except Exception:  # noqa: BLE001 - the thread outlives whatever happens to a request
+                except Exception:  # noqa: BLE001 - a failed request must not stop the thread
                     _log.exception("%d spans could not be sent", count)
                 self._sent += count
 
@@ -118,7 +118,7 @@ class FastSpanProcessor(SpanProcessor):
         return count, [spans for _, spans in taken]
 
     def _encode_block(self) -> None:
-        """A block, while it is in the processor's cache; or what there is of one."""
+        """Encode a block while it is in the CPU cache, or the incomplete last block."""
         with self._writing:
             count = min(len(self._attempts), self._block)
             ended = [self._attempts.popleft() for _ in range(count)]
@@ -131,6 +131,6 @@ class FastSpanProcessor(SpanProcessor):
             _log.warning("%d spans wait for the collector: more are lost", self._capacity)
 
 
-def _number(variables: Mapping[str, str], name: str, usual: int) -> int:
+def _number(variables: Mapping[str, str], name: str, default: int) -> int:
     text = variables.get(name, "")
-    return int(text) if text.isascii() and text.isdigit() and int(text) > 0 else usual
+    return int(text) if text.isascii() and text.isdigit() and int(text) > 0 else default

@@ -1,9 +1,9 @@
-"""The span of an attempt while nobody has anything to say of it: its ids, and when it began.
+"""An attempt's span that holds only its IDs and start time until other code uses it.
 
-Most attempts succeed, and nobody has more to say of them than that. To make a span of the SDK takes
-longer than to run one, and to encode it twice as long again. So that is made for the first who has
-something to say, with the ids that it has had from the beginning; an attempt for which none was
-made goes to the collector on a shorter way (otlp_template.py).
+Most attempts succeed, and nothing is added to their spans. Creating an SDK span takes longer than
+running such an attempt, and encoding it takes twice as long again. So the SDK span is created on
+first use, with the IDs that this span had from the start. An attempt without an SDK span takes a
+faster path to the collector (otlp_template.py).
 """
 
 import threading
@@ -35,35 +35,39 @@ from jobforge.types.jobs import ClaimedJob
 
 
 class LazySpan(Span):
-    """`ids` are those of the trace and of the span, one after the other."""
+    """`ids` has the trace ID followed by the span ID."""
 
     _sdk_span: Span | None = None
     _context: SpanContext | None = None
 
     def __init__(
-        self, job: ClaimedJob, parent: Traceparent | None, opener: "SdkSpanStarter", began: int
+        self,
+        job: ClaimedJob,
+        parent: Traceparent | None,
+        starter: "SdkSpanStarter",
+        started_ns: int,
     ) -> None:
         self.job = job
         self.parent = parent
-        self.started_ns = began
+        self.started_ns = started_ns
         (self.ids,) = generate_ids(parent)
-        self._starter = opener
+        self._starter = starter
 
     @property
     def traceparent(self) -> str:
         if self.parent is None:
-            return f"00-{self.ids.hex('-', -16)}-03"  # recorded, and random
+            return f"00-{self.ids.hex('-', -16)}-03"  # sampled and random
         return self.parent.child(self.ids[16:].hex())
 
     def materialize(self) -> Span:
-        """The SDK's; from now on that is the span."""
-        with self._starter.lock:  # a handler may look at it in several threads
+        """Return the SDK span, creating it on first use; from then on it is the span."""
+        with self._starter.lock:  # several threads of a handler may use it
             if self._sdk_span is None:
                 self._sdk_span = self._starter.start_from(self)
         return self._sdk_span
 
     def close_if_untouched(self) -> bool:
-        """From now on nobody can say anything of it. False: it has been opened."""
+        """Reject further changes and return True; return False if the SDK span exists."""
         if self._sdk_span is not None:
             return False
         self._sdk_span = INVALID_SPAN
@@ -106,13 +110,13 @@ class LazySpan(Span):
         exception: BaseException,
         attributes: Attributes = None,
         timestamp: int | None = None,
-        escaped: bool = False,  # noqa: FBT001, FBT002 - as OpenTelemetry has it
+        escaped: bool = False,  # noqa: FBT001, FBT002 - OpenTelemetry's signature
     ) -> None:
         self.materialize().record_exception(exception, attributes, timestamp, escaped)
 
 
 class SdkSpanStarter:
-    """Makes spans of the SDK with ids that are known already. Each is recorded."""
+    """Starts SDK spans with given IDs; all of them are sampled."""
 
     def __init__(self, resource: Resource, processor: SpanProcessor | None = None) -> None:
         self._ids = _PresetIdGenerator()
@@ -125,7 +129,7 @@ class SdkSpanStarter:
         self.lock = threading.Lock()
 
     def start_from(self, plain: LazySpan) -> Span:
-        """For whoever has the lock."""
+        """Start the SDK span of `plain`. Call with the lock held."""
         self._ids.ids = plain.ids
         return start_span(
             self._tracer, plain.job, plain.parent and str(plain.parent), plain.started_ns
@@ -133,20 +137,20 @@ class SdkSpanStarter:
 
 
 def generate_ids(*parents: Traceparent | None) -> list[bytes]:
-    """Of spans under these; without a parent, of one that begins a trace."""
-    drawn = randbytes(24 * len(parents))  # noqa: S311 - no secret
+    """Return trace and span IDs for children of these parents; None begins a new trace."""
+    random_bytes = randbytes(24 * len(parents))  # noqa: S311 - IDs need no secure random numbers
     return [
-        drawn[at : at + 24]
+        random_bytes[offset : offset + 24]
         if parent is None
-        else bytes.fromhex(parent.trace_id) + drawn[at : at + 8]
-        for at, parent in zip(range(0, len(drawn), 24), parents, strict=True)
+        else bytes.fromhex(parent.trace_id) + random_bytes[offset : offset + 8]
+        for offset, parent in zip(range(0, len(random_bytes), 24), parents, strict=True)
     ]
 
 
 def start_span(
-    tracer: Tracer, job: ClaimedJob, parent: str | None, began: int | None = None
+    tracer: Tracer, job: ClaimedJob, parent: str | None, started_ns: int | None = None
 ) -> Span:
-    """The SDK's span of an attempt, under that traceparent; it begins now, or did then."""
+    """Start an attempt's SDK span under `parent`; default of `started_ns`: the current time."""
     context = remote_context(parent)
     enqueued = get_current_span(context).get_span_context()
     return tracer.start_span(
@@ -164,7 +168,7 @@ def start_span(
             "jobforge.lease": job.lease,
         },
         [Link(enqueued)] if enqueued.is_valid else None,
-        began,
+        started_ns,
     )
 
 

@@ -1,7 +1,7 @@
-"""Plain attempts as OTLP has them: a span for each, and the request that they are sent in.
+"""Encodes plain attempts as OTLP from templates, and wraps them in requests.
 
-The SDK encodes a sample of each kind. In it, whatever differs between attempts of that kind is a
-mark of the same length, and to write a span is to put its own in the places of the marks.
+The SDK encodes one sample span per kind. In the sample, fields that differ between attempts of that
+kind are placeholders of fixed width, which are replaced in place to encode a span.
 """
 
 import re
@@ -27,7 +27,7 @@ from jobforge.types.jobs import ClaimedJob, Outcome
 _MOST_KINDS = 1_000
 _MOST_LEASES = 1_000
 
-# Marks. No text has bytes like these, and no other number so many of them.
+# Placeholders. These bytes cannot occur in UTF-8 text or, repeated like this, in other numbers.
 _TRACE, _SPAN, _PARENT = b"\xf1" * 16, b"\xf2" * 8, b"\xf3" * 8
 _BEGAN, _ENDED = b"\xf4" * 8, b"\xf5" * 8
 _LEASE = b"\xf8" * 7 + b"\x78"
@@ -59,20 +59,20 @@ _MARKS = re.compile(
 _Kind = tuple[str, int, str, int]  # definition, version, queue and attempt
 _Fields = tuple[UUID, UUID, int, str, int, str, int]  # tenant, job, lease, and the kind
 
-# An attempt that has succeeded: the first fields of its job, the span that enqueued it, its ids if
-# anybody knows them, and when it began and ended.
+# A successful attempt: the first fields of its job, the span that enqueued it, the IDs of its span
+# if other code has seen them, and its start and end.
 PlainAttempt = tuple[_Fields, Traceparent | None, bytes | None, int, int]
 
 
 class _SpanTemplate(NamedTuple):
-    """A span in pieces: what all of its kind share, and the marks between; and what packs them."""
+    """A span split at its placeholders, and the struct that packs one with its values."""
 
     pieces: list[bytes]
     span: Struct
 
 
 class AttemptEncoder:
-    """Of one resource."""
+    """Encodes the attempts of one resource."""
 
     def __init__(self, resource: Resource) -> None:
         self._starter = SdkSpanStarter(resource)
@@ -84,25 +84,25 @@ class AttemptEncoder:
         self._resource = sample.SerializeToString()
 
     def encode_attempts(self, attempts: Iterable[PlainAttempt]) -> bytes:
-        """The spans of attempts that succeeded, one after the other."""
+        """Encode the spans of successful attempts, concatenated."""
         kinds: dict[tuple[_Kind, bool], list[PlainAttempt]] = defaultdict(list)
         for attempt in attempts:
             kinds[attempt[0][3:], attempt[1] is not None].append(attempt)
-        return b"".join(self._encode_kind(*key, alike) for key, alike in kinds.items())
+        return b"".join(self._encode_kind(*key, group) for key, group in kinds.items())
 
     def wrap_request(self, spans: Sequence[bytes]) -> bytes:
-        """A request with these."""
+        """Return an export request with these encoded spans."""
         size = len(self._scope) + sum(map(len, spans))
         scope = _field_header(ResourceSpans.SCOPE_SPANS_FIELD_NUMBER, size)
         size += len(self._resource) + len(scope)
         resource = _field_header(ExportTraceServiceRequest.RESOURCE_SPANS_FIELD_NUMBER, size)
         return b"".join((resource, self._resource, scope, self._scope, *spans))
 
-    def _encode_kind(self, kind: _Kind, is_linked: bool, attempts: list[PlainAttempt]) -> bytes:  # noqa: FBT001 - a key
-        """Of one kind: for every piece of a span there is a column, or it is the same in all."""
-        fields, parents, known, began, ended = zip(*attempts, strict=True)
+    def _encode_kind(self, kind: _Kind, is_linked: bool, attempts: list[PlainAttempt]) -> bytes:  # noqa: FBT001 - part of the cache key
+        """Encode attempts of one kind: each piece of the template is constant or has a column."""
+        fields, parents, existing, began, ended = zip(*attempts, strict=True)
         tenants, jobs, leases, *_ = zip(*fields, strict=True)
-        ids = [one or new for one, new in zip(known, generate_ids(*parents), strict=True)]
+        ids = [one or new for one, new in zip(existing, generate_ids(*parents), strict=True)]
         columns: dict[bytes, Sequence[bytes | int]] = {
             _TRACE: [each[:16] for each in ids],
             _SPAN: [each[16:] for each in ids],
@@ -129,25 +129,25 @@ class AttemptEncoder:
         span = plain.materialize()
         span.set_attribute("jobforge.outcome", Outcome.SUCCEEDED)
         span.end(int.from_bytes(_ENDED, "little"))
-        assert isinstance(span, ReadableSpan)  # noqa: S101 - all of the SDK's are
+        assert isinstance(span, ReadableSpan)  # noqa: S101 - all sampled spans of the SDK are
         (encoded,) = encode_spans([span]).resource_spans
-        assert isinstance(encoded, ResourceSpans)  # noqa: S101 - as above
+        assert isinstance(encoded, ResourceSpans)  # noqa: S101 - the encoder's return type
         return encoded
 
 
 def _format_uuids(ids: Sequence[UUID]) -> tuple[bytes, ...]:
-    written = orjson.dumps(ids)  # ["…","…"], in a tenth of the time that str takes
+    written = orjson.dumps(ids)  # ["…","…"], ten times as fast as str
     return unpack("x" + len(ids) * "x36s2x", written)
 
 
-@lru_cache(_MOST_LEASES)  # jobs that were claimed together have the same
+@lru_cache(_MOST_LEASES)  # jobs that were claimed together share a lease
 def _varint(lease: int) -> bytes:
-    """In eight bytes, which a time in microseconds takes; less is filled up."""
+    """Encode a lease, a time in microseconds, as a varint padded to eight bytes."""
     return bytes([*((lease >> 7 * place) & 0x7F | 0x80 for place in range(7)), lease >> 49])
 
 
 def _field_header(field: int, size: int) -> bytes:
-    """What goes before a message of that size within another."""
+    """Return the header of an embedded message with this field number and size."""
     head = [field << 3 | 2]
     while size > 0x7F:
         head.append(size & 0x7F | 0x80)

@@ -1,4 +1,4 @@
-"""A span of another process, as the parent of what is made in this one."""
+"""Contexts whose current span is a span of another process, to be the parent of new spans."""
 
 from functools import lru_cache
 from uuid import UUID
@@ -17,9 +17,9 @@ EMPTY_CONTEXT = Context()
 _LOW = 2**64 - 1
 
 
-@lru_cache(maxsize=1_000)  # jobs that were enqueued together have the same
+@lru_cache(maxsize=1_000)  # jobs that were enqueued together share it
 def remote_context(traceparent: str | None) -> Context:
-    """A context in which that span is current, and nothing else."""
+    """Return a context that has only this remote span."""
     parent = read_traceparent(traceparent)
     if parent is None:
         return EMPTY_CONTEXT
@@ -29,14 +29,14 @@ def remote_context(traceparent: str | None) -> Context:
 
 
 def unrecorded_context(job_id: UUID) -> Context:
-    """A context for a job that came without a trace, and whose attempt is not recorded."""
+    """Return a context for an unsampled attempt of a job without a traceparent."""
     return set_span_in_context(_UnrecordedSpan(job_id), EMPTY_CONTEXT)
 
 
 class _UnrecordedSpan(NonRecordingSpan):
-    """Passes on that nothing is recorded, in a trace that is named as the job's log lines are.
+    """An unsampled span whose trace ID is the job ID, as in the job's log lines.
 
-    Most jobs never ask for that, so it is made when one does.
+    Its SpanContext is created on access, because most jobs never use it.
     """
 
     def __init__(self, job_id: UUID) -> None:

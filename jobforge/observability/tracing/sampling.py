@@ -1,7 +1,7 @@
-"""Which attempts are recorded, as far as it can be said before a span is made.
+"""Decides which attempts are sampled before a span is created.
 
-Of many short jobs few are recorded, and to ask the SDK about each takes as long as to run it. So a
-worker decides by itself what the OTEL_TRACES_SAMPLER of most installations says.
+With many short jobs only few are sampled, and asking the SDK about each takes as long as running
+it. So a worker itself implements the common values of OTEL_TRACES_SAMPLER.
 """
 
 from collections.abc import Mapping
@@ -15,9 +15,10 @@ _USUAL = "parentbased_always_on"
 
 
 class Sampling(NamedTuple):
-    """What the enqueuer has decided holds. Of jobs that come without a trace, a share begins one.
+    """Parent-based sampling: follows the enqueuer; jobs without a trace are sampled by `ratio`.
 
-    `opener` makes spans of the SDK for them: where there is an `outlet`, for those that need one.
+    `span_starter` starts SDK spans for sampled attempts. With a `fast_processor`, only attempts
+    whose span is used need one.
     """
 
     ratio: float
@@ -26,7 +27,7 @@ class Sampling(NamedTuple):
 
 
 def read_sampling_ratio(variables: Mapping[str, str]) -> float | None:
-    """None for a sampler that has to be asked."""
+    """Return the ratio; None for a sampler that only the SDK can evaluate."""
     match variables.get("OTEL_TRACES_SAMPLER", "").strip().lower() or _USUAL:
         case "parentbased_always_on":
             return 1.0

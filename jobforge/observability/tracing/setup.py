@@ -1,7 +1,7 @@
-"""Setting up OpenTelemetry for a process of ours, as the OTEL_* variables say.
+"""Sets up OpenTelemetry for JobForge's own processes according to the OTEL_* variables.
 
-Where they name neither an endpoint nor an exporter, nothing is set up. An application that has set
-it up by itself, when it was imported, is left to that.
+Does nothing if they name neither an endpoint nor an exporter, or if the application set up
+OpenTelemetry itself when it was imported.
 """
 
 import logging
@@ -33,9 +33,9 @@ _sampling: Sampling | None = None
 
 
 def configure(service: str) -> None:
-    """From now on this process makes spans, when the environment asks for it.
+    """Start tracing in this process if the environment requests it.
 
-    What keeps it from that is told in the log, and the work goes on without them.
+    If the setup fails, log a warning and continue without traces.
     """
     global _provider  # noqa: PLW0603 - one per process
     name = find_exporter_name(environment())
@@ -48,49 +48,49 @@ def configure(service: str) -> None:
 
 
 def get_attempt_sampling() -> Sampling | None:
-    """None where another has set it up, or a sampler has to be asked."""
+    """Return None if the application set up OpenTelemetry, or for a sampler of the SDK."""
     return _sampling
 
 
 def shutdown() -> None:
-    """Sends what has not been sent yet; a collector that does not answer is not waited for long."""
+    """Export the remaining spans; wait at most 5 seconds for the collector."""
     global _provider
     provider, _provider = _provider, None
     if provider is not None:
-        ending = threading.Thread(target=provider.shutdown, daemon=True)
-        ending.start()
-        ending.join(_END_S)
+        thread = threading.Thread(target=provider.shutdown, daemon=True)
+        thread.start()
+        thread.join(_END_S)
 
 
 def find_exporter_name(variables: Mapping[str, str]) -> str | None:
-    """The exporter that these variables ask for, by the name it is installed under."""
+    """Return the entry point name of the exporter that these variables select."""
     if variables.get("OTEL_SDK_DISABLED", "").lower() == "true":
         return None
-    named = variables.get("OTEL_TRACES_EXPORTER") or (_first(variables, _ENDPOINTS) and "otlp")
-    if not named or named == "none":
+    exporter = variables.get("OTEL_TRACES_EXPORTER") or (_first(variables, _ENDPOINTS) and "otlp")
+    if not exporter or exporter == "none":
         return None
-    if named != "otlp":
-        return named
+    if exporter != "otlp":
+        return exporter
     is_grpc = _first(variables, _PROTOCOLS) == "grpc"
     return "otlp_proto_grpc" if is_grpc else _OTLP
 
 
 def has_span_limits(variables: Mapping[str, str]) -> bool:
-    """Whether the SDK has to cut spans."""
+    """Return whether limits of spans are set, which only the SDK applies."""
     return any(name.startswith("OTEL_") and name.endswith("_LIMIT") for name in variables)
 
 
 def _set_up(service: str, name: str) -> "TracerProvider":
-    global _sampling  # noqa: PLW0603 - as above
+    global _sampling  # noqa: PLW0603 - one per process
     exporter = _exporter(name)
-    # What installs an exporter has installed these.
-    from opentelemetry import trace  # noqa: PLC0415 - when it is asked for, and not before
-    from opentelemetry.sdk.resources import Resource  # noqa: PLC0415 - as above
-    from opentelemetry.sdk.trace import TracerProvider  # noqa: PLC0415 - as above
-    from opentelemetry.sdk.trace.export import BatchSpanProcessor  # noqa: PLC0415 - as above
+    # Packages of exporters depend on the API and the SDK, so these imports succeed.
+    from opentelemetry import trace  # noqa: PLC0415 - only if tracing is requested
+    from opentelemetry.sdk.resources import Resource  # noqa: PLC0415 - only if tracing is requested
+    from opentelemetry.sdk.trace import TracerProvider  # noqa: PLC0415 - only if tracing is requested
+    from opentelemetry.sdk.trace.export import BatchSpanProcessor  # noqa: PLC0415 - only if tracing is requested
 
-    from jobforge.observability.tracing import child_spans  # noqa: PLC0415 - as above
-    from jobforge.observability.tracing.lazy_span import SdkSpanStarter  # noqa: PLC0415 - as above
+    from jobforge.observability.tracing import child_spans  # noqa: PLC0415 - only if tracing is requested
+    from jobforge.observability.tracing.lazy_span import SdkSpanStarter  # noqa: PLC0415 - only if tracing is requested
 
     variables = environment()
     resource = Resource.create(_identity(service, variables))
@@ -100,17 +100,17 @@ def _set_up(service: str, name: str) -> "TracerProvider":
     trace.set_tracer_provider(provider)
     spans.use_provider(provider)
     child_spans.configure_receiver(processor, resource)
-    share = read_sampling_ratio(variables)
-    if share is not None:
-        outlet = _create_fast_processor(name, resource)
-        if outlet is not None:
-            provider.add_span_processor(outlet)
-        _sampling = Sampling(share, SdkSpanStarter(resource, processor), outlet)
+    ratio = read_sampling_ratio(variables)
+    if ratio is not None:
+        fast_processor = _create_fast_processor(name, resource)
+        if fast_processor is not None:
+            provider.add_span_processor(fast_processor)
+        _sampling = Sampling(ratio, SdkSpanStarter(resource, processor), fast_processor)
     return provider
 
 
 def _exporter(name: str) -> "SpanExporter":
-    from importlib.metadata import entry_points  # noqa: PLC0415 - it takes a while
+    from importlib.metadata import entry_points  # noqa: PLC0415 - a slow import
 
     found = next(iter(entry_points(group="opentelemetry_traces_exporter", name=name)), None)
     if found is None:
@@ -128,11 +128,11 @@ def _exporter(name: str) -> "SpanExporter":
 
 
 def _create_fast_processor(name: str, resource: "Resource") -> "FastSpanProcessor | None":
-    """None for an exporter that takes nothing but spans of the SDK."""
+    """Return None for an exporter that accepts only SDK spans."""
     variables = environment()
     if name != _OTLP or has_span_limits(variables):
         return None
-    from jobforge.observability.tracing.fast_exporter import (  # noqa: PLC0415 - as above
+    from jobforge.observability.tracing.fast_exporter import (  # noqa: PLC0415 - only if tracing is requested
         FastSpanProcessor,
         find_post,
         read_limits,

@@ -1,7 +1,7 @@
-"""Spans around pieces of work, in the process at hand, and what of them is passed on.
+"""Spans around units of work in this process, and passing their traceparent on.
 
-They are made by whatever set up OpenTelemetry in this process. What a piece of work raises is told
-by its type alone: messages and tracebacks are for the log, which redacts them.
+They use the process's OpenTelemetry provider. Exceptions are recorded by type only: messages and
+tracebacks belong in the log, which redacts them.
 """
 
 import sys
@@ -24,16 +24,13 @@ _tracer: "Tracer | None" = None
 
 
 def use_provider(provider: "TracerProvider | None") -> None:
-    """From now on spans are made by this one, whatever else is set up in the process.
-
-    None: as before.
-    """
-    global _tracer  # noqa: PLW0603 - one per process, as OpenTelemetry's own
+    """Use this provider for spans instead of the process's global one; None resets that."""
+    global _tracer  # noqa: PLW0603 - one per process, like OpenTelemetry's provider
     _tracer = None if provider is None else provider.get_tracer(TRACER_NAME)
 
 
 def get_tracer() -> "Tracer | None":
-    """None where nobody has set up OpenTelemetry."""
+    """Return the tracer; None if OpenTelemetry is not set up."""
     return _tracer or _find_tracer()
 
 
@@ -42,7 +39,7 @@ def is_enabled() -> bool:
 
 
 def current_traceparent() -> str | None:
-    """The traceparent of the span around this call."""
+    """Return the traceparent of the current span."""
     api = sys.modules.get("opentelemetry.trace")
     return None if api is None else traceparent_of(api.get_current_span())
 
@@ -55,7 +52,7 @@ def traceparent_of(span: "Span") -> str | None:
 
 
 def attach_traceparent(jobs: Sequence[JobRequest]) -> Sequence[JobRequest]:
-    """The jobs, in the trace of the span around this call unless they name one."""
+    """Return the jobs with the current span's traceparent, unless they have one."""
     traceparent = current_traceparent()
     if traceparent is None:
         return jobs
@@ -65,21 +62,21 @@ def attach_traceparent(jobs: Sequence[JobRequest]) -> Sequence[JobRequest]:
 
 
 def enqueue_span(jobs: Sequence[JobRequest]) -> AbstractContextManager[Sequence[JobRequest]]:
-    """A span around making jobs; as it has them, they are children of it."""
+    """Open a span for enqueuing, and yield the jobs as its children."""
     if not jobs or get_tracer() is None:
         return nullcontext(jobs)
     return _open_enqueue_span(jobs)
 
 
 def step_span(name: str, index: int) -> SpanContextManager:
-    """A span around a step of a job, from its beginning until it is stored."""
+    """Open a span for a job's step, until the step is stored."""
     return _span_or_nothing(
         f"step {name}", {"jobforge.step.name": name, "jobforge.step.index": index}
     )
 
 
 def client_span(method: str, host: str, port: int) -> SpanContextManager:
-    """A span around a request to somebody else."""
+    """Open a span for an outgoing request."""
     attributes: Attributes = {
         "http.request.method": method,
         "server.address": host,
@@ -89,12 +86,12 @@ def client_span(method: str, host: str, port: int) -> SpanContextManager:
 
 
 def server_span(method: str, parent: Traceparent | None) -> SpanContextManager:
-    """A span around a request of somebody else's, who may be in a trace already."""
+    """Open a span for an incoming request, under its traceparent if it has one."""
     return _span_or_nothing(method, {"http.request.method": method}, "SERVER", parent)
 
 
 def record_status(span: "Span | None", status: int, *, min_error_status: int = 500) -> None:
-    """How a request was answered: in vain, from the status `failing` on."""
+    """Record the response's status; a status of `min_error_status` or more marks an error."""
     if span is None:
         return
     span.set_attribute("http.response.status_code", status)
@@ -103,27 +100,27 @@ def record_status(span: "Span | None", status: int, *, min_error_status: int = 5
 
 
 def record_route(span: "Span | None", method: str, route: str) -> None:
-    """What a request turned out to be for."""
+    """Rename the span of a request to its route."""
     if span is not None:
         span.update_name(f"{method} {route}")
         span.set_attribute("http.route", route)
 
 
 def mark_failed(span: "Span", kind: str, message: str | None = None) -> None:
-    from opentelemetry.trace import StatusCode  # noqa: PLC0415 - it may not be installed
+    from opentelemetry.trace import StatusCode  # noqa: PLC0415 - OpenTelemetry is optional
 
     span.set_attribute("error.type", kind)
     span.set_status(StatusCode.ERROR, message)
 
 
 def _find_tracer() -> "Tracer | None":
-    """Of the application's own set-up, which can be made once in a process."""
-    global _tracer  # noqa: PLW0603 - as above
+    """Return a tracer of the application's provider, which can be set once per process."""
+    global _tracer  # noqa: PLW0603 - one per process
     api = sys.modules.get("opentelemetry.trace")
     if api is None:
         return None
     provider = api.get_tracer_provider()
-    if isinstance(provider, api.ProxyTracerProvider):  # there is none
+    if isinstance(provider, api.ProxyTracerProvider):  # no provider is set
         return None
     _tracer = provider.get_tracer(TRACER_NAME)
     return _tracer
@@ -148,20 +145,20 @@ def _span_or_nothing(
     kind: str = "INTERNAL",
     parent: Traceparent | None = None,
 ) -> SpanContextManager:
-    """Without a parent, the span around this call is that."""
-    made = get_tracer()
-    return nullcontext() if made is None else _open_span(made, name, attributes, kind, parent)
+    """Open a span if OpenTelemetry is set up; default parent: the current span."""
+    tracer = get_tracer()
+    return nullcontext() if tracer is None else _open_span(tracer, name, attributes, kind, parent)
 
 
 @contextmanager
 def _open_span(
-    made: "Tracer", name: str, attributes: Attributes, kind: str, parent: Traceparent | None
+    tracer: "Tracer", name: str, attributes: Attributes, kind: str, parent: Traceparent | None
 ) -> Iterator["Span"]:
-    from opentelemetry.trace import SpanKind  # noqa: PLC0415 - as above
+    from opentelemetry.trace import SpanKind  # noqa: PLC0415 - OpenTelemetry is optional
 
-    from jobforge.observability.tracing.parent import remote_context  # noqa: PLC0415 - as above
+    from jobforge.observability.tracing.parent import remote_context  # noqa: PLC0415 - OpenTelemetry is optional
 
-    with made.start_as_current_span(
+    with tracer.start_as_current_span(
         name,
         None if parent is None else remote_context(str(parent)),
         SpanKind[kind],
@@ -179,7 +176,7 @@ def _open_span(
 def _with_traceparent(job: JobRequest, traceparent: str) -> JobRequest:
     if job.traceparent is not None:
         return job
-    # By the thousand: not by _replace, which takes several times as long.
+    # A hot path: _replace takes several times as long.
     return JobRequest._make(
         (*job[:_TRACEPARENT_INDEX], traceparent, *job[_TRACEPARENT_INDEX + 1 :])
     )

@@ -1,9 +1,9 @@
-"""`traceparent` as the W3C has it: which trace, which span of it, and whether it is recorded."""
+"""W3C `traceparent`: trace ID, span ID and sampling flag."""
 
 import re
 from typing import NamedTuple
 
-# Versions to come may have more to say, after what all of them say.
+# Later versions may append fields to those of version 00.
 _PATTERN = re.compile(
     r"(?!ff)[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-([0-9a-f]{2})(?:-.*)?"
 )
@@ -11,7 +11,7 @@ _ODD = "13579bdf"
 
 
 class Traceparent(NamedTuple):
-    """In hexadecimal, as they are written."""
+    """The fields in hexadecimal, as they are written."""
 
     trace_id: str
     span_id: str
@@ -22,7 +22,7 @@ class Traceparent(NamedTuple):
         return self.flags[1] in _ODD
 
     def child(self, span_id: str) -> str:
-        """The traceparent of a recorded span under this one."""
+        """Return the traceparent of a sampled child span."""
         is_random = int(self.flags[1], 16) & 2
         return f"00-{self.trace_id}-{span_id}-{'03' if is_random else '01'}"
 
@@ -31,6 +31,6 @@ class Traceparent(NamedTuple):
 
 
 def read_traceparent(text: str | None) -> Traceparent | None:
-    """None for what is no traceparent: there is no trace to join then."""
+    """Parse a traceparent; None if it is invalid, so that a new trace begins."""
     matched = text and _PATTERN.fullmatch(text)
     return Traceparent(*matched.groups()) if matched else None

@@ -1,4 +1,6 @@
-/** What a bundle for browsers gets instead of the package: it holds database credentials. */
+/**
+ * The entry point for browser bundles. It throws, because the package needs database credentials.
+ */
 
 throw new Error(
   "@jobforge/sdk is for servers: it talks to your database. In a browser call your own back end.",

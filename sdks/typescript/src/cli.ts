@@ -1,12 +1,12 @@
 #!/usr/bin/env -S node --max-semi-space-size=8 --heap-growing-percent=50
 /**
- * The program `jobforge-worker`. It hides its credentials before it loads anything else. The flags
- * bound what V8 takes under a flood of light jobs: for young objects it would be up to 100 MB more,
- * for good, and old ones would not be collected before there are four times as many.
+ * The `jobforge-worker` program. It hides its credentials before it loads anything else. The flags
+ * limit V8's memory under many light jobs: without them, the young generation would permanently
+ * take up to 100 MB more, and V8 would collect the old generation only after it has grown fourfold.
  */
 
-import { harden } from "./hardening.ts";
+import { harden } from "./process/hardening.ts";
 
 const isHidden = harden();
-const { run } = await import("./command.ts");
-await run(isHidden);
+const { runWorkerCommand } = await import("./worker/run-command.ts");
+await runWorkerCommand(isHidden);

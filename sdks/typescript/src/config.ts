@@ -1,9 +1,9 @@
-/** The settings of a process, from its variables JOBFORGE_…; the only reader of them. */
+/** The settings of a process. Only this module reads the JOBFORGE_… variables. */
 
 import { readFileSync } from "node:fs";
-import { variable } from "./environment.ts";
 import { ConfigError } from "./errors.ts";
-import { LEVELS, type Level } from "./telemetry.ts";
+import { LEVELS, type Level } from "./observability/logs.ts";
+import { readVariable } from "./process/environment.ts";
 
 export interface Config {
   readonly databaseUrl: string | undefined;
@@ -23,36 +23,39 @@ export interface Config {
   readonly logLevel: Level;
 }
 
-export function load(): Config {
-  const text = (name: string) => variable(`JOBFORGE_${name}`) || undefined;
+export function loadConfig(): Config {
+  const text = (name: string) => readVariable(`JOBFORGE_${name}`) || undefined;
   return {
-    databaseUrl: text("DATABASE_URL") ?? ofFile(text("DATABASE_URL_FILE")),
-    listenUrl: text("LISTEN_URL") ?? ofFile(text("LISTEN_URL_FILE")),
+    databaseUrl: text("DATABASE_URL") ?? readSetting(text("DATABASE_URL_FILE")),
+    listenUrl: text("LISTEN_URL") ?? readSetting(text("LISTEN_URL_FILE")),
     behindPooler: ["true", "yes", "on", "1"].includes((text("BEHIND_POOLER") ?? "").toLowerCase()),
     server: text("SERVER"),
-    key: text("KEY") ?? ofFile(text("KEY_FILE")),
+    key: text("KEY") ?? readSetting(text("KEY_FILE")),
     tenant: text("TENANT"),
     queues: text("QUEUES"),
-    concurrency: numeric("CONCURRENCY", text("CONCURRENCY")),
-    leaseS: numeric("LEASE_S", text("LEASE_S")),
-    heartbeatS: numeric("HEARTBEAT_S", text("HEARTBEAT_S")),
-    pollS: numeric("POLL_S", text("POLL_S")),
-    drainS: numeric("DRAIN_S", text("DRAIN_S")),
+    concurrency: parseNumber("CONCURRENCY", text("CONCURRENCY")),
+    leaseS: parseNumber("LEASE_S", text("LEASE_S")),
+    heartbeatS: parseNumber("HEARTBEAT_S", text("HEARTBEAT_S")),
+    pollS: parseNumber("POLL_S", text("POLL_S")),
+    drainS: parseNumber("DRAIN_S", text("DRAIN_S")),
     secretsDir: text("SECRETS_DIR"),
     jobEnvironment: (text("JOB_ENVIRONMENT") ?? "")
       .split(",")
       .map((name) => name.trim())
       .filter(Boolean),
-    logLevel: level(text("LOG_LEVEL")),
+    logLevel: parseLevel(text("LOG_LEVEL")),
   };
 }
 
-/** `mail:10,default:4`: the slots of each queue; one without a number gets `slots`. */
+/**
+ * Return the slots of each queue in a list such as `mail:10,default:4`. Queues without a number get
+ * `slots`.
+ */
 export function readQueues(text: string, slots: number): Record<string, number> {
   const queues: Record<string, number> = {};
   for (const item of text.split(",").map((each) => each.trim())) {
     if (item === "") continue;
-    // Names of queues may hold colons themselves.
+    // Queue names may contain colons, so the last colon separates the number.
     const matched = /^(.+?):(\d+)$/.exec(item);
     const name = matched?.[1] ?? item;
     if (!/^[A-Za-z0-9_][A-Za-z0-9_.:-]{0,49}$/.test(name) || name in queues) {
@@ -65,11 +68,11 @@ export function readQueues(text: string, slots: number): Record<string, number> 
   return queues;
 }
 
-function ofFile(path: string | undefined): string | undefined {
+function readSetting(path: string | undefined): string | undefined {
   return path === undefined ? undefined : readFileSync(path, "utf8").trim();
 }
 
-function numeric(name: string, text: string | undefined): number | undefined {
+function parseNumber(name: string, text: string | undefined): number | undefined {
   if (text === undefined) return undefined;
   const number = Number(text);
   if (!Number.isFinite(number) || number < 0) {
@@ -80,7 +83,7 @@ function numeric(name: string, text: string | undefined): number | undefined {
   return number;
 }
 
-function level(text: string | undefined): Level {
+function parseLevel(text: string | undefined): Level {
   const found = LEVELS.find((each) => each === (text ?? "info").toLowerCase());
   if (found === undefined) {
     throw new ConfigError(`JOBFORGE_LOG_LEVEL is one of ${LEVELS.join(", ")}, not ${text}`);

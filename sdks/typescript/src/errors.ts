@@ -1,6 +1,6 @@
 /**
- * Every error that JobForge raises. Written by scripts/write_errors.py from jobforge/errors.py, so
- * that both languages have the same; a change is made there.
+ * Every error that JobForge raises. scripts/write_errors.py writes this file from
+ * jobforge/errors.py, so that both languages have the same errors. Change them there.
  *
  * `code` is stable and is what programs compare; messages are for people and may change.
  */

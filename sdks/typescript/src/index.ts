@@ -1,14 +1,25 @@
-/** JobForge for Node: definitions, enqueuing, and what handlers get and throw. */
+/** The public API: apps, definitions, enqueuing, and what handlers receive and throw. */
 
-export { type AppOptions, JobForge } from "./app.ts";
 export type { Explanation, History } from "./calls/index.ts";
-export type { Client } from "./client.ts";
-export { Context, Log } from "./context.ts";
-export type { Definition, Handler, Upgrade } from "./definition.ts";
-export type { Duration } from "./duration.ts";
-export type { Enqueuer, Many } from "./enqueuer.ts";
+export type { Queryable } from "./db/queryable.ts";
 export * as errors from "./errors.ts";
-export type { Handle } from "./handle.ts";
+export { redact, redactText, registerSecret } from "./redact/index.ts";
+export { type AppOptions, JobForge } from "./sdk/app.ts";
+export { Context, Log } from "./sdk/context.ts";
+export type { Definition, Handler, Upgrade } from "./sdk/definition.ts";
+export type { Duration } from "./sdk/duration.ts";
+export type { EngineClient as Client } from "./sdk/engine-client.ts";
+export type { Enqueuer, Many } from "./sdk/enqueue.ts";
+export type { Handle } from "./sdk/handle.ts";
+export type { Using } from "./sdk/options.ts";
+export { Cancel, Cancelled, Dead, Retry, type RetryPolicy, Snooze } from "./sdk/retry.ts";
+export type { JobOptions, Rate } from "./sdk/settings.ts";
+export type { Event, Stored } from "./sdk/step-log.ts";
+export {
+  verifyWebhook,
+  type WebhookHeaders,
+  type WebhookMessage,
+} from "./security/webhook-signature.ts";
 export type {
   Enqueued,
   EnqueueStatus,
@@ -19,11 +30,4 @@ export type {
   Json,
   JsonObject,
   State,
-} from "./job.ts";
-export type { Using } from "./options.ts";
-export type { Queryable } from "./queryable.ts";
-export { redact, redactText, registerSecret } from "./redact/index.ts";
-export type { JobOptions, Rate } from "./settings.ts";
-export { Cancel, Cancelled, Dead, Retry, type RetryPolicy, Snooze } from "./signals.ts";
-export type { Event, Stored } from "./steps.ts";
-export { verifyWebhook, type WebhookHeaders, type WebhookMessage } from "./webhook.ts";
+} from "./types/jobs.ts";

@@ -1,9 +1,9 @@
-/** Attacks of jobs on the socket to their worker: each ends its own attempt only. */
+/** Jobs attack the socket to their worker: each attack ends only its own attempt. */
 
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { Worker } from "../src/worker/index.ts";
-import { urlOf } from "./ground.ts";
+import { urlOf } from "./setup.ts";
 
 process.env.JOBFORGE_DATABASE_URL = urlOf();
 process.env.JOBFORGE_SECRET_ISOLATED = "open sesame";
@@ -23,12 +23,14 @@ after(async () => {
   await jf.close();
 });
 
-const BROKEN = "wrote to the socket that is for its worker";
+const PROTOCOL_ERROR = "wrote to the socket that is for its worker";
 const ATTACKS = ["null", "text", "note", "long note", "verdict", "step", "endless"];
 for (const how of [...ATTACKS, "questions"]) {
   test(`a job that writes to its worker's socket itself crashes alone: ${how}`, async () => {
     const message =
-      how === "questions" ? "asked its worker again and again without reading the answers" : BROKEN;
+      how === "questions"
+        ? "asked its worker again and again without reading the answers"
+        : PROTOCOL_ERROR;
     const other = await look.enqueue({});
     const handle = await attack.enqueue({ how });
     const { error, state } = await handle.wait({ timeout: 30 });

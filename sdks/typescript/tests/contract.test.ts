@@ -1,11 +1,11 @@
-/** This SDK keeps the contract: every case of contract/cases, on a real Postgres. */
+/** Runs every case of contract/cases on this SDK, on a real Postgres. */
 
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { readdirSync, readFileSync } from "node:fs";
 import { after, test } from "node:test";
 import { z } from "zod";
-import type { Definition } from "../src/definition.ts";
+import { errorFromSqlstate, translateError } from "../src/db/sqlstates.ts";
 import {
   Cancel,
   type Context,
@@ -19,20 +19,20 @@ import {
   Snooze,
   verifyWebhook,
 } from "../src/index.ts";
-import type { ClaimedJob } from "../src/job.ts";
 import {
   hide,
-  hideInTail,
   isSecretName,
   jobScope,
   LOG_SCOPE,
-  registerHandedSecret,
+  redactTail,
+  registerJobSecret,
   registerOperatorSecret,
 } from "../src/redact/index.ts";
 import { CURRENT_SCOPE } from "../src/redact/scope.ts";
-import { explained, fromSqlstate } from "../src/sqlstates.ts";
+import type { Definition } from "../src/sdk/definition.ts";
+import type { ClaimedJob } from "../src/types/jobs.ts";
 import { Worker } from "../src/worker/index.ts";
-import { until, urlOf } from "./ground.ts";
+import { until, urlOf } from "./setup.ts";
 
 type Value = null | boolean | number | string | Value[] | { [name: string]: Value };
 type Members = { [name: string]: Value };
@@ -43,7 +43,7 @@ const read = (path: string): Members => JSON.parse(readFileSync(new URL(path, CO
 const database = new JobForge(urlOf()).database();
 after(() => database.close());
 
-/** What the payload of a case makes a handler do. */
+/** The payload of a case: what the handler does. */
 const SCRIPT = z.object({
   do: z.string(),
   value: z.json().optional(),
@@ -53,7 +53,7 @@ const SCRIPT = z.object({
 
 type Scripted = Definition<typeof SCRIPT, Value>;
 
-async function act(
+async function runScript(
   ctx: Context,
   script: z.output<typeof SCRIPT>,
   self: () => Scripted,
@@ -83,13 +83,20 @@ async function act(
     }
     case "wait": {
       const match = script.value as Record<string, number>;
-      const event = await ctx.waitForEvent(script.message, { match, timeout: script.after });
+      const event = await ctx.waitForEvent(script.message, {
+        match,
+        timeout: script.after,
+      });
       return event.data as Value;
     }
     case "wait_since": {
       const match = script.value as Record<string, number>;
       const since = new Date(Date.now() - 3_600_000);
-      const event = await ctx.waitForEvent(script.message, { match, timeout: script.after, since });
+      const event = await ctx.waitForEvent(script.message, {
+        match,
+        timeout: script.after,
+        since,
+      });
       return event.data as Value;
     }
     case "gather":
@@ -107,8 +114,8 @@ async function act(
   }
 }
 
-/** Makes the steps of a case with this SDK. */
-class Bench {
+/** Runs the steps of a case with this SDK. */
+class CaseRunner {
   readonly #saved = new Map<string, Value>();
   readonly #braces = new Map<string, string>([
     ["{case}", randomUUID().replaceAll("-", "").slice(0, 10)],
@@ -119,7 +126,7 @@ class Bench {
   readonly #app = new JobForge(urlOf());
   readonly #definitions = new Map<string, Scripted>();
 
-  async make(step: Members): Promise<void> {
+  async runStep(step: Members): Promise<void> {
     let rows: Value;
     try {
       rows = await this.#rowsOf(step);
@@ -127,34 +134,39 @@ class Bench {
       if (!(error instanceof errors.JobForgeError) || step.code === undefined) throw error;
       assert.equal(error.code, step.code);
       if (step.field !== undefined) assert.equal(error.field, step.field);
-      this.match(error.detail as Members, step.detail ?? {}, "detail");
+      this.assertMatches(error.detail as Members, step.detail ?? {}, "detail");
       return;
     }
     assert.equal(step.code, undefined, `it was not refused: ${JSON.stringify(rows)}`);
     if (step.rows === undefined) return;
-    const order = (each: Value) => (step.unordered ? inOrder(each as Members[]) : each);
-    const expected = step.unordered ? this.fill(step.rows) : step.rows;
-    this.match(order(rows), order(expected), JSON.stringify(step));
+    const order = (each: Value) => (step.unordered ? sortRows(each as Members[]) : each);
+    const expected = step.unordered ? this.substitute(step.rows) : step.rows;
+    this.assertMatches(order(rows), order(expected), JSON.stringify(step));
   }
 
   async close(): Promise<void> {
     await this.#app.close();
   }
 
-  fill(value: Value): Value {
+  substitute(value: Value): Value {
     if (typeof value === "string") {
       let filled = value;
       for (const [brace, name] of this.#braces) filled = filled.replaceAll(brace, name);
       return filled;
     }
-    if (Array.isArray(value)) return value.map((each) => this.fill(each));
+    if (Array.isArray(value)) return value.map((each) => this.substitute(each));
     if (typeof value !== "object" || value === null) return value;
     if (isOnly(value, "$ref")) return this.#saved.get(String((value as Members).$ref)) ?? null;
-    return Object.fromEntries(Object.entries(value).map(([name, each]) => [name, this.fill(each)]));
+    return Object.fromEntries(
+      Object.entries(value).map(([name, each]) => [name, this.substitute(each)]),
+    );
   }
 
-  /** Of an object only the members that are named; `$save` takes what is there. */
-  match(seen: Value | undefined, expected: Value, where: string): void {
+  /**
+   * Compare a value with the expectation. Of an object, only the named members; `$save` stores the
+   * value.
+   */
+  assertMatches(seen: Value | undefined, expected: Value, where: string): void {
     if (isOnly(expected, "$save")) {
       this.#saved.set(String((expected as Members).$save), seen ?? null);
     } else if (Array.isArray(expected)) {
@@ -163,14 +175,14 @@ class Bench {
         `${where}: ${JSON.stringify(seen)}`,
       );
       expected.forEach((each, index) => {
-        this.match(seen[index], each, `${where}[${index}]`);
+        this.assertMatches(seen[index], each, `${where}[${index}]`);
       });
     } else if (isObject(expected) && !isOnly(expected, "$ref")) {
       assert.ok(isObject(seen), `${where}: ${JSON.stringify(seen)}`);
       for (const [name, each] of Object.entries(expected))
-        this.match(seen[name], each, `${where}.${name}`);
+        this.assertMatches(seen[name], each, `${where}.${name}`);
     } else {
-      assert.deepEqual(seen ?? null, this.fill(expected), where);
+      assert.deepEqual(seen ?? null, this.substitute(expected), where);
     }
   }
 
@@ -178,18 +190,19 @@ class Bench {
     if (step.call !== undefined) return await this.#call(String(step.call), step.args as Members);
     if (step.select !== undefined) {
       const text = String(step.select).replace("$1", "$1::text::uuid");
-      return await rowsOf(text, this.fill(step.args ?? []) as Value[]);
+      return await rowsOf(text, this.substitute(step.args ?? []) as Value[]);
     }
-    if (step.define !== undefined) return await this.#define(this.fill(step.define) as Members);
+    if (step.define !== undefined)
+      return await this.#define(this.substitute(step.define) as Members);
     if (step.enqueue !== undefined) return await this.#enqueue(step);
     return await this.#work(step.work as Record<string, Members>);
   }
 
   async #call(name: string, args: Members): Promise<Value> {
     const types = await typesOf(name);
-    const given = Object.entries(this.fill(args) as Members);
+    const given = Object.entries(this.substitute(args) as Members);
     const list = given.map(
-      ([each], index) => `${each} => ${reading(types.get(each) ?? "", index + 1)}`,
+      ([each], index) => `${each} => ${castParameter(types.get(each) ?? "", index + 1)}`,
     );
     const values = given.map(([, value]) =>
       value === null || typeof value === "string" ? value : JSON.stringify(value),
@@ -207,7 +220,7 @@ class Bench {
         retry: { maxAttempts: Number(max_attempts), base: Number(base) },
         params: SCRIPT,
       },
-      (ctx, script) => act(ctx, script, () => definition),
+      (ctx, script) => runScript(ctx, script, () => definition),
     );
     this.#definitions.set(String(key), definition);
     await this.#app.register();
@@ -215,13 +228,13 @@ class Bench {
   }
 
   async #enqueue(step: Members): Promise<Value> {
-    const given = this.fill(step.enqueue ?? {}) as {
+    const given = this.substitute(step.enqueue ?? {}) as {
       key: string;
       payload: Members;
       using: Members;
     };
     const using = Object.fromEntries(
-      Object.entries(given.using).map(([name, value]) => [camel(name), value]),
+      Object.entries(given.using).map(([name, value]) => [toCamelCase(name), value]),
     );
     const payload = given.payload as z.input<typeof SCRIPT>;
     const definition = this.#definitions.get(given.key);
@@ -238,14 +251,14 @@ class Bench {
     for (const [name, job] of Object.entries(expected)) {
       await until(async () => {
         const seen = await this.#job(name);
-        // A job that waits has not been run yet, if it was never held.
+        // A waiting job that was never claimed has not run yet.
         return seen.state === job.state && seen.lease !== 0;
       }, 60);
     }
     worker.stop();
     await running;
     for (const [name, job] of Object.entries(expected))
-      this.match(await this.#job(name), job, name);
+      this.assertMatches(await this.#job(name), job, name);
     return null;
   }
 
@@ -260,18 +273,18 @@ class Bench {
 }
 
 const files = readdirSync(new URL("cases/", CONTRACT)).map((name) => name.replace(".json", ""));
-const tables = ["redaction", "templates", "webhooks"]; // no steps
+const tables = ["redaction", "templates", "webhooks"]; // tables of inputs and outputs without steps
 for (const file of files.filter((name) => !tables.includes(name))) {
   for (const { name, steps } of read(`cases/${file}.json`).cases as {
     name: string;
     steps: Members[];
   }[]) {
     test(`${file}: ${name}`, async () => {
-      const bench = new Bench();
+      const runner = new CaseRunner();
       try {
-        for (const step of steps) await bench.make(step);
+        for (const step of steps) await runner.runStep(step);
       } finally {
-        await bench.close();
+        await runner.close();
       }
     });
   }
@@ -312,7 +325,7 @@ for (const scoped of (read("cases/redaction.json") as unknown as { scopes: Scope
     assert.ok(own && other);
     for (const value of scoped.operator ?? []) assert.ok(registerOperatorSecret(value));
     for (const value of scoped.app ?? []) assert.ok(registerSecret(value));
-    for (const value of scoped.job ?? []) assert.ok(own.add(value) && registerHandedSecret(value));
+    for (const value of scoped.job ?? []) assert.ok(own.add(value) && registerJobSecret(value));
     for (const [given, shown] of scoped.output ?? []) assert.deepEqual(hide(given, own), shown);
     for (const [given, shown] of scoped.other ?? []) assert.deepEqual(hide(given, other), shown);
     for (const [given, shown] of scoped.log ?? []) assert.deepEqual(hide(given, LOG_SCOPE), shown);
@@ -357,7 +370,7 @@ test("texts are shown as Python shows them", { skip: !process.env.JOBFORGE_TEST_
   registerSecret("correct horse battery");
   for (const [given, shown, tail] of JSON.parse(text) as [string, string, string][]) {
     assert.equal(redactText(given), shown, given);
-    assert.equal(hideInTail(given, true, CURRENT_SCOPE), tail, given);
+    assert.equal(redactTail(given, true, CURRENT_SCOPE), tail, given);
     assert.equal(redactText(shown), shown, "what was hidden stays as it is");
   }
 });
@@ -369,17 +382,17 @@ test("each error has the code that the contract says", () => {
   const known = new Map(errors.ERRORS.map((error) => [error.name, error]));
   for (const { name, code, sqlstate } of contract.classes) {
     assert.equal(known.get(name)?.code, code);
-    if (sqlstate !== null) assert.equal(fromSqlstate(sqlstate, "x", "{}").name, name);
+    if (sqlstate !== null) assert.equal(errorFromSqlstate(sqlstate, "x", "{}").name, name);
   }
   assert.equal(known.size, contract.classes.length);
 });
 
 test("the hint of a refusal is the hint of the error", () => {
   const refused = Object.assign(new Error("no"), { code: "JF012", detail: "{}", hint: "Call it" });
-  const error = explained(refused);
+  const error = translateError(refused);
   assert.ok(error instanceof errors.WrongIsolation);
   assert.equal(error.hint, "Call it");
-  assert.equal(fromSqlstate("JF002", "no").hint, undefined);
+  assert.equal(errorFromSqlstate("JF002", "no").hint, undefined);
 });
 
 async function rowsOf(sql: string, values: readonly Value[]): Promise<Value> {
@@ -401,17 +414,17 @@ async function typesOf(name: string): Promise<Map<string, string>> {
   return new Map((rows as { name: string; type: string }[]).map((row) => [row.name, row.type]));
 }
 
-function reading(type: string, number: number): string {
+function castParameter(type: string, number: number): string {
   if (!type.endsWith("[]")) return `$${number}::text::${type}`;
   return `array(select jsonb_array_elements_text($${number}::text::jsonb))::${type}`;
 }
 
-function camel(name: string): string {
+function toCamelCase(name: string): string {
   return name.replace(/_(\w)/g, (_, letter: string) => letter.toUpperCase());
 }
 
-/** For answers that come in no order, and expectations of them. */
-function inOrder(rows: readonly Members[]): Value {
+/** Sort rows whose order is not defined, in results and in expectations. */
+function sortRows(rows: readonly Members[]): Value {
   return rows.toSorted((a, b) => (String(a.tenant_id) < String(b.tenant_id) ? -1 : 1));
 }
 

@@ -1,6 +1,7 @@
 /**
- * The application whose workers the tests of faults kill: as tests/faults/app.py. A mark is written
- * before and after the work and every few milliseconds during it.
+ * The app of the fault tests, which kill its workers; the TypeScript version of
+ * tests/faults/app.py. It writes a mark before and after the work and every few milliseconds during
+ * it.
  */
 
 import { appendFileSync, existsSync } from "node:fs";
@@ -12,13 +13,14 @@ import { type Context, JobForge } from "../src/index.ts";
 export const jf = new JobForge();
 
 const TICK_MS = 20;
-// Kills use attempts up; no job shall be dead because of them.
+// Kills use up attempts, and no job must die because of them.
 const AGAIN = { maxAttempts: 1000, base: 0.05, cap: 0.2 };
 const SETTINGS = { queue: "faults", timeout: 600, retry: AGAIN } as const;
 const WORK = z.object({ marks: z.string(), seconds: z.number(), failures: z.number().default(0) });
 const HOLD = z.object({ marks: z.string(), gate: z.string() });
 
-// The time since boot; what Node's own clock missed while the machine slept, if it did.
+// The difference to the time since boot: how long the machine was suspended, if Node's clock
+// stopped then.
 const apart = uptime() - Number(process.hrtime.bigint()) / 1e9;
 const slept = Math.abs(apart) < 0.1 ? 0 : apart;
 

@@ -1,4 +1,4 @@
-/** Jobs over HTTP, on a real server. */
+/** The HTTP client, on a real server. */
 
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";

@@ -1,4 +1,4 @@
-/** An app whose jobs run in processes of their own; imported by the test and by those processes. */
+/** An app with isolated jobs. The tests and the job processes import it. */
 
 import { spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
@@ -25,7 +25,7 @@ export const look = jf.job("iso.look", settings, async (ctx) => {
   };
 });
 
-/** With what a process was started, as the kernel tells others. */
+/** Read the environment and arguments of a process from /proc. */
 function shown(pid: string): string {
   const file = `/proc/${pid}/environ`;
   return existsSync(file) ? readFileSync(file, "utf8") : "";
@@ -61,14 +61,14 @@ export const fail = jf.job(
   },
 );
 
-const SOCKET = 3; // to the worker
+const SOCKET_FD = 3; // to the worker
 
-/** Writes what only the SDK should write: `how` says what. */
+/** Write data to the worker's socket that only the SDK should write; `how` selects the data. */
 export const attack = jf.job(
   "iso.attack",
   { ...settings, params: z.object({ how: z.string() }) },
   (_ctx, { how }) => {
-    const line = (word: object | null) => `${JSON.stringify(word)}\n`;
+    const line = (message: object | null) => `${JSON.stringify(message)}\n`;
     if (how === "null") write(line(null));
     if (how === "text") write("no JSON\n");
     if (how === "note") write(line({ kind: "note", note: "log", data: ["x".repeat(100)] }));
@@ -81,7 +81,7 @@ export const attack = jf.job(
     if (how === "questions") {
       for (let id = 0; ; id++) write(line({ kind: "secret", id, name: "isolated" }));
     }
-    // It never reads what the worker answers.
+    // It never reads the worker's responses.
     for (;;) spawnSync("sleep", ["600"]);
   },
 );
@@ -89,14 +89,14 @@ export const attack = jf.job(
 function write(text: string): void {
   for (let left = Buffer.from(text); left.length > 0; ) {
     try {
-      left = left.subarray(writeSync(SOCKET, left));
+      left = left.subarray(writeSync(SOCKET_FD, left));
     } catch (error) {
       if ((error as NodeJS.ErrnoException).code !== "EAGAIN") throw error;
     }
   }
 }
 
-/** Asks often at once, and computes before it reads the answers. */
+/** Send many requests at once, and compute before reading the responses. */
 export const ask = jf.job("iso.ask", settings, async (ctx) => {
   const asked = Array.from({ length: 300 }, () => ctx.secret("isolated"));
   const until = performance.now() + 300;
@@ -116,7 +116,7 @@ function hoard(kept: object[]): never {
   for (;;) kept.push(Array.from({ length: 1000 }, () => ({})));
 }
 
-/** Starts a process that leaves its group, and computes until somebody ends it. */
+/** Start a process that leaves the job's group and computes until it is killed. */
 export const breed = jf.job(
   "iso.breed",
   { ...settings, params: z.object({ file: z.string() }) },

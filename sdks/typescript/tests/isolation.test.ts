@@ -1,4 +1,4 @@
-/** Jobs in processes of their own: what they get, how they fail, that nothing of them is left. */
+/** Isolated jobs: their environment, their failures, and that no process is left behind. */
 
 import assert from "node:assert/strict";
 import { existsSync, mkdtempSync, readFileSync } from "node:fs";
@@ -6,11 +6,11 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
 import { Worker } from "../src/worker/index.ts";
-import { until, urlOf } from "./ground.ts";
+import { until, urlOf } from "./setup.ts";
 
 process.env.JOBFORGE_DATABASE_URL = urlOf();
 process.env.JOBFORGE_SECRET_ISOLATED = "open sesame";
-process.env.DATABASE_URL = urlOf(); // of the app itself
+process.env.DATABASE_URL = urlOf(); // a variable of the app itself
 const { ask, breed, child, fail, jf, look, parent, pidIn, QUEUE, speak } = await import(
   "./isolated_app.ts"
 );

@@ -1,23 +1,23 @@
-/** Notes of running jobs until they are sent: each job has its own room. */
+/** The buffer of running jobs' notes: each job has a separate queue. */
 
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { test } from "node:test";
-import { ClaimedJob, type NoteKind } from "../src/job.ts";
-import { Notes } from "../src/worker/notes.ts";
+import { ClaimedJob, type NoteKind } from "../src/types/jobs.ts";
+import { NoteBuffer } from "../src/worker/notes.ts";
 
-function job(): ClaimedJob {
+function createJob(): ClaimedJob {
   return new ClaimedJob([randomUUID(), randomUUID(), "1", "flood", "1", "q", "1", "1"]);
 }
 
-/** Kind and number of the notes of the next batch. */
-async function said(notes: Notes): Promise<readonly (readonly [NoteKind, unknown])[]> {
+/** Return kind and number of each note in the next batch. */
+async function takeNumbers(notes: NoteBuffer): Promise<readonly (readonly [NoteKind, unknown])[]> {
   return (await notes.take()).map(({ kind, data }) => [kind, data.n] as const);
 }
 
 test("notes come in the order in which they were added, with the latest progress only", async () => {
-  const notes = new Notes();
-  const [one, other] = [job(), job()];
+  const notes = new NoteBuffer();
+  const [one, other] = [createJob(), createJob()];
   notes.add(one, "progress", { n: 0 });
   notes.add(one, "log", { n: 1 });
   notes.add(one, "progress", { n: 2 });
@@ -30,12 +30,12 @@ test("notes come in the order in which they were added, with the latest progress
   assert.deepEqual([numbers(one), numbers(other)], [[1, 2, 3], [10]]);
   assert.deepEqual(await notes.take(), []);
   notes.add(one, "progress", { n: 4 });
-  assert.deepEqual(await said(notes), [["progress", 4]]);
+  assert.deepEqual(await takeNumbers(notes), [["progress", 4]]);
 });
 
 test("a flood of log lines costs only the job that writes them", async () => {
-  const notes = new Notes();
-  const [quiet, flooder] = [job(), job()];
+  const notes = new NoteBuffer();
+  const [quiet, flooder] = [createJob(), createJob()];
   for (let n = 0; n < 200; n++) notes.add(quiet, "log", { n });
   for (let n = 0; n < 20_000; n++) notes.add(flooder, "log", { n });
   const batch = await notes.take();
@@ -52,8 +52,8 @@ test("a flood of log lines costs only the job that writes them", async () => {
 });
 
 test("when a job has no room left, its oldest log line goes first, then its oldest note", async () => {
-  const notes = new Notes({ roomOfJob: 3 });
-  const one = job();
+  const notes = new NoteBuffer({ maxJobNotes: 3 });
+  const one = createJob();
   notes.add(one, "event", { n: 0 });
   for (let n = 1; n < 4; n++) notes.add(one, "log", { n });
   const expected = [
@@ -62,17 +62,17 @@ test("when a job has no room left, its oldest log line goes first, then its olde
     ["log", 2],
     ["log", 3],
   ];
-  assert.deepEqual(await said(notes), expected);
+  assert.deepEqual(await takeNumbers(notes), expected);
   for (let n = 0; n < 4; n++) notes.add(one, "event", { n });
   assert.deepEqual(
-    (await said(notes)).slice(1),
+    (await takeNumbers(notes)).slice(1),
     [1, 2, 3].map((n) => ["event", n]),
   );
 });
 
 test("the job with the most notes makes room when all jobs together have too many", async () => {
-  const notes = new Notes({ room: 100 });
-  const [flooder, other] = [job(), job()];
+  const notes = new NoteBuffer({ maxNotes: 100 });
+  const [flooder, other] = [createJob(), createJob()];
   notes.add(other, "log", { n: 0 });
   for (let n = 0; n < 1_000; n++) notes.add(flooder, "log", { n });
   assert.equal(notes.size, 100);
@@ -85,27 +85,27 @@ test("the job with the most notes makes room when all jobs together have too man
 });
 
 test("long notes are bounded by their length, per job and for all jobs", () => {
-  const notes = new Notes({ weightOfJob: 1_000 });
-  const [flooder, other] = [job(), job()];
+  const notes = new NoteBuffer({ maxJobCharacters: 1_000 });
+  const [flooder, other] = [createJob(), createJob()];
   notes.add(other, "log", { n: 0 });
   for (let n = 0; n < 100; n++) notes.add(flooder, "log", { n, text: "x".repeat(200) });
   assert.ok(notes.size < 10);
-  const few = new Notes({ weight: 1_000 });
-  for (let n = 0; n < 10; n++) few.add(job(), "log", { text: "x".repeat(400) });
+  const few = new NoteBuffer({ maxCharacters: 1_000 });
+  for (let n = 0; n < 10; n++) few.add(createJob(), "log", { text: "x".repeat(400) });
   assert.equal(few.size, 2);
 });
 
 test("jobs take turns in a batch, and what was there before is known to be taken", async () => {
-  const notes = new Notes();
-  const [flooder, other] = [job(), job()];
+  const notes = new NoteBuffer();
+  const [flooder, other] = [createJob(), createJob()];
   for (let n = 0; n < 300; n++) notes.add(flooder, "log", { n, text: "x".repeat(10_000) });
   notes.add(other, "log", { n: 0 });
   const { last } = notes;
   const batch = await notes.take();
   assert.ok(batch.length < 300);
   assert.ok(batch.some(({ job_id }) => job_id === other.job_id));
-  assert.ok(notes.hasUntil(last));
+  assert.ok(notes.hasNotesUntil(last));
   while (notes.size > 0) await notes.take();
   notes.add(other, "log", { n: 1 });
-  assert.ok(!notes.hasUntil(last));
+  assert.ok(!notes.hasNotesUntil(last));
 });

@@ -1,23 +1,17 @@
-/** Attacks on redaction: by tenants whose jobs repeat what they choose, and by slow texts. */
+/** Attacks on redaction: tenants whose jobs print chosen text, and texts that would take long. */
 
 import assert from "node:assert/strict";
 import { randomBytes, randomUUID } from "node:crypto";
 import { after, test } from "node:test";
 import { z } from "zod";
 import { JobForge, registerSecret } from "../src/index.ts";
-import type { ClaimedJob } from "../src/job.ts";
-import { hideAside, LARGE } from "../src/redact/background.ts";
-import {
-  hideText,
-  jobScope,
-  LOG_SCOPE,
-  MARKER,
-  registerHandedSecret,
-} from "../src/redact/index.ts";
-import { Scope } from "../src/redact/scope.ts";
-import { unconfigure } from "../src/telemetry.ts";
+import { unconfigure } from "../src/observability/logs.ts";
+import { MIN_BACKGROUND_LENGTH, redactInBackground } from "../src/redact/background.ts";
+import { hideText, jobScope, LOG_SCOPE, MARKER, registerJobSecret } from "../src/redact/index.ts";
+import { RedactionScope } from "../src/redact/scope.ts";
+import type { ClaimedJob } from "../src/types/jobs.ts";
 import { configureLogs } from "../src/worker/index.ts";
-import { unique, until, urlOf, withClient, withWorker } from "./ground.ts";
+import { unique, until, urlOf, withClient, withWorker } from "./setup.ts";
 
 const PASSWORD = `db-${randomBytes(12).toString("hex")}`;
 const NOTE = z.object({ note: z.string().default("") });
@@ -32,14 +26,14 @@ function newApp(): JobForge {
 }
 
 /** Settings of inline jobs on a queue that only this test's worker serves. */
-function place() {
+function inlineQueue() {
   const queue = unique("q");
   const settings = { queue, isolation: "inline", retry: 1, params: NOTE } as const;
   return { queues: { [queue]: 20 }, settings };
 }
 
-/** All that tenants can read of a job, as JSON. */
-async function shown(jf: JobForge, id: string, tenantId: string): Promise<string> {
+/** Return everything that a tenant can read about a job, as JSON. */
+async function readOutput(jf: JobForge, id: string, tenantId: string): Promise<string> {
   const history = await jf.tenant(tenantId, () => jf.client.getHistory(id));
   const notes = await withClient(async (client) => {
     const text = "select kind, data from jobforge.list_notes($1, p_tenant_id => $2)";
@@ -51,7 +45,7 @@ async function shown(jf: JobForge, id: string, tenantId: string): Promise<string
 for (const isRight of [true, false]) {
   test(`a job that repeats its payload does not confirm a ${isRight ? "right" : "wrong"} guess`, async () => {
     const jf = newApp();
-    const { queues, settings } = place();
+    const { queues, settings } = inlineQueue();
     const secret = `smtp-${randomBytes(8).toString("hex")}`;
     process.env.JOBFORGE_SECRET_GUESSED = secret;
     const send = jf.job(unique("send"), settings, async (ctx, { note }) => {
@@ -65,7 +59,7 @@ for (const isRight of [true, false]) {
       await jf.register();
       const handle = await send.enqueue({ note: guess });
       await handle.wait({ timeout: 20 });
-      const said = await shown(jf, handle.id, handle.tenantId);
+      const said = await readOutput(jf, handle.id, handle.tenantId);
       assert.ok(said.split(guess).length > 3, said);
       assert.ok(!said.includes(MARKER), said);
     });
@@ -74,7 +68,7 @@ for (const isRight of [true, false]) {
 
 test("a secret is hidden in the output of the job that was given it, and in that of no other", async () => {
   const jf = newApp();
-  const { queues, settings } = place();
+  const { queues, settings } = inlineQueue();
   const secret = `smtp-${randomBytes(8).toString("hex")}`;
   process.env.JOBFORGE_SECRET_GIVEN = secret;
   const send = jf.job(unique("send"), settings, async (ctx) => {
@@ -89,17 +83,17 @@ test("a secret is hidden in the output of the job that was given it, and in that
     await sent.wait({ timeout: 20 });
     const fetched = await fetch.enqueue({});
     await fetched.wait({ timeout: 20 });
-    const said = await shown(jf, sent.id, sent.tenantId);
+    const said = await readOutput(jf, sent.id, sent.tenantId);
     assert.ok(!said.includes(secret), said);
     assert.ok(said.split(MARKER).length > 2, said);
-    const other = await shown(jf, fetched.id, fetched.tenantId);
+    const other = await readOutput(jf, fetched.id, fetched.tenantId);
     assert.ok(other.includes(secret), other);
   });
 });
 
 test("what jobs of a tenant register does not change the output of others", async () => {
   const jf = newApp();
-  const { queues, settings } = place();
+  const { queues, settings } = inlineQueue();
   const words = ['"amount"', ': 1250, "', "paid-out", "true}true"];
   const body = { amount: 1250, status: "paid-out", ready: true };
   const register = jf.job(unique("register"), settings, () => {
@@ -117,8 +111,9 @@ test("what jobs of a tenant register does not change the output of others", asyn
     const other = await tell.using({ tenant: b }).enqueue({});
     assert.deepEqual(await own.result({ timeout: 20 }), body);
     assert.deepEqual(await other.result({ timeout: 20 }), body);
-    const told = async (id: string, tenant: string) => JSON.parse(await shown(jf, id, tenant))[2];
-    const [[mine], [theirs]] = [await told(own.id, a), await told(other.id, b)];
+    const readNotes = async (id: string, tenant: string) =>
+      JSON.parse(await readOutput(jf, id, tenant))[2];
+    const [[mine], [theirs]] = [await readNotes(own.id, a), await readNotes(other.id, b)];
     assert.deepEqual(mine.data.data, { amount: 1250, status: MARKER, ready: true });
     assert.deepEqual(theirs.data.data, body);
   });
@@ -126,7 +121,7 @@ test("what jobs of a tenant register does not change the output of others", asyn
 
 test("secrets of jobs do not push out those of the installation, which tenants cannot test", async () => {
   const jf = newApp();
-  const { queues, settings } = place();
+  const { queues, settings } = inlineQueue();
   const lines: string[] = [];
   configureLogs({ level: "debug", write: (line) => void lines.push(line) });
   const flood = jf.job(unique("flood"), settings, () => {
@@ -135,19 +130,19 @@ test("secrets of jobs do not push out those of the installation, which tenants c
   });
   await withWorker(jf, { queues }, async () => {
     await jf.register();
-    for (let number = 0; number < 2_000; number += 1) registerHandedSecret(`handed-${number}-x`);
+    for (let number = 0; number < 2_000; number += 1) registerJobSecret(`handed-${number}-x`);
     const handle = await flood.enqueue({});
     await handle.wait({ timeout: 20 });
     const line = () => lines.find((each) => each.includes("job.dead"));
     await until(() => line() !== undefined);
     assert.ok(line()?.includes(`login with ${MARKER} failed`), line());
-    assert.ok((await shown(jf, handle.id, handle.tenantId)).includes(PASSWORD));
+    assert.ok((await readOutput(jf, handle.id, handle.tenantId)).includes(PASSWORD));
   });
   unconfigure();
 });
 
-/** Tells whether it was asked to hide something in this thread. */
-class Watched extends Scope {
+/** Records whether this thread redacted a text. */
+class ThreadScope extends RedactionScope {
   wasAsked = false;
 
   override hide(text: string): string {
@@ -157,29 +152,29 @@ class Watched extends Scope {
 }
 
 test("long texts are redacted in another thread, short ones at once", async () => {
-  const scope = new Watched(() => []);
+  const scope = new ThreadScope(() => []);
   scope.add("correct horse battery");
-  const long = `${"x".repeat(LARGE)}\nsay correct horse battery`;
+  const long = `${"x".repeat(MIN_BACKGROUND_LENGTH)}\nsay correct horse battery`;
   const items = [{ value: { text: long } }, { tail: long, isCut: true }];
-  const [value, tail] = await hideAside(items.map((item) => [item, scope]));
+  const [value, tail] = await redactInBackground(items.map((item) => [item, scope]));
   assert.deepEqual(value, { text: long.replace("correct horse battery", MARKER) });
   assert.ok(String(tail).endsWith(`say ${MARKER}`));
   assert.equal(scope.wasAsked, false);
-  const [short] = await hideAside([[{ value: "say correct horse battery" }, scope]]);
+  const [short] = await redactInBackground([[{ value: "say correct horse battery" }, scope]]);
   assert.equal(short, `say ${MARKER}`);
   assert.equal(scope.wasAsked, true);
 });
 
 test("a value that cannot be copied to the thread is redacted all the same", async () => {
-  let deep: unknown[] = ["password=hunter2hunter2".repeat(LARGE)];
+  let deep: unknown[] = ["password=hunter2hunter2".repeat(MIN_BACKGROUND_LENGTH)];
   for (let level = 0; level < 50_000; level += 1) deep = [deep];
-  const [shownDeep] = await hideAside([[{ value: deep as never }, LOG_SCOPE]]);
+  const [shownDeep] = await redactInBackground([[{ value: deep as never }, LOG_SCOPE]]);
   assert.ok(!JSON.stringify(shownDeep).includes("hunter2"));
 });
 
 test("secrets and texts made to be slow do not stop a worker", async () => {
   const jf = newApp();
-  const { queues, settings } = place();
+  const { queues, settings } = inlineQueue();
   const values = ["a", "b"].map((end) => `${"a".repeat(300)}b${"a".repeat(60_000)}${end}`);
   const slow = jf.job(unique("slow"), settings, (ctx) => {
     for (const value of values) registerSecret(value);

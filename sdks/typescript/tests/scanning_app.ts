@@ -1,6 +1,6 @@
 /**
- * An app whose job looks for credentials wherever a process of its user can look without attaching
- * to another; tests/integration/test_credentials.py runs it.
+ * An app whose job searches for credentials everywhere that a process of its user can read without
+ * attaching to another process. tests/integration/test_credentials.py runs it.
  */
 
 import { closeSync, constants, openSync, readdirSync, readFileSync, readSync } from "node:fs";
@@ -9,7 +9,7 @@ import { JobForge } from "../src/index.ts";
 
 export const jf = new JobForge();
 
-// Written so that this source does not match it.
+// Written so that this source code does not match.
 const CANARY = /kan[a]ri[0-9a-f]{16}/g;
 
 const PARAMS = z.object({ pids: z.array(z.number()), files: z.array(z.string()) });
@@ -25,7 +25,7 @@ export const scan = jf.job(
           found.push([place, [...hit].reverse().join("")]);
         }
       } catch {
-        // It cannot be read.
+        // The file is not readable.
       }
     };
     const own = [process.pid, process.ppid, ...pids];
@@ -48,8 +48,9 @@ export const scan = jf.job(
       const given = await ctx.secret(name).catch(String);
       look(`ctx.secret ${name}`, () => given);
     }
-    process.kill(process.ppid, "SIGUSR1"); // opens a debugger, unless it is refused
-    // Not how many processes there are: environments, arguments, process.env and the debugger.
+    process.kill(process.ppid, "SIGUSR1"); // opens the debugger unless it is refused
+    // The count does not depend on the number of processes: environments, arguments, process.env
+    // and the debugger count once each.
     return { found, tried: 4 + own.length + files.length + names.length };
   },
 );

@@ -1,4 +1,4 @@
-/** The app's side: definitions, enqueuing, transactions, waiting. */
+/** The application's side: definitions, enqueuing, transactions, waiting. */
 
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
@@ -9,7 +9,7 @@ import pg from "pg";
 import postgres from "postgres";
 import { z } from "zod";
 import { type Context, errors, JobForge, type Queryable } from "../src/index.ts";
-import { addressOf, newApp, unique, urlOf, withClient } from "./ground.ts";
+import { addressOf, newApp, unique, urlOf, withClient } from "./setup.ts";
 
 const jf = newApp();
 const greet = jf.job(
@@ -88,7 +88,7 @@ test("without a tenant the error names the ways to give one", async () => {
   await own.close();
 });
 
-/** Transactions of each library that we know, with what a job is enqueued on in them. */
+/** Transactions of each supported library, with the connection on which a job is enqueued. */
 const pool = new pg.Pool({ connectionString: urlOf("service") });
 const kysely = new Kysely<Record<string, never>>({ dialect: new PostgresDialect({ pool }) });
 const sql = postgres({ ...addressOf("service"), max: 1 });

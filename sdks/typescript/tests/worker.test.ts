@@ -5,26 +5,25 @@ import { randomUUID } from "node:crypto";
 import { once } from "node:events";
 import { test } from "node:test";
 import { z } from "zod";
+import type { BackgroundLoop } from "../src/db/loop.ts";
+import type { MonitoredLink } from "../src/db/outage.ts";
 import { Cancel, Dead, errors, JobForge, Retry, Snooze } from "../src/index.ts";
-import type { ClaimedJob } from "../src/job.ts";
-import type { Loop } from "../src/loop.ts";
-import type { Line } from "../src/outage.ts";
-import { RELEASED, type Report, SUCCEEDED } from "../src/runner.ts";
-import { Secrets } from "../src/secrets.ts";
-import type { JobOptions } from "../src/settings.ts";
-import { Claims } from "../src/worker/claims.ts";
+import type { JobOptions } from "../src/sdk/settings.ts";
+import { Secrets } from "../src/security/secrets.ts";
+import type { ClaimedJob } from "../src/types/jobs.ts";
+import { Claimer } from "../src/worker/claimer.ts";
 import { now } from "../src/worker/clock.ts";
 import { configureLogs, Worker } from "../src/worker/index.ts";
-import { Leases } from "../src/worker/leases.ts";
-import type { Outcomes } from "../src/worker/outcomes.ts";
-import { serve } from "../src/worker/served.ts";
+import { type ClaimBuffer, Launcher, mapServedDefinitions } from "../src/worker/launcher.ts";
+import { LeaseTable } from "../src/worker/leases.ts";
+import { RELEASED, type Report, SUCCEEDED } from "../src/worker/runner.ts";
+import type { Settler } from "../src/worker/settler.ts";
 import { Slots } from "../src/worker/slots.ts";
-import { type Ready, Starts } from "../src/worker/starts.ts";
-import { Steps } from "../src/worker/steps.ts";
-import { newApp, unique, until, urlOf, withClient, withWorker } from "./ground.ts";
+import { StepWriter } from "../src/worker/step-writer.ts";
+import { newApp, unique, until, urlOf, withClient, withWorker } from "./setup.ts";
 
-/** A queue that only this test's worker serves, and settings of inline jobs on it. */
-function place(): { queues: Record<string, number>; inline: JobOptions<z.ZodObject, never> } {
+/** Return a queue that only this test's worker serves, and settings of inline jobs on it. */
+function inlineQueue(): { queues: Record<string, number>; inline: JobOptions<z.ZodObject, never> } {
   const queue = unique("q");
   return {
     queues: { [queue]: 20 },
@@ -34,7 +33,7 @@ function place(): { queues: Record<string, number>; inline: JobOptions<z.ZodObje
 
 test("a handler's answer is the result of its handle", async () => {
   const jf = newApp();
-  const { queues, inline } = place();
+  const { queues, inline } = inlineQueue();
   const add = jf.job(
     unique("add"),
     {
@@ -45,7 +44,7 @@ test("a handler's answer is the result of its handle", async () => {
     async (_ctx, { left, right }) => ({ sum: left + right }),
   );
   await withWorker(jf, { queues }, async () => {
-    await until(() => registered(jf));
+    await until(() => isRegistered(jf));
     const handle = await add.enqueue({ left: 2 });
     assert.deepEqual(await handle.result({ timeout: 20 }), { sum: 3 });
   });
@@ -53,7 +52,7 @@ test("a handler's answer is the result of its handle", async () => {
 
 test("a payload that cannot be sent ends its job and no other", async () => {
   const jf = newApp();
-  const { queues, inline } = place();
+  const { queues, inline } = inlineQueue();
   const double = jf.job(
     unique("double"),
     { ...inline, params: z.object({ number: z.number() }) },
@@ -65,7 +64,8 @@ test("a payload that cannot be sent ends its job and no other", async () => {
   await withClient(async (client) => {
     const numbers = `[${Array(9000).fill("1e131071").join(",")}]`;
     await client.query("begin");
-    await client.query("set local session_replication_role = replica"); // as a restore does
+    // so that triggers do not run, as in a restore
+    await client.query("set local session_replication_role = replica");
     await client.query(
       "update jobforge.jobs set payload = jsonb_build_object('number', $1::jsonb) where id = $2",
       [numbers, bad.id],
@@ -83,7 +83,7 @@ test("a payload that cannot be sent ends its job and no other", async () => {
 
 test("steps that cannot be sent end their job and no other", async () => {
   const jf = newApp();
-  const { queues, inline } = place();
+  const { queues, inline } = inlineQueue();
   const double = jf.job(
     unique("double"),
     { ...inline, params: z.object({ number: z.number() }) },
@@ -109,9 +109,9 @@ test("steps that cannot be sent end their job and no other", async () => {
 
 for (const sqlstate of ["54000", "53200"]) {
   test(`a claim that fails with ${sqlstate} is repeated without unreadable jobs`, async () => {
-    const { claims, sent, slots } = claimsThatFail([sqlstate]);
-    await claims.step(RESTING);
-    await claims.end();
+    const { claimer, sent, slots } = createFailingClaimer([sqlstate]);
+    await claimer.step(IDLE_LOOP);
+    await claimer.end();
     assert.deepEqual(sent, ["claim_jobs", "claim_readable_jobs"]);
     assert.deepEqual([...slots.limits(100)], [["q", 20]]);
   });
@@ -119,36 +119,36 @@ for (const sqlstate of ["54000", "53200"]) {
 
 test("a claim that fails otherwise is not repeated, nor is the second one", async () => {
   for (const sqlstates of [["57014"], ["54000", "54000"]]) {
-    const { claims, sent, slots } = claimsThatFail(sqlstates);
-    await assert.rejects(claims.step(RESTING), errors.JobForgeError);
+    const { claimer, sent, slots } = createFailingClaimer(sqlstates);
+    await assert.rejects(claimer.step(IDLE_LOOP), errors.JobForgeError);
     assert.equal(sent.length, sqlstates.length);
     assert.deepEqual([...slots.limits(100)], [["q", 20]]);
   }
 });
 
-const RESTING = { rest: async () => false } as unknown as Loop;
+const IDLE_LOOP = { waitForWake: async () => false } as unknown as BackgroundLoop;
 
-/** Claims whose calls fail with these states in turn, and then bring no job. */
-function claimsThatFail(sqlstates: readonly string[]) {
+/** Return a claimer whose calls fail with these SQLSTATEs in turn, and then return no job. */
+function createFailingClaimer(sqlstates: readonly string[]) {
   const sent: string[] = [];
-  const line = {
+  const link = {
     run: async (call: { readonly name: string }) => {
       const sqlstate = sqlstates[sent.length];
       sent.push(call.name);
       if (sqlstate !== undefined) throw new errors.JobForgeError(null, { detail: { sqlstate } });
       return [];
     },
-  } as unknown as Line;
+  } as unknown as MonitoredLink;
   const settings = { workerId: randomUUID(), registration: null as never, leaseS: 30, pollS: 1 };
   const slots = new Slots({ q: 20 });
-  const outcomes = { hasRoomFor: () => true } as unknown as Outcomes;
-  const parts = { slots, outcomes, ready: [], onReady: () => undefined };
-  return { claims: new Claims(settings, line, parts), sent, slots };
+  const settler = { hasRoomFor: () => true } as unknown as Settler;
+  const parts = { slots, settler, claimBuffer: [], onClaimed: () => undefined };
+  return { claimer: new Claimer(settings, link, parts), sent, slots };
 }
 
 test("what a job enqueues is of its correlation and its trace", async () => {
   const jf = newApp();
-  const { queues, inline } = place();
+  const { queues, inline } = inlineQueue();
   const child = jf.job(unique("child"), inline, () => undefined);
   const parent = jf.job(unique("parent"), inline, async () => {
     const handles = [await child.enqueue({}), ...(await child.enqueueMany([{}, {}]))];
@@ -156,7 +156,7 @@ test("what a job enqueues is of its correlation and its trace", async () => {
   });
   const origin = { correlationId: "order-1", traceparent: "00-ab-cd-01" };
   await withWorker(jf, { queues }, async () => {
-    await until(() => registered(jf));
+    await until(() => isRegistered(jf));
     const made = await (await parent.using(origin).enqueue({})).result({ timeout: 20 });
     const jobs = await Promise.all(made.map((id) => jf.client.getJob(id)));
     const seen = jobs.map(({ correlation_id, traceparent }) => [correlation_id, traceparent]);
@@ -166,25 +166,25 @@ test("what a job enqueues is of its correlation and its trace", async () => {
 
 test("a handler may return what can be awaited and is no promise, as query builders do", async () => {
   const jf = newApp();
-  const { queues, inline } = place();
+  const { queues, inline } = inlineQueue();
   // biome-ignore lint/suspicious/noThenProperty: it is what they have
   const query = { then: (resolve: (rows: number[]) => void) => resolve([1, 2]) };
   const select = jf.job(unique("select"), inline, () => query as unknown as Promise<number[]>);
   await withWorker(jf, { queues }, async () => {
-    await until(() => registered(jf));
+    await until(() => isRegistered(jf));
     assert.deepEqual(await (await select.enqueue({})).result({ timeout: 20 }), [1, 2]);
   });
 });
 
 test("whatever is thrown ends the attempt, and is told as well as it can be", async () => {
   const jf = newApp();
-  const { queues, inline } = place();
+  const { queues, inline } = inlineQueue();
   const unreadable = Object.defineProperty(new Error("x"), "stack", {
     get: () => {
       throw new Error("no");
     },
   });
-  const thrown: unknown[] = [
+  const verdictFromError: unknown[] = [
     { code: "23505", message: "card declined" },
     { code: 7 },
     new AggregateError([new Error("one"), new Error("two")]),
@@ -193,11 +193,11 @@ test("whatever is thrown ends the attempt, and is told as well as it can be", as
   ];
   const params = z.object({ which: z.number() });
   const fail = jf.job(unique("fail"), { ...inline, params, retry: 1 }, async (_ctx, { which }) => {
-    throw thrown[which];
+    throw verdictFromError[which];
   });
   await withWorker(jf, { queues }, async () => {
-    await until(() => registered(jf));
-    const handles = await fail.enqueueMany(thrown.map((_, which) => ({ which })));
+    await until(() => isRegistered(jf));
+    const handles = await fail.enqueueMany(verdictFromError.map((_, which) => ({ which })));
     const jobs = await Promise.all(handles.map((handle) => handle.wait({ timeout: 20 })));
     assert.deepEqual(
       jobs.map(({ error }) => [error?.type, error?.message]),
@@ -214,7 +214,7 @@ test("whatever is thrown ends the attempt, and is told as well as it can be", as
 
 test("a log line may hold what refers to itself in many ways", async () => {
   const jf = newApp();
-  const { queues, inline } = place();
+  const { queues, inline } = inlineQueue();
   const talk = jf.job(unique("talk"), inline, (ctx) => {
     const request: Record<string, unknown> = {};
     request.socket = request.parser = request;
@@ -222,20 +222,20 @@ test("a log line may hold what refers to itself in many ways", async () => {
     return "said";
   });
   await withWorker(jf, { queues }, async () => {
-    await until(() => registered(jf));
+    await until(() => isRegistered(jf));
     assert.equal(await (await talk.enqueue({})).result({ timeout: 20 }), "said");
   });
 });
 
 test("a payload that lies in the artifact store is refused, and so is a result", async () => {
   const jf = newApp();
-  const { queues, inline } = place();
+  const { queues, inline } = inlineQueue();
   const params = z.object({ text: z.string().optional() });
   const read = jf.job(unique("read"), { ...inline, params }, (_ctx, { text }) => text);
   const elsewhere = { $artifact: { ref: "artifact:x", bytes: 1, sha256: "0" } };
   const make = jf.job(unique("make"), inline, () => elsewhere);
   await withWorker(jf, { queues }, async () => {
-    await until(() => registered(jf));
+    await until(() => isRegistered(jf));
     const request = { definition: read.key, payload: elsewhere };
     const [refused] = (await jf.client.enqueue([request], undefined, undefined)).jobs;
     await until(async () => (await jf.client.getJob(refused?.job_id ?? "")).state === "dead");
@@ -248,7 +248,7 @@ test("a payload that lies in the artifact store is refused, and so is a result",
 
 test("hundreds of jobs are claimed and settled in batches, each run once, as behind a pooler", async () => {
   const jf = new JobForge(urlOf(), { tenant: crypto.randomUUID(), behindPooler: true });
-  const { inline } = place();
+  const { inline } = inlineQueue();
   const seen: number[] = [];
   const noop = jf.job(
     unique("noop"),
@@ -259,7 +259,7 @@ test("hundreds of jobs are claimed and settled in batches, each run once, as beh
   );
   const queues = { [noop.settings.queue]: 400 };
   await withWorker(jf, { queues }, async () => {
-    await until(() => registered(jf));
+    await until(() => isRegistered(jf));
     await noop.enqueueMany(Array.from({ length: 600 }, (_, n) => ({ n })));
     await until(
       async () => (await jf.client.listJobs({ state: ["queued", "running"] })).length === 0,
@@ -273,7 +273,7 @@ test("hundreds of jobs are claimed and settled in batches, each run once, as beh
 
 test("what a handler throws decides what becomes of its job", async () => {
   const jf = newApp();
-  const { queues, inline } = place();
+  const { queues, inline } = inlineQueue();
   class Hopeless extends Error {}
   const ends: Record<string, () => never> = {
     dead: () => {
@@ -305,7 +305,7 @@ test("what a handler throws decides what becomes of its job", async () => {
     async (_ctx, { how }) => ends[how]?.(),
   );
   await withWorker(jf, { queues }, async () => {
-    await until(() => registered(jf));
+    await until(() => isRegistered(jf));
     const handles = await act.enqueueMany(Object.keys(ends).map((how) => ({ how })));
     const jobs = () => Promise.all(handles.map((handle) => handle.job()));
     const expected = ["dead", "dead", "canceled", "scheduled", "scheduled", "dead"];
@@ -323,7 +323,7 @@ test("what a handler throws decides what becomes of its job", async () => {
 
 test("a payload that does not fit, and a result that cannot be kept, are final", async () => {
   const jf = newApp();
-  const { queues, inline } = place();
+  const { queues, inline } = inlineQueue();
   const key = unique("strict");
   const loose = newApp("superuser", "aaaaaaaa-0000-4000-8000-000000000001");
   const sender = loose.job(key, { ...inline, params: z.looseObject({}) }, () => undefined);
@@ -331,7 +331,7 @@ test("a payload that does not fit, and a result that cannot be kept, are final",
     n === 1 ? Number.NaN : ({ toJSON: () => "\0" } as never),
   );
   await withWorker(jf, { queues }, async () => {
-    await until(() => registered(jf));
+    await until(() => isRegistered(jf));
     const [bad, good, hidden] = await sender.enqueueMany([{ n: "one" }, { n: 1 }, { n: 2 }]);
     assert.equal((await bad?.wait({ timeout: 20 }))?.error?.type, "InvalidPayload");
     assert.equal((await good?.wait({ timeout: 20 }))?.error?.type, "InvalidResult");
@@ -342,13 +342,13 @@ test("a payload that does not fit, and a result that cannot be kept, are final",
 
 test("a cancel and a timeout abort the signal of the handler", async () => {
   const jf = newApp();
-  const { queues, inline } = place();
+  const { queues, inline } = inlineQueue();
   const wait = jf.job(unique("wait"), { ...inline, retry: 1, timeout: 1 }, async (ctx) => {
     await once(ctx.signal, "abort");
     ctx.check();
   });
   await withWorker(jf, { queues }, async () => {
-    await until(() => registered(jf));
+    await until(() => isRegistered(jf));
     const timedOut = await wait.enqueue({});
     const canceled = await wait.using({ timeout: 60 }).enqueue({});
     await until(async () => (await canceled.job()).state === "running");
@@ -361,7 +361,7 @@ test("a cancel and a timeout abort the signal of the handler", async () => {
 
 test("what a job says is kept, redacted, before its outcome", async () => {
   const jf = newApp();
-  const { queues, inline } = place();
+  const { queues, inline } = inlineQueue();
   process.env.JOBFORGE_SECRET_SMTP_PASSWORD = "correct horse battery";
   const speak = jf.job(unique("speak"), inline, async (ctx) => {
     ctx.progress(1, 2, "half");
@@ -370,7 +370,7 @@ test("what a job says is kept, redacted, before its outcome", async () => {
     return ctx.fence as never;
   });
   await withWorker(jf, { queues }, async () => {
-    await until(() => registered(jf));
+    await until(() => isRegistered(jf));
     const handle = await speak.enqueue({});
     assert.match(await handle.result({ timeout: 20 }), new RegExp(`^${handle.id}\\.\\d+$`));
     const notes = await withClient(async (client) => {
@@ -394,7 +394,7 @@ test("a job cannot ask for the key of the installation", () => {
 
 test("a wait cannot be caught, and what goes on beside it does no more steps", async () => {
   const jf = newApp();
-  const { queues, inline } = place();
+  const { queues, inline } = inlineQueue();
   const told: string[] = [];
   const wait = jf.job(unique("wait"), inline, async (ctx) => {
     try {
@@ -408,7 +408,7 @@ test("a wait cannot be caught, and what goes on beside it does no more steps", a
     }
   });
   await withWorker(jf, { queues }, async () => {
-    await until(() => registered(jf));
+    await until(() => isRegistered(jf));
     const handle = await wait.enqueue({});
     assert.equal(await handle.result({ timeout: 20 }), "first,second");
     const { attempts } = await jf.client.getHistory(handle.id);
@@ -421,7 +421,7 @@ test("a wait cannot be caught, and what goes on beside it does no more steps", a
 
 test("hooks run around an attempt and once after the end", async () => {
   const jf = newApp();
-  const { queues, inline } = place();
+  const { queues, inline } = inlineQueue();
   const told: string[] = [];
   jf.onEnd((ctx, state) => {
     told.push(`end ${ctx.attempt} ${state}`);
@@ -445,7 +445,7 @@ test("hooks run around an attempt and once after the end", async () => {
       told.push(`fail ${error.message}`);
     });
   await withWorker(jf, { queues }, async () => {
-    await until(() => registered(jf));
+    await until(() => isRegistered(jf));
     await job.enqueueMany([{ fails: false }, { fails: true }]);
     await until(() => told.length === 6);
   });
@@ -461,14 +461,15 @@ test("hooks run around an attempt and once after the end", async () => {
 
 test("a worker that stops hands back what its claims ahead still bring", async () => {
   const jf = newApp();
-  const { inline } = place();
+  const { inline } = inlineQueue();
   let stop: () => void = () => undefined;
   const noop = jf.job(unique("noop"), inline, async () => stop());
   await jf.register();
   await noop.enqueueMany(Array.from({ length: 3_000 }, () => ({})));
   const queues = { [noop.settings.queue]: 1_000 };
   await withWorker(jf, { queues }, async (worker) => {
-    // The first claim is for a hundred; when the next jobs come, others are on their way.
+    // The first claim asks for a hundred jobs; while the next ones arrive, further claims are in
+    // flight.
     let started = 0;
     await new Promise<void>((resolve) => {
       stop = () => {
@@ -491,7 +492,7 @@ test("a worker that stops hands back what its claims ahead still bring", async (
 
 test("a handler that ends its job in its own transaction is not settled twice", async () => {
   const jf = newApp();
-  const { queues, inline } = place();
+  const { queues, inline } = inlineQueue();
   const exact = jf.job(unique("exact"), inline, async (ctx) => {
     await withClient(async (client) => {
       await client.query("begin");
@@ -500,7 +501,7 @@ test("a handler that ends its job in its own transaction is not settled twice", 
     });
   });
   await withWorker(jf, { queues }, async () => {
-    await until(() => registered(jf));
+    await until(() => isRegistered(jf));
     const handle = await exact.enqueue({});
     const job = await handle.wait({ timeout: 20 });
     assert.deepEqual([job.state, job.result], ["succeeded", { by: "transaction" }]);
@@ -509,7 +510,7 @@ test("a handler that ends its job in its own transaction is not settled twice", 
 
 test("a result that cannot be kept leaves nothing of the handler", async () => {
   const jf = newApp();
-  const { queues, inline } = place();
+  const { queues, inline } = inlineQueue();
   const params = z.object({ kind: z.string() });
   const spend = jf.job(unique("spend"), { ...inline, params }, async (ctx, { kind }) => {
     await withClient(async (client) => {
@@ -520,7 +521,7 @@ test("a result that cannot be kept leaves nothing of the handler", async () => {
     });
   });
   await withWorker(jf, { queues }, async () => {
-    await until(() => registered(jf));
+    await until(() => isRegistered(jf));
     for (const kind of ["too much", "no number"]) {
       const handle = await spend.enqueue({ kind });
       const { state, error } = await handle.wait({ timeout: 20 });
@@ -532,7 +533,7 @@ test("a result that cannot be kept leaves nothing of the handler", async () => {
 
 test("a worker that ends lets jobs finish; told twice, it hands them back", async () => {
   const jf = newApp();
-  const { queues, inline } = place();
+  const { queues, inline } = inlineQueue();
   let release: () => void = () => undefined;
   const gate = new Promise<void>((resolve) => {
     release = resolve;
@@ -550,11 +551,11 @@ test("a worker that ends lets jobs finish; told twice, it hands them back", asyn
   );
   const reader = newApp("superuser", "aaaaaaaa-0000-4000-8000-000000000002");
   const [short, long] = await withWorker(jf, { queues, drainS: 60 }, async (worker) => {
-    await until(() => registered(jf));
+    await until(() => isRegistered(jf));
     const handles = await wait
       .using({ tenant: "aaaaaaaa-0000-4000-8000-000000000002" })
       .enqueueMany([{ stays: false }, { stays: true }]);
-    // A job that is claimed and has not started is handed back at once.
+    // A claimed job that has not started is released at once.
     await until(() => started === 2);
     worker.stop();
     release();
@@ -572,7 +573,7 @@ test("a worker that ends lets jobs finish; told twice, it hands them back", asyn
 
 test("a lease that another has taken is given up, and its outcome is not recorded", async () => {
   const jf = newApp();
-  const { queues, inline } = place();
+  const { queues, inline } = inlineQueue();
   let aborted = false;
   const stay = jf.job(unique("stay"), inline, async (ctx) => {
     await once(ctx.signal, "abort");
@@ -580,7 +581,7 @@ test("a lease that another has taken is given up, and its outcome is not recorde
     return "too late" as never;
   });
   await withWorker(jf, { queues, leaseS: 2, heartbeatS: 0.5 }, async () => {
-    await until(() => registered(jf));
+    await until(() => isRegistered(jf));
     const handle = await stay.enqueue({});
     await until(async () => (await handle.job()).state === "running");
     await withClient((client) =>
@@ -594,8 +595,8 @@ test("a lease that another has taken is given up, and its outcome is not recorde
   });
 });
 
-/** A job that is held and told only, and what it was told. */
-function heldRun() {
+/** Return a run that only records its calls, and the recorded calls. */
+function recordingRun() {
   const [stops, deadlines]: [string[], number[]] = [[], []];
   const job = { job_id: randomUUID(), lease: "1" } as ClaimedJob;
   const run = {
@@ -608,18 +609,21 @@ function heldRun() {
 
 test("a job whose lease has run out before it was started is handed back", async () => {
   const definition = newApp().job(unique("late"), { isolation: "inline" }, () => undefined);
-  const served = serve([definition], new Map([["inline", { ...IDLE, start: () => SUCCEEDED }]]));
-  const [late, timely] = [heldRun(), heldRun()].map(
+  const served = mapServedDefinitions(
+    [definition],
+    new Map([["inline", { ...IDLE, start: () => SUCCEEDED }]]),
+  );
+  const [late, timely] = [recordingRun(), recordingRun()].map(
     ({ job }): ClaimedJob => ({ ...job, definition: definition.settings.key, version: 1 }),
   ) as [ClaimedJob, ClaimedJob];
-  const ready: Ready = [
+  const ready: ClaimBuffer = [
     { jobs: [late], deadline: now() - 1, started: 0 },
     { jobs: [timely], deadline: now() + 30, started: 0 },
   ];
   const ended: [ClaimedJob, Report][] = [];
   const onEnd = (job: ClaimedJob, report: Report) => void ended.push([job, report]);
-  const starts = new Starts(ready, served, new Leases(30), onEnd);
-  while (ready.length > 0) await starts.step({} as Loop);
+  const launcher = new Launcher(ready, served, new LeaseTable(30), onEnd);
+  while (ready.length > 0) await launcher.step({} as BackgroundLoop);
   assert.deepEqual(ended, [
     [late, RELEASED],
     [timely, SUCCEEDED],
@@ -629,24 +633,27 @@ test("a job whose lease has run out before it was started is handed back", async
 const IDLE = { open: async () => {}, close: async () => {} };
 
 test("a step that comes too late ends the run of its job", async () => {
-  const { job, run, stops } = heldRun();
-  const leases = new Leases(30);
-  const line = { run: async () => ["lost"] } as unknown as Line;
-  const steps = new Steps(randomUUID(), line, leases);
+  const { job, run, stops } = recordingRun();
+  const leases = new LeaseTable(30);
+  const line = { run: async () => ["lost"] } as unknown as MonitoredLink;
+  const stepWriter = new StepWriter(randomUUID(), line, leases);
   leases.hold(
     run,
     now() + 30,
     setTimeout(() => undefined),
   );
-  const stored = steps.add(job, "charge", 0, null);
-  await Promise.all([assert.rejects(stored, errors.LeaseLost), steps.step({} as Loop)]);
+  const stored = stepWriter.add(job, "charge", 0, null);
+  await Promise.all([
+    assert.rejects(stored, errors.LeaseLost),
+    stepWriter.step({} as BackgroundLoop),
+  ]);
   assert.deepEqual(stops, ["lost"]);
   leases.drop(job);
 });
 
 test("a lease that has run out by our own clock is given up, and never extended again", () => {
-  const { job, run, stops, deadlines } = heldRun();
-  const leases = new Leases(30);
+  const { job, run, stops, deadlines } = recordingRun();
+  const leases = new LeaseTable(30);
   leases.hold(
     run,
     now(),
@@ -659,8 +666,8 @@ test("a lease that has run out by our own clock is given up, and never extended 
 });
 
 test("a heartbeat that is held neither extends the lease nor stops the job", () => {
-  const { job, run, stops, deadlines } = heldRun();
-  const leases = new Leases(30);
+  const { job, run, stops, deadlines } = recordingRun();
+  const leases = new LeaseTable(30);
   const deadline = now() + 10;
   leases.hold(
     run,
@@ -676,8 +683,8 @@ test("a heartbeat that is held neither extends the lease nor stops the job", () 
 });
 
 test("a lease that runs out while a heartbeat is unanswered is given up to be handed back", () => {
-  const { job, run, stops } = heldRun();
-  const leases = new Leases(30);
+  const { job, run, stops } = recordingRun();
+  const leases = new LeaseTable(30);
   leases.hold(
     run,
     now(),
@@ -691,7 +698,7 @@ test("a lease that runs out while a heartbeat is unanswered is given up to be ha
 
 test("an outcome whose job somebody has locked does not keep the others", async () => {
   const jf = newApp();
-  const { queues, inline } = place();
+  const { queues, inline } = inlineQueue();
   let end = () => {};
   const ending = new Promise<void>((resolve) => {
     end = resolve;
@@ -699,7 +706,7 @@ test("an outcome whose job somebody has locked does not keep the others", async 
   const held = jf.job(unique("held"), inline, async () => await ending);
   const quick = jf.job(unique("quick"), inline, () => undefined);
   await withWorker(jf, { queues }, async () => {
-    await until(() => registered(jf));
+    await until(() => isRegistered(jf));
     const handle = await held.enqueue({});
     await until(async () => (await handle.job()).state === "running");
     await withClient(async (client) => {
@@ -715,7 +722,7 @@ test("an outcome whose job somebody has locked does not keep the others", async 
 
 test("a job whose child is locked for longer than its lease is settled later, and runs once", async () => {
   const jf = newApp();
-  const { queues, inline } = place();
+  const { queues, inline } = inlineQueue();
   let [ran, end] = [0, () => {}];
   const ending = new Promise<void>((resolve) => {
     end = resolve;
@@ -726,7 +733,7 @@ test("a job whose child is locked for longer than its lease is settled later, an
   });
   const quick = jf.job(unique("quick"), inline, () => undefined);
   await withWorker(jf, { queues, leaseS: 2, heartbeatS: 0.5 }, async (worker) => {
-    await until(() => registered(jf));
+    await until(() => isRegistered(jf));
     const handle = await held.enqueue({});
     await until(() => ran === 1);
     await withClient(async (client) => {
@@ -758,14 +765,14 @@ test("a job whose child is locked for longer than its lease is settled later, an
     });
     const job = await handle.wait({ timeout: 20 });
     assert.deepEqual([job.state, job.attempt], ["succeeded", 1]);
-    await until(() => ran === 2); // the child is free
+    await until(() => ran === 2); // the child job is free
   });
   assert.equal(ran, 2);
 });
 
 test("a claim registers a worker that the database has forgotten", async () => {
   const jf = newApp();
-  const { queues, inline } = place();
+  const { queues, inline } = inlineQueue();
   const quick = jf.job(unique("quick"), inline, () => undefined);
   await withWorker(jf, { queues, leaseS: 600, heartbeatS: 200, pollS: 0.1 }, async (worker) => {
     await until(() => worker.isRunning);
@@ -782,7 +789,7 @@ test("a claim registers a worker that the database has forgotten", async () => {
 
 test("outcomes are kept while connections are lost, and recorded after", async () => {
   const jf = newApp();
-  const { queues, inline } = place();
+  const { queues, inline } = inlineQueue();
   const lines: string[] = [];
   configureLogs({ write: (line) => lines.push(line) });
   let ran = 0;
@@ -790,16 +797,16 @@ test("outcomes are kept while connections are lost, and recorded after", async (
     ran += 1;
   });
   await withWorker(jf, { queues }, async (worker) => {
-    await until(() => registered(jf));
+    await until(() => isRegistered(jf));
     for (let round = 0; round < 3; round++) {
       await count.enqueueMany(Array.from({ length: 40 }, () => ({})));
       await withClient(async (client) => {
-        // A call must be on its way when its connection is cut: hold it up by a lock.
+        // A lock delays the call, so that it is in flight when its connection is closed.
         await client.query("begin; lock table jobforge.jobs in access exclusive mode");
         const others = `from pg_stat_activity where application_name = 'jobforge'
           and datname = current_database() and pid <> pg_backend_pid()`;
         await until(async () => {
-          // Within a transaction, Postgres keeps the first answer about other sessions.
+          // Within a transaction, Postgres caches statistics of other sessions.
           await client.query("select pg_stat_clear_snapshot()");
           const waiting = await client.query(`select ${others} and wait_event_type = 'Lock'`);
           return waiting.rowCount !== 0;
@@ -809,7 +816,7 @@ test("outcomes are kept while connections are lost, and recorded after", async (
       });
       await until(async () => {
         const open = { state: ["queued", "running", "scheduled"], definition: count.settings.key };
-        return (await settled(() => jf.client.listJobs(open))).length === 0;
+        return (await retryWhileUnavailable(() => jf.client.listJobs(open))).length === 0;
       }, 60);
     }
     assert.ok(worker.isRunning);
@@ -824,12 +831,12 @@ test("outcomes are kept while connections are lost, and recorded after", async (
 
 test("a notification wakes a worker long before it would poll", async () => {
   const jf = newApp();
-  const { queues, inline } = place();
+  const { queues, inline } = inlineQueue();
   const wake = jf.job(unique("wake"), inline, async () => undefined);
   const lines: string[] = [];
   configureLogs({ write: (line) => lines.push(line) });
   await withWorker(jf, { queues, pollS: 3600 }, async () => {
-    await until(() => registered(jf));
+    await until(() => isRegistered(jf));
     for (let round = 0; round < 3; round++) {
       assert.equal((await (await wake.enqueue({})).wait({ timeout: 60 })).state, "succeeded");
     }
@@ -842,7 +849,7 @@ test("a notification wakes a worker long before it would poll", async () => {
 
 test("a job that outlasts its lease is still its worker's", async () => {
   const jf = newApp();
-  const { queues, inline } = place();
+  const { queues, inline } = inlineQueue();
   let release: () => void = () => undefined;
   const gate = new Promise<void>((resolve) => {
     release = resolve;
@@ -852,7 +859,7 @@ test("a job that outlasts its lease is still its worker's", async () => {
     return ctx.attempt as never;
   });
   await withWorker(jf, { queues, leaseS: 2, heartbeatS: 0.5 }, async () => {
-    await until(() => registered(jf));
+    await until(() => isRegistered(jf));
     const handle = await long.enqueue({});
     const text = `select from jobforge.all_jobs as j
                     join jobforge.workers as w on w.id = j.worker_id and w.memory_bytes > 0
@@ -868,7 +875,7 @@ test("a job that outlasts its lease is still its worker's", async () => {
 
 test("a worker is drained from afar", async () => {
   const jf = newApp();
-  const { queues, inline } = place();
+  const { queues, inline } = inlineQueue();
   jf.job(unique("idle"), inline, async () => undefined);
   const worker = new Worker(jf, { queues });
   const running = worker.run();
@@ -894,17 +901,17 @@ test("settings with which no claim would be answered are refused", async () => {
   await jf.close();
 });
 
-async function registered(jf: JobForge): Promise<boolean> {
+async function isRegistered(jf: JobForge): Promise<boolean> {
   const [key] = jf.definitions.keys();
   const text = "select from jobforge.definitions where key = $1";
   return await withClient(async (client) => (await client.query(text, [key])).rowCount === 1);
 }
 
-async function settled<T>(ask: () => Promise<T>): Promise<T> {
+async function retryWhileUnavailable<T>(ask: () => Promise<T>): Promise<T> {
   try {
     return await ask();
   } catch (error) {
-    if (error instanceof errors.Unavailable) return await settled(ask);
+    if (error instanceof errors.Unavailable) return await retryWhileUnavailable(ask);
     throw error;
   }
 }

@@ -1,19 +1,19 @@
-/** What each tenant asked for and got of the workers, beside what is due to it by weight. */
+/** Each tenant's requested and received worker time, compared with its share by weight. */
 
 import { useQuery } from "@tanstack/react-query";
 import { Volume2 } from "lucide-react";
-import { type Share, sharesOf } from "@/admin/shares";
+import { type Share, sharesOf } from "@/admin/tenant-shares";
 import { database, tenants, usage } from "@/api/queries";
-import { useShown } from "@/charts/address";
+import { useChartParams } from "@/charts/url-params";
 import { tenantHref } from "@/config";
-import { short } from "@/jobs/counts";
+import { short } from "@/jobs/short-count";
 import { Failure } from "@/parts/feedback";
 import { Panel } from "@/parts/page";
 
 const SHOWN = 12;
 
 export function Fairness() {
-  const { range } = useShown();
+  const { range } = useChartParams();
   const known = useQuery(tenants());
   const used = useQuery(usage(range.lasts_s));
   const state = useQuery(database());
@@ -87,8 +87,8 @@ function Row({ share }: { share: Share }) {
         role="img"
         aria-label={`${share.name} asked for ${percent(share.asked)}, got ${percent(share.got)}, due ${percent(share.due)}`}
       >
-        <Bar share={share.asked} colour="bg-strong" />
-        <Bar share={share.got} colour="bg-accent" />
+        <Bar share={share.asked} color="bg-strong" />
+        <Bar share={share.got} color="bg-accent" />
         <span
           className="absolute -inset-y-0.5 w-0.5 bg-text"
           style={{ left: `calc(${share.due * 100}% - 1px)` }}
@@ -102,11 +102,11 @@ function Row({ share }: { share: Share }) {
   );
 }
 
-function Bar({ share, colour }: { share: number; colour: string }) {
+function Bar({ share, color }: { share: number; color: string }) {
   return (
     <span className="h-1.5 rounded-full bg-raised">
       <span
-        className={`block h-full min-w-px rounded-full ${colour}`}
+        className={`block h-full min-w-px rounded-full ${color}`}
         style={{ width: `${share * 100}%` }}
       />
     </span>

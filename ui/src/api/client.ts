@@ -1,4 +1,6 @@
-/** The one place that fetches. Paths, parameters and answers are those of the OpenAPI document. */
+/**
+ * The only module that fetches. Paths, parameters and responses are typed by the OpenAPI document.
+ */
 
 import { parse } from "@/api/json";
 import type { Problem as ProblemBody, paths } from "@/api/schema";
@@ -44,7 +46,7 @@ export interface Options<O> {
   path?: Part<O, "path">;
   query?: Part<O, "query">;
   body?: Body<O>;
-  /** A body that is JSON text already, exactly as somebody wrote it. */
+  /** A request body that is already JSON text, sent unchanged. */
   text?: string;
   signal?: AbortSignal | undefined;
 }
@@ -61,14 +63,17 @@ export async function call<M extends Method, P extends PathOf<M>>(
   return (text ? parse(text) : undefined) as Answer<Operation<P, M>>;
 }
 
-/** A stream of server-sent events; the caller reads it. */
+/** Open a stream of server-sent events, which the caller reads. */
 export function open(path: string, lastId: string | null, signal: AbortSignal): Promise<Response> {
   const headers: Record<string, string> = { accept: "text/event-stream" };
   if (lastId) headers["last-event-id"] = lastId;
   return send("get", config.api + path, undefined, signal, headers);
 }
 
-/** Saves a file. The browser fetches it by itself, unless it has to say whose it is. */
+/**
+ * Save a file. The browser downloads it directly, unless the request needs a header with the
+ * tenant.
+ */
 export async function save(path: string): Promise<void> {
   const link = document.createElement("a");
   link.download = "";

@@ -1,4 +1,4 @@
-/** JSON without loss: numbers that JavaScript cannot hold are kept as they were written. */
+/** JSON without loss: numbers that JavaScript cannot represent keep their original digits. */
 
 export class Exact {
   readonly source: string;
@@ -18,10 +18,10 @@ const parseWith = JSON.parse as (text: string, reviver?: Reviver) => unknown;
 const LONG = /\d{16}/;
 
 export function parse(text: string): unknown {
-  return LONG.test(text) ? parseWith(text, keep) : JSON.parse(text);
+  return LONG.test(text) ? parseWith(text, reviveExact) : JSON.parse(text);
 }
 
-function keep(_name: string, value: unknown, context?: { source?: string }): unknown {
+function reviveExact(_name: string, value: unknown, context?: { source?: string }): unknown {
   const source = context?.source;
   if (typeof value !== "number" || source === undefined) return value;
   return Number.isSafeInteger(value) || digits(source) < 16 ? value : new Exact(source);
@@ -31,7 +31,7 @@ function digits(source: string): number {
   return source.replace(/[eE].*$/, "").replace(/\D/g, "").length;
 }
 
-/** As text for people: indented, every number as it came. */
+/** Format a value as indented JSON with every number as it was received. */
 export function print(value: unknown, indent = ""): string {
   if (value instanceof Exact) return value.source;
   if (value === null || typeof value !== "object") return JSON.stringify(value) ?? "null";
@@ -49,7 +49,7 @@ export function print(value: unknown, indent = ""): string {
   return `${open}\n${parts.map((part) => inner + part).join(",\n")}\n${indent}${close}`;
 }
 
-/** On one line. */
+/** Format a value on one line. */
 export function printShort(value: unknown): string {
   if (value instanceof Exact) return value.source;
   if (Array.isArray(value)) return `[${value.map(printShort).join(", ")}]`;

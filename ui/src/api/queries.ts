@@ -1,4 +1,7 @@
-/** What pages ask the server for, by name: the key says what it is, so that news can refresh it. */
+/**
+ * The queries of pages, by name. Query keys start with the kind of resource, so that events of the
+ * live stream can refresh them.
+ */
 
 import {
   infiniteQueryOptions,
@@ -8,17 +11,17 @@ import {
   queryOptions,
 } from "@tanstack/react-query";
 import { call, Problem } from "@/api/client";
-import { beginning, type Range } from "@/charts/ranges";
+import { type Range, startOfRange } from "@/charts/ranges";
 import { routerBase } from "@/config";
 import type { JobFilter } from "@/jobs/filter";
-import { asQuery } from "@/jobs/filter";
+import { toQuery } from "@/jobs/filter";
 import { status } from "@/live/live";
 
 export const client = new QueryClient({
   queryCache: new QueryCache({ onError: askForKey }),
   defaultOptions: {
     queries: {
-      // News comes by the stream, and paused means paused.
+      // The live stream refreshes queries, and paused pages must not refresh.
       refetchOnWindowFocus: false,
       refetchOnReconnect: false,
       staleTime: 5_000,
@@ -28,7 +31,7 @@ export const client = new QueryClient({
   },
 });
 
-/** The session has ended while somebody was looking: they sign in, and are back where they were. */
+/** The session has expired: show the sign-in page, which returns to this page. */
 function askForKey(error: Error, query: Query<unknown, unknown>): void {
   if (!(error instanceof Problem) || error.status !== 401 || query.queryKey[0] === "session")
     return;
@@ -38,8 +41,8 @@ function askForKey(error: Error, query: Query<unknown, unknown>): void {
 
 const MOST_PAGES = 25;
 
-/** A list that is shown and sorted as one, page after page. */
-async function whole<T>(
+/** Fetch all pages of a list that is shown and sorted as a whole. */
+async function fetchAllPages<T>(
   ask: (cursor: string | undefined) => Promise<{ items: T[]; next: string | null }>,
 ): Promise<{ items: T[] }> {
   const items: T[] = [];
@@ -72,7 +75,7 @@ export const jobs = (filter: JobFilter, limit = 50) =>
   queryOptions({
     queryKey: ["jobs", filter, limit],
     queryFn: ({ signal }) =>
-      call("get", "/api/v1/jobs", { query: { ...asQuery(filter), limit }, signal }),
+      call("get", "/api/v1/jobs", { query: { ...toQuery(filter), limit }, signal }),
   });
 
 export const job = (id: string) =>
@@ -92,14 +95,16 @@ export const failures = () =>
   queryOptions({
     queryKey: ["failures"],
     queryFn: ({ signal }) =>
-      whole((cursor) => call("get", "/api/v1/failures", { query: { limit: 200, cursor }, signal })),
+      fetchAllPages((cursor) =>
+        call("get", "/api/v1/failures", { query: { limit: 200, cursor }, signal }),
+      ),
   });
 
 export const definitions = () =>
   queryOptions({
     queryKey: ["definitions"],
     queryFn: async ({ signal }) => {
-      const all = await whole((cursor) =>
+      const all = await fetchAllPages((cursor) =>
         call("get", "/api/v1/definitions", { query: { limit: 200, cursor }, signal }),
       );
       return { items: all.items.filter((each) => !each.key.endsWith(":hooks")) };
@@ -152,7 +157,9 @@ export const keys = () =>
   queryOptions({
     queryKey: ["keys"],
     queryFn: ({ signal }) =>
-      whole((cursor) => call("get", "/api/v1/keys", { query: { limit: 200, cursor }, signal })),
+      fetchAllPages((cursor) =>
+        call("get", "/api/v1/keys", { query: { limit: 200, cursor }, signal }),
+      ),
   });
 
 export const audit = (filter: { actor?: string; action?: string; target?: string }) =>
@@ -184,16 +191,19 @@ export const workers = () =>
 interface StatisticsQuery {
   definition?: string | undefined;
   by?: "definition" | "queue";
-  /** As one step. */
+  /** As a single step. */
   isWhole?: boolean;
 }
 
-/** With where the range began, in seconds: steps in which nothing ended are left out. */
+/**
+ * Also return the start of the range in seconds, because steps in which no job finished are left
+ * out.
+ */
 export const statistics = (range: Range, { isWhole = false, ...which }: StatisticsQuery) =>
   queryOptions({
     queryKey: ["statistics", range.name, isWhole, which],
     queryFn: async ({ signal }) => {
-      const since = beginning(range, Date.now());
+      const since = startOfRange(range, Date.now());
       const query = {
         since: new Date(since * 1000).toISOString(),
         step_s: isWhole ? 0 : range.step_s,
@@ -201,7 +211,7 @@ export const statistics = (range: Range, { isWhole = false, ...which }: Statisti
       };
       return { since, ...(await call("get", "/api/v1/statistics", { query, signal })) };
     },
-    refetchInterval: seldom,
+    refetchInterval: longInterval,
   });
 
 export const usage = (lastS: number) =>
@@ -211,14 +221,14 @@ export const usage = (lastS: number) =>
       const since = new Date(Date.now() - lastS * 1000).toISOString();
       return call("get", "/api/v1/usage", { query: { since }, signal });
     },
-    refetchInterval: seldom,
+    refetchInterval: longInterval,
   });
 
 export const database = () =>
   queryOptions({
     queryKey: ["database"],
     queryFn: ({ signal }) => call("get", "/api/v1/database", { signal }),
-    refetchInterval: seldom,
+    refetchInterval: longInterval,
   });
 
 export interface WorkflowQuery {
@@ -275,29 +285,29 @@ export const steps = (id: string) =>
       call("get", "/api/v1/jobs/{job_id}/steps", { path: { job_id: id }, signal }),
   });
 
-// What follows is told by no stream: it is asked for again while somebody looks.
-const OFTEN_MS = 3_000;
-const SELDOM_MS = 10_000;
+// The live stream has no events for the queries below, so they poll while the page is visible.
+const SHORT_INTERVAL_MS = 3_000;
+const LONG_INTERVAL_MS = 10_000;
 
-/** Paused means paused. */
-function often(): number | false {
-  return status.get() === "paused" ? false : OFTEN_MS;
+/** The polling interval; false while updates are paused. */
+function shortInterval(): number | false {
+  return status.get() === "paused" ? false : SHORT_INTERVAL_MS;
 }
 
-function seldom(): number | false {
-  return status.get() === "paused" ? false : SELDOM_MS;
+function longInterval(): number | false {
+  return status.get() === "paused" ? false : LONG_INTERVAL_MS;
 }
 
-/** Who has turned to older pages reads them in peace. */
-function pace(pages: unknown[] | undefined): number | false {
-  return (pages?.length ?? 0) > 1 ? false : often();
+/** Stop polling when the user has loaded older pages. */
+function pagedInterval(pages: unknown[] | undefined): number | false {
+  return (pages?.length ?? 0) > 1 ? false : shortInterval();
 }
 
 export const triggers = () =>
   queryOptions({
     queryKey: ["triggers"],
     queryFn: ({ signal }) => call("get", "/api/v1/triggers", { query: { limit: 200 }, signal }),
-    refetchInterval: often,
+    refetchInterval: shortInterval,
   });
 
 export const trigger = (id: string) =>
@@ -305,7 +315,7 @@ export const trigger = (id: string) =>
     queryKey: ["trigger", id],
     queryFn: ({ signal }) =>
       call("get", "/api/v1/triggers/{trigger_id}", { path: { trigger_id: id }, signal }),
-    refetchInterval: often,
+    refetchInterval: shortInterval,
   });
 
 export const firings = (id: string, limit = 50) =>
@@ -317,7 +327,7 @@ export const firings = (id: string, limit = 50) =>
         query: { limit },
         signal,
       }),
-    refetchInterval: often,
+    refetchInterval: shortInterval,
   });
 
 export const reactions = (id: string, limit = 50) =>
@@ -329,10 +339,10 @@ export const reactions = (id: string, limit = 50) =>
         query: { limit },
         signal,
       }),
-    refetchInterval: often,
+    refetchInterval: shortInterval,
   });
 
-/** What came of a trigger's last time: asked for again only when it has fired. */
+/** The outcome of a trigger's last firing; fetched again only after the trigger has fired. */
 export const lastOutcome = (id: string, type: "schedule" | "event", firedAt: string | null) =>
   queryOptions({
     queryKey: ["last outcome", id, firedAt],
@@ -372,7 +382,7 @@ export const events = (name?: string) =>
       call("get", "/api/v1/events", { query: { name, limit: 50, cursor: pageParam }, signal }),
     initialPageParam: undefined as string | undefined,
     getNextPageParam: (page) => page.next ?? undefined,
-    refetchInterval: (query) => pace(query.state.data?.pages),
+    refetchInterval: (query) => pagedInterval(query.state.data?.pages),
   });
 
 export const event = (id: string) =>
@@ -380,14 +390,14 @@ export const event = (id: string) =>
     queryKey: ["event", id],
     queryFn: ({ signal }) =>
       call("get", "/api/v1/events/{event_id}", { path: { event_id: id }, signal }),
-    refetchInterval: (query) => (query.state.data?.is_pending ? 500 : often()),
+    refetchInterval: (query) => (query.state.data?.is_pending ? 500 : shortInterval()),
   });
 
 export const webhooks = () =>
   queryOptions({
     queryKey: ["webhooks"],
     queryFn: ({ signal }) => call("get", "/api/v1/webhooks", { query: { limit: 200 }, signal }),
-    refetchInterval: often,
+    refetchInterval: shortInterval,
   });
 
 export const webhook = (id: string) =>
@@ -395,7 +405,7 @@ export const webhook = (id: string) =>
     queryKey: ["webhook", id],
     queryFn: ({ signal }) =>
       call("get", "/api/v1/webhooks/{endpoint_id}", { path: { endpoint_id: id }, signal }),
-    refetchInterval: often,
+    refetchInterval: shortInterval,
   });
 
 export const deliveries = (id: string, state?: "pending" | "delivered" | "failed") =>
@@ -409,7 +419,7 @@ export const deliveries = (id: string, state?: "pending" | "delivered" | "failed
       }),
     initialPageParam: undefined as string | undefined,
     getNextPageParam: (page) => page.next ?? undefined,
-    refetchInterval: (query) => pace(query.state.data?.pages),
+    refetchInterval: (query) => pagedInterval(query.state.data?.pages),
   });
 
 export const connectors = () =>

@@ -1,13 +1,13 @@
-/** What each definition did and took, the one that took most time first. */
+/** Statistics by definition, the one with the longest total run time first. */
 
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { useState } from "react";
 import { statistics } from "@/api/queries";
 import type { Statistic } from "@/api/schema";
-import { useShown } from "@/charts/address";
 import { failuresOf } from "@/charts/ranges";
-import { short } from "@/jobs/counts";
+import { useChartParams } from "@/charts/url-params";
+import { short } from "@/jobs/short-count";
 import { Button } from "@/parts/button";
 import { Panel } from "@/parts/page";
 import { type Column, Table } from "@/parts/table";
@@ -16,7 +16,7 @@ import { duration } from "@/parts/time";
 const FEW = 8;
 
 export function ByDefinition({ isWhole = false }: { isWhole?: boolean }) {
-  const { range, definition } = useShown();
+  const { range, definition } = useChartParams();
   const { data } = useQuery(statistics(range, { by: "definition", isWhole: true }));
   const [isLong, setLong] = useState(false);
   const rows = [...(data?.items ?? [])].sort((one, other) => other.run_ms - one.run_ms);
@@ -40,10 +40,10 @@ export function ByDefinition({ isWhole = false }: { isWhole?: boolean }) {
       by: (row) => failuresOf(row) / row.attempts,
       cell: (row) => <Failed row={row} isWhole={isWhole} />,
     },
-    taken("Wait p50", (row) => row.wait_p50_ms),
-    taken("Wait p95", (row) => row.wait_p95_ms),
-    taken("Run p50", (row) => row.run_p50_ms),
-    { ...taken("Run p95", (row) => row.run_p95_ms), isWide: false },
+    timeColumn("Wait p50", (row) => row.wait_p50_ms),
+    timeColumn("Wait p95", (row) => row.wait_p95_ms),
+    timeColumn("Run p50", (row) => row.run_p50_ms),
+    { ...timeColumn("Run p95", (row) => row.run_p95_ms), isWide: false },
     {
       title: "Share of time",
       isWide: true,
@@ -78,11 +78,11 @@ export function ByDefinition({ isWhole = false }: { isWhole?: boolean }) {
   );
 }
 
-function taken(title: string, by: (row: Statistic) => number | null): Column<Statistic> {
-  return { title, by, isWide: true, align: "right", cell: (row) => spoken(by(row)) };
+function timeColumn(title: string, by: (row: Statistic) => number | null): Column<Statistic> {
+  return { title, by, isWide: true, align: "right", cell: (row) => formatTime(by(row)) };
 }
 
-/** Charts show the one that is chosen; again, and they show all. */
+/** Select a definition for the charts; a second click selects all definitions. */
 function Name({ row, isChosen }: { row: Statistic; isChosen: boolean }) {
   return (
     <Link
@@ -154,6 +154,6 @@ function percent(share: number): string {
   return value > 0 && value < 1 ? "< 1 %" : `${Math.round(value)} %`;
 }
 
-function spoken(ms: number | null): string {
+function formatTime(ms: number | null): string {
   return ms === null ? "–" : duration(ms);
 }

@@ -1,4 +1,7 @@
-/** A chart over time, with its legend: the figures of the step that is pointed at, or of all. */
+/**
+ * A chart over time with a legend, which shows the values of the hovered step or of the whole
+ * range.
+ */
 
 import { lazy, Suspense, useState } from "react";
 
@@ -8,20 +11,20 @@ export interface Series {
   label: string;
   tone: Tone;
   values: (number | null)[];
-  /** What the legend says while nothing is pointed at. */
+  /** The value in the legend while no step is hovered. */
   whole: string;
-  /** What it says of a step; else the value itself. */
+  /** Returns the value in the legend for a step (default: the plotted value). */
   of?: (index: number) => number | null;
 }
 
 export interface ChartProps {
-  /** What is seen, for those who do not see it. */
+  /** Description for screen readers. */
   label: string;
   kind: "bars" | "lines";
   times: number[];
   series: Series[];
   format: (value: number) => string;
-  /** Names at moments, in seconds. */
+  /** Labels at moments, in seconds. */
   marks?: { at: number; label: string }[];
 }
 
@@ -54,7 +57,7 @@ export function Chart(props: ChartProps) {
             <span className={`size-2 rounded-sm ${DOTS[each.tone]}`} aria-hidden />
             {each.label}
             <span className="num font-medium text-text">
-              {pointed === null ? each.whole : figureOf(each, pointed, props.format)}
+              {pointed === null ? each.whole : legendFigure(each, pointed, props.format)}
             </span>
           </span>
         ))}
@@ -71,7 +74,7 @@ export function Chart(props: ChartProps) {
   );
 }
 
-function figureOf(series: Series, index: number, format: (value: number) => string): string {
+function legendFigure(series: Series, index: number, format: (value: number) => string): string {
   const value = series.of ? series.of(index) : series.values[index];
   return value === null || value === undefined ? "–" : format(value);
 }

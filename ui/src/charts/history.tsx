@@ -1,12 +1,12 @@
-/** What ended and how long it took, over time: of all definitions, or of one. */
+/** Finished jobs and their times over time: of all definitions, or of one. */
 
 import { useQuery } from "@tanstack/react-query";
 import { statistics, workers } from "@/api/queries";
 import type { Statistic } from "@/api/schema";
-import { useShown } from "@/charts/address";
 import { Chart, type Series } from "@/charts/chart";
 import { failuresOf, RANGES, type Range, steps, successesOf } from "@/charts/ranges";
-import { short } from "@/jobs/counts";
+import { useChartParams } from "@/charts/url-params";
+import { short } from "@/jobs/short-count";
 import { Activity } from "@/live/activity";
 import { Choice } from "@/parts/choice";
 import { Failure } from "@/parts/feedback";
@@ -16,9 +16,9 @@ import { useSession } from "@/session";
 
 const CHOICES = RANGES.map(({ name, label }) => [name, label] as const);
 
-/** Of the definition that is given, or of the one that the address names. */
+/** Uses the given definition, or the one in the URL. */
 export function History({ only }: { only?: string }) {
-  const { range, isLive, definition: named } = useShown();
+  const { range, isLive, definition: named } = useChartParams();
   const definition = only ?? named;
   const of = named === undefined || only !== undefined ? "" : ` of ${named}`;
   const ranges = (
@@ -35,18 +35,18 @@ export function History({ only }: { only?: string }) {
         {isLive && only === undefined ? (
           <Activity />
         ) : (
-          <Ended range={range} definition={definition} />
+          <EndedChart range={range} definition={definition} />
         )}
       </Panel>
-      <Panel title={`Time taken${of}`} actions={<Times />}>
-        <Taken range={range} definition={definition} />
+      <Panel title={`Time taken${of}`} actions={<TimesPanel />}>
+        <TimesChart range={range} definition={definition} />
       </Panel>
     </div>
   );
 }
 
-function Times() {
-  const { isRun } = useShown();
+function TimesPanel() {
+  const { isRun } = useChartParams();
   return (
     <Choice
       label="Which time"
@@ -71,7 +71,7 @@ function useSteps({ range, definition }: Props) {
   return { ...query, found };
 }
 
-function Ended(props: Props) {
+function EndedChart(props: Props) {
   const { found, error, refetch } = useSteps(props);
   const marks = useDeploys(props.range);
   if (error) return <Failure error={error} onRetry={() => void refetch()} />;
@@ -79,7 +79,7 @@ function Ended(props: Props) {
   const { times, rows } = found;
   const sum = (count: (row: Statistic | null) => number) =>
     short(rows.reduce((all, row) => all + count(row), 0));
-  // The bar of the failed ones stands before that of all: they add up to it.
+  // The bar of failed jobs is drawn in front of the bar of all jobs, so that they look stacked.
   const series: Series[] = [
     {
       label: "ended well",
@@ -102,8 +102,8 @@ function Ended(props: Props) {
   );
 }
 
-function Taken(props: Props) {
-  const { isRun } = useShown();
+function TimesChart(props: Props) {
+  const { isRun } = useChartParams();
   const { found, error, refetch } = useSteps(props);
   const whole = useQuery(statistics(props.range, { definition: props.definition, isWhole: true }));
   if (error) return <Failure error={error} onRetry={() => void refetch()} />;
@@ -113,7 +113,7 @@ function Taken(props: Props) {
     label,
     tone,
     values: found.rows.map((row) => (row === null ? null : of(row))),
-    whole: total ? spoken(of(total)) : "–",
+    whole: total ? formatTime(of(total)) : "–",
   });
   const series: Series[] = [
     line("p50", "run", (row) => (isRun ? row.run_p50_ms : row.wait_p50_ms)),
@@ -130,11 +130,13 @@ function Taken(props: Props) {
   );
 }
 
-function spoken(ms: number | null): string {
+function formatTime(ms: number | null): string {
   return ms === null ? "–" : duration(ms);
 }
 
-/** The step in which the first worker of each build began; for those who may see the workers. */
+/**
+ * The steps in which the first worker of each build started. Only for users who may read workers.
+ */
 function useDeploys({ step_s }: Range): { at: number; label: string }[] {
   const { may } = useSession();
   const { data } = useQuery({ ...workers(), enabled: may("workers", "read") });

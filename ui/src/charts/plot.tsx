@@ -1,4 +1,4 @@
-/** Draws a chart on a canvas; loaded when the first one is shown. */
+/** Draws a chart on a canvas. The module is loaded with the first chart. */
 
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
@@ -9,7 +9,10 @@ import { theme } from "@/theme";
 const HEIGHT = 168;
 const DAY_S = 86_400;
 const FONT_SIZE = 11;
-/** Jobs and milliseconds: between two lines is one of them at least, or both had the same label. */
+/**
+ * Axis increments for jobs and milliseconds: at least 1, so that no two grid lines have the same
+ * label.
+ */
 const WHOLE = [1, 10, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9].flatMap((n) => [n, 2 * n, 5 * n]);
 const FLATTEST = 4;
 
@@ -27,7 +30,7 @@ export function Plot({ times, series, kind, format, marks, onHover }: Props) {
   });
   const make = useEffectEvent((element: HTMLDivElement) => {
     const font = `${FONT_SIZE}px ${getComputedStyle(document.body).fontFamily}`;
-    const colour = (tone: Tone | "line") => () => resolved(element, tone);
+    const color = (tone: Tone | "line") => () => resolveColor(element, tone);
     return new uPlot(
       {
         width: element.clientWidth,
@@ -36,7 +39,7 @@ export function Plot({ times, series, kind, format, marks, onHover }: Props) {
         legend: { show: false },
         cursor: { y: false, drag: { x: false, y: false }, points: { show: kind === "lines" } },
         scales: {
-          x: { range: (chart) => widened(chart.data[0]) },
+          x: { range: (chart) => widenRange(chart.data[0]) },
           y: { range: (_, __, most) => [0, Math.max(most * 1.1, FLATTEST)] },
         },
         axes: [
@@ -44,7 +47,7 @@ export function Plot({ times, series, kind, format, marks, onHover }: Props) {
             font,
             size: 28,
             gap: 8,
-            stroke: colour("faint"),
+            stroke: color("faint"),
             grid: { show: false },
             ticks: { show: false },
             values: (chart, at) => at.map((each) => timeOf(each, chart.data[0])),
@@ -52,8 +55,8 @@ export function Plot({ times, series, kind, format, marks, onHover }: Props) {
           {
             font,
             size: 56,
-            stroke: colour("faint"),
-            grid: { stroke: colour("line"), width: 1 },
+            stroke: color("faint"),
+            grid: { stroke: color("line"), width: 1 },
             ticks: { show: false },
             values: (_, at) => at.map(format),
             incrs: WHOLE,
@@ -63,11 +66,11 @@ export function Plot({ times, series, kind, format, marks, onHover }: Props) {
           {},
           ...series.map((each) => ({
             label: each.label,
-            stroke: colour(each.tone),
+            stroke: color(each.tone),
             width: kind === "bars" ? 0 : 1.5,
             points: { show: kind === "lines" && isSparse, size: 4 },
             spanGaps: true,
-            ...(kind === "bars" && bars ? { fill: colour(each.tone), paths: bars } : {}),
+            ...(kind === "bars" && bars ? { fill: color(each.tone), paths: bars } : {}),
           })),
         ],
         hooks: {
@@ -107,7 +110,7 @@ export function Plot({ times, series, kind, format, marks, onHover }: Props) {
   return <div ref={box} className="h-[168px] min-w-0 overflow-hidden" />;
 }
 
-/** A line needs two points to be seen. */
+/** Whether a point has no neighbors; a line needs two points to be visible. */
 function isSparse(chart: uPlot, index: number): boolean {
   const values = chart.data[index] ?? [];
   return Array.from(values).filter((each) => each !== null).length < 3;
@@ -115,16 +118,21 @@ function isSparse(chart: uPlot, index: number): boolean {
 
 const bars = uPlot.paths.bars?.({ size: [0.75, 28] });
 
-/** A canvas knows no variables: the colour that an element of the page would have. */
-function resolved(element: HTMLElement, name: Tone | "line"): string {
+/**
+ * Return the color that an element of the page would have, because a canvas cannot use CSS
+ * variables.
+ */
+function resolveColor(element: HTMLElement, name: Tone | "line"): string {
   element.style.color = `var(--${name})`;
   const found = getComputedStyle(element).color;
   element.style.color = "";
   return found;
 }
 
-/** From half a step before to half a step after, so that the first bar and the last are whole. */
-function widened(times: ArrayLike<number>): [number, number] {
+/**
+ * Extend the range by half a step at both ends, so that the first and last bar are drawn in full.
+ */
+function widenRange(times: ArrayLike<number>): [number, number] {
   const first = times[0] ?? 0;
   const half = ((times[1] ?? first) - first) / 2;
   return [first - half, (times[times.length - 1] ?? first) + half];
@@ -142,7 +150,7 @@ function timeOf(at: number, times: ArrayLike<number>): string {
       });
 }
 
-/** A dashed line through the chart, with its name at the top. */
+/** Draw a dashed line through the chart, with its label at the top. */
 function drawMark(chart: uPlot, mark: { at: number; label: string }): void {
   const { left, top, width, height } = chart.bbox;
   const x = Math.round(chart.valToPos(mark.at, "x", true));
@@ -150,7 +158,7 @@ function drawMark(chart: uPlot, mark: { at: number; label: string }): void {
   const { ctx } = chart;
   const scale = devicePixelRatio;
   ctx.save();
-  ctx.strokeStyle = ctx.fillStyle = resolved(chart.root, "plan");
+  ctx.strokeStyle = ctx.fillStyle = resolveColor(chart.root, "plan");
   ctx.setLineDash([3 * scale, 3 * scale]);
   ctx.beginPath();
   ctx.moveTo(x, top);

@@ -1,4 +1,4 @@
-/** The stretches of time that charts show, and the steps they are cut into. */
+/** The time ranges of charts, and their steps. */
 
 import type { Statistic } from "@/api/schema";
 
@@ -21,8 +21,8 @@ export function rangeOf(name: string | undefined): Range {
   return RANGES.find((each) => each.name === name) ?? HOUR;
 }
 
-/** Where it begins, in seconds: at the beginning of a step. */
-export function beginning(range: Range, nowMs: number): number {
+/** Return the start of the range in seconds, aligned to a step. */
+export function startOfRange(range: Range, nowMs: number): number {
   const last = Math.floor(nowMs / 1000 / range.step_s) * range.step_s;
   return last - range.lasts_s + range.step_s;
 }
@@ -32,7 +32,7 @@ export interface Steps {
   rows: (Statistic | null)[];
 }
 
-/** Every step, also those in which nothing ended. */
+/** Return every step, including steps in which no job finished. */
 export function steps(range: Range, since: number, items: Statistic[]): Steps {
   const found = new Map(items.map((each) => [new Date(each.at).getTime() / 1000, each]));
   const times = Array.from(

@@ -12,7 +12,7 @@ interface Props {
   onClose: () => void;
 }
 
-/** Says that something has happened; then one sees what came of it. */
+/** A form that emits an event and then shows it with its outcomes. */
 export function Emit({ name: first = "", data: filled = '{"order": 7}', onClose }: Props) {
   const [name, setName] = useState(first);
   const [data, setData] = useState(filled);

@@ -1,10 +1,10 @@
-/** What one decides about jobs that died of the same: run again, discard, or write down. */
+/** Dialogs for a failure group: retry its jobs, discard them, or add a note. */
 
 import { useState } from "react";
 import { call } from "@/api/client";
 import { client } from "@/api/queries";
 import type { FailureGroup } from "@/api/schema";
-import { short } from "@/jobs/counts";
+import { short } from "@/jobs/short-count";
 import { Confirm } from "@/parts/confirm";
 import { Area, Field, Input } from "@/parts/form";
 
@@ -104,7 +104,7 @@ export function Note({ group, onClose }: { group: FailureGroup; onClose: () => v
       title="What is known of it"
       verb="Save"
       onClose={onClose}
-      act={() => annotate(group, { note: note || null, resolved_in: build || null })}
+      act={() => saveNote(group, { note: note || null, resolved_in: build || null })}
     >
       <Field label="Note" hint="For whoever looks at this next.">
         {(id) => (
@@ -121,7 +121,7 @@ export function Note({ group, onClose }: { group: FailureGroup; onClose: () => v
   );
 }
 
-export async function annotate(
+export async function saveNote(
   group: FailureGroup,
   body: { note?: string | null; snoozed_until?: string | null; resolved_in?: string | null },
 ) {

@@ -1,14 +1,14 @@
-/** Jobs that died of the same: what of, how many, since when, and what can be done about them. */
+/** A failure group: the error, the number of jobs, the time range, and the actions. */
 
 import { Link } from "@tanstack/react-router";
 import { BellOff, ChevronDown, ChevronRight, Pencil, RotateCcw, Trash2 } from "lucide-react";
 import { useState } from "react";
 import { client } from "@/api/queries";
 import type { FailureGroup } from "@/api/schema";
-import { annotate, Discard, Note, Redrive } from "@/failures/dialogs";
+import { Discard, Note, Redrive, saveNote } from "@/failures/dialogs";
 import { OperationProgress } from "@/jobs/bulk";
 import { errorLine } from "@/jobs/columns";
-import { short } from "@/jobs/counts";
+import { short } from "@/jobs/short-count";
 import { Button } from "@/parts/button";
 import { Id } from "@/parts/copy";
 import { Menu } from "@/parts/menu";
@@ -27,13 +27,13 @@ interface GroupProps {
 export function Group({ group, isOpen, onToggle }: GroupProps) {
   return (
     <>
-      <Head group={group} isOpen={isOpen} onToggle={onToggle} />
+      <GroupHeader group={group} isOpen={isOpen} onToggle={onToggle} />
       {isOpen && <Body group={group} />}
     </>
   );
 }
 
-function Head({ group, isOpen, onToggle }: GroupProps) {
+function GroupHeader({ group, isOpen, onToggle }: GroupProps) {
   const Icon = isOpen ? ChevronDown : ChevronRight;
   const error = (group.error ?? {}) as { type?: string; message?: string };
   return (
@@ -56,7 +56,7 @@ function Head({ group, isOpen, onToggle }: GroupProps) {
               @{group.versions.join(", @")}
             </span>
           </span>
-          <Mark group={group} />
+          <GroupBadge group={group} />
         </span>
         <span className="truncate text-muted" title={error.message}>
           {error.message ?? errorLine(group.error)}
@@ -66,8 +66,8 @@ function Head({ group, isOpen, onToggle }: GroupProps) {
       <span className="hidden shrink-0 self-center md:block">
         <Sparkline
           values={group.hourly}
-          label={`${lately(group)} died in the last 24 hours`}
-          colour="text-bad"
+          label={`${countRecent(group)} died in the last 24 hours`}
+          color="text-bad"
         />
       </span>
       <span className="hidden w-24 shrink-0 flex-col text-right text-faint text-xs sm:flex">
@@ -82,14 +82,14 @@ function Head({ group, isOpen, onToggle }: GroupProps) {
   );
 }
 
-function lately(group: FailureGroup): number {
+function countRecent(group: FailureGroup): number {
   return group.hourly.reduce((sum, each) => sum + each, 0);
 }
 
 const DAY_MS = 86_400_000;
 
-/** What one would want to know before anything else. */
-function Mark({ group }: { group: FailureGroup }) {
+/** The most important fact about the group. */
+function GroupBadge({ group }: { group: FailureGroup }) {
   if (group.is_back) {
     return (
       <span
@@ -130,7 +130,7 @@ function Body({ group }: { group: FailureGroup }) {
   async function snooze(hours: number) {
     const until = hours > 0 ? new Date(Date.now() + hours * 3_600_000).toISOString() : null;
     try {
-      await annotate(group, { snoozed_until: until });
+      await saveNote(group, { snoozed_until: until });
       toast(until ? "Silent until then." : "No longer snoozed.");
     } catch (caught) {
       toastError(caught);

@@ -1,4 +1,4 @@
-/** What can be done to one job, as its role and state allow. */
+/** The actions on one job that the user's role and the job's state permit. */
 
 import { useNavigate } from "@tanstack/react-router";
 import { Ban, Copy, FileText, Pencil, RotateCcw } from "lucide-react";

@@ -1,4 +1,4 @@
-/** Files that lie beside a job: what it made, and payloads and results too large for it. */
+/** Files of a job: its artifacts, and payloads and results too large for a row. */
 
 import { Download } from "lucide-react";
 import { save } from "@/api/client";
@@ -24,7 +24,7 @@ export function ArtifactButton({ job, of }: { job: Job; of: Part }) {
   );
 }
 
-/** As the server tells it: a marker in place of the document, or a result that names a file. */
+/** Whether the server returned a marker in place of the document, or a result that names a file. */
 function hasArtifact(document: unknown): boolean {
   if (document === null || typeof document !== "object") return false;
   const { $artifact: marker, artifact } = document as Record<string, unknown>;

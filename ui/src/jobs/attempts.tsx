@@ -1,11 +1,11 @@
-/** Every try of a job, the newest open: what it died of, where it ran, what it cost. */
+/** The attempts of a job, the latest one expanded: error, worker, and resource usage. */
 
 import { ChevronDown, ChevronRight } from "lucide-react";
 import { useState } from "react";
 import { print } from "@/api/json";
 import type { Attempt, JobHistory } from "@/api/schema";
 import { errorLine } from "@/jobs/columns";
-import { difference } from "@/jobs/difference";
+import { difference } from "@/jobs/diff";
 import { Button } from "@/parts/button";
 import { CopyButton, Id } from "@/parts/copy";
 import { Panel } from "@/parts/page";
@@ -21,7 +21,7 @@ export function Attempts({ history }: { history: JobHistory }) {
       ) : (
         <ol>
           {attempts.map((attempt, index) => (
-            <One
+            <AttemptItem
               key={attempt.lease}
               attempt={attempt}
               earlier={attempts.slice(index + 1).find((each) => each.error !== null)}
@@ -36,12 +36,12 @@ export function Attempts({ history }: { history: JobHistory }) {
 
 interface OneProps {
   attempt: Attempt;
-  /** The one before it that failed too. */
+  /** The previous attempt that also failed. */
   earlier: Attempt | undefined;
   isFirst: boolean;
 }
 
-function One({ attempt, earlier, isFirst }: OneProps) {
+function AttemptItem({ attempt, earlier, isFirst }: OneProps) {
   const hasMore = attempt.error !== null || attempt.stdout_tail || attempt.stderr_tail;
   const [isOpen, setOpen] = useState(isFirst && attempt.error !== null);
   const Icon = isOpen ? ChevronDown : ChevronRight;
@@ -105,7 +105,7 @@ function Details({ attempt, earlier }: { attempt: Attempt; earlier: Attempt | un
           {typeof message === "string" ? message : ""}
         </p>
       )}
-      {attempt.error !== null && earlier && <Compared attempt={attempt} earlier={earlier} />}
+      {attempt.error !== null && earlier && <ErrorComparison attempt={attempt} earlier={earlier} />}
       {trace && <Tail title="Stack" text={trace} />}
       {!trace && Object.keys(rest).length > 0 && <Tail title="Error" text={print(rest)} />}
       {attempt.stderr_tail && <Tail title="stderr" text={attempt.stderr_tail} />}
@@ -126,11 +126,11 @@ function textOf(attempt: Attempt): string {
   return [errorLine(attempt.error), trace ?? print(rest)].join("\n");
 }
 
-const COLOURS = { same: "text-muted", gone: "bg-bad-soft text-bad", new: "bg-ok-soft text-ok" };
+const COLORS = { same: "text-muted", gone: "bg-bad-soft text-bad", new: "bg-ok-soft text-ok" };
 const SIGNS = { same: " ", gone: "-", new: "+" };
 
-/** Whether it died of the same thing again, and if not, of what else. */
-function Compared({ attempt, earlier }: { attempt: Attempt; earlier: Attempt }) {
+/** Shows whether the error is that of the previous failed attempt, and the difference otherwise. */
+function ErrorComparison({ attempt, earlier }: { attempt: Attempt; earlier: Attempt }) {
   const [isShown, setShown] = useState(false);
   const [before, after] = [textOf(earlier), textOf(attempt)];
   if (before === after) {
@@ -150,7 +150,7 @@ function Compared({ attempt, earlier }: { attempt: Attempt; earlier: Attempt }) 
           className="mt-2 max-h-80 overflow-auto rounded-md bg-raised py-2 font-mono text-xs leading-5"
         >
           {difference(before, after).map((line, index) => (
-            <span key={index} className={`block min-w-max px-3 ${COLOURS[line.kind]}`}>
+            <span key={index} className={`block min-w-max px-3 ${COLORS[line.kind]}`}>
               {SIGNS[line.kind]} {line.text}
             </span>
           ))}

@@ -1,4 +1,4 @@
-/** What is done to many jobs: to those that were chosen, or to all that match. */
+/** Bulk actions on the selected jobs, or on all jobs that match the filter. */
 
 import { useQuery } from "@tanstack/react-query";
 import { Ban, ListChecks, RotateCcw, X } from "lucide-react";
@@ -6,7 +6,7 @@ import { useState } from "react";
 import { call } from "@/api/client";
 import { isOver, operation } from "@/api/queries";
 import type { OperationKind } from "@/api/schema";
-import { asText, asWhich, type JobFilter } from "@/jobs/filter";
+import { formatFilter, type JobFilter, toOperationFilter } from "@/jobs/filter";
 import { Bar } from "@/parts/bar";
 import { Button } from "@/parts/button";
 import { Confirm } from "@/parts/confirm";
@@ -49,7 +49,7 @@ export function BulkBar({ selected, filter, isAll, onAll, onClear, onDone }: Pro
         <MatchingDialog kind={kind} filter={filter} onClose={() => setKind(null)} onDone={onDone} />
       )}
       {kind !== null && !isAll && (
-        <ChosenDialog
+        <SelectedJobsDialog
           kind={kind}
           ids={[...selected]}
           onClose={() => setKind(null)}
@@ -75,7 +75,9 @@ function MatchingDialog({
   const count = useQuery({
     queryKey: ["count", kind, filter],
     queryFn: () =>
-      call("post", "/api/v1/operations/count", { body: { kind, filter: asWhich(filter) } }),
+      call("post", "/api/v1/operations/count", {
+        body: { kind, filter: toOperationFilter(filter) },
+      }),
     staleTime: 0,
     gcTime: 0,
   });
@@ -93,7 +95,7 @@ function MatchingDialog({
       onClose={onClose}
       act={async () => {
         const { id } = await call("post", "/api/v1/operations", {
-          body: { kind, filter: asWhich(filter), reason: reason || null },
+          body: { kind, filter: toOperationFilter(filter), reason: reason || null },
         });
         toast(<OperationProgress id={id} onOver={onDone} />, { lastsMs: 60_000 });
         onDone();
@@ -102,7 +104,7 @@ function MatchingDialog({
       <p>
         Of{" "}
         <code className="rounded bg-raised px-1 font-mono text-xs">
-          {asText(filter) || "all jobs"}
+          {formatFilter(filter) || "all jobs"}
         </code>{" "}
         <strong className="num">{shown}</strong> can be {kind === "cancel" ? "canceled" : "retried"}
         . It is done in the background; you can stop it under Operations.
@@ -116,7 +118,7 @@ function MatchingDialog({
   );
 }
 
-function ChosenDialog({
+function SelectedJobsDialog({
   kind,
   ids,
   onClose,
@@ -174,7 +176,7 @@ async function each(ids: string[], act: (id: string) => Promise<unknown>) {
   return { done, refused };
 }
 
-/** How far an operation is; lives in a toast and in lists. */
+/** The progress of a bulk operation, for toasts and lists. */
 export function OperationProgress({ id, onOver }: { id: string; onOver?: () => void }) {
   const { data } = useQuery(operation(id));
   const [isTold, setTold] = useState(false);

@@ -1,4 +1,4 @@
-/** What the job list can show of a job, and what of that is chosen. */
+/** The columns of the job list, and the user's selection of columns. */
 
 import type { JobListing } from "@/api/schema";
 import { IdEnd } from "@/parts/copy";
@@ -10,7 +10,7 @@ export interface JobColumn {
   name: string;
   title: string;
   width: string;
-  /** Only where there is much room, unless it was chosen. */
+  /** Shown by default only on wide screens. */
   isRoomy?: boolean;
   cell: (job: JobListing) => React.ReactNode;
 }
@@ -21,8 +21,18 @@ export const COLUMNS: JobColumn[] = [
   { name: "state", title: "State", width: "92px", cell: (job) => <State name={job.state} /> },
   { name: "job", title: "Job", width: "minmax(150px, 1fr)", cell: (job) => <Title job={job} /> },
   { name: "id", title: "Id", width: "60px", cell: (job) => <IdEnd id={job.id} /> },
-  { name: "queue", title: "Queue", width: "80px", cell: (job) => <Cut text={job.queue} /> },
-  { name: "source", title: "Source", width: "60px", cell: (job) => <Cut text={job.source} /> },
+  {
+    name: "queue",
+    title: "Queue",
+    width: "80px",
+    cell: (job) => <TruncatedText text={job.queue} />,
+  },
+  {
+    name: "source",
+    title: "Source",
+    width: "60px",
+    cell: (job) => <TruncatedText text={job.source} />,
+  },
   {
     name: "attempt",
     title: "Try",
@@ -113,7 +123,7 @@ function Title({ job }: { job: JobListing }) {
   );
 }
 
-function Cut({ text }: { text: string }) {
+function TruncatedText({ text }: { text: string }) {
   return (
     <span className="block truncate" title={text}>
       {text}
@@ -133,7 +143,7 @@ const KEY = "jobforge.columns";
 
 const kept = localStorage.getItem(KEY);
 
-/** By name; until somebody chooses, what there is room for. */
+/** The names of the selected columns. Null: select by the width of the screen. */
 export const chosenColumns = createStore(kept === null ? null : new Set(kept.split(",")));
 
 export function chooseColumns(chosen: Set<string>): void {

@@ -1,4 +1,4 @@
-/** Runs a job again with another payload: a new job, which names the old one. */
+/** Retries a job with another payload: creates a new job that refers to the old one. */
 
 import { useQuery } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
@@ -34,7 +34,7 @@ export function EditedRetry({
       isReady={data !== undefined && fault === null && !isMasked}
       onClose={onClose}
       act={async () => {
-        // As it was typed: numbers too long for JavaScript stay what they are.
+        // The text is sent unchanged, because JavaScript would round long numbers.
         const again = await call("post", "/api/v1/jobs/{job_id}/retry", {
           path: { job_id: id },
           text: `{"payload": ${text}}`,

@@ -1,4 +1,4 @@
-/** What became of a job and what was done to it, oldest first. */
+/** The events of a job's history, oldest first. */
 
 import { printShort } from "@/api/json";
 import type { JobEvent } from "@/api/schema";
@@ -24,8 +24,8 @@ export function Events({ events }: { events: JobEvent[] }) {
             </span>
             <span className="shrink-0 font-medium">{event.kind.replaceAll("_", " ")}</span>
             {event.actor && <span className="shrink-0 text-muted">by {event.actor}</span>}
-            <span className="min-w-0 truncate text-muted" title={told(event)}>
-              {told(event)}
+            <span className="min-w-0 truncate text-muted" title={describeEvent(event)}>
+              {describeEvent(event)}
             </span>
           </li>
         ))}
@@ -34,20 +34,20 @@ export function Events({ events }: { events: JobEvent[] }) {
   );
 }
 
-function told({ kind, data }: JobEvent): string {
+function describeEvent({ kind, data }: JobEvent): string {
   if (data === null || typeof data !== "object" || Array.isArray(data))
     return data == null ? "" : printShort(data);
   const given = data as Record<string, unknown>;
   if (kind === "attempt_started")
     return `try ${given.attempt} on ${idEnd(String(given.worker_id))}`;
   if (kind === "attempt_ended") return `try ${given.attempt}, ${given.outcome}`;
-  if (kind === "step") return `${said(given.name)}${given.timed_out ? ", timed out" : ""}`;
+  if (kind === "step") return `${formatValue(given.name)}${given.timed_out ? ", timed out" : ""}`;
   return Object.entries(given)
     .filter(([, value]) => value !== null)
-    .map(([name, value]) => `${name} ${said(value)}`)
+    .map(([name, value]) => `${name} ${formatValue(value)}`)
     .join(", ");
 }
 
-function said(value: unknown): string {
+function formatValue(value: unknown): string {
   return typeof value === "string" ? shortId(value) : printShort(value);
 }

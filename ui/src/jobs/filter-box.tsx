@@ -1,10 +1,10 @@
-/** One box for all filters, with completion. What it means stands in the address. */
+/** One input with completion for all filters. The filter is stored in the URL. */
 
 import { useQuery } from "@tanstack/react-query";
 import { Search, X } from "lucide-react";
 import { useEffect, useId, useState } from "react";
 import { definitions, queues } from "@/api/queries";
-import { asText, completions, fromText, type JobFilter } from "@/jobs/filter";
+import { completions, formatFilter, type JobFilter, parseFilter } from "@/jobs/filter";
 import { Button } from "@/parts/button";
 
 export function FilterBox({
@@ -17,7 +17,7 @@ export function FilterBox({
   onJob: (id: string) => void;
 }) {
   const listId = useId();
-  const said = asText(filter);
+  const said = formatFilter(filter);
   const [text, setText] = useState(said);
   const [isOpen, setOpen] = useState(false);
   const [at, setAt] = useState(-1);
@@ -25,7 +25,7 @@ export function FilterBox({
   const named = useQuery(queues());
   useEffect(() => setText(said), [said]);
 
-  const { unknown } = fromText(text);
+  const { unknown } = parseFilter(text);
   const options = completions(text, {
     definitions: known.data?.items.map((each) => each.key) ?? [],
     queues: named.data?.items.map((each) => each.name) ?? [],
@@ -33,7 +33,7 @@ export function FilterBox({
 
   function apply(next: string) {
     if (/^[0-9a-f]{8}-[0-9a-f-]{27}$/i.test(next.trim())) onJob(next.trim());
-    else onFilter(fromText(next).filter);
+    else onFilter(parseFilter(next).filter);
     setOpen(false);
   }
   function take(option: string) {

@@ -1,9 +1,9 @@
-/** Which jobs: as the address has it, as the box shows it, as the API takes it. */
+/** The job filter, and its conversion between the URL, the input, and the API. */
 
 import { STATES } from "@/jobs/states";
 
 export interface JobFilter {
-  state?: string; // several, with commas between
+  state?: string; // several states, separated by commas
   definition?: string;
   queue?: string;
   tag?: string;
@@ -11,13 +11,13 @@ export interface JobFilter {
   key?: string;
   correlation_id?: string;
   fingerprint?: string;
-  after?: string; // a time, or how long ago: 1h
+  after?: string; // a time, or an age such as 1h
   before?: string;
 }
 
 type Name = keyof JobFilter;
 
-/** What the box calls them; the first is what it writes. */
+/** The names of filters in the input. Input is written with the first one; all are accepted. */
 const WORDS: Record<Name, string[]> = {
   state: ["state", "is"],
   definition: ["def", "definition"],
@@ -44,17 +44,17 @@ export function readFilter(search: Record<string, unknown>): JobFilter {
   return found;
 }
 
-export function asText(filter: JobFilter): string {
+export function formatFilter(filter: JobFilter): string {
   return NAMES.filter((name) => filter[name])
-    .map((name) => `${WORDS[name][0]}:${quoted(filter[name] ?? "")}`)
+    .map((name) => `${WORDS[name][0]}:${quote(filter[name] ?? "")}`)
     .join(" ");
 }
 
-/** The filter that a text means, and the words that mean nothing. */
-export function fromText(text: string): { filter: JobFilter; unknown: string[] } {
+/** Return the filter of a text, and the words that are not recognized. */
+export function parseFilter(text: string): { filter: JobFilter; unknown: string[] } {
   const filter: JobFilter = {};
   const unknown: string[] = [];
-  for (const word of wordsOf(text)) {
+  for (const word of splitWords(text)) {
     const [label, ...rest] = word.split(":");
     const name = NAMES.find((each) => WORDS[each].includes((label ?? "").toLowerCase()));
     const value = rest.join(":").replaceAll('"', "");
@@ -69,12 +69,12 @@ export function fromText(text: string): { filter: JobFilter; unknown: string[] }
   return { filter, unknown };
 }
 
-/** What the last word of the box may go on as. */
+/** Return the completions of the last word in the input. */
 export function completions(
   text: string,
   known: { definitions: string[]; queues: string[] },
 ): string[] {
-  const word = /\s$/.test(text) || text === "" ? "" : (wordsOf(text).at(-1) ?? "");
+  const word = /\s$/.test(text) || text === "" ? "" : (splitWords(text).at(-1) ?? "");
   const head = text.slice(0, text.length - word.length);
   const [label, value] = word.split(":");
   const options =
@@ -106,15 +106,15 @@ function valuesOf(label: string, known: { definitions: string[]; queues: string[
   return [];
 }
 
-export function asQuery(filter: JobFilter) {
+export function toQuery(filter: JobFilter) {
   return {
-    ...asWhich(filter),
+    ...toOperationFilter(filter),
     state: filter.state?.split(",").filter(isState),
   };
 }
 
-/** As operations take it. */
-export function asWhich(filter: JobFilter) {
+/** Return the filter in the format of bulk operations. */
+export function toOperationFilter(filter: JobFilter) {
   return {
     state: filter.state?.split(","),
     definition: filter.definition,
@@ -134,7 +134,7 @@ const UNITS: Record<string, number> = { s: 1, m: 60, h: 3600, d: 86_400 };
 export function momentOf(text: string | undefined): string | undefined {
   if (!text) return undefined;
   const ago = /^(\d+)([smhd])$/.exec(text);
-  // To the minute, so that the same words ask the same question for a while.
+  // Rounded to the minute, so that the query key stays the same for a minute.
   if (ago) {
     const at = Date.now() - Number(ago[1]) * (UNITS[ago[2] ?? "s"] ?? 1) * 1000;
     return new Date(Math.floor(at / 60_000) * 60_000).toISOString();
@@ -147,10 +147,10 @@ export function isState(text: string): text is (typeof STATES)[number] {
   return (STATES as string[]).includes(text);
 }
 
-function wordsOf(text: string): string[] {
+function splitWords(text: string): string[] {
   return text.match(/(?:[^\s"]+|"[^"]*")+/g) ?? [];
 }
 
-function quoted(value: string): string {
+function quote(value: string): string {
   return /\s/.test(value) ? `"${value}"` : value;
 }

@@ -1,4 +1,4 @@
-/** How many at once, and how fast: of a queue, a definition, a tenant. */
+/** Sets the concurrency and rate limits of a queue, a definition or a tenant. */
 
 import { useState } from "react";
 import { Confirm } from "@/parts/confirm";

@@ -1,4 +1,4 @@
-/** Limits in words. */
+/** Formats limits as text. */
 
 const NONE = "none";
 
@@ -12,7 +12,7 @@ interface Limited {
   max_pending?: number | null;
 }
 
-/** In a table: where there are none, that stands back. */
+/** For tables, where missing limits are dimmed. */
 export function Limits({ row }: { row: Limited }) {
   const words = limitsOf(row);
   return <span className={words === NONE ? "text-faint" : ""}>{words}</span>;

@@ -1,14 +1,17 @@
-/** The rows of the job list: pages as one scrolls down, kept up to date where one looks.
+/**
+ * The rows of the job list: pages load while the user scrolls, and visible rows are kept up to
+ * date.
  *
- * Rows that are looked at are asked for again when something happened. While the pointer is over the
- * list, or one has scrolled down, nothing moves: rows change in place, new ones are counted. Ids are in
- * the order in which jobs were made. */
+ * Visible rows are fetched again after an event. While the pointer is over the list, or the list is
+ * scrolled down, rows do not move: they change in place, and new rows are only counted. IDs are in
+ * order of creation.
+ */
 
 import { type InfiniteData, useInfiniteQuery, useQueryClient } from "@tanstack/react-query";
 import { useMemo, useRef, useState } from "react";
 import { call } from "@/api/client";
 import type { JobListing, PageJobListing } from "@/api/schema";
-import { asQuery, type JobFilter } from "@/jobs/filter";
+import { type JobFilter, toQuery } from "@/jobs/filter";
 import { useLive } from "@/live/live";
 
 const PAGE = 100;
@@ -28,7 +31,7 @@ export function useJobList(filter: JobFilter, order: JobOrder) {
     getNextPageParam: (page) => page.next ?? undefined,
     staleTime: Number.POSITIVE_INFINITY,
     gcTime: 60_000,
-    structuralSharing: false, // with fifty thousand rows, comparing them takes longer than drawing
+    structuralSharing: false, // comparing fifty thousand rows takes longer than drawing them
   });
   const pages = query.data?.pages;
   const rows = useMemo(() => pages?.flatMap((page) => page.items) ?? [], [pages]);
@@ -47,7 +50,7 @@ export function useJobList(filter: JobFilter, order: JobOrder) {
     try {
       await refreshSeen();
     } catch {
-      // The next news tries again; the pill tells when the server is away.
+      // The next event retries. The live indicator shows that the server is unreachable.
     }
     turn.busy = false;
     turn.at = Date.now();
@@ -66,7 +69,7 @@ export function useJobList(filter: JobFilter, order: JobOrder) {
       const old = current?.pages[index];
       if (!current || !old) return;
       const isHeld = seen.current.isHeld || (index === 0 && seen.current.first > 0);
-      if (!isHeld && index === 0 && isApart(old, fresh)) {
+      if (!isHeld && index === 0 && hasNoOverlap(old, fresh)) {
         client.setQueryData<Pages>(queryKey, { pages: [fresh], pageParams: [undefined] });
         setNewer(0);
         return;
@@ -74,7 +77,7 @@ export function useJobList(filter: JobFilter, order: JobOrder) {
       const known = new Set(old.items.map((each) => each.id));
       if (index === 0 && order === "newest")
         setNewer(isHeld ? fresh.items.filter((each) => !known.has(each.id)).length : 0);
-      const merged = isHeld ? patched(old, fresh) : replaced(old, fresh, order);
+      const merged = isHeld ? patchRows(old, fresh) : replaceRows(old, fresh, order);
       setGone(isHeld ? missing(old, fresh, order) : new Set());
       client.setQueryData<Pages>(queryKey, {
         ...current,
@@ -94,7 +97,7 @@ export function useJobList(filter: JobFilter, order: JobOrder) {
     rows,
     newer,
     gone,
-    /** Where one looks, and whether rows must stay where they are. */
+    /** Set the visible rows, and whether rows must keep their position. */
     look: (first: number, last: number) => {
       seen.current.first = first;
       seen.current.last = last;
@@ -117,7 +120,7 @@ function fetchPage(
   signal?: AbortSignal,
 ) {
   return call("get", "/api/v1/jobs", {
-    query: { ...asQuery(filter), order, limit: PAGE, cursor },
+    query: { ...toQuery(filter), order, limit: PAGE, cursor },
     signal,
   });
 }
@@ -133,26 +136,26 @@ function pagesSeen(pages: Pages, first: number, last: number): number[] {
   return found.includes(0) ? found : [0, ...found];
 }
 
-/** So many new ones that nothing of the old page is left among them. */
-function isApart(old: PageJobListing, fresh: PageJobListing): boolean {
+/** Whether so many rows are new that none of the old page remains. */
+function hasNoOverlap(old: PageJobListing, fresh: PageJobListing): boolean {
   const first = old.items[0]?.id;
   return (
     fresh.next !== null && first !== undefined && !fresh.items.some((each) => each.id === first)
   );
 }
 
-function replaced(old: PageJobListing, fresh: PageJobListing, order: JobOrder): PageJobListing {
+function replaceRows(old: PageJobListing, fresh: PageJobListing, order: JobOrder): PageJobListing {
   const last = fresh.items.at(-1)?.id;
   if (fresh.next === null || last === undefined) return fresh;
-  const rest = old.items.filter((each) => isBehind(each.id, last, order));
+  const rest = old.items.filter((each) => isPastEnd(each.id, last, order));
   return rest.length === 0 ? fresh : { items: [...fresh.items, ...rest], next: old.next };
 }
 
-function isBehind(id: string, last: string, order: JobOrder): boolean {
+function isPastEnd(id: string, last: string, order: JobOrder): boolean {
   return order === "newest" ? id < last : id > last;
 }
 
-function patched(old: PageJobListing, fresh: PageJobListing): PageJobListing {
+function patchRows(old: PageJobListing, fresh: PageJobListing): PageJobListing {
   const byId = new Map(fresh.items.map((each) => [each.id, each]));
   return { items: old.items.map((each): JobListing => byId.get(each.id) ?? each), next: old.next };
 }
@@ -160,6 +163,6 @@ function patched(old: PageJobListing, fresh: PageJobListing): PageJobListing {
 function missing(old: PageJobListing, fresh: PageJobListing, order: JobOrder): Set<string> {
   const last = fresh.next === null ? undefined : fresh.items.at(-1)?.id;
   const known = new Set(fresh.items.map((each) => each.id));
-  const isCovered = (id: string) => last === undefined || !isBehind(id, last, order);
+  const isCovered = (id: string) => last === undefined || !isPastEnd(id, last, order);
   return new Set(old.items.map((each) => each.id).filter((id) => isCovered(id) && !known.has(id)));
 }

@@ -1,4 +1,4 @@
-/** What a job wrote to its log, as it is written. */
+/** The log of a job, updated live. */
 
 import { useNavigate, useSearch } from "@tanstack/react-router";
 import { Download } from "lucide-react";
@@ -20,7 +20,7 @@ interface Line {
 }
 
 const LEVELS = ["debug", "info", "warning", "error"];
-const COLOURS: Record<string, string> = {
+const COLORS: Record<string, string> = {
   error: "text-bad",
   critical: "text-bad",
   warning: "text-warn",
@@ -108,7 +108,7 @@ export function Log({ job }: { job: Job }) {
                 {line.at.slice(11, 19)}
                 <span className="hidden sm:inline">{line.at.slice(19, 23)}</span>
               </time>
-              <span className={`w-14 shrink-0 ${COLOURS[line.level] ?? "text-faint"}`}>
+              <span className={`w-14 shrink-0 ${COLORS[line.level] ?? "text-faint"}`}>
                 {line.level}
               </span>
               <span className="min-w-0 whitespace-pre-wrap break-words">
@@ -122,7 +122,7 @@ export function Log({ job }: { job: Job }) {
   );
 }
 
-/** Follows until the job has ended; a later attempt is followed again. */
+/** Read the log until the job has finished. Another attempt opens it again. */
 function useLines(id: string, attempt: number): { lines: Line[]; isOpen: boolean } {
   const [lines, setLines] = useState<Line[]>([]);
   const [isOpen, setOpen] = useState(false);

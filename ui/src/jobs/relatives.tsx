@@ -1,4 +1,4 @@
-/** The jobs before and after one, and the workflow or batch that it is of. */
+/** The parents and children of a job, and its workflow or batch. */
 
 import { Link } from "@tanstack/react-router";
 import { Package, Workflow } from "lucide-react";

@@ -1,4 +1,7 @@
-/** Makes a job by the schema of its payload. What is typed is sent as it is: long numbers too. */
+/**
+ * Creates a job with a form of its payload schema. Input is sent as typed, so that long numbers are
+ * not rounded.
+ */
 
 import { useNavigate } from "@tanstack/react-router";
 import { Play } from "lucide-react";

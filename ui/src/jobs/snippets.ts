@@ -1,4 +1,4 @@
-/** The same job again, as people would write it elsewhere. */
+/** Code that enqueues the same job again: as a command, SQL, and so on. */
 
 import { print, printShort } from "@/api/json";
 import type { Job } from "@/api/schema";

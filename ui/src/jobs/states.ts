@@ -1,4 +1,4 @@
-/** The states of a job: in the order of a life, with what each means. */
+/** The states of a job in the order of its lifecycle, with their descriptions. */
 
 import {
   Ban,
@@ -42,25 +42,25 @@ export const STATES: StateName[] = [
 interface Look {
   label: string;
   icon: LucideIcon;
-  /** Colours go with a shape and a word: no one has to tell them apart. */
-  colour: string;
+  /** Each color goes with a shape and a word, so that no information depends on color alone. */
+  color: string;
 }
 
 export const LOOKS: Record<string, Look> = {
-  scheduled: { label: "Scheduled", icon: Clock, colour: "text-plan" },
-  blocked: { label: "Blocked", icon: Link2, colour: "text-warn" },
-  queued: { label: "Queued", icon: CircleDashed, colour: "text-muted" },
-  running: { label: "Running", icon: CircleDot, colour: "text-run" },
-  canceling: { label: "Canceling", icon: Ban, colour: "text-warn" },
-  succeeded: { label: "Succeeded", icon: CircleCheck, colour: "text-ok" },
-  canceled: { label: "Canceled", icon: Ban, colour: "text-faint" },
-  dead: { label: "Dead", icon: OctagonX, colour: "text-bad" },
-  failed: { label: "Failed", icon: CircleX, colour: "text-bad" },
-  timed_out: { label: "Timed out", icon: Timer, colour: "text-bad" },
-  crashed: { label: "Crashed", icon: Zap, colour: "text-bad" },
-  lease_lost: { label: "Lease lost", icon: Unplug, colour: "text-bad" },
-  released: { label: "Released", icon: Undo2, colour: "text-faint" },
-  snoozed: { label: "Snoozed", icon: Clock, colour: "text-plan" },
+  scheduled: { label: "Scheduled", icon: Clock, color: "text-plan" },
+  blocked: { label: "Blocked", icon: Link2, color: "text-warn" },
+  queued: { label: "Queued", icon: CircleDashed, color: "text-muted" },
+  running: { label: "Running", icon: CircleDot, color: "text-run" },
+  canceling: { label: "Canceling", icon: Ban, color: "text-warn" },
+  succeeded: { label: "Succeeded", icon: CircleCheck, color: "text-ok" },
+  canceled: { label: "Canceled", icon: Ban, color: "text-faint" },
+  dead: { label: "Dead", icon: OctagonX, color: "text-bad" },
+  failed: { label: "Failed", icon: CircleX, color: "text-bad" },
+  timed_out: { label: "Timed out", icon: Timer, color: "text-bad" },
+  crashed: { label: "Crashed", icon: Zap, color: "text-bad" },
+  lease_lost: { label: "Lease lost", icon: Unplug, color: "text-bad" },
+  released: { label: "Released", icon: Undo2, color: "text-faint" },
+  snoozed: { label: "Snoozed", icon: Clock, color: "text-plan" },
 };
 
 export const ENDED = new Set(["succeeded", "canceled", "dead"]);

@@ -1,4 +1,4 @@
-/** What a job has done for good, step by step, and what it waits for. */
+/** The stored steps of a job, and its current wait. */
 
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
@@ -11,12 +11,12 @@ import { Panel } from "@/parts/page";
 import { Ago } from "@/parts/time";
 
 const LOOKS = {
-  done: { icon: CircleCheck, colour: "text-ok", label: "Done" },
-  waiting: { icon: Hourglass, colour: "text-plan", label: "Waiting" },
-  timed_out: { icon: Clock, colour: "text-warn", label: "Timed out" },
+  done: { icon: CircleCheck, color: "text-ok", label: "Done" },
+  waiting: { icon: Hourglass, color: "text-plan", label: "Waiting" },
+  timed_out: { icon: Clock, color: "text-warn", label: "Timed out" },
 };
 
-/** Most jobs have none: then there is no panel. */
+/** Renders nothing for jobs without steps, which are most jobs. */
 export function Steps({ id }: { id: string }) {
   const { data } = useQuery(steps(id));
   if (!data || data.items.length === 0) return null;
@@ -38,7 +38,7 @@ function Step({ step }: { step: StoredStep }) {
     <li className="flex flex-wrap items-baseline gap-x-3 px-4 py-1">
       <Icon
         size={14}
-        className={`shrink-0 translate-y-0.5 ${look.colour}`}
+        className={`shrink-0 translate-y-0.5 ${look.color}`}
         aria-label={look.label}
       />
       <span className="font-medium">

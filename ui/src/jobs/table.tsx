@@ -1,4 +1,4 @@
-/** The job list as it is seen: only rows in view exist, so fifty thousand scroll like fifty. */
+/** The virtual job list: only visible rows are rendered, so fifty thousand rows scroll smoothly. */
 
 import { Link, useNavigate } from "@tanstack/react-router";
 import { useWindowVirtualizer } from "@tanstack/react-virtual";
@@ -70,7 +70,7 @@ export function JobTable({ list, selected, onSelect, canSelect }: Props) {
       const next = Math.min(rows.length - 1, Math.max(0, at + (event.key === "j" ? 1 : -1)));
       setAt(next);
       virtual.scrollToIndex(next, { align: "auto" });
-    } else if (event.key === "x" && row && canSelect) onSelect(toggled(selected, row.id));
+    } else if (event.key === "x" && row && canSelect) onSelect(toggleSelection(selected, row.id));
     else if (event.key === "Enter" && row && event.target === document.body) {
       void navigate({ to: "/jobs/$id", params: { id: row.id } });
     } else if (event.key === "Escape") onSelect(new Set());
@@ -80,11 +80,11 @@ export function JobTable({ list, selected, onSelect, canSelect }: Props) {
     const widths = [...(canSelect ? ["28px"] : []), ...columns.map((each) => each.width), "28px"];
     return isWide ? { gridTemplateColumns: widths.join(" ") } : undefined;
   }, [canSelect, columns, isWide]);
-  // Rows are drawn again when they change, not whenever one scrolls: what they call stays the same.
+  // Rows are rendered when they change, but not on scrolling, so their callbacks must be stable.
   const latest = useRef({ selected, onSelect, refresh: list.refresh });
   latest.current = { selected, onSelect, refresh: list.refresh };
   const toggle = useCallback((id: string) => {
-    latest.current.onSelect(toggled(latest.current.selected, id));
+    latest.current.onSelect(toggleSelection(latest.current.selected, id));
   }, []);
   const changed = useCallback(() => void latest.current.refresh(), []);
   return (
@@ -260,7 +260,7 @@ const Row = memo(function Row({
   );
 });
 
-/** Made when it is asked for: most rows pass by. */
+/** Rendered on demand, because most rows are never hovered. */
 function Actions({ job, onChanged }: { job: JobListing; onChanged: () => void }) {
   const actions = useJobActions(job, onChanged);
   return (
@@ -286,7 +286,7 @@ function JobLink({ job, children }: { job: JobListing; children: React.ReactNode
   );
 }
 
-/** On a phone: two lines. */
+/** A row of two lines, for phones. */
 function Compact({ job }: { job: JobListing }) {
   const error = job.error && job.state !== "succeeded" ? errorLine(job.error) : "";
   return (
@@ -312,7 +312,7 @@ function Compact({ job }: { job: JobListing }) {
   );
 }
 
-function toggled(selected: Set<string>, id: string): Set<string> {
+function toggleSelection(selected: Set<string>, id: string): Set<string> {
   const next = new Set(selected);
   if (!next.delete(id)) next.add(id);
   return next;

@@ -1,4 +1,4 @@
-/** A job's life as one strip: what it waited for, and every attempt, to scale. */
+/** The timeline of a job as one strip to scale: its waits and its attempts. */
 
 import { useQuery } from "@tanstack/react-query";
 import { statistics } from "@/api/queries";
@@ -7,14 +7,14 @@ import { rangeOf } from "@/charts/ranges";
 import { LOOKS } from "@/jobs/states";
 import { Bar } from "@/parts/bar";
 import { Panel } from "@/parts/page";
-import { duration, exact, useNow } from "@/parts/time";
+import { duration, formatExact, useNow } from "@/parts/time";
 import { useSession } from "@/session";
 
 interface Piece {
   label: string;
   from: number;
   to: number;
-  colour: string;
+  color: string;
   text: string;
 }
 
@@ -49,14 +49,14 @@ export function Timeline({ history }: { history: JobHistory }) {
             key={`${piece.label}${piece.from}`}
             title={piece.text}
             style={{ flexGrow: Math.max(0.015, (piece.to - piece.from) / whole) }}
-            className={`min-w-0.5 basis-0 ${piece.colour}`}
+            className={`min-w-0.5 basis-0 ${piece.color}`}
           />
         ))}
       </div>
       <ol className="mt-2 flex flex-wrap gap-x-5 gap-y-1 text-xs">
         {pieces.map((piece) => (
           <li key={`${piece.label}${piece.from}`} className="flex items-center gap-1.5">
-            <span className={`size-2.5 rounded-sm ${piece.colour}`} aria-hidden />
+            <span className={`size-2.5 rounded-sm ${piece.color}`} aria-hidden />
             <span className="text-muted">{piece.label}</span>
             <span className="num">{duration(piece.to - piece.from)}</span>
           </li>
@@ -77,7 +77,7 @@ export function Timeline({ history }: { history: JobHistory }) {
 
 const WEEK = rangeOf("7d");
 
-/** When it may end: by its own progress, or else by what others of its kind took. */
+/** The estimated end: from the job's own progress, or else from the run times of its definition. */
 function Expected({ job, share, now }: { job: Job; share: number; now: number }) {
   const { may } = useSession();
   const { data } = useQuery({
@@ -101,7 +101,7 @@ function Expected({ job, share, now }: { job: Job; share: number; now: number })
   return <p className="num mt-2 text-muted text-xs">{words.join(" ")}</p>;
 }
 
-/** What it said last, while it runs. */
+/** Return the last progress report of a running job. */
 function progressOf({ job, events }: JobHistory): { share: number; words: string } | null {
   if (job.state !== "running" && job.state !== "canceling") return null;
   const said = events.findLast((each) => each.kind === "progress")?.data as
@@ -115,10 +115,10 @@ function progressOf({ job, events }: JobHistory): { share: number; words: string
 function piecesOf({ job, attempts }: JobHistory, now: number): Piece[] {
   const pieces: Piece[] = [];
   let at = time(job.created_at);
-  const add = (label: string, to: number, colour: string) => {
-    if (to <= at && colour === WAIT) return;
-    const text = `${label}: ${duration(Math.max(0, to - at))}, until ${exact(new Date(to).toISOString()).split("\n")[0]}`;
-    pieces.push({ label, from: at, to: Math.max(to, at), colour, text });
+  const add = (label: string, to: number, color: string) => {
+    if (to <= at && color === WAIT) return;
+    const text = `${label}: ${duration(Math.max(0, to - at))}, until ${formatExact(new Date(to).toISOString()).split("\n")[0]}`;
+    pieces.push({ label, from: at, to: Math.max(to, at), color, text });
     at = Math.max(to, at);
   };
   attempts.forEach((attempt, index) => {

@@ -1,10 +1,10 @@
-/** Views of the job list that somebody gave a name; kept by this browser, for this tenant. */
+/** Saved views of the job list, stored in this browser for this tenant. */
 
 import { useNavigate } from "@tanstack/react-router";
 import { Bookmark, BookmarkPlus, Trash2 } from "lucide-react";
 import { useState } from "react";
 import { routerBase } from "@/config";
-import { asText, type JobFilter } from "@/jobs/filter";
+import { formatFilter, type JobFilter } from "@/jobs/filter";
 import { Button } from "@/parts/button";
 import { Dialog } from "@/parts/dialog";
 import { Field, Input } from "@/parts/form";
@@ -20,7 +20,7 @@ const KEY = `jobforge.views:${routerBase}`;
 
 const views = createStore<View[]>(JSON.parse(localStorage.getItem(KEY) ?? "[]") as View[]);
 
-function keep(next: View[]): void {
+function saveViews(next: View[]): void {
   localStorage.setItem(KEY, JSON.stringify(next));
   views.set(next);
 }
@@ -29,7 +29,7 @@ export function Views({ filter }: { filter: JobFilter }) {
   const navigate = useNavigate();
   const kept = views.use();
   const [isNaming, setNaming] = useState(false);
-  const current = kept.find((each) => asText(each.filter) === asText(filter));
+  const current = kept.find((each) => formatFilter(each.filter) === formatFilter(filter));
   return (
     <>
       <Menu
@@ -48,23 +48,25 @@ export function Views({ filter }: { filter: JobFilter }) {
             ? {
                 label: `Forget ${current.name}`,
                 icon: Trash2,
-                act: () => keep(kept.filter((each) => each !== current)),
+                act: () => saveViews(kept.filter((each) => each !== current)),
               }
             : { label: "Save this view…", icon: BookmarkPlus, act: () => setNaming(true) },
         ]}
       />
       {isNaming && (
-        <Naming
+        <NameDialog
           filter={filter}
           onClose={() => setNaming(false)}
-          onName={(name) => keep([...kept.filter((each) => each.name !== name), { name, filter }])}
+          onName={(name) =>
+            saveViews([...kept.filter((each) => each.name !== name), { name, filter }])
+          }
         />
       )}
     </>
   );
 }
 
-function Naming({
+function NameDialog({
   filter,
   onName,
   onClose,
@@ -88,7 +90,7 @@ function Naming({
           label="Name"
           hint={
             <>
-              Leads to <code className="font-mono">{asText(filter) || "all jobs"}</code>. This
+              Leads to <code className="font-mono">{formatFilter(filter) || "all jobs"}</code>. This
               browser keeps it; to share a view, copy its link.
             </>
           }

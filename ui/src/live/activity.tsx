@@ -1,7 +1,7 @@
-/** Attempts that ended while one watches, in steps of five seconds: what the stream told. */
+/** Finished attempts since the page was opened, in steps of five seconds, from the live stream. */
 
 import { useRef, useState } from "react";
-import { onSaid, status, useLive } from "@/live/live";
+import { onLiveEvent, status, useLive } from "@/live/live";
 import { useNow } from "@/parts/time";
 
 const STEP_MS = 5_000;
@@ -13,9 +13,9 @@ interface Step {
   bad: number;
 }
 
-// Kept while one goes from page to page.
+// Module state, so that it survives navigation.
 const steps = new Map<number, Step>();
-onSaid((said) => {
+onLiveEvent((said) => {
   if (said.kind !== "attempt") return;
   const at = Math.floor(Date.now() / STEP_MS);
   const step = steps.get(at);

@@ -1,4 +1,4 @@
-/** Reads server-sent events from an answer, because EventSource sends no headers. */
+/** Reads server-sent events from a response, because EventSource cannot send headers. */
 
 export interface ServerEvent {
   name: string;
@@ -6,7 +6,9 @@ export interface ServerEvent {
   id: string | null;
 }
 
-/** Comments come as events without a name: the server is alive. */
+/**
+ * Yield the events. Comments become events without a name; they show that the connection is alive.
+ */
 export async function* read(answer: Response): AsyncGenerator<ServerEvent> {
   const reader = answer.body?.pipeThrough(new TextDecoderStream()).getReader();
   if (!reader) return;

@@ -1,7 +1,9 @@
-/** The live stream: one for all tabs of a browser, handed out at most twice a second.
+/**
+ * The live stream: one connection for all tabs of a browser, delivered at most twice a second.
  *
- * The tab that holds the lock reads the stream and tells the others. Where there are no locks (plain
- * http from elsewhere), each tab reads for itself. */
+ * The tab that holds the lock reads the stream and broadcasts it to the others. Where the Web Locks
+ * API is unavailable (plain http from another host), each tab reads the stream itself.
+ */
 
 import { useEffect, useEffectEvent } from "react";
 import { open, Problem } from "@/api/client";
@@ -10,7 +12,7 @@ import { routerBase } from "@/config";
 import { read } from "@/live/events";
 import { createStore } from "@/store";
 
-export interface Happening {
+export interface LiveEvent {
   kind: "attempt" | "event";
   tenant_id: string;
   job_id: string;
@@ -25,17 +27,17 @@ export interface Happening {
 }
 
 export interface Batch {
-  /** The counts have changed, or nothing is known: ask again. */
+  /** The counts have changed, or the state is unknown: fetch again. */
   counted: boolean;
 }
 
 export type Status = "connecting" | "live" | "paused" | "stale";
 
-type Told =
+type StreamMessage =
   | { kind: "beat" }
   | { kind: "reset" }
   | { kind: "counts" }
-  | { kind: "said"; said: Happening };
+  | { kind: "event"; event: LiveEvent };
 
 const PACE_MS = 500;
 const POLL_MS = 5_000;
@@ -47,12 +49,12 @@ let pending = emptyBatch();
 let isPending = false;
 let flushed = 0;
 let timer: ReturnType<typeof setTimeout> | null = null;
-let heardAt: number | null = null;
+let lastMessageAt: number | null = null;
 const startedAt = Date.now();
 let isBroken = false;
 export const status = createStore<Status>("connecting");
-const readers = new Set<(batch: Batch) => void>();
-const listeners = new Set<(said: Happening) => void>();
+const subscribers = new Set<(batch: Batch) => void>();
+const listeners = new Set<(event: LiveEvent) => void>();
 const channel = typeof BroadcastChannel === "undefined" ? null : new BroadcastChannel(NAME);
 
 function emptyBatch(): Batch {
@@ -60,7 +62,7 @@ function emptyBatch(): Batch {
 }
 
 export function startLive(): void {
-  channel?.addEventListener("message", (message) => hear(message.data as Told));
+  channel?.addEventListener("message", (message) => receive(message.data as StreamMessage));
   document.addEventListener("visibilitychange", () => {
     if (!document.hidden) schedule();
   });
@@ -72,7 +74,7 @@ export function startLive(): void {
 
 export function setPaused(paused: boolean): void {
   isPaused = paused;
-  settle();
+  updateStatus();
   if (!paused) {
     isPending = true;
     pending.counted = true;
@@ -84,28 +86,33 @@ export function togglePaused(): void {
   setPaused(!isPaused);
 }
 
-/** Calls with what happened, as long as the component is there and nothing is paused. */
+/**
+ * Call `act` with each batch of events while the component is mounted and updates are not paused.
+ */
 export function useLive(act: (batch: Batch) => void): void {
   const latest = useEffectEvent(act);
   useEffect(() => {
     const tell = (batch: Batch) => latest(batch);
-    readers.add(tell);
+    subscribers.add(tell);
     return () => {
-      readers.delete(tell);
+      subscribers.delete(tell);
     };
   }, []);
 }
 
 export function onBatch(act: (batch: Batch) => void): void {
-  readers.add(act);
+  subscribers.add(act);
 }
 
-/** Calls with each happening at once, also while nobody looks: what is kept of it is the caller's. */
-export function onSaid(act: (said: Happening) => void): void {
+/**
+ * Call `act` with each event at once, also while the page is hidden. The caller limits what it
+ * stores.
+ */
+export function onLiveEvent(act: (event: LiveEvent) => void): void {
   listeners.add(act);
 }
 
-/** Never ends: the lock is held for as long as the page is there. */
+/** Never resolves, because the lock is held for as long as the page is open. */
 async function readStream(): Promise<void> {
   let lastId: string | null = null;
   for (let failures = 0; ; failures += 1) {
@@ -114,42 +121,42 @@ async function readStream(): Promise<void> {
       for await (const event of read(answer)) {
         failures = 0;
         lastId = event.id ?? lastId;
-        const told = toldBy(event.name, event.data);
-        channel?.postMessage(told);
-        hear(told);
+        const message = parseEvent(event.name, event.data);
+        channel?.postMessage(message);
+        receive(message);
       }
     } catch (error) {
       if (error instanceof Problem && (error.status === 401 || error.status === 403)) lastId = null;
     }
     if (failures >= 2) {
       isBroken = true;
-      settle();
+      updateStatus();
     }
     await new Promise((wake) => setTimeout(wake, Math.min(500 * 2 ** failures, 10_000)));
   }
 }
 
-function toldBy(name: string, data: string): Told {
+function parseEvent(name: string, data: string): StreamMessage {
   if (name === "snapshot") return { kind: "counts" };
   if (name === "reset") return { kind: "reset" };
   if (name !== "attempt" && name !== "event") return { kind: "beat" };
-  return { kind: "said", said: { ...(parse(data) as Happening), kind: name } };
+  return { kind: "event", event: { ...(parse(data) as LiveEvent), kind: name } };
 }
 
-function hear(told: Told): void {
-  heardAt = Date.now();
+function receive(message: StreamMessage): void {
+  lastMessageAt = Date.now();
   isBroken = false;
-  settle();
-  if (told.kind === "beat") return;
-  if (told.kind === "said") for (const listen of listeners) listen(told.said);
+  updateStatus();
+  if (message.kind === "beat") return;
+  if (message.kind === "event") for (const listen of listeners) listen(message.event);
   pending.counted = true;
   isPending = true;
   schedule();
 }
 
-/** Without news for long, or without a stream, pages ask by themselves. */
+/** Pages fetch on their own when the stream is missing or has been silent for long. */
 function watchSilence(): void {
-  settle();
+  updateStatus();
   if (status.get() === "stale") {
     pending.counted = true;
     isPending = true;
@@ -169,10 +176,12 @@ function flush(): void {
   const batch = pending;
   pending = emptyBatch();
   isPending = false;
-  for (const tell of readers) tell(batch);
+  for (const tell of subscribers) tell(batch);
 }
 
-function settle(): void {
-  const silent = isBroken || Date.now() - (heardAt ?? startedAt) > SILENCE_MS;
-  status.set(isPaused ? "paused" : silent ? "stale" : heardAt === null ? "connecting" : "live");
+function updateStatus(): void {
+  const silent = isBroken || Date.now() - (lastMessageAt ?? startedAt) > SILENCE_MS;
+  status.set(
+    isPaused ? "paused" : silent ? "stale" : lastMessageAt === null ? "connecting" : "live",
+  );
 }

@@ -1,4 +1,7 @@
-/** Which answers grow old by news: asked again at most once in two seconds while somebody looks. */
+/**
+ * Maps events of the live stream to the queries that they invalidate. Queries are fetched at most
+ * every two seconds while the page is visible.
+ */
 
 import { client } from "@/api/queries";
 import { onBatch } from "@/live/live";
@@ -35,7 +38,7 @@ export function startRefreshing(): void {
   });
 }
 
-/** Of the job that is looked at: also when it only began to run, which is no event. */
+/** Also refresh the open job, because the start of a run has no event. */
 function refreshJobs(): void {
   void client.invalidateQueries(
     { predicate: ({ queryKey: [name] }) => name === "job" },

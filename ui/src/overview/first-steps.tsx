@@ -1,4 +1,4 @@
-/** Three steps that tick by themselves; gone when all are done. */
+/** Three first steps that are checked off automatically; hidden when all are done. */
 
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
@@ -70,7 +70,10 @@ export function FirstSteps({ lines }: { lines: SummaryLine[] }) {
   );
 }
 
-/** Whether a job runs without parameters: what would be refused is not offered. */
+/**
+ * Whether a job runs without parameters. Others are not offered, because the server would reject
+ * them.
+ */
 function needsNothing(parameters: { required?: unknown } | null | undefined): boolean {
   const required = parameters?.required;
   return !Array.isArray(required) || required.length === 0;

@@ -1,4 +1,4 @@
-/** What the overview shows the first of: queues, failures, what comes next, what came last. */
+/** The lists of the overview page: queues, failures, upcoming runs, and recent jobs. */
 
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
@@ -6,7 +6,7 @@ import type { ReactNode } from "react";
 import { failures, jobs, queues, triggers } from "@/api/queries";
 import type { QueueInfo } from "@/api/schema";
 import { errorLine } from "@/jobs/columns";
-import { short } from "@/jobs/counts";
+import { short } from "@/jobs/short-count";
 import { Panel } from "@/parts/page";
 import { State } from "@/parts/state";
 import { Ago } from "@/parts/time";
@@ -21,7 +21,7 @@ export function QueueList() {
   return (
     <Panel title={<Heading to="/queues">Queues</Heading>}>
       {rows.length === 0 ? (
-        <Nothing>A queue is there as soon as a job or a definition names it.</Nothing>
+        <EmptyText>A queue is there as soon as a job or a definition names it.</EmptyText>
       ) : (
         <ul className="py-1.5">
           {rows.slice(0, 6).map((row) => (
@@ -60,9 +60,9 @@ export function FailureList() {
   return (
     <Panel title={<Heading to="/failures">Failures</Heading>}>
       {rows.length === 0 ? (
-        <Nothing>
+        <EmptyText>
           No dead jobs. Those that use up their attempts are gathered here by what they died of.
-        </Nothing>
+        </EmptyText>
       ) : (
         <ul className="py-1.5">
           {rows.slice(0, 6).map((row) => (
@@ -96,7 +96,7 @@ interface Next {
   about: ReactNode;
 }
 
-/** Of jobs that wait for their time, and of schedules. */
+/** Upcoming runs of scheduled jobs and of schedules. */
 function useNext(): Next[] {
   const { may } = useSession();
   const waiting = useQuery({ ...jobs({ state: "scheduled" }, 200), queryKey: ["coming"] });
@@ -134,7 +134,7 @@ function useNext(): Next[] {
   return [...ofJobs, ...ofTriggers].sort((one, other) => one.at.localeCompare(other.at));
 }
 
-export function Coming() {
+export function UpcomingRuns() {
   const rows = useNext().slice(0, 10);
   return (
     <Panel
@@ -145,7 +145,7 @@ export function Coming() {
       }
     >
       {rows.length === 0 ? (
-        <Nothing>Nothing waits for its time.</Nothing>
+        <EmptyText>Nothing waits for its time.</EmptyText>
       ) : (
         <ul className="py-1.5">
           {rows.map((row) => (
@@ -163,13 +163,13 @@ export function Coming() {
   );
 }
 
-export function Latest() {
+export function LatestJobs() {
   const { data } = useQuery({ ...jobs({}, 10), queryKey: ["coming", "latest"] });
   const rows = data?.items ?? [];
   return (
     <Panel title={<Heading to="/jobs">Newest jobs</Heading>}>
       {rows.length === 0 ? (
-        <Nothing>None yet.</Nothing>
+        <EmptyText>None yet.</EmptyText>
       ) : (
         <ul className="py-1.5">
           {rows.map((row) => (
@@ -211,6 +211,6 @@ function Heading({
   );
 }
 
-function Nothing({ children }: { children: ReactNode }) {
+function EmptyText({ children }: { children: ReactNode }) {
   return <p className="px-4 py-3 text-muted">{children}</p>;
 }

@@ -1,4 +1,4 @@
-/** One batch: how many of its jobs have ended, and how. */
+/** One batch: the number of finished jobs, and their outcomes. */
 
 import { useQuery } from "@tanstack/react-query";
 import { Link, useParams } from "@tanstack/react-router";
@@ -7,11 +7,11 @@ import { useState } from "react";
 import { call } from "@/api/client";
 import { batch as batchQuery, client } from "@/api/queries";
 import type { WorkflowInfo } from "@/api/schema";
-import { short } from "@/jobs/counts";
+import { short } from "@/jobs/short-count";
 import { Button } from "@/parts/button";
 import { CopyButton } from "@/parts/copy";
 import { Detail } from "@/parts/detail";
-import { Facts } from "@/parts/facts";
+import { Facts } from "@/parts/fact-list";
 import { Failure, Skeleton } from "@/parts/feedback";
 import { JsonView } from "@/parts/json";
 import { Panel } from "@/parts/page";
@@ -20,7 +20,7 @@ import { toastError } from "@/parts/toasts";
 import { useSession } from "@/session";
 import { CancelWorkflow } from "@/workflows/cancel";
 import { factsOf } from "@/workflows/facts";
-import { ended, Segments, sum, WORKFLOW_ENDED } from "@/workflows/progress";
+import { countEnded, Segments, sum, WORKFLOW_ENDED } from "@/workflows/progress";
 
 export function Page() {
   const { id } = useParams({ strict: false }) as { id: string };
@@ -73,7 +73,7 @@ function View({ batch }: { batch: WorkflowInfo }) {
       }
     >
       <div className="grid grid-cols-[minmax(0,1fr)] items-start gap-4 lg:grid-cols-2">
-        <Panel title={`${short(ended(counts))} of ${short(size)} jobs have ended`}>
+        <Panel title={`${short(countEnded(counts))} of ${short(size)} jobs have ended`}>
           <div className="flex flex-col gap-3 p-4">
             <Segments counts={counts} size={size} />
             {batch.is_open && (

@@ -1,4 +1,7 @@
-/** How jobs reach other services: an address, headers, and secrets that nobody sees again. */
+/**
+ * The connector configurations for requests to other services: URL, headers, and secrets, which are
+ * never shown again.
+ */
 
 import { useQuery } from "@tanstack/react-query";
 import { Pencil, Plus, Trash2, X } from "lucide-react";
@@ -140,7 +143,7 @@ function refresh(): Promise<void> {
 
 interface Secret {
   name: string;
-  /** Kept: it was there before, and stays as it is. */
+  /** "kept": a stored secret that stays unchanged. */
   kind: "kept" | "value" | "from";
   text: string;
 }
@@ -262,7 +265,7 @@ function Headers({ rows, onChange }: HeadersProps) {
             value={value}
             onChange={(event) => change(index, [name, event.target.value])}
           />
-          <Remove what={`header ${index + 1}`} act={() => onChange(without(rows, index))} />
+          <Remove what={`header ${index + 1}`} act={() => onChange(removeAt(rows, index))} />
         </div>
       ))}
       <Button icon={Plus} className="self-start" onClick={() => onChange([...rows, ["", ""]])}>
@@ -311,7 +314,7 @@ function Secrets({ rows, onChange }: { rows: Secret[]; onChange: (rows: Secret[]
               onChange={(event) => change(index, { text: event.target.value })}
             />
           )}
-          <Remove what={`secret ${index + 1}`} act={() => onChange(without(rows, index))} />
+          <Remove what={`secret ${index + 1}`} act={() => onChange(removeAt(rows, index))} />
         </div>
       ))}
       <Button
@@ -335,6 +338,6 @@ function Remove({ what, act }: { what: string; act: () => void }) {
   );
 }
 
-function without<T>(rows: T[], index: number): T[] {
+function removeAt<T>(rows: T[], index: number): T[] {
   return rows.filter((_, at) => at !== index);
 }

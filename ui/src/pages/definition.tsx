@@ -1,4 +1,4 @@
-/** One definition: run it, pause it, see what holds for it. */
+/** One definition: run it, pause it, view its effective settings. */
 
 import { useQuery } from "@tanstack/react-query";
 import { Link, useNavigate, useParams, useSearch } from "@tanstack/react-router";
@@ -155,7 +155,7 @@ function View({ info }: { info: DefinitionInfo }) {
   );
 }
 
-/** Which versions the live workers serve: how far a deployment has come. */
+/** The versions that the live workers serve, which shows the progress of a deployment. */
 function Adoption({ info }: { info: DefinitionInfo }) {
   const { data } = useQuery(workers());
   const live = data?.items.filter((each) => each.state === "live") ?? [];

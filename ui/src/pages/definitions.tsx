@@ -1,4 +1,4 @@
-/** What jobs can be made of. */
+/** The definitions. */
 
 import { useQuery } from "@tanstack/react-query";
 import { Link, useNavigate } from "@tanstack/react-router";
@@ -6,8 +6,8 @@ import { Pause } from "lucide-react";
 import { definitions, statistics } from "@/api/queries";
 import type { DefinitionListing, Statistic } from "@/api/schema";
 import { failuresOf, rangeOf } from "@/charts/ranges";
-import { short } from "@/jobs/counts";
 import { Limits } from "@/jobs/limits";
+import { short } from "@/jobs/short-count";
 import { Empty, Failure, Skeleton } from "@/parts/feedback";
 import { Page as Frame, Panel } from "@/parts/page";
 import { type Column, Count, Table } from "@/parts/table";

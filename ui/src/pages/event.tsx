@@ -1,4 +1,4 @@
-/** One event: what it says, and what each trigger made of it. */
+/** One event: its data, and what each trigger did with it. */
 
 import { useQuery } from "@tanstack/react-query";
 import { Link, useNavigate, useParams } from "@tanstack/react-router";
@@ -13,7 +13,7 @@ import { Button } from "@/parts/button";
 import { Confirm } from "@/parts/confirm";
 import { CopyButton, Id } from "@/parts/copy";
 import { Detail } from "@/parts/detail";
-import { Facts } from "@/parts/facts";
+import { Facts } from "@/parts/fact-list";
 import { Failure, Skeleton } from "@/parts/feedback";
 import { JsonView } from "@/parts/json";
 import { Panel } from "@/parts/page";

@@ -1,4 +1,4 @@
-/** What apps said has happened, and what came of each. */
+/** The emitted events and their outcomes. */
 
 import { useInfiniteQuery } from "@tanstack/react-query";
 import { Link, useNavigate, useSearch } from "@tanstack/react-router";
@@ -10,7 +10,7 @@ import { Emit } from "@/events/emit";
 import { Button } from "@/parts/button";
 import { Empty, Failure, Skeleton } from "@/parts/feedback";
 import { Input } from "@/parts/form";
-import { Older } from "@/parts/older";
+import { LoadOlder } from "@/parts/load-older";
 import { Page as Frame, Panel } from "@/parts/page";
 import { type Column, Table } from "@/parts/table";
 import { Ago } from "@/parts/time";
@@ -85,7 +85,7 @@ export function Page() {
       ) : query.isError ? (
         <Failure error={query.error} onRetry={() => void query.refetch()} />
       ) : rows.length === 0 ? (
-        <Nothing name={name} />
+        <EmptyState name={name} />
       ) : (
         <Panel>
           <Table
@@ -95,7 +95,7 @@ export function Page() {
             idOf={(row) => row.id}
             onOpen={(row) => void navigate({ to: "/events/$id", params: { id: row.id } })}
           />
-          <Older of={query} />
+          <LoadOlder of={query} />
         </Panel>
       )}
       {isSending && <Emit onClose={() => setSending(false)} />}
@@ -103,7 +103,7 @@ export function Page() {
   );
 }
 
-function Nothing({ name }: { name: string | undefined }) {
+function EmptyState({ name }: { name: string | undefined }) {
   if (name) {
     return (
       <Empty title="No event of that name">

@@ -1,4 +1,4 @@
-/** Dead jobs by what they died of: look at one, mend it, run one again, then all. */
+/** Dead jobs in failure groups: inspect a group, fix the cause, retry one job, then all. */
 
 import { useQuery } from "@tanstack/react-query";
 import { useNavigate, useSearch } from "@tanstack/react-router";

@@ -1,6 +1,9 @@
-/** The pages, in the order of the navigation. One line makes a page: its file exports `Page`.
+/**
+ * The pages, in the order of the navigation. Each line adds a page, whose module exports `Page`.
  *
- * `area` is what one must be allowed to read; without it, everybody who is signed in may look. */
+ * `area` is the area that the user must be allowed to read. Pages without it are open to all
+ * signed-in users.
+ */
 
 import {
   Activity,
@@ -44,7 +47,7 @@ export interface PageEntry {
     | "events"
     | "webhooks"
     | "database";
-  /** Two keys, one after the other. */
+  /** Keyboard shortcut of two keys in sequence. */
   keys?: string;
 }
 
@@ -200,7 +203,7 @@ export const adminPages: PageEntry[] = [
   },
 ];
 
-/** Reached from another page. */
+/** Pages without an entry in the navigation. */
 export const innerPages: { path: string; load: PageEntry["load"] }[] = [
   { path: "/jobs/$id", load: () => import("@/pages/job") },
   { path: "/definitions/$key", load: () => import("@/pages/definition") },

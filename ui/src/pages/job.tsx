@@ -1,4 +1,4 @@
-/** One job: why it is where it is, what became of it, what it said, and what can be done. */
+/** One job: why it does not run, its history, its output, and the actions on it. */
 
 import { useQuery } from "@tanstack/react-query";
 import { Link, useParams } from "@tanstack/react-router";
@@ -24,7 +24,7 @@ import { JsonView } from "@/parts/json";
 import { Menu } from "@/parts/menu";
 import { Panel, useTitle } from "@/parts/page";
 import { State } from "@/parts/state";
-import { Ago, exact, Span, Told } from "@/parts/time";
+import { Ago, EngineText, formatExact, Span } from "@/parts/time";
 import { toast } from "@/parts/toasts";
 
 export function Page() {
@@ -40,8 +40,8 @@ function JobView({ history }: { history: JobHistory }) {
   const { job } = history;
   return (
     <div className="mx-auto flex w-full max-w-[1400px] flex-col gap-4 p-4 lg:px-6 lg:py-5">
-      <Head job={job} />
-      {!ENDED.has(job.state) && <Why id={job.id} state={job.state} />}
+      <JobHeader job={job} />
+      {!ENDED.has(job.state) && <Explanation id={job.id} state={job.state} />}
       <Timeline history={history} />
       <div className="grid grid-cols-[minmax(0,1fr)] gap-4 xl:grid-cols-[minmax(0,1fr)_380px]">
         <div className="flex min-w-0 flex-col gap-4">
@@ -67,7 +67,7 @@ function JobView({ history }: { history: JobHistory }) {
   );
 }
 
-function Head({ job }: { job: Job }) {
+function JobHeader({ job }: { job: Job }) {
   const actions = useJobActions(job, () => undefined);
   const copies = snippets(job).map(({ label, text }) => ({
     label: `Copy as ${label}`,
@@ -127,8 +127,8 @@ function Head({ job }: { job: Job }) {
   );
 }
 
-/** Why it does not run, the decisive reason first. */
-function Why({ id, state }: { id: string; state: string }) {
+/** The reasons why the job does not run, the decisive one first. */
+function Explanation({ id, state }: { id: string; state: string }) {
   const { data } = useQuery({ ...explanation(id), refetchInterval: 3_000 });
   const reasons = data?.items.filter((each) => each.code !== state || state !== "running") ?? [];
   if (reasons.length === 0) return null;
@@ -145,7 +145,7 @@ function Why({ id, state }: { id: string; state: string }) {
           >
             <span className="flex flex-wrap items-baseline gap-x-2">
               <strong className="font-semibold">
-                <Told text={reason.message} />
+                <EngineText text={reason.message} />
               </strong>
               <code className="font-mono text-faint text-xs">{reason.code}</code>
             </span>
@@ -179,7 +179,7 @@ function Holders({ detail }: { detail: Record<string, unknown> }) {
 
 function Facts({ job }: { job: Job }) {
   const facts: [string, ReactNode][] = [
-    ["Queue", <Filtered key="queue" name="queue" value={job.queue} />],
+    ["Queue", <FilterLink key="queue" name="queue" value={job.queue} />],
     [
       "Priority",
       <span key="priority" className="num">
@@ -189,17 +189,17 @@ function Facts({ job }: { job: Job }) {
     ["Attempts", `${job.attempt} of ${job.max_attempts}`],
     ["Created", <Ago key="created" at={job.created_at} />],
     ["By", job.created_by ?? "–"],
-    ["Source", <Filtered key="source" name="source" value={job.source} />],
+    ["Source", <FilterLink key="source" name="source" value={job.source} />],
     ["Due", <Ago key="due" at={job.run_at} />],
     ["Waited", <Span key="waited" from={job.queued_at} to={job.started_at} />],
     ["Timeout", job.timeout_s ? `${job.timeout_s} s` : "as the definition has it"],
   ];
   if (job.idempotency_key)
-    facts.push(["Key", <Filtered key="key" name="key" value={job.idempotency_key} />]);
+    facts.push(["Key", <FilterLink key="key" name="key" value={job.idempotency_key} />]);
   if (job.correlation_id) {
     facts.push([
       "Correlation",
-      <Filtered key="corr" name="correlation_id" value={job.correlation_id} />,
+      <FilterLink key="corr" name="correlation_id" value={job.correlation_id} />,
     ]);
   }
   if (job.traceparent)
@@ -220,7 +220,7 @@ function Facts({ job }: { job: Job }) {
       "Tags",
       <span key="tags" className="flex flex-wrap gap-1">
         {job.tags.map((tag) => (
-          <Filtered key={tag} name="tag" value={tag} />
+          <FilterLink key={tag} name="tag" value={tag} />
         ))}
       </span>,
     ]);
@@ -242,7 +242,7 @@ function Facts({ job }: { job: Job }) {
     <Panel title="Facts">
       <dl
         className="grid grid-cols-[auto_minmax(0,1fr)] gap-x-6 gap-y-1.5 px-4 py-3"
-        title={`created ${exact(job.created_at)}`}
+        title={`created ${formatExact(job.created_at)}`}
       >
         {facts.map(([name, value]) => (
           <div key={name} className="contents">
@@ -255,8 +255,8 @@ function Facts({ job }: { job: Job }) {
   );
 }
 
-/** Leads to all jobs that have the same. */
-function Filtered({ name, value }: { name: string; value: string }) {
+/** A link to all jobs with the same value. */
+function FilterLink({ name, value }: { name: string; value: string }) {
   return (
     <Link
       to="/jobs"

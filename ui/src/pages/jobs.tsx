@@ -1,4 +1,4 @@
-/** All jobs: the address is the view. */
+/** The job list. The URL holds the view. */
 
 import { useQuery } from "@tanstack/react-query";
 import { useNavigate, useSearch } from "@tanstack/react-router";
@@ -7,10 +7,10 @@ import { useEffect, useRef, useState } from "react";
 import { summary } from "@/api/queries";
 import { BulkBar } from "@/jobs/bulk";
 import { COLUMNS, chooseColumns, chosenColumns } from "@/jobs/columns";
-import { short } from "@/jobs/counts";
-import { asText, type JobFilter, readFilter } from "@/jobs/filter";
+import { formatFilter, type JobFilter, readFilter } from "@/jobs/filter";
 import { FilterBox } from "@/jobs/filter-box";
 import { type JobOrder, useJobList } from "@/jobs/list";
+import { short } from "@/jobs/short-count";
 import { LOOKS, STATES } from "@/jobs/states";
 import { JobTable } from "@/jobs/table";
 import { Views } from "@/jobs/views";
@@ -31,7 +31,7 @@ export function Page() {
   const search: Record<string, unknown> = useSearch({ strict: false });
   const filter = readFilter(search);
   const order = search.order === "oldest" ? "oldest" : "newest";
-  return <Jobs key={`${asText(filter)} ${order}`} filter={filter} order={order} />;
+  return <Jobs key={`${formatFilter(filter)} ${order}`} filter={filter} order={order} />;
 }
 
 function Jobs({ filter, order }: { filter: JobFilter; order: JobOrder }) {
@@ -132,7 +132,7 @@ function Jobs({ filter, order }: { filter: JobFilter; order: JobOrder }) {
   );
 }
 
-/** Counts are known by queue and state; with any other filter they would not be true. */
+/** Counts are known by queue and state only, so they are hidden for other filters. */
 function StateTabs({
   filter,
   onFilter,
@@ -155,7 +155,11 @@ function StateTabs({
   return (
     <nav aria-label="States" className="-mx-4 overflow-x-auto px-4 lg:mx-0 lg:px-0">
       <ul className="flex min-w-max gap-1 border-line border-b">
-        <Tab label="All" isActive={state === undefined} onClick={() => onFilter(without(filter))} />
+        <Tab
+          label="All"
+          isActive={state === undefined}
+          onClick={() => onFilter(withoutState(filter))}
+        />
         {shown.map((each) => (
           <Tab
             key={each}
@@ -252,6 +256,6 @@ function ColumnDialog({ onClose }: { onClose: () => void }) {
   );
 }
 
-function without({ state: _, ...rest }: JobFilter): JobFilter {
+function withoutState({ state: _, ...rest }: JobFilter): JobFilter {
   return rest;
 }

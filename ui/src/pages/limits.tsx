@@ -1,4 +1,4 @@
-/** What a tenant may use, how much of it is used, and who has set it. */
+/** The limits of a tenant, their usage, and who set them. */
 
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
@@ -26,10 +26,10 @@ export function Limits() {
     <Panel>
       <dl className="divide-y divide-line">
         <Row title="Running at once" field="max_running">
-          <Use used={count(RUNNING)} most={own.max_running} />
+          <UsageBar used={count(RUNNING)} most={own.max_running} />
         </Row>
         <Row title="Waiting" field="max_pending">
-          <Use used={count(WAITING)} most={own.max_pending} />
+          <UsageBar used={count(WAITING)} most={own.max_pending} />
         </Row>
         <Row title="Starts" field="rate_limit">
           {own.rate_limit === null ? "no limit" : `${own.rate_limit} in each period`}
@@ -83,7 +83,7 @@ function Row({
   );
 }
 
-function Use({ used, most }: { used: number; most: number | null }) {
+function UsageBar({ used, most }: { used: number; most: number | null }) {
   if (most === null) return <span className="num">{used.toLocaleString("en")}, no limit</span>;
   const share = Math.min(1, used / most);
   return (
@@ -98,7 +98,7 @@ function Use({ used, most }: { used: number; most: number | null }) {
   );
 }
 
-/** The last one who did, for those who may read the audit log. */
+/** The user who last set the limit, for users who may read the audit log. */
 function SetBy({ field }: { field: string }) {
   const { may } = useSession();
   const { data } = useQuery({ ...audit({ action: "tenant.put" }), enabled: may("audit", "read") });

@@ -1,4 +1,4 @@
-/** What was done to many jobs at once, and how far it is. */
+/** Bulk operations and their progress. */
 
 import { useQuery } from "@tanstack/react-query";
 import { Square } from "lucide-react";

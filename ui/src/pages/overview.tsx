@@ -1,4 +1,4 @@
-/** How things stand. Each number leads to the list that proves it. */
+/** The overview. Each number links to the list behind it. */
 
 import { useQuery } from "@tanstack/react-query";
 import { lazy, Suspense } from "react";
@@ -6,9 +6,9 @@ import { statistics, summary } from "@/api/queries";
 import type { SummaryLine } from "@/api/schema";
 import { ByDefinition } from "@/charts/by-definition";
 import { failuresOf, rangeOf } from "@/charts/ranges";
-import { short } from "@/jobs/counts";
+import { short } from "@/jobs/short-count";
 import { FirstSteps } from "@/overview/first-steps";
-import { Coming, FailureList, Latest, QueueList } from "@/overview/lists";
+import { FailureList, LatestJobs, QueueList, UpcomingRuns } from "@/overview/lists";
 import { Failure, Skeleton } from "@/parts/feedback";
 import { Figure, Figures, Headline } from "@/parts/figures";
 import { Page as Frame } from "@/parts/page";
@@ -31,7 +31,7 @@ export function Page() {
   return (
     <Frame title="Overview">
       <FirstSteps lines={lines} />
-      <Standing lines={lines} />
+      <KeyFigures lines={lines} />
       {may("statistics", "read") && (
         <>
           <Suspense fallback={<div className="h-[250px]" />}>
@@ -43,8 +43,8 @@ export function Page() {
       <div className="grid grid-cols-[minmax(0,1fr)] gap-4 lg:grid-cols-2">
         <QueueList />
         <FailureList />
-        <Coming />
-        <Latest />
+        <UpcomingRuns />
+        <LatestJobs />
       </div>
     </Frame>
   );
@@ -61,7 +61,7 @@ function oldestOf(lines: SummaryLine[]): { at: string; queue: string } | null {
   return waiting.sort((one, other) => one.at.localeCompare(other.at))[0] ?? null;
 }
 
-function Standing({ lines }: { lines: SummaryLine[] }) {
+function KeyFigures({ lines }: { lines: SummaryLine[] }) {
   const now = useNow();
   const { may } = useSession();
   const whole = useQuery({

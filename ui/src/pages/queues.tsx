@@ -1,18 +1,18 @@
-/** Queues: how full, how old, who holds the slots, and their limits. */
+/** The queues: running and waiting jobs, oldest job, slot holders, and limits. */
 
 import { useQuery } from "@tanstack/react-query";
 import { Link, useSearch } from "@tanstack/react-router";
 import { Pause, Play, SlidersHorizontal } from "lucide-react";
 import { useState } from "react";
-import { Holders } from "@/admin/holders";
+import { Holders } from "@/admin/slot-holders";
 import { call } from "@/api/client";
 import { client, queues, statistics } from "@/api/queries";
 import type { QueueInfo } from "@/api/schema";
 import { type Range, steps } from "@/charts/ranges";
 import { tenant } from "@/config";
-import { short } from "@/jobs/counts";
 import { LimitDialog } from "@/jobs/limit-dialog";
 import { Limits } from "@/jobs/limits";
+import { short } from "@/jobs/short-count";
 import { Button } from "@/parts/button";
 import { Empty, Failure, Skeleton } from "@/parts/feedback";
 import { Page as Frame, Panel } from "@/parts/page";
@@ -52,7 +52,7 @@ export function Page() {
       isWide: true,
       align: "right",
       by: (row) => sum(ended.get(row.name) ?? []),
-      cell: (row) => <Ended values={ended.get(row.name)} />,
+      cell: (row) => <EndedSparkline values={ended.get(row.name)} />,
     },
     {
       title: "Queued",
@@ -142,7 +142,7 @@ export function Page() {
   );
 }
 
-/** How many attempts ended in each step of the last hour, by queue. */
+/** The number of attempts that ended in each step of the last hour, by queue. */
 function useEnded(): Map<string | null, number[]> {
   const { may } = useSession();
   const { data } = useQuery({
@@ -163,12 +163,12 @@ function sum(values: number[]): number {
   return values.reduce((all, each) => all + each, 0);
 }
 
-function Ended({ values }: { values: number[] | undefined }) {
+function EndedSparkline({ values }: { values: number[] | undefined }) {
   const all = sum(values ?? []);
   return (
     <span className="flex items-center justify-end gap-3">
       {values && (
-        <Sparkline values={values} label={`${all} ended in the last hour`} colour="text-ok" />
+        <Sparkline values={values} label={`${all} ended in the last hour`} color="text-ok" />
       )}
       <span className="min-w-10">
         <Count of={all} text={short(all)} />
@@ -207,7 +207,9 @@ function Name({ row, isWhole }: { row: QueueInfo; isWhole: boolean }) {
   );
 }
 
-/** Of the cap, if there is one; the jobs that hold its slots are a click away. */
+/**
+ * Used slots, as a share of the limit if there is one. A click lists the jobs that hold the slots.
+ */
 function Gauge({ row, isWhole }: { row: QueueInfo; isWhole: boolean }) {
   const share = row.max_running ? Math.min(1, row.running / row.max_running) : null;
   return (

@@ -1,4 +1,4 @@
-/** Keys, who one is, and what was done. */
+/** API keys, the signed-in user, and the audit log. */
 
 import { useQuery } from "@tanstack/react-query";
 import { useNavigate, useSearch } from "@tanstack/react-router";
@@ -24,7 +24,7 @@ export function Page() {
   const { tab } = useSearch({ strict: false }) as { tab?: string };
   const navigate = useNavigate();
   const { may } = useSession();
-  const tabs: [string, string, ReactNode][] = [["you", "You", <You key="you" />]];
+  const tabs: [string, string, ReactNode][] = [["you", "You", <SignedInUser key="you" />]];
   if (may("keys", "read")) tabs.unshift(["keys", "API keys", <Keys key="keys" />]);
   if (may("connectors", "read"))
     tabs.splice(-1, 0, ["connectors", "Connectors", <Connectors key="connectors" />]);
@@ -54,7 +54,7 @@ export function Page() {
   );
 }
 
-function You() {
+function SignedInUser() {
   const { actor, role, tenant_id, scopes } = useSession();
   const facts: [string, string][] = [
     ["Signed in as", actor],
@@ -115,7 +115,7 @@ function Keys() {
       isWide: true,
       cell: (row) => (row.last_used_at ? <Ago at={row.last_used_at} /> : "never"),
     },
-    { title: "Ends", isWide: true, cell: (row) => <Ends row={row} /> },
+    { title: "Ends", isWide: true, cell: (row) => <KeyExpiry row={row} /> },
   ];
   if (canAct) {
     columns.push({
@@ -185,12 +185,12 @@ function Keys() {
       {open !== null && open !== "new" && open.act === "rotate" && (
         <Rotate row={open.key} onClose={() => setOpen(null)} onMade={setMade} />
       )}
-      {made && <Made text={made} onClose={() => setMade(null)} />}
+      {made && <CreatedKeyDialog text={made} onClose={() => setMade(null)} />}
     </Panel>
   );
 }
 
-function Ends({ row }: { row: ApiKey }) {
+function KeyExpiry({ row }: { row: ApiKey }) {
   if (row.revoked_at)
     return (
       <span className="text-faint">
@@ -290,7 +290,7 @@ function Rotate({
   );
 }
 
-function Made({ text, onClose }: { text: string; onClose: () => void }) {
+function CreatedKeyDialog({ text, onClose }: { text: string; onClose: () => void }) {
   return (
     <Dialog
       title="The new key"

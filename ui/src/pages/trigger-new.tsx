@@ -1,4 +1,4 @@
-/** A new trigger. What the address says is filled in. */
+/** Creates a trigger. Parameters in the URL prefill the form. */
 
 import { useNavigate, useSearch } from "@tanstack/react-router";
 import { Problem } from "@/api/client";

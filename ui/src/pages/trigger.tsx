@@ -1,4 +1,4 @@
-/** One trigger: when it fires next, what came of it, and what can be done. */
+/** One trigger: its next firing, its run history, and the actions on it. */
 
 import { useMutation, useQuery } from "@tanstack/react-query";
 import { Link, useNavigate, useParams, useSearch } from "@tanstack/react-router";
@@ -12,7 +12,7 @@ import { OnOff } from "@/pages/triggers";
 import { Button } from "@/parts/button";
 import { Confirm } from "@/parts/confirm";
 import { Detail } from "@/parts/detail";
-import { type Fact, Facts } from "@/parts/facts";
+import { type Fact, Facts } from "@/parts/fact-list";
 import { Failure, FormError, Notice, Skeleton } from "@/parts/feedback";
 import { Field, Input } from "@/parts/form";
 import { JsonView } from "@/parts/json";
@@ -22,11 +22,11 @@ import { toast, toastError } from "@/parts/toasts";
 import { useSession } from "@/session";
 import { draftOf } from "@/triggers/draft";
 import { Editor } from "@/triggers/editor";
-import { Firings, Reactions } from "@/triggers/history";
+import { EventReactions, Firings } from "@/triggers/history";
+import { CATCH_UPS, OPERATORS, OVERLAPS } from "@/triggers/labels";
 import { NextRuns } from "@/triggers/next-runs";
 import { Outcome } from "@/triggers/outcome";
 import { EventPicker, useRecent } from "@/triggers/template-preview";
-import { CATCH_UPS, OPERATORS, OVERLAPS } from "@/triggers/words";
 
 export function Page() {
   const { id } = useParams({ strict: false }) as { id: string };
@@ -41,7 +41,7 @@ export function Page() {
 
 function Editing({ trigger }: { trigger: Trigger }) {
   const navigate = useNavigate();
-  // As it was when one began: it goes on to fire meanwhile.
+  // The trigger as it was when editing began; it may fire in the meantime.
   const [start] = useState(() => draftOf(trigger));
   const back = () => void navigate({ to: "/triggers/$id", params: { id: trigger.id } });
   return (
@@ -122,7 +122,7 @@ function View({ trigger }: { trigger: Trigger }) {
           {isSchedule ? (
             <Firings id={trigger.id} />
           ) : (
-            <Reactions id={trigger.id} event={trigger.event ?? ""} />
+            <EventReactions id={trigger.id} event={trigger.event ?? ""} />
           )}
         </div>
         <div className="flex min-w-0 flex-col gap-4">
@@ -131,7 +131,7 @@ function View({ trigger }: { trigger: Trigger }) {
               <NextRuns id={trigger.id} />
             </Panel>
           )}
-          {!isSchedule && may("events", "write") && <Trial trigger={trigger} />}
+          {!isSchedule && may("events", "write") && <TriggerTest trigger={trigger} />}
           <Panel title="Settings">
             <Facts facts={factsOf(trigger)} />
           </Panel>
@@ -227,8 +227,8 @@ function Conditions({ filter }: { filter: unknown[] }) {
   );
 }
 
-/** What it would make of an event that has come: nothing is done. */
-function Trial({ trigger }: { trigger: Trigger }) {
+/** Shows the job that an existing event would create, without creating it. */
+function TriggerTest({ trigger }: { trigger: Trigger }) {
   const known = useRecent(trigger.event ?? "");
   const [chosen, setChosen] = useState("");
   const id = chosen || (known[0]?.id ?? "");

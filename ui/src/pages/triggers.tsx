@@ -1,4 +1,4 @@
-/** What makes jobs by itself: by time, and by event. */
+/** The triggers, which create jobs on a schedule or for events. */
 
 import { useQuery } from "@tanstack/react-query";
 import { Link, useNavigate, useSearch } from "@tanstack/react-router";
@@ -30,14 +30,14 @@ export function Page() {
   const columns: Column<Trigger>[] = [
     { title: "On", cell: (row) => <OnOff row={row} canAct={canAct} /> },
     { title: "Trigger", isMain: true, by: (row) => row.label, cell: (row) => <Name row={row} /> },
-    { title: "When", isWide: true, cell: (row) => <When row={row} /> },
+    { title: "When", isWide: true, cell: (row) => <TriggerTiming row={row} /> },
     {
       title: "Last",
       isWide: true,
       by: (row) => row.last_fired_at,
-      cell: (row) => <Last row={row} />,
+      cell: (row) => <LastFiring row={row} />,
     },
-    { title: "Next run", by: (row) => row.next_run_at, cell: (row) => <Next row={row} /> },
+    { title: "Next run", by: (row) => row.next_run_at, cell: (row) => <NextFiring row={row} /> },
   ];
   const make = () =>
     void navigate({ to: "/triggers/new", search: { type: type === "event" ? type : undefined } });
@@ -147,7 +147,7 @@ function Name({ row }: { row: Trigger }) {
   );
 }
 
-function When({ row }: { row: Trigger }) {
+function TriggerTiming({ row }: { row: Trigger }) {
   return (
     <span className="flex max-w-64 flex-col">
       <code className="truncate font-mono text-xs" title={row.cron ?? row.event ?? ""}>
@@ -166,7 +166,7 @@ function When({ row }: { row: Trigger }) {
   );
 }
 
-function Last({ row }: { row: Trigger }) {
+function LastFiring({ row }: { row: Trigger }) {
   const { data } = useQuery(lastOutcome(row.id, row.type, row.last_fired_at));
   if (row.last_fired_at === null) return <span className="text-faint">never</span>;
   return (
@@ -179,7 +179,7 @@ function Last({ row }: { row: Trigger }) {
   );
 }
 
-function Next({ row }: { row: Trigger }) {
+function NextFiring({ row }: { row: Trigger }) {
   if (!row.enabled) return <span className="text-faint">off</span>;
   if (row.type === "event") return <span className="text-faint">on event</span>;
   return row.next_run_at ? (

@@ -1,4 +1,4 @@
-/** One endpoint: what was sent there, what it answered, and its secret's life. */
+/** One endpoint: its deliveries, their responses, and the rotation of its secret. */
 
 import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import { Link, useNavigate, useParams, useSearch } from "@tanstack/react-router";
@@ -15,15 +15,15 @@ import { useState } from "react";
 import { call } from "@/api/client";
 import { client, deliveries, webhook as webhookQuery } from "@/api/queries";
 import type { Delivery, Webhook } from "@/api/schema";
-import { Standing } from "@/pages/webhooks";
+import { WebhookState } from "@/pages/webhooks";
 import { Button } from "@/parts/button";
 import { Confirm } from "@/parts/confirm";
 import { Id } from "@/parts/copy";
 import { Detail } from "@/parts/detail";
-import { Facts } from "@/parts/facts";
+import { Facts } from "@/parts/fact-list";
 import { Empty, Failure, Notice, Skeleton, Snippet } from "@/parts/feedback";
 import { Field, Input } from "@/parts/form";
-import { Older } from "@/parts/older";
+import { LoadOlder } from "@/parts/load-older";
 import { Panel } from "@/parts/page";
 import { Switch } from "@/parts/switch";
 import { Tabs } from "@/parts/tabs";
@@ -73,7 +73,7 @@ function View({ webhook }: { webhook: Webhook }) {
       title={webhook.url}
       standing={
         <span className="flex items-center gap-3">
-          <Standing row={webhook} />
+          <WebhookState row={webhook} />
           {canAct && (
             <Switch
               isOn={webhook.enabled}
@@ -259,7 +259,7 @@ function Deliveries({ id, canAct }: { id: string; canAct: boolean }) {
           ))}
         </ul>
       )}
-      <Older of={query} />
+      <LoadOlder of={query} />
     </Panel>
   );
 }

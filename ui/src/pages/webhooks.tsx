@@ -1,4 +1,4 @@
-/** Where other services hear of jobs. */
+/** The endpoints that receive webhook messages about jobs. */
 
 import { useQuery } from "@tanstack/react-query";
 import { Link, useNavigate } from "@tanstack/react-router";
@@ -32,7 +32,7 @@ const COLUMNS: Column<Webhook>[] = [
       </span>
     ),
   },
-  { title: "Standing", cell: (row) => <Standing row={row} /> },
+  { title: "Standing", cell: (row) => <WebhookState row={row} /> },
   { title: "Messages", isWide: true, cell: (row) => row.events.join(", ") },
   {
     title: "Of",
@@ -101,7 +101,7 @@ export function Page() {
   );
 }
 
-export function Standing({ row }: { row: Webhook }) {
+export function WebhookState({ row }: { row: Webhook }) {
   if (!row.enabled) {
     return (
       <span

@@ -1,4 +1,4 @@
-/** One workflow: its graph, when what ran, and the same as a table. */
+/** One workflow: its graph, its Gantt chart, and the table of its nodes. */
 
 import { useQuery } from "@tanstack/react-query";
 import { Link, useNavigate, useParams, useSearch } from "@tanstack/react-router";
@@ -7,30 +7,30 @@ import { lazy, type ReactNode, Suspense, useState } from "react";
 import { call } from "@/api/client";
 import { client, workflow as workflowQuery } from "@/api/queries";
 import type { NodeInfo, WorkflowDetail } from "@/api/schema";
-import { short } from "@/jobs/counts";
+import { short } from "@/jobs/short-count";
 import { Button } from "@/parts/button";
 import { Confirm } from "@/parts/confirm";
 import { CopyButton } from "@/parts/copy";
 import { Detail } from "@/parts/detail";
-import { Facts } from "@/parts/facts";
+import { Facts } from "@/parts/fact-list";
 import { Failure, Skeleton } from "@/parts/feedback";
 import { JsonView } from "@/parts/json";
-import { useNarrow } from "@/parts/narrow";
 import { Panel } from "@/parts/page";
 import { State } from "@/parts/state";
 import { type Column, Table } from "@/parts/table";
 import { Tabs } from "@/parts/tabs";
 import { Ago } from "@/parts/time";
 import { toast } from "@/parts/toasts";
+import { useNarrow } from "@/parts/use-narrow";
 import { useSession } from "@/session";
 import { isTyping, useKeys } from "@/shell/keyboard";
 import { CancelWorkflow } from "@/workflows/cancel";
 import { factsOf } from "@/workflows/facts";
-import { extentOf, fold, parentsOf, type Shape } from "@/workflows/folding";
+import { extentOf, foldGraph, parentsOf, type Shape } from "@/workflows/folding";
 import { Gantt } from "@/workflows/gantt";
 import { NodePanel } from "@/workflows/node-panel";
-import { countsInWords, ended, Segments, sum, WORKFLOW_ENDED } from "@/workflows/progress";
-import { Ran } from "@/workflows/ran";
+import { countEnded, countsInWords, Segments, sum, WORKFLOW_ENDED } from "@/workflows/progress";
+import { RunTime } from "@/workflows/run-time";
 
 const Graph = lazy(() => import("@/workflows/graph").then(({ Graph }) => ({ default: Graph })));
 
@@ -52,9 +52,9 @@ function View({ detail }: { detail: WorkflowDetail }) {
   const hasEnded = WORKFLOW_ENDED.has(workflow.state);
   const view = search.view ?? "graph";
   const counts = workflow.counts ?? {};
-  // Of those within it, too.
+  // Including the nodes of inner workflows.
   const size = Math.max(workflow.size, sum(counts));
-  const shape = fold(detail);
+  const shape = foldGraph(detail);
   const { boxes } = shape;
   const parents = parentsOf(detail);
   const chosen = nodesOf(detail, search.node);
@@ -104,7 +104,7 @@ function View({ detail }: { detail: WorkflowDetail }) {
         <Segments counts={counts} size={size} />
         <p className="text-muted">
           <span className="num">
-            {short(ended(counts))} of {short(size)}
+            {short(countEnded(counts))} of {short(size)}
           </span>{" "}
           have ended · {countsInWords(counts)}
           {workflow.parent_id && (
@@ -190,7 +190,7 @@ function View({ detail }: { detail: WorkflowDetail }) {
   );
 }
 
-/** As high as the graph needs, within reason. */
+/** As high as the graph needs, within limits. */
 function GraphFrame({ shape, children }: { shape: Shape; children: ReactNode }) {
   const { breadth, length } = extentOf(shape);
   const rows = useNarrow() ? length : breadth;
@@ -206,7 +206,7 @@ function GraphFrame({ shape, children }: { shape: Shape; children: ReactNode }) 
 function nodesOf(detail: WorkflowDetail, id: string | undefined): NodeInfo[] {
   if (id === undefined) return [];
   const node = detail.nodes.find((each) => each.node === id);
-  return node ? [node] : (fold(detail).boxes.find((box) => box.id === id)?.nodes ?? []);
+  return node ? [node] : (foldGraph(detail).boxes.find((box) => box.id === id)?.nodes ?? []);
 }
 
 interface TableProps {
@@ -246,7 +246,7 @@ function NodeTable({ detail, parents, onChoose }: TableProps) {
     },
     { title: "Attempts", isWide: true, align: "right", cell: (row) => row.attempt ?? "–" },
     { title: "Started", isWide: true, cell: (row) => <Ago at={row.started_at} /> },
-    { title: "Ran", align: "right", cell: (row) => <Ran node={row} /> },
+    { title: "Ran", align: "right", cell: (row) => <RunTime node={row} /> },
   ];
   return (
     <Table

@@ -1,4 +1,4 @@
-/** Workflows and batches, newest first, and how far each is. */
+/** Workflows and batches, newest first, with their progress. */
 
 import { useInfiniteQuery } from "@tanstack/react-query";
 import { Link, useNavigate, useSearch } from "@tanstack/react-router";
@@ -8,7 +8,7 @@ import type { WorkflowInfo } from "@/api/schema";
 import { shortId } from "@/parts/copy";
 import { Empty, Failure, Skeleton } from "@/parts/feedback";
 import { Input, Select } from "@/parts/form";
-import { Older } from "@/parts/older";
+import { LoadOlder } from "@/parts/load-older";
 import { Page as Frame, Panel } from "@/parts/page";
 import { State } from "@/parts/state";
 import { type Column, Table } from "@/parts/table";
@@ -120,7 +120,7 @@ export function Page() {
       ) : asked.some((query) => query.isPending) ? (
         <Skeleton />
       ) : rows.length === 0 ? (
-        <Nothing isFiltered={Boolean(name || state)} />
+        <EmptyState isFiltered={Boolean(name || state)} />
       ) : (
         <Panel>
           <Table
@@ -130,7 +130,7 @@ export function Page() {
             idOf={(row) => row.id}
             onOpen={(row) => void navigate({ to: addressOf(row), params: { id: row.id } })}
           />
-          <Older
+          <LoadOlder
             of={{
               hasNextPage: more.length > 0,
               isFetchingNextPage: more.some((query) => query.isFetchingNextPage),
@@ -143,7 +143,7 @@ export function Page() {
   );
 }
 
-function Nothing({ isFiltered }: { isFiltered: boolean }) {
+function EmptyState({ isFiltered }: { isFiltered: boolean }) {
   if (isFiltered) return <Empty title="None is like that">Take a word out of the filter.</Empty>;
   return (
     <Empty title="No workflows yet" code={CODE}>
@@ -192,7 +192,10 @@ function rowsOf(
   };
 }
 
-/** Two lists as one. What is older than the end of either may have others between it, and waits. */
+/**
+ * Merge two paged lists. Entries older than the end of either list wait, because unloaded entries
+ * may belong between them.
+ */
 function inOrder(lists: Rows[]): Row[] {
   const ends = lists
     .filter((list) => !list.isWhole)

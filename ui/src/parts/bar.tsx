@@ -1,4 +1,4 @@
-/** How much of something is done. */
+/** A progress bar. */
 export function Bar({ share, isBad = false }: { share: number; isBad?: boolean }) {
   return (
     <div className="h-1.5 overflow-hidden rounded-full bg-raised">

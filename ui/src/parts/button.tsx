@@ -13,9 +13,9 @@ const LOOKS: Record<Look, string> = {
 interface Props extends ComponentProps<"button"> {
   look?: Look;
   icon?: LucideIcon;
-  /** For a button that shows an icon alone. */
+  /** Accessible name of a button that has only an icon. */
   label?: string;
-  /** Does something at once: the second click of a double click does it no second time. */
+  /** Ignores the second click of a double click, for buttons that act at once. */
   isOnce?: boolean;
   children?: ReactNode;
 }

@@ -2,13 +2,13 @@ import { Link } from "@tanstack/react-router";
 
 interface Props {
   label: string;
-  /** The parameter of the address; the first choice is the one without. */
+  /** The URL parameter. The first choice is the default, without a parameter. */
   name: string;
   choices: readonly (readonly [string, string])[];
   active: string;
 }
 
-/** One of a few, side by side; which one it is stands in the address. */
+/** A segmented control. The choice is stored in the URL. */
 export function Choice({ label, name, choices, active }: Props) {
   return (
     <nav aria-label={label} className="flex rounded-md bg-raised p-0.5">

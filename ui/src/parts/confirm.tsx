@@ -1,4 +1,4 @@
-/** Asks before something is done, and shows why it could not be. */
+/** A confirmation dialog, which also shows why the action failed. */
 
 import { type ReactNode, useState } from "react";
 import { Button } from "@/parts/button";
@@ -12,7 +12,7 @@ interface Props {
   verb: string;
   isDangerous?: boolean;
   isReady?: boolean;
-  /** Has to be typed before it is done: for what touches many. */
+  /** Text that the user must type to confirm, for actions on many items. */
   typed?: string | undefined;
   act: () => Promise<unknown>;
   onClose: () => void;

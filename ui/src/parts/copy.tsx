@@ -19,7 +19,7 @@ export function CopyButton({ text, label = "Copy" }: { text: string; label?: str
   );
 }
 
-/** Also over plain http, where browsers offer no clipboard. */
+/** Copy a text. Also works over plain http, where browsers offer no clipboard API. */
 export async function copy(text: string): Promise<void> {
   if (navigator.clipboard) {
     await navigator.clipboard.writeText(text).catch(() => copyOldWay(text));
@@ -37,7 +37,7 @@ function copyOldWay(text: string): void {
   area.remove();
 }
 
-/** The parts of an id that differ, the rest on hover. */
+/** An ID, shortened to its distinguishing parts; the full ID is the tooltip. */
 export function Id({ id }: { id: string }) {
   return (
     <span className="font-mono text-xs" title={id}>
@@ -46,7 +46,10 @@ export function Id({ id }: { id: string }) {
   );
 }
 
-/** Where there is little room: of ids made in order only the end differs, of others any part. */
+/**
+ * For narrow spaces. IDs in order of creation differ only at their end; of other IDs, any part will
+ * do.
+ */
 export function idEnd(id: string): string {
   return UUID.test(id) ? id.slice(-8) : id;
 }
@@ -61,7 +64,7 @@ export function IdEnd({ id }: { id: string }) {
 
 const UUID = /^[\da-f]{8}-[\da-f-]{27}$/;
 
-/** Names that somebody gave stay as they are. */
+/** Names chosen by users are not shortened. */
 export function shortId(id: string): string {
   return UUID.test(id) ? `${id.slice(0, 8)}…${id.slice(-4)}` : id;
 }

@@ -1,4 +1,4 @@
-/** The frame of a page about one thing: where it belongs, its name, what can be done. */
+/** The frame of a detail page: parent list, title, actions. */
 
 import { Link } from "@tanstack/react-router";
 import { ChevronLeft } from "lucide-react";
@@ -13,7 +13,7 @@ interface BackProps {
 interface Props {
   back: BackProps;
   title: string;
-  /** Beside the title: its state. */
+  /** The state next to the title. */
   standing?: ReactNode;
   lead?: ReactNode;
   actions?: ReactNode;
@@ -42,7 +42,7 @@ export function Detail({ back, title, standing, lead, actions, children }: Props
   );
 }
 
-/** To the list that it is of. */
+/** A link to the list that contains this item. */
 export function Back({ to, label }: BackProps) {
   return (
     <Link

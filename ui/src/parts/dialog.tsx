@@ -1,4 +1,4 @@
-/** The browser's own dialog: it keeps the focus, closes on Escape, and needs no style of its own. */
+/** A dialog based on the browser's <dialog> element, which traps the focus and closes on Escape. */
 
 import { X } from "lucide-react";
 import { type ReactNode, useId, useLayoutEffect, useRef } from "react";
@@ -47,7 +47,7 @@ interface ModalProps {
 export function Modal({ onClose, children, className, labelledBy, label }: ModalProps) {
   const element = useRef<HTMLDialogElement>(null);
   const isPressedOutside = useRef(false);
-  // Closed while it is still in the page, it hands the focus back to where that was.
+  // Close before the element is removed; only then does the browser restore the focus.
   useLayoutEffect(() => {
     const dialog = element.current;
     dialog?.showModal();
@@ -68,7 +68,7 @@ export function Modal({ onClose, children, className, labelledBy, label }: Modal
         isPressedOutside.current = event.target === event.currentTarget;
       }}
       onClick={(event) => {
-        // Who marks a text and lets go outside means the text.
+        // A press inside and release outside selects text and must not close the dialog.
         if (isPressedOutside.current && event.target === event.currentTarget) onClose();
       }}
     >

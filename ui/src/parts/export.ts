@@ -1,9 +1,9 @@
-/** A list as a file: for spreadsheets, or as the server told it. */
+/** Exports a list as a file: CSV for spreadsheets, or the server's JSON. */
 
 import { print } from "@/api/json";
 import { createStore } from "@/store";
 
-/** Rows of the list that is looked at, by what it is called; the palette offers to save them. */
+/** The rows of the visible list and its name, for the export command of the palette. */
 export const shownList = createStore<{ name: string; rows: object[] } | null>(null);
 
 export function saveCsv(name: string, rows: object[]): void {
@@ -27,7 +27,7 @@ function csvOf(rows: { [name: string]: unknown }[]): string {
         : typeof value === "object"
           ? print(value)
           : String(value);
-    // A formula in a cell would be run by a spreadsheet.
+    // Escape cells that a spreadsheet would run as a formula.
     const safe = /^[=+\-@]/.test(text) ? `'${text}` : text;
     return /[",\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
   };

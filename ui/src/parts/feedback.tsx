@@ -1,4 +1,4 @@
-/** What is shown when there is nothing yet, nothing at all, or something went wrong. */
+/** Loading, empty and error states. */
 
 import { RotateCw, TriangleAlert } from "lucide-react";
 import type { ReactNode } from "react";
@@ -91,7 +91,7 @@ function titleOf(problem: Problem | null): string {
   return "That did not work";
 }
 
-/** Above what a page has: what somebody should see to. */
+/** A notice at the top of a page, for something that needs attention. */
 export function Notice({ isBad = false, children }: { isBad?: boolean; children: ReactNode }) {
   return (
     <div
@@ -104,7 +104,7 @@ export function Notice({ isBad = false, children }: { isBad?: boolean; children:
   );
 }
 
-/** Beside a form: one line, with the place of each fault. */
+/** The errors of a form, each with its field. */
 export function FormError({ error }: { error: unknown }) {
   if (!error) return null;
   const problem = error instanceof Problem ? error : null;

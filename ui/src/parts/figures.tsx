@@ -1,4 +1,4 @@
-/** Numbers in a row, the one that matters most first and larger. Each leads to what is behind it. */
+/** A row of key figures, the most important one larger. Each links to its details. */
 
 import { Link } from "@tanstack/react-router";
 import type { ReactNode } from "react";
@@ -20,13 +20,13 @@ interface Props {
 }
 
 export function Figure(props: Props) {
-  return <One {...props} size="text-2xl leading-8" />;
+  return <FigureContent {...props} size="text-2xl leading-8" />;
 }
 
-/** It has a row of its own where there is little room, so that six others fill theirs. */
+/** The main figure. On narrow screens it takes a full row, so that six others fill theirs. */
 export function Headline(props: Props) {
   return (
-    <One
+    <FigureContent
       {...props}
       size="whitespace-nowrap text-3xl leading-8 xl:max-2xl:text-[26px]"
       place="col-span-2 sm:col-span-3 xl:col-span-1"
@@ -34,7 +34,7 @@ export function Headline(props: Props) {
   );
 }
 
-function One({
+function FigureContent({
   title,
   value,
   to,

@@ -1,4 +1,4 @@
-/** Fields of forms. */
+/** Form fields. */
 
 import { type ComponentProps, type ReactNode, useId } from "react";
 

@@ -1,4 +1,4 @@
-/** A value as a tree of text: nothing in it is ever taken for markup. */
+/** A JSON value as a tree of text. Values are never interpreted as markup. */
 
 import { ChevronDown, ChevronRight } from "lucide-react";
 import { useState } from "react";

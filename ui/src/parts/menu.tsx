@@ -1,4 +1,4 @@
-/** A menu behind a button, in the browser's top layer. It exists only while it is open. */
+/** A dropdown menu in the browser's top layer. Rendered only while it is open. */
 
 import type { LucideIcon } from "lucide-react";
 import {
@@ -131,7 +131,9 @@ function List({ label, items, anchor, onClose }: ListProps) {
   );
 }
 
-/** Below the button or above it, whichever has room; its right edges in line where that fits. */
+/**
+ * Place the menu below or above the button, whichever has room, aligned to the right if it fits.
+ */
 function place(element: HTMLElement, at: DOMRect): void {
   const { width, height } = element.getBoundingClientRect();
   const isAbove = at.bottom + GAP + height > innerHeight && at.top > height + GAP;

@@ -1,4 +1,4 @@
-/** The scheme, host and port of a URL; the text itself while it is not a URL. */
+/** Return the scheme, host and port of a URL, or the text itself if it is not a valid URL. */
 export function originOf(url: string): string {
   try {
     return new URL(url.trim()).origin;

@@ -1,4 +1,4 @@
-/** The frame of a page: its title, what can be done, and panels below. */
+/** The frame of a page: title, actions, and panels. */
 
 import type { ReactNode } from "react";
 import { useEffect } from "react";

@@ -1,5 +1,7 @@
-/** A form from a JSON Schema: a field for what is plain, JSON for what is not. Values are texts, so
- * that a number is sent as it was typed. */
+/**
+ * A form generated from a JSON Schema: fields for simple types, JSON for all others. Values are
+ * strings, so that numbers are sent as typed.
+ */
 
 import { print } from "@/api/json";
 import { Area, Check, Field, Input, Select } from "@/parts/form";
@@ -20,10 +22,10 @@ export interface Schema {
   $defs?: Record<string, Schema>;
 }
 
-/** What each field holds: the text in it, or nothing, which leaves the member out. */
+/** The text of each field. A field without text omits its member. */
 export type Values = Record<string, string>;
 
-/** Where a template puts a value, of whatever type. */
+/** A template tag, which may stand for a value of any type. */
 const TAG = /^\s*\{\{.*\}\}\s*$/;
 
 type Kind = "text" | "number" | "flag" | "choice" | "json";
@@ -37,7 +39,9 @@ export function startOf(schema: Schema): Values {
   return values;
 }
 
-/** The fields for a payload that there is; null when the form has no place for all of it. */
+/**
+ * Return the field values of an existing payload, or null if the form cannot represent all of it.
+ */
 export function valuesOf(schema: Schema, payload: Record<string, unknown>): Values | null {
   const values: Values = {};
   for (const [name, value] of Object.entries(payload)) {
@@ -80,10 +84,10 @@ export function Fields({
   return (
     <>
       {members(schema).map(([name, each]) => (
-        <One
+        <FieldRow
           key={name}
           name={name}
-          schema={resolved(each, schema)}
+          schema={resolveSchema(each, schema)}
           kind={kindOf(each, schema)}
           isRequired={schema.required?.includes(name) ?? false}
           value={values[name] ?? ""}
@@ -94,7 +98,7 @@ export function Fields({
   );
 }
 
-/** Those that have to be given first; Postgres keeps no order. */
+/** Required members first. Postgres does not preserve the order of members. */
 function members(schema: Schema): [string, Schema][] {
   const isOptional = ([name]: [string, Schema]) => !(schema.required?.includes(name) ?? false);
   return Object.entries(schema.properties ?? {}).sort(
@@ -111,7 +115,7 @@ interface OneProps {
   onChange: (value: string) => void;
 }
 
-function One({ name, schema, kind, isRequired, value, onChange }: OneProps) {
+function FieldRow({ name, schema, kind, isRequired, value, onChange }: OneProps) {
   if (kind === "flag") {
     return (
       <div>
@@ -171,18 +175,18 @@ function hintOf(schema: Schema, kind: Kind): string | null {
   return words.filter(Boolean).join(" · ") || null;
 }
 
-/** Without null, which an empty field stands for, and without references. */
-function resolved(schema: Schema, root: Schema): Schema {
+/** Resolve references and remove null, which an empty field represents. */
+function resolveSchema(schema: Schema, root: Schema): Schema {
   const name = /^#\/\$defs\/(.+)$/.exec(schema.$ref ?? "")?.[1];
   const found = name === undefined ? undefined : root.$defs?.[name];
-  if (found) return { ...resolved(found, root), ...schema };
+  if (found) return { ...resolveSchema(found, root), ...schema };
   const others = schema.anyOf?.filter((each) => each.type !== "null");
-  if (others?.length === 1 && others[0]) return { ...resolved(others[0], root), ...schema };
+  if (others?.length === 1 && others[0]) return { ...resolveSchema(others[0], root), ...schema };
   return schema;
 }
 
 function kindOf(given: Schema, root: Schema): Kind {
-  const schema = resolved(given, root);
+  const schema = resolveSchema(given, root);
   if (schema.enum) return "choice";
   const types = [schema.type ?? []].flat().filter((each) => each !== "null");
   if (types.length !== 1) return "json";

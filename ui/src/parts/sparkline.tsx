@@ -1,12 +1,12 @@
-/** Numbers over time, small enough to stand in a row: a bar for each. */
+/** A small bar chart for table rows. */
 export function Sparkline({
   values,
   label,
-  colour,
+  color,
 }: {
   values: number[];
   label: string;
-  colour: string;
+  color: string;
 }) {
   const most = Math.max(1, ...values);
   const bars = values
@@ -19,7 +19,7 @@ export function Sparkline({
       role="img"
       aria-label={label}
       viewBox={`0 0 ${values.length * 4 - 1} 20`}
-      className={`h-5 w-24 shrink-0 ${colour}`}
+      className={`h-5 w-24 shrink-0 ${color}`}
       preserveAspectRatio="none"
     >
       <title>{label}</title>

@@ -1,12 +1,12 @@
 import { LOOKS } from "@/jobs/states";
 
-/** A state or an outcome: a shape, a word, a colour. */
+/** A state or outcome with its shape, label and color. */
 export function State({ name, isQuiet = false }: { name: string; isQuiet?: boolean }) {
   const look = LOOKS[name];
   if (look === undefined) return <span>{name}</span>;
   const Icon = look.icon;
   return (
-    <span className={`flex items-center gap-1.5 whitespace-nowrap font-medium ${look.colour}`}>
+    <span className={`flex items-center gap-1.5 whitespace-nowrap font-medium ${look.color}`}>
       <Icon
         size={14}
         strokeWidth={2.25}

@@ -4,7 +4,7 @@ interface Props {
   onChange: (isOn: boolean) => void;
 }
 
-/** On or off, at once. */
+/** A toggle that takes effect at once. */
 export function Switch({ isOn, label, onChange }: Props) {
   return (
     <button

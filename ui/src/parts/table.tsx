@@ -1,4 +1,6 @@
-/** A plain table for lists that fit on a page; long ones are virtual, see jobs/table.tsx. */
+/**
+ * A table for lists that fit on a page. For long lists, see the virtual table in jobs/table.tsx.
+ */
 
 import { Link, useSearch } from "@tanstack/react-router";
 import { ArrowDown, ArrowUp } from "lucide-react";
@@ -9,12 +11,12 @@ import { usePlace } from "@/shell/keyboard";
 export interface Column<T> {
   title: string;
   cell: (row: T) => ReactNode;
-  /** What the table can be sorted by; the address says by which column it is. */
+  /** The sort key of a column. The URL stores the column that the table is sorted by. */
   by?: (row: T) => number | string | null;
-  /** On phones it is left out. */
+  /** Hidden on phones. */
   isWide?: boolean;
   align?: "right";
-  /** Takes what room is left, and cuts what does not fit. */
+  /** Takes the remaining width and truncates long content. */
   isMain?: boolean;
 }
 
@@ -23,14 +25,14 @@ interface Props<T> {
   columns: Column<T>[];
   rows: T[];
   idOf: (row: T) => string;
-  /** By a click, or by j, k and Enter. */
+  /** Called on a click, and on Enter after j or k. */
   onOpen?: (row: T) => void;
   isDim?: (row: T) => boolean;
 }
 
 export function Table<T>({ label, columns, rows, idOf, onOpen, isDim }: Props<T>) {
   const { sort } = useSearch({ strict: false }) as { sort?: string };
-  const shown = sorted(rows, columns, sort);
+  const shown = sortRows(rows, columns, sort);
   const [at, box] = usePlace<HTMLTableSectionElement>(onOpen ? shown.length : 0, (place) => {
     const row = shown[place];
     if (row !== undefined) onOpen?.(row);
@@ -81,12 +83,12 @@ export function Table<T>({ label, columns, rows, idOf, onOpen, isDim }: Props<T>
   );
 }
 
-/** A count among many: what is nothing stands back. */
+/** A count; zero is dimmed. */
 export function Count({ of: count, text }: { of: number; text?: string }) {
   return <span className={count === 0 ? "text-faint" : ""}>{text ?? count}</span>;
 }
 
-/** Another column, then the other way round, then as it came. */
+/** Cycles a column through ascending, descending and unsorted. */
 function Sorter<T>({ column, sort }: { column: Column<T>; sort: string | undefined }) {
   const direction = directionOf(column, sort);
   const name = nameOf(column);
@@ -117,8 +119,8 @@ function directionOf<T>(column: Column<T>, sort: string | undefined) {
   return sort === `-${nameOf(column)}` ? "descending" : undefined;
 }
 
-/** What has no value comes last either way. */
-function sorted<T>(rows: T[], columns: Column<T>[], sort: string | undefined): T[] {
+/** Rows without a value come last in both directions. */
+function sortRows<T>(rows: T[], columns: Column<T>[], sort: string | undefined): T[] {
   const column = columns.find((each) => directionOf(each, sort));
   const by = column?.by;
   if (!column || !by) return rows;
@@ -134,7 +136,7 @@ function classOf<T>(column: Column<T>, isLast: boolean): string {
   return `${column.isWide ? "hidden md:table-cell" : ""} ${isLast ? "max-md:pr-4" : ""} ${column.align === "right" ? "num text-right" : ""} ${column.title === "Actions" ? "text-right" : ""}`;
 }
 
-/** A click on a row opens it, but not one on a button or a link in it. */
+/** Open a row on a click, unless the click was on a button or link in it. */
 export function openBy(target: EventTarget, open: () => void): void {
   if (target instanceof Element && target.closest("a, button, input, label, select")) return;
   if (String(getSelection()) !== "") return;

@@ -3,13 +3,13 @@ import type { ReactNode } from "react";
 
 interface Props {
   label: string;
-  /** The parameter of the address; the first tab is the one without. */
+  /** The URL parameter. The first tab is the default, without a parameter. */
   name: string;
   tabs: [string, ReactNode][];
   active: string;
 }
 
-/** Views of one page: which one it is stands in the address. */
+/** Tabs of a page. The active tab is stored in the URL. */
 export function Tabs({ label, name, tabs, active }: Props) {
   return (
     <nav aria-label={label} className="min-w-0 overflow-x-auto">

@@ -1,4 +1,4 @@
-/** Times as people say them, exact when one asks; one clock ticks for all of them. */
+/** Relative times with the exact time as tooltip. One shared timer updates all of them. */
 
 import { createStore } from "@/store";
 
@@ -11,24 +11,24 @@ export function Ago({ at }: { at: string | null | undefined }) {
   const current = clock.use();
   if (!at) return <span className="text-faint">–</span>;
   return (
-    <time dateTime={at} title={exact(at)} className="num whitespace-nowrap">
+    <time dateTime={at} title={formatExact(at)} className="num whitespace-nowrap">
       {relative(new Date(at).getTime() - current)}
     </time>
   );
 }
 
-/** In a column that says of what it is: a past time needs no word for that. */
+/** A past time without "ago", for columns whose header says it. */
 export function Age({ at }: { at: string | null | undefined }) {
   const current = clock.use();
   if (!at) return <span className="text-faint">–</span>;
   return (
-    <time dateTime={at} title={exact(at)} className="num whitespace-nowrap">
+    <time dateTime={at} title={formatExact(at)} className="num whitespace-nowrap">
       {relative(new Date(at).getTime() - current).replace(/ ago$/, "")}
     </time>
   );
 }
 
-/** From one time to another, or to now. */
+/** The duration between two times, or until now. */
 export function Span({
   from,
   to,
@@ -42,7 +42,7 @@ export function Span({
   return (
     <span
       className="num whitespace-nowrap"
-      title={`from ${exact(from)}${to ? ` to ${exact(to)}` : ""}`}
+      title={`from ${formatExact(from)}${to ? ` to ${formatExact(to)}` : ""}`}
     >
       {duration(end - new Date(from).getTime())}
     </span>
@@ -51,8 +51,11 @@ export function Span({
 
 const MOMENT = /(\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d(?::?\d\d)?))/;
 
-/** A sentence of the engine's: the times in it as clocks here show them, exact on hover. */
-export function Told({ text }: { text: string }) {
+/**
+ * A sentence of the engine. Its times are shown in the local time zone, with the exact time as
+ * tooltip.
+ */
+export function EngineText({ text }: { text: string }) {
   return text
     .split(MOMENT)
     .map((part, index) =>
@@ -64,7 +67,7 @@ function Clock({ at }: { at: string }) {
   const moment = new Date(at);
   const isToday = moment.toDateString() === new Date(clock.use()).toDateString();
   return (
-    <time dateTime={at} title={exact(at)} className="num whitespace-nowrap">
+    <time dateTime={at} title={formatExact(at)} className="num whitespace-nowrap">
       {isToday
         ? moment.toLocaleTimeString()
         : moment.toLocaleString(undefined, { dateStyle: "medium", timeStyle: "medium" })}
@@ -76,7 +79,7 @@ function iso(text: string): string {
   return text.replace(" ", "T").replace(/([+-]\d\d)$/, "$1:00");
 }
 
-export function exact(at: string): string {
+export function formatExact(at: string): string {
   const moment = new Date(at);
   const utc = moment.toISOString().replace("T", " ").replace("Z", " UTC");
   const here = moment.toLocaleString(undefined, { dateStyle: "medium", timeStyle: "medium" });
@@ -86,10 +89,10 @@ export function exact(at: string): string {
 export function relative(ms: number): string {
   const size = Math.abs(ms);
   if (size < 1_500) return "now";
-  return ms < 0 ? `${coarse(size)} ago` : `in ${coarse(size)}`;
+  return ms < 0 ? `${formatCoarse(size)} ago` : `in ${formatCoarse(size)}`;
 }
 
-function coarse(ms: number): string {
+function formatCoarse(ms: number): string {
   const s = Math.round(ms / 1000);
   if (s < 60) return `${s} s`;
   if (s < 3600) return `${Math.round(s / 60)} min`;
@@ -103,16 +106,16 @@ export function duration(ms: number): string {
   if (ms < 10_000) return `${(ms / 1000).toFixed(1)} s`;
   const s = Math.round(ms / 1000);
   if (s < 60) return `${s} s`;
-  if (s < 3600) return both(Math.floor(s / 60), "min", s % 60, "s");
-  if (s < 86_400) return both(Math.floor(s / 3600), "h", Math.floor((s % 3600) / 60), "min");
-  return both(Math.floor(s / 86_400), "d", Math.floor((s % 86_400) / 3600), "h");
+  if (s < 3600) return joinUnits(Math.floor(s / 60), "min", s % 60, "s");
+  if (s < 86_400) return joinUnits(Math.floor(s / 3600), "h", Math.floor((s % 3600) / 60), "min");
+  return joinUnits(Math.floor(s / 86_400), "d", Math.floor((s % 86_400) / 3600), "h");
 }
 
-function both(large: number, unit: string, small: number, smaller: string): string {
+function joinUnits(large: number, unit: string, small: number, smaller: string): string {
   return small === 0 ? `${large} ${unit}` : `${large} ${unit} ${small} ${smaller}`;
 }
 
-/** A length that somebody has set, in the largest unit that is exact. */
+/** Format a configured duration in the largest unit that is exact. */
 export function setLength(seconds: number): string {
   if (seconds === 0) return "off";
   for (const [size, word] of [

@@ -1,4 +1,4 @@
-/** Short words about what was done, in the corner, for a while. */
+/** Toasts: short messages about actions, which disappear after a while. */
 
 import { X } from "lucide-react";
 import type { ReactNode } from "react";

@@ -1,4 +1,4 @@
-/** Keys that work everywhere, and those of lists; the one of jobs has its own: see jobs/table.tsx. */
+/** Keyboard shortcuts of all pages and lists. The job list has its own in jobs/table.tsx. */
 
 import { useNavigate } from "@tanstack/react-router";
 import { useEffect, useEffectEvent, useRef, useState } from "react";
@@ -13,16 +13,19 @@ export function isTyping(target: EventTarget | null): boolean {
 export function useKeys(act: (event: KeyboardEvent) => void): void {
   const latest = useEffectEvent(act);
   useEffect(() => {
-    const hear = (event: KeyboardEvent) => {
+    const handleKey = (event: KeyboardEvent) => {
       const isOver = document.querySelector("dialog[open], [role=menu]") !== null;
       if (!isOver && !event.defaultPrevented) latest(event);
     };
-    window.addEventListener("keydown", hear);
-    return () => window.removeEventListener("keydown", hear);
+    window.addEventListener("keydown", handleKey);
+    return () => window.removeEventListener("keydown", handleKey);
   }, []);
 }
 
-/** Where j and k have led to among so many rows, which are the children of what has the reference. */
+/**
+ * Keyboard navigation with j and k among the rows, which are the children of the element with the
+ * ref.
+ */
 export function usePlace<E extends Element>(count: number, open: (place: number) => void) {
   const [at, setAt] = useState(-1);
   const box = useRef<E>(null);

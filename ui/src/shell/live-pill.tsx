@@ -5,32 +5,32 @@ const LOOKS = {
   connecting: {
     label: "Connecting",
     icon: Radio,
-    colour: "text-faint",
+    color: "text-faint",
     hint: "The stream is being opened.",
   },
   live: {
     label: "Live",
     icon: Radio,
-    colour: "text-ok",
+    color: "text-ok",
     hint: "What happens is shown as it happens. Click to pause.",
   },
   paused: {
     label: "Paused",
     icon: Pause,
-    colour: "text-warn",
+    color: "text-warn",
     hint: "Nothing changes until you go on. Click to go on.",
   },
   stale: {
     label: "Stale",
     icon: Unplug,
-    colour: "text-bad",
+    color: "text-bad",
     hint: "The stream is cut: asking every few seconds instead.",
   },
 };
 
 export function LivePill() {
   const status = live.use();
-  const { label, icon, colour, hint } = LOOKS[status];
+  const { label, icon, color, hint } = LOOKS[status];
   const Icon = status === "paused" ? Play : icon;
   return (
     <button
@@ -38,7 +38,7 @@ export function LivePill() {
       title={`${hint} (.)`}
       aria-pressed={status === "paused"}
       onClick={togglePaused}
-      className={`inline-flex h-6 items-center gap-1.5 rounded-full border border-line px-2.5 font-medium text-xs hover:bg-hover ${colour}`}
+      className={`inline-flex h-6 items-center gap-1.5 rounded-full border border-line px-2.5 font-medium text-xs hover:bg-hover ${color}`}
     >
       <Icon size={12} aria-hidden />
       {label}

@@ -1,4 +1,7 @@
-/** Go to or do anything: pages, definitions, states, a job by its id, a tenant. */
+/**
+ * The command palette: opens pages, definitions, states, a job by its ID, or a tenant, and runs
+ * commands.
+ */
 
 import { useQuery } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";

@@ -1,4 +1,4 @@
-/** What surrounds every page: navigation, who one is, whether it is live, and the keyboard. */
+/** The frame of all pages: navigation, account, live indicator, and keyboard shortcuts. */
 
 import { Link, Outlet, useRouterState } from "@tanstack/react-router";
 import { Menu as MenuIcon, Search, X } from "lucide-react";

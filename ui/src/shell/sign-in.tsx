@@ -1,4 +1,4 @@
-/** Where a key becomes a session. Whoever was on the way elsewhere gets there. */
+/** Exchanges an API key for a session, then returns to the requested page. */
 
 import { useSearch } from "@tanstack/react-router";
 import { useState } from "react";
@@ -22,7 +22,7 @@ export function SignIn() {
     setError(null);
     try {
       await signIn({ key: key.trim() });
-      location.assign(routerBase + safe(back));
+      location.assign(routerBase + safeReturnPath(back));
     } catch (caught) {
       setError(caught);
       setBusy(false);
@@ -85,7 +85,7 @@ export function SignIn() {
   );
 }
 
-/** Only a path of our own. */
-export function safe(back: string | undefined): string {
+/** Accept only paths on this server, to prevent open redirects. */
+export function safeReturnPath(back: string | undefined): string {
   return back?.startsWith("/") && !back.startsWith("//") ? back : "/";
 }

@@ -1,4 +1,4 @@
-/** Whose dashboard this is; for a super admin, as whom they look. */
+/** The tenant of this dashboard, with a menu to switch tenants for super admins. */
 
 import { useQuery } from "@tanstack/react-query";
 import { ChevronsUpDown, Eye, Pencil } from "lucide-react";

@@ -1,4 +1,4 @@
-/** A trigger while it is being written: texts, as the fields hold them. */
+/** A trigger that is being edited, as the strings of its form fields. */
 
 import { print, printShort } from "@/api/json";
 import type { CatchUp, Overlap, Trigger, TriggerType } from "@/api/schema";
@@ -6,7 +6,7 @@ import type { CatchUp, Overlap, Trigger, TriggerType } from "@/api/schema";
 export interface Condition {
   path: string;
   op: string;
-  /** JSON; what is none stands for itself. */
+  /** JSON; text that is not valid JSON stands for itself. */
   value: string;
 }
 
@@ -16,7 +16,7 @@ export interface Draft {
   definition: string;
   queue: string;
   priority: string;
-  /** JSON. Null: nothing was written yet. */
+  /** JSON; null if nothing was entered yet. */
   payload: string | null;
   cron: string;
   timezone: string;
@@ -76,13 +76,15 @@ export function draftOf(trigger: Trigger): Draft {
   };
 }
 
-/** Text that reads as JSON is quoted, other text is not. */
+/** Quote text that would otherwise be read as JSON. */
 function valueText(value: unknown): string {
   return typeof value === "string" && !isJson(value) ? value : printShort(value);
 }
 
-/** What the API is told: JSON, so that long numbers are sent as they were written. The payload is
- * left out when nobody has changed it, because secrets in it are masked. */
+/**
+ * Return the request body as JSON text, so that long numbers are sent as typed. An unchanged
+ * payload is omitted, because its secrets are masked.
+ */
 export function bodyOf(draft: Draft, before: Draft | null): string {
   const text = (value: string) => JSON.stringify(value);
   const members: [string, string][] = [

@@ -1,4 +1,4 @@
-/** Writes a trigger: what to run, when, and with which payload. What would come of it is beside. */
+/** The trigger editor: what to run, when, and with which payload, next to a preview. */
 
 import { useQuery } from "@tanstack/react-query";
 import { type ReactNode, useDeferredValue, useState } from "react";
@@ -131,14 +131,14 @@ export function Editor({ trigger, start, onSaved, onCancel }: Props) {
         </div>
       </div>
       <div className="flex min-w-0 flex-col gap-4">
-        <Beside draft={draft} payload={payload} zone={trigger?.zone} />
+        <Preview draft={draft} payload={payload} zone={trigger?.zone} />
       </div>
     </form>
   );
 }
 
-/** What would come of it, a moment after one stops typing. */
-function Beside({
+/** The preview, updated shortly after the user stops typing. */
+function Preview({
   draft,
   payload,
   zone,

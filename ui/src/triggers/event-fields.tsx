@@ -1,4 +1,4 @@
-/** Which events a trigger is for: their names, and what they have to say. */
+/** The fields that select events: name patterns and conditions on their data. */
 
 import { useInfiniteQuery } from "@tanstack/react-query";
 import { Plus, X } from "lucide-react";
@@ -7,7 +7,7 @@ import { Button } from "@/parts/button";
 import { Field, Input, Select } from "@/parts/form";
 import { setLength } from "@/parts/time";
 import type { Condition, Draft } from "@/triggers/draft";
-import { OPERATORS } from "@/triggers/words";
+import { OPERATORS } from "@/triggers/labels";
 
 interface Props {
   draft: Draft;

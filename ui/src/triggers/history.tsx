@@ -1,4 +1,6 @@
-/** What a trigger has done: the job that each time or event made, or why there is none. */
+/**
+ * The run history of a trigger: the job of each firing or event, or the reason why there is none.
+ */
 
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
@@ -71,7 +73,7 @@ const REACTIONS: Column<EventDelivery>[] = [
   },
 ];
 
-export function Reactions({ id, event }: { id: string; event: string }) {
+export function EventReactions({ id, event }: { id: string; event: string }) {
   const query = useQuery(reactions(id));
   if (query.isPending) return <Skeleton rows={4} />;
   if (query.isError) return <Failure error={query.error} onRetry={() => void query.refetch()} />;

@@ -1,4 +1,7 @@
-/** When a schedule fires next: in its zone and in UTC, with what a change of the clocks does. */
+/**
+ * The next runs of a schedule, in its time zone and in UTC, with the effect of daylight saving
+ * time.
+ */
 
 import { useQuery } from "@tanstack/react-query";
 import { TriangleAlert } from "lucide-react";
@@ -12,7 +15,7 @@ const CHANGES: Record<string, string> = {
   repeated: "The clocks show this time twice.",
 };
 
-/** Of a schedule that is being written. */
+/** For a schedule that is being edited. */
 export function PlannedRuns({ cron, zone }: { cron: string; zone: string }) {
   const query = useQuery({ ...nextRuns(cron, zone), enabled: cron !== "" && zone !== "" });
   if (query.isError) {
@@ -27,7 +30,7 @@ export function PlannedRuns({ cron, zone }: { cron: string; zone: string }) {
   return <Runs next={query.data} />;
 }
 
-/** Of a schedule that there is. */
+/** For an existing schedule. */
 export function NextRuns({ id }: { id: string }) {
   const { data, error, refetch } = useQuery(nextRunsOf(id));
   if (error) return <Failure error={error} onRetry={() => void refetch()} />;
@@ -90,7 +93,7 @@ function dayOf(at: Date): string {
   return year === new Date().getUTCFullYear() ? DAY.format(at) : `${DAY.format(at)} ${year}`;
 }
 
-/** As the clocks of its zone show it, which the server has written down. */
+/** The local time in the schedule's zone, as the server formatted it. */
 function localOf(run: PreviewedRun): string {
   const [date, time] = run.local.split("T");
   return `${dayOf(new Date(`${date}T00:00:00Z`))}, ${time?.slice(0, 5)}`;

@@ -18,12 +18,12 @@ const LOOKS: Record<string, [string, LucideIcon, string]> = {
   delivered: ["Delivered", CircleCheck, "text-ok"],
 };
 
-/** What a firing, an event or a message led to. */
+/** The outcome of a firing, an event or a webhook message. */
 export function Outcome({ name, count }: { name: string; count?: number }) {
-  const [label, Icon, colour] = LOOKS[name] ?? [name, CircleDashed, "text-muted"];
+  const [label, Icon, color] = LOOKS[name] ?? [name, CircleDashed, "text-muted"];
   return (
     <span
-      className={`inline-flex items-center gap-1.5 align-bottom whitespace-nowrap font-medium ${colour}`}
+      className={`inline-flex items-center gap-1.5 align-bottom whitespace-nowrap font-medium ${color}`}
     >
       <Icon size={14} strokeWidth={2.25} aria-hidden className="shrink-0" />
       {count !== undefined && <span className="num">{count}</span>}

@@ -1,4 +1,7 @@
-/** The payload of a trigger's jobs: a form by the definition's schema, or JSON; both with tags. */
+/**
+ * The payload of a trigger's jobs: a form for the definition's schema, or JSON. Both accept
+ * template tags.
+ */
 
 import { useState } from "react";
 import { parse } from "@/api/json";
@@ -11,7 +14,7 @@ import { Fields, payloadText, type Schema, startOf, valuesOf } from "@/parts/sch
 
 interface Props {
   info: DefinitionInfo;
-  /** Tags that have a value here. */
+  /** The template tags that are available. */
   hint: string;
   text: string;
   onChange: (text: string) => void;
@@ -81,7 +84,7 @@ function valuesIn(schema: Schema, text: string) {
   return valuesOf(schema, parse(text) as Record<string, unknown>);
 }
 
-/** What a new trigger starts from. */
+/** The initial payload of a new trigger. */
 export function firstPayload(info: DefinitionInfo): string {
   const schema = (info.parameters ?? {}) as Schema;
   return payloadText({ ...schema, required: [] }, startOf(schema));

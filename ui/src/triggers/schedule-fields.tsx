@@ -1,9 +1,9 @@
-/** The times of a schedule, and what becomes of those that cannot be kept. */
+/** The fields of a schedule: its times, and what to do about missed and overlapping runs. */
 
 import type { CatchUp, Overlap } from "@/api/schema";
 import { Field, Input, Select } from "@/parts/form";
 import type { Draft } from "@/triggers/draft";
-import { CATCH_UPS, OVERLAPS, PRESETS } from "@/triggers/words";
+import { CATCH_UPS, OVERLAPS, PRESETS } from "@/triggers/labels";
 
 interface Props {
   draft: Draft;
@@ -77,7 +77,7 @@ export function ScheduleFields({ draft, onChange }: Props) {
           >
             {Object.entries(CATCH_UPS).map(([value, words]) => (
               <option key={value} value={value}>
-                {capital(words)}
+                {capitalize(words)}
               </option>
             ))}
           </Select>
@@ -106,7 +106,7 @@ export function ScheduleFields({ draft, onChange }: Props) {
           >
             {Object.entries(OVERLAPS).map(([value, words]) => (
               <option key={value} value={value}>
-                {capital(words)}
+                {capitalize(words)}
               </option>
             ))}
           </Select>
@@ -131,6 +131,6 @@ export function ScheduleFields({ draft, onChange }: Props) {
   );
 }
 
-function capital(words: string): string {
+function capitalize(words: string): string {
   return words.charAt(0).toUpperCase() + words.slice(1);
 }

@@ -1,4 +1,4 @@
-/** What the payload would be for an event that has really come. */
+/** A preview of the payload for a recent event. */
 
 import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import { useState } from "react";
@@ -58,7 +58,7 @@ interface Recent {
   created_at: string;
 }
 
-/** The latest events that a pattern is for. */
+/** The latest events that match a pattern. */
 export function useRecent(pattern: string): Recent[] {
   const name = pattern === "*" || pattern === "" ? undefined : pattern;
   const query = useInfiniteQuery({ ...events(name), enabled: pattern !== "", retry: false });

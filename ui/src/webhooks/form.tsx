@@ -1,4 +1,4 @@
-/** Makes an endpoint, or changes one. */
+/** Creates or edits an endpoint. */
 
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
@@ -105,7 +105,7 @@ export function WebhookForm({ webhook, onMade, onClose }: Props) {
             key={name}
             label={words}
             checked={events.includes(name)}
-            onChange={() => setEvents(toggled(events, name))}
+            onChange={() => setEvents(toggle(events, name))}
           />
         ))}
       </fieldset>
@@ -119,7 +119,7 @@ export function WebhookForm({ webhook, onMade, onClose }: Props) {
                 key={name}
                 label={name}
                 checked={chosen.includes(name)}
-                onChange={() => setChosen(toggled(chosen, name))}
+                onChange={() => setChosen(toggle(chosen, name))}
               />
             ))}
           </div>
@@ -138,6 +138,6 @@ export function WebhookForm({ webhook, onMade, onClose }: Props) {
   );
 }
 
-function toggled<T>(list: T[], each: T): T[] {
+function toggle<T>(list: T[], each: T): T[] {
   return list.includes(each) ? list.filter((other) => other !== each) : [...list, each];
 }

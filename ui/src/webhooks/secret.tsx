@@ -2,7 +2,7 @@ import { Button } from "@/parts/button";
 import { Dialog } from "@/parts/dialog";
 import { Snippet } from "@/parts/feedback";
 
-/** The one time that it is seen. */
+/** Shows a new secret, which the server returns only once. */
 export function SecretShown({ text, onClose }: { text: string; onClose: () => void }) {
   return (
     <Dialog

@@ -1,4 +1,4 @@
-/** How a receiver makes sure that a message is ours: by any library of Standard Webhooks. */
+/** Code with which a receiver verifies messages, using the libraries of Standard Webhooks. */
 
 export const VERIFICATION: { label: string; text: string }[] = [
   {

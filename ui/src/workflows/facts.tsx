@@ -1,6 +1,6 @@
 import { Link } from "@tanstack/react-router";
 import type { WorkflowInfo } from "@/api/schema";
-import type { Fact } from "@/parts/facts";
+import type { Fact } from "@/parts/fact-list";
 import { Ago, Span } from "@/parts/time";
 
 const CALLBACKS: Record<string, string> = {

@@ -1,11 +1,11 @@
-/** What a graph shows of a workflow: many alike nodes of one definition become one. */
+/** Folds the graph of a workflow: many similar nodes of one definition become one box. */
 
 import type { NodeInfo, WorkflowDetail } from "@/api/schema";
 import type { Counts } from "@/workflows/progress";
 
 const MOST_ALIKE = 20;
 
-/** One box of the graph: a node, or so many of a definition at the same place. */
+/** One box of the graph: a node, or several nodes of a definition with the same edges. */
 export interface Box {
   id: string;
   nodes: NodeInfo[];
@@ -17,7 +17,7 @@ export interface Shape {
   edges: [string, string][];
 }
 
-export function fold({ nodes, edges }: Pick<WorkflowDetail, "nodes" | "edges">): Shape {
+export function foldGraph({ nodes, edges }: Pick<WorkflowDetail, "nodes" | "edges">): Shape {
   const ranks = ranksOf(nodes, edges as [string, string][]);
   const alike = new Map<string, NodeInfo[]>();
   for (const node of nodes) {
@@ -45,14 +45,14 @@ export function fold({ nodes, edges }: Pick<WorkflowDetail, "nodes" | "edges">):
   return { boxes: boxes.sort((one, other) => one.rank - other.rank), edges: [...joined.values()] };
 }
 
-/** How many boxes stand beside each other at most, and how many after each other. */
+/** The maximum number of boxes next to each other, and in sequence. */
 export function extentOf({ boxes }: Shape): { breadth: number; length: number } {
   const ranks = new Map<number, number>();
   for (const box of boxes) ranks.set(box.rank, (ranks.get(box.rank) ?? 0) + 1);
   return { breadth: Math.max(1, ...ranks.values()), length: Math.max(1, ranks.size) };
 }
 
-/** How many come before each node, on the longest way to it. */
+/** Return the length of the longest path to each node. */
 function ranksOf(nodes: NodeInfo[], edges: [string, string][]): Map<string, number> {
   const children = new Map<string, string[]>();
   const open = new Map(nodes.map((node) => [node.node, 0]));
@@ -73,7 +73,7 @@ function ranksOf(nodes: NodeInfo[], edges: [string, string][]): Map<string, numb
   return ranks;
 }
 
-/** The inner workflow that a node is in. */
+/** Return the inner workflow that contains the node. */
 function folderOf(path: string): string {
   return path.slice(0, path.lastIndexOf("/") + 1);
 }
@@ -86,7 +86,7 @@ export function countsOf(nodes: NodeInfo[]): Counts {
 
 const URGENCY = ["dead", "running", "canceling", "scheduled", "queued", "blocked", "canceled"];
 
-/** The state that says most about many: one dead job among them counts for all. */
+/** Return the most severe state of the nodes: one dead job decides. */
 export function stateOf(nodes: NodeInfo[]): string {
   const states = new Set(nodes.map((node) => node.state));
   return URGENCY.find((state) => states.has(state)) ?? nodes[0]?.state ?? "succeeded";

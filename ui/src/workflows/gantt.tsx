@@ -1,4 +1,4 @@
-/** When each job of a workflow waited and ran: a bar for each, on one axis. */
+/** The Gantt chart of a workflow: when each job waited and ran. */
 
 import type { NodeInfo } from "@/api/schema";
 import { LOOKS } from "@/jobs/states";
@@ -55,7 +55,7 @@ export function Gantt({ nodes, from, to, chosen, onChoose }: Props) {
               <button
                 type="button"
                 aria-pressed={node.node === chosen}
-                title={wordsOf(node, now)}
+                title={describeNode(node, now)}
                 onClick={() => onChoose(node.node)}
                 className={`flex h-7 w-full items-center rounded text-left hover:bg-hover ${node.node === chosen ? "bg-accent-soft" : ""}`}
               >
@@ -81,7 +81,7 @@ export function Gantt({ nodes, from, to, chosen, onChoose }: Props) {
                     />
                   )}
                 </span>
-                <span className="sr-only">{wordsOf(node, now)}</span>
+                <span className="sr-only">{describeNode(node, now)}</span>
               </button>
             </li>
           ))}
@@ -101,15 +101,15 @@ const STEPS = [
 ];
 const DAY_MS = 8.64e7;
 
-/** Where the axis is labelled: round numbers, few enough for a phone. */
+/** The labels of the axis: round numbers, few enough for a phone. */
 function marksOf(whole: number): number[] {
   const least = whole / MARKS;
   const step = STEPS.find((each) => each >= least) ?? DAY_MS * Math.ceil(least / DAY_MS);
-  const count = Math.ceil(whole / step - 0.3); // a label needs some room
+  const count = Math.ceil(whole / step - 0.3); // leave room for the label
   return Array.from({ length: Math.max(1, count) }, (_, index) => index * step);
 }
 
-function wordsOf(node: NodeInfo, now: number): string {
+function describeNode(node: NodeInfo, now: number): string {
   const label = LOOKS[node.state]?.label ?? node.state;
   if (!node.started_at) return `${label}, not started`;
   const end = node.finished_at ? new Date(node.finished_at).getTime() : now;

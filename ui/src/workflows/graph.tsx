@@ -1,4 +1,4 @@
-/** The graph of a workflow. Loaded when one is looked at: what draws it is large. */
+/** The graph of a workflow. Loaded on demand, because the graph library is large. */
 
 import dagre from "@dagrejs/dagre";
 import {
@@ -17,9 +17,9 @@ import { LocateFixed } from "lucide-react";
 import { useEffect, useMemo, useState } from "react";
 import type { WorkflowDetail } from "@/api/schema";
 import { LOOKS } from "@/jobs/states";
-import { useNarrow } from "@/parts/narrow";
 import { State } from "@/parts/state";
-import { type Box, countsOf, fold, type Shape, stateOf } from "@/workflows/folding";
+import { useNarrow } from "@/parts/use-narrow";
+import { type Box, countsOf, foldGraph, type Shape, stateOf } from "@/workflows/folding";
 import { countsInWords, Segments } from "@/workflows/progress";
 
 const WIDTH = 176;
@@ -43,8 +43,9 @@ interface BoxData extends Record<string, unknown> {
 type BoxNode = Node<BoxData, "box">;
 
 export function Graph({ detail, chosen, onChoose }: Props) {
-  const shape = useMemo(() => fold(detail), [detail]);
-  // Where things are does not depend on their states: they stay in place while it runs.
+  const shape = useMemo(() => foldGraph(detail), [detail]);
+  // The layout does not depend on states, so that nodes keep their position while the workflow
+  // runs.
   const outline = `${shape.boxes.map((box) => box.id).join("\n")}\n\n${shape.edges.join("\n")}`;
   const isVertical = useNarrow();
   const places = useMemo(() => layout(shape, isVertical), [outline, isVertical]);
@@ -87,7 +88,7 @@ export function Graph({ detail, chosen, onChoose }: Props) {
       zoomOnScroll={false}
       proOptions={{ hideAttribution: true }}
     >
-      <Fitting />
+      <FitOnResize />
       <Controls
         orientation="horizontal"
         showInteractive={false}
@@ -101,8 +102,8 @@ export function Graph({ detail, chosen, onChoose }: Props) {
   );
 }
 
-/** All of it stays in sight when a panel opens beside it. */
-function Fitting() {
+/** Fit the graph into view when a panel opens next to it. */
+function FitOnResize() {
   const { fitView } = useReactFlow();
   const width = useStore((state) => state.width);
   useEffect(() => {
@@ -111,7 +112,7 @@ function Fitting() {
   return null;
 }
 
-/** Keeps what runs in sight, for as long as one wants. */
+/** Keep running nodes in view while following is on. */
 function Follow({ running }: { running: string[] }) {
   const { fitView } = useReactFlow();
   const [follows, setFollows] = useState(false);

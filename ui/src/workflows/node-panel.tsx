@@ -1,4 +1,4 @@
-/** The job of a node, beside the graph; or many of them, those in need first. */
+/** The panel of a node's job, or of several jobs with the failed ones first. */
 
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
@@ -8,19 +8,19 @@ import type { NodeInfo } from "@/api/schema";
 import { ENDED } from "@/jobs/states";
 import { Button } from "@/parts/button";
 import { Id } from "@/parts/copy";
-import { Facts } from "@/parts/facts";
+import { Facts } from "@/parts/fact-list";
 import { Panel } from "@/parts/page";
 import { State } from "@/parts/state";
-import { Ago, Told } from "@/parts/time";
+import { Ago, EngineText } from "@/parts/time";
 import { countsOf } from "@/workflows/folding";
 import { countsInWords, Segments } from "@/workflows/progress";
-import { Ran } from "@/workflows/ran";
+import { RunTime } from "@/workflows/run-time";
 
 interface Props {
   nodes: NodeInfo[];
   parents: string[];
   onChoose: (node: string | undefined) => void;
-  /** Given to those who may: runs this node and all after it again. */
+  /** Retries this node and all nodes after it. Undefined if the user may not. */
   onRetry?: ((node: string) => void) | undefined;
 }
 
@@ -33,7 +33,7 @@ export function NodePanel({ nodes, parents, onChoose, onRetry }: Props) {
   if (nodes.length > 1) {
     return (
       <Panel title={`${nodes.length} × ${node.definition}`} actions={close}>
-        <Many nodes={nodes} onChoose={onChoose} />
+        <NodeList nodes={nodes} onChoose={onChoose} />
       </Panel>
     );
   }
@@ -61,12 +61,15 @@ export function NodePanel({ nodes, parents, onChoose, onRetry }: Props) {
           ["Queue", node.queue ?? "–"],
           ["Attempts", `${node.attempt ?? 0} of ${node.max_attempts ?? "–"}`],
           ["Started", <Ago key="started" at={node.started_at} />],
-          ["Ran", <Ran key="ran" node={node} />],
-          ["After", parents.length > 0 ? <Names names={parents} onChoose={onChoose} /> : "nothing"],
+          ["Ran", <RunTime key="ran" node={node} />],
+          [
+            "After",
+            parents.length > 0 ? <NodeNames names={parents} onChoose={onChoose} /> : "nothing",
+          ],
         ]}
       />
       {node.error && <Fault error={node.error} />}
-      {!ENDED.has(node.state) && node.state !== "running" && <Why id={node.job_id} />}
+      {!ENDED.has(node.state) && node.state !== "running" && <Explanation id={node.job_id} />}
       {onRetry && (
         <div className="border-line border-t px-4 py-3">
           <Button icon={RotateCcw} onClick={() => onRetry(node.node)}>
@@ -78,7 +81,7 @@ export function NodePanel({ nodes, parents, onChoose, onRetry }: Props) {
   );
 }
 
-function Names({ names, onChoose }: { names: string[]; onChoose: (node: string) => void }) {
+function NodeNames({ names, onChoose }: { names: string[]; onChoose: (node: string) => void }) {
   return (
     <span className="flex flex-wrap gap-x-2">
       {names.slice(0, 10).map((name) => (
@@ -105,14 +108,14 @@ function Fault({ error }: { error: Record<string, unknown> }) {
   );
 }
 
-function Why({ id }: { id: string }) {
+function Explanation({ id }: { id: string }) {
   const { data } = useQuery({ ...explanation(id), refetchInterval: 3_000 });
   const [reason] = data?.items ?? [];
   if (!reason) return null;
   return (
     <div className="border-line border-t px-4 py-3">
       <strong className="font-semibold">
-        <Told text={reason.message} />
+        <EngineText text={reason.message} />
       </strong>
       {reason.remedy && <p className="text-muted">{reason.remedy}</p>}
     </div>
@@ -122,7 +125,7 @@ function Why({ id }: { id: string }) {
 const ORDER = ["dead", "canceled", "running", "scheduled", "queued", "blocked", "succeeded"];
 const MOST = 100;
 
-function Many({ nodes, onChoose }: { nodes: NodeInfo[]; onChoose: (node: string) => void }) {
+function NodeList({ nodes, onChoose }: { nodes: NodeInfo[]; onChoose: (node: string) => void }) {
   const counts = countsOf(nodes);
   const sorted = nodes.toSorted(
     (one, other) => ORDER.indexOf(one.state) - ORDER.indexOf(other.state),
@@ -144,7 +147,7 @@ function Many({ nodes, onChoose }: { nodes: NodeInfo[]; onChoose: (node: string)
               <State name={node.state} isQuiet />
               <span className="min-w-0 flex-1 truncate">{node.node}</span>
               <span className="text-faint text-xs">
-                <Ran node={node} />
+                <RunTime node={node} />
               </span>
             </button>
           </li>

@@ -1,9 +1,9 @@
-/** How far a workflow or a batch is, by the states of its jobs. */
+/** The progress of a workflow or batch, by the states of its jobs. */
 
 import { useQuery } from "@tanstack/react-query";
 import { batch, workflow } from "@/api/queries";
 import type { WorkflowInfo } from "@/api/schema";
-import { short } from "@/jobs/counts";
+import { short } from "@/jobs/short-count";
 import { LOOKS } from "@/jobs/states";
 
 export type Counts = Record<string, number>;
@@ -27,7 +27,7 @@ const ORDER = [
   "blocked",
 ];
 
-export function ended(counts: Counts): number {
+export function countEnded(counts: Counts): number {
   return (counts.succeeded ?? 0) + (counts.dead ?? 0) + (counts.canceled ?? 0);
 }
 
@@ -35,7 +35,7 @@ function placeOf(state: string): number {
   return ORDER.indexOf(state);
 }
 
-/** As "12 succeeded, 1 dead". */
+/** Format counts as "12 succeeded, 1 dead". */
 export function countsInWords(counts: Counts): string {
   return Object.entries(counts)
     .filter(([, count]) => count > 0)
@@ -63,7 +63,7 @@ export function Segments({ counts, size }: { counts: Counts; size: number }) {
   );
 }
 
-/** In a list, which has no counts of those that still run: these are asked for one by one. */
+/** For lists, which lack the counts of running workflows: each of these is fetched separately. */
 export function Progress({ row, isBatch }: { row: WorkflowInfo; isBatch: boolean }) {
   const isAsked = row.counts === null;
   const ofWorkflow = useQuery({ ...workflow(row.id, 1), enabled: isAsked && !isBatch });
@@ -76,7 +76,7 @@ export function Progress({ row, isBatch }: { row: WorkflowInfo; isBatch: boolean
         <Segments counts={counts} size={size} />
       </span>
       <span className="num text-muted text-xs">
-        {short(ended(counts))} of {short(size)}
+        {short(countEnded(counts))} of {short(size)}
       </span>
     </span>
   );

@@ -1,9 +1,9 @@
--- Workers and servers call this with folders of artifacts that they have found, each
--- `<tenant>/<day>/<id>`: which of them nobody needs. A folder is needed while there is a job of
--- that id, or a job that names a file of it in artifact_ref, and for two days in any case: it is
--- filled before its job is committed. Erased jobs need none, and theirs do not wait, nor do those
--- of erased tenants. With app.tenant_id set, other tenants' are not answered. Locks nothing. Raises
--- JF002.
+-- Workers and servers call this with folders of artifacts that they found, each
+-- `<tenant>/<day>/<id>`. Returns the folders that no job needs. A folder is needed while a job with
+-- that ID exists, while a job names one of its files in artifact_ref, and in any case for two days,
+-- because it is filled before its job is committed. Folders of erased jobs and of erased tenants
+-- are returned at once. With app.tenant_id set, folders of other tenants are not returned. Takes no
+-- locks. Raises JF002.
 create or replace function jobforge.unused_artifacts(p_folders text[])
 returns table (folder text)
 language plpgsql stable security definer

@@ -1,8 +1,8 @@
--- Workers call this when claim_jobs or load_steps failed because a value cannot be sent (SQLSTATE
--- 54000 or 53200): claim_jobs, without the jobs whose payload is too long as text (is_bounded) and
--- those whose steps cannot be loaded (steps_fault). Both are ended as dead, with error type
--- UnreadablePayload or UnreadableSteps. The first lose their payload: such a payload cannot be
--- enqueued, it comes from a superuser or from a restore. Locks and raises what claim_jobs,
+-- Workers call this after claim_jobs or load_steps failed because a value cannot be sent (SQLSTATE
+-- 54000 or 53200): claims as claim_jobs does, and leaves out jobs whose payload is too long as text
+-- (is_bounded) and jobs whose steps cannot be loaded (steps_fault). Those jobs fail permanently
+-- with error type UnreadablePayload or UnreadableSteps. An unreadable payload is removed: it cannot
+-- be enqueued; only a superuser or a restore can insert it. Locks and raises what claim_jobs,
 -- load_steps and complete_jobs do.
 create or replace function jobforge.claim_readable_jobs(
     p_worker_id uuid,
@@ -33,7 +33,7 @@ declare
 begin
     perform jobforge_private.require_read_committed('claim_readable_jobs');
     for v_job in
-        -- The payload of hooks has a payload and a result: more than the 2 MiB of others.
+        -- The payload of a hook job contains a payload and a result, so its limit is higher.
         select c.*, jobforge_private.is_bounded(c.payload, 16777216) as is_readable
           from jobforge.claim_jobs(
                    p_worker_id, p_queues, p_limits, p_definitions, p_tenants, p_lease_s,

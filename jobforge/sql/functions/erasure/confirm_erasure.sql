@@ -1,7 +1,7 @@
--- Workers and servers call this when they have deleted all artifacts of a tenant: its erasure goes
--- on. p_found: the caller found files; the erasure then asks for another look at the store before
--- it completes. Returns false if the erasure does not wait for that any more. Locks the operation.
--- Raises JF006 when app.tenant_id is another tenant.
+-- Workers and servers call this after they have deleted all artifacts of a tenant: the erasure
+-- continues. p_found says that the caller found files; the erasure then asks for another check of
+-- the store before it completes. Returns false if the erasure no longer waits for that. Locks the
+-- operation. Raises JF006 if app.tenant_id is another tenant.
 create or replace function jobforge.confirm_erasure(
     p_operation_id uuid,
     p_tenant_id uuid,

@@ -1,6 +1,6 @@
--- The end of an erasure whose rows and files are gone: of the tenant's own row only the mark is
--- left, and the audit log says who erased it and how many rows went from each table. Waits for a
--- moment longer if the tenant's row or buckets are in use. Called by step_erasure.
+-- Completes an erasure whose tables and files are gone: only the mark of the tenant's row remains,
+-- and the audit log records who erased it and how many rows each table had. Waits another second if
+-- the tenant's row or token buckets are in use. Called by step_erasure.
 create or replace function jobforge_private.finish_erasure(o jobforge.operations)
 returns jobforge.operations
 language plpgsql

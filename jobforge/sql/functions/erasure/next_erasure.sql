@@ -1,10 +1,10 @@
--- Workers and servers call this from time to time: an erasure whose tenant's artifacts have to be
--- deleted now. The caller deletes all files below the tenant's id and calls confirm_erasure, with
--- whether it found any. An erasure asks again until the last caller found none. For 30
--- seconds nobody else gets it; then another caller does, because the first one may have been
--- killed. A caller without a store passes p_has_store false, and gets one only if no process has
--- recorded a store: then there are no artifacts. No row when there is none; with app.tenant_id set,
--- of that tenant only. Locks the operation.
+-- Workers and servers call this periodically for an erasure whose artifacts are to be deleted. The
+-- caller deletes all files below the tenant's ID and calls confirm_erasure with whether it found
+-- any; the erasure is returned again until a caller found none. No other caller gets it for 30
+-- seconds; after that the first caller may have been killed. A caller without an artifact store
+-- passes p_has_store false, and gets an erasure only if no process has recorded a store: then there
+-- are no artifacts. Returns no row if no erasure waits; with app.tenant_id set, only one of that
+-- tenant. Locks the operation.
 create or replace function jobforge.next_erasure(p_has_store boolean default true)
 returns table (tenant_id uuid, operation_id uuid)
 language plpgsql security definer

@@ -6,12 +6,12 @@
 --              because they may still write rows without knowing of the erasure
 --   artifacts  waits until a worker or a server has deleted the tenant's files (confirm_erasure)
 --   proof      every table once more, until all are empty
--- Files may be written after their deletion, by a job that is being stopped or with a payload that
--- is then refused. So an empty proof returns to `artifacts`, with `listed` false. If no file is
--- found there, `listed` is true and the next empty proof completes the erasure.
--- Locks the rows that it deletes, in passing over those that others have locked. The proof also
--- takes the locks of the statistics and of the partitions, if they are free, because those two copy
--- rows.
+-- A job that is being stopped, or an enqueue that is then refused, can write a file after the files
+-- were deleted. So an empty proof returns to `artifacts` with `listed` false. If no file is found
+-- there, `listed` becomes true and the next empty proof completes the erasure.
+-- Locks the rows that it deletes and skips those that others have locked. The proof also takes the
+-- locks of statistics and partitions, if they are free, because these tasks copy rows. Called by
+-- advance_operations.
 create or replace function jobforge_private.step_erasure(o jobforge.operations, p_limit integer)
 returns jobforge.operations
 language plpgsql

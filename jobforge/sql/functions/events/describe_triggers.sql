@@ -1,6 +1,6 @@
--- The triggers that events name, each once, and the parameters of their definitions. Triggers whose
--- payload and filter exceed 12 MiB of text, together with those before, come without them: they
--- fail with this event, and say why. Called by pending_events.
+-- Returns the triggers that events name, each once, and the parameters of their definitions. Once
+-- payloads and filters exceed 12 MiB of text in total, further triggers are returned without them;
+-- such a trigger fails for this event with a reason. Called by pending_events.
 create or replace function jobforge_private.describe_triggers(p_events jsonb) returns jsonb
 language sql stable
 as $$

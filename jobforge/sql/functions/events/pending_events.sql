@@ -1,15 +1,15 @@
--- Schedulers call this, and record_deliveries with what they made of it: up to p_limit events of
--- the outbox, those behind the place p_after or a share of each tenant's; with app.tenant_id set,
--- of that tenant only. Answers
---   events       with the triggers whose pattern their name fits; data only where there is one
---   triggers     each of those once
---   definitions  what the parameters of those triggers' definitions are
--- An answer has about 8 MiB of text, and the jobs that it makes about 64 MiB: the next call returns
--- the rest. A single event comes with at most 12 MiB of its triggers' payloads and filters
--- (describe_triggers). For five seconds other schedulers pass over these events. That saves work,
--- and is all it does: an event is dispatched by the caller that takes it out of the outbox. Also
--- resumes jobs whose event came before they began to wait for it. Locks places and jobs that nobody
--- else has locked. Raises JF002, and JF012 outside READ COMMITTED.
+-- Schedulers call this, and then record_deliveries with the results. Returns up to p_limit events
+-- of the outbox: those after position p_after, or a share of each tenant's; with app.tenant_id set,
+-- of that tenant only. The document has
+--   events       with the triggers whose pattern matches the name; data only if there is a trigger
+--   triggers     each of those triggers once
+--   definitions  the parameters of those triggers' definitions
+-- A document has about 8 MiB of text, and the jobs to be created from it about 64 MiB: the next
+-- call returns the rest. One event comes with at most 12 MiB of its triggers' payloads and filters
+-- (describe_triggers). Other schedulers skip these events for five seconds. This only saves work:
+-- an event is dispatched by the caller that removes it from the outbox. Also resumes jobs whose
+-- event was emitted before they began to wait for it. Locks outbox rows and jobs that are not
+-- locked. Raises JF002, and JF012 outside READ COMMITTED.
 create or replace function jobforge.pending_events(
     p_limit integer default 500,
     p_after uuid default null
@@ -40,7 +40,7 @@ begin
     perform jobforge_private.resume_by_past_events(jobforge.tenant());
     v_places := jobforge_private.lock_outbox_rows(p_limit, p_after, jobforge.tenant());
     for v_event in
-        -- Without the event where its day was dropped before anybody came.
+        -- Retention may have dropped the event's day before a scheduler read the outbox row.
         select p.tenant_id, p.id, p.event_id, p.event_at, p.replay, e.name, e.correlation_id, e.key,
                e.traceparent, e.data, 0 as bytes,
                array(select t.id
@@ -52,11 +52,11 @@ begin
           left join jobforge.events as e
             on e.tenant_id = p.tenant_id and e.id = p.event_id and e.created_at = p.event_at
          where p.id = any (v_places)
-         -- A look at all tenants takes turns, so that the large events of one do not fill it.
+         -- Round robin over tenants, so that large events of one tenant do not fill the document.
          order by case when p_after is null
                        then row_number() over (partition by p.tenant_id order by p.id) end, p.id
     loop
-        -- No trigger gets data that cannot be returned.
+        -- Data that cannot be returned is given to no trigger.
         if v_event.triggers <> '{}' and jobforge_private.is_bounded(v_event.data) is not true then
             v_event.triggers := '{}';
         elsif v_event.triggers <> '{}' then
@@ -73,11 +73,11 @@ begin
             end if;
             v_event.bytes := octet_length(v_event.data::text);
             v_bytes := v_bytes + v_event.bytes;
-            -- What a template makes has 256 KiB at most.
+            -- A rendered template has at most 256 KiB.
             v_made := v_made + cardinality(v_event.triggers)
                                * least(v_event.bytes + v_longest, 262144);
         end if;
-        -- No more at once than can be worked off within the five seconds.
+        -- No more than a scheduler can dispatch within the five seconds.
         exit when v_ids <> '{}'
               and (v_bytes > 8388608 or v_made > 67108864 or v_pairs >= 2000);
         v_pairs := v_pairs + cardinality(v_event.triggers);

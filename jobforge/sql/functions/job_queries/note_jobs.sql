@@ -1,8 +1,7 @@
--- Workers call this with what their running jobs said: progress marks, log lines and custom
--- events, in the order they were said. Each names its job and lease; one row per lease answers
--- `ok` or `lost`, and nothing of a lost one is kept. p_notes: objects {tenant_id, job_id, lease,
--- kind, data}. Data beyond 64 KiB, 256 KiB of text or 64 levels keeps the start of its text. Takes
--- no locks. Raises JF002.
+-- Workers call this with the notes of their running jobs: progress, log lines and custom events, in
+-- order. p_notes: objects {tenant_id, job_id, lease, kind, data}. Returns one row per lease, `ok`
+-- or `lost`; notes of a lost lease are not stored. Data beyond 64 KiB, 256 KiB of text or 64 levels
+-- keeps the start of its text. Takes no locks. Raises JF002.
 create or replace function jobforge.note_jobs(p_worker_id uuid, p_notes jsonb)
 returns table (job_id uuid, lease bigint, status text)
 language plpgsql security definer

@@ -1,9 +1,9 @@
--- What a job has done in earlier attempts, for the worker that holds it: an array of {kind, name,
--- index, result}, oldest first. A worker asks when a claimed job's flags have bit 4. This ends the
--- wait that the job was in: a sleep is over, an event that has not come did not come in time, a
--- gather has what became of its jobs (unless one of them runs again: then it waits once more). Null
--- when the lease is not held. Raises 54000 (program_limit_exceeded) when the steps have more than
--- 32 MiB of text together: claim_readable_jobs ends such a job. Locks the job.
+-- Workers call this for a claimed job whose flags have bit 4: returns the steps of its earlier
+-- attempts, an array of {kind, name, index, result}, oldest first. Ends the wait that the job was
+-- in: a sleep is over, an event that was not emitted has timed out, a gather gets the results of
+-- its jobs (or waits again if one of them runs again). Returns null if the lease is not held. Locks
+-- the job. Raises 54000 (program_limit_exceeded) if the steps have more than 32 MiB of text in
+-- total; claim_readable_jobs then ends the job.
 create or replace function jobforge.load_steps(
     p_worker_id uuid,
     p_tenant_id uuid,

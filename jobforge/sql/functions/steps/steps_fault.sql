@@ -1,5 +1,6 @@
--- Why the steps of a claimed job cannot be loaded, or null if they can. Uses a subtransaction, so
--- that the claim of other jobs continues. Called by claim_readable_jobs. Locks the job.
+-- Returns the reason why the steps of a claimed job cannot be loaded, or null if they can. Uses a
+-- subtransaction, so that the claim of other jobs continues. Locks the job. Called by
+-- claim_readable_jobs.
 create or replace function jobforge_private.steps_fault(
     p_worker_id uuid,
     p_tenant_id uuid,

@@ -1,10 +1,10 @@
--- The scheduler calls this: schedules that are due or have manual firings, of all tenants or the
--- one that is set, p_limit at most, the longest due first, without those in p_without. Returns one
--- document: `now` by this clock; `wake_at`, when the next schedule is due; `triggers`; and the
--- `definitions` that they name, with their parameters. A document has about 8 MiB of text, and the
--- jobs that it makes about 64 MiB: the next call returns the rest. A caller that could not record
--- some schedules names them in p_without, so that others are returned. Only reads, and holds no
--- lock: the answer may be large, and its reader frozen. Raises JF002.
+-- Schedulers call this for schedules that are due or have requested firings, of all tenants or that
+-- of app.tenant_id, p_limit at most, the longest due first, without those in p_without. Returns one
+-- document: `now` by the database's clock; `wake_at`, when the next schedule is due; `triggers`;
+-- and the `definitions` that they name, with their parameters. A document has about 8 MiB of text,
+-- and the jobs to be created from it about 64 MiB: the next call returns the rest. A caller that
+-- could not record some schedules names them in p_without, so that the others are returned. Only
+-- reads and takes no locks: the result may be large, and the caller may freeze. Raises JF002.
 create or replace function jobforge.due_schedules(
     p_limit integer default 1000,
     p_without uuid[] default '{}'
@@ -63,7 +63,7 @@ begin
         v_trigger.payload := jobforge_private.readable(v_trigger.payload);
         v_trigger.bytes := octet_length(v_trigger.payload::text);
         v_bytes := v_bytes + v_trigger.bytes;
-        -- What a template makes has 256 KiB at most.
+        -- A rendered template has at most 256 KiB.
         v_made := v_made + least(v_trigger.bytes, 262144)
                            * (cardinality(v_trigger.pending)
                               + case when v_trigger.is_due and v_trigger.catch_up = 'all'

@@ -1,10 +1,10 @@
--- Maintenance calls this once a minute: frees blocked jobs that wait for nothing any more, or only
--- for parents that have ended (is_awaited). As a rule there are none, because the transaction that
--- ends the last parent of a job frees the job. This is for jobs that an older release, a restore,
--- or a manual change of the tables has left behind. Checks p_limit blocked jobs at most, in order
--- of (tenant_id, id), from a position that is returned for the next call (null after the last), and
--- returns how many were freed. Locks the jobs that it frees and their stale rows of awaited_jobs,
--- and skips those that are locked. Raises JF002, and JF012 outside READ COMMITTED.
+-- Maintenance calls this once a minute to free blocked jobs that wait for nothing, or only for
+-- parents that have finished (is_awaited). As a rule there are none, because the transaction that
+-- finishes the last parent of a job frees the job; an older release, a restore, or a manual change
+-- of the tables may have left some. Checks at most p_limit blocked jobs in order of (tenant_id,
+-- id), from a position that is returned for the next call (null after the last), and returns how
+-- many were freed. Locks the jobs that it frees and their stale rows of awaited_jobs, and skips
+-- locked ones. Raises JF002, and JF012 outside READ COMMITTED.
 create or replace function jobforge.free_blocked_jobs(
     p_limit integer default 1000,
     inout after_tenant uuid default null,

@@ -1,7 +1,7 @@
--- A running job asks what it comes from: the jobs that it was to wait for, with what they returned,
--- and the workflow or batch that it is of. The callback of a batch gets the batch's jobs, the first
--- 10,000 of them. Each has the path of its node as `name` if it has one. Raises JF001, JF003 when
--- the lease is not held, JF005, JF006, JF007 (more than 32 MiB of text). Locks the job.
+-- Workers call this for a running job: returns the jobs that it waited for, with their results, and
+-- the workflow or batch that it belongs to. The callback of a batch gets the batch's jobs, the
+-- first 10,000 of them. Each has the path of its node as `name` if it has one. Locks the job.
+-- Raises JF001, JF003 if the lease is not held, JF005, JF006, JF007 (more than 32 MiB of text).
 create or replace function jobforge.load_parents(
     p_worker_id uuid,
     p_job_id uuid,

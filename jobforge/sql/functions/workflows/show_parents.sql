@@ -1,6 +1,7 @@
--- Jobs with how they ended, in the order of p_ids, for those that come after them. A job of another
--- workflow than p_workflow_id has that one's name before its own. Called by load_parents. Raises
--- JF007 beyond 32 MiB of text, which is what a job's process can be told, and reads no further.
+-- Returns jobs with their outcomes, in the order of p_ids, for the jobs that wait for them. The
+-- name of a job of another workflow than p_workflow_id starts with that workflow's name. Raises
+-- JF007 beyond 32 MiB of text, the limit of a message to a job's process, and reads no further.
+-- Called by load_parents.
 create or replace function jobforge_private.show_parents(
     p_tenant_id uuid,
     p_ids uuid[],

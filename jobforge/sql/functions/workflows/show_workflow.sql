@@ -1,5 +1,5 @@
--- A workflow or batch as people and programs see it. `counts` is how many of its jobs ended how,
--- once all have. Values beyond p_text bytes of text are left out (readable).
+-- Returns a workflow or batch as users see it. `counts` has the number of its jobs by outcome, once
+-- all have finished. Values beyond p_text bytes of text are left out (readable).
 create or replace function jobforge_private.show_workflow(
     p_workflow jobforge.workflows,
     p_text integer default 16777216

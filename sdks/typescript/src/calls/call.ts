@@ -1,38 +1,41 @@
 /** A call of one of the engine's functions, as a value that any connection can run. */
 
-import type { Json } from "../job.ts";
+import type { Json } from "../types/jobs.ts";
 
-/** Columns as the texts that Postgres sends. */
+/** The columns of a row, as the strings that Postgres sends. */
 export type Row = readonly (string | null)[];
 
 export interface Call<T> {
-  /** Of the function; under it the statement is prepared, where that is possible. */
+  /** The function's name. Where possible, the statement is prepared under this name. */
   readonly name: string;
   readonly text: string;
   readonly values: readonly (string | number | boolean | null)[];
   readonly decode: (rows: readonly Row[]) => T;
-  /** Prepared on the connections of a pool too. */
+  /** Whether connections of a pool prepare the statement too. */
   readonly isFrequent?: boolean;
 }
 
-/** For functions that return void. */
-export function nothing(): void {}
+/** Decodes the result of a function that returns void. */
+export function decodeNothing(): void {}
 
-/** The one column of the one row. */
-export function value(rows: readonly Row[]): string {
+/** Return the first column of the first row. */
+export function decodeValue(rows: readonly Row[]): string {
   return rows[0]?.[0] ?? "";
 }
 
-export function valueOrNull(rows: readonly Row[]): string | null {
+export function decodeValueOrNull(rows: readonly Row[]): string | null {
   return rows[0]?.[0] ?? null;
 }
 
-/** All rows in one column as JSON: so the answer is the same whatever the driver does with types. */
-export function documents<T>(rows: readonly Row[]): T[] {
+/**
+ * Parse the first column, a JSON array of all rows. JSON makes the result independent of the
+ * driver's type parsers.
+ */
+export function decodeDocuments<T>(rows: readonly Row[]): T[] {
   return JSON.parse(rows[0]?.[0] ?? "[]") as T[];
 }
 
-/** A text[] or uuid[] as Postgres reads it; null is the null of SQL. */
+/** Return a text[] or uuid[] literal; null elements become SQL nulls. */
 export function textArray(elements: readonly (string | null)[] | null): string | null {
   if (elements === null) return null;
   const quoted = elements.map((each) =>
@@ -41,7 +44,7 @@ export function textArray(elements: readonly (string | null)[] | null): string |
   return `{${quoted.join(",")}}`;
 }
 
-/** A jsonb[]; what is undefined or null is the null of SQL. */
+/** Return a jsonb[] literal; undefined and null elements become SQL nulls. */
 export function documentArray(elements: readonly (Json | undefined)[]): string {
   return textArray(elements.map((each) => (each == null ? null : JSON.stringify(each)))) ?? "{}";
 }

@@ -1,8 +1,8 @@
 /** Calls on a tenant's events, for applications. */
 
-import type { JsonObject } from "../job.ts";
-import { encode } from "../jsonb.ts";
-import { type Call, value } from "./call.ts";
+import type { JsonObject } from "../types/jobs.ts";
+import { encode } from "../types/jsonb.ts";
+import { type Call, decodeValue } from "./call.ts";
 
 /** Return the event's ID. */
 export function emitEvent(
@@ -18,6 +18,6 @@ export function emitEvent(
     name: "emit_event",
     text: "select jobforge.emit_event($1::text, $2::text::jsonb, $3::text::jsonb, $4::uuid)::text as answer",
     values: [name, encode(data, "data"), encode(options, "options"), tenantId],
-    decode: value,
+    decode: decodeValue,
   };
 }

@@ -1,6 +1,7 @@
 /**
- * Calls on a tenant's jobs, for applications. Each answers one text, `answer`. JSON goes as a text:
- * postgres.js would write what it takes for jsonb once more as JSON.
+ * Calls on a tenant's jobs, for applications. Each returns one string column, `answer`, which all
+ * drivers read in the same way. JSON arguments are sent as text, because postgres.js would encode a
+ * jsonb argument a second time.
  */
 
 import type {
@@ -12,9 +13,9 @@ import type {
   Json,
   JsonObject,
   State,
-} from "../job.ts";
-import { encode } from "../jsonb.ts";
-import { type Call, documents, value, valueOrNull } from "./call.ts";
+} from "../types/jobs.ts";
+import { encode } from "../types/jsonb.ts";
+import { type Call, decodeDocuments, decodeValue, decodeValueOrNull } from "./call.ts";
 
 export function enqueueJob(job: JobRequest, tenantId: string | null): Call<Enqueued[]> {
   const { definition, payload = {}, ...options } = job;
@@ -23,12 +24,12 @@ export function enqueueJob(job: JobRequest, tenantId: string | null): Call<Enque
     text: `select json_build_array(json_build_object('job_id', e.job_id, 'status', e.status))::text as answer
   from jobforge.enqueue_job($1::text, $2::text::jsonb, $3::text::jsonb, $4::uuid) as e`,
     values: [definition, encode(payload, "payload"), encode(options, "options"), tenantId],
-    decode: documents<Enqueued>,
+    decode: decodeDocuments<Enqueued>,
     isFrequent: true,
   };
 }
 
-/** All or nothing. The answers come in the order of the jobs. */
+/** Enqueue all jobs or none. The results are in the order of the jobs. */
 export function enqueueJobs(
   jobs: readonly JobRequest[],
   tenantId: string | null,
@@ -39,11 +40,11 @@ export function enqueueJobs(
                           order by e.index), '[]')::text as answer
   from jobforge.enqueue_jobs($1::text::jsonb, $2::uuid) as e`,
     values: [encode(jobs, "payload"), tenantId],
-    decode: documents<Enqueued>,
+    decode: decodeDocuments<Enqueued>,
   };
 }
 
-/** As enqueueJobs, for jobs that differ in their payloads only: see areAlike. */
+/** Like enqueueJobs, for jobs that differ only in their payloads (areUniform). */
 export function enqueueAlike(
   jobs: readonly [JobRequest, ...JobRequest[]],
   tenantId: string | null,
@@ -55,14 +56,17 @@ export function enqueueAlike(
     text: `select jobforge.enqueue_payloads($1::text, $2::text::jsonb, $3::text::jsonb, $4::uuid)::text as answer`,
     values: [definition, encode(payloads, "payload"), encode(options, "options"), tenantId],
     decode: (rows) => {
-      const first = value(rows) as string;
-      return jobs.map((_job, n) => ({ job_id: nthId(first, n), status: "created" }));
+      const first = decodeValue(rows) as string;
+      return jobs.map((_job, n) => ({ job_id: computeNthId(first, n), status: "created" }));
     },
   };
 }
 
-/** Whether they share all but their payloads. Keys they have each. */
-export function areAlike(
+/**
+ * Whether the jobs differ only in their payloads and none has an idempotency key, which is unique
+ * per job.
+ */
+export function areUniform(
   jobs: readonly JobRequest[],
 ): jobs is readonly [JobRequest, ...JobRequest[]] {
   const [first] = jobs;
@@ -75,8 +79,10 @@ export function areAlike(
   );
 }
 
-/** Ids of a batch count up in their last eight digits. */
-function nthId(first: string, n: number): string {
+/**
+ * Return the ID of the nth job of a batch: batch IDs are consecutive in their last eight digits.
+ */
+function computeNthId(first: string, n: number): string {
   const digits = Number.parseInt(first.slice(28), 16) + n;
   return first.slice(0, 28) + digits.toString(16).padStart(8, "0");
 }
@@ -93,7 +99,7 @@ export function getJob(jobId: string, tenantId: string | null): Call<History> {
     text: `select json_build_array(row_to_json(g))::text as answer
   from jobforge.get_job($1::uuid, $2::uuid) as g`,
     values: [jobId, tenantId],
-    decode: (rows) => documents<History>(rows)[0] as History,
+    decode: (rows) => decodeDocuments<History>(rows)[0] as History,
   };
 }
 
@@ -102,7 +108,7 @@ export interface Page {
   readonly before?: string;
 }
 
-/** Newest first; `before` is the last id of the page before. */
+/** Return jobs, newest first. `before` is the last ID of the previous page. */
 export function listJobs(
   which: JobFilter,
   page: Page,
@@ -113,7 +119,7 @@ export function listJobs(
     text: `select coalesce(json_agg(row_to_json(l)), '[]')::text as answer
   from jobforge.list_jobs($1::text::jsonb, $2::integer, $3::uuid, $4::uuid) as l`,
     values: [encode(which, "filter"), page.limit ?? 50, page.before ?? null, tenantId],
-    decode: documents<JobListing>,
+    decode: decodeDocuments<JobListing>,
   };
 }
 
@@ -126,11 +132,11 @@ export function cancelJob(
     name: "cancel_job",
     text: "select jobforge.cancel_job($1::uuid, $2::text, $3::uuid) as answer",
     values: [jobId, reason, tenantId],
-    decode: (rows) => value(rows) as State,
+    decode: (rows) => decodeValue(rows) as State,
   };
 }
 
-/** Answers the job that will run. */
+/** Return the ID of the job that will run. */
 export function retryJob(
   jobId: string,
   payload: JsonObject | null,
@@ -141,7 +147,7 @@ export function retryJob(
     name: "retry_job",
     text: "select jobforge.retry_job($1::uuid, $2::text::jsonb, $3::integer, $4::uuid)::text as answer",
     values: [jobId, payload === null ? null : encode(payload, "payload"), attempts, tenantId],
-    decode: value,
+    decode: decodeValue,
   };
 }
 
@@ -158,7 +164,7 @@ export function explainJob(jobId: string, tenantId: string | null): Call<Explana
     text: `select coalesce(json_agg(row_to_json(e)), '[]')::text as answer
   from jobforge.explain_job($1::uuid, $2::uuid) as e`,
     values: [jobId, tenantId],
-    decode: documents<Explanation>,
+    decode: decodeDocuments<Explanation>,
   };
 }
 
@@ -167,11 +173,14 @@ export function findTenant(slug: string): Call<string> {
     name: "find_tenant",
     text: "select jobforge.find_tenant($1::text)::text as answer",
     values: [slug],
-    decode: value,
+    decode: decodeValue,
   };
 }
 
-/** Ends a running job within the caller's own transaction; LeaseLost when it is not held. */
+/**
+ * Complete a running job in the caller's own transaction. Throws LeaseLost if the lease is not
+ * held.
+ */
 export function completeJob(
   token: { readonly tenant_id: string; readonly job_id: string; readonly lease: string },
   workerId: string,
@@ -181,6 +190,6 @@ export function completeJob(
     name: "complete_job",
     text: "select jobforge.complete_job($1::uuid, $2::uuid, $3::uuid, $4::bigint, $5::text::jsonb) as answer",
     values: [token.tenant_id, token.job_id, workerId, token.lease, encode(outcome, "result")],
-    decode: valueOrNull,
+    decode: decodeValueOrNull,
   };
 }

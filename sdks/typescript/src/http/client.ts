@@ -1,7 +1,7 @@
-/** Jobs over HTTP, for programs that have no database: one method for each route they need. */
+/** A client of the HTTP API for programs without a database connection. */
 
+import { classFromCode } from "../db/sqlstates.ts";
 import { ConfigError, type JobForgeError, Unavailable } from "../errors.ts";
-import { byCode } from "../sqlstates.ts";
 import type { components, operations } from "./types.ts";
 
 type Schemas = components["schemas"];
@@ -19,13 +19,13 @@ export interface ServerOptions {
   readonly url: string;
   /** `jf_…` */
   readonly key: string;
-  /** For a super admin: the tenant to act for, by id or slug. */
+  /** UUID or slug of the tenant to act for. Only for an operator's key. */
   readonly tenant?: string;
   readonly timeoutMs?: number;
   readonly fetch?: typeof globalThis.fetch;
 }
 
-interface Asked {
+interface RequestParts {
   readonly query?: ListQuery;
   readonly body?: unknown;
   readonly headers?: Readonly<Record<string, string>>;
@@ -45,18 +45,22 @@ export class ServerClient {
     this.#base = `${options.url.replace(/\/+$/, "")}/api/v1`;
   }
 
-  /** The same `requestKey` and job within 24 hours have the same answer. */
-  async enqueue(job: NewJob, requestKey?: string): Promise<CreatedJobView> {
-    return await this.#ask("POST", "/jobs", { body: job, headers: repeated(requestKey) });
+  /**
+   * Enqueue a job. Requests with the same `requestKey` within 24 hours create one job and return
+   * the same response.
+   */
+  async enqueue(job: NewJob, requestKey?: string): Promise<MadeJob> {
+    return await this.#request("POST", "/jobs", {
+      body: job,
+      headers: idempotencyHeaders(requestKey),
+    });
   }
 
-  /** All or none, in their order. */
-  async enqueueMany(
-    jobs: readonly NewJob[],
-    requestKey?: string,
-  ): Promise<readonly CreatedJobView[]> {
-    const asked = { body: { jobs }, headers: repeated(requestKey) };
-    return (await this.#ask<Schemas["Items_CreatedJobView_"]>("POST", "/jobs/batch", asked)).items;
+  /** Enqueue all jobs or none. The results are in the order of the jobs. */
+  async enqueueMany(jobs: readonly NewJob[], requestKey?: string): Promise<readonly MadeJob[]> {
+    const parts = { body: { jobs }, headers: idempotencyHeaders(requestKey) };
+    return (await this.#request<Schemas["Items_CreatedJobView_"]>("POST", "/jobs/batch", parts))
+      .items;
   }
 
   async getJob(jobId: string): Promise<ServedJob> {
@@ -64,58 +68,61 @@ export class ServerClient {
   }
 
   async getHistory(jobId: string): Promise<JobHistory> {
-    return await this.#ask("GET", `/jobs/${encodeURIComponent(jobId)}`);
+    return await this.#request("GET", `/jobs/${encodeURIComponent(jobId)}`);
   }
 
-  /** Newest first; `next` is the `cursor` of the page after. */
+  /** Return jobs, newest first. `next` of a page is the `cursor` of the following page. */
   async listJobs(query: ListQuery = {}): Promise<JobPage> {
-    return await this.#ask("GET", "/jobs", { query });
+    return await this.#request("GET", "/jobs", { query });
   }
 
-  /** Answers `canceled`, or `canceling` when its worker has to stop it first. */
+  /** Return `canceled`, or `canceling` if the job's worker has to stop it first. */
   async cancelJob(jobId: string, reason?: string): Promise<Schemas["State"]> {
     const path = `/jobs/${encodeURIComponent(jobId)}/cancel`;
-    return (await this.#ask<Schemas["JobState"]>("POST", path, { body: { reason } })).state;
+    return (await this.#request<Schemas["JobState"]>("POST", path, { body: { reason } })).state;
   }
 
-  /** Answers the id of the job that will run. */
+  /** Return the ID of the job that will run. */
   async retryJob(jobId: string, given: Schemas["RetryBody"] = {}): Promise<string> {
     const path = `/jobs/${encodeURIComponent(jobId)}/retry`;
-    return (await this.#ask<Schemas["JobId"]>("POST", path, { body: given })).id;
+    return (await this.#request<Schemas["JobId"]>("POST", path, { body: given })).id;
   }
 
-  /** When a schedule would fire next, or the payload that an event would make; nothing is saved. */
+  /**
+   * Return when a schedule would fire next, or the payload that an event would produce. Nothing is
+   * saved.
+   */
   async previewTrigger(trigger: PreviewRequest): Promise<Preview> {
-    return await this.#ask("POST", "/triggers/preview", { body: trigger });
+    return await this.#request("POST", "/triggers/preview", { body: trigger });
   }
 
-  async #ask<T>(method: string, path: string, asked: Asked = {}): Promise<T> {
+  async #request<T>(method: string, path: string, parts: RequestParts = {}): Promise<T> {
     const { key, tenant, timeoutMs = TIMEOUT_MS, fetch = globalThis.fetch } = this.#options;
-    const response = await answered(() =>
-      fetch(`${this.#base}${path}${searchOf(asked.query)}`, {
+    const response = await fetchOrUnavailable(() =>
+      fetch(`${this.#base}${path}${buildSearch(parts.query)}`, {
         method,
         redirect: "error",
         signal: AbortSignal.timeout(timeoutMs),
         headers: {
           authorization: `Bearer ${key}`,
-          ...(asked.body === undefined ? {} : { "content-type": "application/json" }),
+          ...(parts.body === undefined ? {} : { "content-type": "application/json" }),
           ...(tenant === undefined ? {} : { "x-jobforge-tenant": tenant }),
-          ...asked.headers,
+          ...parts.headers,
         },
-        body: asked.body === undefined ? null : JSON.stringify(asked.body),
+        body: parts.body === undefined ? null : JSON.stringify(parts.body),
       }),
     );
-    const text = await answered(() => response.text());
-    if (!response.ok) throw problemOf(response.status, text);
+    const text = await fetchOrUnavailable(() => response.text());
+    if (!response.ok) throw errorFromProblem(response.status, text);
     return JSON.parse(text) as T;
   }
 }
 
-function repeated(requestKey: string | undefined): Record<string, string> {
+function idempotencyHeaders(requestKey: string | undefined): Record<string, string> {
   return requestKey === undefined ? {} : { "idempotency-key": requestKey };
 }
 
-function searchOf(query: ListQuery = {}): string {
+function buildSearch(query: ListQuery = {}): string {
   const search = new URLSearchParams();
   for (const [name, value] of Object.entries(query)) {
     for (const each of Array.isArray(value) ? value : [value]) {
@@ -125,9 +132,9 @@ function searchOf(query: ListQuery = {}): string {
   return search.size > 0 ? `?${search}` : "";
 }
 
-async function answered<T>(ask: () => Promise<T>): Promise<T> {
+async function fetchOrUnavailable<T>(send: () => Promise<T>): Promise<T> {
   try {
-    return await ask();
+    return await send();
   } catch (error) {
     const cause = error instanceof Error && error.cause instanceof Error ? error.cause : error;
     throw new Unavailable(`the server cannot be reached: ${(cause as Error).message}`, {
@@ -136,12 +143,15 @@ async function answered<T>(ask: () => Promise<T>): Promise<T> {
   }
 }
 
-/** The class that the problem's code names; a proxy before the server may answer something else. */
-function problemOf(status: number, text: string): JobForgeError {
+/**
+ * Return the error of the class that the problem's code names. Any other response comes from a
+ * proxy in front of the server.
+ */
+function errorFromProblem(status: number, text: string): JobForgeError {
   try {
     const problem = JSON.parse(text) as Schemas["Problem"];
     const field = problem.errors?.[0]?.field ?? undefined;
-    return new (byCode(problem.code))(problem.detail, { field, detail: { ...problem } });
+    return new (classFromCode(problem.code))(problem.detail, { field, detail: { ...problem } });
   } catch {
     return new Unavailable(`the server answered ${status}`, { detail: { status } });
   }

@@ -1,4 +1,4 @@
-/** The HTTP API: a client for jobs, and the types of everything that it speaks. */
+/** The HTTP API: a client for jobs, and the types of its requests and responses. */
 
 export * from "./client.ts";
 export type { components, operations, paths } from "./types.ts";

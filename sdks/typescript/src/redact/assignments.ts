@@ -1,15 +1,15 @@
 /**
- * Secrets that a text gives under their name: `password=…`, `"api_key": "…"`, `Cookie: …`.
+ * Hides secrets that a text assigns to their name: `password=…`, `"api_key": "…"`, `Cookie: …`.
  *
- * The text is read once. At each name that isSecretName knows, the value after it is found by how
- * it begins (a quote, a bracket, a plain word) and eaten to its end, and the reading goes on there.
- * When in doubt more is hidden rather than less.
+ * The text is read once. After each name that isSecretName recognizes, the first character of the
+ * value (a quote, a bracket, or a plain word) determines how the value is matched to its end; the
+ * search continues there. In doubtful cases, more text is hidden rather than less.
  */
 
 import { isHeaderName, isSecretName } from "./names.ts";
 
-// The part of a name by which it is noticed; isSecretName decides with the whole of it.
-const NOTICED = [
+// Substrings of secret names, for a fast search; isSecretName decides on the whole name.
+const NAME_HINTS = [
   "pass(?:word|wd|phrase|code)|pwd|secret|token|credential|creds|cookie",
   "auth(?:orization)?|bearer|jwt|t?otp|cv[vc]|dsn",
   "(?:api|private|access|account|auth|encryption|master|service|session|shared|signing|ssh|storage)" +
@@ -18,24 +18,25 @@ const NOTICED = [
 // The value of a pair, `["Cookie", "…"]`, or of `{"name": "Cookie", "value": "…"}`.
 const BESIDE = String.raw`[ \t]{0,8},\s{0,8}(?:\\{0,8}["']value\\{0,8}["'][ \t]{0,8}:[ \t]{0,8})?`;
 const NAME = new RegExp(
-  `(?:${NOTICED})(?=([\\w-]{0,40}))\\1` +
+  `(?:${NAME_HINTS})(?=([\\w-]{0,40}))\\1` +
     String.raw`(?<quote>\\{0,8}["'])?\]?` +
     String.raw`(?<sign>[ \t]{0,8}(?:=>|:=|==?|:|>)[ \t]{0,8}|${BESIDE}|[ \t]{1,8})`,
   "gid",
 );
-// Without one of these no name can be there: looking for them is much faster.
+// A text without any of these substrings contains no secret name. This check is much faster than
+// NAME.
 const HINT = /pass|pwd|secret|token|cred|cookie|auth|bearer|jwt|otp|cv|dsn|key|session|connection/i;
 const LETTER = /[A-Za-z0-9_.-]/;
-const LONGEST_BEFORE = 40;
+const MAX_PREFIX_LENGTH = 40;
 
 const OPENING = /[bBrRuUfF]{0,2}(\\*)(["'])/y;
-// Begins at the first of a row of backslashes only, or a long row would be counted from each.
+// Matches only at the first backslash of a run: matching at each of them would take quadratic time.
 const CLOSING = /(?<!\\)(\\*)(["'])|\n/g;
 const BRACKETS = /[\][(){}\n]/g;
 const OPEN = "[({";
-const LONGEST_BRACKET = 8192;
+const MAX_BRACKET_LENGTH = 8192;
 
-// A quote inside a value belongs to it, unless what follows shows that a text ends there.
+// A quote inside a value belongs to the value unless the following characters end a string.
 const INNER_QUOTE = String.raw`["'](?![\s,;:)}\]\\]|$)`;
 const WORD = new RegExp(`(?:[^\\s&"'<>]|${INNER_QUOTE})*`, "y");
 const LINE = new RegExp(`(?:[^\\r\\n"'<>]|${INNER_QUOTE})*`, "y");
@@ -61,7 +62,7 @@ const AROUND = " \t,;)}]";
 
 type Span = readonly [start: number, end: number];
 
-interface Found {
+interface NameMatch {
   readonly start: number;
   readonly end: number;
   readonly quote: string | undefined;
@@ -69,26 +70,26 @@ interface Found {
   readonly nameEnd: number;
 }
 
-/** The text without the values of secret names. */
-export function hideAssigned(text: string, marker: string): string {
+/** Replace the values of secret names by the marker. */
+export function hideAssignments(text: string, marker: string): string {
   if (!HINT.test(text)) return text;
   const parts: string[] = [];
   let done = 0;
-  let place = 0;
-  for (let found = nextName(text, place); found; found = nextName(text, place)) {
-    place = found.end;
-    const span = valueAfter(text, found);
+  let position = 0;
+  for (let found = nextName(text, position); found; found = nextName(text, position)) {
+    position = found.end;
+    const span = findValue(text, found);
     if (span === null) continue;
     const [start, end] = span;
-    if (HARMLESS.has(stripped(text.slice(start, end)).toLowerCase())) continue;
+    if (HARMLESS.has(stripPunctuation(text.slice(start, end)).toLowerCase())) continue;
     parts.push(text.slice(done, start), marker);
-    done = place = end;
+    done = position = end;
   }
   return parts.length > 0 ? parts.join("") + text.slice(done) : text;
 }
 
-function nextName(text: string, place: number): Found | null {
-  NAME.lastIndex = place;
+function nextName(text: string, position: number): NameMatch | null {
+  NAME.lastIndex = position;
   const match = NAME.exec(text);
   if (match === null) return null;
   const quoteAt = match.indices?.groups?.quote;
@@ -102,65 +103,65 @@ function nextName(text: string, place: number): Found | null {
   };
 }
 
-/** Where the value of this name begins and ends; null when it is no secret. */
-function valueAfter(text: string, found: Found): Span | null {
-  const [name, nameStart] = nameOf(text, found);
+/** Return the start and end of the name's value, or null if it is not a secret. */
+function findValue(text: string, found: NameMatch): Span | null {
+  const [name, nameStart] = readName(text, found);
   if (!isSecretName(name)) return null;
   const start = found.end;
   const sign = found.sign.trim();
-  if (sign === ">") return text[nameStart - 1] === "<" ? matched(ELEMENT, text, start) : null;
+  if (sign === ">") return text[nameStart - 1] === "<" ? matchSpan(ELEMENT, text, start) : null;
   if (sign === "" && !standsForAssignment(name, text[start] ?? "")) return null;
-  if (sign.startsWith(",")) return beside(text, found, nameStart);
-  const span = enclosed(text, start, found.quote !== undefined);
+  if (sign.startsWith(",")) return matchPair(text, found, nameStart);
+  const span = matchEnclosed(text, start, found.quote !== undefined);
   if (span !== null || found.quote === undefined) {
-    return span ?? bare(text, start, name, nameStart, sign);
+    return span ?? matchBare(text, start, name, nameStart, sign);
   }
-  return matched(SCALAR, text, start);
+  return matchSpan(SCALAR, text, start);
 }
 
-/** A value that follows its name as the next element. */
-function beside(text: string, found: Found, nameStart: number): Span | null {
+/** Match a value that follows its name as the next element. */
+function matchPair(text: string, found: NameMatch, nameStart: number): Span | null {
   if (found.quote === undefined) return null;
-  if (found.sign.trimEnd().endsWith(":")) return enclosed(text, found.end, true);
+  if (found.sign.trimEnd().endsWith(":")) return matchEnclosed(text, found.end, true);
   const before = text
-    .slice(Math.max(0, nameStart - LONGEST_BEFORE), nameStart)
+    .slice(Math.max(0, nameStart - MAX_PREFIX_LENGTH), nameStart)
     .replace(/[\\"'b]+$/, "");
   if (!before.endsWith("[") && !before.endsWith("(")) return null;
-  const opening = at(OPENING, text, found.end);
+  const opening = matchAt(OPENING, text, found.end);
   if (opening === null) return null;
-  const end = closingOf(text, opening);
-  // Of three elements or more none is a name.
-  const after = text.slice(end, end + LONGEST_BEFORE).replace(/^[\\"' \t\n]+/, "");
+  const end = findClosing(text, opening);
+  // In a list of three or more elements, no element is the name of the next one.
+  const after = text.slice(end, end + MAX_PREFIX_LENGTH).replace(/^[\\"' \t\n]+/, "");
   if (!after.startsWith("]") && !after.startsWith(")")) return null;
   return [opening.index + opening[0].length, end];
 }
 
-/** A value in quotes or brackets. */
-function enclosed(text: string, start: number, isJson: boolean): Span | null {
-  const opening = at(OPENING, text, start);
-  if (opening !== null) return [start + opening[0].length, closingOf(text, opening)];
+/** Match a value in quotes or brackets. */
+function matchEnclosed(text: string, start: number, isJson: boolean): Span | null {
+  const opening = matchAt(OPENING, text, start);
+  if (opening !== null) return [start + opening[0].length, findClosing(text, opening)];
   const first = text[start];
   if (first !== undefined && OPEN.includes(first))
-    return [start, endOfBrackets(text, start, isJson)];
+    return [start, findBracketEnd(text, start, isJson)];
   return null;
 }
 
-function bare(
+function matchBare(
   text: string,
   start: number,
   name: string,
   nameStart: number,
   sign: string,
 ): Span | null {
-  if (isHeaderName(name) || (sign === ":" && beginsALine(text, nameStart))) {
-    return matched(LINE, text, start);
+  if (isHeaderName(name) || (sign === ":" && startsLine(text, nameStart))) {
+    return matchSpan(LINE, text, start);
   }
-  const span = matched(WORD, text, start);
+  const span = matchSpan(WORD, text, start);
   return sign === ":" && isProse(name, text.slice(...span)) ? null : span;
 }
 
-function nameOf(text: string, found: Found): readonly [string, number] {
-  const lowest = Math.max(0, found.start - LONGEST_BEFORE);
+function readName(text: string, found: NameMatch): readonly [string, number] {
+  const lowest = Math.max(0, found.start - MAX_PREFIX_LENGTH);
   let start = found.start;
   while (start > lowest && LETTER.test(text[start - 1] ?? "")) start -= 1;
   return [text.slice(start, found.nameEnd).replace(/\]+$/, ""), start];
@@ -172,79 +173,98 @@ function standsForAssignment(name: string, first: string): boolean {
   return first === "'" && name.toLowerCase().endsWith("password");
 }
 
-/** Where the quoted value ends: at its closing quote, or with the line when there is none. */
-function closingOf(text: string, opening: RegExpExecArray): number {
+/**
+ * Return the end of the quoted value: its closing quote, or the end of the line if the quote is not
+ * closed.
+ */
+function findClosing(text: string, opening: RegExpExecArray): number {
   const depth = opening[1]?.length ?? 0;
   const quote = opening[2];
-  let place = opening.index + opening[0].length;
-  for (let closing = at(CLOSING, text, place); closing; closing = at(CLOSING, text, place)) {
-    place = closing.index + closing[0].length;
+  let position = opening.index + opening[0].length;
+  for (
+    let closing = matchAt(CLOSING, text, position);
+    closing;
+    closing = matchAt(CLOSING, text, position)
+  ) {
+    position = closing.index + closing[0].length;
     if (closing[2] === undefined) return closing.index;
-    // JSON within JSON: n backslashes opened it; a quote inside has 2n + 1 of them.
+    // Nested JSON: if n backslashes precede the opening quote, 2n + 1 precede a quote inside the
+    // value.
     const count = closing[1]?.length ?? 0;
-    if (closing[2] === quote && count % (2 * depth + 2) === depth) return place - 1 - depth;
+    if (closing[2] === quote && count % (2 * depth + 2) === depth) return position - 1 - depth;
   }
   return text.length;
 }
 
-/** In JSON a value may take many lines; elsewhere it ends with the line at the latest. */
-function endOfBrackets(text: string, start: number, isJson: boolean): number {
-  const limit = Math.min(text.length, start + LONGEST_BRACKET);
+/**
+ * Return the end of the bracketed value. In JSON it may span lines; elsewhere it ends with the line
+ * at the latest.
+ */
+function findBracketEnd(text: string, start: number, isJson: boolean): number {
+  const limit = Math.min(text.length, start + MAX_BRACKET_LENGTH);
   let depth = 0;
-  let place = start;
-  for (let found = at(BRACKETS, text, place); found; found = at(BRACKETS, text, place)) {
+  let position = start;
+  for (
+    let found = matchAt(BRACKETS, text, position);
+    found;
+    found = matchAt(BRACKETS, text, position)
+  ) {
     if (found.index >= limit) break;
-    place = found.index + 1;
+    position = found.index + 1;
     if (found[0] === "\n") {
       if (isJson) continue;
       return found.index;
     }
     depth += OPEN.includes(found[0]) ? 1 : -1;
-    if (depth === 0) return endOfJoined(text, place);
+    if (depth === 0) return findJoinedEnd(text, position);
   }
   return limit;
 }
 
-/** What is written against a closing bracket, as in `[redacted]rest`, belongs to the value. */
-function endOfJoined(text: string, end: number): number {
-  return /[\p{L}\p{N}]/u.test(text[end] ?? "") ? matched(WORD, text, end)[1] : end;
+/** Text directly after a closing bracket, as in `[redacted]rest`, belongs to the value. */
+function findJoinedEnd(text: string, end: number): number {
+  return /[\p{L}\p{N}]/u.test(text[end] ?? "") ? matchSpan(WORD, text, end)[1] : end;
 }
 
-function beginsALine(text: string, start: number): boolean {
-  const lowest = Math.max(0, start - LONGEST_BEFORE);
+function startsLine(text: string, start: number): boolean {
+  const lowest = Math.max(0, start - MAX_PREFIX_LENGTH);
   const before = text.slice(lowest, start);
   const line = before.lastIndexOf("\n");
   if (line < 0 && lowest > 0) return false;
   return LIST_MARK.test(before.slice(line + 1));
 }
 
-/** "unexpected token: expected a comma" tells no token. */
+/** Whether the text is prose, such as "unexpected token: expected a comma". */
 function isProse(name: string, value: string): boolean {
   return (
-    name.toLowerCase().endsWith("token") && /^\p{L}+$/u.test(value.slice(0, endOf(value, ".,;")))
+    name.toLowerCase().endsWith("token") &&
+    /^\p{L}+$/u.test(value.slice(0, trimmedLength(value, ".,;")))
   );
 }
 
-function stripped(value: string): string {
-  const end = endOf(value, AROUND);
+function stripPunctuation(value: string): string {
+  const end = trimmedLength(value, AROUND);
   let start = 0;
   while (start < end && AROUND.includes(value[start] ?? "")) start += 1;
   return value.slice(start, end);
 }
 
-/** Where the value ends without these letters. A pattern would try from each of them to the last. */
-function endOf(value: string, letters: string): number {
+/**
+ * Return the length of the value without trailing `letters`. A regular expression would take
+ * quadratic time.
+ */
+function trimmedLength(value: string, letters: string): number {
   let end = value.length;
   while (end > 0 && letters.includes(value[end - 1] ?? "")) end -= 1;
   return end;
 }
 
-function matched(pattern: RegExp, text: string, start: number): Span {
-  const match = at(pattern, text, start);
+function matchSpan(pattern: RegExp, text: string, start: number): Span {
+  const match = matchAt(pattern, text, start);
   return [start, match ? start + match[0].length : start];
 }
 
-function at(pattern: RegExp, text: string, place: number): RegExpExecArray | null {
-  pattern.lastIndex = place;
+function matchAt(pattern: RegExp, text: string, position: number): RegExpExecArray | null {
+  pattern.lastIndex = position;
   return pattern.exec(text);
 }

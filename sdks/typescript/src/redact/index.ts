@@ -1,146 +1,161 @@
 /**
- * Hides secrets in whatever is shown: log lines, output tails, errors, notes.
+ * Hides secrets in all output: log lines, output tails, errors, notes.
  *
- * Three things make a value secret: the name it stands under (names.ts), its form (shapes.ts, and
- * assignments.ts for names within a text), and having been registered (registry.ts). The cases in
- * contract/cases/redaction.json hold for every language.
+ * A value is secret because of its name (names.ts; assignments.ts for names within a text), its
+ * form (shapes.ts), or because it was registered (registry.ts). The cases in
+ * contract/cases/redaction.json apply to all languages.
  */
 
-import type { Json, JsonObject } from "../job.ts";
-import { legible } from "../jsonb.ts";
-import { hideAssigned } from "./assignments.ts";
+import type { Json, JsonObject } from "../types/jobs.ts";
+import { replaceUnencodable } from "../types/jsonb.ts";
+import { hideAssignments } from "./assignments.ts";
 import { isSecretName } from "./names.ts";
-import { CURRENT_SCOPE, HANDED, MARKER, OPERATOR, register, type Scope } from "./scope.ts";
-import { hidePrivateKeys, hideShapes, withoutPemEnd } from "./shapes.ts";
+import {
+  CURRENT_SCOPE,
+  JOB_SECRETS,
+  MARKER,
+  OPERATOR_SECRETS,
+  type RedactionScope,
+  register,
+} from "./scope.ts";
+import { hidePemEnd, hidePrivateKeys, hideShapes } from "./shapes.ts";
 
 export { canBeHidden } from "./registry.ts";
-export { jobScope, LOG_SCOPE, MARKER, type Scope } from "./scope.ts";
+export { jobScope, LOG_SCOPE, MARKER, type RedactionScope } from "./scope.ts";
 export { isSecretName };
 
 const DEEPEST = 100;
-const LONGEST_AT_CUT = 4096;
-// More than this under `tokens` or `keys` may be a secret, less is their number.
-const MOST_COUNTED = 10_000;
+const CUT_MARGIN = 4096;
+// A number up to this under `tokens` or `keys` is a count; a larger one may be a secret.
+const MAX_COUNT = 10_000;
 /** Why a value is not registered, for a warning. */
 export const UNSAFE =
   "not hidden where it is printed: a secret must have 8 characters or more, and 12 if it is a" +
   " single word of letters";
 
 /**
- * Hides this value from now on: in a job, in the output of its tenant's jobs; elsewhere, in the
- * output of all jobs. Returns false for a value that cannot be hidden: one of less than 8
- * characters, or a single word of letters of less than 12.
+ * Redact this value from now on: in a job, in the output of its tenant's jobs; elsewhere, in the
+ * output of all jobs. Returns false if the value cannot be redacted because it has fewer than 8
+ * characters, or fewer than 12 for a single word of letters.
  */
 export function registerSecret(value: string): boolean {
   return register(value);
 }
 
-/** Hides a secret of the installation in logs. It is never forgotten. */
+/** Redact a secret of the installation in logs. Such secrets are never evicted. */
 export function registerOperatorSecret(value: string): boolean {
-  return OPERATOR.add(value);
+  return OPERATOR_SECRETS.add(value);
 }
 
-/** Hides a secret that a job was given in logs; the job's scope hides it in its output. */
-export function registerHandedSecret(value: string): boolean {
-  return HANDED.add(value);
+/**
+ * Redact a secret that a job received in logs. The job's own scope redacts it in the job's output.
+ */
+export function registerJobSecret(value: string): boolean {
+  return JOB_SECRETS.add(value);
 }
 
-/** The value with every secret in it hidden; what JSON cannot hold becomes a text. */
+/** Return the value with all secrets redacted. Values that JSON cannot represent become strings. */
 export function redact(value: unknown): Json {
   return hide(value, CURRENT_SCOPE);
 }
 
-/** The text with every secret in it hidden. */
+/** Return the text with all secrets redacted. */
 export function redactText(text: string): string {
   return hideText(text, CURRENT_SCOPE);
 }
 
-/** The value with every secret hidden that is one in this scope. */
-export function hide(value: unknown, scope: Scope): Json {
-  return redacted(legible(value), scope, 0);
+/** Return the value with the secrets of this scope redacted. */
+export function hide(value: unknown, scope: RedactionScope): Json {
+  return redactJson(replaceUnencodable(value), scope, 0);
 }
 
-export function hideObject(value: JsonObject, scope: Scope): JsonObject {
+export function hideObject(value: JsonObject, scope: RedactionScope): JsonObject {
   return hide(value, scope) as JsonObject;
 }
 
-export function hideText(text: string, scope: Scope): string {
-  return withoutTelling(scope.hide(text));
+export function hideText(text: string, scope: RedactionScope): string {
+  return hideRecognizable(scope.hide(text));
 }
 
-/** The text without the secrets that their name or their form gives away. */
-function withoutTelling(text: string): string {
-  // Private keys first: they hold lines and signs that the others would take for ends.
-  return hideShapes(hideAssigned(hidePrivateKeys(text, MARKER), MARKER), MARKER);
+/** Hide secrets that are recognizable by their name or form. */
+function hideRecognizable(text: string): string {
+  // Private keys first: they contain line ends and characters at which the other patterns would
+  // stop.
+  return hideShapes(hideAssignments(hidePrivateKeys(text, MARKER), MARKER), MARKER);
 }
 
 /**
- * The end of an output with every secret hidden, also one that the cut went through: when it
- * `isCut`, the first line is incomplete and is left out, up to 4,096 characters of it.
+ * Redact the tail of an output, including a secret that was cut in two. If `isCut`, the incomplete
+ * first line is dropped, at most 4,096 characters of it.
  */
-export function hideInTail(text: string, isCut: boolean, scope: Scope): string {
+export function redactTail(text: string, isCut: boolean, scope: RedactionScope): string {
   if (!isCut) return hideText(text, scope);
-  const whole = withoutPemEnd(scope.withoutRest(text.replace(/^\ufffd+/, "")), MARKER);
+  const whole = hidePemEnd(scope.stripCutValue(text.replace(/^\ufffd+/, "")), MARKER);
   const shown = hideText(whole, scope);
-  const line = shown.slice(0, LONGEST_AT_CUT).indexOf("\n");
-  return shown.slice(line >= 0 ? line + 1 : LONGEST_AT_CUT);
+  const line = shown.slice(0, CUT_MARGIN).indexOf("\n");
+  return shown.slice(line >= 0 ? line + 1 : CUT_MARGIN);
 }
 
 /**
- * The beginning of a text with every secret hidden, also one that the cut goes through: of a text
- * that is longer than `most`, no more is read, and the last 4,096 characters are left out.
+ * Redact the head of a text, including a secret that is cut in two. Only the first `most`
+ * characters of a longer text are read, and the last 4,096 of these are dropped.
  */
-export function hideInHead(text: string, most: number, scope: Scope): string {
+export function redactHead(text: string, most: number, scope: RedactionScope): string {
   const shown = hideText(text.slice(0, most), scope);
-  return text.length > most ? shown.slice(0, -LONGEST_AT_CUT) : shown;
+  return text.length > most ? shown.slice(0, -CUT_MARGIN) : shown;
 }
 
-function redacted(value: Json, scope: Scope, depth: number): Json {
+function redactJson(value: Json, scope: RedactionScope, depth: number): Json {
   if (value === null || typeof value === "boolean") return value;
   if (typeof value === "number") return scope.has(String(value)) ? MARKER : value;
   if (typeof value === "string") return hideText(value, scope);
   if (depth >= DEEPEST) return MARKER;
-  if (isList(value)) return value.map((element) => redactedElement(element, scope, depth + 1));
-  return redactedObject(value, scope, depth);
+  if (isList(value)) return value.map((element) => redactElement(element, scope, depth + 1));
+  return redactMembers(value, scope, depth);
 }
 
-function redactedObject(value: JsonObject, scope: Scope, depth: number): JsonObject {
+function redactMembers(value: JsonObject, scope: RedactionScope, depth: number): JsonObject {
   const isNamed = secretIsNamed(value);
   const members = Object.entries(value).map(([name, inner = null]) => {
     const isSecret = isSecretName(name) || (isNamed && name === "value");
     const isHidden = isSecret && !isCount(name, inner);
-    // Registered values are not searched in names: a password may be the name of a field.
-    const shown = isHidden ? hidden(inner) : redacted(inner, scope, depth + 1);
-    return [withoutTelling(name), shown] as const;
+    // Registered values are not searched in names: a password may equal the name of a field.
+    const shown = isHidden ? hideValue(inner) : redactJson(inner, scope, depth + 1);
+    return [hideRecognizable(name), shown] as const;
   });
   return Object.fromEntries(members);
 }
 
-/** `{"api_keys": 3}` is a number of keys. */
+/** Whether the number is a count, as in `{"api_keys": 3}`. */
 function isCount(name: string, value: Json): boolean {
-  const isSmall = Number.isInteger(value) && Number(value) >= 0 && Number(value) < MOST_COUNTED;
+  const isSmall = Number.isInteger(value) && Number(value) >= 0 && Number(value) < MAX_COUNT;
   return typeof value === "number" && isSmall && name.toLowerCase().endsWith("s");
 }
 
-/** An element of a list; a pair there may be a name and its value, as headers often come. */
-function redactedElement(value: Json, scope: Scope, depth: number): Json {
+/** Redact an element of a list. A pair may be a name and its value, as in lists of headers. */
+function redactElement(value: Json, scope: RedactionScope, depth: number): Json {
   if (isList(value) && value.length === 2) {
     const [name, inner = null] = value;
     if (typeof name === "string" && isSecretName(name)) {
-      return [hideText(name, scope), hidden(inner)];
+      return [hideText(name, scope), hideValue(inner)];
     }
   }
-  return redacted(value, scope, depth);
+  return redactJson(value, scope, depth);
 }
 
-/** `{"name": "Authorization", "value": …}`, as headers and variables are also written. */
+/**
+ * Whether the object is a named value such as `{"name": "Authorization", "value": …}`, as in lists
+ * of headers or variables.
+ */
 function secretIsNamed(value: JsonObject): boolean {
   if (!("value" in value)) return false;
   return [value.name, value.key].some((name) => typeof name === "string" && isSecretName(name));
 }
 
-/** What stands under a secret name: that nothing is there, or a flag, tells no secret. */
-function hidden(value: Json): Json {
+/**
+ * Hide the value of a secret name. Null, booleans and empty strings reveal nothing and are kept.
+ */
+function hideValue(value: Json): Json {
   return value === null || typeof value === "boolean" || value === "" ? value : MARKER;
 }
 

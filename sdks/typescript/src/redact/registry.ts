@@ -1,45 +1,46 @@
 /**
- * Values that are known to be secret, found in a text in whatever form they were written: as it is,
- * JSON-escaped, in HTML, percent-encoded, in hexadecimal, and inside base64, also where a line ends
- * in the middle of it. The time for a text is proportional to its length and to the number of forms.
+ * Finds registered secret values in a text in all their encodings: plain, JSON-escaped,
+ * HTML-escaped, percent-encoded, hexadecimal, and inside base64, also across a line break. The time
+ * is proportional to the length of the text and to the number of encoded forms.
  */
 
-const SHORTEST = 8;
-// A single word of letters shorter than this is likely to be an ordinary word.
-const SHORTEST_WORD = 12;
+const MIN_LENGTH = 8;
+// A shorter single word of letters is likely to be an ordinary word.
+const MIN_WORD_LENGTH = 12;
 const WORD = /^[A-Z]?(?:[a-z]+|[A-Z]+)$/;
-// The part of a form that is recognized at a cut must have this length.
-const SHORTEST_REST = 4;
-// Up to this number of forms are searched one by one.
-const FEW = 256;
-// V8 builds the tables of its search (Boyer-Moore) for this many characters. In a text made for it,
-// a longer form would take time in proportion to the product of both lengths.
-const LONGEST_FOR_V8 = 250;
-// How a line ends in a text, and in one that was escaped; an empty line separates.
+// The minimum length of a value's remainder that is recognized at a cut.
+const MIN_CUT_LENGTH = 4;
+// Up to this number of forms, each form is searched separately.
+const MAX_LINEAR_FORMS = 256;
+// V8's search (Boyer-Moore) builds its tables for this number of characters. For a longer form, an
+// adversarial text could take time proportional to the product of both lengths.
+const MAX_V8_SEARCH_LENGTH = 250;
+// Line breaks in plain and in escaped text. LINE_END matches single ones: an empty line separates
+// values.
 const LINE_ENDS = /(?:\r?\n[ \t]*|(?:\\r)?\\n)+/g;
 const LINE_END = /^(?:\r?\n[ \t]*|(?:\\r)?\\n)$/;
 
-/** One way in which a value may be written. */
-interface Form {
+/** One encoding of a secret value. */
+interface SecretForm {
   readonly text: string;
   readonly value: string;
 }
 
-/** All forms, and the same by their first characters. */
+/** All forms, and the forms by their first characters. */
 interface Index {
-  readonly forms: readonly Form[];
-  readonly byStart: ReadonlyMap<string, readonly Form[]>;
+  readonly forms: readonly SecretForm[];
+  readonly byStart: ReadonlyMap<string, readonly SecretForm[]>;
 }
 
 /**
- * False for a value that is likely to occur in ordinary text: below 8 characters, and below 12 for a
- * single word of letters such as a table's name.
+ * Whether a value is unlikely to occur in ordinary text: it has at least 8 characters, or 12 for a
+ * single word of letters such as a table name.
  */
 export function canBeHidden(value: string): boolean {
-  return value.length >= SHORTEST && (value.length >= SHORTEST_WORD || !WORD.test(value));
+  return value.length >= MIN_LENGTH && (value.length >= MIN_WORD_LENGTH || !WORD.test(value));
 }
 
-/** A set of secret values. With `most`, the value registered longest ago makes room. */
+/** A set of secret values. With `most`, the value that was registered least recently is evicted. */
 export class Registry {
   readonly #most: number;
   readonly #values = new Set<string>();
@@ -57,7 +58,7 @@ export class Registry {
     return this.#values;
   }
 
-  /** Returns false for a value that `canBeHidden` refuses; it is not registered. */
+  /** Register a value. Returns false for a value that `canBeHidden` rejects. */
   add(value: string): boolean {
     if (!canBeHidden(value)) return false;
     if (this.#values.delete(value)) {
@@ -77,24 +78,30 @@ export class Registry {
     return this.#values.has(value);
   }
 
-  /** The forms to search: of many only those that begin somewhere in the text. */
-  candidates(text: string): readonly Form[] {
-    this.#index ??= indexOf(this.#values);
+  /**
+   * Return the forms to search for. If there are many, only those whose first characters occur in
+   * the text.
+   */
+  candidates(text: string): readonly SecretForm[] {
+    this.#index ??= buildIndex(this.#values);
     const { forms, byStart } = this.#index;
-    if (forms.length <= Math.min(text.length, FEW)) return forms;
+    if (forms.length <= Math.min(text.length, MAX_LINEAR_FORMS)) return forms;
     const starts = new Set<string>();
-    for (let place = 0; place <= text.length - SHORTEST; place += 1) {
-      const start = text.slice(place, place + SHORTEST);
+    for (let position = 0; position <= text.length - MIN_LENGTH; position += 1) {
+      const start = text.slice(position, position + MIN_LENGTH);
       if (byStart.has(start)) starts.add(start);
     }
     return [...starts].flatMap((start) => byStart.get(start) ?? []);
   }
 
-  /** How many characters at the start are the rest of a value that was cut. */
-  restAtStart(text: string): number {
-    const start = text.slice(0, SHORTEST_REST);
+  /**
+   * Return the number of characters at the start of the text that are the remainder of a truncated
+   * value.
+   */
+  cutValueLength(text: string): number {
+    const start = text.slice(0, MIN_CUT_LENGTH);
     if (start.trim() === "") return 0;
-    this.#index ??= indexOf(this.#values);
+    this.#index ??= buildIndex(this.#values);
     const forms = this.#index.forms.filter((form) => form.text.includes(start));
     if (forms.length === 0) return 0;
     const longest = forms.reduce((most, form) => Math.max(most, form.text.length), 0);
@@ -105,7 +112,7 @@ export class Registry {
 }
 
 /**
- * Replaces all occurrences of the values, except of those for which `isShown` is true. Occurrences
+ * Replace all occurrences of the values, except of values for which `isShown` is true. Occurrences
  * that overlap or touch become one marker.
  */
 export function hideForms(
@@ -114,59 +121,62 @@ export function hideForms(
   marker: string,
   isShown: (value: string) => boolean,
 ): string {
-  const covered = new Covered(text);
-  for (const [start, end] of spans(text, registries, isShown)) covered.add(start, end);
-  const joined = join(text);
+  const covered = new CoveredText(text);
+  for (const [start, end] of findSpans(text, registries, isShown)) covered.add(start, end);
+  const joined = joinLines(text);
   if (joined !== null) {
-    for (const [start, end] of spans(joined.text, registries, isShown)) {
+    for (const [start, end] of findSpans(joined.text, registries, isShown)) {
       covered.add(joined.original(start), joined.original(end - 1) + 1);
     }
   }
-  return covered.replaced(marker);
+  return covered.replaceCovered(marker);
 }
 
-/** Whether the value is in the text, in any of its forms. */
+/** Whether the text contains the value in any encoding. */
 export function occursIn(value: string, text: string): boolean {
-  return formsOf(value).some((form) => placesOf(form, text).next().done === false);
+  return listForms(value).some((form) => findPositions(form, text).next().done === false);
 }
 
-function* spans(
+function* findSpans(
   text: string,
   registries: readonly Registry[],
   isShown: (value: string) => boolean,
 ): Generator<readonly [number, number]> {
   for (const registry of registries) {
     for (const form of registry.candidates(text)) {
-      for (const place of placesOf(form.text, text)) {
+      for (const position of findPositions(form.text, text)) {
         if (isShown(form.value)) break;
-        yield [place, place + form.text.length];
+        yield [position, position + form.text.length];
       }
     }
   }
 }
 
-/** The places in the text where the form begins, none within another. */
-function* placesOf(form: string, text: string): Generator<number> {
-  const start = form.slice(0, LONGEST_FOR_V8);
-  let place = text.indexOf(start);
-  if (place < 0) return;
-  if (form.length > LONGEST_FOR_V8) {
-    yield* placesOfLong(form, text, place);
+/** Yield the positions of non-overlapping occurrences of the form. */
+function* findPositions(form: string, text: string): Generator<number> {
+  const start = form.slice(0, MAX_V8_SEARCH_LENGTH);
+  let position = text.indexOf(start);
+  if (position < 0) return;
+  if (form.length > MAX_V8_SEARCH_LENGTH) {
+    yield* findLongFormPositions(form, text, position);
     return;
   }
-  for (; place >= 0; place = text.indexOf(form, place + form.length)) yield place;
+  for (; position >= 0; position = text.indexOf(form, position + form.length)) yield position;
 }
 
-/** The algorithm of Knuth, Morris and Pratt: slower than V8's for most texts, linear for all. */
-function* placesOfLong(form: string, text: string, from: number): Generator<number> {
+/**
+ * Search with the Knuth-Morris-Pratt algorithm: slower than V8's search for most texts, but always
+ * linear.
+ */
+function* findLongFormPositions(form: string, text: string, from: number): Generator<number> {
   const table = prefixTable(form);
   let length = 0;
-  for (let place = from; place < text.length; place += 1) {
-    const letter = text.charCodeAt(place);
+  for (let position = from; position < text.length; position += 1) {
+    const letter = text.charCodeAt(position);
     while (length > 0 && letter !== form.charCodeAt(length)) length = table[length - 1] ?? 0;
     if (letter === form.charCodeAt(length)) length += 1;
     if (length === form.length) {
-      yield place + 1 - length;
+      yield position + 1 - length;
       length = 0;
     }
   }
@@ -176,29 +186,29 @@ function* placesOfLong(form: string, text: string, from: number): Generator<numb
 function prefixTable(text: string): Uint32Array {
   const table = new Uint32Array(text.length);
   let length = 0;
-  for (let place = 1; place < text.length; place += 1) {
-    const letter = text.charCodeAt(place);
+  for (let position = 1; position < text.length; position += 1) {
+    const letter = text.charCodeAt(position);
     while (length > 0 && letter !== text.charCodeAt(length)) length = table[length - 1] ?? 0;
     if (letter === text.charCodeAt(length)) length += 1;
-    table[place] = length;
+    table[position] = length;
   }
   return table;
 }
 
-/** The length of the longest end of the form, not all of it, that begins the text. */
+/** Return the length of the longest proper suffix of the form that is a prefix of the text. */
 function overlap(form: string, head: string, table: Uint32Array): number {
   let length = 0;
-  for (let place = 1; place < form.length; place += 1) {
-    const letter = form.charCodeAt(place);
+  for (let position = 1; position < form.length; position += 1) {
+    const letter = form.charCodeAt(position);
     if (length === head.length) length = table[length - 1] ?? 0;
     while (length > 0 && letter !== head.charCodeAt(length)) length = table[length - 1] ?? 0;
     if (letter === head.charCodeAt(length)) length += 1;
   }
-  return length >= SHORTEST_REST ? length : 0;
+  return length >= MIN_CUT_LENGTH ? length : 0;
 }
 
-/** The parts of a text that are to be replaced. */
-class Covered {
+/** A text and the parts of it that are to be replaced. */
+class CoveredText {
   readonly #text: string;
   #marks: Uint8Array | null = null;
 
@@ -211,8 +221,8 @@ class Covered {
     this.#marks.fill(1, start, end);
   }
 
-  /** The text with one marker for each covered run. */
-  replaced(marker: string): string {
+  /** Return the text with one marker for each covered run. */
+  replaceCovered(marker: string): string {
     const [text, marks] = [this.#text, this.#marks];
     if (marks === null) return text;
     const parts: string[] = [];
@@ -226,11 +236,11 @@ class Covered {
   }
 }
 
-function indexOf(values: Iterable<string>): Index {
-  const forms = [...values].flatMap((value) => formsOf(value).map((text) => ({ text, value })));
-  const byStart = new Map<string, Form[]>();
+function buildIndex(values: Iterable<string>): Index {
+  const forms = [...values].flatMap((value) => listForms(value).map((text) => ({ text, value })));
+  const byStart = new Map<string, SecretForm[]>();
   for (const form of forms) {
-    const start = form.text.slice(0, SHORTEST);
+    const start = form.text.slice(0, MIN_LENGTH);
     const others = byStart.get(start);
     if (others === undefined) byStart.set(start, [form]);
     else others.push(form);
@@ -238,13 +248,16 @@ function indexOf(values: Iterable<string>): Index {
   return { forms, byStart };
 }
 
-interface Joined {
+interface JoinedText {
   readonly text: string;
-  original(place: number): number;
+  original(position: number): number;
 }
 
-/** The text without its single line ends, and where its characters were; null without any. */
-function join(text: string): Joined | null {
+/**
+ * Return the text without its single line breaks, with a mapping to original positions; null
+ * without line breaks.
+ */
+function joinLines(text: string): JoinedText | null {
   const pieces: string[] = [];
   const starts = [0];
   const shifts = [0];
@@ -261,11 +274,11 @@ function join(text: string): Joined | null {
   if (pieces.length === 0) return null;
   return {
     text: pieces.join("") + text.slice(done),
-    original: (place) => place + (shifts[lastUpTo(starts, place)] ?? 0),
+    original: (position) => position + (shifts[lastUpTo(starts, position)] ?? 0),
   };
 }
 
-/** The index of the last of the ascending numbers that is not above the limit. */
+/** Return the index of the last of the ascending numbers that is not above the limit. */
 function lastUpTo(numbers: readonly number[], limit: number): number {
   let low = 0;
   let high = numbers.length - 1;
@@ -277,13 +290,13 @@ function lastUpTo(numbers: readonly number[], limit: number): number {
   return low;
 }
 
-function formsOf(value: string): readonly string[] {
-  const written = [...escaped(value), ...inHtml(value), ...quoted(value)];
-  const forms = [value, ...written, ...encoded(Buffer.from(value))];
-  return [...new Set(forms.filter((form) => form.length >= SHORTEST))];
+function listForms(value: string): readonly string[] {
+  const written = [...escapedForms(value), ...htmlForms(value), ...percentEncodedForms(value)];
+  const forms = [value, ...written, ...base64AndHexForms(Buffer.from(value))];
+  return [...new Set(forms.filter((form) => form.length >= MIN_LENGTH))];
 }
 
-function escaped(value: string): string[] {
+function escapedForms(value: string): string[] {
   const once = JSON.stringify(value).slice(1, -1);
   const ascii = withCodes(once, /[\u0080-\uffff]/g);
   const twice = JSON.stringify(once).slice(1, -1);
@@ -299,16 +312,16 @@ function withCodes(text: string, letters: RegExp): string {
   );
 }
 
-function inHtml(value: string): string[] {
+function htmlForms(value: string): string[] {
   const plain = value.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
-  // Quotes have several names there.
+  // HTML has several escapes for quotes.
   const named = ["&#x27;", "&#39;", "&#039;", "&apos;"].flatMap((apostrophe) =>
     ["&quot;", "&#34;"].map((quote) => plain.replaceAll("'", apostrophe).replaceAll('"', quote)),
   );
   return [plain, ...named];
 }
 
-function quoted(value: string): string[] {
+function percentEncodedForms(value: string): string[] {
   const whole = encodeURIComponent(value.toWellFormed()).replace(
     /[!'()*]/g,
     (letter) => `%${letter.charCodeAt(0).toString(16).toUpperCase()}`,
@@ -320,16 +333,19 @@ function quoted(value: string): string[] {
   ];
 }
 
-function encoded(raw: Buffer): string[] {
+function base64AndHexForms(raw: Buffer): string[] {
   const forms = [raw.toString("base64"), raw.toString("hex"), raw.toString("hex").toUpperCase()];
   for (const before of [0, 1, 2] as const) forms.push(...withinBase64(raw, before));
-  return forms.filter((form) => form.length >= SHORTEST);
+  return forms.filter((form) => form.length >= MIN_LENGTH);
 }
 
-/** What base64 shows of the value when so many bytes (modulo 3) stand before it. */
+/**
+ * Return the part of the base64 encoding that depends only on the value, with this number of
+ * preceding bytes (modulo 3).
+ */
 function withinBase64(raw: Buffer, before: 0 | 1 | 2): string[] {
   const text = Buffer.concat([Buffer.alloc(before), raw]).toString("base64");
-  // Characters at both ends also hold bits of the neighbours.
+  // The characters at both ends also contain bits of adjacent bytes.
   const own = text.slice([0, 2, 3][before], Math.floor(((before + raw.length) * 8) / 6));
   return [own, own.replaceAll("+", "-").replaceAll("/", "_")];
 }

@@ -1,33 +1,34 @@
 /**
- * Which registered secrets are hidden in which output.
+ * Decides which registered secrets are redacted in which output.
  *
- * What tenants see must not depend on the secrets of others: a tenant that can have its own text
- * shown could otherwise test guesses, or spoil the output of other tenants. So a job's output hides
- * the secrets that this job was given, and those that its tenant's jobs or the app registered. The
- * secrets of the installation are hidden in logs alone, which tenants do not see.
- * docs/decisions/0041 has the reasons.
+ * The output that a tenant sees must not depend on the secrets of others. Otherwise a tenant that
+ * can have its own text displayed could test guesses, or corrupt the output of other tenants. So a
+ * job's output redacts the secrets that this job received, and those that its tenant's jobs or the
+ * app registered. Secrets of the installation are redacted only in logs, which tenants do not see.
+ * See docs/decisions/0041.
  */
 
-import { CURRENT } from "../current.ts";
-import type { ClaimedJob } from "../job.ts";
+import { CURRENT_JOB } from "../sdk/job-scope.ts";
+import type { ClaimedJob } from "../types/jobs.ts";
 import { hideForms, occursIn, Registry } from "./registry.ts";
 
 export const MARKER = "[redacted]";
 
-const MOST = 1000;
-const MOST_TENANTS = 1000;
-const MOST_OF_TENANT = 100;
+const MAX_VALUES = 1000;
+const MAX_TENANTS = 1000;
+const MAX_OF_TENANT = 100;
 
-/** The values that `registerSecret` was given outside of a job. */
-export const APP = new Registry(MOST);
-/** The installation's own: few, and never forgotten. */
-export const OPERATOR = new Registry();
-/** What jobs were given by `ctx.secret`. A rotated secret has a new value each time. */
-export const HANDED = new Registry(MOST);
-// What `registerSecret` was given in jobs. Inline jobs of one tenant share an async context, because
-// to make one for each would cost a tenth of a short job: so it is not known which of them called.
+/** Values that `registerSecret` received outside of jobs. */
+export const APP_SECRETS = new Registry(MAX_VALUES);
+/** Secrets of the installation: few, and never evicted. */
+export const OPERATOR_SECRETS = new Registry();
+/** Secrets that jobs received from `ctx.secret`. A rotated secret has a new value each time. */
+export const JOB_SECRETS = new Registry(MAX_VALUES);
+// Values that `registerSecret` received in jobs, by tenant. The calling job is unknown, because
+// inline jobs of one tenant share an async context: creating one for each job would add about 10%
+// to a short job.
 const tenants = new Map<string, Registry>();
-const jobs = new WeakMap<ClaimedJob, Scope>();
+const jobs = new WeakMap<ClaimedJob, RedactionScope>();
 
 /** The values and the payload of a scope, for another thread. */
 export interface ScopeData {
@@ -36,10 +37,10 @@ export interface ScopeData {
 }
 
 /**
- * The registered secrets that are hidden in one kind of output. A value that is in the payload is
- * shown: the caller knows it already, and hiding it would confirm a guess.
+ * The registered secrets that are redacted in one kind of output. Values that the payload contains
+ * are not redacted: the caller already knows them, and redacting them would confirm a guess.
  */
-export class Scope {
+export class RedactionScope {
   readonly #shared: () => readonly (Registry | undefined)[];
   readonly #payload: string;
   #own: Registry | undefined;
@@ -50,8 +51,8 @@ export class Scope {
     this.#payload = payload;
   }
 
-  static of({ values, payload }: ScopeData): Scope {
-    const scope = new Scope(() => [], payload);
+  static of({ values, payload }: ScopeData): RedactionScope {
+    const scope = new RedactionScope(() => [], payload);
     for (const value of values) scope.add(value);
     return scope;
   }
@@ -61,13 +62,13 @@ export class Scope {
     return { values, payload: values.length > 0 ? this.#payload : "" };
   }
 
-  /** Hides this value too. False for one that is too short or an ordinary word. */
+  /** Also redact this value. Returns false for one that is too short or an ordinary word. */
   add(value: string): boolean {
     this.#own ??= new Registry();
     return this.#own.add(value);
   }
 
-  /** The text with all occurrences of the values replaced. */
+  /** Return the text with all occurrences of the values replaced. */
   hide(text: string): string {
     const registries = this.#registries();
     if (registries.length === 0) return text;
@@ -79,9 +80,9 @@ export class Scope {
     return this.#registries().some((each) => each.has(text)) && !this.#isShown(text);
   }
 
-  /** The text without the rest of a value whose beginning was cut off before it. */
-  withoutRest(text: string): string {
-    const rests = this.#registries().map((each) => each.restAtStart(text));
+  /** Remove the remainder of a value whose beginning was truncated. */
+  stripCutValue(text: string): string {
+    const rests = this.#registries().map((each) => each.cutValueLength(text));
     return text.slice(Math.max(0, ...rests));
   }
 
@@ -101,40 +102,48 @@ export class Scope {
   }
 }
 
-/** What is hidden in the output of a job. Made when there is output; it lasts as long as the job. */
-export function jobScope(job: ClaimedJob): Scope {
+/**
+ * Return the scope of the job's output. It is created on first use and lives as long as the job
+ * object.
+ */
+export function jobScope(job: ClaimedJob): RedactionScope {
   let scope = jobs.get(job);
   if (scope === undefined) {
-    scope = new Scope(() => [APP, tenants.get(job.tenant_id)], job.payload_json);
+    scope = new RedactionScope(() => [APP_SECRETS, tenants.get(job.tenant_id)], job.payload_json);
     jobs.set(job, scope);
   }
   return scope;
 }
 
-/** Outside of the output of one job: what the app has registered, and the tenant of the code. */
-export const CURRENT_SCOPE = new Scope(() => [APP, ofCurrentTenant()]);
+/** The scope outside of the output of one job: secrets of the app, and of the current tenant. */
+export const CURRENT_SCOPE = new RedactionScope(() => [APP_SECRETS, getTenantRegistry()]);
 
-/** What is hidden in logs and in messages to the operator. */
-export const LOG_SCOPE = new Scope(() => [OPERATOR, HANDED, APP, ofCurrentTenant()]);
+/** The scope of logs and of messages to the operator. */
+export const LOG_SCOPE = new RedactionScope(() => [
+  OPERATOR_SECRETS,
+  JOB_SECRETS,
+  APP_SECRETS,
+  getTenantRegistry(),
+]);
 
-/** In a job, for the jobs of its tenant; elsewhere, for all jobs of the app. */
+/** Register a secret: in a job, for the jobs of its tenant; elsewhere, for all jobs of the app. */
 export function register(value: string): boolean {
-  const tenantId = CURRENT.getStore()?.tenantId;
-  return (tenantId === undefined ? APP : registryOf(tenantId)).add(value);
+  const tenantId = CURRENT_JOB.getStore()?.tenantId;
+  return (tenantId === undefined ? APP_SECRETS : getOrCreateTenantRegistry(tenantId)).add(value);
 }
 
-function registryOf(tenantId: string): Registry {
-  const registry = tenants.get(tenantId) ?? new Registry(MOST_OF_TENANT);
+function getOrCreateTenantRegistry(tenantId: string): Registry {
+  const registry = tenants.get(tenantId) ?? new Registry(MAX_OF_TENANT);
   tenants.delete(tenantId);
   tenants.set(tenantId, registry);
-  if (tenants.size > MOST_TENANTS) {
+  if (tenants.size > MAX_TENANTS) {
     const [oldest] = tenants.keys();
     if (oldest !== undefined) tenants.delete(oldest);
   }
   return registry;
 }
 
-function ofCurrentTenant(): Registry | undefined {
-  const tenantId = CURRENT.getStore()?.tenantId;
+function getTenantRegistry(): Registry | undefined {
+  const tenantId = CURRENT_JOB.getStore()?.tenantId;
   return tenantId === undefined ? undefined : tenants.get(tenantId);
 }

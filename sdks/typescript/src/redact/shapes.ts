@@ -1,11 +1,12 @@
 /**
- * Secrets that are known by their form alone: keys of well-known services, JWT, PEM, URLs.
+ * Hides secrets that are recognizable by their form: keys of well-known services, JWT, PEM, URLs
+ * with passwords.
  *
- * Every pattern begins at the edge of a word and eats that word to its end. So no place of a text
- * is read twice, and what is left over cannot look like a secret to a second reading.
+ * Each pattern starts at a word boundary and matches to the end of the word. So no part of a text
+ * is read twice, and the remaining text does not match in a second pass.
  */
 
-// The edge of a word; also after what an escaped text has in place of a line end or a sign.
+// A word boundary, including the position after an escaped line break or percent-encoded character.
 const EDGE = String.raw`(?:(?<![A-Za-z0-9_-])|(?<=\\[nrt])|(?<=%[0-9A-Fa-f]{2}))`;
 const KEYS = [
   String.raw`eyJ[\w-]{8,}\.[\w-]{4,}(?:\.[\w-]*)*`, // JWT and JWE
@@ -19,12 +20,12 @@ const KEYS = [
   String.raw`sk-(?=[\w-]{0,40}?[0-9])[\w-]{16,}`, // OpenAI, Anthropic
   String.raw`SG\.[\w-]{8,}\.[\w-]{8,}`, // SendGrid
   String.raw`(?:npm|hf)_[A-Za-z0-9]{20,}|pypi-[\w-]{16,}|do[opr]_v1_[a-f0-9]{16,}`,
-  String.raw`jf_(?:[a-z]+_)?[A-Za-z0-9]{8}_[\w-]{16,}`, // our own
+  String.raw`jf_(?:[a-z]+_)?[A-Za-z0-9]{8}_[\w-]{16,}`, // JobForge
 ].join("|");
 const KEY = new RegExp(`${EDGE}(?:${KEYS})[A-Za-z0-9_-]*`, "g");
 
 const SLACK_HOOK = /(hooks\.slack\.com\/(?:services|workflows)\/)[\w/-]+/g;
-// What pydantic shows of a value, cut in its middle, without telling under which name it stood.
+// A value in an error of pydantic, truncated in the middle and printed without its name.
 const INPUT = /(?<![\p{L}\p{N}_])(input_value=)(?:(?!, input_type=)[^\n])+/gu;
 const SCHEME = /(?<![\p{L}\p{N}_])(bearer|basic)([ \t]{1,8})([A-Za-z0-9._~+/=-]{8,})/giu;
 const WORD = /^[A-Za-z]?[a-z._-]*$/;
@@ -39,7 +40,7 @@ const URL_START = /:\/\/[^/\s:@"<>]{0,256}:/g;
 const URL_REST = /[^\s"<>]*/y;
 const PORT = /[0-9]{1,5}(?![^/?#\s"'<>),;\]}])/y;
 
-/** The text without what looks like a secret, private keys apart. */
+/** Replace text that looks like a secret, except private keys. */
 export function hideShapes(given: string, marker: string): string {
   let text = given;
   if (text.includes("://")) {
@@ -52,28 +53,29 @@ export function hideShapes(given: string, marker: string): string {
   return text.replace(KEY, marker);
 }
 
-/** The text without private keys in PEM. */
+/** Replace private keys in PEM format. */
 export function hidePrivateKeys(text: string, marker: string): string {
   if (!text.includes("-----BEGIN")) return text;
   const parts: string[] = [];
   let done = 0;
   let hasEnd = true;
-  for (let begin = at(PEM_BEGIN, text, done); begin; begin = at(PEM_BEGIN, text, done)) {
+  for (let begin = matchAt(PEM_BEGIN, text, done); begin; begin = matchAt(PEM_BEGIN, text, done)) {
     const bodyStart = begin.index + begin[0].length;
-    const end: RegExpExecArray | null = hasEnd ? at(PEM_END, text, bodyStart) : null;
-    hasEnd = end !== null; // looked for once only, or many beginnings would take long
-    const rest = end ?? at(PEM_BODY, text, bodyStart);
+    const end: RegExpExecArray | null = hasEnd ? matchAt(PEM_END, text, bodyStart) : null;
+    // after one failed search, no more searches: many BEGIN lines would take quadratic time
+    hasEnd = end !== null;
+    const rest = end ?? matchAt(PEM_BODY, text, bodyStart);
     parts.push(text.slice(done, begin.index), marker);
     done = rest ? rest.index + rest[0].length : bodyStart;
   }
   return parts.join("") + text.slice(done);
 }
 
-/** The text without the rest of a private key whose beginning was cut off before it. */
-export function withoutPemEnd(text: string, marker: string): string {
-  const end = at(PEM_END, text, 0);
+/** Replace the remainder of a private key whose beginning was truncated. */
+export function hidePemEnd(text: string, marker: string): string {
+  const end = matchAt(PEM_END, text, 0);
   if (end === null) return text;
-  const begin = at(PEM_BEGIN, text, 0);
+  const begin = matchAt(PEM_BEGIN, text, 0);
   if (begin !== null && begin.index < end.index) return text;
   let start = end.index;
   while (start > 0 && BODY_LETTER.test(text[start - 1] ?? "")) start -= 1;
@@ -85,28 +87,35 @@ function hidePasswordsInUrls(text: string, marker: string): string {
   let done = 0;
   let runEnd = 0;
   let lastAt = 0;
-  let place = 0;
-  for (let start = at(URL_START, text, place); start; start = at(URL_START, text, place)) {
-    place = start.index + start[0].length;
-    if (place > runEnd) {
-      const rest = at(URL_REST, text, place);
-      runEnd = rest ? place + rest[0].length : place;
+  let position = 0;
+  for (
+    let start = matchAt(URL_START, text, position);
+    start;
+    start = matchAt(URL_START, text, position)
+  ) {
+    position = start.index + start[0].length;
+    if (position > runEnd) {
+      const rest = matchAt(URL_REST, text, position);
+      runEnd = rest ? position + rest[0].length : position;
       lastAt = text.lastIndexOf("@", runEnd - 1);
     }
-    // Up to the last @: a password that should have been percent-encoded is one all the same.
-    if (lastAt < place || at(PORT, text, place) !== null) continue;
-    parts.push(text.slice(done, place), marker);
-    done = place = lastAt;
+    // Up to the last @, because passwords are not always percent-encoded.
+    if (lastAt < position || matchAt(PORT, text, position) !== null) continue;
+    parts.push(text.slice(done, position), marker);
+    done = position = lastAt;
   }
   return parts.join("") + text.slice(done);
 }
 
-/** Unlike the next word of a sentence ("a bearer certificate", "Basic Instructions."). */
+/**
+ * Whether the value does not look like the next word of a sentence ("a bearer certificate", "Basic
+ * Instructions.").
+ */
 function looksRandom(value: string): boolean {
   return value.length >= 24 || !WORD.test(value);
 }
 
-function at(pattern: RegExp, text: string, place: number): RegExpExecArray | null {
-  pattern.lastIndex = place;
+function matchAt(pattern: RegExp, text: string, position: number): RegExpExecArray | null {
+  pattern.lastIndex = position;
   return pattern.exec(text);
 }

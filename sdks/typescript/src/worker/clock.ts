@@ -1,12 +1,15 @@
-/** The worker's own clock, in seconds: one that goes on while the machine sleeps. */
+/**
+ * The worker's monotonic clock in seconds, which also counts time while the machine is suspended
+ * (Linux).
+ */
 
 import { uptime } from "node:os";
 
-// Node's own clock stands still in a suspended machine; the time since boot does not (on Linux).
+// Node's clock stops while the machine is suspended; the time since boot does not.
 const CAN_SLEEP = process.platform === "linux";
 const START = performance.now() / 1000;
 const START_UPTIME = CAN_SLEEP ? uptime() : 0;
-// What the two clocks differ by in their steps.
+// The resolution of the two clocks; smaller differences are not a suspension.
 const NOISE_S = 0.5;
 let slept = 0;
 
@@ -14,7 +17,10 @@ export function now(): number {
   return performance.now() / 1000 + slept;
 }
 
-/** Looks whether the machine has slept; before it is decided what a lease is still good for. */
+/**
+ * Measure how long the machine was suspended. Call this before deciding whether leases have
+ * expired.
+ */
 export function resync(): void {
   if (!CAN_SLEEP) return;
   const apart = uptime() - START_UPTIME - (performance.now() / 1000 - START);

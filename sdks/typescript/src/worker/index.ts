@@ -1,5 +1,7 @@
-/** The worker, for programs that run one themselves; the command `jobforge-worker` does so too. */
+/**
+ * The worker, for programs that run a worker themselves instead of the `jobforge-worker` command.
+ */
 
-export { configure as configureLogs, type Settings as LogSettings } from "../telemetry.ts";
+export { configure as configureLogs, type LogSettings } from "../observability/logs.ts";
 export type { WorkerOptions } from "./options.ts";
 export { Worker } from "./worker.ts";

@@ -1,30 +1,51 @@
 /**
- * Running handlers in the worker's own loop: `isolation: "inline"`. A handler cannot be killed: its
- * signal is aborted, and when it has not ended by the end of its grace it is abandoned. Its slot is
- * free then, its lease is let run out, and nothing it does is recorded.
+ * Runs handlers in the worker's event loop: `isolation: "inline"`. A handler cannot be killed. To
+ * stop it, its signal is aborted; if it has not returned by the end of its grace period, it is
+ * abandoned. Then its slot is free, its lease expires, and its outcome is not recorded.
  */
 
 import { AsyncLocalStorage } from "node:async_hooks";
-import { Context } from "../context.ts";
-import { CURRENT } from "../current.ts";
-import type { Runnable } from "../definition.ts";
 import { Invalid } from "../errors.ts";
-import type { ClaimedJob, Enqueued, JobRequest, Json, JsonObject, NoteKind } from "../job.ts";
 import { jobScope } from "../redact/index.ts";
-import { type Host, type OnEnd, type Report, type Run, type Runner, SUCCEEDED } from "../runner.ts";
-import type { Waiting } from "../steps.ts";
-import { isFinal, returned, type Stop, thrown, unusable, waits } from "../verdict.ts";
+import { Context } from "../sdk/context.ts";
+import type { Runnable } from "../sdk/definition.ts";
+import { CURRENT_JOB } from "../sdk/job-scope.ts";
+import type { Suspension } from "../sdk/step-log.ts";
+import {
+  isFinal,
+  type StopReason,
+  verdictFromError,
+  verdictFromInvalidResult,
+  verdictFromResult,
+  verdictFromWait,
+} from "../sdk/verdict.ts";
+import type {
+  ClaimedJob,
+  Enqueued,
+  JobRequest,
+  Json,
+  JsonObject,
+  NoteKind,
+} from "../types/jobs.ts";
+import {
+  type JobServices,
+  type OnEnd,
+  type Report,
+  type Run,
+  type Runner,
+  SUCCEEDED,
+} from "./runner.ts";
 
-const MOST_TENANTS = 1_000;
+const MAX_TENANTS = 1_000;
 
-type Within = <R>(work: () => R) => R;
+type RunInScope = <R>(work: () => R) => R;
 
-export class Inline implements Runner {
-  readonly #host: Host;
-  readonly #tenants = new Map<string, Within>();
+export class InlineRunner implements Runner {
+  readonly #services: JobServices;
+  readonly #tenants = new Map<string, RunInScope>();
 
-  constructor(host: Host) {
-    this.#host = host;
+  constructor(services: JobServices) {
+    this.#services = services;
   }
 
   async open(): Promise<void> {}
@@ -32,58 +53,67 @@ export class Inline implements Runner {
   async close(): Promise<void> {}
 
   start(job: ClaimedJob, definition: Runnable, onEnd: OnEnd): Run | Report {
-    const run = new InlineRun(this.#host, job, definition, onEnd);
-    return run.begin(this.#within(job)) ?? run;
+    const run = new InlineRun(this.#services, job, definition, onEnd);
+    return run.start(this.#getScope(job)) ?? run;
   }
 
-  /** What it enqueues is of its tenant, and of its correlation and trace where it has them. */
-  #within(job: ClaimedJob): Within {
-    if (job.correlation_id === null && job.traceparent === null) return this.#plain(job.tenant_id);
-    const current = { tenantId: job.tenant_id, door: null, origin: job };
-    return (work) => CURRENT.run(current, work);
+  /**
+   * Return the scope in which the handler runs. Jobs that it enqueues inherit its tenant,
+   * correlation ID and trace.
+   */
+  #getScope(job: ClaimedJob): RunInScope {
+    if (job.correlation_id === null && job.traceparent === null)
+      return this.#getTenantScope(job.tenant_id);
+    const current = { tenantId: job.tenant_id, channel: null, origin: job };
+    return (work) => CURRENT_JOB.run(current, work);
   }
 
-  /** Kept for all jobs of a tenant: to make one costs a tenth of a short job. */
-  #plain(tenantId: string): Within {
+  /**
+   * Shared by all jobs of a tenant: creating a scope for each job would add about 10% to a short
+   * job.
+   */
+  #getTenantScope(tenantId: string): RunInScope {
     const known = this.#tenants.get(tenantId);
     if (known !== undefined) return known;
-    if (this.#tenants.size >= MOST_TENANTS) this.#tenants.clear();
-    const within = CURRENT.run({ tenantId, door: null }, () => AsyncLocalStorage.snapshot());
-    this.#tenants.set(tenantId, within);
-    return within;
+    if (this.#tenants.size >= MAX_TENANTS) this.#tenants.clear();
+    const inScope = CURRENT_JOB.run({ tenantId, channel: null }, () =>
+      AsyncLocalStorage.snapshot(),
+    );
+    this.#tenants.set(tenantId, inScope);
+    return inScope;
   }
 }
 
-/** One attempt: what the worker can stop, and the channel of its context. */
+/** One attempt: a Run for the worker, and the channel of the job's context. */
 class InlineRun implements Run {
   readonly job: ClaimedJob;
-  readonly #host: Host;
+  readonly #services: JobServices;
   readonly #definition: Runnable;
   readonly #context: Context;
   #onEnd: OnEnd | null;
-  #stopped: Stop | null = null;
+  #stopped: StopReason | null = null;
   #grace: NodeJS.Timeout | undefined;
 
-  constructor(host: Host, job: ClaimedJob, definition: Runnable, onEnd: OnEnd) {
+  constructor(services: JobServices, job: ClaimedJob, definition: Runnable, onEnd: OnEnd) {
     this.job = job;
-    this.#host = host;
+    this.#services = services;
     this.#definition = definition;
-    this.#context = new Context(job, this, host.workerId);
+    this.#context = new Context(job, this, services.workerId);
     this.#onEnd = onEnd;
   }
 
-  /** A report if it has ended already. */
-  begin(within: Within): Report | null {
+  /** Run the handler. Returns a report if the attempt has already ended. */
+  start(inScope: RunInScope): Report | null {
     try {
-      const answer = within(() => promised(this.#definition.invoke(this.#context, this.job)));
-      if (!(answer instanceof Promise)) return this.#atOnce(this.#returned(answer));
-      answer.then(
-        (result) => this.#end(this.#returned(result)),
-        (error) => this.#end(this.#thrown(error)),
+      const result = inScope(() => toPromise(this.#definition.invoke(this.#context, this.job)));
+      if (!(result instanceof Promise)) return this.#endNow(this.#reportResult(result));
+      result.then(
+        (result) => this.#end(this.#reportResult(result)),
+        (error) => this.#end(this.#reportError(error)),
       );
       return null;
     } catch (error) {
-      return this.#atOnce(this.#thrown(error));
+      return this.#endNow(this.#reportError(error));
     }
   }
 
@@ -91,33 +121,33 @@ class InlineRun implements Run {
     return this.#onEnd === null;
   }
 
-  stop(why: Stop): void {
+  stop(why: StopReason): void {
     if (this.#stopped === null) {
       this.#stopped = why;
       this.#grace = setTimeout(
         () => this.#end({ verdict: null }),
         this.#definition.settings.graceS * 1000,
       );
-      this.#context.askToStop();
+      this.#context.requestStop();
     } else if (isFinal(why) && !isFinal(this.#stopped)) {
       this.#stopped = why;
     }
   }
 
   extend(): void {
-    // What runs in this process sees the worker's own clock.
+    // A job in this process uses the worker's own lease clock.
   }
 
   note(kind: NoteKind, data: JsonObject): void {
-    if (this.#onEnd !== null) this.#host.note(this.job, kind, data);
+    if (this.#onEnd !== null) this.#services.note(this.job, kind, data);
   }
 
   async secret(name: string): Promise<string> {
-    return this.#host.secret(name);
+    return this.#services.secret(name);
   }
 
   async saveStep(name: string, index: number, result: Json): Promise<void> {
-    await this.#host.saveStep(this.job, name, index, result);
+    await this.#services.saveStep(this.job, name, index, result);
   }
 
   async enqueueChildren(
@@ -125,16 +155,16 @@ class InlineRun implements Run {
     index: number,
     jobs: readonly JobRequest[],
   ): Promise<readonly Enqueued[]> {
-    return await this.#host.enqueueChildren(this.job, name, index, jobs);
+    return await this.#services.enqueueChildren(this.job, name, index, jobs);
   }
 
-  wait(waiting: Waiting): void {
-    // Whoever starts it has to know of the run before it ends.
-    queueMicrotask(() => this.#end({ verdict: waits(waiting) }));
+  wait(suspension: Suspension): void {
+    // Deferred, because the caller of `start` must know the run before it ends.
+    queueMicrotask(() => this.#end({ verdict: verdictFromWait(suspension) }));
   }
 
-  /** Nothing that it left behind ends it again. */
-  #atOnce(report: Report): Report {
+  /** Prevent code that the handler left running from ending the run again. */
+  #endNow(report: Report): Report {
     this.#onEnd = null;
     return report;
   }
@@ -146,30 +176,33 @@ class InlineRun implements Run {
     onEnd?.(this.job, report);
   }
 
-  #returned(result: unknown): Report {
+  #reportResult(result: unknown): Report {
     try {
       const dumped = this.#definition.dump(this.#context, result);
-      return dumped === undefined ? SUCCEEDED : { verdict: returned(dumped) };
+      return dumped === undefined ? SUCCEEDED : { verdict: verdictFromResult(dumped) };
     } catch (error) {
       return error instanceof Invalid
-        ? { verdict: unusable(error, jobScope(this.job)) }
-        : this.#thrown(error);
+        ? { verdict: verdictFromInvalidResult(error, jobScope(this.job)) }
+        : this.#reportError(error);
     }
   }
 
-  #thrown(error: unknown): Report {
+  #reportError(error: unknown): Report {
     if (this.#stopped === "lost") return { verdict: null };
     const { settings } = this.#definition;
-    return { verdict: thrown(error, settings, this.#stopped, jobScope(this.job)) };
+    return { verdict: verdictFromError(error, settings, this.#stopped, jobScope(this.job)) };
   }
 }
 
-/** Query builders are awaited as promises are, and do nothing before, but are none. */
-function promised(answer: unknown): unknown {
+/**
+ * Convert thenables to promises. Query builders are thenables that start only when they are
+ * awaited.
+ */
+function toPromise(result: unknown): unknown {
   const isThenable =
-    typeof answer === "object" &&
-    answer !== null &&
-    "then" in answer &&
-    typeof answer.then === "function";
-  return isThenable ? Promise.resolve(answer) : answer;
+    typeof result === "object" &&
+    result !== null &&
+    "then" in result &&
+    typeof result.then === "function";
+  return isThenable ? Promise.resolve(result) : result;
 }

@@ -1,16 +1,16 @@
 /**
- * The jobs that a worker is running, and until when each is its own. Their leases are extended, and
- * those of jobs that have ended, until they are settled. A deadline is by the worker's
- * own clock and counted from before the request was sent that got or extended the lease, so it never
- * lies after the database's.
+ * The leases of a worker's running jobs, with their deadlines. The heartbeat extends these leases,
+ * and those of finished jobs until they are settled. A deadline is by the worker's clock and counts
+ * from before the request that acquired or extended the lease, so it is never later than the
+ * database's deadline.
  */
 
-import type { Beat, ClaimedJob, Token } from "../job.ts";
-import type { Run } from "../runner.ts";
-import type { Stop } from "../verdict.ts";
+import type { StopReason } from "../sdk/verdict.ts";
+import type { Beat, ClaimedJob, Token } from "../types/jobs.ts";
 import { now, resync } from "./clock.ts";
+import type { Run } from "./runner.ts";
 
-interface Held {
+interface HeldLease {
   readonly run: Run;
   readonly since: number;
   readonly timeout: NodeJS.Timeout;
@@ -18,12 +18,12 @@ interface Held {
   isLost: boolean;
 }
 
-export class Leases {
+export class LeaseTable {
   readonly #leaseS: number;
-  readonly #held = new Map<ClaimedJob, Held>();
-  /** From when a heartbeat is sent until the database responds. */
+  readonly #held = new Map<ClaimedJob, HeldLease>();
+  /** True from the start of a heartbeat until the database responds. */
   isUnanswered = false;
-  #ended: (heldForS: number) => readonly Token[] = () => [];
+  #unsettledTokens: (heldForS: number) => readonly Token[] = () => [];
 
   constructor(leaseS: number) {
     this.#leaseS = leaseS;
@@ -37,9 +37,12 @@ export class Leases {
     return [...this.#held.values()].map((held) => held.run);
   }
 
-  /** Extends also the leases of these: jobs that have ended and waited for so long since. */
-  keep(ended: (heldForS: number) => readonly Token[]): void {
-    this.#ended = ended;
+  /**
+   * Set the function that returns finished jobs whose leases also need an extension, because they
+   * have waited at least `heldForS` to be settled.
+   */
+  setUnsettledSource(getTokens: (heldForS: number) => readonly Token[]): void {
+    this.#unsettledTokens = getTokens;
   }
 
   hold(run: Run, deadline: number, timeout: NodeJS.Timeout): void {
@@ -47,7 +50,7 @@ export class Leases {
     run.extend(deadline);
   }
 
-  /** It has ended. Answers for how many seconds it ran; 0 if it ended as it began. */
+  /** Remove a job that has ended. Returns how many seconds it ran; 0 if it ended at once. */
   drop(job: ClaimedJob): number {
     const held = this.#held.get(job);
     if (held === undefined) return 0;
@@ -56,16 +59,22 @@ export class Leases {
     return now() - held.since;
   }
 
-  /** Of the jobs that have been running for so long, or have ended and are not settled. */
+  /**
+   * Return the tokens of jobs that have run for at least `heldForS`, or that have ended and are not
+   * settled.
+   */
   tokens(heldForS: number): Token[] {
     const before = now() - heldForS;
     const running = [...this.#held.values()]
       .filter((held) => held.since <= before && !held.isLost)
       .map((held) => held.run.job);
-    return [...running, ...this.#ended(heldForS)];
+    return [...running, ...this.#unsettledTokens(heldForS)];
   }
 
-  /** Returns whether a lease could not be extended now, so that another heartbeat is due soon. */
+  /**
+   * Apply the results of a heartbeat. Returns whether a lease could not be extended, so that
+   * another heartbeat is due soon.
+   */
   renew(sentAt: number, beats: readonly Beat[]): boolean {
     if (beats.length === 0) return false;
     const byLease = this.#byLease();
@@ -74,14 +83,14 @@ export class Leases {
       const held = byLease.get(`${beat.job_id}.${beat.lease}`);
       if (held === undefined) continue;
       if (beat.status === "lost") {
-        lose(held);
+        markLost(held);
         continue;
       }
       if (beat.status === "held") {
         isAnyHeld = true;
         continue;
       }
-      // A lease once given up is never extended, even if its run does not end.
+      // A lost lease is never extended, even while its run has not ended yet.
       if (!held.isLost) {
         held.deadline = sentAt + this.#leaseS;
         held.run.extend(held.deadline);
@@ -91,40 +100,41 @@ export class Leases {
     return isAnyHeld;
   }
 
-  lose(leases: ReadonlySet<string>): void {
+  markLost(leases: ReadonlySet<string>): void {
     if (leases.size === 0) return;
     const byLease = this.#byLease();
     for (const lease of leases) {
       const held = byLease.get(lease);
-      if (held !== undefined) lose(held);
+      if (held !== undefined) markLost(held);
     }
   }
 
   /**
-   * Stops what may be somebody else's by now. In an outage that is not the job's fault. The worker
-   * hands it back when the database is reachable again, which does not count as an attempt.
+   * Stop jobs whose lease may belong to another worker by now. If the database is unreachable, the
+   * stop is not the job's fault: the worker releases the job once the database is reachable, and
+   * the attempt does not count.
    */
   stopOverdue(): void {
     if (this.#held.size === 0) return;
     resync();
     const moment = now();
     for (const held of [...this.#held.values()]) {
-      if (held.deadline <= moment) lose(held, this.isUnanswered ? "expired" : "lost");
+      if (held.deadline <= moment) markLost(held, this.isUnanswered ? "expired" : "lost");
     }
   }
 
-  stopAll(why: Stop): void {
+  stopAll(why: StopReason): void {
     for (const run of this.runs) run.stop(why);
   }
 
-  /** How long until the first lease runs out. */
+  /** Return the seconds until the first lease expires. */
   nextDeadlineS(): number {
     let first = Number.POSITIVE_INFINITY;
     for (const held of this.#held.values()) first = Math.min(first, held.deadline);
     return Math.max(0, first - now());
   }
 
-  #byLease(): Map<string, Held> {
+  #byLease(): Map<string, HeldLease> {
     const entries = [...this.#held.values()].map(
       (held) => [`${held.run.job.job_id}.${held.run.job.lease}`, held] as const,
     );
@@ -132,7 +142,7 @@ export class Leases {
   }
 }
 
-function lose(held: Held, why: Stop = "lost"): void {
+function markLost(held: HeldLease, why: StopReason = "lost"): void {
   held.isLost = true;
   held.deadline = Number.POSITIVE_INFINITY;
   held.run.stop(why);

@@ -1,55 +1,55 @@
 /**
- * Keeps the notes of running jobs until the next batch is sent.
+ * Buffer of running jobs' notes (log lines, progress, events) for the next batch.
  *
- * Each job has its own room, and each batch takes from all jobs in turn: a job that logs too much
- * loses its own oldest log lines, and no other job waits for it or loses anything. A log line in
- * their place has the number of dropped lines.
+ * Each job has a separate, bounded queue, and each batch takes notes from all jobs round robin. A
+ * job that writes too many notes loses its own oldest log lines; it neither delays other jobs nor
+ * drops their notes. A log line with the number of dropped notes replaces them.
  */
 
-import type { ClaimedJob, JsonObject, Note, NoteKind } from "../job.ts";
-import { hideAside, weigh } from "../redact/background.ts";
+import { emit, jobFields } from "../observability/logs.ts";
+import { estimateSize, redactInBackground } from "../redact/background.ts";
 import { jobScope } from "../redact/index.ts";
-import { emit, fieldsOf } from "../telemetry.ts";
+import type { ClaimedJob, JsonObject, Note, NoteKind } from "../types/jobs.ts";
 
-const ROOM = 10_000;
-const ROOM_OF_JOB = 1_000;
-// In characters.
-const WEIGHT = 64 * 1024 ** 2;
-const WEIGHT_OF_JOB = 16 * 1024 ** 2;
-const LARGEST_BATCH = 2_000;
-const HEAVIEST_BATCH = 1024 ** 2;
+const MAX_NOTES = 10_000;
+const MAX_JOB_NOTES = 1_000;
+const MAX_CHARACTERS = 64 * 1024 ** 2;
+const MAX_JOB_CHARACTERS = 16 * 1024 ** 2;
+const MAX_BATCH = 2_000;
+const MAX_BATCH_CHARACTERS = 1024 ** 2;
 
 interface Limits {
-  readonly room?: number;
-  readonly roomOfJob?: number;
-  readonly weight?: number;
-  readonly weightOfJob?: number;
+  readonly maxNotes?: number;
+  readonly maxJobNotes?: number;
+  readonly maxCharacters?: number;
+  readonly maxJobCharacters?: number;
 }
 
-interface Kept {
+interface BufferedNote {
   readonly kind: NoteKind;
   readonly data: JsonObject;
-  readonly weight: number;
+  readonly characters: number;
 }
 
-type Taken = readonly [job: ClaimedJob, kind: NoteKind, data: JsonObject];
+type TakenNote = readonly [job: ClaimedJob, kind: NoteKind, data: JsonObject];
 
-export class Notes {
+export class NoteBuffer {
   readonly #limits: Required<Limits>;
-  readonly #queues = new Map<ClaimedJob, Queue>(); // the job whose turn it is comes first
+  readonly #queues = new Map<ClaimedJob, JobNotes>(); // in round robin order, next first
   #count = 0;
-  #weight = 0;
+  #characters = 0;
   #last = 0;
 
   constructor(limits: Limits = {}) {
     this.#limits = {
-      room: limits.room ?? ROOM,
-      roomOfJob: limits.roomOfJob ?? ROOM_OF_JOB,
-      weight: limits.weight ?? WEIGHT,
-      weightOfJob: limits.weightOfJob ?? WEIGHT_OF_JOB,
+      maxNotes: limits.maxNotes ?? MAX_NOTES,
+      maxJobNotes: limits.maxJobNotes ?? MAX_JOB_NOTES,
+      maxCharacters: limits.maxCharacters ?? MAX_CHARACTERS,
+      maxJobCharacters: limits.maxJobCharacters ?? MAX_JOB_CHARACTERS,
     };
   }
 
+  /** Number of notes. */
   get size(): number {
     return this.#count;
   }
@@ -59,73 +59,77 @@ export class Notes {
     return this.#last;
   }
 
-  /** Whether a note is left that was added when `last` was this number or lower. */
-  hasUntil(number: number): boolean {
+  /** Whether notes with this number or a lower one are left. */
+  hasNotesUntil(number: number): boolean {
     for (const queue of this.#queues.values()) if (queue.first <= number) return true;
     return false;
   }
 
   add(job: ClaimedJob, kind: NoteKind, data: JsonObject): void {
-    let queue = this.#queues.get(job);
-    if (queue === undefined) {
-      queue = new Queue();
-      this.#queues.set(job, queue);
-    }
+    const queue = this.#queues.get(job) ?? new JobNotes();
+    this.#queues.set(job, queue);
     this.#last += 1;
-    const own = queue;
-    this.#change(own, () => own.add(this.#last, { kind, data, weight: weigh(data) }));
-    const { room, roomOfJob, weight, weightOfJob } = this.#limits;
-    while (own.size > roomOfJob || (own.weight > weightOfJob && own.size > 1)) this.#drop(own);
-    while (this.#count > room) this.#drop(this.#largest(({ size }) => size));
-    while (this.#weight > weight) this.#drop(this.#largest((each) => each.weight));
+    this.#change(queue, () =>
+      queue.add(this.#last, { kind, data, characters: estimateSize(data) }),
+    );
+    const { maxNotes, maxJobNotes, maxCharacters, maxJobCharacters } = this.#limits;
+    while (queue.size > maxJobNotes || (queue.characters > maxJobCharacters && queue.size > 1)) {
+      this.#drop(queue);
+    }
+    while (this.#count > maxNotes) this.#drop(this.#largest(({ size }) => size));
+    while (this.#characters > maxCharacters)
+      this.#drop(this.#largest(({ characters }) => characters));
   }
 
-  /** The notes of the next call, redacted: the oldest note of each job, one job after another. */
+  /** Take the notes of the next batch, redacted: oldest first, round robin over the jobs. */
   async take(): Promise<Note[]> {
-    const taken: Taken[] = [];
-    let weight = 0;
-    // A job whose turn is over is added again, so this visits it again after all others.
+    const taken: TakenNote[] = [];
+    let characters = 0;
+    // The loop visits a job again that is added again, after all others.
     for (const [job, queue] of this.#queues) {
-      if (taken.length >= LARGEST_BATCH || weight >= HEAVIEST_BATCH) break;
+      if (taken.length >= MAX_BATCH || characters >= MAX_BATCH_CHARACTERS) break;
       this.#queues.delete(job);
       if (queue.size === 0) continue;
-      if (queue.dropped > 0) taken.push(report(job, queue));
+      if (queue.dropped > 0) taken.push(reportDropped(job, queue));
       this.#change(queue, () => {
-        const kept = queue.take();
-        taken.push([job, kept.kind, kept.data]);
-        weight += kept.weight;
+        const note = queue.take();
+        taken.push([job, note.kind, note.data]);
+        characters += note.characters;
       });
       if (queue.size > 0) this.#queues.set(job, queue);
     }
-    const shown = await hideAside(taken.map(([job, , data]) => [{ value: data }, jobScope(job)]));
-    return taken.map(([{ tenant_id, job_id, lease }, kind], place) => {
-      return { tenant_id, job_id, lease, kind, data: shown[place] as JsonObject };
+    const redacted = await redactInBackground(
+      taken.map(([job, , data]) => [{ value: data }, jobScope(job)]),
+    );
+    return taken.map(([{ tenant_id, job_id, lease }, kind], index) => {
+      return { tenant_id, job_id, lease, kind, data: redacted[index] as JsonObject };
     });
   }
 
-  #drop(queue: Queue): void {
+  #drop(queue: JobNotes): void {
     this.#change(queue, () => queue.dropOne());
   }
 
-  #change(queue: Queue, act: () => void): void {
-    const { size, weight } = queue;
-    act();
+  /** Change the queue, and apply the difference to the totals. */
+  #change(queue: JobNotes, change: () => void): void {
+    const { size, characters } = queue;
+    change();
     this.#count += queue.size - size;
-    this.#weight += queue.weight - weight;
+    this.#characters += queue.characters - characters;
   }
 
-  #largest(measure: (queue: Queue) => number): Queue {
-    return [...this.#queues.values()].reduce((most, each) =>
-      measure(each) > measure(most) ? each : most,
+  #largest(measure: (queue: JobNotes) => number): JobNotes {
+    return [...this.#queues.values()].reduce((largest, each) =>
+      measure(each) > measure(largest) ? each : largest,
     );
   }
 }
 
-/** The notes of one run of a job, by number, oldest first. */
-class Queue {
-  weight = 0;
+/** The notes of one attempt by number, oldest first. */
+class JobNotes {
+  characters = 0;
   dropped = 0;
-  readonly #notes = new Map<number, Kept>();
+  readonly #notes = new Map<number, BufferedNote>();
   readonly #logs = new Set<number>();
   #progress = 0;
 
@@ -137,42 +141,42 @@ class Queue {
     return this.#notes.keys().next().value ?? Number.POSITIVE_INFINITY;
   }
 
-  add(number: number, note: Kept): void {
+  add(number: number, note: BufferedNote): void {
     if (note.kind === "progress") {
       this.#remove(this.#progress); // only the latest counts
       this.#progress = number;
     }
     if (note.kind === "log") this.#logs.add(number);
     this.#notes.set(number, note);
-    this.weight += note.weight;
+    this.characters += note.characters;
   }
 
-  /** Discard the oldest log line, or else the oldest note. */
+  /** Drop the oldest log line, or the oldest note if there is none. */
   dropOne(): void {
     this.dropped += 1;
     this.#remove(this.#logs.keys().next().value ?? this.first);
   }
 
-  take(): Kept {
+  take(): BufferedNote {
     const taken = this.#remove(this.first);
-    if (taken === undefined) throw new Error("an empty queue of notes has no turn");
+    if (taken === undefined) throw new Error("the job has no notes to take");
     return taken;
   }
 
-  #remove(number: number): Kept | undefined {
+  #remove(number: number): BufferedNote | undefined {
     const note = this.#notes.get(number);
     this.#notes.delete(number);
     this.#logs.delete(number);
-    this.weight -= note?.weight ?? 0;
+    this.characters -= note?.characters ?? 0;
     return note;
   }
 }
 
-/** A log line in place of those that were dropped. */
-function report(job: ClaimedJob, queue: Queue): Taken {
+/** Return a log line that reports the dropped notes, and reset their count. */
+function reportDropped(job: ClaimedJob, queue: JobNotes): TakenNote {
   const { dropped } = queue;
   queue.dropped = 0;
-  emit("notes.dropped", { ...fieldsOf(job), notes: dropped }, "warning");
+  emit("notes.dropped", { ...jobFields(job), notes: dropped }, "warning");
   const lines = `${dropped.toLocaleString("en-US")} lines dropped`;
   const message = `${lines}: the job wrote them faster than they can be stored`;
   return [job, "log", { level: "warning", message }];

@@ -1,16 +1,16 @@
-/** What a worker is told: its queues with their slots, and its times. */
+/** Options of a worker: its queues with their slots, and its intervals. */
 
-import type { Runnable } from "../definition.ts";
 import { ConfigError } from "../errors.ts";
-import type { IsolationOptions } from "../isolation/isolated.ts";
+import type { Runnable } from "../sdk/definition.ts";
+import type { IsolationOptions } from "./isolation/runner.ts";
 
 const SLOTS = 10;
-// As the engine has them.
-const MOST_QUEUES = 100;
-const LONGEST_LEASE_S = 3600;
+// The engine's limits.
+const MAX_QUEUES = 100;
+const MAX_LEASE_S = 3600;
 
 export interface WorkerOptions extends IsolationOptions {
-  /** How many jobs of each queue may run at once; all queues that the app names, 10 each. */
+  /** Concurrent jobs of each queue (default: 10 for each queue that the app names). */
   readonly queues?: Readonly<Record<string, number>> | undefined;
   readonly secretsDir?: string | undefined;
   readonly leaseS?: number | undefined;
@@ -20,12 +20,15 @@ export interface WorkerOptions extends IsolationOptions {
   readonly build?: string | undefined;
 }
 
-/** Those that the definitions name. */
-export function queuesOf(definitions: readonly Runnable[]): Record<string, number> {
+/** Return the queues of the definitions, with 10 slots each. */
+export function defaultQueues(definitions: readonly Runnable[]): Record<string, number> {
   return Object.fromEntries(definitions.map(({ settings }) => [settings.queue, SLOTS] as const));
 }
 
-/** ConfigError when a worker cannot work so. */
+/**
+ * Throw ConfigError for options that the engine would reject, or with which leases would expire
+ * between heartbeats.
+ */
 export function checkOptions(
   queues: Readonly<Record<string, number>>,
   leaseS: number,
@@ -35,11 +38,11 @@ export function checkOptions(
   if (slots.length === 0 || !slots.every((each) => Number.isInteger(each) && each >= 1)) {
     throw new ConfigError("a worker needs a queue, and each queue a slot", { field: "queues" });
   }
-  if (slots.length > MOST_QUEUES) {
-    throw new ConfigError(`a worker serves at most ${MOST_QUEUES} queues`, { field: "queues" });
+  if (slots.length > MAX_QUEUES) {
+    throw new ConfigError(`a worker serves at most ${MAX_QUEUES} queues`, { field: "queues" });
   }
-  if (!(leaseS >= 1 && leaseS <= LONGEST_LEASE_S)) {
-    throw new ConfigError(`a lease lasts 1 to ${LONGEST_LEASE_S} seconds`, { field: "lease_s" });
+  if (!(leaseS >= 1 && leaseS <= MAX_LEASE_S)) {
+    throw new ConfigError(`a lease lasts 1 to ${MAX_LEASE_S} seconds`, { field: "lease_s" });
   }
   if (heartbeatS * 2 > leaseS) {
     throw new ConfigError("a lease must last two heartbeats", { field: "heartbeat_s" });

@@ -1,20 +1,26 @@
-/** How many more jobs of each queue a worker may start. */
+/** The free slots of each queue: how many more of its jobs a worker may start. */
 
-import type { ClaimedJob } from "../job.ts";
+import type { ClaimedJob } from "../types/jobs.ts";
 
-/** A queue is known to have more when its last claim was answered in full, or it was told so. */
+/**
+ * Free slots by queue. A queue is known to have more jobs if its last claim was full, or after a
+ * notification.
+ */
 export class Slots {
   readonly total: number;
   readonly #free: Map<string, number>;
-  readonly #more: Map<string, boolean>;
+  readonly #hasJobs: Map<string, boolean>;
 
   constructor(queues: Readonly<Record<string, number>>) {
     this.#free = new Map(Object.entries(queues));
-    this.#more = new Map(Object.keys(queues).map((queue) => [queue, true]));
+    this.#hasJobs = new Map(Object.keys(queues).map((queue) => [queue, true]));
     this.total = Object.values(queues).reduce((sum, slots) => sum + slots, 0);
   }
 
-  /** What a claim for `room` jobs may ask for. The smallest first: none is crowded out. */
+  /**
+   * Return the limits of a claim for `room` jobs. Queues with the fewest free slots come first, so
+   * that each gets a share.
+   */
   limits(room: number): Map<string, number> {
     const open = [...this.#free].filter(([, free]) => free > 0).sort((a, b) => a[1] - b[1]);
     const limits = new Map<string, number>();
@@ -27,7 +33,7 @@ export class Slots {
     return limits;
   }
 
-  /** A claim is on its way, and nobody else may have what it asks for. Answers how much that is. */
+  /** Reserve the slots for a claim in flight. Returns their number. */
   reserve(asked: ReadonlyMap<string, number>): number {
     let sum = 0;
     for (const [queue, limit] of asked) {
@@ -37,34 +43,37 @@ export class Slots {
     return sum;
   }
 
-  /** It brought these; without them, it failed. Whether one of the queues was answered in full. */
-  take(asked: ReadonlyMap<string, number>, claimed: readonly ClaimedJob[] | null): boolean {
-    const counts = counted(claimed ?? [], asked);
+  /**
+   * Apply the result of a claim; null if it failed. Returns whether one of the queues returned as
+   * many jobs as requested.
+   */
+  applyClaim(asked: ReadonlyMap<string, number>, claimed: readonly ClaimedJob[] | null): boolean {
+    const counts = countByQueue(claimed ?? [], asked);
     let isFull = false;
     for (const [queue, limit] of asked) {
       const count = counts.get(queue) ?? 0;
       this.#free.set(queue, this.#freeOf(queue) + limit - count);
       if (claimed === null) continue;
-      this.#more.set(queue, count === limit && limit > 0);
+      this.#hasJobs.set(queue, count === limit && limit > 0);
       isFull ||= count === limit && limit > 0;
     }
     return isFull;
   }
 
-  /** Whether a queue that is known to have more has a free slot too. */
+  /** Whether a queue with more jobs has a free slot. */
   get hasRoomForMore(): boolean {
-    return [...this.#more].some(([queue, more]) => more && this.#freeOf(queue) > 0);
+    return [...this.#hasJobs].some(([queue, more]) => more && this.#freeOf(queue) > 0);
   }
 
-  /** A job of this queue has ended. Whether others may be waiting for its slot. */
-  give(queue: string): boolean {
+  /** Free the slot of a job that has ended. Returns whether the queue may have more jobs. */
+  release(queue: string): boolean {
     this.#free.set(queue, this.#freeOf(queue) + 1);
-    return this.#more.get(queue) ?? false;
+    return this.#hasJobs.get(queue) ?? false;
   }
 
-  /** The queue was said to have a new job. */
-  expect(queue: string): void {
-    if (this.#more.has(queue)) this.#more.set(queue, true);
+  /** Record a notification of a new job in this queue. */
+  markHasJobs(queue: string): void {
+    if (this.#hasJobs.has(queue)) this.#hasJobs.set(queue, true);
   }
 
   #freeOf(queue: string): number {
@@ -72,7 +81,7 @@ export class Slots {
   }
 }
 
-function counted(
+function countByQueue(
   jobs: readonly ClaimedJob[],
   asked: ReadonlyMap<string, number>,
 ): ReadonlyMap<string, number> {

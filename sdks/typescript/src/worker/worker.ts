@@ -1,18 +1,18 @@
 /**
- * The worker: one process that claims jobs, has them run, and settles how they ended.
+ * The worker: one process that claims jobs, runs them, and settles their outcomes.
  *
- *     claims ──ready──► starts ──► runners ──ended──► outcomes
- *        ▲                            │
- *        └───────── free slots ◄──────┘
+ *     Claimer ──ClaimBuffer──► Launcher ──► runners ──► Settler
+ *        ▲                                     │
+ *        └───────────── free slots ◄───────────┘
  *
- * These are loops that all go on at once: while a claim is on its way the jobs of the last one run,
- * and what ends gathers for the next settle. Upkeep extends the leases; the watch stops what could
- * not be extended in time. How a job is run, runners know.
+ * The loops run concurrently: while a claim is in flight, jobs of the previous claim run, and
+ * finished jobs collect for the next settle batch. The heartbeat loop extends the leases; the lease
+ * watch loop stops jobs whose lease was not extended in time. Running a job is left to the runners
+ * (runner.ts).
  */
 
 import { randomUUID } from "node:crypto";
 import { hostname } from "node:os";
-import type { JobForge } from "../app.ts";
 import {
   type Call,
   enqueueChildren,
@@ -21,10 +21,16 @@ import {
   registerWorker,
   unregisterWorker,
 } from "../calls/index.ts";
-import { flowing } from "../current.ts";
-import type { Database } from "../db.ts";
-import type { Runnable } from "../definition.ts";
-import { Isolated, type IsolationOptions } from "../isolation/isolated.ts";
+import type { Database } from "../db/database.ts";
+import { BackgroundLoop } from "../db/loop.ts";
+import { MonitoredLink, Outage } from "../db/outage.ts";
+import { emit, type Fields, isEnabled, jobFields } from "../observability/logs.ts";
+import { isSecretName, registerOperatorSecret, registerSecret, UNSAFE } from "../redact/index.ts";
+import type { JobForge } from "../sdk/app.ts";
+import type { Runnable } from "../sdk/definition.ts";
+import { inheritFields } from "../sdk/job-scope.ts";
+import type { Isolation } from "../sdk/settings.ts";
+import { Secrets } from "../security/secrets.ts";
 import type {
   ClaimedJob,
   Enqueued,
@@ -33,35 +39,29 @@ import type {
   JsonObject,
   NoteKind,
   WorkerCommand,
-} from "../job.ts";
-import { Loop } from "../loop.ts";
-import { Line, Outage } from "../outage.ts";
-import { isSecretName, registerOperatorSecret, registerSecret, UNSAFE } from "../redact/index.ts";
-import { type Host, RELEASED, type Report, type Runner } from "../runner.ts";
-import { Secrets } from "../secrets.ts";
-import type { Isolation } from "../settings.ts";
-import { emit, type Fields, fieldsOf, isEnabled } from "../telemetry.ts";
-import { Claims } from "./claims.ts";
-import { Inline } from "./inline.ts";
-import { Leases } from "./leases.ts";
-import { Notes } from "./notes.ts";
-import { checkOptions, queuesOf, type WorkerOptions } from "./options.ts";
-import { Outcomes } from "./outcomes.ts";
-import { namesOf, serve } from "./served.ts";
+} from "../types/jobs.ts";
+import { Claimer } from "./claimer.ts";
+import { HeartbeatLoop } from "./heartbeat.ts";
+import { InlineRunner } from "./inline.ts";
+import { type IsolationOptions, ProcessRunner } from "./isolation/runner.ts";
+import { type ClaimBuffer, Launcher, listServedNames, mapServedDefinitions } from "./launcher.ts";
+import { LeaseTable } from "./leases.ts";
+import { JobListener } from "./listener.ts";
+import { NoteBuffer } from "./notes.ts";
+import { checkOptions, defaultQueues, type WorkerOptions } from "./options.ts";
+import { type JobServices, RELEASED, type Report, type Runner } from "./runner.ts";
+import { Settler } from "./settler.ts";
 import { Slots } from "./slots.ts";
-import { type Ready, Starts } from "./starts.ts";
-import { Steps } from "./steps.ts";
-import { Upkeep } from "./upkeep.ts";
-import { Wakeups } from "./wakeups.ts";
+import { StepWriter } from "./step-writer.ts";
 
 const WATCH_S = 1;
-// What the end of a worker may take beyond its drain: for killed jobs to be gone, for a claim that
-// is on its way, and for the last outcomes.
+// Shutdown timeouts after the drain: KILL_S for killed jobs to exit and for a claim in flight,
+// FLUSH_S to settle the last outcomes.
 const KILL_S = 5;
 const FLUSH_S = 10;
 
-/** Runs the jobs of an app until it is told to stop; the Host of its runners. */
-export class Worker implements Host {
+/** Runs the jobs of an app until it is stopped, and offers JobServices to its runners. */
+export class Worker implements JobServices {
   readonly workerId: string = randomUUID();
   readonly #app: JobForge;
   readonly #database: Database;
@@ -70,43 +70,43 @@ export class Worker implements Host {
   readonly #drainS: number;
   readonly #registration: Call<void>;
   readonly #runners: ReadonlyMap<Isolation, Runner>;
-  readonly #lines: readonly Line[];
-  readonly #upkeepLine: Line;
+  readonly #links: readonly MonitoredLink[];
+  readonly #heartbeatLink: MonitoredLink;
   readonly #slots: Slots;
-  readonly #leases: Leases;
-  readonly #notes = new Notes();
-  readonly #outcomes: Outcomes;
-  readonly #steps: Steps;
-  readonly #ready: Ready = [];
-  readonly #starts: Starts;
-  readonly #claims: Claims;
-  readonly #wakeups: Wakeups;
-  readonly #starting: Loop;
-  readonly #claiming: Loop;
-  readonly #settling: Loop;
-  readonly #storing: Loop;
-  readonly #keeping: Loop;
-  readonly #watching: Loop;
-  readonly #listening: Loop;
+  readonly #leases: LeaseTable;
+  readonly #notes = new NoteBuffer();
+  readonly #settler: Settler;
+  readonly #stepWriter: StepWriter;
+  readonly #claimBuffer: ClaimBuffer = [];
+  readonly #launcher: Launcher;
+  readonly #claimer: Claimer;
+  readonly #jobListener: JobListener;
+  readonly #launchLoop: BackgroundLoop;
+  readonly #claimLoop: BackgroundLoop;
+  readonly #settleLoop: BackgroundLoop;
+  readonly #stepLoop: BackgroundLoop;
+  readonly #heartbeatLoop: BackgroundLoop;
+  readonly #leaseWatchLoop: BackgroundLoop;
+  readonly #listenLoop: BackgroundLoop;
   #isRunning = false;
   #isStopping = false;
   #isKilling = false;
-  #onMoved: (() => void) | null = null; // something has ended, or was settled
+  #onStateChange: (() => void) | null = null; // called when a job ends or outcomes are settled
 
   constructor(app: JobForge, options: WorkerOptions = {}) {
     const leaseS = options.leaseS ?? 30;
     const heartbeatS = options.heartbeatS ?? 10;
     const definitions = [...app.definitions.values()];
-    const queues = options.queues ?? queuesOf(definitions);
+    const queues = options.queues ?? defaultQueues(definitions);
     checkOptions(queues, leaseS, heartbeatS);
     this.#app = app;
     this.#database = app.database();
     this.#secrets = new Secrets(options.secretsDir);
     this.#jobEnvironment = options.jobEnvironment ?? [];
     this.#drainS = options.drainS ?? 30;
-    this.#runners = runnersFor(this, definitions, options);
-    const served = serve(definitions, this.#runners);
-    const names = namesOf(served);
+    this.#runners = createRunners(this, definitions, options);
+    const served = mapServedDefinitions(definitions, this.#runners);
+    const names = listServedNames(served);
     this.#slots = new Slots(queues);
     this.#registration = registerWorker({
       workerId: this.workerId,
@@ -119,114 +119,117 @@ export class Worker implements Host {
     });
 
     const outage = new Outage();
-    const claimLine = new Line(this.#database.link(false), outage);
-    const settleLine = new Line(this.#database.link(), outage);
-    this.#upkeepLine = new Line(this.#database.link(), outage);
-    const stepLine = new Line(this.#database.link(), outage);
-    this.#lines = [claimLine, settleLine, stepLine, this.#upkeepLine];
+    const claimLink = new MonitoredLink(this.#database.createLink(false), outage);
+    const settleLink = new MonitoredLink(this.#database.createLink(), outage);
+    this.#heartbeatLink = new MonitoredLink(this.#database.createLink(), outage);
+    const stepLink = new MonitoredLink(this.#database.createLink(), outage);
+    this.#links = [claimLink, settleLink, stepLink, this.#heartbeatLink];
 
-    this.#leases = new Leases(leaseS);
-    this.#outcomes = new Outcomes(this.workerId, settleLine, {
+    this.#leases = new LeaseTable(leaseS);
+    this.#settler = new Settler(this.workerId, settleLink, {
       leases: this.#leases,
       notes: this.#notes,
-      onSettled: () => this.#moved(),
+      onSettled: () => this.#notifyWaiter(),
     });
-    this.#steps = new Steps(this.workerId, stepLine, this.#leases);
-    this.#starts = new Starts(this.#ready, served, this.#leases, (job, report) =>
-      this.#ended(job, report),
+    this.#stepWriter = new StepWriter(this.workerId, stepLink, this.#leases);
+    this.#launcher = new Launcher(this.#claimBuffer, served, this.#leases, (job, report) =>
+      this.#onRunEnd(job, report),
     );
-    this.#starting = new Loop("starts", (loop) => this.#starts.step(loop));
-    this.#claims = new Claims(
+    this.#launchLoop = new BackgroundLoop("starts", (loop) => this.#launcher.step(loop));
+    this.#claimer = new Claimer(
       {
         workerId: this.workerId,
         registration: this.#registration,
         leaseS,
         pollS: options.pollS ?? 1,
       },
-      claimLine,
+      claimLink,
       {
         slots: this.#slots,
-        outcomes: this.#outcomes,
-        ready: this.#ready,
-        onReady: () => this.#starting.ring(),
+        settler: this.#settler,
+        claimBuffer: this.#claimBuffer,
+        onClaimed: () => this.#launchLoop.wake(),
       },
     );
-    const upkeep = new Upkeep(
+    const heartbeat = new HeartbeatLoop(
       {
         workerId: this.workerId,
         leaseS,
         heartbeatS,
         registration: this.#registration,
-        obey: (command) => this.#obey(command),
+        onCommand: (command) => this.#handleCommand(command),
       },
-      this.#upkeepLine,
+      this.#heartbeatLink,
       this.#leases,
     );
-    this.#claiming = new Loop("claims", (loop) => this.#claims.step(loop));
-    this.#settling = new Loop("outcomes", (loop) => this.#outcomes.step(loop));
-    this.#storing = new Loop("steps", (loop) => this.#steps.step(loop));
-    this.#keeping = new Loop("upkeep", (loop) => upkeep.step(loop));
-    this.#watching = new Loop("watch", (loop) => this.#watch(loop));
-    this.#wakeups = new Wakeups(this.#database, this.workerId, Object.keys(queues), {
-      onJob: (queue) => this.#expect(queue),
-      onNews: () => this.#keeping.ring(),
+    this.#claimLoop = new BackgroundLoop("claims", (loop) => this.#claimer.step(loop));
+    this.#settleLoop = new BackgroundLoop("outcomes", (loop) => this.#settler.step(loop));
+    this.#stepLoop = new BackgroundLoop("steps", (loop) => this.#stepWriter.step(loop));
+    this.#heartbeatLoop = new BackgroundLoop("upkeep", (loop) => heartbeat.step(loop));
+    this.#leaseWatchLoop = new BackgroundLoop("watch", (loop) => this.#watchLeases(loop));
+    this.#jobListener = new JobListener(this.#database, this.workerId, Object.keys(queues), {
+      onJob: (queue) => this.#onJobNotification(queue),
+      onHeartbeatRequest: () => this.#heartbeatLoop.wake(),
     });
-    this.#listening = new Loop("wakeups", (loop) => this.#wakeups.step(loop));
+    this.#listenLoop = new BackgroundLoop("wakeups", (loop) => this.#jobListener.step(loop));
   }
 
-  /** Until it is stopped, from here or from afar, and everything is settled or handed back. */
+  /**
+   * Run until the worker is stopped, locally or by a command of an operator, and all jobs are
+   * settled or released.
+   */
   async run(): Promise<void> {
     if (this.#isStopping) return;
     try {
       await this.#open();
-      const claiming = this.#claiming.run();
-      const listening = this.#database.canListen ? this.#listening.run() : Promise.resolve();
+      const claiming = this.#claimLoop.run();
+      const listening = this.#database.canListen ? this.#listenLoop.run() : Promise.resolve();
       const loops = [
-        ...[this.#starting, this.#settling, this.#storing],
-        ...[this.#keeping, this.#watching],
+        ...[this.#launchLoop, this.#settleLoop, this.#stepLoop],
+        ...[this.#heartbeatLoop, this.#leaseWatchLoop],
       ];
       const tasks = loops.map((loop) => loop.run());
-      await this.#until(() => this.#isStopping);
-      await this.#endClaims(claiming);
-      await this.#endRuns();
-      await this.#until(() => this.#outcomes.size === 0 && this.#notes.size === 0, FLUSH_S);
-      this.#outcomes.tellUnsettled();
-      this.#listening.stop();
-      this.#wakeups.close();
+      await this.#waitUntil(() => this.#isStopping);
+      await this.#stopClaiming(claiming);
+      await this.#drainRuns();
+      await this.#waitUntil(() => this.#settler.size === 0 && this.#notes.size === 0, FLUSH_S);
+      this.#settler.logUnsettled();
+      this.#listenLoop.stop();
+      this.#jobListener.close();
       for (const loop of loops) loop.stop();
-      await within(Promise.all([...tasks, listening]), KILL_S);
+      await waitAtMost(Promise.all([...tasks, listening]), KILL_S);
     } finally {
       await this.#close();
     }
   }
 
-  /** Claims no more, and ends when the running jobs have. The second call hands them back. */
+  /** Stop claiming and drain the running jobs. A second call releases them. */
   stop(): void {
     if (this.#isStopping) this.#isKilling = true;
     this.#isStopping = true;
-    this.#moved();
+    this.#notifyWaiter();
   }
 
   get isRunning(): boolean {
     return this.#isRunning;
   }
 
-  // For the runners.
+  // JobServices.
 
   note(job: ClaimedJob, kind: NoteKind, data: JsonObject): void {
     this.#notes.add(job, kind, data);
-    this.#settling.ring();
-    if (isEnabled("debug")) emit(`job.${kind}`, { ...fieldsOf(job), data }, "debug");
+    this.#settleLoop.wake();
+    if (isEnabled("debug")) emit(`job.${kind}`, { ...jobFields(job), data }, "debug");
   }
 
   async enqueue(job: ClaimedJob, jobs: readonly JobRequest[]): Promise<readonly Enqueued[]> {
-    const requests = flowing(job, jobs);
+    const requests = inheritFields(job, jobs);
     return await this.#database.runFor(job.tenant_id, (id) => enqueueJobs(requests, id));
   }
 
   async saveStep(job: ClaimedJob, name: string, index: number, result: Json): Promise<void> {
-    const stored = this.#steps.add(job, name, index, result);
-    this.#storing.ring();
+    const stored = this.#stepWriter.add(job, name, index, result);
+    this.#stepLoop.wake();
     await stored;
   }
 
@@ -236,7 +239,7 @@ export class Worker implements Host {
     index: number,
     jobs: readonly JobRequest[],
   ): Promise<readonly Enqueued[]> {
-    const step = { name, index, jobs: flowing(job, jobs) };
+    const step = { name, index, jobs: inheritFields(job, jobs) };
     return await this.#database.runFor(job.tenant_id, (id) =>
       enqueueChildren(this.workerId, job, step, id),
     );
@@ -248,67 +251,67 @@ export class Worker implements Host {
 
   async #open(): Promise<void> {
     this.#registerSecrets();
-    for (const call of [...this.#app.registrations(), ensurePartitions()]) {
-      await this.#upkeepLine.run(call);
+    for (const call of [...this.#app.buildRegistrations(), ensurePartitions()]) {
+      await this.#heartbeatLink.run(call);
     }
     for (const runner of this.#runners.values()) await runner.open();
-    await this.#upkeepLine.run(this.#registration);
+    await this.#heartbeatLink.run(this.#registration);
     this.#isRunning = true;
     emit("worker.started", { slots: this.#slots.total });
   }
 
-  /** Hides the secrets of this process in its log lines, and those of jobs in their output. */
+  /** Redact the secrets of this process in its logs, and those of jobs in their output. */
   #registerSecrets(): void {
     for (const password of this.#database.passwords) {
-      if (!registerOperatorSecret(password)) warnOf({ setting: "database_url" });
+      if (!registerOperatorSecret(password)) warnNotHidden({ setting: "database_url" });
     }
     for (const name of this.#jobEnvironment.filter(isSecretName)) {
       const value = process.env[name];
-      if (value && !registerSecret(value)) warnOf({ variable: name });
+      if (value && !registerSecret(value)) warnNotHidden({ readVariable: name });
     }
   }
 
   async #close(): Promise<void> {
     for (const runner of this.#runners.values()) await runner.close();
-    if (this.#isRunning) await this.#signOff();
-    await within(Promise.all(this.#lines.map((line) => line.close())), KILL_S);
+    if (this.#isRunning) await this.#unregister();
+    await waitAtMost(Promise.all(this.#links.map((link) => link.close())), KILL_S);
   }
 
-  async #signOff(): Promise<void> {
+  async #unregister(): Promise<void> {
     this.#isRunning = false;
-    // If it cannot, the worker is seen as stale.
-    const leaving = this.#upkeepLine.run(unregisterWorker(this.workerId)).catch(() => undefined);
-    await within(leaving, KILL_S);
+    // If this call fails, the worker becomes stale in the engine.
+    const leaving = this.#heartbeatLink.run(unregisterWorker(this.workerId)).catch(() => undefined);
+    await waitAtMost(leaving, KILL_S);
     emit("worker.stopped", {
-      claimed: this.#claims.claimed,
-      settled: this.#outcomes.settled,
-      unsettled: this.#outcomes.size,
+      claimed: this.#claimer.claimed,
+      settled: this.#settler.settled,
+      unsettled: this.#settler.size,
     });
   }
 
-  #expect(queue: string): void {
-    this.#slots.expect(queue);
-    this.#claiming.ring();
+  #onJobNotification(queue: string): void {
+    this.#slots.markHasJobs(queue);
+    this.#claimLoop.wake();
   }
 
-  #ended(job: ClaimedJob, report: Report): void {
+  #onRunEnd(job: ClaimedJob, report: Report): void {
     const durationS = this.#leases.drop(job);
-    if (this.#slots.give(job.queue)) this.#claiming.ring();
+    if (this.#slots.release(job.queue)) this.#claimLoop.wake();
     if (report.verdict === null) {
-      emit("job.lost", fieldsOf(job), "warning");
+      emit("job.lost", jobFields(job), "warning");
     } else {
-      this.#outcomes.add(job, report, durationS);
-      this.#settling.ring();
+      this.#settler.add(job, report, durationS);
+      this.#settleLoop.wake();
     }
-    this.#moved();
+    this.#notifyWaiter();
   }
 
-  async #watch(loop: Loop): Promise<void> {
+  async #watchLeases(loop: BackgroundLoop): Promise<void> {
     this.#leases.stopOverdue();
-    await loop.rest(Math.min(WATCH_S, this.#leases.nextDeadlineS()));
+    await loop.waitForWake(Math.min(WATCH_S, this.#leases.nextDeadlineS()));
   }
 
-  #obey(command: WorkerCommand): void {
+  #handleCommand(command: WorkerCommand): void {
     if (command === "drain" && !this.#isStopping) this.stop();
     if (command === "stop") {
       this.stop();
@@ -316,50 +319,53 @@ export class Worker implements Host {
     }
   }
 
-  async #endClaims(claiming: Promise<void>): Promise<void> {
-    this.#claiming.stop();
-    this.#starts.end();
-    // Its answer may be on its way, and those jobs are to be handed back.
-    await within(
-      claiming.then(() => this.#claims.end()),
+  async #stopClaiming(claiming: Promise<void>): Promise<void> {
+    this.#claimLoop.stop();
+    this.#launcher.releaseRemaining();
+    // A claim in flight may still return jobs, which must be released.
+    await waitAtMost(
+      claiming.then(() => this.#claimer.end()),
       KILL_S,
     );
   }
 
-  async #endRuns(): Promise<void> {
-    await this.#until(() => this.#isIdle || this.#isKilling, this.#drainS);
+  async #drainRuns(): Promise<void> {
+    await this.#waitUntil(() => this.#isIdle || this.#isKilling, this.#drainS);
     this.#leases.stopAll("shutdown");
-    await this.#until(() => this.#isIdle, KILL_S);
-    for (const run of this.#leases.runs) this.#ended(run.job, RELEASED);
+    await this.#waitUntil(() => this.#isIdle, KILL_S);
+    for (const run of this.#leases.runs) this.#onRunEnd(run.job, RELEASED);
   }
 
   get #isIdle(): boolean {
-    return this.#leases.size === 0 && this.#ready.length === 0 && !this.#starts.isBusy;
+    return this.#leases.size === 0 && this.#claimBuffer.length === 0 && !this.#launcher.isBusy;
   }
 
-  #moved(): void {
-    this.#onMoved?.();
+  #notifyWaiter(): void {
+    this.#onStateChange?.();
   }
 
-  /** Until it holds, or the time is up; it is looked at whenever something has moved. */
-  async #until(condition: () => boolean, seconds = Number.POSITIVE_INFINITY): Promise<void> {
+  /**
+   * Wait until the condition is true or the time is up. The condition is checked after each change
+   * of state.
+   */
+  async #waitUntil(condition: () => boolean, seconds = Number.POSITIVE_INFINITY): Promise<void> {
     if (condition()) return;
     const holds = new Promise<void>((resolve) => {
-      this.#onMoved = () => {
+      this.#onStateChange = () => {
         if (condition()) resolve();
       };
     });
-    await within(holds, seconds);
-    this.#onMoved = null;
+    await waitAtMost(holds, seconds);
+    this.#onStateChange = null;
   }
 }
 
-function warnOf(secret: Fields): void {
+function warnNotHidden(secret: Fields): void {
   emit("secret.not_hidden", { ...secret, reason: UNSAFE }, "warning");
 }
 
-/** Until it has ended, or the time is up. */
-async function within(ending: Promise<unknown>, seconds: number): Promise<void> {
+/** Wait for the promise, at most this many seconds. */
+async function waitAtMost(ending: Promise<unknown>, seconds: number): Promise<void> {
   if (seconds === Number.POSITIVE_INFINITY) {
     await ending;
     return;
@@ -372,17 +378,17 @@ async function within(ending: Promise<unknown>, seconds: number): Promise<void> 
   clearTimeout(timer);
 }
 
-function runnersFor(
-  host: Host,
+function createRunners(
+  host: JobServices,
   definitions: readonly Runnable[],
   options: IsolationOptions,
 ): ReadonlyMap<Isolation, Runner> {
-  const runners = new Map<Isolation, Runner>([["inline", new Inline(host)]]);
+  const runners = new Map<Isolation, Runner>([["inline", new InlineRunner(host)]]);
   const isolated = definitions.filter(({ settings }) => settings.isolation === "process");
   if (isolated.length > 0) {
     runners.set(
       "process",
-      new Isolated(
+      new ProcessRunner(
         host,
         isolated.map(({ settings }) => settings),
         options,

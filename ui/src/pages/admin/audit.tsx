@@ -1,4 +1,4 @@
-/** Who did what. */
+/** The audit log. */
 
 import { useQuery } from "@tanstack/react-query";
 import { useNavigate, useRouterState, useSearch } from "@tanstack/react-router";

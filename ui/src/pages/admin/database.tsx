@@ -1,10 +1,10 @@
-/** The database under it all: what the doctor finds, how large it is, and who holds it up. */
+/** The database: findings of the doctor, sizes, and the sessions that block vacuum. */
 
 import { useQuery } from "@tanstack/react-query";
 import { CircleCheck, CircleX, TriangleAlert } from "lucide-react";
 import { database } from "@/api/queries";
 import type { DatabaseState, Finding, HorizonHolder, LockWait, TableStats } from "@/api/schema";
-import { short } from "@/jobs/counts";
+import { short } from "@/jobs/short-count";
 import { Failure, Skeleton, Snippet } from "@/parts/feedback";
 import { Page as Frame, Panel } from "@/parts/page";
 import { type Column, Count, Table } from "@/parts/table";
@@ -22,7 +22,7 @@ export function Page() {
       lead={`Postgres ${state.version} · JobForge ${state.schema.release} · ${used} of ${most} connections · ${bytes(sizeOf(state))}`}
     >
       <Findings findings={state.findings} />
-      <Horizon rows={state.horizon} />
+      <OldestSnapshots rows={state.horizon} />
       <LockWaits rows={state.lock_waits} />
       <Tables tables={state.tables} />
       <Partitions state={state} />
@@ -31,12 +31,12 @@ export function Page() {
 }
 
 const LOOKS = {
-  ok: { icon: CircleCheck, colour: "text-ok", word: "Good:" },
-  warning: { icon: TriangleAlert, colour: "text-warn", word: "Warning:" },
-  failed: { icon: CircleX, colour: "text-bad", word: "Wrong:" },
+  ok: { icon: CircleCheck, color: "text-ok", word: "Good:" },
+  warning: { icon: TriangleAlert, color: "text-warn", word: "Warning:" },
+  failed: { icon: CircleX, color: "text-bad", word: "Wrong:" },
 };
 
-/** What is wrong first, each with what mends it; what is well in few words below. */
+/** Problems first, each with its fix; checks that passed are summarized below. */
 function Findings({ findings }: { findings: Finding[] }) {
   const wrong = findings.filter((each) => each.grade !== "ok");
   const well = findings.filter((each) => each.grade === "ok");
@@ -68,10 +68,10 @@ function Findings({ findings }: { findings: Finding[] }) {
 }
 
 function Line({ finding }: { finding: Finding }) {
-  const { icon: Icon, colour, word } = LOOKS[finding.grade];
+  const { icon: Icon, color, word } = LOOKS[finding.grade];
   return (
     <span className="flex items-start gap-2">
-      <Icon size={15} className={`mt-0.5 shrink-0 ${colour}`} aria-label={word} />
+      <Icon size={15} className={`mt-0.5 shrink-0 ${color}`} aria-label={word} />
       <span className="min-w-0 break-words">
         {finding.message} <span className="text-faint text-xs">{finding.check}</span>
       </span>
@@ -79,14 +79,16 @@ function Line({ finding }: { finding: Finding }) {
   );
 }
 
-/** Dead rows younger than the oldest snapshot cannot be removed, by anybody. */
-function Horizon({ rows }: { rows: HorizonHolder[] }) {
+/**
+ * Transactions with the oldest snapshots. Vacuum cannot remove dead rows that are newer than these.
+ */
+function OldestSnapshots({ rows }: { rows: HorizonHolder[] }) {
   const columns: Column<HorizonHolder>[] = [
     {
       title: "Who",
       isMain: true,
       cell: (row) => (
-        <Who name={`${row.kind} ${row.name}`} about={[row.login, row.program, row.state]} />
+        <SessionName name={`${row.kind} ${row.name}`} about={[row.login, row.program, row.state]} />
       ),
     },
     {
@@ -126,7 +128,7 @@ function LockWaits({ rows }: { rows: LockWait[] }) {
     {
       title: "Who",
       isMain: true,
-      cell: (row) => <Who name={`session ${row.pid}`} about={[row.login, row.program]} />,
+      cell: (row) => <SessionName name={`session ${row.pid}`} about={[row.login, row.program]} />,
     },
     { title: "For", align: "right", cell: (row) => duration(row.seconds * 1000) },
     {
@@ -135,7 +137,7 @@ function LockWaits({ rows }: { rows: LockWait[] }) {
         row.holder === 0 ? (
           "a prepared transaction"
         ) : (
-          <Who
+          <SessionName
             name={`session ${row.holder}`}
             about={[row.holder_login, row.holder_program, row.holder_state]}
           />
@@ -158,7 +160,7 @@ function LockWaits({ rows }: { rows: LockWait[] }) {
   );
 }
 
-function Who({ name, about }: { name: string; about: (string | null)[] }) {
+function SessionName({ name, about }: { name: string; about: (string | null)[] }) {
   return (
     <span className="flex min-w-0 flex-col">
       <span className="truncate font-medium">{name}</span>
@@ -171,8 +173,8 @@ interface Whole extends TableStats {
   parts: number;
 }
 
-/** The partitions of a table are shown as the one that they are. */
-function joined(tables: TableStats[]): Whole[] {
+/** Merge the partitions of each table into one row. */
+function joinPartitions(tables: TableStats[]): Whole[] {
   const found = new Map<string, Whole>();
   for (const each of tables) {
     const name = each.name.replace(/_(\d{8}|default)$/, "");
@@ -182,7 +184,7 @@ function joined(tables: TableStats[]): Whole[] {
       bytes: each.bytes + (old?.bytes ?? 0),
       live: each.live + (old?.live ?? 0),
       dead: each.dead + (old?.dead ?? 0),
-      vacuumed_at: later(each.vacuumed_at, old?.vacuumed_at ?? null),
+      vacuumed_at: maxTime(each.vacuumed_at, old?.vacuumed_at ?? null),
       has_autovacuum: each.has_autovacuum && (old?.has_autovacuum ?? true),
       parts: 1 + (old?.parts ?? 0),
     });
@@ -190,13 +192,13 @@ function joined(tables: TableStats[]): Whole[] {
   return [...found.values()].sort((one, other) => other.bytes - one.bytes);
 }
 
-function later(one: string | null, other: string | null): string | null {
+function maxTime(one: string | null, other: string | null): string | null {
   if (one === null || other === null) return one ?? other;
   return one > other ? one : other;
 }
 
 function Tables({ tables }: { tables: TableStats[] }) {
-  const rows = joined(tables);
+  const rows = joinPartitions(tables);
   const largest = Math.max(1, ...rows.map((row) => row.bytes));
   const columns: Column<Whole>[] = [
     {

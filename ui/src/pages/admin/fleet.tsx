@@ -1,4 +1,4 @@
-/** The whole installation at a glance: is work done, by whom, for whom. */
+/** An overview of the whole installation: work done, workers, and tenants. */
 
 import { useQuery } from "@tanstack/react-query";
 import { Fairness } from "@/admin/fairness";
@@ -7,7 +7,7 @@ import type { QueueInfo } from "@/api/schema";
 import { ByDefinition } from "@/charts/by-definition";
 import { History } from "@/charts/history";
 import { failuresOf, rangeOf } from "@/charts/ranges";
-import { short } from "@/jobs/counts";
+import { short } from "@/jobs/short-count";
 import { Failure, Skeleton } from "@/parts/feedback";
 import { Figure, Figures, Headline } from "@/parts/figures";
 import { Page as Frame } from "@/parts/page";

@@ -1,4 +1,7 @@
-/** Those who fire schedules, dispatch events and keep house: whether they come, and how late. */
+/**
+ * The schedulers: which processes fire schedules, dispatch events and run maintenance, and their
+ * delays.
+ */
 
 import { useQuery } from "@tanstack/react-query";
 import { useSearch } from "@tanstack/react-router";
@@ -6,7 +9,7 @@ import { TriangleAlert } from "lucide-react";
 import { database, tenants } from "@/api/queries";
 import type { MissedFiring, SchedulerState, SchedulerTask, StuckItem } from "@/api/schema";
 import { tenantHref } from "@/config";
-import { short } from "@/jobs/counts";
+import { short } from "@/jobs/short-count";
 import { Choice } from "@/parts/choice";
 import { shortId } from "@/parts/copy";
 import { Failure, Skeleton, Snippet } from "@/parts/feedback";
@@ -30,29 +33,29 @@ export function Page() {
       title="Scheduler"
       lead="Any number may run, and every worker with a database carries one; one acts at a time, so nothing is made twice."
     >
-      <Standing state={scheduler} />
-      <Turns state={scheduler} />
+      <SchedulerStatus state={scheduler} />
+      <SchedulerTurns state={scheduler} />
       <Troubles rows={troubles} slugs={slugs} />
       <Misses rows={misses} slugs={slugs} />
     </Frame>
   );
 }
 
-/** The statistics are added up twice a minute: who did that last was there. */
-function heardOf(state: SchedulerState): number | null {
+/** When a scheduler was last active: schedulers aggregate the statistics twice a minute. */
+function lastActiveAt(state: SchedulerState): number | null {
   const ages = state.upkeep.map((each) => each.age_s);
   return ages.length === 0 ? null : Math.min(...ages);
 }
 
-function Standing({ state }: { state: SchedulerState }) {
-  const heard = heardOf(state);
+function SchedulerStatus({ state }: { state: SchedulerState }) {
+  const heard = lastActiveAt(state);
   const isSilent = heard === null || heard > SILENT_S;
   const figures: [string, string, boolean][] = [
     ["A scheduler acted", heard === null ? "never" : relative(-heard * 1000), isSilent],
-    ["Schedules", late(state.schedule_lag_s), state.schedule_lag_s > LATE_S],
+    ["Schedules", formatDelay(state.schedule_lag_s), state.schedule_lag_s > LATE_S],
     [
       `Events, ${short(state.pending_events)} waiting`,
-      late(state.event_lag_s),
+      formatDelay(state.event_lag_s),
       state.event_lag_s > LATE_S,
     ],
     ["Triggers with a fault", short(state.faulty_triggers), state.faulty_triggers > 0],
@@ -87,7 +90,7 @@ function Standing({ state }: { state: SchedulerState }) {
   );
 }
 
-function late(seconds: number): string {
+function formatDelay(seconds: number): string {
   return seconds < 1 ? "on time" : `${duration(seconds * 1000)} late`;
 }
 
@@ -118,8 +121,8 @@ const UPKEEP: Column<SchedulerTask>[] = [
   { title: "Last", align: "right", cell: (row) => relative(-row.age_s * 1000) },
 ];
 
-/** Nobody leads for good: who was there first has the turn. */
-function Turns({ state }: { state: SchedulerState }) {
+/** Schedulers have no permanent leader: whichever comes first takes the next turn. */
+function SchedulerTurns({ state }: { state: SchedulerState }) {
   if (state.upkeep.length === 0) return null;
   return (
     <Panel title="Who has the turns">
@@ -128,7 +131,7 @@ function Turns({ state }: { state: SchedulerState }) {
   );
 }
 
-/** By id. */
+/** Slugs by tenant ID. */
 type Slugs = Map<string, string>;
 
 function TenantLink({ id, slugs, path }: { id: string; slugs: Slugs; path: string }) {

@@ -1,4 +1,4 @@
-/** Who shares this installation, and how much each may. */
+/** The tenants of this installation and their limits. */
 
 import { useQuery } from "@tanstack/react-query";
 import { Eye, Pause, Play, Plus, SlidersHorizontal } from "lucide-react";
@@ -7,8 +7,8 @@ import { call } from "@/api/client";
 import { client, database, tenants, usage } from "@/api/queries";
 import type { TenantInfo } from "@/api/schema";
 import { tenantHref } from "@/config";
-import { short } from "@/jobs/counts";
 import { Limits } from "@/jobs/limits";
+import { short } from "@/jobs/short-count";
 import { Button } from "@/parts/button";
 import { Confirm } from "@/parts/confirm";
 import { Id } from "@/parts/copy";

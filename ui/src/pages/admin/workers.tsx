@@ -1,4 +1,4 @@
-/** Who runs jobs, and who has fallen silent. */
+/** The workers, including those without recent heartbeats. */
 
 import { useQuery } from "@tanstack/react-query";
 import { CircleCheck, CircleStop, LogOut, OctagonX, TriangleAlert, Waves } from "lucide-react";
@@ -18,12 +18,12 @@ import { toast } from "@/parts/toasts";
 const MOST_SKEW_S = 1;
 const NONE = <span className="text-faint">–</span>;
 
-const LOOKS: Record<string, { label: string; colour: string; icon: typeof CircleCheck }> = {
-  live: { label: "Live", colour: "text-ok", icon: CircleCheck },
-  draining: { label: "Draining", colour: "text-plan", icon: Waves },
-  stopping: { label: "Stopping", colour: "text-warn", icon: LogOut },
-  stale: { label: "Stale", colour: "text-bad", icon: TriangleAlert },
-  stopped: { label: "Stopped", colour: "text-faint", icon: CircleStop },
+const LOOKS: Record<string, { label: string; color: string; icon: typeof CircleCheck }> = {
+  live: { label: "Live", color: "text-ok", icon: CircleCheck },
+  draining: { label: "Draining", color: "text-plan", icon: Waves },
+  stopping: { label: "Stopping", color: "text-warn", icon: LogOut },
+  stale: { label: "Stale", color: "text-bad", icon: TriangleAlert },
+  stopped: { label: "Stopped", color: "text-faint", icon: CircleStop },
 };
 
 export function Page() {
@@ -33,7 +33,7 @@ export function Page() {
   const stale = rows.filter((row) => row.state === "stale");
   const builds = buildsOf(rows);
   const columns: Column<WorkerInfo>[] = [
-    { title: "State", by: (row) => row.state, cell: (row) => <Standing state={row.state} /> },
+    { title: "State", by: (row) => row.state, cell: (row) => <WorkerState state={row.state} /> },
     {
       title: "Worker",
       isMain: true,
@@ -194,19 +194,19 @@ function StaleWarning({ rows }: { rows: WorkerInfo[] }) {
   );
 }
 
-function Standing({ state }: { state: string }) {
+function WorkerState({ state }: { state: string }) {
   const look = LOOKS[state];
   if (!look) return <>{state}</>;
   const Icon = look.icon;
   return (
-    <span className={`flex items-center gap-1.5 font-medium ${look.colour}`}>
+    <span className={`flex items-center gap-1.5 font-medium ${look.color}`}>
       <Icon size={14} aria-hidden className="shrink-0" />
       <span className="max-sm:sr-only">{look.label}</span>
     </span>
   );
 }
 
-/** About: the time that a heartbeat takes is in it. */
+/** Approximate, because it includes the duration of the heartbeat. */
 function Clock({ skewS }: { skewS: number | null }) {
   if (skewS === null) return NONE;
   const way = skewS > 0 ? "ahead of" : "behind";

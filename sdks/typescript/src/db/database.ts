@@ -1,0 +1,180 @@
+/**
+ * Connections to Postgres for applications: a pool, the tenant of a transaction, LISTEN, and
+ * running a Call. Driver errors become errors of errors.ts.
+ */
+
+import pg from "pg";
+import type { Call, Row } from "../calls/call.ts";
+import { ConfigError, Unavailable } from "../errors.ts";
+import { readVariable } from "../process/environment.ts";
+import {
+  buildClientConfig,
+  connectOrTranslate,
+  destroySocket,
+  execute,
+  openClient,
+} from "./driver.ts";
+import { DedicatedConnection } from "./link.ts";
+import { translateError } from "./sqlstates.ts";
+
+// Columns stay the strings that Postgres sends; each call decodes its own rows.
+const RAW_TYPES: pg.CustomTypesConfig = { getTypeParser: () => (text: string) => text };
+export interface DatabaseOptions {
+  readonly size?: number | undefined;
+  /** PgBouncer in transaction mode: no startup options, no prepared statements, no LISTEN. */
+  readonly behindPooler?: boolean | undefined;
+  /** A URL that bypasses the pooler. */
+  readonly listenUrl?: string | undefined;
+}
+
+export class Database {
+  readonly canListen: boolean;
+  readonly #url: string;
+  readonly #listenUrl: string;
+  readonly #behindPooler: boolean;
+  readonly #pool: pg.Pool;
+  #isService: Promise<boolean> | null = null;
+
+  constructor(url: string, options: DatabaseOptions = {}) {
+    // The driver reads process.env, from which withholdCredentials removes the password.
+    pg.defaults.password ??= readVariable("PGPASSWORD");
+    this.#url = url;
+    this.#listenUrl = options.listenUrl ?? url;
+    this.#behindPooler = options.behindPooler ?? false;
+    this.canListen = options.listenUrl !== undefined || !this.#behindPooler;
+    this.#pool = new pg.Pool({
+      ...buildClientConfig(url, this.#behindPooler),
+      max: options.size ?? 4,
+      idleTimeoutMillis: 30_000,
+      allowExitOnIdle: true,
+    });
+    // An idle connection was lost. The next call opens another one.
+    this.#pool.on("error", () => undefined);
+  }
+
+  /** The passwords in the URLs and in PGPASSWORD. */
+  get passwords(): ReadonlySet<string> {
+    const urls = [this.#url, this.#listenUrl];
+    const found = [...urls.map(readPassword), readVariable("PGPASSWORD")];
+    return new Set(found.filter((each): each is string => !!each));
+  }
+
+  /** Run the call in a separate transaction. */
+  async run<T>(call: Call<T>): Promise<T> {
+    const name = call.isFrequent && !this.#behindPooler ? call.name : null;
+    return await runOnPool(this.#pool, call, name);
+  }
+
+  /**
+   * Run a call for a tenant. Logins that may not name a tenant get a transaction with app.tenant_id
+   * set.
+   */
+  async runFor<T>(tenantId: string, build: (tenantId: string | null) => Call<T>): Promise<T> {
+    if (await this.#canNameTenant()) return await this.run(build(tenantId));
+    return await this.transaction(tenantId, (client) => runOnPool(client, build(null), null));
+  }
+
+  /**
+   * Run `work` in a transaction of this tenant. Commits when `work` resolves; rolls back when it
+   * throws.
+   */
+  async transaction<T>(tenantId: string, work: (client: pg.PoolClient) => Promise<T>): Promise<T> {
+    const client = await connectOrTranslate(() => this.#pool.connect());
+    let failure: unknown = null;
+    try {
+      await execute(client, "begin", []);
+      await execute(client, "select set_config('app.tenant_id', $1, true)", [tenantId]);
+      const result = await work(client);
+      await execute(client, "commit", []);
+      return result;
+    } catch (error) {
+      failure = error;
+      await client.query("rollback").catch(() => undefined);
+      throw error;
+    } finally {
+      client.release(failure instanceof Unavailable);
+    }
+  }
+
+  /**
+   * Return a connection outside of the pool for one loop. A crash of the server may lose what a
+   * link that is not durable has committed.
+   */
+  createLink(durable = true): DedicatedConnection {
+    return new DedicatedConnection(this.#url, durable, this.#behindPooler);
+  }
+
+  /** Call `onChannel` for each notification, until the connection is closed or lost. */
+  async listen(
+    channels: readonly string[],
+    onChannel: (name: string) => void,
+  ): Promise<ListenConnection> {
+    if (!this.canListen) throw new ConfigError("LISTEN does not work through a pooler");
+    const client = await openClient(buildClientConfig(this.#listenUrl, false));
+    const ended = new Promise<void>((resolve) => {
+      client.on("end", () => resolve());
+      client.on("error", () => resolve());
+    });
+    client.on("notification", (notice) => onChannel(notice.channel));
+    try {
+      for (const channel of channels)
+        await execute(client, `listen ${pg.escapeIdentifier(channel)}`, []);
+    } catch (error) {
+      destroySocket(client);
+      throw error;
+    }
+    return { ended, close: () => destroySocket(client) };
+  }
+
+  async close(): Promise<void> {
+    await this.#pool.end();
+  }
+
+  async #canNameTenant(): Promise<boolean> {
+    this.#isService ??= this.run({
+      name: "is_service",
+      text: "select pg_has_role(session_user, 'jobforge_service', 'member')",
+      values: [],
+      decode: (rows) => rows[0]?.[0] === "t",
+    });
+    try {
+      return await this.#isService;
+    } catch (error) {
+      this.#isService = null;
+      throw error;
+    }
+  }
+}
+
+export interface ListenConnection {
+  readonly ended: Promise<void>;
+  close(): void;
+}
+
+function readPassword(url: string): string | undefined {
+  try {
+    return new pg.Client(url).password ?? undefined;
+  } catch {
+    return undefined; // Connecting reports what is wrong with the URL.
+  }
+}
+
+async function runOnPool<T>(
+  client: pg.PoolClient | pg.Pool,
+  call: Call<T>,
+  name: string | null,
+): Promise<T> {
+  const query = {
+    text: call.text,
+    values: [...call.values],
+    rowMode: "array" as const,
+    types: RAW_TYPES,
+  };
+  let rows: readonly Row[];
+  try {
+    rows = (await client.query<(string | null)[]>(name === null ? query : { ...query, name })).rows;
+  } catch (error) {
+    throw translateError(error);
+  }
+  return call.decode(rows);
+}

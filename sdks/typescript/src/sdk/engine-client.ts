@@ -1,0 +1,289 @@
+/**
+ * Sends an app's jobs and events to the engine, and reads jobs. It uses the app's own pool, a
+ * connection of the caller, or, in a job's process without a database, the job's worker.
+ */
+
+import * as calls from "../calls/index.ts";
+import { Database, type DatabaseOptions } from "../db/database.ts";
+import { type Queryable, runOn } from "../db/queryable.ts";
+import {
+  ConfigError,
+  Conflict,
+  Denied,
+  JobForgeError,
+  NotFound,
+  TenantRequired,
+  UnknownDefinition,
+} from "../errors.ts";
+import type {
+  Enqueued,
+  Job,
+  JobFilter,
+  JobListing,
+  JobRequest,
+  JsonObject,
+  State,
+} from "../types/jobs.ts";
+import { AMBIENT_TENANT, CURRENT_JOB, inheritFields } from "./job-scope.ts";
+import { chooseTenant, isUuid, TenantIdCache } from "./tenancy.ts";
+
+const MAX_JOBS = 5_000; // per statement
+
+export interface EnqueueResult {
+  readonly tenantId: string;
+  readonly jobs: readonly Enqueued[];
+}
+
+export interface ClientConfig extends DatabaseOptions {
+  readonly url: string | undefined;
+  readonly tenant: string | undefined;
+}
+
+/** Connects one app to the engine. Opens no connection before first use. */
+export class EngineClient {
+  readonly #readConfig: () => ClientConfig;
+  readonly #tenantIds = new TenantIdCache();
+  #config: ClientConfig | null = null;
+  #database: Database | null = null;
+
+  constructor(readConfig: () => ClientConfig) {
+    this.#readConfig = readConfig;
+  }
+
+  /** Enqueue all jobs or none. */
+  async enqueue(
+    requests: readonly JobRequest[],
+    tenant: string | undefined,
+    conn: Queryable | undefined,
+  ): Promise<EnqueueResult> {
+    const current = CURRENT_JOB.getStore();
+    if (conn === undefined && current?.channel) {
+      return await enqueueOverChannel(current.channel, current.tenantId, requests, tenant);
+    }
+    const tenantId = await this.tenantId(tenant, conn);
+    const jobs = current?.origin ? inheritFields(current.origin, requests) : requests;
+    try {
+      return { tenantId, jobs: await this.#send(jobs, tenantId, conn) };
+    } catch (error) {
+      throw withHint(error, conn);
+    }
+  }
+
+  /** Return the event's ID. */
+  async emit(
+    name: string,
+    data: JsonObject,
+    given: {
+      readonly tenant?: string | undefined;
+      readonly conn?: Queryable | undefined;
+      readonly key?: string | undefined;
+      readonly correlationId?: string | undefined;
+    },
+  ): Promise<string> {
+    const { tenant, conn, key, correlationId: correlation_id } = given;
+    const buildCall = (id: string | null) =>
+      calls.emitEvent(name, data, { key, correlation_id }, id);
+    if (conn === undefined) {
+      refuseToEmit();
+      return await this.#runFor(tenant, buildCall);
+    }
+    const tenantId = await this.tenantId(tenant, conn);
+    try {
+      return await runOn(conn, buildCall(tenantId));
+    } catch (error) {
+      throw withHint(error, conn);
+    }
+  }
+
+  async getJob(jobId: string, tenant?: string): Promise<Job> {
+    return (await this.#runFor(tenant, (id) => calls.getJob(jobId, id))).job;
+  }
+
+  async getHistory(jobId: string, tenant?: string): Promise<calls.History> {
+    return await this.#runFor(tenant, (id) => calls.getJob(jobId, id));
+  }
+
+  async listJobs(
+    which: JobFilter = {},
+    page: calls.Page & { tenant?: string } = {},
+  ): Promise<JobListing[]> {
+    return await this.#runFor(page.tenant, (id) => calls.listJobs(which, page, id));
+  }
+
+  /** Return `canceled`, or `canceling` if the job's worker has to stop it first. */
+  async cancelJob(jobId: string, given: { reason?: string; tenant?: string } = {}): Promise<State> {
+    return await this.#runFor(given.tenant, (id) =>
+      calls.cancelJob(jobId, given.reason ?? null, id),
+    );
+  }
+
+  /** Return the ID of the job that will run. */
+  async retryJob(
+    jobId: string,
+    given: { payload?: JsonObject; attempts?: number; tenant?: string } = {},
+  ): Promise<string> {
+    return await this.#runFor(given.tenant, (id) =>
+      calls.retryJob(jobId, given.payload ?? null, given.attempts ?? null, id),
+    );
+  }
+
+  /** Return the reasons why a job is not running, the decisive one first. */
+  async explainJob(jobId: string, tenant?: string): Promise<calls.Explanation[]> {
+    return await this.#runFor(tenant, (id) => calls.explainJob(jobId, id));
+  }
+
+  async tenantId(named: string | undefined, conn?: Queryable): Promise<string> {
+    const tenant = chooseTenant(named, this.#getConfig().tenant);
+    if (isUuid(tenant)) return tenant;
+    const known = this.#tenantIds.get(tenant);
+    if (known !== undefined) return known;
+    const call = calls.findTenant(tenant);
+    try {
+      // A tenant read on the caller's connection is not cached: its transaction may be rolled back.
+      if (conn !== undefined && this.#getConfig().url === undefined) return await runOn(conn, call);
+      return this.#tenantIds.put(tenant, await this.database().run(call));
+    } catch (error) {
+      throw tenantLookupError(error, tenant);
+    }
+  }
+
+  /** Return the app's pool. Throws ConfigError if no database is configured. */
+  database(): Database {
+    if (CURRENT_JOB.getStore()?.channel) {
+      throw new Conflict(
+        "a job's process has no database, so it cannot wait for jobs or read them",
+      );
+    }
+    if (this.#database === null) {
+      const { url, ...options } = this.#getConfig();
+      if (url === undefined) {
+        throw new ConfigError("no database: give new JobForge(url), or set JOBFORGE_DATABASE_URL", {
+          field: "database_url",
+        });
+      }
+      this.#database = new Database(url, options);
+    }
+    return this.#database;
+  }
+
+  async close(): Promise<void> {
+    const database = this.#database;
+    this.#database = null;
+    await database?.close();
+  }
+
+  #getConfig(): ClientConfig {
+    this.#config ??= this.#readConfig();
+    return this.#config;
+  }
+
+  async #runFor<T>(
+    tenant: string | undefined,
+    build: (tenantId: string | null) => calls.Call<T>,
+  ): Promise<T> {
+    const database = this.database();
+    return await database.runFor(await this.tenantId(tenant), build);
+  }
+
+  async #send(
+    requests: readonly JobRequest[],
+    tenantId: string,
+    conn: Queryable | undefined,
+  ): Promise<readonly Enqueued[]> {
+    if (requests.length === 0) return [];
+    if (conn === undefined && requests.length <= MAX_JOBS) {
+      return await this.database().runFor(tenantId, (id) => buildEnqueueCall(requests, id));
+    }
+    if (conn === undefined) {
+      // Several statements need a transaction, so that all jobs are enqueued or none.
+      return await this.database().transaction(tenantId, (client) =>
+        enqueueInBatches(client, requests, null),
+      );
+    }
+    return await enqueueInBatches(conn, requests, tenantId);
+  }
+}
+
+function refuseToEmit(): void {
+  if (CURRENT_JOB.getStore()?.channel) {
+    throw new Conflict(
+      "a job's process has no database: emit on a connection of its own, by { conn }, or from an" +
+        ' isolation: "inline" job',
+    );
+  }
+}
+
+async function enqueueInBatches(
+  conn: Queryable,
+  requests: readonly JobRequest[],
+  tenantId: string | null,
+): Promise<readonly Enqueued[]> {
+  const enqueued: Enqueued[] = [];
+  for (let start = 0; start < requests.length; start += MAX_JOBS) {
+    const batch = requests.slice(start, start + MAX_JOBS);
+    enqueued.push(...(await runOn(conn, buildEnqueueCall(batch, tenantId))));
+  }
+  return enqueued;
+}
+
+function buildEnqueueCall(
+  requests: readonly JobRequest[],
+  tenantId: string | null,
+): calls.Call<Enqueued[]> {
+  const [first] = requests;
+  // The engine has faster functions for one job, and for jobs that differ in their payloads only.
+  if (requests.length === 1 && first !== undefined) return calls.enqueueJob(first, tenantId);
+  return calls.areUniform(requests)
+    ? calls.enqueueAlike(requests, tenantId)
+    : calls.enqueueJobs(requests, tenantId);
+}
+
+async function enqueueOverChannel(
+  channel: { enqueue(jobs: readonly JobRequest[]): Promise<readonly Enqueued[]> },
+  own: string,
+  requests: readonly JobRequest[],
+  tenant: string | undefined,
+): Promise<EnqueueResult> {
+  const chosen = tenant ?? AMBIENT_TENANT.getStore();
+  if (chosen !== undefined && chosen.toLowerCase() !== own) {
+    throw new Denied("a job enqueues for its own tenant only: leave tenant out", {
+      field: "tenant",
+    });
+  }
+  return { tenantId: own, jobs: await channel.enqueue(requests) };
+}
+
+function tenantLookupError(error: unknown, tenant: string): unknown {
+  if (error instanceof NotFound)
+    return new NotFound(`there is no tenant ${tenant}`, { field: "tenant" });
+  if (error instanceof Denied) {
+    return new Denied(
+      `this login may not look up the tenant ${tenant}: name it by its UUID, or grant` +
+        " jobforge_service to the login",
+      { field: "tenant" },
+    );
+  }
+  return error;
+}
+
+/** Return the error with a hint, if one is known. */
+function withHint(error: unknown, conn: Queryable | undefined): unknown {
+  const hint = findHint(error, conn);
+  if (!(error instanceof JobForgeError) || hint === null) return error;
+  const kind = error.constructor as typeof JobForgeError;
+  const { field, detail } = error;
+  return new kind(`${error.message}; ${hint}`, { field, detail, hint, cause: error });
+}
+
+function findHint(error: unknown, conn: Queryable | undefined): string | null {
+  if (error instanceof UnknownDefinition) {
+    return "start a worker of this app, or call jf.register() with a login that may";
+  }
+  if (error instanceof TenantRequired && conn !== undefined) {
+    return (
+      "the login of the connection may not name a tenant: grant jobforge_service to it, or set" +
+      " app.tenant_id in its transaction"
+    );
+  }
+  return null;
+}

@@ -1,0 +1,131 @@
+/** A handle of an enqueued job: its ID, its current state, and waiting for its result. */
+
+import { setTimeout as pause } from "node:timers/promises";
+import type { z } from "zod";
+import { Invalid, JobFailed, WaitTimeout } from "../errors.ts";
+import {
+  type EnqueueStatus,
+  FINAL_STATES,
+  type Job,
+  type Json,
+  type JsonObject,
+} from "../types/jobs.ts";
+import { type Duration, seconds } from "./duration.ts";
+import type { EngineClient } from "./engine-client.ts";
+import { isArtifactReference } from "./parameters.ts";
+
+/**
+ * The fields of a finished job that results are read from. After retention removed the job, `state`
+ * is null.
+ */
+export interface EndedJob {
+  readonly id: string;
+  readonly definition: string | null;
+  readonly state: Job["state"] | null;
+  readonly result: Json;
+  readonly error: JsonObject | null;
+  readonly cancel_reason: string | null;
+}
+
+const MIN_PAUSE_S = 0.01;
+const MAX_PAUSE_S = 1;
+
+/**
+ * A handle of an enqueued job. Waiting polls the database with backoff and keeps no connection
+ * open. A job that was enqueued in the caller's transaction exists only after that transaction
+ * commits.
+ */
+export class Handle<R> {
+  readonly id: string;
+  readonly tenantId: string;
+  readonly status: EnqueueStatus;
+  readonly #client: EngineClient;
+  readonly #result: z.ZodType<R> | undefined;
+
+  constructor(
+    client: EngineClient,
+    result: z.ZodType<R> | undefined,
+    tenantId: string,
+    job: { readonly job_id: string; readonly status: EnqueueStatus },
+  ) {
+    this.#client = client;
+    this.#result = result;
+    this.tenantId = tenantId;
+    this.id = job.job_id;
+    this.status = job.status;
+  }
+
+  /**
+   * Return the job's current state. Throws NotFound before its transaction commits and after
+   * retention.
+   */
+  async job(): Promise<Job> {
+    return await this.#client.getJob(this.id, this.tenantId);
+  }
+
+  /** Wait until the job has finished, and return it. Throws WaitTimeout if the time is up first. */
+  async wait(
+    options: { readonly timeout?: Duration; readonly signal?: AbortSignal } = {},
+  ): Promise<Job> {
+    const timeoutS =
+      options.timeout === undefined
+        ? Number.POSITIVE_INFINITY
+        : seconds(options.timeout, "timeout");
+    const deadline = performance.now() + timeoutS * 1000;
+    for (let pauseS = MIN_PAUSE_S; ; pauseS = Math.min(pauseS * 1.5, MAX_PAUSE_S)) {
+      const job = await this.job();
+      if ((FINAL_STATES as readonly string[]).includes(job.state)) return job;
+      const leftMs = deadline - performance.now();
+      if (leftMs <= 0) {
+        throw new WaitTimeout(`job ${this.id} has not ended within ${timeoutS} s`, {
+          detail: { job_id: this.id },
+        });
+      }
+      // Jitter, so that many waits for jobs of one batch do not poll at the same time.
+      const restMs = pauseS * (800 + 400 * Math.random());
+      await pause(Math.min(restMs, leftMs), undefined, { signal: options.signal });
+    }
+  }
+
+  /**
+   * Wait for the job and return the handler's result. Throws JobFailed if the job did not succeed.
+   */
+  async result(
+    options: { readonly timeout?: Duration; readonly signal?: AbortSignal } = {},
+  ): Promise<R> {
+    return this.readResult(await this.wait(options));
+  }
+
+  /** Return the result of a finished job. Throws JobFailed if it did not succeed. */
+  readResult(job: EndedJob): R {
+    if (job.state !== "succeeded") throw jobFailedError(job);
+    if (isArtifactReference(job.result)) {
+      throw new Invalid(
+        `the result of job ${this.id} is in the artifact store, which only Python reads`,
+        {
+          field: "result",
+          detail: { job_id: this.id },
+          hint: "Read it with Python, GET /jobs/{job_id}/artifact or `jobforge jobs artifact`.",
+        },
+      );
+    }
+    if (this.#result === undefined) return job.result as R;
+    const read = this.#result.safeParse(job.result);
+    if (read.success) return read.data;
+    throw new Invalid(`the result of job ${this.id} is not what ${job.definition} returns now`, {
+      field: "result",
+      cause: read.error,
+    });
+  }
+}
+
+function jobFailedError(job: EndedJob): JobFailed {
+  if (job.state === null) {
+    return new JobFailed(`job ${job.id} is not known any more`, { detail: { job_id: job.id } });
+  }
+  const reason = job.state === "canceled" ? job.cancel_reason : job.error?.message;
+  return new JobFailed(
+    `job ${job.id} of ${job.definition} is ${job.state}: ${reason ?? "no reason is known"}`,
+    { detail: { job_id: job.id, state: job.state, error: job.error } },
+  );
+}

@@ -1,0 +1,96 @@
+/** The options of `using({…})`: how a job is enqueued, apart from its arguments. */
+
+import type { Queryable } from "../db/queryable.ts";
+import { Invalid } from "../errors.ts";
+import type { JobRequest } from "../types/jobs.ts";
+import { type Duration, seconds, wholeSeconds } from "./duration.ts";
+
+export interface Using {
+  /** UUID or slug. */
+  readonly tenant?: string;
+  /** The caller's connection: the job is part of its transaction. */
+  readonly conn?: Queryable;
+  readonly delay?: Duration;
+  readonly at?: Date;
+  /**
+   * Allow times more than a year ahead, which are rejected by default because most of them are
+   * mistakes.
+   */
+  readonly farFuture?: boolean;
+  /** Idempotency key, unique per tenant and definition. */
+  readonly key?: string;
+  /**
+   * How long the key is in effect: 30 days (default), "active" while the job is pending or running,
+   * or a duration.
+   */
+  readonly dedupe?: "active" | Duration;
+  readonly onConflict?: "existing" | "replace" | "raise";
+  readonly priority?: number;
+  readonly queue?: string;
+  readonly tags?: readonly string[];
+  readonly maxAttempts?: number;
+  readonly timeout?: Duration;
+  readonly expiresIn?: Duration;
+  readonly expiresAt?: Date;
+  readonly limitKey?: string;
+  readonly correlationId?: string;
+  readonly traceparent?: string;
+}
+
+export interface EnqueueOptions {
+  readonly tenant?: string | undefined;
+  readonly conn?: Queryable | undefined;
+  readonly request: Omit<JobRequest, "definition">;
+}
+
+export const NO_OPTIONS: EnqueueOptions = { request: {} };
+
+/** Return the options, with `defaults` for omitted fields. */
+export function readOptions(given: Using, defaults: EnqueueOptions): EnqueueOptions {
+  const fields = {
+    queue: given.queue,
+    priority: given.priority,
+    run_at: readMoment(given.at, "at"),
+    delay_s: readDuration(given.delay, "delay"),
+    expires_at: readMoment(given.expiresAt, "expiresAt"),
+    expires_in_s: readDuration(given.expiresIn, "expiresIn"),
+    max_attempts: given.maxAttempts,
+    timeout_s: given.timeout === undefined ? undefined : wholeSeconds(given.timeout, "timeout"),
+    key: given.key,
+    ...keyMode(given.dedupe),
+    on_conflict: given.onConflict,
+    limit_key: given.limitKey,
+    tags: given.tags,
+    correlation_id: given.correlationId,
+    traceparent: given.traceparent,
+    far_future: given.farFuture,
+  };
+  const request = { ...defaults.request, ...dropUndefined(fields) };
+  if (request.key === undefined && (request.key_mode ?? request.on_conflict) !== undefined) {
+    throw new Invalid("dedupe and onConflict say what a key means: give a key", { field: "key" });
+  }
+  return { tenant: given.tenant ?? defaults.tenant, conn: given.conn ?? defaults.conn, request };
+}
+
+function dropUndefined<T extends object>(given: T): Partial<T> {
+  const entries = Object.entries(given).filter(([, value]) => value !== undefined);
+  return Object.fromEntries(entries) as Partial<T>;
+}
+
+function keyMode(dedupe: Using["dedupe"]): Pick<JobRequest, "key_mode" | "key_window_s"> {
+  if (dedupe === undefined) return {};
+  if (dedupe === "active") return { key_mode: "active" };
+  return { key_mode: "window", key_window_s: seconds(dedupe, "dedupe") };
+}
+
+function readDuration(given: Duration | undefined, field: string): number | undefined {
+  return given === undefined ? undefined : seconds(given, field);
+}
+
+function readMoment(given: Date | undefined, field: string): string | undefined {
+  if (given === undefined) return undefined;
+  if (!(given instanceof Date) || Number.isNaN(given.getTime())) {
+    throw new Invalid(`${field} must be a Date`, { field });
+  }
+  return given.toISOString();
+}

@@ -1,0 +1,226 @@
+/** Arguments and results of the engine's functions, as data. */
+
+export type Json = null | boolean | number | string | readonly Json[] | JsonObject;
+export interface JsonObject {
+  readonly [name: string]: Json | undefined;
+}
+
+export const FINAL_STATES = ["succeeded", "canceled", "dead"] as const;
+export type FinalState = (typeof FINAL_STATES)[number];
+/** `canceling` is a running job that was asked to stop. */
+export type State = "scheduled" | "blocked" | "queued" | "running" | "canceling" | FinalState;
+
+export type Outcome =
+  | "succeeded"
+  | "failed"
+  | "timed_out"
+  | "crashed"
+  | "canceled"
+  | "released"
+  | "snoozed";
+
+/**
+ * `existing`: another job already has the key. `replaced`: that job had not started, and has the
+ * new content.
+ */
+export type EnqueueStatus = "created" | "existing" | "replaced";
+
+/** A job to be enqueued; docs/sql.md explains each field. */
+export interface JobRequest {
+  readonly definition: string;
+  readonly version?: number | undefined;
+  readonly payload?: JsonObject | undefined;
+  readonly queue?: string | undefined;
+  readonly priority?: number | undefined;
+  readonly run_at?: string | undefined;
+  readonly delay_s?: number | undefined;
+  readonly expires_at?: string | undefined;
+  readonly expires_in_s?: number | undefined;
+  readonly max_attempts?: number | undefined;
+  readonly timeout_s?: number | undefined;
+  readonly key?: string | undefined;
+  readonly key_mode?: "active" | "window" | undefined;
+  readonly key_window_s?: number | undefined;
+  readonly on_conflict?: "existing" | "replace" | "raise" | undefined;
+  readonly limit_key?: string | undefined;
+  readonly tags?: readonly string[] | undefined;
+  readonly correlation_id?: string | undefined;
+  readonly traceparent?: string | undefined;
+  readonly far_future?: boolean | undefined;
+}
+
+export interface Enqueued {
+  readonly job_id: string;
+  readonly status: EnqueueStatus;
+}
+
+/**
+ * Proves to the engine, together with the worker's ID, that the worker still holds the job. A lease
+ * is a bigint as decimal digits.
+ */
+export interface Token {
+  readonly tenant_id: string;
+  readonly job_id: string;
+  readonly lease: string;
+}
+
+/**
+ * A job that this worker holds, with all data that its run needs, from a row of claim_jobs. A class
+ * instead of an object literal, because of V8: once most of a literal's first objects have survived
+ * a collection, V8 allocates all later ones in the old generation, which would fill with finished
+ * jobs.
+ */
+export class ClaimedJob implements Token {
+  readonly tenant_id: string;
+  readonly job_id: string;
+  readonly lease: string;
+  readonly definition: string;
+  readonly version: number;
+  readonly queue: string;
+  readonly attempt: number;
+  readonly max_attempts: number;
+  readonly timeout_s: number | null;
+  /** As Postgres writes a timestamp. */
+  readonly started_at: string;
+  readonly correlation_id: string | null;
+  readonly traceparent: string | null;
+  readonly idempotency_key: string | null;
+  readonly tags_json: string | null;
+  readonly payload_json: string;
+  /** The steps that earlier attempts stored; null without any. */
+  readonly steps_json: string | null;
+
+  constructor(row: readonly (string | null)[]) {
+    this.tenant_id = row[0] ?? "";
+    this.job_id = row[1] ?? "";
+    this.lease = row[2] ?? "";
+    this.definition = row[3] ?? "";
+    this.version = Number(row[4]);
+    this.queue = row[5] ?? "";
+    this.attempt = Number(row[6]);
+    this.max_attempts = Number(row[7]);
+    this.timeout_s = row[8] == null ? null : Number(row[8]);
+    this.started_at = row[9] ?? "";
+    this.correlation_id = row[10] ?? null;
+    this.traceparent = row[11] ?? null;
+    this.idempotency_key = row[12] ?? null;
+    this.tags_json = row[13] ?? null;
+    this.payload_json = row[14] ?? "{}";
+    this.steps_json = row[15] ?? null;
+  }
+}
+
+/** How an attempt ended, for complete_jobs. */
+export interface OutcomeReport extends Token {
+  readonly outcome: Outcome;
+  readonly started_at: string;
+  readonly result?: Json | undefined;
+  readonly error?: JsonObject | undefined;
+  readonly reason?: string | undefined;
+  readonly final?: boolean | undefined;
+  readonly retry_in_s?: number | undefined;
+  readonly run_at?: string | undefined;
+  readonly wait?: JsonObject | undefined;
+  readonly exit_code?: number | undefined;
+  readonly pid?: number | undefined;
+  readonly peak_memory_bytes?: number | undefined;
+  readonly cpu_ms?: number | undefined;
+  readonly stdout_tail?: string | undefined;
+  readonly stderr_tail?: string | undefined;
+}
+
+export type NoteKind = "progress" | "log" | "event";
+
+/** A progress report, log line or custom event of a running job. */
+export interface Note extends Token {
+  readonly kind: NoteKind;
+  readonly data: JsonObject;
+}
+
+/** A completed step of a running job, which later attempts do not run again. */
+export interface Step extends Token {
+  readonly name: string;
+  readonly index: number;
+  readonly result: Json;
+}
+
+/** `lost`: the lease is not held, and nothing was stored. */
+export type SaveStatus = "ok" | "lost" | "too_large" | "too_many";
+
+/** `busy`: another transaction has locked the job, or a row that settling it needs. */
+export type SettleStatus = "ok" | "lost" | "busy";
+
+/** The settled state of a job. A repeated report is also `ok`, but without the job's state. */
+export interface Settled {
+  readonly job_id: string;
+  readonly lease: string;
+  readonly status: SettleStatus;
+  readonly state: State | null;
+}
+
+/**
+ * The engine's response to a heartbeat about the worker itself. `unknown`: the worker has to
+ * register again.
+ */
+export type WorkerCommand = "ok" | "drain" | "stop" | "unknown";
+
+export interface Beat {
+  readonly job_id: string;
+  readonly lease: string;
+  /** `held`: another transaction has locked the lease, which was not extended. */
+  readonly status: "ok" | "cancel" | "held" | "lost";
+}
+
+export interface Heartbeat {
+  readonly command: WorkerCommand;
+  readonly jobs: readonly Beat[];
+}
+
+/** A job as a list shows it. Times are ISO 8601. */
+export interface JobListing {
+  readonly id: string;
+  readonly state: State;
+  readonly definition: string;
+  readonly version: number;
+  readonly queue: string;
+  readonly priority: number;
+  readonly attempt: number;
+  readonly max_attempts: number;
+  readonly created_at: string;
+  readonly run_at: string;
+  readonly queued_at: string | null;
+  readonly started_at: string | null;
+  readonly finished_at: string | null;
+  readonly worker_id: string | null;
+  readonly source: string;
+  readonly source_ref: string | null;
+  readonly correlation_id: string | null;
+  readonly idempotency_key: string | null;
+  readonly tags: readonly string[] | null;
+  readonly fingerprint: string | null;
+  readonly error: JsonObject | null;
+  readonly retry_of: string | null;
+  readonly created_by: string | null;
+}
+
+/** A job with its payload and result. */
+export interface Job extends JobListing {
+  readonly tenant_id: string;
+  readonly traceparent: string | null;
+  readonly cancel_reason: string | null;
+  readonly payload: JsonObject;
+  readonly result: Json;
+}
+
+export interface JobFilter {
+  readonly state?: string | readonly string[];
+  readonly definition?: string;
+  readonly queue?: string;
+  readonly tag?: string;
+  readonly source?: string;
+  readonly key?: string;
+  readonly correlation_id?: string;
+  readonly fingerprint?: string;
+  readonly created_after?: string;
+  readonly created_before?: string;
+}

@@ -1,0 +1,35 @@
+/**
+ * The environment variables of job processes. The worker's environment has the database connection.
+ * A warm process gets the worker's variables without credentials, because importing the app may
+ * need them. A job gets only the variables that are permitted for jobs.
+ */
+
+import { isCredential } from "../../process/environment.ts";
+
+const PLAIN = ["PATH", "LANG", "LC_ALL", "TZ"];
+const DEFAULTS = { LANG: "C.UTF-8", LC_ALL: "C.UTF-8", TZ: "UTC" };
+
+/** Return the worker's variables without database connections and other credentials. */
+export function buildWarmEnvironment(environment: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
+  const kept = Object.entries(environment).filter(([name]) => !isConfidential(name));
+  return Object.fromEntries(kept);
+}
+
+/**
+ * Reduce this process's environment to the variables that all jobs get, those in `letThrough`, and
+ * `own`.
+ */
+export function restrictEnvironment(
+  letThrough: readonly string[],
+  own: Readonly<Record<string, string>>,
+): void {
+  const names = new Set([...PLAIN, ...letThrough, ...Object.keys(own)]);
+  for (const name of Object.keys(process.env)) if (!names.has(name)) delete process.env[name];
+  for (const [name, value] of Object.entries({ ...DEFAULTS, ...process.env, ...own })) {
+    if (value !== undefined) process.env[name] = value;
+  }
+}
+
+function isConfidential(name: string): boolean {
+  return isCredential(name) || name.startsWith("PG");
+}

@@ -1,0 +1,90 @@
+"""I21 and I22: every end is told, exactly the ends are told, and it arrives, whoever is killed."""
+
+import json
+import random
+from functools import partial
+from uuid import UUID
+
+import pytest
+from cluster import wait_until
+from faults.producer import TENANTS
+from faults.scenario import SEED, Trial, times
+from integration.receiver import receiving, subscribe
+from sql.webhook_endpoints import CONNECTOR, unmatched_messages
+
+from jobforge import calls, db
+from jobforge.types.webhooks import Delivery, DeliveryState
+
+KILLS = times(6, 300)
+CREW = 3
+BACKLOG = 30
+WAITING = "select count(*) from jobforge.jobs where queue = 'faults'"
+
+pytestmark = pytest.mark.timeout(times(120, 3600))
+
+
+def test_killed_workers_leave_no_end_untold_and_no_message_unsent(
+    trial: Trial, figures: dict[str, object]
+) -> None:
+    chance = random.Random(SEED)  # noqa: S311 - a seed
+    under_load = 0
+    with receiving() as receiver, trial.crew() as crew, trial.producer() as producer:
+        subscribed = [subscribe(trial.conn, receiver, tenant) for tenant in TENANTS[:2]]
+        reach = {
+            "JOBFORGE_SECRET_KEY": str(receiver.config.secret_key),
+            "JOBFORGE_EGRESS_ALLOW": ",".join(receiver.config.egress_allow),
+            "JOBFORGE_EGRESS_HTTP": "true",
+        }
+        trial.wait_until_ready(*(crew.start(**reach) for _ in range(CREW)))
+        # A lost lease is tried again after a backoff, which shall not take longer than the test.
+        soon = {"backoff_base_s": 0.05, "backoff_cap_s": 0.2, "max_attempts": 1000}
+        db.run(trial.conn, calls.override_definition(CONNECTOR, soon))
+        for _ in range(KILLS):
+            if trial.value(WAITING) < BACKLOG:  # the messages apart
+                producer.enqueue([trial.some_job(chance) for _ in range(BACKLOG)])
+            goal = trial.oracle.count("exit") + chance.randrange(8)
+            wait_until(partial(trial.has_come_to, goal), within_s=60)
+            worker = trial.pick_busy(crew, chance)
+            worker.kill()
+            under_load += bool(trial.leases_left_by(worker))
+            crew.members.remove(worker)
+            crew.start(**reach)
+        trial.finish(crew, within_s=times(60, 300))
+    assert under_load > 0, "the workers had nothing to lose"
+    assert unmatched_messages(trial.conn) == 0
+
+    sent = {
+        f"msg_{delivery.id.hex}": (tenant, delivery)
+        for tenant, (webhook_id, _) in zip(TENANTS, subscribed, strict=False)
+        for delivery in _deliveries(trial, tenant, webhook_id)
+    }
+    assert {delivery.state for _, delivery in sent.values()} == {DeliveryState.DELIVERED}
+    assert {received.id for received in receiver.received} == set(sent)
+    secrets = {
+        str(tenant): secret for tenant, (_, secret) in zip(TENANTS, subscribed, strict=False)
+    }
+    for received in receiver.received:
+        told = json.loads(received.body)
+        tenant, delivery = sent[received.id]
+        assert told["data"]["tenant_id"] == str(tenant)
+        assert told["data"]["job_id"] == str(delivery.subject_id)
+        assert received.is_signed_with(secrets[str(tenant)])
+    figures |= {
+        "kills": KILLS,
+        "kills while jobs ran": under_load,
+        "messages": len(sent),
+        "sent more than once": len(receiver.received) - len(sent),
+        "outcomes": trial.outcomes(),
+    }
+
+
+def _deliveries(trial: Trial, tenant: UUID, webhook_id: UUID) -> list[Delivery]:
+    """All of them, page by page."""
+    found: list[Delivery] = []
+    while True:
+        before = found[-1].id if found else None
+        call = calls.list_deliveries(webhook_id, limit=200, before=before)
+        page = db.run(trial.conn, call.for_tenant(tenant))
+        found += page
+        if not page:
+            return found

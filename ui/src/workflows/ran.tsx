@@ -1,8 +1,0 @@
-import type { NodeInfo } from "@/api/schema";
-import { Span } from "@/parts/time";
-
-/** For how long the job of a node ran; one that waits again is not running. */
-export function Ran({ node }: { node: NodeInfo }) {
-  const isKnown = node.finished_at !== null || node.state === "running";
-  return <Span from={isKnown ? node.started_at : null} to={node.finished_at} />;
-}

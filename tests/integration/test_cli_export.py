@@ -165,8 +165,8 @@ def test_the_examples_of_the_page_run(
     _enqueue(conn, 1)
     _end(conn, 1, Outcome.FAILED)
     (shell.folder / "jobs.jsonl").touch()
-    _, section = PAGE.read_text(encoding="utf-8").split("### Which jobs\n")
-    section, _ = section.split("### Ids and secrets\n")
+    _, section = PAGE.read_text(encoding="utf-8").split("### Job filters\n")
+    section, _ = section.split("### IDs and secrets\n")
     lines = re.findall(r"^\$ (.*)$", section, re.MULTILINE)
     assert len(lines) == 7
     for line in lines:

@@ -78,7 +78,9 @@ def test_the_typescript_of_the_page_accepts_only_genuine_messages(tmp_path: Path
 
 def test_the_page_lists_the_actual_retry_schedule() -> None:
     units = {"s": 1, "min": 60, "h": 3600}
-    [row] = re.findall(r"^\| after the one before \| at once \| (.*) \|$", PAGE, re.MULTILINE)
+    [row] = re.findall(
+        r"^\| delay after the previous attempt \| none \| (.*) \|$", PAGE, re.MULTILINE
+    )
     waits = [int(number) * units[unit] for number, unit in re.findall(r"(\d+) (\w+)", row)]
     assert tuple(waits) == RETRY_DELAYS_S
 

@@ -28,7 +28,6 @@ WORDS = {
     r"nobody is there": "no worker is connected",
     r"of before": "previous",
     r"so many": "a number of, N",
-    r"somebody": "name the actor",
     r"astray": "in the default partition",
     r"dlq": "failures",
 }

@@ -34,7 +34,7 @@ def test_workers_with_wrong_clocks_neither_lose_nor_steal_leases(
     """All slots of all of them are held for longer than a lease, then there is other work."""
     chance = random.Random(SEED)  # noqa: S311 - a seed
     with trial.crew(lease_s=LEASE_S, heartbeat_s=0.5) as crew, trial.producer() as producer:
-        site = _mended_site(trial.folder)
+        site = _fixed_site(trial.folder)
         workers = [crew.start(PYTHONPATH=str(site), **_skewed(skew)) for skew in SKEWS]
         trial.wait_until_ready(*workers)
         held = len(SKEWS) * crew.slots
@@ -58,7 +58,7 @@ def _skewed(skew: str) -> dict[str, str]:
     }
 
 
-def _mended_site(folder: Path) -> Path:
+def _fixed_site(folder: Path) -> Path:
     """A folder for PYTHONPATH: libfaketime breaks the system call under time.sleep."""
     site = folder / "site"
     site.mkdir()

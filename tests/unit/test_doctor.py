@@ -99,7 +99,7 @@ def test_advice_about_vacuum_is_what_the_doctor_says_of_it_and_else_nothing() ->
     )
     assert [(each.check, each.fix) for each in advise_vacuum(facts)] == [
         ("snapshots", "select pg_terminate_backend(4711);"),
-        ("vacuum", "vacuum jobforge.jobs;  -- after whoever holds a snapshot has gone"),
+        ("vacuum", "vacuum jobforge.jobs;  -- after the session that holds a snapshot has ended"),
     ]
 
 
@@ -157,7 +157,7 @@ CASES: list[tuple[dict[str, Any], str, Grade, str]] = [
         "hot_standby_feedback",
     ),
     (
-        {"server_conditions": ServerConditions(False, True)},  # noqa: FBT003 - as above
+        {"server_conditions": ServerConditions(False, True)},  # noqa: FBT003 - two facts
         "vacuum",
         Grade.FAILED,
         "autovacuum = on",

@@ -183,7 +183,7 @@ def test_an_app_that_exits_on_import_is_an_error() -> None:
     assert "SystemExit: 3" in _refusal("app.py").message
 
 
-def test_a_mended_app_loads_after_a_failure() -> None:
+def test_a_fixed_app_loads_after_a_failure() -> None:
     _write("app.py", "jf = 1 / 0\n")
     _refusal("app.py")
     _write("app.py", ONE)

@@ -358,7 +358,7 @@ def _bloat(facts: Facts) -> Iterator[Finding]:
             "vacuum",
             Grade.WARNING,
             f"{table.name} has {table.dead:,} dead rows and {table.live:,} live ones",
-            f"vacuum jobforge.{table.name};  -- after whoever holds a snapshot has gone",
+            f"vacuum jobforge.{table.name};  -- after the session that holds a snapshot has ended",
         )
     if facts.server_conditions.has_autovacuum and not bloated:
         yield Finding("vacuum", Grade.OK, "tables are vacuumed")

@@ -51,13 +51,13 @@ test("a job enqueues others through its worker, for its own tenant", async () =>
   assert.equal(found?.id, id);
 });
 
-test("a job that cannot emit an event is told who can", async () => {
+test("a job that cannot emit an event gets an error that says who can", async () => {
   const { error } = await (await speak.enqueue({})).wait({ timeout: 30 });
   assert.equal(error?.type, "Conflict");
   assert.match(String(error?.message), /conn.*inline/);
 });
 
-test("a process that fails, crashes or hoards memory is told apart", async () => {
+test("a process that fails, crashes or hoards memory gets the right outcome", async () => {
   const handles = await fail.enqueueMany(
     ["dead", "exit", "abort", "memory", "deep"].map((how) => ({ how })),
   );
@@ -110,7 +110,7 @@ test("a killed job leaves no process behind, also none that has left its group",
   await until(() => !isAlive(pid));
 });
 
-test("a job may ask for much at once, and is told of a note that is too long", async () => {
+test("a job may ask for much at once, and a note that is too long is refused", async () => {
   const handle = await ask.enqueue({});
   assert.deepEqual(await handle.result({ timeout: 30 }), [
     300,

@@ -176,7 +176,7 @@ test("a handler may return what can be awaited and is no promise, as query build
   });
 });
 
-test("whatever is thrown ends the attempt, and is told as well as it can be", async () => {
+test("any thrown value ends the attempt and is recorded as far as possible", async () => {
   const jf = newApp();
   const { queues, inline } = inlineQueue();
   const unreadable = Object.defineProperty(new Error("x"), "stack", {
@@ -271,7 +271,7 @@ test("hundreds of jobs are claimed and settled in batches, each run once, as beh
   );
 });
 
-test("what a handler throws decides what becomes of its job", async () => {
+test("what a handler throws decides the outcome of its job", async () => {
   const jf = newApp();
   const { queues, inline } = inlineQueue();
   class Hopeless extends Error {}
@@ -696,7 +696,7 @@ test("a lease that runs out while a heartbeat is unanswered is given up to be ha
   leases.drop(job);
 });
 
-test("an outcome whose job somebody has locked does not keep the others", async () => {
+test("an outcome of a locked job does not delay the other outcomes", async () => {
   const jf = newApp();
   const { queues, inline } = inlineQueue();
   let end = () => {};
@@ -873,7 +873,7 @@ test("a job that outlasts its lease is still its worker's", async () => {
   });
 });
 
-test("a worker is drained from afar", async () => {
+test("a worker is drained remotely", async () => {
   const jf = newApp();
   const { queues, inline } = inlineQueue();
   jf.job(unique("idle"), inline, async () => undefined);

@@ -106,13 +106,13 @@ export function Note({ group, onClose }: { group: FailureGroup; onClose: () => v
       onClose={onClose}
       act={() => saveNote(group, { note: note || null, resolved_in: build || null })}
     >
-      <Field label="Note" hint="For whoever looks at this next.">
+      <Field label="Note" hint="For the next person who views this group.">
         {(id) => (
           <Area id={id} rows={4} value={note} onChange={(event) => setNote(event.target.value)} />
         )}
       </Field>
       <Field
-        label="Mended in build"
+        label="Fixed in build"
         hint="As workers name it. The group stands aside until one dies on it or a later one."
       >
         {(id) => <Input id={id} value={build} onChange={(event) => setBuild(event.target.value)} />}

@@ -94,7 +94,7 @@ function GroupBadge({ group }: { group: FailureGroup }) {
     return (
       <span
         className="shrink-0 rounded bg-bad-soft px-1.5 font-medium text-bad text-xs"
-        title={`It was mended in build ${group.resolved_in}, and died again on ${group.build}.`}
+        title={`Marked as fixed in build ${group.resolved_in}, and failed again on ${group.build}.`}
       >
         Back
       </span>
@@ -197,7 +197,7 @@ function Body({ group }: { group: FailureGroup }) {
       )}
       {group.resolved_in && (
         <p className={group.is_back ? "text-bad" : "text-muted"}>
-          Mended in build {group.resolved_in}
+          Fixed in build {group.resolved_in}
           {group.is_back ? `, but died again on build ${group.build}.` : "."}
         </p>
       )}

@@ -104,7 +104,7 @@ function CancelDialog({
           path: { job_id: job.id },
           body: { reason: reason || null },
         });
-        onDone(answer.state === "canceled" ? "Canceled." : "Its worker is told to stop it.");
+        onDone(answer.state === "canceled" ? "Canceled." : "Its worker was asked to stop it.");
       }}
     >
       <p className="text-muted">

@@ -150,7 +150,7 @@ function SelectedJobsDialog({
       <p className="text-muted">
         {kind === "cancel"
           ? "Those that wait will not run; those that run are asked to stop. Jobs that have ended stay as they are."
-          : "Dead jobs are revived; those that have ended otherwise are made anew. Others stay as they are."}
+          : "Dead jobs are queued again. Other finished jobs are enqueued as new jobs. Jobs that have not finished are unchanged."}
       </p>
     </Confirm>
   );

@@ -60,7 +60,7 @@ export function LimitDialog({ title, limits, save, onClose }: Props) {
             />
           )}
         </Field>
-        <Field label="in so many seconds">
+        <Field label="Period in seconds">
           {(id) => (
             <Input
               id={id}

@@ -136,7 +136,7 @@ function pagesSeen(pages: Pages, first: number, last: number): number[] {
   return found.includes(0) ? found : [0, ...found];
 }
 
-/** Whether so many rows are new that none of the old page remains. */
+/** Whether no row of the old page remains. */
 function hasNoOverlap(old: PageJobListing, fresh: PageJobListing): boolean {
   const first = old.items[0]?.id;
   return (

@@ -92,10 +92,10 @@ function View({ event }: { event: Event }) {
       }
     >
       <div className="grid grid-cols-[minmax(0,1fr)] items-start gap-4 xl:grid-cols-[minmax(0,1fr)_380px]">
-        <Panel title="What came of it">
+        <Panel title="Deliveries">
           {event.deliveries.length > 0 ? (
             <Table
-              label="What came of it"
+              label="Deliveries"
               columns={COLUMNS}
               rows={event.deliveries}
               idOf={(row) => row.id}

@@ -31,7 +31,7 @@ const COLUMNS: Column<EventListing>[] = [
       </Link>
     ),
   },
-  { title: "What came of it", cell: (row) => <Outcomes row={row} /> },
+  { title: "Deliveries", cell: (row) => <Outcomes row={row} /> },
   {
     title: "By",
     isWide: true,

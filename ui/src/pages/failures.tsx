@@ -17,14 +17,14 @@ export function Page() {
   const placeOf = (group: FailureGroup) => {
     if (group.is_back) return "loud";
     if (group.snoozed_until && new Date(group.snoozed_until).getTime() > now) return "snoozed";
-    return group.resolved_in === null ? "loud" : "mended";
+    return group.resolved_in === null ? "loud" : "fixed";
   };
   const placed = (place: string) => groups.filter((group) => placeOf(group) === place);
-  const [loud, snoozed, mended] = [placed("loud"), placed("snoozed"), placed("mended")];
+  const [loud, snoozed, fixed] = [placed("loud"), placed("snoozed"), placed("fixed")];
   return (
     <Frame
       title="Failures"
-      lead="Dead jobs, grouped by what they died of. Each waits until somebody decides."
+      lead="Dead jobs, grouped by cause. Each job waits until you retry or discard it."
     >
       {query.isPending ? (
         <Skeleton />
@@ -46,13 +46,13 @@ export function Page() {
               <Groups groups={snoozed} />
             </>
           )}
-          {mended.length > 0 && (
+          {fixed.length > 0 && (
             <>
               <h2 className="flex items-center gap-2 font-semibold text-muted">
-                <CircleCheck size={14} aria-hidden /> Mended, until one dies on that build or a
+                <CircleCheck size={14} aria-hidden /> Fixed, unless a job fails on that build or a
                 later one
               </h2>
-              <Groups groups={mended} />
+              <Groups groups={fixed} />
             </>
           )}
         </>

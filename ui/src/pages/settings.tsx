@@ -178,7 +178,7 @@ function Keys() {
           }}
         >
           <p className="text-muted">
-            Whoever uses it is refused within a second. It cannot be undone.
+            The server refuses the key within a second. This cannot be undone.
           </p>
         </Confirm>
       )}

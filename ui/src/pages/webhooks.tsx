@@ -74,7 +74,7 @@ export function Page() {
           title="No webhooks yet"
           code="jobforge webhooks create https://example.com/jobs --event success --event dead"
         >
-          An endpoint of yours is told when jobs start, succeed or fail. Make one here, or:
+          JobForge notifies your endpoint when jobs start, succeed or fail. Create one here, or:
         </Empty>
       ) : (
         <Panel>

@@ -36,7 +36,7 @@ export function Firings({ id }: { id: string }) {
   if (query.isPending) return <Skeleton rows={4} />;
   if (query.isError) return <Failure error={query.error} onRetry={() => void query.refetch()} />;
   return (
-    <Panel title="What came of its times">
+    <Panel title="Firings">
       {query.data.items.length === 0 ? (
         <Empty title="It has not fired yet">
           A scheduler fires it: every worker carries one along, or run{" "}

@@ -84,7 +84,7 @@ export function ScheduleFields({ draft, onChange }: Props) {
         )}
       </Field>
       {draft.catchUp === "all" && (
-        <Field label="At most so many, the latest">
+        <Field label="Maximum number, latest first">
           {(id) => (
             <Input
               id={id}
@@ -114,7 +114,7 @@ export function ScheduleFields({ draft, onChange }: Props) {
       </Field>
       <Field
         label="Spread over seconds"
-        hint="Each run starts up to so many seconds later, so that not all start at once."
+        hint="Delays each firing by up to this many seconds, so that not all start at once."
       >
         {(id) => (
           <Input

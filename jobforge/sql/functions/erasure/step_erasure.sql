@@ -5,7 +5,7 @@
 --   barrier    waits for the end of the transactions that were open when the last job was deleted,
 --              because they may still write rows without knowing of the erasure
 --   artifacts  waits until a worker or a server has deleted the tenant's files (confirm_erasure)
---   proof      every table once more, until all are empty
+--   proof      every table again, until all are empty
 -- A job that is being stopped, or an enqueue that is then refused, can write a file after the files
 -- were deleted. So an empty proof returns to `artifacts` with `listed` false. If no file is found
 -- there, `listed` becomes true and the next empty proof completes the erasure.

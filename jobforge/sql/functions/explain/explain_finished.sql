@@ -13,7 +13,7 @@ as $$
                            p_job.attempt, p_job.max_attempts,
                            coalesce(e.error ->> 'message', 'no message'))
            end,
-           case p_job.state when 'dead' then 'Retry it when the cause is mended.'
+           case p_job.state when 'dead' then 'Retry it when the cause is fixed.'
                             else 'Retry it to run it again as a new job.' end,
            jsonb_build_object('finished_at', p_job.finished_at, 'error', e.error)
       from (select jobforge_private.readable(p_job.error) as error) as e

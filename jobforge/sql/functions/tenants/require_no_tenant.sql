@@ -5,6 +5,6 @@ language plpgsql stable
 as $$
 begin
     if jobforge.tenant() is not null then
-        perform jobforge_private.refuse('JF006', 'this is told of all tenants together only');
+        perform jobforge_private.refuse('JF006', 'this is available only for all tenants together');
     end if;
 end $$;

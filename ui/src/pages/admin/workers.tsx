@@ -164,7 +164,7 @@ export function Page() {
             if (open.verb === "drain")
               await call("post", "/api/v1/workers/{worker_id}/drain", { path });
             else await call("post", "/api/v1/workers/{worker_id}/stop", { path });
-            toast("It is told at its next heartbeat.");
+            toast("The worker receives this with its next heartbeat.");
             await client.invalidateQueries({ queryKey: ["workers"] });
           }}
         >

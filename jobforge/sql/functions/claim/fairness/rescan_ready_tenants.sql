@@ -44,7 +44,7 @@ begin
          where coalesce(h.id, f.id) is not null);
     v_new := array(
         select row(n.tenant_id, n.rank, n.run_at, n.id, 0, null)::jobforge.tenant_head
-          from (select t.tenant_id, lag(t.tenant_id) over (order by t.tenant_id) as above
+          from (select t.tenant_id, lag(t.tenant_id) over (order by t.tenant_id) as previous
                   from (select unnest(v_scanned.tenants) as tenant_id
                         union all
                         select 'ffffffff-ffff-ffff-ffff-ffffffffffff') as t) as g
@@ -52,7 +52,7 @@ begin
             select j.tenant_id, - j.priority::integer as rank, j.run_at, j.id
               from jobforge.jobs as j
              where j.queue = p_queue and j.state = 'queued' and j.gate is null
-               and j.tenant_id > coalesce(g.above, '00000000-0000-0000-0000-000000000000')
+               and j.tenant_id > coalesce(g.previous, '00000000-0000-0000-0000-000000000000')
                and j.tenant_id < g.tenant_id
              order by j.tenant_id, - j.priority::integer, j.run_at, j.id
              limit 1) as n);

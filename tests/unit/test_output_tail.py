@@ -58,7 +58,7 @@ def test_no_output_yields_half_a_character_or_a_control_character(pieces: list[b
 
 
 @given(st.text(alphabet="a€😀\n", max_size=200))
-def test_a_cut_goes_between_characters(text: str) -> None:
+def test_a_cut_is_between_characters(text: str) -> None:
     shown = _tail(text.encode(), limit=64) or ""
     assert "\N{REPLACEMENT CHARACTER}" not in shown
     assert text.endswith(shown)
